@@ -1,0 +1,46 @@
+"""What every command needs of its data: a file, a named set, or the bundled digits."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from momentron import datasets
+from momentron.datafiles import read_data
+from momentron.errors import InputError
+
+
+@dataclass(frozen=True)
+class LoadedData:
+    """X, y, and what to call them."""
+
+    X: Any
+    y: np.ndarray
+    title: str
+
+
+def load_data(
+    source: str | None, target: str | None, classes: tuple[str, str] | None
+) -> LoadedData:
+    """DATA of the command line: a path, the name of a known set, or nothing (digits 0 and 1)."""
+    if source is None:
+        return _named("digits", classes or ("0", "1"))
+    if not Path(source).exists() and source in datasets.DATASETS:
+        return _named(source, classes)
+    file = read_data(source, target=target, classes=classes)
+    return LoadedData(file.X, file.y, Path(source).name)
+
+
+def _named(name: str, classes: tuple[str, str] | None) -> LoadedData:
+    bunch = datasets.load(name)
+    X, y = bunch.X, np.asarray(bunch.y)
+    if classes is None:
+        return LoadedData(X, y, name)
+    labels = y.astype(str)
+    for label in classes:
+        if label not in labels:
+            known = ", ".join(sorted(set(labels)))
+            raise InputError(f"{name} has no class {label!r}; its classes are {known}")
+    keep = np.isin(labels, classes)
+    return LoadedData(X[keep], y[keep], f"{name}, {classes[0]} against {classes[1]}")

@@ -1,0 +1,145 @@
+"""`momentron fit`: the certified margin of a data set."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from momentron.api import make_budget, make_result
+from momentron.cli.data import LoadedData, load_data
+from momentron.problem import Problem
+from momentron.reporting import HEADER, TableReporter, format_row
+from momentron.result import MarginResult
+from momentron.solve import Outcome, Reporter, solve
+from momentron.solvers import Solver, as_solver
+from momentron.trace import Row
+
+BUDGET_REACHED = 1
+
+
+def fit(
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            help="CSV, TSV, svmlight, NPZ, NPY or Parquet file (also .gz, .bz2), or the name of a "
+            "known set; scikit-learn's digits, 0 against 1, where absent."
+        ),
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="Label column: a name or a position.")] = None,
+    classes: Annotated[
+        tuple[str, str] | None, typer.Option(help="Keep the rows of these two classes.")
+    ] = None,
+    method: Annotated[str, typer.Option(help="auto, momentum, batch-perceptron, …")] = "auto",
+    tol: Annotated[float, typer.Option(help="Relative gap to certify.")] = 1e-6,
+    max_iter: Annotated[int | None, typer.Option(help="Iteration budget.")] = None,
+    max_time: Annotated[float | None, typer.Option(help="Time budget in seconds.")] = None,
+    intercept: Annotated[bool, typer.Option(help="Fit an unpenalised intercept.")] = True,
+    save: Annotated[Path | None, typer.Option(help="Write the model to this .npz file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Fit the maximum-margin classifier and certify its margin.
+
+    Exit code 0: answered. 1: a budget ended first. 2: bad input.
+    """
+    solver = as_solver(method)
+    budget = make_budget(solver, tol=tol, max_iter=max_iter, max_time=max_time)
+    loaded = load_data(data, target, classes)
+    problem = Problem.from_data(loaded.X, loaded.y, fit_intercept=intercept)
+    outcome = _run_with_progress(problem, solver, budget, quiet=as_json)
+    result = make_result(problem, solver, outcome)
+    summary = summarise(loaded, result, problem)
+    if save is not None:
+        save_model(save, result)
+    if as_json:
+        print(json.dumps(summary))
+    else:
+        print_summary(summary, save)
+    raise typer.Exit(0 if result.status.is_final else BUDGET_REACHED)
+
+
+def _run_with_progress(problem: Problem, solver: Solver, budget: Any, *, quiet: bool) -> Outcome:
+    """A live line on a terminal, the plain table where the output is piped, nothing if quiet."""
+    if quiet:
+        return solve(problem, solver, budget)
+    console = Console()
+    if not console.is_terminal:
+        table = TableReporter(sys.stdout)
+        outcome = solve(problem, solver, budget, reporter=table)
+        table.close()
+        return outcome
+    with Live(console=console, refresh_per_second=8, transient=True) as live:
+        return solve(problem, solver, budget, reporter=_live_reporter(live))
+
+
+def _live_reporter(live: Live) -> Reporter:
+    def report(row: Row) -> None:
+        live.update(Text(f"{HEADER}\n{format_row(row)}", style="cyan"))
+
+    return report
+
+
+def summarise(loaded: LoadedData, result: MarginResult, problem: Problem) -> dict[str, Any]:
+    """Everything the command reports, as plain numbers."""
+    decision = np.asarray(loaded.X @ result.coef) + result.intercept
+    predicted = result.classes[(decision > 0.0).astype(int)]
+    n, d = problem.operator.shape
+    return {
+        "data": loaded.title,
+        "rows": n,
+        "features": d,
+        "classes": [str(label) for label in result.classes],
+        "method": result.method,
+        "status": str(result.status),
+        "lower": result.lower,
+        "upper": result.upper,
+        "gap": result.gap,
+        "margin": result.margin,
+        "support": int(result.support.size),
+        "training_error": float(np.mean(predicted != loaded.y)),
+        "iterations": result.n_iter,
+        "passes": problem.passes,
+        "seconds": result.seconds,
+    }
+
+
+def print_summary(summary: dict[str, Any], save: Path | None) -> None:
+    """The verdict, one fact a line."""
+    first, second = summary["classes"]
+    lines = [
+        f"{summary['data']}: {summary['rows']} × {summary['features']}, {first} against {second}",
+        f"verdict         {summary['status']}",
+        f"best margin     in [{summary['lower']:.12g}, {summary['upper']:.12g}], "
+        f"relative gap {summary['gap']:.2e}",
+        f"support         {summary['support']} of {summary['rows']} rows",
+        f"training error  {summary['training_error']:.4%}",
+        f"work            {summary['method']}, {summary['iterations']} iterations, "
+        f"{summary['passes']} passes, {summary['seconds']:.3f} s",
+    ]
+    if save is not None:
+        lines.append(f"saved           {save}")
+    print("\n".join(lines))
+
+
+def save_model(path: Path, result: MarginResult) -> None:
+    """The classifier and its certificate as an .npz file that loads without pickle."""
+    classes = result.classes
+    if classes.dtype.kind == "O":
+        classes = classes.astype(str)
+    with path.open("wb") as file:
+        np.savez(
+            file,
+            coef=result.coef,
+            intercept=result.intercept,
+            classes=classes,
+            lower=result.lower,
+            upper=result.upper,
+            support=result.support,
+            dual=result.dual[result.support],
+            status=str(result.status),
+        )

@@ -1,0 +1,89 @@
+"""`momentron race`: several methods side by side for the same number of passes."""
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from momentron.api import max_margin
+from momentron.cli.data import load_data
+from momentron.errors import InputError
+from momentron.result import MarginResult
+from momentron.solvers import SOLVERS
+from momentron.trace import Row, Trace
+
+DEFAULT_METHODS = [
+    "momentum",
+    "batch-perceptron",
+    "normalized-perceptron",
+    "normalized-gradient",
+    "normalized-gradient-root",
+    "gradient-descent",
+]
+
+
+def race(
+    data: Annotated[
+        str | None, typer.Argument(help="A data file or known set, as for `momentron fit`.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="Label column: a name or a position.")] = None,
+    classes: Annotated[
+        tuple[str, str] | None, typer.Option(help="Keep the rows of these two classes.")
+    ] = None,
+    methods: Annotated[
+        list[str] | None, typer.Option("--method", help="A method to run; repeat for more.")
+    ] = None,
+    passes: Annotated[int, typer.Option(min=2, help="Passes over the data for each.")] = 1000,
+    intercept: Annotated[bool, typer.Option(help="Fit an unpenalised intercept.")] = True,
+    plot: Annotated[Path | None, typer.Option(help="Draw the race into this picture.")] = None,
+) -> None:
+    """Run several methods for the same number of passes and compare their margins."""
+    names = methods or DEFAULT_METHODS
+    for name in names:
+        if name not in SOLVERS:
+            raise InputError(f"--method {name!r} is not known; choose from {list(SOLVERS)}")
+    loaded = load_data(data, target, classes)
+    console = Console()
+    traces: dict[str, Trace] = {}
+    for name in names:
+        with console.status(f"{name} …"):
+            traces[name] = run_for_passes(loaded.X, loaded.y, name, passes, intercept).trace
+    with console.status("the best margin …"):
+        best = max_margin(loaded.X, loaded.y, fit_intercept=intercept, max_time=60.0)
+    console.print(f"{loaded.title}: margins against passes over the data", highlight=False)
+    console.print(margin_table(traces, passes))
+    console.print(
+        f"best margin in [{best.lower:.9g}, {best.upper:.9g}] ({best.status})", highlight=False
+    )
+    if plot is not None:
+        from momentron.plotting import plot_race
+
+        plot_race(traces, best, plot, title=loaded.title)
+        console.print(f"drawn: {plot}", highlight=False)
+
+
+def run_for_passes(
+    X: object, y: object, method: str, passes: int, fit_intercept: bool
+) -> MarginResult:
+    """Run a method until it has spent its passes."""
+
+    def spent(row: Row) -> bool:
+        return row.passes >= passes
+
+    return max_margin(
+        X, y, method=method, fit_intercept=fit_intercept, tol=0.0, max_iter=passes, callback=spent
+    )
+
+
+def margin_table(traces: dict[str, Trace], passes: int) -> Table:
+    """Rows are methods, columns are passes 10, 30, 100, … and the last."""
+    marks = [m for m in (10, 30, 100, 300, 1000, 3000, 10_000, 30_000) if m < passes] + [passes]
+    table = Table("method", *[f"{m} passes" for m in marks])
+    for name, trace in traces.items():
+        spent, margins = trace["passes"], trace["margin"]
+        cells = [margins[max(0, int(np.searchsorted(spent, m, side="right")) - 1)] for m in marks]
+        table.add_row(name, *[f"{cell:.6g}" for cell in cells])
+    return table

@@ -1,0 +1,109 @@
+"""What the readers share: the result, the one-line error, labels and positions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import index
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentron.errors import InputError
+
+LABEL_NAMES = frozenset({"target", "label", "class", "y"})
+Target = str | int | None
+
+
+@dataclass(frozen=True, eq=False)
+class DataFile:
+    """A data file in memory.
+
+    Attributes
+    ----------
+    X : ndarray of float64 or scipy.sparse.csr_matrix, shape (n_samples, n_features)
+        The features, all finite.
+    y : ndarray of shape (n_samples,)
+        The labels: int where all are whole numbers, float where all are numbers, else str.
+    feature_names : list of str or None
+        Where the file names its columns.
+    target_name : str or None
+        The name of the label column, likewise.
+    """
+
+    X: Any
+    y: NDArray[Any]
+    feature_names: list[str] | None = None
+    target_name: str | None = None
+
+
+def fail(shown: str, what: str, cause: BaseException | None = None) -> NoReturn:
+    """Raise the one-line error of a file."""
+    raise InputError(f"{shown} {what}") from cause
+
+
+def one_line(error: BaseException | str, limit: int = 160) -> str:
+    """Return a message without line breaks, shortened."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def position(shown: str, target: str | int, names: list[str] | None, width: int = 0) -> int:
+    """Return the column that a target names, or counts to."""
+    if isinstance(target, str) and names is not None and target in names:
+        if names.count(target) > 1:
+            fail(shown, f"has {names.count(target)} columns called {target!r}; give a position")
+        return names.index(target)
+    width = width or len(names or ())
+    try:
+        # A command line has only strings: "-1" is a position.
+        place = int(target) if isinstance(target, str) else index(target)
+    except (ValueError, TypeError):
+        listed = some(names) if names else "it has no header, so give a position"
+        fail(shown, f"has no column {target!r}; its columns: {listed}")
+    if not -width <= place < width:
+        fail(shown, f"has {width} columns; target {place} must be from {-width} to {width - 1}")
+    return place % width
+
+
+def is_number(cell: str) -> bool:
+    """Say whether a cell reads as a number, nan and inf among them."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell  # Python reads 1_000, files do not mean it
+
+
+def labels(shown: str, values: Any) -> NDArray[Any]:
+    """Return labels as int where all are whole, as float where all are numbers, else as str."""
+    found = np.asarray(values)
+    if found.dtype.kind in "iu":
+        return found
+    if found.dtype.kind not in "bfUS":
+        fail(shown, f"has labels of type {found.dtype}; give numbers or text")
+    if found.dtype.kind in "bS":
+        found = found.astype(str)
+    try:
+        numbers = found.astype(np.float64)
+    except ValueError:
+        return found
+    if found.dtype.kind == "f" and not np.isfinite(numbers).all():
+        fail(shown, "has a missing or infinite label; remove that row")
+    # Above 2^53 distinct whole numbers share a float, so long identifiers stay text.
+    if np.isfinite(numbers).all() and (np.abs(numbers) < 2.0**53).all():
+        return numbers.astype(np.int64) if (numbers == np.rint(numbers)).all() else numbers
+    return found
+
+
+def no_target(shown: str, target: Target, why: str) -> None:
+    """Refuse a target where the format settles it."""
+    if target is not None:
+        fail(shown, f"takes no target ({target!r} given): {why}")
+
+
+def some(names: Sequence[Any], limit: int = 12) -> str:
+    """Return the first few names, and how many there are."""
+    listed = ", ".join(str(name) for name in names[:limit])
+    return listed + (f", … ({len(names)} in all)" if len(names) > limit else "")

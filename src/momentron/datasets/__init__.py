@@ -1,0 +1,19 @@
+"""Data sets: synthetic problems whose best margin is known, and loaders for real ones.
+
+Importing this package loads numpy only, and never touches the network.
+"""
+
+from momentron.datasets._draws import Synthetic
+from momentron.datasets.loaders import DATASETS, load
+from momentron.datasets.sparse import make_sparse_separable
+from momentron.datasets.synthetic import make_nonseparable, make_separable, make_touching
+
+__all__ = [
+    "DATASETS",
+    "Synthetic",
+    "load",
+    "make_nonseparable",
+    "make_separable",
+    "make_sparse_separable",
+    "make_touching",
+]

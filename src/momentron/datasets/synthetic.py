@@ -1,0 +1,295 @@
+"""Dense problems built from their own answer.
+
+Each maker places the support rows first, together with the dual weights that prove the best
+margin, and then adds the other rows behind them. With z_i = y_i x_i,
+
+    max over unit w of min_i z_i·w  =  min over q in the simplex of ‖Σ q_i z_i‖
+
+so a pair (w, q) with equal values is a proof. With an unpenalised intercept, q carries mass ½
+on each class, and the margin is half of the distance between the two convex hulls.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from momentron.datasets._draws import (
+    Floats,
+    Seed,
+    Synthetic,
+    check_dtype,
+    check_number,
+    check_sizes,
+    draw_labels,
+    draw_weights,
+    generator,
+    shuffled,
+)
+from momentron.errors import InputError
+
+
+def make_separable(
+    n_samples: int = 200,
+    n_features: int = 20,
+    *,
+    n_support: int = 5,
+    margin: float = 0.1,
+    fit_intercept: bool = False,
+    slack: float = 1.0,
+    dtype: DTypeLike = np.float64,
+    random_state: Seed = None,
+) -> Synthetic:
+    """Draw separable rows whose best margin is `margin`, by construction.
+
+    With z_i = y_i x_i and a unit w, the support rows have z_i·w = margin exactly and parts
+    orthogonal to w whose q-weighted sum vanishes, so Σ q_i z_i = margin·w closes the duality gap.
+
+    Parameters
+    ----------
+    n_samples, n_features : int
+        Shape of X, each at least 1 (`n_samples` at least 2 with intercept).
+    n_support : int
+        Rows placed on the margin, from 1 (2 with intercept) to `n_samples`.
+    margin : float
+        The best margin, positive.
+    fit_intercept : bool
+        Build for an unpenalised intercept.
+    slack : float
+        The other rows have y(x·w + b) = margin·(1 + slack·r), r ≥ 0.05 random with mean 1.05.
+        With 0 they lie on the margin too, with weight zero.
+    dtype : float64 or float32
+        Type of X, to which it is cast at the end.
+    random_state : int, Generator, RandomState or None
+        Source of randomness.
+
+    Returns
+    -------
+    Synthetic
+        `coef` is a unit vector. Row norms are of order 1 + margin (plus the intercept's size).
+
+    Notes
+    -----
+    Rounding X moves the best margin by about u·‖x‖, u the unit roundoff of `dtype`: in float64 a
+    margin of 0.1 is right to 1e-14 relative or better, in float32 to float32 rounding only.
+
+    Examples
+    --------
+    >>> p = make_separable(50, 4, margin=0.25, random_state=0)
+    >>> float(round((p.y * (p.X @ p.coef)).min(), 12))
+    0.25
+    """
+    check_sizes(n_samples, n_features, n_support, fit_intercept)
+    check_number("margin", margin, above=0.0)
+    check_number("slack", slack, above=0.0, inclusive=True)
+    dtype = check_dtype(dtype)
+    rng = generator(random_state)
+    w = _unit(rng, n_features)
+    b = 0.5 * rng.standard_normal() if fit_intercept else 0.0
+    y = draw_labels(rng, n_samples)
+    q = draw_weights(rng, y[:n_support], fit_intercept)
+    U = _orthogonal_rows(rng, n_samples, w)
+    U[:n_support] = _balance(U[:n_support], y[:n_support], q, fit_intercept)
+    heights = np.full(n_samples, float(margin))
+    heights[n_support:] *= 1.0 + slack * (0.05 + rng.exponential(size=n_samples - n_support))
+    X = U + (y * heights - b)[:, None] * w
+    return shuffled(rng, X.astype(dtype), y, float(margin), w, b, q, fit_intercept)
+
+
+def make_nonseparable(
+    n_samples: int = 200,
+    n_features: int = 20,
+    *,
+    n_support: int = 5,
+    fit_intercept: bool = False,
+    overlap: float = 0.1,
+    dtype: DTypeLike = np.float64,
+    random_state: Seed = None,
+) -> Synthetic:
+    """Draw rows that no hyperplane separates, with a proof that is exact in floats.
+
+    The convex combination Σ q_i y_i x_i over `support` is *exactly* zero (and with intercept
+    Σ q_i y_i as well): the support rows lie on a dyadic grid and q is dyadic. Rounding a
+    vanishing combination of generic reals would not do, for up to n_features rounded rows are
+    linearly independent, hence separable by a margin of about 1e-17.
+
+    Parameters
+    ----------
+    n_samples, n_features : int
+        Shape of X.
+    n_support : int
+        Rows of the vanishing combination, from 1 (then that row is zero; 2 with intercept).
+    fit_intercept : bool
+        Build for an unpenalised intercept.
+    overlap : float
+        The support rows reach about this far across the plane that separates all other rows
+        (by at least 0.1), positive: the smaller, the closer to separable.
+    dtype : float64 or float32
+        Type of X; the proof is exact in both.
+    random_state : int, Generator, RandomState or None
+        Source of randomness.
+
+    Returns
+    -------
+    Synthetic
+        `margin` is 0.0, and `coef` is zero, for which the margin is 0 by convention.
+
+    Examples
+    --------
+    >>> p = make_nonseparable(50, 4, random_state=0)
+    >>> bool(np.all((p.weights * p.y[p.support]) @ p.X[p.support] == 0))
+    True
+    """
+    check_sizes(n_samples, n_features, n_support, fit_intercept)
+    check_number("overlap", overlap, above=0.0)
+    dtype = check_dtype(dtype)
+    rng = generator(random_state)
+    w = _unit(rng, n_features)
+    y = draw_labels(rng, n_samples)
+    heights = 0.1 * (1.0 + rng.exponential(size=n_samples))
+    heights[:n_support] = rng.uniform(-overlap, overlap, n_support)
+    X = _orthogonal_rows(rng, n_samples, w) + (y * heights)[:, None] * w
+    k = _dyadic_counts(rng, y[:n_support], fit_intercept)
+    X[:n_support] = _cancel_exactly(X[:n_support], y[:n_support], k, dtype)
+    coef = np.zeros(n_features)
+    return shuffled(rng, X.astype(dtype), y, 0.0, coef, 0.0, k / k.sum(), fit_intercept)
+
+
+def make_touching(
+    n_samples: int = 40,
+    n_features: int = 5,
+    *,
+    n_support: int = 4,
+    fit_intercept: bool = False,
+    dtype: DTypeLike = np.float64,
+    random_state: Seed = None,
+) -> Synthetic:
+    """Draw small integers on the boundary: weakly separable, never strictly.
+
+    All rows lie on the right side of an integer plane or on it; the support rows lie on it, and
+    a combination of them with small integer weights vanishes, so the best margin is exactly 0
+    (quasi-complete separation, in Albert and Anderson's words).
+
+    Parameters
+    ----------
+    n_samples, n_features : int
+        Shape of X.
+    n_support : int
+        Rows on the plane, from 1 (then that row is zero; 2 with intercept) to `n_samples`.
+    fit_intercept : bool
+        Let the plane miss the origin.
+    dtype : float64 or float32
+        Type of X; all its values are integers below 2¹⁵ in modulus at moderate sizes.
+    random_state : int, Generator, RandomState or None
+        Source of randomness.
+
+    Returns
+    -------
+    Synthetic
+        `coef` and `intercept` are integers, not normalised, so that y(x·w + b) ≥ 0 can be
+        checked without rounding. `weights` are multiples of one number, rounded.
+
+    Examples
+    --------
+    >>> p = make_touching(random_state=0)
+    >>> int((p.y * (p.X @ p.coef)).min()), bool(np.all(p.X == np.rint(p.X)))
+    (0, True)
+    """
+    check_sizes(n_samples, n_features, n_support, fit_intercept)
+    dtype = check_dtype(dtype)
+    rng = generator(random_state)
+    w = rng.choice(np.array([-1, 1]), n_features)
+    b = int(rng.integers(-3, 4)) if fit_intercept else 0
+    y = draw_labels(rng, n_samples)
+    # The last support row is what the others leave: one weight of 2 evens out an odd number.
+    k = np.ones(n_support, dtype=np.int64)
+    if fit_intercept and n_support % 2:
+        y[:n_support] = np.resize([1, -1], n_support)
+        k[1] = 2
+    elif fit_intercept:
+        y[:n_support] = np.resize([-1, 1], n_support)
+    heights = rng.integers(1, 5, n_samples)
+    heights[:n_support] = 0
+    X = rng.integers(-3, 4, (n_samples, n_features))
+    pivot = int(rng.integers(n_features))
+    X[:, pivot] += w[pivot] * (y * heights - b - X @ w)
+    last = n_support - 1
+    X[last] = -y[last] * ((k[:last] * y[:last]) @ X[:last])
+    coef = w.astype(np.float64)
+    return shuffled(rng, X.astype(dtype), y, 0.0, coef, float(b), k / k.sum(), fit_intercept)
+
+
+def _unit(rng: np.random.Generator, d: int) -> Floats:
+    w = rng.standard_normal(d)
+    return w / np.linalg.norm(w)
+
+
+def _orthogonal_rows(rng: np.random.Generator, n: int, w: Floats) -> Floats:
+    """Draw rows orthogonal to w, of norm about 1 (zero when there is no room)."""
+    d = len(w)
+    if d == 1:
+        return np.zeros((n, 1))
+    U = rng.standard_normal((n, d)) / np.sqrt(d - 1)
+    for _ in range(2):  # once leaves an error of size u·‖U‖ along w, twice removes it
+        U -= (U @ w)[:, None] * w
+    return U
+
+
+def _balance(U: Floats, y: NDArray[np.int64], q: Floats, fit_intercept: bool) -> Floats:
+    """Shift orthogonal parts so that Σ q_i y_i u_i vanishes."""
+    if fit_intercept:
+        # Both class averages move to one common point, a drawn row.
+        out, centre = U.copy(), 0.5 * U[0]
+        for sign in (-1, 1):
+            rows = y == sign
+            out[rows] += centre - 2.0 * (q[rows] @ U[rows])
+        return out
+    return U - y[:, None] * ((q * y) @ U)
+
+
+def _dyadic_counts(
+    rng: np.random.Generator, y: NDArray[np.int64], fit_intercept: bool
+) -> NDArray[np.int64]:
+    """Draw positive integers whose sum is a power of two, the last of them one too.
+
+    With intercept the two classes have equal sums.
+    """
+    n = len(y)
+    total = 2 ** (int(np.ceil(np.log2(n))) + 3) if n > 1 else 1
+    k = np.zeros(n, dtype=np.int64)
+    if n == 1:
+        return np.ones(1, dtype=np.int64)
+    # The last row balances the others: a share of about 1/√n keeps its norm near theirs.
+    share = max(total // 2 ** max(1, round(np.log2(n) / 2)), 1)
+    groups = [np.arange(n)]
+    if fit_intercept:
+        groups = [np.flatnonzero(y == y[-1]), np.flatnonzero(y != y[-1])]
+    for rows in groups:
+        mass = total // len(groups)
+        if rows[-1] == n - 1:
+            k[-1] = mass if len(rows) == 1 else min(share, mass // 2)
+            mass, rows = mass - k[-1], rows[:-1]
+        if len(rows):
+            k[rows] = 1 + rng.multinomial(mass - len(rows), np.full(len(rows), 1 / len(rows)))
+    return k
+
+
+def _cancel_exactly(
+    X: Floats, y: NDArray[np.int64], k: NDArray[np.int64], dtype: np.dtype[Any]
+) -> Floats:
+    """Round rows to a grid and set the last one so that Σ k_i y_i x_i = 0 without rounding."""
+    # |x| ≤ 4 on a grid of 2^-g: the sum needs g + 2 + log2(Σk) bits, and the last row no more.
+    digits = np.finfo(dtype).nmant + 1
+    g = min(digits - int(k.sum()).bit_length() - 3, 30)
+    if g < 4:
+        raise InputError(
+            f"n_support is {len(y)}; {dtype} is exact to fewer rows: lower it or use float64"
+        )
+    whole = np.rint(np.clip(X, -4.0, 4.0) * 2.0**g).astype(np.int64)
+    whole[-1] = 0
+    rest = -y[-1] * ((k * y) @ whole)
+    out = whole / 2.0**g
+    out[-1] = rest / (k[-1] * 2.0**g)
+    return out

@@ -1,0 +1,189 @@
+"""Convex sets of dual weights: what turns scores into (q, ψ, margin, intercept).
+
+The theory holds for any convex subset C of the simplex; the margin that belongs to C is
+
+    γ_C(w) = min_{q ∈ C} −⟨q, Zw⟩ / ‖w‖,      max_w γ_C(w) = min_{q ∈ C} ‖Zᵀq‖,
+
+so a set is all that distinguishes "no intercept" from "an unpenalised intercept".
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from momentron.errors import InputError
+from momentron.losses import Exponential, Loss
+from momentron.operators import Operator
+
+
+@dataclass(frozen=True)
+class Vertex:
+    """A point of C with few non-zero weights: the worst examples, as one direction."""
+
+    index: np.ndarray
+    weight: np.ndarray
+
+
+class DualSet(ABC):
+    """The labels of a problem and the set C in which its dual weights live.
+
+    Parameters
+    ----------
+    signs : ndarray of shape (n,)
+        y_i = ±1 as float64.
+    loss : Loss
+    """
+
+    fits_intercept: bool
+
+    def __init__(self, signs: np.ndarray, loss: Loss) -> None:
+        self.signs = signs
+        self.loss = loss
+        self.rho = loss.rho(signs.size)
+        _, self.psi_zero = self.link(np.zeros(signs.size))
+
+    def scores(self, products: np.ndarray) -> np.ndarray:
+        """Zw from Xw (up to the common factor R): −y∘(Xw)."""
+        return -self.signs * products
+
+    def mix(self, q: np.ndarray) -> np.ndarray:
+        """The coefficients a with Zᵀq = Xᵀa (up to the common factor R): −y∘q."""
+        return -self.signs * q
+
+    def mix_vertex(self, vertex: Vertex) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of X in a vertex, with their coefficients."""
+        return vertex.index, -self.signs[vertex.index] * vertex.weight
+
+    @abstractmethod
+    def radius(self, operator: Operator) -> float:
+        """A radius R for which the theorems hold with rows z_i = −y_i x_i / R."""
+
+    @abstractmethod
+    def link(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
+        """(q, ψ): the dual weights ∇ψ(scores), and the potential itself."""
+
+    @abstractmethod
+    def margin(self, scores: np.ndarray) -> float:
+        """min_{q ∈ C} −⟨q, scores⟩: the margin times ‖w‖, for the best intercept."""
+
+    @abstractmethod
+    def intercept(self, scores: np.ndarray) -> float:
+        """The best intercept for these scores, in their units."""
+
+    @abstractmethod
+    def vertex(self, scores: np.ndarray) -> Vertex:
+        """The point of C that is worst for these scores: argmax_{q ∈ C} ⟨q, scores⟩."""
+
+    @abstractmethod
+    def normalize(self, q: np.ndarray) -> np.ndarray:
+        """q clipped at zero and rescaled into C; each entry is right to four roundings."""
+
+    @abstractmethod
+    def risk_slope(self, psi: float) -> float:
+        """The factor c with ∇R(w) = c Zᵀ∇ψ(Zw), R the average loss (least over b)."""
+
+
+class Simplex(DualSet):
+    """C = Δ_n: no intercept; q is ∇ψ of the loss, softmax for the exponential."""
+
+    fits_intercept = False
+
+    def radius(self, operator: Operator) -> float:
+        return operator.radius
+
+    def link(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
+        return self.loss.link(scores)
+
+    def margin(self, scores: np.ndarray) -> float:
+        return -float(scores.max())
+
+    def intercept(self, scores: np.ndarray) -> float:
+        return 0.0
+
+    def vertex(self, scores: np.ndarray) -> Vertex:
+        return Vertex(np.array([int(scores.argmax())]), np.ones(1))
+
+    def normalize(self, q: np.ndarray) -> np.ndarray:
+        return _to_mass(q, 1.0)
+
+    def risk_slope(self, psi: float) -> float:
+        return float(np.exp(self.loss.log_slope(np.array([psi]))[0])) / self.signs.size
+
+
+class ClassBalanced(DualSet):
+    """C = {mass ½ on each class}: an unpenalised intercept, chosen best for every w.
+
+    min_{q ∈ C} ‖Zᵀq‖ is half the distance of the two classes' convex hulls. The potential is
+    ψ = ½ψ₊ + ½ψ₋, which is min_b ln Σ exp(Zw + by) less the constant ln 2.
+    """
+
+    fits_intercept = True
+
+    def __init__(self, signs: np.ndarray, loss: Loss) -> None:
+        if not isinstance(loss, Exponential):
+            raise InputError(
+                f"loss={loss.name!r} is proved without an intercept only; set fit_intercept=False "
+                "or loss='exponential'"
+            )
+        self.classes = (np.flatnonzero(signs > 0), np.flatnonzero(signs < 0))
+        for name, rows in zip(("+1", "−1"), self.classes, strict=True):
+            if rows.size == 0:
+                raise InputError(f"class {name} has 0 rows; an intercept needs at least 1 of each")
+        super().__init__(signs, loss)
+
+    def radius(self, operator: Operator) -> float:
+        # Zᵀq is the same for X and for X less any point, since the classes' masses cancel: the
+        # rows need be short only as seen from their mean
+        return operator.centred_radius()
+
+    def link(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
+        q = np.empty_like(scores)
+        psi = 0.0
+        for rows in self.classes:
+            part, potential = self.loss.link(scores[rows])
+            q[rows] = 0.5 * part
+            psi += 0.5 * potential
+        return q, psi
+
+    def _tops(self, scores: np.ndarray) -> tuple[float, float]:
+        positive, negative = self.classes
+        return float(scores[positive].max()), float(scores[negative].max())
+
+    def margin(self, scores: np.ndarray) -> float:
+        top_positive, top_negative = self._tops(scores)
+        return -(0.5 * top_positive + 0.5 * top_negative)
+
+    def intercept(self, scores: np.ndarray) -> float:
+        # x·w is −score on class + and score on class −; b puts zero midway between the nearest
+        top_positive, top_negative = self._tops(scores)
+        return 0.5 * top_positive - 0.5 * top_negative
+
+    def vertex(self, scores: np.ndarray) -> Vertex:
+        index = np.array([rows[int(scores[rows].argmax())] for rows in self.classes])
+        return Vertex(index, np.full(2, 0.5))
+
+    def normalize(self, q: np.ndarray) -> np.ndarray:
+        balanced = np.empty(q.size)
+        for rows in self.classes:
+            balanced[rows] = _to_mass(q[rows], 0.5)
+        return balanced
+
+    def risk_slope(self, psi: float) -> float:
+        return 2.0 * math.exp(psi) / self.signs.size
+
+
+def _to_mass(q: np.ndarray, mass: float) -> np.ndarray:
+    """q clipped at zero and scaled to the given sum; uniform where nothing positive is left."""
+    clipped = np.maximum(np.nan_to_num(q.astype(np.float64), posinf=0.0), 0.0)
+    top = float(clipped.max(initial=0.0))
+    if top == 0.0:
+        return np.full(q.size, mass / q.size)
+    clipped /= top  # so that the sum neither overflows nor vanishes
+    return clipped * (mass / math.fsum(clipped))
+
+
+def make_dual_set(signs: np.ndarray, loss: Loss, *, fit_intercept: bool) -> DualSet:
+    """The dual set for binary labels."""
+    return ClassBalanced(signs, loss) if fit_intercept else Simplex(signs, loss)

@@ -1,0 +1,165 @@
+"""scikit-learn estimators."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from momentron.api import max_margin
+from momentron.errors import BudgetWarning, NotSeparableWarning
+from momentron.losses import Loss
+from momentron.result import MarginResult
+from momentron.solve import Callback
+from momentron.solvers import Solver
+from momentron.status import Status
+from momentron.validation import clean_targets, integer_guard
+
+
+class MaxMarginClassifier(ClassifierMixin, BaseEstimator):
+    """A linear classifier with the largest margin, and a proof of how large that is.
+
+    Parameters
+    ----------
+    method, fit_intercept, loss, tol, max_iter, max_time, verbose
+        As in `max_margin`.
+
+    Attributes
+    ----------
+    margin_ : float
+        Proven lower bound on the margin of this classifier, in the units of X.
+    certificate_ : Certificate
+        Proven interval on the best margin that any classifier has.
+    coef_ : ndarray of shape (1, d)
+        Of unit length: `decision_function` is a signed distance in the units of X.
+    intercept_ : ndarray of shape (1,)
+    dual_coef_ : ndarray of shape (1, n_support)
+        y_i q_i of the support vectors; the classes' weights cancel where there is an intercept.
+    support_ : ndarray of shape (n_support,)
+        Rows of X with a dual weight.
+    classes_ : ndarray of shape (2,)
+    n_iter_ : int
+    status_ : Status
+    result_ : MarginResult
+
+    Examples
+    --------
+    >>> from momentron import MaxMarginClassifier
+    >>> X = [[0.0, 2.0], [1.0, 3.0], [0.0, -1.0], [2.0, -4.0]]
+    >>> model = MaxMarginClassifier(tol=1e-3).fit(X, ["up", "up", "down", "down"])
+    >>> model.predict([[5.0, 1.0]]).tolist()
+    ['up']
+    """
+
+    def __init__(
+        self,
+        *,
+        method: str | Solver = "auto",
+        fit_intercept: bool = True,
+        loss: str | Loss = "exponential",
+        tol: float = 1e-6,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.method = method
+        self.fit_intercept = fit_intercept
+        self.loss = loss
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, *, callback: Callback | None = None) -> "MaxMarginClassifier":
+        """Fit to the rows of X, shape (n, d), with labels y, shape (n,).
+
+        Warns with `NotSeparableWarning` or `BudgetWarning` where the answer is short of optimal;
+        the fitted classifier works in either case.
+        """
+        clean_X, y = self._check_training_data(X, y)
+        result = max_margin(
+            clean_X,
+            y,
+            method=self.method,
+            fit_intercept=self.fit_intercept,
+            loss=self.loss,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            max_time=self.max_time,
+            callback=callback,
+            verbose=self.verbose,
+        )
+        self._adopt(result, y)
+        self._warn(result)
+        return self
+
+    def _check_training_data(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        if y is None:
+            raise ValueError("fit requires y to be passed, but the target y is None")
+        require_exact = integer_guard(X)
+        X = validate_data(
+            self,
+            X,
+            accept_sparse=("csr", "csc"),
+            dtype=(np.float64, np.float32),
+            ensure_all_finite=False,
+        )
+        require_exact(X)
+        y = clean_targets(y, X.shape[0])
+        n_classes = np.unique(y).size
+        if n_classes > 2:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is multiclass: "
+                f"y has {n_classes} classes; pass rows of two"
+            )
+        return X, y
+
+    def _adopt(self, result: MarginResult, y: np.ndarray) -> None:
+        signs = np.where(y == result.classes[1], 1.0, -1.0)
+        self.result_ = result
+        self.classes_ = result.classes
+        self.coef_ = result.coef[None, :]
+        self.intercept_ = np.array([result.intercept])
+        self.margin_ = result.margin
+        self.certificate_ = result.certificate
+        self.support_ = result.support
+        self.dual_coef_ = (signs * result.dual)[None, self.support_]
+        self.n_iter_ = result.n_iter
+        self.status_ = result.status
+
+    def _warn(self, result: MarginResult) -> None:
+        interval = f"the best margin lies in [{result.lower:.6g}, {result.upper:.6g}]"
+        if result.status is Status.NOT_SEPARABLE or result.margin <= 0.0:
+            warnings.warn(
+                f"no positive margin was found: {interval} ({result.status}). The classifier is "
+                "the last iterate; if the data are separable, raise max_iter or lower tol",
+                NotSeparableWarning,
+                stacklevel=3,
+            )
+        elif not result.status.is_final:
+            warnings.warn(
+                f"{result.status}: {interval}, gap {result.gap:.2e}. Raise max_iter or max_time, "
+                f"or accept it with tol={result.gap:.1e}",
+                BudgetWarning,
+                stacklevel=3,
+            )
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Signed distances to the plane, shape (n,): positive means classes_[1]."""
+        check_is_fitted(self)
+        X = validate_data(
+            self, X, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32), reset=False
+        )
+        return np.asarray(X @ self.coef_[0]) + self.intercept_[0]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels, shape (n,)."""
+        positive = self.decision_function(X) > 0.0
+        return self.classes_[positive.astype(int)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_class = False
+        return tags

@@ -1,0 +1,19 @@
+"""Z as an operator: dense and sparse data, read as they are, never copied."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from momentron.operators.base import Operator
+from momentron.operators.dense import DenseOperator
+from momentron.operators.sparse import SparseOperator
+
+__all__ = ["DenseOperator", "Operator", "SparseOperator", "as_operator"]
+
+
+def as_operator(X: Any, squares: np.ndarray | None = None) -> Operator:
+    """The operator for validated data: a new kind of data is one line here."""
+    if sp.issparse(X):
+        return SparseOperator(X, squares)
+    return DenseOperator(X, squares)

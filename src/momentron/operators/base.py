@@ -1,0 +1,117 @@
+"""What every data operator offers: X as a linear map, at working and at certificate precision."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from momentron.rounding import UNDERFLOW, gamma
+
+
+def norm_upper_bounds(squares: np.ndarray, length: int) -> np.ndarray:
+    """Sure upper bounds of ‖x_i‖ from computed sums of `length` squares.
+
+    Squares below the smallest float may have vanished, so every bound is padded, unless all are
+    zero: the data are scaled beforehand, so that then X itself is zero.
+    """
+    if not squares.any():
+        return np.zeros_like(squares)
+    return np.sqrt(squares) * (1.0 + gamma(length + 4)) + length * UNDERFLOW**0.5
+
+
+class Operator(ABC):
+    """The rows of X as a linear map, divided by a radius; knows nothing of labels.
+
+    Solvers call `apply`, `adjoint` and `combine`, at the data's own precision. The certificate
+    calls `exact_scores` and `exact_adjoint`, always in float64 and in the units of X, and reads the
+    length of their rounding chains from `score_depth` and `adjoint_depth`.
+
+    Attributes
+    ----------
+    shape : (n, d)
+    radius : float
+        R, rounded up: ‖x_i‖ ≤ R holds for every row in exact arithmetic.
+    row_norms : ndarray of shape (n,)
+        Upper bounds of ‖x_i‖, in float64.
+    divisor : float
+        What `apply` and `adjoint` divide by: R, or a smaller radius that serves the dual set.
+    passes : int
+        How often the whole of X has been read by `apply` or `adjoint`.
+    """
+
+    shape: tuple[int, int]
+    radius: float
+    row_norms: np.ndarray
+    divisor: float
+    passes: int = 0
+
+    def _set_norms(self, squares: np.ndarray, length: int) -> None:
+        """Row norms and R from computed ‖x_i‖², each a sum of at most `length` squares."""
+        self.row_norms = norm_upper_bounds(squares, length)
+        self.radius = float(self.row_norms.max(initial=0.0))
+        self.divide_by(self.radius)
+
+    def divide_by(self, radius: float) -> None:
+        """Let `apply` and `adjoint` divide by this radius, if it is positive."""
+        self.divisor = radius if radius > 0.0 else 1.0
+
+    def centred_radius(self) -> float:
+        """max‖x_i − c‖ with c the mean of the rows, rounded up, at the price of two passes.
+
+        ‖x − c‖² = ‖x‖² − 2x·c + ‖c‖² loses digits where c is long, so the bound is padded by what
+        rounding may have lost; it is never above 2R.
+        """
+        n, d = self.shape
+        centre = self.exact_adjoint(np.full(n, 1.0 / n))
+        length = float(np.linalg.norm(centre))
+        squares = self.row_norms**2 - 2.0 * self.exact_scores(centre) + length**2
+        lost = 8.0 * gamma(d + self.score_depth + 8) * (self.radius + length) ** 2
+        return min(2.0 * self.radius, float(np.sqrt(max(0.0, squares.max()) + lost)))
+
+    def apply(self, w: np.ndarray) -> np.ndarray:
+        """X w / R, in float64; w has shape (d,) or (d, k)."""
+        self.passes += 1
+        return self._matvec(w / self.divisor)
+
+    def adjoint(self, a: np.ndarray) -> np.ndarray:
+        """Xᵀ a / R, in float64; a has shape (n,) or (n, k)."""
+        self.passes += 1
+        return self._rmatvec(a) / self.divisor
+
+    def combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
+        """Xᵀ a / R where a is zero but on the given rows: costs those rows alone."""
+        return self.rows(rows).T @ a / self.divisor
+
+    def norm(self, w: np.ndarray) -> float:
+        """‖w‖ in the space where the classifier lives."""
+        return float(np.linalg.norm(w))
+
+    def zeros(self, *trailing: int) -> np.ndarray:
+        """The classifier w = 0."""
+        return np.zeros((self.shape[1], *trailing))
+
+    @abstractmethod
+    def _matvec(self, w: np.ndarray) -> np.ndarray: ...
+
+    @abstractmethod
+    def _rmatvec(self, a: np.ndarray) -> np.ndarray: ...
+
+    @abstractmethod
+    def rows(self, index: np.ndarray) -> np.ndarray:
+        """The named rows of X, dense, in float64."""
+
+    @abstractmethod
+    def exact_scores(self, w: np.ndarray) -> np.ndarray:
+        """X w in float64 arithmetic, whatever the data's type."""
+
+    @abstractmethod
+    def exact_adjoint(self, a: np.ndarray) -> np.ndarray:
+        """Xᵀ a in float64 arithmetic, over the rows where a is not zero."""
+
+    @property
+    @abstractmethod
+    def score_depth(self) -> int:
+        """The longest chain of roundings in one entry of `exact_scores`."""
+
+    @abstractmethod
+    def adjoint_depth(self, n_nonzero: int) -> int:
+        """The longest chain of roundings in one entry of `exact_adjoint`."""

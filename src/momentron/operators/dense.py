@@ -1,0 +1,83 @@
+"""A dense X, float32 or float64, in C or Fortran order, possibly read-only or memory-mapped."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from momentron.operators.base import Operator
+
+BLOCK_BYTES = 1 << 22  # float64 blocks of 4 MB: large enough for BLAS, small beside any X
+
+
+def _block_rows(n: int, d: int) -> int:
+    return max(1, min(n, BLOCK_BYTES // (8 * max(d, 1))))
+
+
+def blocks(n: int, d: int) -> Iterator[slice]:
+    """Slices of rows that cover 0..n, each about BLOCK_BYTES of float64."""
+    size = _block_rows(n, d)
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
+
+
+def squared_row_norms(X: np.ndarray) -> np.ndarray:
+    """‖x_i‖² in float64, block by block, so that float32 data cost no second copy."""
+    squares = np.empty(X.shape[0])
+    with np.errstate(over="ignore", invalid="ignore"):
+        for rows in blocks(*X.shape):
+            block = X[rows].astype(np.float64, copy=False)
+            np.einsum("ij,ij->i", block, block, out=squares[rows])
+    return squares
+
+
+class DenseOperator(Operator):
+    """X as an array. `apply` and `adjoint` are one BLAS call each, on X as given.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Never copied, never written to.
+    squares : ndarray of shape (n,), optional
+        ‖x_i‖² where they are known already.
+    """
+
+    def __init__(self, X: np.ndarray, squares: np.ndarray | None = None) -> None:
+        self.X = X
+        self.shape = (X.shape[0], X.shape[1])
+        if squares is None:
+            squares = squared_row_norms(X)
+        self._set_norms(squares, self.shape[1])
+
+    def _matvec(self, w: np.ndarray) -> np.ndarray:
+        return (self.X @ w.astype(self.X.dtype, copy=False)).astype(np.float64, copy=False)
+
+    def _rmatvec(self, a: np.ndarray) -> np.ndarray:
+        return (self.X.T @ a.astype(self.X.dtype, copy=False)).astype(np.float64, copy=False)
+
+    def rows(self, index: np.ndarray) -> np.ndarray:
+        return self.X[index].astype(np.float64, copy=False)
+
+    def exact_scores(self, w: np.ndarray) -> np.ndarray:
+        if self.X.dtype == np.float64:
+            return self.X @ w
+        scores = np.empty((self.shape[0], *w.shape[1:]))
+        for rows in blocks(*self.shape):
+            scores[rows] = self.X[rows].astype(np.float64) @ w
+        return scores
+
+    def exact_adjoint(self, a: np.ndarray) -> np.ndarray:
+        total = np.zeros((self.shape[1], *a.shape[1:]))
+        nonzero = np.flatnonzero(a if a.ndim == 1 else a.any(axis=1))
+        everything = nonzero.size == self.shape[0]
+        for rows in blocks(nonzero.size, self.shape[1]):
+            index = rows if everything else nonzero[rows]
+            total += self.X[index].astype(np.float64, copy=False).T @ a[index]
+        return total
+
+    @property
+    def score_depth(self) -> int:
+        return self.shape[1]
+
+    def adjoint_depth(self, n_nonzero: int) -> int:
+        size = _block_rows(max(n_nonzero, 1), self.shape[1])
+        return size + -(-n_nonzero // size)

@@ -1,0 +1,79 @@
+"""A sparse X in CSR or CSC format."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from momentron.operators.base import Operator
+
+
+def squared_row_norms(X: Any) -> np.ndarray:
+    """‖x_i‖² in float64 for a CSR or CSC matrix."""
+    data = X.data.astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.multiply(data, data, out=data)
+        if X.format == "csr":
+            occupied = np.flatnonzero(np.diff(X.indptr))
+            squares = np.zeros(X.shape[0])
+            if occupied.size:
+                squares[occupied] = np.add.reduceat(data, X.indptr[occupied])
+            return squares
+        return np.bincount(X.indices, weights=data, minlength=X.shape[0])
+
+
+class SparseOperator(Operator):
+    """X as a CSR or CSC matrix; the cost of a pass is its number of stored entries.
+
+    Parameters
+    ----------
+    X : csr_array, csr_matrix, csc_array or csc_matrix of shape (n, d)
+        Never copied, never written to.
+    squares : ndarray of shape (n,), optional
+        ‖x_i‖² where they are known already.
+    """
+
+    def __init__(self, X: Any, squares: np.ndarray | None = None) -> None:
+        self.X = X
+        self.XT = X.T  # shares the entries of X
+        self.shape = (int(X.shape[0]), int(X.shape[1]))
+        if squares is None:
+            squares = squared_row_norms(X)
+        self._row_length, self._column_length = self._longest(X)
+        self._set_norms(squares, self._row_length)
+
+    @staticmethod
+    def _longest(X: Any) -> tuple[int, int]:
+        """The largest number of stored entries in a row, and in a column."""
+        along = int(np.diff(X.indptr).max(initial=0))
+        across = int(np.bincount(X.indices).max(initial=0)) if X.nnz else 0
+        return (along, across) if X.format == "csr" else (across, along)
+
+    def _matvec(self, w: np.ndarray) -> np.ndarray:
+        return (self.X @ w.astype(self.X.dtype, copy=False)).astype(np.float64, copy=False)
+
+    def _rmatvec(self, a: np.ndarray) -> np.ndarray:
+        return (self.XT @ a.astype(self.X.dtype, copy=False)).astype(np.float64, copy=False)
+
+    def combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
+        return self.sparse_rows(rows).T @ a / self.divisor
+
+    def sparse_rows(self, index: np.ndarray) -> Any:
+        """The named rows as a CSR array in float64."""
+        return sp.csr_array(self.X[index]).astype(np.float64)
+
+    def rows(self, index: np.ndarray) -> np.ndarray:
+        return self.sparse_rows(index).toarray()
+
+    def exact_scores(self, w: np.ndarray) -> np.ndarray:
+        return self.X @ w.astype(np.float64, copy=False)
+
+    def exact_adjoint(self, a: np.ndarray) -> np.ndarray:
+        return self.XT @ a.astype(np.float64, copy=False)
+
+    @property
+    def score_depth(self) -> int:
+        return self._row_length
+
+    def adjoint_depth(self, n_nonzero: int) -> int:
+        return min(n_nonzero, self._column_length)

@@ -1,0 +1,79 @@
+"""What `max_margin` returns."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from momentron.certificate import Certificate
+from momentron.status import Status
+from momentron.trace import Trace
+
+
+@dataclass(frozen=True)
+class MarginResult:
+    """A classifier, and a proven interval on the best margin; every number in the units of X.
+
+    Attributes
+    ----------
+    status : Status
+        How the solve ended; its value is a sentence.
+    lower, upper : float
+        The best margin lies between them: proven in float64, rounding included.
+    gap : float
+        (upper − lower)/upper.
+    margin : float
+        A proven lower bound on the margin of `coef` itself (equal to `lower` where positive).
+    coef : ndarray of shape (d,)
+        The classifier, of unit length: y (x·coef + intercept) is a distance in the units of X.
+        Where no positive margin was found, the method's last iterate.
+    intercept : float
+    dual : ndarray of shape (n,)
+        Weights q with γ̄ ≤ ‖Σ q_i y_i x_i‖ = upper (mass 1, or ½ a class with an intercept).
+    n_iter : int
+    seconds : float
+    trace : Trace
+    certificate : Certificate
+    classes : ndarray of shape (2,)
+        The second is the one with positive decision values.
+    method : str
+    """
+
+    status: Status
+    certificate: Certificate
+    coef: np.ndarray = field(repr=False)
+    intercept: float
+    dual: np.ndarray = field(repr=False)
+    n_iter: int
+    seconds: float
+    trace: Trace = field(repr=False)
+    classes: np.ndarray = field(repr=False)
+    method: str
+
+    @property
+    def lower(self) -> float:
+        return self.certificate.lower
+
+    @property
+    def upper(self) -> float:
+        return self.certificate.upper
+
+    @property
+    def gap(self) -> float:
+        return self.certificate.gap
+
+    @property
+    def margin(self) -> float:
+        return self.certificate.margin
+
+    @property
+    def support(self) -> np.ndarray:
+        """Indices of the rows with a dual weight above rounding level."""
+        return np.flatnonzero(self.dual > 1e-12 * self.dual.max(initial=0.0))
+
+    def __repr__(self) -> str:
+        return (
+            f"MarginResult: {self.status}\n"
+            f"  best margin in [{self.lower:.12g}, {self.upper:.12g}], gap {self.gap:.2e}\n"
+            f"  method {self.method}, {self.n_iter} iterations, {self.seconds:.3f} s, "
+            f"{self.support.size} of {self.dual.size} rows with weight"
+        )

@@ -1,0 +1,45 @@
+"""Rounding bounds in float64: Higham, *Accuracy and Stability of Numerical Algorithms*, ch. 3."""
+
+import numpy as np
+
+UNIT_ROUNDOFF = 2.0**-53
+
+# A product may underflow, gradually or (where a library flushes to zero) at once: this covers both.
+UNDERFLOW = 2.0**-1021
+
+
+def gamma(k: int) -> float:
+    """γ_k = k·u / (1 − k·u): the relative error of a chain of k roundings, rounded up."""
+    ku = k * UNIT_ROUNDOFF
+    if ku >= 0.5:
+        return float("inf")
+    return ku / (1.0 - ku) * (1.0 + 4.0 * UNIT_ROUNDOFF)
+
+
+def up(value: float, roundings: int = 4) -> float:
+    """The value after `roundings` roundings, moved outward to a sure upper bound."""
+    return float(np.nextafter(value + abs(value) * gamma(roundings), np.inf))
+
+
+def down(value: float, roundings: int = 4) -> float:
+    """The value after `roundings` roundings, moved outward to a sure lower bound."""
+    return float(np.nextafter(value - abs(value) * gamma(roundings), -np.inf))
+
+
+def norm_bounds(w: np.ndarray) -> tuple[float, float]:
+    """Sure lower and upper bounds of ‖w‖ (Euclidean, Frobenius for matrices).
+
+    The entries are first scaled by a power of two, which is exact, so that no square overflows.
+    """
+    largest = float(np.max(np.abs(w), initial=0.0))
+    if largest == 0.0:
+        return 0.0, 0.0
+    _, exponent = np.frexp(largest)
+    scaled = np.ldexp(w.ravel(), -int(exponent))
+    norm = float(np.sqrt(scaled @ scaled))
+    roundings = scaled.size + 4
+    with np.errstate(over="ignore"):  # an upper bound of inf is a bound still
+        return (
+            max(0.0, float(np.ldexp(down(norm, roundings) - UNDERFLOW, exponent))),
+            float(np.ldexp(up(norm, roundings) + scaled.size * UNDERFLOW, exponent)),
+        )

@@ -1,0 +1,51 @@
+"""The methods. A new one is one file here and one line in `SOLVERS`."""
+
+from momentron.errors import InputError
+from momentron.solvers.base import Candidates, Primal, Solver, State
+from momentron.solvers.batch_perceptron import BatchPerceptron
+from momentron.solvers.dual_nesterov import DualNesterov
+from momentron.solvers.gradient_descent import GradientDescent
+from momentron.solvers.momentum import Momentum
+from momentron.solvers.normalized_gradient import NormalizedGradient, NormalizedGradientRoot
+from momentron.solvers.normalized_perceptron import NormalizedPerceptron
+
+__all__ = [
+    "SOLVERS",
+    "BatchPerceptron",
+    "Candidates",
+    "DualNesterov",
+    "GradientDescent",
+    "Momentum",
+    "NormalizedGradient",
+    "NormalizedGradientRoot",
+    "NormalizedPerceptron",
+    "Primal",
+    "Solver",
+    "State",
+    "as_solver",
+]
+
+SOLVERS: dict[str, type[Solver]] = {
+    solver.name: solver
+    for solver in (
+        Momentum,
+        DualNesterov,
+        GradientDescent,
+        NormalizedGradient,
+        NormalizedGradientRoot,
+        BatchPerceptron,
+        NormalizedPerceptron,
+    )
+}
+
+AUTO = Momentum.name
+
+
+def as_solver(method: str | Solver) -> Solver:
+    """A method by name, or the instance itself."""
+    if isinstance(method, Solver):
+        return method
+    name = AUTO if method == "auto" else method
+    if name not in SOLVERS:
+        raise InputError(f"method={method!r} is not known; choose 'auto' or one of {list(SOLVERS)}")
+    return SOLVERS[name]()

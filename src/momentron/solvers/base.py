@@ -1,0 +1,70 @@
+"""The three verbs of a method: init, step, candidates."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from momentron.problem import Problem
+
+
+@dataclass
+class Primal:
+    """A classifier w with its scores Zw, which every method has at hand anyway."""
+
+    w: np.ndarray
+    scores: np.ndarray
+
+
+@dataclass
+class Candidates:
+    """What a method proposes after a step. Nothing here is trusted: the certificate checks it.
+
+    Attributes
+    ----------
+    primals : list of Primal
+        The first is the current iterate, whose margin the trace shows.
+    q : ndarray of shape (n,)
+        Dual weights, of any positive mass.
+    upper : float
+        ‖Zᵀq‖ / mass of q, as the method computed it, in units of R.
+    interval : (float, float), optional
+        A further interval on γ̄ that the method's own theory gives (Theorem 1.2).
+    """
+
+    primals: list[Primal]
+    q: np.ndarray
+    upper: float
+    interval: tuple[float, float] | None = None
+
+
+@dataclass
+class State:
+    """Base of all solver states: t counts completed steps."""
+
+    t: int = field(default=0, init=False)
+
+
+class Solver(ABC):
+    """A method, without any data: all that changes lives in the state that `init` returns.
+
+    Subclasses are frozen in spirit: their attributes are parameters, set once. `default_max_iter`
+    is the budget when the user names none; `uses_loss` says whether the method follows the loss.
+    """
+
+    name: ClassVar[str]
+    default_max_iter: ClassVar[int] = 10_000
+    uses_loss: ClassVar[bool] = True
+
+    @abstractmethod
+    def init(self, problem: Problem) -> Any:
+        """The state before the first step; may cost passes."""
+
+    @abstractmethod
+    def step(self, problem: Problem, state: Any) -> None:
+        """Advance the state by one iteration, in place."""
+
+    @abstractmethod
+    def candidates(self, problem: Problem, state: Any) -> Candidates:
+        """What the state proposes now, at no pass; the next step may overwrite its arrays."""

@@ -1,0 +1,131 @@
+"""Algorithm 1: batch momentum, which is dual Nesterov acceleration in disguise."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from momentron.problem import Problem
+from momentron.solvers.base import Candidates, Primal, Solver, State
+from momentron.solvers.schedules import (
+    Schedule,
+    as_schedule,
+    checked_lambda,
+    checked_step,
+    paper_lambda,
+)
+
+
+@dataclass
+class MomentumState(State):
+    """w_t, its scores and dual weights; μ and Zᵀμ lag one step behind, where they are free."""
+
+    w: np.ndarray
+    g: np.ndarray
+    scores: np.ndarray
+    q: np.ndarray
+    psi: float
+    mu: np.ndarray
+    z_mu: np.ndarray
+    scratch: np.ndarray
+    lam: float = 1.0
+    theta: float = 1.0
+    t_mu: int = 0
+    dual_rate: float = math.inf
+
+
+class Momentum(Solver):
+    r"""Algorithm 1 of Ji, Srebro and Telgarsky (2021).
+
+    .. math::
+        g_t = β_t (g_{t-1} + Z^T q_t), \quad
+        w_{t+1} = w_t - \tfrac{θ_t}{ρ} (g_t + Z^T q_t), \quad
+        q_{t+1} = ∇ψ(Z w_{t+1})
+
+    with β_t = λ_{t−1}(1 − λ_t)/λ_t. With the paper's λ_t = 2/(t + 2) and θ_t = 1 the margin is
+    within O(ln n ln t / t²) of the best (Theorem 1). Two passes over the data an iteration.
+
+    Parameters
+    ----------
+    schedule : callable
+        t ↦ λ_t with λ_0 = 1 and 1/λ_t² − 1/λ_t ≤ 1/λ_{t−1}²; checked at every step.
+    step : float or callable
+        θ_t in (0, 1].
+    """
+
+    name = "momentum"
+
+    def __init__(self, schedule: Schedule = paper_lambda, step: float | Schedule = 1.0) -> None:
+        self.schedule = schedule
+        self.step_size = as_schedule(step)
+
+    def init(self, problem: Problem) -> MomentumState:
+        w = problem.operator.zeros()
+        scores = np.zeros(problem.n_rows)
+        q, psi = problem.dual_set.link(scores)
+        return MomentumState(
+            w=w,
+            g=np.zeros_like(w),
+            scores=scores,
+            q=q,
+            psi=psi,
+            mu=q.copy(),
+            z_mu=np.full_like(w, np.inf),
+            scratch=np.empty_like(q),
+        )
+
+    def step(self, problem: Problem, state: MomentumState) -> None:
+        t, previous = state.t, state.lam
+        lam = checked_lambda(self.schedule, t, previous)
+        theta = checked_step(self.step_size, t)
+        gradient = problem.gradient(state.q)
+        if t == 0:
+            state.z_mu = gradient.copy()  # μ_0 = q_0
+        else:
+            # μ_t = (1 − λ_{t−1}) μ_{t−1} + λ_{t−1} q_t, and Zᵀμ_t = λ_{t−1}(g_{t−1} + Zᵀq_t)
+            state.mu *= 1.0 - previous
+            state.mu += np.multiply(previous, state.q, out=state.scratch)
+            state.z_mu = previous * (state.g + gradient)
+            # Alg. 1: g_t = β_t (g_{t−1} + Zᵀq_t)
+            state.g += gradient
+            state.g *= previous * (1.0 - lam) / lam
+        state.dual_rate = _dual_rate(state, lam, theta)
+        # Alg. 1: w_{t+1} = w_t − (θ_t/ρ)(g_t + Zᵀq_t)
+        state.w -= (theta / problem.dual_set.rho) * (state.g + gradient)
+        state.scores = problem.scores(state.w)
+        state.q, state.psi = problem.dual_set.link(state.scores)
+        state.lam, state.theta, state.t_mu = lam, theta, t
+        state.t = t + 1
+
+    def candidates(self, problem: Problem, state: MomentumState) -> Candidates:
+        norm = problem.operator.norm(state.z_mu)
+        return Candidates(
+            primals=[Primal(state.w, state.scores)],
+            q=state.mu,
+            upper=norm / float(state.mu.sum()),
+            interval=self.interval(problem, state, norm),
+        )
+
+    def interval(
+        self, problem: Problem, state: MomentumState, norm: float
+    ) -> tuple[float, float] | None:
+        """Theorem 1.2 at t ≥ 1: ‖Zᵀμ_t‖² − 2 λ_{t−1}² ρ ψ(0)/θ ≤ γ̄² ≤ ‖Zᵀμ_t‖²."""
+        if state.t_mu == 0:
+            return None
+        slack = 2.0 * state.dual_rate * problem.dual_set.rho * problem.dual_set.psi_zero
+        return math.sqrt(max(0.0, norm * norm - slack)), norm
+
+
+def _dual_rate(state: MomentumState, lam: float, theta: float) -> float:
+    """λ_{t−1}²/θ_{t−1}: the rate at which φ(μ_t) falls, as Lemma B.1 gives it.
+
+    The lemma's sum must have no negative term, which needs θ_t(1 − λ_t)/λ_t² ≤ θ_{t−1}/λ_{t−1}²;
+    θ_t that grow may break it, and then no rate is claimed from there on.
+    """
+    if state.t == 0:
+        return 0.0
+    if math.isinf(state.dual_rate):
+        return math.inf
+    previous = state.lam**2 / state.theta
+    holds = theta * (1.0 - lam) / lam**2 <= (1.0 + 1e-9) / previous
+    return previous if holds else math.inf

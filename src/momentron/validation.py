@@ -1,0 +1,152 @@
+"""From what users pass to clean arrays: types, finiteness, labels, a safe power-of-two scale."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_array, column_or_1d
+
+from momentron.errors import InputError
+from momentron.operators import Operator, as_operator, dense, sparse
+
+# Entries with a magnitude outside 2^±LIMIT are rescaled, so that squares and quotients are safe.
+_EXPONENT_LIMIT = {np.dtype(np.float64): 300, np.dtype(np.float32): 40}
+
+
+@dataclass(frozen=True)
+class CleanData:
+    """X as an operator, with the power of two by which it was divided (0 nearly always)."""
+
+    operator: Operator
+    exponent: int
+
+
+def clean_data(X: Any) -> CleanData:
+    """Check X and wrap it, without a copy unless its type, layout or scale forces one."""
+    X = _as_matrix(X)
+    squares = (sparse if sp.issparse(X) else dense).squared_row_norms(X)
+    largest = float(squares.max(initial=0.0))
+    limit = _EXPONENT_LIMIT[X.dtype]
+    if 2.0 ** (-2 * limit) < largest < 2.0 ** (2 * limit):
+        return CleanData(as_operator(X, squares), 0)
+    _require_finite(X)
+    entries = X.data if sp.issparse(X) else X
+    top = max(abs(float(entries.max(initial=0.0))), abs(float(entries.min(initial=0.0))))
+    if top == 0.0:
+        return CleanData(as_operator(X), 0)
+    _, exponent = np.frexp(top)
+    return CleanData(as_operator(_divide_by_power_of_two(X, int(exponent))), int(exponent))
+
+
+def _as_matrix(X: Any) -> Any:
+    """X as a 2-D float32/float64 array or CSR/CSC matrix that BLAS reads without a copy."""
+    exact = integer_guard(X)
+    X = check_array(
+        X,
+        accept_sparse=("csr", "csc"),
+        dtype=(np.float64, np.float32),
+        ensure_all_finite=False,
+        input_name="X",
+    )
+    exact(X)
+    if sp.issparse(X):
+        if not X.has_canonical_format:
+            X = X.copy()  # duplicates are summed: the user's matrix stays as it is
+            X.sum_duplicates()
+        return X
+    strides = sorted(abs(s) for s in X.strides)
+    if (X.size and strides[0] != X.itemsize) or any(s < 0 for s in X.strides):
+        X = np.ascontiguousarray(X)  # else each product would copy it anew
+    return X
+
+
+def integer_guard(X: Any) -> Any:
+    """A check, to be run after conversion, that integers survived it exactly."""
+    dtype = getattr(X, "dtype", None)
+    if not isinstance(dtype, np.dtype) or dtype.kind not in "iu" or dtype.itemsize < 8:
+        return lambda converted: None
+
+    def guard(converted: Any) -> None:
+        floats = converted.data if sp.issparse(converted) else converted
+        top = max(-float(floats.min(initial=0.0)), float(floats.max(initial=0.0)))
+        if top > 2.0**53:
+            raise InputError(
+                f"X holds integers up to {int(top)}, beyond 2**53, which float64 cannot hold "
+                "exactly; rescale X or pass floats"
+            )
+
+    return guard
+
+
+def _require_finite(X: Any) -> None:
+    """Raise with the place of the first NaN or infinity, if there is one."""
+    if sp.issparse(X):
+        bad = np.flatnonzero(~np.isfinite(X.data))
+        if bad.size == 0:
+            return
+        coo = X.tocoo()
+        value, i, j = X.data[bad[0]], int(coo.row[bad[0]]), int(coo.col[bad[0]])
+    else:
+        for rows in dense.blocks(*X.shape):
+            places = np.argwhere(~np.isfinite(X[rows]))
+            if places.size:
+                i, j = int(places[0, 0]) + rows.start, int(places[0, 1])
+                value = X[i, j]
+                break
+        else:
+            return
+    kind = "NaN" if np.isnan(value) else "infinity"
+    raise InputError(
+        f"X contains {kind}: X[{i}, {j}] is {value}; every entry must be finite (inf and NaN are "
+        "not): drop that row or impute it"
+    )
+
+
+def _divide_by_power_of_two(X: Any, exponent: int) -> Any:
+    """A float64 copy of X / 2^exponent: exact, but for entries 2^1000 times below the largest."""
+    if sp.issparse(X):
+        scaled = X.astype(np.float64)
+        scaled.data = np.ldexp(scaled.data, -exponent)
+        return scaled
+    return np.ldexp(X.astype(np.float64), -exponent)
+
+
+def clean_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """(classes, signs): the two labels in sorted order, and ±1 per row (+1 for the second)."""
+    y = clean_targets(y, n_rows)
+    classes, codes = np.unique(y, return_inverse=True)
+    if classes.size != 2:
+        plural = "class" if classes.size == 1 else "classes"
+        raise InputError(
+            f"y has {classes.size} {plural}; max_margin needs exactly 2: pass rows of two classes"
+        )
+    return classes, np.where(codes.ravel() == 1, 1.0, -1.0)
+
+
+def clean_targets(y: Any, n_rows: int) -> np.ndarray:
+    """y as a 1-D array of labels, one for each row."""
+    if y is None:
+        raise InputError("y is None; max_margin requires y to be passed: one label for each row")
+    y = column_or_1d(y, warn=True)
+    if y.size != n_rows:
+        raise InputError(f"X has {n_rows} rows but y has {y.size} labels; they must agree")
+    if y.dtype.kind == "c":
+        raise InputError(f"y has complex labels ({y.dtype}); pass strings, integers or booleans")
+    if y.dtype.kind == "f":
+        bad = np.flatnonzero(~np.isfinite(y))
+        if bad.size:
+            raise InputError(
+                f"y contains NaN or infinity: y[{bad[0]}] is {y[bad[0]]}; drop that row"
+            )
+        fractions = np.flatnonzero(y != np.trunc(y))
+        if fractions.size:
+            raise InputError(
+                f"Unknown label type: continuous: y[{fractions[0]}] is {y[fractions[0]]}; "
+                "pass classes as strings, integers or booleans"
+            )
+    if y.dtype.kind == "O":
+        for i, label in enumerate(y):
+            if label is None or label != label:
+                raise InputError(f"y contains NaN: y[{i}] is {label}; drop that row")
+    return y

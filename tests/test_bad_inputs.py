@@ -1,0 +1,148 @@
+"""Bad and extreme inputs: the right answer, or one line that names the value and the remedy."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from momentron import MaxMarginClassifier, max_margin
+
+NAN, INF = float("nan"), float("inf")
+GOOD = np.array([[0.0, 2.0], [1.0, 3.0], [0.0, -1.0], [2.0, -4.0]])
+LABELS = np.array([1, 1, 0, 0])  # best margin with an intercept: 1.5
+
+
+def with_entry(value, dtype=np.float64):
+    X = GOOD.astype(dtype)
+    X[1, 0] = value
+    return X
+
+
+ERRORS = {
+    "nan": (with_entry(NAN), LABELS, r"X\[1, 0\] is nan.*impute"),
+    "inf": (with_entry(INF), LABELS, r"X\[1, 0\] is inf.*impute"),
+    "minus inf": (with_entry(-INF), LABELS, r"X\[1, 0\] is -inf"),
+    "nan float32": (with_entry(NAN, np.float32), LABELS, r"X\[1, 0\] is nan"),
+    "nan sparse": (sp.csr_array(with_entry(NAN)), LABELS, r"X\[1, 0\] is nan"),
+    "inf sparse": (sp.csc_array(with_entry(INF)), LABELS, r"X\[1, 0\] is inf"),
+    "nan in a frame": (pd.DataFrame(with_entry(NAN)), LABELS, r"X\[1, 0\] is nan"),
+    "text": ([["a", "b"], ["c", "d"]], [0, 1], "could not convert"),
+    "ragged": ([[1.0], [1.0, 2.0]], [0, 1], "inhomogeneous|setting an array"),
+    "one class": (GOOD, [1, 1, 1, 1], "y has 1 class; .* exactly 2"),
+    "three classes": (GOOD, [0, 1, 2, 2], "y has 3 classes"),
+    "no rows": (np.zeros((0, 2)), [], "0 sample"),
+    "no features": (np.zeros((4, 0)), LABELS, r"0 feature\(s\)"),
+    "one dimension": (np.zeros(4), LABELS, "Expected 2D"),
+    "three dimensions": (np.zeros((2, 2, 2)), [0, 1], "dim 3"),
+    "short y": (GOOD, [0, 1], "4 rows but y has 2"),
+    "no y": (GOOD, None, "y is None"),
+    "nan in y": (GOOD, [0.0, 1.0, NAN, 1.0], r"y\[2\] is nan"),
+    "None in y": (GOOD, np.array(["a", "b", None, "b"], dtype=object), r"y\[2\] is None"),
+    "continuous y": (GOOD, [0.5, 1.0, 0.0, 1.0], r"continuous: y\[0\] is 0.5"),
+    "complex y": (GOOD, [1j, 1.0, 0.0, 1.0], "(?i)complex"),
+    "matrix y": (GOOD, np.zeros((4, 2)), "1d array"),
+    "complex X": (GOOD * 1j, LABELS, "Complex data"),
+    "huge integers": (np.array([[2**60 + 1], [1]]), [0, 1], "2\\*\\*53"),
+}
+
+OPTION_ERRORS = {
+    "tol negative": ({"tol": -1.0}, r"tol=-1.0 must be .* \[0, 1\)"),
+    "tol one": ({"tol": 1.0}, "tol=1.0"),
+    "tol nan": ({"tol": NAN}, "tol=nan"),
+    "tol text": ({"tol": "small"}, "tol='small'"),
+    "max_iter zero": ({"max_iter": 0}, "max_iter=0 must be .* at least 1"),
+    "max_iter float": ({"max_iter": 2.5}, "max_iter=2.5"),
+    "max_iter bool": ({"max_iter": True}, "max_iter=True"),
+    "max_time zero": ({"max_time": 0.0}, "max_time=0.0 must be .* positive"),
+    "max_time nan": ({"max_time": NAN}, "max_time=nan"),
+    "method": ({"method": "newton"}, "method='newton' is not known"),
+    "loss": ({"loss": "hinge"}, "loss='hinge' is not known"),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+@pytest.mark.parametrize("estimator", [False, True])
+def test_errors(case, estimator):
+    X, y, words = ERRORS[case]
+    if estimator and case in ("three classes", "no y"):
+        words = "classes; pass rows of two|y is None"
+    with pytest.raises(ValueError, match=words) as caught:
+        if estimator:
+            MaxMarginClassifier().fit(X, y)
+        else:
+            max_margin(X, y)
+    assert len(str(caught.value).splitlines()[0]) > 10
+
+
+@pytest.mark.parametrize("case", OPTION_ERRORS)
+def test_option_errors(case):
+    options, words = OPTION_ERRORS[case]
+    with pytest.raises(ValueError, match=words):
+        max_margin(GOOD, LABELS, **options)
+
+
+def frame():
+    return pd.DataFrame(GOOD, columns=["a", "b"])
+
+
+# name → (X, y, best margin with an intercept)
+ANSWERS = {
+    "plain": (GOOD, LABELS, 1.5),
+    "float32": (GOOD.astype(np.float32), LABELS, 1.5),
+    "float16": (GOOD.astype(np.float16), LABELS, 1.5),
+    "int64": (GOOD.astype(np.int64), LABELS, 1.5),
+    "int8": (GOOD.astype(np.int8), LABELS, 1.5),
+    "bool X": (np.array([[True], [False]]), [1, 0], 0.5),
+    "lists": (GOOD.tolist(), LABELS.tolist(), 1.5),
+    "data frame": (frame(), LABELS, 1.5),
+    "series labels": (frame(), pd.Series(["u", "u", "d", "d"]), 1.5),
+    "categorical labels": (frame(), pd.Series(["u", "u", "d", "d"], dtype="category"), 1.5),
+    "object labels": (GOOD, np.array(["u", "u", "d", "d"], dtype=object), 1.5),
+    "boolean labels": (GOOD, LABELS.astype(bool), 1.5),
+    "float labels": (GOOD, LABELS.astype(float), 1.5),
+    "fortran": (np.asfortranarray(GOOD), LABELS, 1.5),
+    "scale 1e-300": (GOOD * 1e-300, LABELS, 1.5e-300),
+    "scale 1e300": (GOOD * 1e300, LABELS, 1.5e300),
+    "scale 1e-320": (GOOD * 1e-320, LABELS, 1.5e-320),
+    "near overflow": (GOOD * 4e307, LABELS, 6e307),
+    "float32 1e-40": ((GOOD * 1e-40).astype(np.float32), LABELS, 1.5e-40),
+    "float32 1e37": ((GOOD * 1e37).astype(np.float32), LABELS, 1.5e37),
+    "sparse 1e200": (sp.csr_array(GOOD * 1e200), LABELS, 1.5e200),
+    "duplicates": (np.repeat(GOOD, 3, axis=0), np.repeat(LABELS, 3), 1.5),
+    "zero column": (np.hstack([GOOD, np.zeros((4, 1))]), LABELS, 1.5),
+    "repeated column": (np.repeat(GOOD, 2, axis=1) / np.sqrt(2), LABELS, 1.5),
+    "two rows": ([[0.0], [3.0]], [0, 1], 1.5),
+    "one feature": ([[5.0], [2.0], [1.0], [0.0]], [1, 1, 0, 0], 0.5),
+    "far from the origin": (GOOD + 1e6, LABELS, 1.5),
+    "contradictory duplicates": ([[1.0, 2.0], [1.0, 2.0], [0.0, 0.0]], [0, 1, 1], 0.0),
+    "all zero": (np.zeros((4, 2)), LABELS, 0.0),
+    "empty sparse": (sp.csr_array((4, 2)), LABELS, 0.0),
+    "xor": ([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]], [0, 0, 1, 1], 0.0),
+    "touching": ([[0.0], [1.0], [1.0], [2.0]], [0, 0, 1, 1], 0.0),
+}
+
+
+@pytest.mark.parametrize("case", ANSWERS)
+def test_answers(case):
+    X, y, best = ANSWERS[case]
+    before = X.copy() if isinstance(X, np.ndarray) else None
+    result = max_margin(X, y, tol=1e-3, max_iter=20_000)
+    slack = 2e-7 if "float32" in case else 1e-12
+    assert result.lower <= best * (1 + slack) + 5e-324
+    assert result.upper >= best * (1 - slack) - 5e-324
+    if best > 0.0:
+        assert result.upper <= 1.1 * best
+        assert result.lower >= 0.9 * best
+    else:
+        assert result.lower == 0.0
+        assert result.upper <= 5e-3
+    assert np.all(np.isfinite(result.coef))
+    if before is not None:
+        assert np.array_equal(before, X)
+
+
+def test_zero_row_without_intercept_has_no_margin():
+    X = np.vstack([GOOD, np.zeros((1, 2))])
+    result = max_margin(X, [*LABELS, 0], fit_intercept=False, tol=1e-3)
+    assert result.lower == 0.0
+    assert result.upper <= 5e-3

@@ -1,0 +1,167 @@
+"""The command line: verdicts, exit codes, and errors of one line."""
+
+import bz2
+import gzip
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from momentron.cli import main
+from momentron.datasets import make_nonseparable, make_separable
+
+
+def run(capsys, *args):
+    with pytest.raises(SystemExit) as ended:
+        main([str(a) for a in args])
+    captured = capsys.readouterr()
+    return ended.value.code or 0, captured.out, captured.err
+
+
+@pytest.fixture
+def csv(tmp_path):
+    data = make_separable(30, 3, margin=0.5, n_support=3, fit_intercept=True, random_state=0)
+    names = np.where(data.y > 0, "yes", "no")
+    lines = ["a,b,c,species"]
+    lines += [",".join([*map(repr, map(float, x)), s]) for x, s in zip(data.X, names, strict=True)]
+    path = tmp_path / "data.csv"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def test_default_is_the_bundled_digits(capsys):
+    code, out, _ = run(capsys, "fit", "--tol", "1e-3")
+    assert code == 0
+    assert "digits, 0 against 1: 360 × 64" in out
+    assert "certified optimal" in out
+    assert "best margin     in [9.7" in out
+
+
+def test_fit_a_file_and_save(capsys, csv, tmp_path):
+    model = tmp_path / "model.npz"
+    code, out, _ = run(capsys, "fit", csv, "--target", "species", "--tol", "1e-3", "--save", model)
+    assert code == 0
+    assert "training error  0.0000%" in out
+    with np.load(model, allow_pickle=False) as saved:
+        assert saved["coef"].shape == (3,)
+        assert saved["classes"].tolist() == ["no", "yes"]
+        assert saved["lower"] <= 0.5 <= saved["upper"]
+
+
+def test_json(capsys, csv):
+    code, out, _ = run(capsys, "fit", csv, "--json", "--tol", "1e-3")
+    summary = json.loads(out)
+    assert code == 0
+    assert summary["lower"] <= 0.5 <= summary["upper"]
+    assert summary["rows"] == 30
+    assert summary["training_error"] == 0.0
+
+
+@pytest.mark.parametrize("opener", [gzip.open, bz2.open])
+def test_compressed(capsys, csv, opener):
+    suffix = ".gz" if opener is gzip.open else ".bz2"
+    path = csv.with_name(csv.name + suffix)
+    with opener(path, "wb") as file:
+        file.write(csv.read_bytes())
+    code, out, _ = run(capsys, "fit", path, "--json", "--tol", "1e-3")
+    assert code == 0
+    assert json.loads(out)["rows"] == 30
+
+
+def test_budget_exit_code(capsys):
+    code, out, _ = run(capsys, "fit", "--method", "momentum", "--max-iter", "5")
+    assert code == 1
+    assert "iteration budget reached" in out
+
+
+def test_not_separable_is_an_answer(capsys, tmp_path):
+    data = make_nonseparable(30, 3, fit_intercept=True, random_state=0)
+    path = tmp_path / "data.npz"
+    np.savez(path, X=data.X, y=data.y)
+    code, out, _ = run(capsys, "fit", path, "--tol", "1e-3")
+    assert code == 0
+    assert "not separable" in out
+
+
+def test_no_intercept_and_classes(capsys):
+    code, out, _ = run(
+        capsys, "fit", "digits", "--classes", "3", "8", "--no-intercept", "--tol", "0.1"
+    )
+    assert code == 0
+    assert "3 against 8" in out
+
+
+BAD_FILES = {
+    "missing.csv": (None, "missing.csv"),
+    "empty.csv": ("", "empty.csv"),
+    "text.csv": ("a,b,y\n1,2,0\n1,oops,1\n", "text.csv.*3.*b"),
+    "nan.csv": ("a,b,y\n1,2,0\n,2,1\n", "nan.csv.*3.*a"),
+    "ragged.csv": ("a,b,y\n1,2,0\n1,2\n", "ragged.csv.*3"),
+    "one_class.csv": ("a,b,y\n1,2,0\n3,4,0\n", "y has 1 class"),
+    "three.csv": ("a,y\n1,0\n3,1\n5,2\n", "y has 3 classes"),
+    "garbage.npz": ("not a zip file", "garbage.npz"),
+    "garbage.npy": ("not an array", "garbage.npy"),
+    "garbage.parquet": ("not parquet", "garbage.parquet"),
+    "data.csv.gz": ("not gzip", "data.csv.gz"),
+    "data.docx": ("x", "docx"),
+    "bad.svm": ("1 1:2 nonsense\n", "bad.svm"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_bad_files_give_one_line(capsys, tmp_path, name):
+    import re
+
+    content, words = BAD_FILES[name]
+    path = tmp_path / name
+    if content is not None:
+        path.write_text(content)
+    code, _, err = run(capsys, "fit", path)
+    assert code == 2
+    assert len(err.strip().splitlines()) == 1
+    assert re.search(words, err)
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--method", "magic"],
+        ["--tol", "2"],
+        ["--max-iter", "0"],
+        ["--classes", "0", "77"],
+        ["--max-time", "-1"],
+    ],
+    ids=" ".join,
+)
+def test_bad_options(capsys, args):
+    code, _, err = run(capsys, "fit", *args)
+    assert code == 2
+    assert "Traceback" not in err
+
+
+def test_race_prints_and_draws(capsys, tmp_path):
+    picture = tmp_path / "race.png"
+    code, out, _ = run(capsys, "race", "--passes", "60", "--plot", picture)
+    assert code == 0
+    assert "momentum" in out
+    assert "gradient-descent" in out
+    assert "60 passes" in out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_race_refuses_unknown_methods(capsys):
+    code, _, err = run(capsys, "race", "--method", "magic")
+    assert code == 2
+    assert "choose from" in err
+
+
+def test_import_is_light():
+    code = (
+        "import sys, momentron; "
+        "print([m for m in ('torch', 'dask', 'matplotlib') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,116 @@
+"""MaxMarginClassifier as scikit-learn users expect it."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from momentron import BudgetWarning, MaxMarginClassifier, NotSeparableWarning, Status
+from momentron.datasets import make_nonseparable, make_separable
+
+
+def _checks():
+    return list(estimator_checks_generator(MaxMarginClassifier(max_iter=1000)))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "check"), _checks(), ids=[getattr(c, "func", c).__name__ for _, c in _checks()]
+)
+def test_scikit_learn_contract(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            check(estimator)
+        except Exception as error:
+            if type(error).__name__ == "SkipTest":
+                pytest.skip(str(error))
+            raise
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_separable(80, 5, margin=0.5, n_support=4, fit_intercept=True, random_state=0)
+
+
+@pytest.mark.parametrize(
+    "labels", [["no", "yes"], [3, 7], [False, True], [-1, 1], [0.0, 1.0]], ids=str
+)
+def test_labels_of_any_kind(data, labels):
+    y = np.array(labels)[(data.y > 0).astype(int)]
+    model = MaxMarginClassifier(tol=1e-3).fit(data.X, y)
+    assert model.classes_.tolist() == sorted(labels)
+    assert np.array_equal(model.predict(data.X), y)
+    assert model.score(data.X, y) == 1.0
+
+
+def test_attributes(data):
+    model = MaxMarginClassifier(tol=1e-3).fit(data.X, data.y)
+    decision = model.decision_function(data.X)
+    assert model.coef_.shape == (1, 5)
+    assert model.intercept_.shape == (1,)
+    assert np.linalg.norm(model.coef_) == pytest.approx(1.0)
+    assert (decision * data.y).min() == pytest.approx(model.margin_, rel=1e-9)
+    assert model.certificate_.lower <= data.margin <= model.certificate_.upper
+    assert model.margin_ == model.certificate_.lower
+    assert model.status_ is Status.OPTIMAL
+    assert model.n_iter_ >= 1
+    assert model.dual_coef_.shape == (1, model.support_.size)
+    assert model.dual_coef_.sum() == pytest.approx(0.0, abs=1e-9)
+
+
+def test_feature_names_are_kept_and_checked(data):
+    frame = pd.DataFrame(data.X, columns=list("abcde"))
+    model = MaxMarginClassifier(tol=1e-3).fit(frame, data.y)
+    assert model.feature_names_in_.tolist() == list("abcde")
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[list("edcba")])
+
+
+def test_sparse_equals_dense(data):
+    dense = MaxMarginClassifier(tol=1e-3).fit(data.X, data.y)
+    sparse = MaxMarginClassifier(tol=1e-3).fit(sp.csr_array(data.X), data.y)
+    assert np.allclose(
+        dense.decision_function(data.X), sparse.decision_function(sp.csr_array(data.X)), atol=1e-8
+    )
+
+
+def test_not_separable_warns_and_works():
+    data = make_nonseparable(60, 4, fit_intercept=True, random_state=0)
+    model = MaxMarginClassifier(max_iter=500)
+    with pytest.warns(NotSeparableWarning, match=r"lies in \[0, .*\]"):
+        model.fit(data.X, data.y)
+    assert model.score(data.X, data.y) > 0.5
+    assert model.margin_ < 0.0
+    assert model.certificate_.lower == 0.0
+
+
+def test_budget_warns(data):
+    model = MaxMarginClassifier(method="momentum", max_iter=300, tol=1e-9)
+    with pytest.warns(BudgetWarning, match="Raise max_iter or max_time"):
+        model.fit(data.X, data.y)
+    assert model.status_ is Status.ITERATION_BUDGET
+
+
+def test_lives_in_pipelines_and_pickles(data):
+    pipeline = make_pipeline(StandardScaler(), MaxMarginClassifier(tol=1e-2))
+    assert cross_val_score(pipeline, data.X, data.y, cv=3).mean() > 0.8
+    model = clone(pipeline[-1]).fit(data.X, data.y)
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.predict(data.X), model.predict(data.X))
+
+
+def test_callback_reaches_the_loop(data):
+    rows = []
+    with pytest.warns(BudgetWarning):
+        MaxMarginClassifier(method="momentum", tol=1e-9, max_iter=250).fit(
+            data.X, data.y, callback=rows.append
+        )
+    assert len(rows) == 250

@@ -1,0 +1,125 @@
+"""The contract of every solver: one registry line buys all of these tests."""
+
+import numpy as np
+import pytest
+
+from momentron import Status, max_margin
+from momentron.datasets import make_nonseparable, make_separable
+from momentron.errors import InputError
+from momentron.problem import Problem
+from momentron.solvers import SOLVERS, Momentum, NormalizedGradient, as_solver
+
+METHODS = list(SOLVERS)
+SLOW = {"gradient-descent", "normalized-gradient-root"}
+
+
+@pytest.fixture(params=[False, True], ids=["no-intercept", "intercept"])
+def separable(request):
+    return make_separable(100, 8, margin=0.3, fit_intercept=request.param, random_state=0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_interval_holds_and_improves(method, separable):
+    data = separable
+    result = max_margin(
+        data.X, data.y, method=method, fit_intercept=data.fit_intercept, max_iter=1500
+    )
+    assert result.lower <= data.margin * (1 + 1e-12)
+    assert result.upper >= data.margin * (1 - 1e-12)
+    assert result.gap < (0.9 if method in SLOW else 0.3)
+    trace = result.trace.to_dict()
+    assert np.all(trace["lower"] <= data.margin * (1 + 1e-9))
+    assert np.all(trace["upper"] >= data.margin * (1 - 1e-9))
+    assert np.all(np.diff(trace["lower"]) >= 0.0)
+    assert np.all(np.diff(trace["upper"]) <= 0.0)
+    assert np.all(np.diff(trace["passes"]) >= 1)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_nonseparable_data_never_get_a_positive_margin(method, fit_intercept):
+    data = make_nonseparable(80, 6, fit_intercept=fit_intercept, random_state=1)
+    result = max_margin(
+        data.X, data.y, method=method, fit_intercept=fit_intercept, max_iter=300, tol=1e-3
+    )
+    assert result.lower == 0.0
+    assert result.upper > -1e-300
+    assert result.status in (Status.ITERATION_BUDGET, Status.NOT_SEPARABLE)
+    assert np.linalg.norm(result.coef) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_candidates_mean_what_they_say(method, separable):
+    problem = Problem.from_data(separable.X, separable.y, fit_intercept=separable.fit_intercept)
+    solver = as_solver(method)
+    state = solver.init(problem)
+    for _ in range(30):
+        solver.step(problem, state)
+    candidates = solver.candidates(problem, state)
+    for primal in candidates.primals:
+        assert np.allclose(problem.scores(primal.w), primal.scores, atol=1e-10)
+    q = problem.dual_set.normalize(candidates.q)
+    assert np.linalg.norm(problem.gradient(q)) == pytest.approx(candidates.upper, rel=1e-9)
+    assert candidates.q.min() >= 0.0
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_loss_is_followed_or_refused(method):
+    data = make_separable(10, 3, random_state=2)
+    options = {"method": method, "fit_intercept": False, "loss": "logistic", "max_iter": 50}
+    if SOLVERS[method].uses_loss:
+        assert max_margin(data.X, data.y, **options).upper >= data.margin * (1 - 1e-12)
+    else:
+        with pytest.raises(InputError, match="leave it out"):
+            max_margin(data.X, data.y, **options)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_one_row_each(method):
+    result = max_margin([[3.0], [-1.0]], [1, 0], method=method, max_iter=2000, tol=1e-3)
+    assert result.lower <= 2.0 <= result.upper * (1 + 1e-15)
+    assert result.intercept == pytest.approx(-1.0)
+
+
+def test_gradient_descent_follows_the_risk():
+    """One step from zero moves by −∇R(0) = −mean of z, for either kind of problem."""
+    data = make_separable(40, 5, random_state=3)
+    problem = Problem.from_data(data.X, data.y, fit_intercept=False)
+    solver = as_solver("gradient-descent")
+    state = solver.init(problem)
+    solver.step(problem, state)
+    Z = -data.y[:, None] * data.X / problem.radius
+    assert np.allclose(state.w, -Z.mean(axis=0))
+    w = state.w.copy()
+    solver.step(problem, state)
+    assert np.allclose(state.w, w - Z.T @ np.exp(Z @ w) / 40)
+
+
+def test_gradient_descent_with_intercept_uses_the_best_intercept():
+    data = make_separable(40, 5, fit_intercept=True, random_state=3)
+    problem = Problem.from_data(data.X, data.y)
+    solver = as_solver("gradient-descent")
+    state = solver.init(problem)
+    solver.step(problem, state)
+    w = state.w.copy()
+    solver.step(problem, state)
+    Z = -data.y[:, None] * data.X / problem.radius
+    losses = np.exp(Z @ w)
+    up, down = losses[data.y > 0].sum(), losses[data.y < 0].sum()
+    b = 0.5 * np.log(up / down)  # least of Σ exp(Zw − by) over b
+    assert np.allclose(state.w, w - Z.T @ (losses * np.exp(-b * data.y)) / 40)
+
+
+def test_parameters_reach_the_method():
+    data = make_separable(40, 5, random_state=3)
+    a = max_margin(data.X, data.y, method=NormalizedGradient(step=0.5), max_iter=50)
+    b = max_margin(data.X, data.y, method="normalized-gradient", max_iter=50)
+    assert a.upper != b.upper
+    c = max_margin(data.X, data.y, method=Momentum(step=1.0), max_iter=50)
+    d = max_margin(data.X, data.y, method="momentum", max_iter=50)
+    assert c.upper == d.upper
+
+
+def test_unknown_method():
+    with pytest.raises(InputError, match="choose 'auto' or one of"):
+        max_margin([[1.0], [2.0]], [0, 1], method="magic")

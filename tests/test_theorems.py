@@ -1,0 +1,273 @@
+"""The paper's claims as inequalities, at every t, on problems whose best margin is known."""
+
+import math
+
+import numpy as np
+import pytest
+
+from momentron.datasets import make_nonseparable, make_separable
+from momentron.errors import InputError
+from momentron.problem import Problem
+from momentron.solvers import DualNesterov, Momentum
+
+STEPS = 2000
+SHAPES = [(30, 5, 3, 0.3), (120, 20, 8, 0.1), (400, 10, 6, 0.03)]
+ROUNDING = 1e-9
+
+
+class Run:
+    """Every quantity of Algorithm 1 that the lemmas speak of, for t = 0 … STEPS, in units of R."""
+
+    def __init__(self, problem, solver, steps=STEPS):
+        self.problem, self.solver = problem, solver
+        dual_set = problem.dual_set
+        self.psi0, self.rho = dual_set.psi_zero, dual_set.rho
+        state = solver.init(problem)
+        self.margin, self.psi, self.norm = [0.0], [state.psi], [0.0]
+        self.lam, self.z_mu, self.z_nu, self.g_norm, self.intervals = [], [], [], [], []
+        self.mass = [state.q.sum()]
+        self.w_alt, self.w_error = np.zeros_like(state.w), []
+        zq0 = problem.gradient(state.q)
+        for _ in range(steps):
+            q_t, mu_before = state.q, state.mu.copy()
+            lam_before, t = state.lam, state.t
+            solver.step(problem, state)
+            self.lam.append(state.lam)
+            self.z_mu.append(np.linalg.norm(state.z_mu))  # ‖Zᵀμ_t‖
+            mu_t = q_t if t == 0 else (1 - lam_before) * mu_before + lam_before * q_t
+            assert np.allclose(mu_t, state.mu, rtol=1e-10, atol=1e-14)
+            # Zᵀν_t = (1 − λ_t) Zᵀμ_t + λ_t Zᵀq_t, and w moves by −Zᵀν_t/(ρλ_t)
+            nu = (1 - state.lam) * state.mu + state.lam * q_t
+            self.z_nu.append(np.linalg.norm(problem.gradient(nu)))
+            self.g_norm.append(np.linalg.norm(state.g))
+            self.margin.append(problem.margin(state.w, state.scores))
+            self.psi.append(state.psi)
+            self.norm.append(np.linalg.norm(state.w))
+            self.mass.append(state.q.sum())
+            candidates = solver.candidates(problem, state)
+            self.intervals.append(candidates.interval)
+            # w_t = (Zᵀq_t − Zᵀq_0 − Σ Zᵀμ_{j+1}/λ_j)/ρ (alternative form)
+            mu_next = (1 - state.lam) * state.mu + state.lam * state.q
+            self.w_alt -= problem.gradient(mu_next) / state.lam
+            alternative = (problem.gradient(state.q) - zq0 + self.w_alt) / self.rho
+            self.w_error.append(np.linalg.norm(alternative - state.w))
+        self.inverse_lam = 1.0 / np.array(self.lam)
+        for name in ("margin", "psi", "norm", "z_mu", "z_nu", "g_norm", "mass"):
+            setattr(self, name, np.array(getattr(self, name)))
+
+
+def problem_of(data, loss="exponential"):
+    return Problem.from_data(data.X, data.y, fit_intercept=data.fit_intercept, loss=loss)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(shape, fit_intercept) for shape in SHAPES for fit_intercept in (False, True)],
+    ids=str,
+)
+def separable(request):
+    (n, d, n_support, margin), fit_intercept = request.param
+    data = make_separable(
+        n, d, n_support=n_support, margin=margin, fit_intercept=fit_intercept, random_state=n
+    )
+    problem = problem_of(data)
+    return Run(problem, Momentum()), data.margin / problem.radius
+
+
+@pytest.fixture(scope="module", params=[(4, 3, 0.5), (12, 4, 0.3)], ids=str)
+def logistic(request):
+    n, d, margin = request.param
+    data = make_separable(n, d, n_support=3, margin=margin, random_state=7)
+    problem = problem_of(data, loss="logistic")
+    return Run(problem, Momentum()), data.margin / problem.radius
+
+
+def times():
+    return np.arange(1, STEPS + 1)
+
+
+def test_theorem_1_part_1_margin_rate(separable):
+    run, best = separable
+    t = times()
+    slack = 4 * (1 + run.psi0) * (1 + 2 * np.log(t + 1)) / (best * (t + 1) ** 2)
+    assert np.all(run.margin[1:] >= best - slack - ROUNDING)
+
+
+def test_theorem_1_part_2_interval(separable):
+    run, best = separable
+    for t in range(1, STEPS):
+        low, high = run.intervals[t]
+        assert low <= best + ROUNDING
+        assert best <= high + ROUNDING
+        squared = 4 * run.g_norm[t] ** 2 / t**2  # g_t with β_t = t/(t+1)
+        assert squared - 8 * run.psi0 / (t + 1) ** 2 <= best**2 + ROUNDING
+        assert best**2 <= squared + ROUNDING
+        assert high**2 == pytest.approx(squared, rel=1e-9)
+
+
+def test_proposition_half_the_margin(separable):
+    run, best = separable
+    t = times()
+    assert np.all(run.margin[1:] >= best / 2 - 4 * run.psi0 / (best * (t + 1) ** 2) - ROUNDING)
+
+
+def assert_psi_lemma(run):
+    """−ψ(Zw_t) ≥ −ψ(0) + ‖Zᵀμ_t‖²/(2ρλ_{t−1}²) + two sums, t = 1 … STEPS − 1."""
+    inverse, lam = run.inverse_lam, np.array(run.lam)
+    gaps = inverse[:-1] ** 2 - (1 - lam[1:]) / lam[1:] ** 2
+    mu_terms = np.concatenate([[0.0], np.cumsum(gaps * run.z_mu[1:] ** 2)])
+    nu_terms = np.cumsum(inverse * run.z_nu**2)
+    for t in range(1, STEPS):
+        head = inverse[t - 1] ** 2 * run.z_mu[t] ** 2
+        bound = -run.psi0 + (head + mu_terms[t - 1] + nu_terms[t - 1]) / (2 * run.rho)
+        assert -run.psi[t] >= bound - ROUNDING * max(1.0, abs(bound))
+
+
+def assert_norm_lemma(run, best):
+    """Σ γ̄/(ρλ_j) ≤ ‖w_t‖ ≤ Σ ‖Zᵀν_j‖/(ρλ_j)."""
+    low = np.cumsum(best * run.inverse_lam) / run.rho
+    high = np.cumsum(run.z_nu * run.inverse_lam) / run.rho
+    assert np.all(low <= run.norm[1:] * (1 + ROUNDING))
+    assert np.all(run.norm[1:] <= high * (1 + ROUNDING))
+
+
+def test_lemma_on_minus_psi(separable):
+    assert_psi_lemma(separable[0])
+
+
+def test_lemma_on_norm_of_w(separable):
+    assert_norm_lemma(*separable)
+
+
+def test_lemma_on_alternative_form_of_w(separable):
+    run, _ = separable
+    assert np.all(np.array(run.w_error) <= ROUNDING * np.maximum(1.0, run.norm[1:]))
+
+
+def test_minus_psi_never_exceeds_the_margin(separable):
+    run, _ = separable
+    assert np.all(-run.psi[1:] <= run.margin[1:] * run.norm[1:] + ROUNDING * run.norm[1:])
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_interval_holds_on_nonseparable_data(fit_intercept):
+    data = make_nonseparable(60, 6, fit_intercept=fit_intercept, random_state=3)
+    run = Run(problem_of(data), Momentum())
+    for t in range(1, STEPS):
+        low, high = run.intervals[t]
+        assert low <= 1e-12
+        assert high**2 <= 8 * run.psi0 / (t + 1) ** 2 + 1e-15
+
+
+def test_logistic_mass_is_at_least_one(logistic):
+    run, _ = logistic
+    assert np.all(run.mass >= 1 - ROUNDING)
+
+
+def test_logistic_theorem_1(logistic):
+    """With ρ = n and ‖∇ψ‖₁ ≤ n the proof gives 4(n + ρψ(0))(1 + 2 ln(t+1)) / (γ̄ (t+1)²)."""
+    run, best = logistic
+    t = times()
+    slack = 4 * (run.mass.max() + run.rho * run.psi0) * (1 + 2 * np.log(t + 1))
+    assert np.all(run.margin[1:] >= best - slack / (best * (t + 1) ** 2) - ROUNDING)
+    for low, high in run.intervals[1:]:
+        assert low <= best + ROUNDING
+        assert best <= high + ROUNDING
+
+
+def test_logistic_proposition_half(logistic):
+    run, best = logistic
+    t = times()
+    slack = 4 * run.rho * run.psi0 / (best * (t + 1) ** 2)
+    assert np.all(run.margin[1:] >= best / 2 - slack - ROUNDING)
+
+
+def test_logistic_lemmas(logistic):
+    run, best = logistic
+    assert_psi_lemma(run)
+    assert_norm_lemma(run, best)
+    assert np.all(np.array(run.w_error) <= ROUNDING * np.maximum(1.0, run.norm[1:]))
+
+
+def slow_lambda(t):
+    return 1.0 if t == 0 else max(2.0 / (t + 2.0), 0.05)
+
+
+def equality_lambda():
+    """λ_t at equality of the paper's condition, the fastest it admits."""
+    values = [1.0]
+
+    def schedule(t):
+        while len(values) <= t:
+            values.append(2.0 / (1.0 + math.sqrt(1.0 + 4.0 / values[-1] ** 2)))
+        return values[t]
+
+    return schedule
+
+
+CASES = [
+    ("exponential", False, {}),
+    ("exponential", True, {}),
+    ("logistic", False, {}),
+    ("exponential", False, {"step": 0.5}),
+    ("exponential", True, {"step": lambda t: 1.0 / math.sqrt(t + 1.0)}),
+    ("exponential", False, {"schedule": slow_lambda}),
+    ("exponential", False, {"schedule": equality_lambda()}),
+]
+
+
+@pytest.mark.parametrize(("loss", "fit_intercept", "parameters"), CASES)
+def test_momentum_equals_dual_nesterov(loss, fit_intercept, parameters):
+    data = make_separable(80, 12, margin=0.1, fit_intercept=fit_intercept, random_state=5)
+    problem = problem_of(data, loss)
+    primal, dual = Momentum(**parameters), DualNesterov(**parameters)
+    a, b = primal.init(problem), dual.init(problem)
+    for _ in range(STEPS):
+        primal.step(problem, a)
+        dual.step(problem, b)
+        assert np.linalg.norm(a.w - b.w) <= 1e-9 * max(1.0, np.linalg.norm(a.w))
+        assert np.max(np.abs(a.q - b.q)) <= 1e-9
+
+
+@pytest.mark.parametrize("parameters", [{"schedule": equality_lambda()}, {"step": 0.25}])
+def test_interval_holds_for_other_schedules(parameters):
+    data = make_separable(80, 12, margin=0.1, random_state=5)
+    problem = problem_of(data)
+    best = data.margin / problem.radius
+    run = Run(problem, Momentum(**parameters))
+    for low, high in run.intervals[1:]:
+        assert low <= best + ROUNDING
+        assert best <= high + ROUNDING
+    assert run.intervals[-1][0] > 0.9 * best
+
+
+def test_no_rate_is_claimed_where_the_lemma_has_none():
+    data = make_separable(40, 5, random_state=5)
+    run = Run(problem_of(data), Momentum(step=lambda t: 0.1 if t < 5 else 1.0), steps=20)
+    assert run.intervals[3][0] >= 0.0
+    assert all(low == 0.0 for low, _ in run.intervals[6:])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"schedule": lambda t: 0.5}, "λ_0"),
+        ({"schedule": lambda t: 1.0 / (t + 1.0) ** 2}, "larger"),
+        ({"schedule": lambda t: 1.0 if t == 0 else 1.5}, "λ_1 = 1.5"),
+        ({"step": 2.0}, "θ_0 is 2.0"),
+    ],
+)
+def test_schedules_outside_the_theory_are_refused(parameters, words):
+    data = make_separable(10, 2, random_state=0)
+    problem = problem_of(data)
+    solver = Momentum(**parameters)
+    state = solver.init(problem)
+    with pytest.raises(InputError, match=words):
+        for _ in range(5):
+            solver.step(problem, state)
+
+
+def test_logistic_with_intercept_is_refused():
+    data = make_separable(10, 2, fit_intercept=True, random_state=0)
+    with pytest.raises(InputError, match="fit_intercept=False"):
+        problem_of(data, loss="logistic")
