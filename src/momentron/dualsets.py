@@ -40,21 +40,22 @@ class DualSet(ABC):
 
     def __init__(self, signs: np.ndarray, loss: Loss) -> None:
         self.signs = signs
+        self._minus_signs = -signs
         self.loss = loss
         self.rho = loss.rho(signs.size)
         _, self.psi_zero = self.link(np.zeros(signs.size))
 
     def scores(self, products: np.ndarray) -> np.ndarray:
         """Zw from Xw (up to the common factor R): −y∘(Xw)."""
-        return -self.signs * products
+        return self._minus_signs * products
 
     def mix(self, q: np.ndarray) -> np.ndarray:
         """The coefficients a with Zᵀq = Xᵀa (up to the common factor R): −y∘q."""
-        return -self.signs * q
+        return self._minus_signs * q
 
     def mix_vertex(self, vertex: Vertex) -> tuple[np.ndarray, np.ndarray]:
         """The rows of X in a vertex, with their coefficients."""
-        return vertex.index, -self.signs[vertex.index] * vertex.weight
+        return vertex.index, self._minus_signs[vertex.index] * vertex.weight
 
     @abstractmethod
     def radius(self, operator: Operator) -> float:

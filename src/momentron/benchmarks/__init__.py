@@ -1,0 +1,1 @@
+"""Benchmarks: speed is shown here, never by a timed test."""
