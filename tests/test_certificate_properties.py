@@ -152,7 +152,7 @@ def draw_candidates(rng: np.random.Generator, n: int, d: int) -> list[tuple[Any,
 def assert_proves(
     certificate: Certificate, exact: ExactProblem, best: Fraction, w: np.ndarray, q: np.ndarray
 ) -> None:
-    """The interval holds γ̄, and either bound holds for the very w and q it was given."""
+    """The interval holds γ̄; either bound holds for the w given, and for the q as normalised."""
     assert certificate.lower >= 0.0
     assert signed_square(certificate.lower) <= best
     assert certificate.margin != np.inf
@@ -178,13 +178,16 @@ def assert_case(case: Case, rng: np.random.Generator) -> None:
     problem, exact = case.problem(), case.exact()
     optimum = exact.optimum()
     best = optimum.margin_squared
-    certificate = certify(problem, optimum.w, optimum.q)
-    assert_proves(certificate, exact, best, optimum.w, optimum.q)
-    assert_tight(certificate, case.dense, best)
+    for sharp in (False, True):
+        certificate = certify(problem, optimum.w, optimum.q, sharp=sharp)
+        assert_proves(certificate, exact, best, optimum.w, problem.dual_set.normalize(optimum.q))
+        assert_tight(certificate, case.dense, best)
     near = optimum.w * (1.0 + 1e-12 * rng.normal(size=optimum.w.size))
     candidates = draw_candidates(rng, *case.dense.shape)
-    for w, q in [(near, 3.0 * optimum.q), *candidates]:
-        assert_proves(certify(problem, w, q), exact, best, w, q)
+    for i, (w, q) in enumerate([(near, 3.0 * optimum.q), *candidates]):
+        assert_proves(
+            certify(problem, w, q, sharp=i % 2 == 0), exact, best, w, problem.dual_set.normalize(q)
+        )
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
@@ -226,9 +229,12 @@ def assert_bracketed(case: Case, w: np.ndarray, q: np.ndarray) -> Certificate:
     problem, exact = case.problem(), case.exact()
     optimum = exact.optimum()
     best = optimum.margin_squared
-    assert_proves(certify(problem, w, q), exact, best, w, q)
+    for sharp in (False, True):
+        assert_proves(
+            certify(problem, w, q, sharp=sharp), exact, best, w, problem.dual_set.normalize(q)
+        )
     certificate = certify(problem, optimum.w, optimum.q)
-    assert_proves(certificate, exact, best, optimum.w, optimum.q)
+    assert_proves(certificate, exact, best, optimum.w, problem.dual_set.normalize(optimum.q))
     return certificate
 
 

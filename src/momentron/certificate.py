@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from momentron.problem import Problem
-from momentron.rounding import UNDERFLOW, down, gamma, norm_bounds, up
+from momentron.rounding import EXTENDED_ROUNDOFF, UNDERFLOW, down, gamma, norm_bounds, up
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def relative_gap(lower: float, upper: float) -> float:
     return 1.0 - lower / upper
 
 
-def certify(problem: Problem, w: np.ndarray, q: np.ndarray) -> Certificate:
+def certify(problem: Problem, w: np.ndarray, q: np.ndarray, *, sharp: bool = False) -> Certificate:
     """Certify an interval on the best margin from a candidate w and a candidate q.
 
     Parameters
@@ -58,6 +58,9 @@ def certify(problem: Problem, w: np.ndarray, q: np.ndarray) -> Certificate:
         Any vector; its length does not matter.
     q : ndarray of shape (n,)
         Any weights; they are clipped at zero and rescaled into the dual set.
+    sharp : bool
+        Use extended precision for the rows that decide, where the platform has it. Without it the
+        bounds lose about d·u·R, R the longest row; with it some 2,000 times less.
 
     Returns
     -------
@@ -67,12 +70,12 @@ def certify(problem: Problem, w: np.ndarray, q: np.ndarray) -> Certificate:
     -----
     Costs one pass over the data for w, and one over the rows with q_i > 0.
     """
-    margin = _to_user(problem, margin_bound(problem, w), -np.inf)
-    upper = _to_user(problem, dual_bound(problem, q), np.inf)
+    margin = _to_user(problem, margin_bound(problem, w, sharp=sharp), -np.inf)
+    upper = _to_user(problem, dual_bound(problem, q, sharp=sharp), np.inf)
     return Certificate(lower=max(0.0, margin), upper=max(0.0, upper), margin=margin)
 
 
-def margin_bound(problem: Problem, w: np.ndarray) -> float:
+def margin_bound(problem: Problem, w: np.ndarray, *, sharp: bool = False) -> float:
     """A sure lower bound on the margin of w, in the operator's units."""
     w = _safe_length(w)
     norm_low, norm_high = norm_bounds(w)
@@ -84,26 +87,54 @@ def margin_bound(problem: Problem, w: np.ndarray) -> float:
     # one more rounding is that of score + error; what X lost by its power-of-two scaling and w by
     # its own lies within depth · UNDERFLOW.
     depth = operator.score_depth
-    scores += operator.row_norms * up(gamma(depth + 1) * norm_high) + depth * UNDERFLOW
+    errors = operator.row_norms * up(gamma(depth + 1) * norm_high) + depth * UNDERFLOW
+    scores += errors
+    if sharp:
+        _sharpen(problem, w, norm_high, scores, errors)
     margin = down(problem.dual_set.margin(scores))
     return down(margin / (norm_high if margin > 0.0 else norm_low))
 
 
-def dual_bound(problem: Problem, q: np.ndarray) -> float:
+def _sharpen(
+    problem: Problem, w: np.ndarray, norm: float, scores: np.ndarray, errors: np.ndarray
+) -> None:
+    """Replace the upper bounds on the scores that decide the margin by sharper ones, in place.
+
+    A row whose bound lies below the deciding scores by more than twice the largest error stays
+    below them after sharpening, so only the others are computed anew.
+    """
+    operator = problem.operator
+    index = problem.dual_set.near_worst(scores, 2.0 * float(errors.max()))
+    extended = problem.dual_set.scores_at(index, operator.sharp_scores(index, w))
+    unit = gamma(operator.score_depth + 1, EXTENDED_ROUNDOFF)
+    slack = operator.row_norms[index] * up(unit * norm) + operator.score_depth * UNDERFLOW
+    # back to float64: one rounding each for the conversion and the sum
+    sharper = extended.astype(np.float64)
+    sharper += slack + 4.0 * np.abs(sharper) * gamma(1)
+    scores[index] = np.minimum(scores[index], sharper)
+
+
+def dual_bound(problem: Problem, q: np.ndarray, *, sharp: bool = False) -> float:
     """A sure upper bound on ‖Zᵀq‖ for q brought into the dual set, in the operator's units."""
     operator = problem.operator
     if operator.radius == 0.0:
         return 0.0
     q = problem.dual_set.normalize(q)
-    _, norm = norm_bounds(operator.exact_adjoint(problem.dual_set.mix(q)))
+    mixed = problem.dual_set.mix(q)
     n_nonzero = int(np.count_nonzero(q))
-    # one chain of roundings for the products, four more for the mass of q
-    depth = operator.adjoint_depth(n_nonzero) + 4
-    weighted_norms = float(q @ operator.row_norms)
-    error = gamma(depth) * up(weighted_norms, n_nonzero + 2)
+    weighted_norms = up(float(q @ operator.row_norms), n_nonzero + 2)
+    if sharp:
+        # one rounding a row; the conversion back to float64 is within norm_bounds' own
+        vector = operator.sharp_adjoint(mixed).astype(np.float64)
+        error = gamma(n_nonzero + 1, EXTENDED_ROUNDOFF) * weighted_norms
+    else:
+        vector = operator.exact_adjoint(mixed)
+        error = gamma(operator.adjoint_depth(n_nonzero)) * weighted_norms
+    _, norm = norm_bounds(vector)
+    error += problem.dual_set.mass_error(weighted_norms, norm)
     # weights and entries below the smallest float may have vanished
     underflow = n_nonzero * operator.shape[1] * UNDERFLOW * (1.0 + operator.radius)
-    return up(norm + error + underflow)
+    return up(norm + error + underflow, 6)
 
 
 def _safe_length(w: np.ndarray) -> np.ndarray:

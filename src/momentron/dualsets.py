@@ -16,6 +16,7 @@ import numpy as np
 from momentron.errors import InputError
 from momentron.losses import Exponential, Loss
 from momentron.operators import Operator
+from momentron.rounding import gamma
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,21 @@ class DualSet(ABC):
         """The rows of X in a vertex, with their coefficients."""
         return vertex.index, self._minus_signs[vertex.index] * vertex.weight
 
+    def scores_at(self, index: np.ndarray, products: np.ndarray) -> np.ndarray:
+        """`scores` for some of the rows."""
+        return self._minus_signs[index] * products
+
+    @abstractmethod
+    def near_worst(self, scores: np.ndarray, width: float) -> np.ndarray:
+        """The rows whose scores are within `width` of those that decide the margin."""
+
+    @abstractmethod
+    def mass_error(self, weighted_norms: float, norm: float) -> float:
+        """How far the mass of a q from `normalize` may move ‖Xᵀ(y∘q)‖, which is `norm`.
+
+        `weighted_norms` is Σ q_i ‖x_i‖.
+        """
+
     @abstractmethod
     def radius(self, operator: Operator) -> float:
         """A radius R for which the theorems hold with rows z_i = −y_i x_i / R."""
@@ -93,6 +109,12 @@ class Simplex(DualSet):
 
     def radius(self, operator: Operator) -> float:
         return operator.radius
+
+    def near_worst(self, scores: np.ndarray, width: float) -> np.ndarray:
+        return np.flatnonzero(scores >= scores.max() - width)
+
+    def mass_error(self, weighted_norms: float, norm: float) -> float:
+        return gamma(8) * norm  # the whole vector is scaled by 1 + 4u at most
 
     def link(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
         return self.loss.link(scores)
@@ -138,6 +160,13 @@ class ClassBalanced(DualSet):
         # Zᵀq is the same for X and for X less any point, since the classes' masses cancel: the
         # rows need be short only as seen from their mean
         return operator.centred_radius()
+
+    def near_worst(self, scores: np.ndarray, width: float) -> np.ndarray:
+        parts = [rows[scores[rows] >= scores[rows].max() - width] for rows in self.classes]
+        return np.concatenate(parts)
+
+    def mass_error(self, weighted_norms: float, norm: float) -> float:
+        return gamma(8) * weighted_norms  # each class is scaled by its own 1 + 4u
 
     def link(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
         q = np.empty_like(scores)

@@ -8,9 +8,14 @@ UNIT_ROUNDOFF = 2.0**-53
 UNDERFLOW = 2.0**-1021
 
 
-def gamma(k: int) -> float:
+# Extended precision where the platform has it: 64 bits on x86, 113 on some others, else none.
+_LONG_BITS = int(np.finfo(np.longdouble).nmant) + 1
+EXTENDED_ROUNDOFF = 2.0**-_LONG_BITS if _LONG_BITS in (64, 113) else UNIT_ROUNDOFF
+
+
+def gamma(k: int, unit: float = UNIT_ROUNDOFF) -> float:
     """γ_k = k·u / (1 − k·u): the relative error of a chain of k roundings, rounded up."""
-    ku = k * UNIT_ROUNDOFF
+    ku = k * unit
     if ku >= 0.5:
         return float("inf")
     return ku / (1.0 - ku) * (1.0 + 4.0 * UNIT_ROUNDOFF)

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_array, column_or_1d
 
 from momentron.errors import InputError
 from momentron.operators import Operator, as_operator, dense, sparse
+from momentron.operators.base import row_blocks
 
 # Entries with a magnitude outside 2^±LIMIT are rescaled, so that squares and quotients are safe.
 _EXPONENT_LIMIT = {np.dtype(np.float64): 300, np.dtype(np.float32): 40}
@@ -88,7 +89,7 @@ def _require_finite(X: Any) -> None:
         coo = X.tocoo()
         value, i, j = X.data[bad[0]], int(coo.row[bad[0]]), int(coo.col[bad[0]])
     else:
-        for rows in dense.blocks(*X.shape):
+        for rows in row_blocks(*X.shape):
             places = np.argwhere(~np.isfinite(X[rows]))
             if places.size:
                 i, j = int(places[0, 0]) + rows.start, int(places[0, 1])

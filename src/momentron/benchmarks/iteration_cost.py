@@ -55,7 +55,8 @@ def cost_ratio(X: Any, y: np.ndarray, fit_intercept: bool) -> tuple[float, float
         X @ w
         XT @ a
 
-    iteration(), products()
+    iteration()
+    products()
     times = [(seconds(iteration), seconds(products)) for _ in range(ROUNDS)]
     ours, bare = (min(column) for column in zip(*times, strict=True))
     return ours, ours / bare

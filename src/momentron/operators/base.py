@@ -2,10 +2,25 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 
 import numpy as np
 
 from momentron.rounding import UNDERFLOW, gamma
+
+BLOCK_BYTES = 1 << 22  # float64 blocks of 4 MB: large enough for BLAS, small beside any X
+
+
+def block_rows(n: int, d: int) -> int:
+    """How many rows of d float64 make a block."""
+    return max(1, min(n, BLOCK_BYTES // (8 * max(d, 1))))
+
+
+def row_blocks(n: int, d: int) -> Iterator[slice]:
+    """Slices of rows that cover 0..n, a block each."""
+    size = block_rows(n, d)
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
 
 
 def norm_upper_bounds(squares: np.ndarray, length: int) -> np.ndarray:
@@ -24,7 +39,8 @@ class Operator(ABC):
 
     Solvers call `apply`, `adjoint` and `combine`, at the data's own precision. The certificate
     calls `exact_scores` and `exact_adjoint`, always in float64 and in the units of X, and reads the
-    length of their rounding chains from `score_depth` and `adjoint_depth`.
+    length of their rounding chains from `score_depth` and `adjoint_depth`; where those chains are
+    too long for the tolerance, it calls `sharp_scores` and `sharp_adjoint`, in extended precision.
 
     Attributes
     ----------
@@ -109,6 +125,22 @@ class Operator(ABC):
     @abstractmethod
     def exact_adjoint(self, a: np.ndarray) -> np.ndarray:
         """Xᵀ a in float64 arithmetic, over the rows where a is not zero."""
+
+    def sharp_scores(self, index: np.ndarray, w: np.ndarray) -> np.ndarray:
+        """X w on the named rows, in extended precision; as many roundings as `exact_scores`."""
+        scores = np.empty(index.size, np.longdouble)
+        for part in row_blocks(index.size, self.shape[1]):
+            scores[part] = (self.rows(index[part]).astype(np.longdouble) * w).sum(axis=1)
+        return scores
+
+    def sharp_adjoint(self, a: np.ndarray) -> np.ndarray:
+        """Xᵀ a in extended precision, over the rows where a is not zero: one rounding a row."""
+        total = np.zeros(self.shape[1], np.longdouble)
+        nonzero = np.flatnonzero(a)
+        for part in row_blocks(nonzero.size, self.shape[1]):
+            index = nonzero[part]
+            total += (self.rows(index) * a[index].astype(np.longdouble)[:, None]).sum(axis=0)
+        return total
 
     @property
     @abstractmethod

@@ -1,30 +1,15 @@
 """A dense X, float32 or float64, in C or Fortran order, possibly read-only or memory-mapped."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from momentron.operators.base import Operator
-
-BLOCK_BYTES = 1 << 22  # float64 blocks of 4 MB: large enough for BLAS, small beside any X
-
-
-def _block_rows(n: int, d: int) -> int:
-    return max(1, min(n, BLOCK_BYTES // (8 * max(d, 1))))
-
-
-def blocks(n: int, d: int) -> Iterator[slice]:
-    """Slices of rows that cover 0..n, each about BLOCK_BYTES of float64."""
-    size = _block_rows(n, d)
-    for start in range(0, n, size):
-        yield slice(start, min(start + size, n))
+from momentron.operators.base import Operator, block_rows, row_blocks
 
 
 def squared_row_norms(X: np.ndarray) -> np.ndarray:
     """‖x_i‖² in float64, block by block, so that float32 data cost no second copy."""
     squares = np.empty(X.shape[0])
     with np.errstate(over="ignore", invalid="ignore"):
-        for rows in blocks(*X.shape):
+        for rows in row_blocks(*X.shape):
             block = X[rows].astype(np.float64, copy=False)
             np.einsum("ij,ij->i", block, block, out=squares[rows])
     return squares
@@ -61,7 +46,7 @@ class DenseOperator(Operator):
         if self.X.dtype == np.float64:
             return self.X @ w
         scores = np.empty((self.shape[0], *w.shape[1:]))
-        for rows in blocks(*self.shape):
+        for rows in row_blocks(*self.shape):
             scores[rows] = self.X[rows].astype(np.float64) @ w
         return scores
 
@@ -69,7 +54,7 @@ class DenseOperator(Operator):
         total = np.zeros((self.shape[1], *a.shape[1:]))
         nonzero = np.flatnonzero(a if a.ndim == 1 else a.any(axis=1))
         everything = nonzero.size == self.shape[0]
-        for rows in blocks(nonzero.size, self.shape[1]):
+        for rows in row_blocks(nonzero.size, self.shape[1]):
             index = rows if everything else nonzero[rows]
             total += self.X[index].astype(np.float64, copy=False).T @ a[index]
         return total
@@ -79,5 +64,5 @@ class DenseOperator(Operator):
         return self.shape[1]
 
     def adjoint_depth(self, n_nonzero: int) -> int:
-        size = _block_rows(max(n_nonzero, 1), self.shape[1])
+        size = block_rows(max(n_nonzero, 1), self.shape[1])
         return size + -(-n_nonzero // size)

@@ -14,12 +14,17 @@ def squared_row_norms(X: Any) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):
         np.multiply(data, data, out=data)
         if X.format == "csr":
-            occupied = np.flatnonzero(np.diff(X.indptr))
-            squares = np.zeros(X.shape[0])
-            if occupied.size:
-                squares[occupied] = np.add.reduceat(data, X.indptr[occupied])
-            return squares
+            return _sum_rows(data, X.indptr)
         return np.bincount(X.indices, weights=data, minlength=X.shape[0])
+
+
+def _sum_rows(entries: np.ndarray, indptr: np.ndarray) -> np.ndarray:
+    """Sums of the entries between successive pointers, in the entries' own precision."""
+    sums = np.zeros(indptr.size - 1, entries.dtype)
+    occupied = np.flatnonzero(np.diff(indptr))
+    if occupied.size:
+        sums[occupied] = np.add.reduceat(entries, indptr[occupied])
+    return sums
 
 
 class SparseOperator(Operator):
@@ -70,6 +75,17 @@ class SparseOperator(Operator):
 
     def exact_adjoint(self, a: np.ndarray) -> np.ndarray:
         return self.XT @ a.astype(np.float64, copy=False)
+
+    def sharp_scores(self, index: np.ndarray, w: np.ndarray) -> np.ndarray:
+        rows = self.sparse_rows(index)
+        products = rows.data.astype(np.longdouble) * w[rows.indices]
+        return _sum_rows(products, rows.indptr)
+
+    def sharp_adjoint(self, a: np.ndarray) -> np.ndarray:
+        nonzero = np.flatnonzero(a)
+        columns = self.sparse_rows(nonzero).tocsc()
+        products = columns.data * a[nonzero].astype(np.longdouble)[columns.indices]
+        return _sum_rows(products, columns.indptr)
 
     @property
     def score_depth(self) -> int:
