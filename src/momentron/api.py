@@ -9,11 +9,12 @@ import numpy as np
 from momentron.certificate import Certificate, certify
 from momentron.errors import InputError
 from momentron.losses import Exponential, Loss, as_loss
+from momentron.operators import Operator, SoftOperator
 from momentron.problem import Problem
 from momentron.reporting import TableReporter
 from momentron.result import MarginResult
 from momentron.solve import Budget, Callback, Outcome, Reporter, solve
-from momentron.solvers import Solver, as_solver
+from momentron.solvers import Solver, Start, as_solver
 
 
 def max_margin(
@@ -22,10 +23,12 @@ def max_margin(
     *,
     method: str | Solver = "auto",
     fit_intercept: bool = True,
+    C: float = math.inf,
     loss: str | Loss = "exponential",
     tol: float = 1e-6,
     max_iter: int | None = None,
     max_time: float | None = None,
+    initial: MarginResult | None = None,
     callback: Callback | None = None,
     verbose: int = 0,
 ) -> MarginResult:
@@ -44,6 +47,10 @@ def max_margin(
         such as ``Momentum(step=0.5)``.
     fit_intercept : bool
         An unpenalised intercept b; without it b = 0.
+    C : float
+        Infinite for the hard margin. A finite C asks for the soft margin with squared hinge,
+        min ½‖w‖² + (C/2) Σ ξ_i², which is the hard margin of the kernel K + I/C: lower and upper
+        then bound 1/√(2 · least objective). LinearSVC's C is half of this one.
     loss : {"exponential", "logistic"} or Loss
         For the methods that follow a loss; "logistic" without an intercept only.
     tol : float
@@ -53,6 +60,9 @@ def max_margin(
         The method's own default where None.
     max_time : float, optional
         Seconds; no limit where None.
+    initial : MarginResult, optional
+        Start from an earlier result, for the same features: another C, or more rows below the old
+        ones. Only method="auto" starts warm.
     callback : callable, optional
         Called with each trace row; a true return value stops the run.
     verbose : int
@@ -81,12 +91,42 @@ def max_margin(
             f"loss={loss.name!r} has no meaning for method={solver.name!r}; leave it out"
         )
     budget = make_budget(solver, tol=tol, max_iter=max_iter, max_time=max_time)
-    problem = Problem.from_data(X, y, fit_intercept=fit_intercept, loss=loss)
+    if initial is not None and not solver.warm_starts:
+        raise InputError(f"method={solver.name!r} does not start warm; leave `initial` out")
+    problem = Problem.from_data(X, y, fit_intercept=fit_intercept, loss=loss, C=check_C(C))
+    start = make_start(problem, initial)
     reporter = TableReporter() if verbose else None
-    outcome = solve(problem, solver, budget, callback=callback, reporter=reporter)
+    outcome = solve(problem, solver, budget, start=start, callback=callback, reporter=reporter)
     if reporter is not None:
         reporter.close()
     return make_result(problem, solver, outcome)
+
+
+def check_C(C: float) -> float:
+    """C as a float, checked."""
+    if not isinstance(C, Real) or isinstance(C, bool) or not C > 0.0:
+        raise InputError(f"C={C!r} must be a positive number; inf is the hard margin")
+    if not math.isinf(C) and not 1e-100 < C < 1e100:
+        raise InputError(f"C={C!r} must lie between 1e-100 and 1e100; inf is the hard margin")
+    return float(C)
+
+
+def make_start(problem: Problem, initial: MarginResult | None) -> Start | None:
+    """The start that an earlier result gives, checked against the problem."""
+    if initial is None:
+        return None
+    n_features = feature_operator(problem).shape[1]
+    if initial.coef.size != n_features:
+        raise InputError(
+            f"initial has {initial.coef.size} features but X has {n_features}; they must agree"
+        )
+    return Start(initial.coef, initial.dual[: problem.n_rows])
+
+
+def feature_operator(problem: Problem) -> Operator:
+    """The operator over the features alone, without the slack of a soft margin."""
+    operator = problem.operator
+    return operator.base if isinstance(operator, SoftOperator) else operator
 
 
 def make_budget(
@@ -113,7 +153,7 @@ def make_result(problem: Problem, solver: Solver, outcome: Outcome) -> MarginRes
     if certificate.margin <= 0.0 and outcome.n_iter:
         # nothing separates: the last iterate still follows the loss, and classifies well
         w = outcome.last_w
-        last = certify(problem, w, outcome.q)
+        last = certify(problem, w, outcome.q, sharp=True)
         certificate = Certificate(
             lower=max(certificate.lower, last.lower),
             upper=min(certificate.upper, last.upper),
@@ -135,7 +175,10 @@ def make_result(problem: Problem, solver: Solver, outcome: Outcome) -> MarginRes
 
 
 def classifier(problem: Problem, w: np.ndarray) -> tuple[np.ndarray, float]:
-    """(coef, intercept): w at unit length, and the best intercept for it in the units of X."""
+    """(coef, intercept): w at unit length, and the best intercept for it in the units of X.
+
+    Of a soft margin's unit vector (w, √C ξ) only the part w is the classifier.
+    """
     top = float(np.max(np.abs(w), initial=0.0))
     if top > 0.0:
         w = w / top
@@ -143,7 +186,16 @@ def classifier(problem: Problem, w: np.ndarray) -> tuple[np.ndarray, float]:
     scores = problem.dual_set.scores(problem.operator.exact_scores(w))
     with np.errstate(over="ignore", under="ignore"):
         intercept = np.ldexp(problem.dual_set.intercept(scores), problem.exponent)
-    return w, float(intercept)
+    return w[: feature_operator(problem).shape[1]], float(intercept)
 
 
-__all__ = ["Reporter", "classifier", "make_budget", "make_result", "max_margin"]
+__all__ = [
+    "Reporter",
+    "check_C",
+    "classifier",
+    "feature_operator",
+    "make_budget",
+    "make_result",
+    "make_start",
+    "max_margin",
+]

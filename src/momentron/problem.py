@@ -1,12 +1,13 @@
 """A problem is an operator and a dual set: Z, without ever forming it."""
 
+import math
 from typing import Any
 
 import numpy as np
 
 from momentron.dualsets import DualSet, Vertex, make_dual_set
 from momentron.losses import Loss, as_loss
-from momentron.operators import Operator
+from momentron.operators import Operator, SoftOperator
 from momentron.validation import clean_data, clean_labels
 
 
@@ -34,13 +35,23 @@ class Problem:
 
     @classmethod
     def from_data(
-        cls, X: Any, y: Any, *, fit_intercept: bool = True, loss: str | Loss = "exponential"
+        cls,
+        X: Any,
+        y: Any,
+        *,
+        fit_intercept: bool = True,
+        loss: str | Loss = "exponential",
+        C: float = math.inf,
     ) -> "Problem":
         """Validate X and y, and state the problem they pose."""
         data = clean_data(X)
         classes, signs = clean_labels(y, data.operator.shape[0])
         dual_set = make_dual_set(signs, as_loss(loss), fit_intercept=fit_intercept)
-        return cls(data.operator, dual_set, exponent=data.exponent, classes=classes)
+        operator = data.operator
+        if math.isfinite(C):
+            # K + I/C keeps its meaning when X is divided by 2^e
+            operator = SoftOperator(operator, signs, math.ldexp(C, 2 * data.exponent))
+        return cls(operator, dual_set, exponent=data.exponent, classes=classes)
 
     @property
     def n_rows(self) -> int:

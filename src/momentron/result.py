@@ -25,6 +25,8 @@ class MarginResult:
         A proven lower bound on the margin of `coef` itself (equal to `lower` where positive).
     coef : ndarray of shape (d,)
         The classifier, of unit length: y (x·coef + intercept) is a distance in the units of X.
+        With a finite C, (coef, √C · slack) has unit length. Divided by `lower`, coef and intercept
+        are a support vector machine's in its usual scale.
         Where no positive margin was found, the method's last iterate.
     intercept : float
     dual : ndarray of shape (n,)

@@ -10,7 +10,7 @@ import numpy as np
 
 from momentron.certificate import Certificate, certify, relative_gap
 from momentron.problem import Problem
-from momentron.solvers.base import Candidates, Solver
+from momentron.solvers.base import Aim, Candidates, Solver, Start
 from momentron.status import Status
 from momentron.trace import Row, Trace
 
@@ -71,9 +71,15 @@ class Incumbent:
     lower: float = -math.inf
     upper: float = math.inf
     last_w: np.ndarray = field(init=False)
+    certificate: Certificate | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.last_w = self.w
+
+    def certify(self, problem: Problem, *, sharp: bool) -> Certificate:
+        """The certificate of the pair as it stands; forgotten when the pair improves."""
+        self.certificate = certify(problem, self.w, self.q, sharp=sharp)
+        return self.certificate
 
     def update(self, problem: Problem, candidates: Candidates) -> float:
         """Keep what is better; return the margin of the current iterate."""
@@ -82,28 +88,57 @@ class Incumbent:
         if margins[best] > self.lower:
             self.lower = margins[best]
             self.w = candidates.primals[best].w.copy()
+            self.certificate = None
         if candidates.upper < self.upper:
             self.upper = candidates.upper
             self.q = candidates.q.copy()
+            self.certificate = None
         self.last_w = candidates.primals[0].w
         return margins[0]
 
 
-class CertificateClock:
-    """When to certify: as soon as the estimate says so, then again only after a tenth more steps.
+class Judge:
+    """Asks the certificate whether the question is answered, no more often than is worth it.
 
-    Where rounding keeps the certified gap above the tolerance, the loop would otherwise spend
-    itself on certificates.
+    The first certificate is asked for as soon as the estimates say so; where rounding keeps the
+    certified gap above the tolerance, the next only after a tenth more iterations.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, problem: Problem, budget: Budget, vanishing: float) -> None:
+        self._problem = problem
+        self._tol = budget.tol
+        self._vanishing = vanishing
         self._next = 0
 
-    def is_due(self, iteration: int) -> bool:
-        if iteration < self._next:
-            return False
+    def verdict(self, best: Incumbent, iteration: int, is_last: bool) -> Status | None:
+        """OPTIMAL or NOT_SEPARABLE where the certificate says so; STALLED if there is no more."""
+        separated = best.lower > 0.0 and relative_gap(best.lower, best.upper) <= self._tol
+        vanished = best.upper <= self._vanishing
+        if not is_last and (not (separated or vanished) or iteration < self._next):
+            return None
         self._next = iteration + 1 + iteration // 10
-        return True
+        for sharp in (False, True):
+            status = self._answer(best.certify(self._problem, sharp=sharp))
+            if status is not None:
+                return status
+        return Status.STALLED if is_last else None
+
+    def _answer(self, certificate: Certificate) -> Status | None:
+        if certificate.lower > 0.0 and certificate.gap <= self._tol:
+            return Status.OPTIMAL
+        limit = self._problem.to_units_of_x(self._vanishing)
+        if certificate.lower <= 0.0 and certificate.upper <= limit:
+            return Status.NOT_SEPARABLE
+        return None
+
+    def final(self, best: Incumbent) -> Certificate:
+        """The certificate of the result; sharp where rounding is what is left of the gap."""
+        if best.certificate is not None:
+            return best.certificate
+        certificate = best.certify(self._problem, sharp=False)
+        if relative_gap(max(0.0, best.lower), best.upper) < 0.5 * certificate.gap:
+            return best.certify(self._problem, sharp=True)
+        return certificate
 
 
 def solve(
@@ -111,19 +146,22 @@ def solve(
     solver: Solver,
     budget: Budget,
     *,
+    start: Start | None = None,
     callback: Callback | None = None,
     reporter: Reporter | None = None,
 ) -> Outcome:
     """Run a method until its certified gap is within the tolerance, or a budget ends.
 
     `reporter` sees every row, for printing; `callback` too, and stops the run by returning a true
-    value. Ctrl-C ends the run with what it has.
+    value. `start` is for methods that begin warm. Ctrl-C ends the run with what it has.
     """
-    stopwatch, trace, clock = Stopwatch(), Trace(), CertificateClock()
+    stopwatch, trace = Stopwatch(), Trace()
+    judge = Judge(problem, budget, solver.vanishing(budget.tol))
     best = Incumbent(w=problem.operator.zeros(), q=np.ones(problem.n_rows))
     state = None
     try:
-        state = solver.init(problem)
+        aim = Aim(budget.tol, time.perf_counter() + budget.max_time, start)
+        state = solver.init(problem, aim)
         while True:
             solver.step(problem, state)
             candidates = solver.candidates(problem, state)
@@ -131,7 +169,7 @@ def solve(
             row = _row(problem, state.t, stopwatch.seconds(), margin, best, candidates.interval)
             trace.append(row)
             stopwatch.exclude(reporter, row)
-            status = _answered(problem, best, budget, clock, state.t)
+            status = judge.verdict(best, state.t, candidates.is_last)
             if status is None and stopwatch.exclude(callback, row):
                 status = Status.STOPPED
             status = status or _exhausted(budget, state.t, stopwatch.seconds())
@@ -139,10 +177,9 @@ def solve(
                 break
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
-    certificate = certify(problem, best.w, best.q)
     return Outcome(
         status=status,
-        certificate=certificate,
+        certificate=judge.final(best),
         w=best.w,
         last_w=best.last_w.copy(),
         q=problem.dual_set.normalize(best.q),
@@ -150,22 +187,6 @@ def solve(
         seconds=stopwatch.seconds(),
         trace=trace,
     )
-
-
-def _answered(
-    problem: Problem, best: Incumbent, budget: Budget, clock: CertificateClock, iteration: int
-) -> Status | None:
-    """OPTIMAL or NOT_SEPARABLE where the certificate says so, asked only where it may."""
-    separated = best.lower > 0.0 and relative_gap(best.lower, best.upper) <= budget.tol
-    vanished = best.upper <= budget.tol
-    if not (separated or vanished) or not clock.is_due(iteration):
-        return None
-    certificate = certify(problem, best.w, best.q)
-    if certificate.lower > 0.0 and certificate.gap <= budget.tol:
-        return Status.OPTIMAL
-    if certificate.lower <= 0.0 and certificate.upper <= problem.to_units_of_x(budget.tol):
-        return Status.NOT_SEPARABLE
-    return None
 
 
 def _exhausted(budget: Budget, iteration: int, seconds: float) -> Status | None:

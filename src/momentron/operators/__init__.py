@@ -7,9 +7,10 @@ import scipy.sparse as sp
 
 from momentron.operators.base import Operator
 from momentron.operators.dense import DenseOperator
+from momentron.operators.soft import SoftOperator
 from momentron.operators.sparse import SparseOperator
 
-__all__ = ["DenseOperator", "Operator", "SparseOperator", "as_operator"]
+__all__ = ["DenseOperator", "Operator", "SoftOperator", "SparseOperator", "as_operator"]
 
 
 def as_operator(X: Any, squares: np.ndarray | None = None) -> Operator:

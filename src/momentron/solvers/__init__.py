@@ -1,7 +1,7 @@
 """The methods. A new one is one file here and one line in `SOLVERS`."""
 
 from momentron.errors import InputError
-from momentron.solvers.base import Candidates, Primal, Solver, State
+from momentron.solvers.base import Aim, Candidates, Primal, Solver, Start, State
 from momentron.solvers.batch_perceptron import BatchPerceptron
 from momentron.solvers.dual_nesterov import DualNesterov
 from momentron.solvers.gradient_descent import GradientDescent
@@ -11,6 +11,7 @@ from momentron.solvers.normalized_perceptron import NormalizedPerceptron
 
 __all__ = [
     "SOLVERS",
+    "Aim",
     "BatchPerceptron",
     "Candidates",
     "DualNesterov",
@@ -21,6 +22,7 @@ __all__ = [
     "NormalizedPerceptron",
     "Primal",
     "Solver",
+    "Start",
     "State",
     "as_solver",
 ]

@@ -1,5 +1,6 @@
 """The three verbs of a method: init, step, candidates."""
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -17,6 +18,32 @@ class Primal:
     scores: np.ndarray
 
 
+@dataclass(frozen=True)
+class Start:
+    """Where a warm start begins: a classifier, and dual weights for the first rows of X."""
+
+    w: np.ndarray
+    q: np.ndarray
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What the solve is after, for methods that plan ahead.
+
+    Attributes
+    ----------
+    tol : float
+        The certified relative gap to reach.
+    deadline : float
+        When to hand over what there is, on the clock of `time.perf_counter`.
+    start : Start, optional
+    """
+
+    tol: float = 1e-6
+    deadline: float = math.inf
+    start: Start | None = None
+
+
 @dataclass
 class Candidates:
     """What a method proposes after a step. Nothing here is trusted: the certificate checks it.
@@ -31,12 +58,18 @@ class Candidates:
         ‖Zᵀq‖ / mass of q, as the method computed it, in units of R.
     interval : (float, float), optional
         A further interval on γ̄ that the method's own theory gives (Theorem 1.2).
+    is_last : bool
+        The method can do no better than this.
     """
 
     primals: list[Primal]
     q: np.ndarray
     upper: float
     interval: tuple[float, float] | None = None
+    is_last: bool = False
+
+
+AIM = Aim()
 
 
 @dataclass
@@ -50,16 +83,22 @@ class Solver(ABC):
     """A method, without any data: all that changes lives in the state that `init` returns.
 
     Subclasses are frozen in spirit: their attributes are parameters, set once. `default_max_iter`
-    is the budget when the user names none; `uses_loss` says whether the method follows the loss.
+    is the budget when the user names none; `uses_loss` says whether the method follows the loss,
+    `warm_starts` whether it begins from `Aim.start`.
     """
 
     name: ClassVar[str]
     default_max_iter: ClassVar[int] = 10_000
     uses_loss: ClassVar[bool] = True
+    warm_starts: ClassVar[bool] = False
 
     @abstractmethod
-    def init(self, problem: Problem) -> Any:
+    def init(self, problem: Problem, aim: Aim = AIM) -> Any:
         """The state before the first step; may cost passes."""
+
+    def vanishing(self, tol: float) -> float:
+        """The upper bound, in units of R, below which data count as not separable."""
+        return tol
 
     @abstractmethod
     def step(self, problem: Problem, state: Any) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from momentron.problem import Problem
-from momentron.solvers.base import Candidates, Primal, Solver, State
+from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
 
 
 @dataclass
@@ -34,7 +34,7 @@ class BatchPerceptron(Solver):
     name = "batch-perceptron"
     uses_loss = False
 
-    def init(self, problem: Problem) -> BatchPerceptronState:
+    def init(self, problem: Problem, aim: Aim = AIM) -> BatchPerceptronState:
         w, scores = problem.operator.zeros(), np.zeros(problem.n_rows)
         return BatchPerceptronState(
             w=w,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from momentron.problem import Problem
-from momentron.solvers.base import Candidates, Primal, Solver, State
+from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Descent(Solver):
     def coefficient(self, problem: Problem, state: DescentState) -> float:
         """c_t, the step along the normalised gradient Zᵀq_t."""
 
-    def init(self, problem: Problem) -> DescentState:
+    def init(self, problem: Problem, aim: Aim = AIM) -> DescentState:
         scores = np.zeros(problem.n_rows)
         q, psi = problem.dual_set.link(scores)
         return DescentState(

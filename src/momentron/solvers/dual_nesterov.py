@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from momentron.problem import Problem
-from momentron.solvers.base import Candidates, Primal, Solver, State
+from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
 from momentron.solvers.schedules import (
     Schedule,
     as_schedule,
@@ -45,7 +45,7 @@ class DualNesterov(Solver):
         self.schedule = schedule
         self.step_size = as_schedule(step)
 
-    def init(self, problem: Problem) -> NesterovState:
+    def init(self, problem: Problem, aim: Aim = AIM) -> NesterovState:
         w = problem.operator.zeros()
         scores = np.zeros(problem.n_rows)
         q, _ = problem.dual_set.link(scores)

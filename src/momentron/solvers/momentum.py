@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from momentron.problem import Problem
-from momentron.solvers.base import Candidates, Primal, Solver, State
+from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
 from momentron.solvers.schedules import (
     Schedule,
     as_schedule,
@@ -59,7 +59,7 @@ class Momentum(Solver):
         self.schedule = schedule
         self.step_size = as_schedule(step)
 
-    def init(self, problem: Problem) -> MomentumState:
+    def init(self, problem: Problem, aim: Aim = AIM) -> MomentumState:
         w = problem.operator.zeros()
         scores = np.zeros(problem.n_rows)
         q, psi = problem.dual_set.link(scores)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from momentron.problem import Problem
-from momentron.solvers.base import Candidates, Primal, Solver, State
+from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
 
 
 @dataclass
@@ -31,7 +31,7 @@ class NormalizedPerceptron(Solver):
     name = "normalized-perceptron"
     uses_loss = False
 
-    def init(self, problem: Problem) -> NormalizedPerceptronState:
+    def init(self, problem: Problem, aim: Aim = AIM) -> NormalizedPerceptronState:
         return NormalizedPerceptronState(
             w=problem.operator.zeros(),
             scores=np.zeros(problem.n_rows),
