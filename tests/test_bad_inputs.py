@@ -127,7 +127,7 @@ def test_answers(case):
     X, y, best = ANSWERS[case]
     before = X.copy() if isinstance(X, np.ndarray) else None
     result = max_margin(X, y, tol=1e-3, max_iter=20_000)
-    slack = 2e-7 if "float32" in case else 1e-12
+    slack = 1e-5 if "float32" in case else 1e-12  # float32 itself rounds, more so near 1e-40
     assert result.lower <= best * (1 + slack) + 5e-324
     assert result.upper >= best * (1 - slack) - 5e-324
     if best > 0.0:

@@ -107,6 +107,15 @@ def test_lives_in_pipelines_and_pickles(data):
     assert np.array_equal(again.predict(data.X), model.predict(data.X))
 
 
+@pytest.mark.parametrize("C", [np.inf, 1.0])
+def test_warm_start_gives_the_same_answer(data, C):
+    cold = MaxMarginClassifier(C=C, tol=1e-9).fit(data.X, data.y)
+    warm = MaxMarginClassifier(C=C, tol=1e-9, warm_start=True).fit(data.X[:60], data.y[:60])
+    warm.fit(data.X, data.y)
+    assert warm.certificate_.lower == pytest.approx(cold.certificate_.lower, rel=1e-8)
+    assert np.allclose(warm.coef_, cold.coef_, atol=1e-6)
+
+
 def test_callback_reaches_the_loop(data):
     rows = []
     with pytest.warns(BudgetWarning):

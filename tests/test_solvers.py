@@ -121,5 +121,5 @@ def test_parameters_reach_the_method():
 
 
 def test_unknown_method():
-    with pytest.raises(InputError, match="choose 'auto' or one of"):
+    with pytest.raises(InputError, match="choose one of"):
         max_margin([[1.0], [2.0]], [0, 1], method="magic")

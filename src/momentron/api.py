@@ -120,7 +120,13 @@ def make_start(problem: Problem, initial: MarginResult | None) -> Start | None:
         raise InputError(
             f"initial has {initial.coef.size} features but X has {n_features}; they must agree"
         )
-    return Start(initial.coef, initial.dual[: problem.n_rows])
+    # functional margin 1, and the units of the operator, which are those of X over 2^exponent
+    scale = initial.lower if initial.lower > 0.0 else initial.upper
+    scale = float(np.ldexp(scale, -problem.exponent))
+    if not 0.0 < scale < math.inf:
+        return None
+    intercept = float(np.ldexp(initial.intercept, -problem.exponent))
+    return Start(initial.coef / scale, intercept / scale, initial.dual[: problem.n_rows])
 
 
 def feature_operator(problem: Problem) -> Operator:

@@ -1,6 +1,8 @@
 """scikit-learn estimators."""
 
+import math
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,14 +18,19 @@ from momentron.solvers import Solver
 from momentron.status import Status
 from momentron.validation import clean_targets, integer_guard
 
+FOLLOW_ITERATIONS = 500  # steps of Algorithm 1 where no margin exists
+
 
 class MaxMarginClassifier(ClassifierMixin, BaseEstimator):
     """A linear classifier with the largest margin, and a proof of how large that is.
 
     Parameters
     ----------
-    method, fit_intercept, loss, tol, max_iter, max_time, verbose
+    method, fit_intercept, C, loss, tol, max_iter, max_time, verbose
         As in `max_margin`.
+    warm_start : bool
+        Start from the last fit: for another C, or for more rows below the old ones. Only
+        method="auto" can.
 
     Attributes
     ----------
@@ -57,18 +64,22 @@ class MaxMarginClassifier(ClassifierMixin, BaseEstimator):
         *,
         method: str | Solver = "auto",
         fit_intercept: bool = True,
+        C: float = math.inf,
         loss: str | Loss = "exponential",
         tol: float = 1e-6,
         max_iter: int | None = None,
         max_time: float | None = None,
+        warm_start: bool = False,
         verbose: int = 0,
     ) -> None:
         self.method = method
         self.fit_intercept = fit_intercept
+        self.C = C
         self.loss = loss
         self.tol = tol
         self.max_iter = max_iter
         self.max_time = max_time
+        self.warm_start = warm_start
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any, *, callback: Callback | None = None) -> "MaxMarginClassifier":
@@ -78,21 +89,50 @@ class MaxMarginClassifier(ClassifierMixin, BaseEstimator):
         the fitted classifier works in either case.
         """
         clean_X, y = self._check_training_data(X, y)
+        last = getattr(self, "result_", None) if self.warm_start else None
         result = max_margin(
             clean_X,
             y,
             method=self.method,
             fit_intercept=self.fit_intercept,
+            C=self.C,
             loss=self.loss,
             tol=self.tol,
             max_iter=self.max_iter,
             max_time=self.max_time,
+            initial=last if last is not None and last.coef.size == clean_X.shape[1] else None,
             callback=callback,
             verbose=self.verbose,
         )
+        if result.status is Status.NOT_SEPARABLE and self.method == "auto":
+            result = self._work_without_margin(clean_X, y, result)
         self._adopt(result, y)
         self._warn(result)
         return self
+
+    def _work_without_margin(self, X: Any, y: np.ndarray, verdict: MarginResult) -> MarginResult:
+        """The verdict, with a classifier that follows the loss where nothing separates.
+
+        `auto` stops at its proof; Algorithm 1 still finds a good classifier (the paper's Figure 2).
+        """
+        followed = max_margin(
+            X,
+            y,
+            method="momentum",
+            fit_intercept=self.fit_intercept,
+            tol=0.0,
+            max_iter=FOLLOW_ITERATIONS,
+            max_time=self.max_time,
+        )
+        certificate = replace(verdict.certificate, margin=followed.margin)
+        return replace(
+            verdict,
+            certificate=certificate,
+            coef=followed.coef,
+            intercept=followed.intercept,
+            n_iter=verdict.n_iter + followed.n_iter,
+            seconds=verdict.seconds + followed.seconds,
+        )
 
     def _check_training_data(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         if y is None:

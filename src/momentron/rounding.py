@@ -34,15 +34,17 @@ def down(value: float, roundings: int = 4) -> float:
 def norm_bounds(w: np.ndarray) -> tuple[float, float]:
     """Sure lower and upper bounds of ‖w‖ (Euclidean, Frobenius for matrices).
 
-    The entries are first scaled by a power of two, which is exact, so that no square overflows.
+    The entries are first scaled by a power of two, which is exact, so that no square overflows; the
+    squares are summed in extended precision, where the platform has it.
     """
     largest = float(np.max(np.abs(w), initial=0.0))
     if largest == 0.0:
         return 0.0, 0.0
     _, exponent = np.frexp(largest)
-    scaled = np.ldexp(w.ravel(), -int(exponent))
-    norm = float(np.sqrt(scaled @ scaled))
-    roundings = scaled.size + 4
+    scaled = np.ldexp(w.ravel(), -int(exponent)).astype(np.longdouble)
+    norm = float(np.sqrt(np.sum(scaled * scaled)))
+    # the extended chain, then its root and the conversion in float64
+    roundings = 4 + int(np.ceil((scaled.size + 4) * (EXTENDED_ROUNDOFF / UNIT_ROUNDOFF)))
     with np.errstate(over="ignore"):  # an upper bound of inf is a bound still
         return (
             max(0.0, float(np.ldexp(down(norm, roundings) - UNDERFLOW, exponent))),

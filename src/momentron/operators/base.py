@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -86,8 +87,12 @@ class Operator(ABC):
 
     def apply(self, w: np.ndarray) -> np.ndarray:
         """X w / R, in float64; w has shape (d,) or (d, k)."""
+        return self.products(w / self.divisor)
+
+    def products(self, w: np.ndarray) -> np.ndarray:
+        """X w at the data's own precision, as float64."""
         self.passes += 1
-        return self._matvec(w / self.divisor)
+        return self._matvec(w)
 
     def adjoint(self, a: np.ndarray) -> np.ndarray:
         """Xᵀ a / R, in float64; a has shape (n,) or (n, k)."""
@@ -117,6 +122,10 @@ class Operator(ABC):
     @abstractmethod
     def rows(self, index: np.ndarray) -> np.ndarray:
         """The named rows of X, dense, in float64."""
+
+    def working_rows(self, index: np.ndarray) -> Any:
+        """The named rows in float64 for a working set: dense in C order, or CSR."""
+        return np.ascontiguousarray(self.rows(index))
 
     @abstractmethod
     def exact_scores(self, w: np.ndarray) -> np.ndarray:

@@ -70,6 +70,13 @@ class SparseOperator(Operator):
     def rows(self, index: np.ndarray) -> np.ndarray:
         return self.sparse_rows(index).toarray()
 
+    def working_rows(self, index: np.ndarray) -> Any:
+        # dense rows are faster wherever they are small
+        d = self.shape[1]
+        if d <= 3000 and index.size * d <= 4_000_000:
+            return self.rows(index)
+        return self.sparse_rows(index)
+
     def exact_scores(self, w: np.ndarray) -> np.ndarray:
         return self.X @ w.astype(np.float64, copy=False)
 

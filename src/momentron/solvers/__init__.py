@@ -1,6 +1,7 @@
 """The methods. A new one is one file here and one line in `SOLVERS`."""
 
 from momentron.errors import InputError
+from momentron.solvers.auto import Auto
 from momentron.solvers.base import Aim, Candidates, Primal, Solver, Start, State
 from momentron.solvers.batch_perceptron import BatchPerceptron
 from momentron.solvers.dual_nesterov import DualNesterov
@@ -12,6 +13,7 @@ from momentron.solvers.normalized_perceptron import NormalizedPerceptron
 __all__ = [
     "SOLVERS",
     "Aim",
+    "Auto",
     "BatchPerceptron",
     "Candidates",
     "DualNesterov",
@@ -30,6 +32,7 @@ __all__ = [
 SOLVERS: dict[str, type[Solver]] = {
     solver.name: solver
     for solver in (
+        Auto,
         Momentum,
         DualNesterov,
         GradientDescent,
@@ -40,14 +43,11 @@ SOLVERS: dict[str, type[Solver]] = {
     )
 }
 
-AUTO = Momentum.name
-
 
 def as_solver(method: str | Solver) -> Solver:
     """A method by name, or the instance itself."""
     if isinstance(method, Solver):
         return method
-    name = AUTO if method == "auto" else method
-    if name not in SOLVERS:
-        raise InputError(f"method={method!r} is not known; choose 'auto' or one of {list(SOLVERS)}")
-    return SOLVERS[name]()
+    if method not in SOLVERS:
+        raise InputError(f"method={method!r} is not known; choose one of {list(SOLVERS)}")
+    return SOLVERS[method]()

@@ -20,9 +20,10 @@ class Primal:
 
 @dataclass(frozen=True)
 class Start:
-    """Where a warm start begins: a classifier, and dual weights for the first rows of X."""
+    """Where a warm start begins: (w, b) with functional margin 1, and weights of the first rows."""
 
     w: np.ndarray
+    b: float
     q: np.ndarray
 
 

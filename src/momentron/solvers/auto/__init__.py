@@ -1,0 +1,91 @@
+"""`auto`: accelerate, identify, solve, certify. Machine precision at the price of a few passes."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from momentron.operators import SoftOperator
+from momentron.problem import Problem
+from momentron.solvers.auto.forms import Deadline
+from momentron.solvers.auto.rounds import Rounds
+from momentron.solvers.auto.soft import SoftMargin
+from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
+
+
+@dataclass
+class AutoState(State):
+    """The rounds of a hard margin, or the one solve of a soft one; and what they propose."""
+
+    work: Rounds | SoftMargin
+    proposal: Candidates | None = None
+
+
+class Auto(Solver):
+    """Working sets, solved exactly, checked against all the rows.
+
+    A round ranks the rows by rough soft margins (semismooth Newton on the squared hinge, a few
+    hundred rows), or solves the hard margin on the rows that matter, to rounding: by Newton with
+    multipliers where support vectors are few, by an interior point where they are many. Then one
+    pass over all the data certifies the answer, or names the violators. On data that are not
+    separable the multipliers, normalised, are a witness: ‖Zᵀq‖ falls to rounding level. Three to
+    ten passes in all.
+
+    A finite C is solved directly, by Newton on all the rows.
+    """
+
+    name = "auto"
+    uses_loss = False
+    warm_starts = True
+    default_max_iter = 100
+
+    def init(self, problem: Problem, aim: Aim = AIM) -> AutoState:
+        deadline = Deadline(aim.deadline)
+        work: Rounds | SoftMargin
+        if isinstance(problem.operator, SoftOperator):
+            work = SoftMargin(problem, deadline)
+            work.start = aim.start
+        else:
+            work = Rounds(problem, aim.tol, deadline)
+            if aim.start is not None:
+                work.begin_from(aim.start)
+        return AutoState(work)
+
+    def vanishing(self, tol: float) -> float:
+        """A witness at rounding level is what this method is for, whatever the tolerance."""
+        return min(tol, 1e-12)
+
+    def step(self, problem: Problem, state: AutoState) -> None:
+        work = state.work
+        try:
+            work.advance()
+        except (FloatingPointError, np.linalg.LinAlgError):
+            work.is_done = True  # the last proposal stands: the certificate says what it is worth
+        else:
+            state.proposal = _propose(problem, work)
+        state.t += 1
+
+    def candidates(self, problem: Problem, state: AutoState) -> Candidates:
+        proposal = state.proposal or _nothing(problem)
+        proposal.is_last = state.work.is_done
+        return proposal
+
+
+def _propose(problem: Problem, work: Rounds | SoftMargin) -> Candidates:
+    """(w, q) of the work so far, in units of R."""
+    if isinstance(work, SoftMargin):
+        w = np.concatenate([work.w, math.sqrt(work.C) * work.slack()])
+        scores = problem.scores(w)
+    else:
+        w = work.w
+        scores = problem.dual_set.scores(work.products) / problem.radius
+    q = problem.dual_set.normalize(work.lam)
+    vector = problem.operator.exact_adjoint(problem.dual_set.mix(q))
+    upper = problem.operator.norm(vector) / problem.radius
+    return Candidates([Primal(w, scores)], q, upper)
+
+
+def _nothing(problem: Problem) -> Candidates:
+    """What is known before any round: w = 0 and even weights."""
+    n = problem.n_rows
+    return Candidates([Primal(problem.operator.zeros(), np.zeros(n))], np.ones(n), math.inf)

@@ -1,0 +1,81 @@
+"""The hard margin on a working set, to rounding: Newton with multipliers, or the interior point."""
+
+import math
+
+import numpy as np
+
+from momentron.solvers.auto.forms import Form, bounds, gap_floor, gap_of, normalised, worst
+from momentron.solvers.auto.gram_form import GramForm
+from momentron.solvers.auto.interior import interior_point
+from momentron.solvers.auto.newton import multipliers
+from momentron.solvers.auto.primal_form import ReducedForm
+
+VANISHED = 1e-13  # ‖Aᵀq‖ in units of ‖a‖ at which q is a witness
+
+
+def true_gap(form: Form, lam: np.ndarray) -> tuple[float, float]:
+    """(gap, upper) from the rows themselves: the Gram matrix has squared the condition number."""
+    if not isinstance(form, GramForm):
+        lower, upper = bounds(form, lam)
+        return gap_of(lower, upper), upper
+    q = normalised(lam, form.signs, form.fits_intercept)
+    w, b = form.answer()
+    norm = float(np.linalg.norm(w))
+    if q is None or not norm > 0.0:
+        return math.inf, math.inf
+    p = form.rows.products(w) + b * form.signs
+    upper = float(np.linalg.norm(form.rows.combine(q)))
+    return gap_of(worst(p, form.signs, form.fits_intercept) / norm, upper), upper
+
+
+def is_solved(form: Form, gap: float, upper: float, tol: float) -> bool:
+    """Whether a gap is within tol or at rounding level, or λ is a witness."""
+    return gap <= 4.0 * max(tol, gap_floor(form, upper)) or upper <= VANISHED * form.length
+
+
+def solve_by_newton(form: Form, lam: np.ndarray, tol: float, C: float) -> tuple[np.ndarray, bool]:
+    """(λ, solved) by multipliers, from the form's current point."""
+    lam, gap = multipliers(form, lam, C, tol)
+    if not math.isfinite(gap):
+        return lam, False
+    return lam, is_solved(form, *true_gap(form, lam), tol)
+
+
+def solve_by_interior_point(
+    form: Form, tol: float, begin: tuple[np.ndarray, np.ndarray] | None
+) -> tuple[Form, np.ndarray]:
+    """(form, λ) by the interior point, polished by multipliers.
+
+    Where the Gram matrix has lost too many digits, the rows are reduced by QR and solved again.
+    """
+    lam = interior_point(form, tol, begin).lam
+    gap, upper = true_gap(form, lam)
+    if is_solved(form, gap, upper, tol):
+        return form, lam
+    if gap < 1e-2:
+        lam, gap = polish(form, lam, gap, tol)
+        if is_solved(form, gap, upper, tol):
+            return form, lam
+    if isinstance(form, GramForm) and not form.rows.is_sparse:
+        reduced = ReducedForm(form.rows, form.fits_intercept, form.deadline)
+        other, other_lam = solve_by_interior_point(reduced, tol, None)
+        if not true_gap(other, other_lam)[0] > gap:
+            return other, other_lam
+    return form, lam
+
+
+def polish(form: Form, lam: np.ndarray, gap: float, tol: float) -> tuple[np.ndarray, float]:
+    """Multiplier steps with a fixed large C from an interior solution, kept only if they help."""
+    state = form.state()
+    support = 1e-6 * float(lam.max())
+    for C in (1e6, 1e9, 1e12):
+        start = np.where(lam > support, lam, 0.0)
+        trial, trial_gap = multipliers(form, start, C, tol, factor=1.0, max_outer=8, C_max=C)
+        if math.isfinite(trial_gap):
+            trial_gap, _ = true_gap(form, trial)
+        if trial_gap < gap:
+            lam, gap, state = trial, trial_gap, form.state()
+        form.restore(state)
+        if gap <= tol:
+            break
+    return lam, gap

@@ -1,0 +1,182 @@
+"""A working set seen through one of two forms: d × d matrices, or blocks of its Gram matrix.
+
+Both hold the functional margins p_i = a_i·w + y_i b of their current point, and both answer the
+same questions, so that Newton's method and the interior point are written once.
+"""
+
+import math
+import time
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from momentron.solvers.auto.rows import Rows
+
+FLOPS = 2e10  # a cautious rate at which this kind of machine multiplies matrices
+
+
+class Deadline:
+    """When a working-set solve has to hand over what it has."""
+
+    def __init__(self, at: float = math.inf) -> None:
+        self.at = at
+
+    def has_passed(self, flops: float = 0.0) -> bool:
+        """Whether it has, or will have before that much arithmetic is done."""
+        return time.perf_counter() + flops / FLOPS > self.at
+
+
+class Form(ABC):
+    """A working set with a current point (w, b), and directions from it.
+
+    Attributes
+    ----------
+    rows : Rows
+    fits_intercept : bool
+    p : ndarray of shape (m,)
+        Functional margins a_i·w + y_i b of the current point.
+    squares : ndarray of shape (m,)
+        ‖a_i‖², the intercept's column included.
+    scale : float
+        Mean of ‖a_i‖²: the unit of 1/C.
+    deadline : Deadline
+    """
+
+    rows: Rows
+    fits_intercept: bool
+    p: np.ndarray
+    squares: np.ndarray
+    scale: float
+    deadline: Deadline
+
+    @property
+    def m(self) -> int:
+        return self.rows.m
+
+    @property
+    def signs(self) -> np.ndarray:
+        return self.rows.signs
+
+    @property
+    def length(self) -> float:
+        """A typical ‖a_i‖."""
+        return math.sqrt(self.scale)
+
+    @property
+    @abstractmethod
+    def step_flops(self) -> float:
+        """The arithmetic of a Newton or interior-point step, roughly."""
+
+    # the current point
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Go to w = 0, b = 0."""
+
+    @abstractmethod
+    def refresh(self) -> None:
+        """Compute p anew from the point, shedding accumulated rounding."""
+
+    @abstractmethod
+    def norm(self) -> float:
+        """‖w‖."""
+
+    @abstractmethod
+    def dual_norm(self, q: np.ndarray) -> float:
+        """‖Aᵀq‖."""
+
+    @abstractmethod
+    def answer(self) -> tuple[np.ndarray, float]:
+        """(w, b)."""
+
+    @abstractmethod
+    def warm(self, w: np.ndarray, b: float, u: np.ndarray) -> None:
+        """Go to a given point, where w = Aᵀu up to rounding."""
+
+    @abstractmethod
+    def state(self) -> Any:
+        """The point, to be given to `restore`."""
+
+    @abstractmethod
+    def restore(self, state: Any) -> None: ...
+
+    # directions: each returns (dp, ⟨w, dw⟩, ‖dw‖²), and `move` follows the last one
+
+    @abstractmethod
+    def newton(
+        self, S: np.ndarray, target: np.ndarray | float, C: float, *, rough: bool
+    ) -> tuple[np.ndarray, float, float]:
+        """Towards the minimiser of ½‖w‖² + (C/2) Σ_S (target_i − p_i)²."""
+
+    @abstractmethod
+    def along_mean(self) -> tuple[np.ndarray, float, float]:
+        """Along Aᵀ1, the difference of the classes' sums: a first guess."""
+
+    @abstractmethod
+    def move(self, t: float) -> None:
+        """Go t times the last direction."""
+
+    # the interior point's half of the work
+
+    @abstractmethod
+    def ip_start(self, lam: np.ndarray) -> None: ...
+
+    @abstractmethod
+    def ip_factor(self, D: np.ndarray) -> None:
+        """Factor I + AᵀDA, or K + D⁻¹."""
+
+    @abstractmethod
+    def ip_residual(self, lam: np.ndarray, s: np.ndarray) -> np.ndarray:
+        """p − s − 1, with the dual residual kept inside."""
+
+    @abstractmethod
+    def ip_direction(
+        self, rc: np.ndarray, rp: np.ndarray, lam: np.ndarray, s: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(ds, dλ) for the residuals rc of complementarity and rp of the constraints."""
+
+    @abstractmethod
+    def ip_move(self, t: float, lam: np.ndarray) -> None: ...
+
+
+def normalised(lam: np.ndarray, signs: np.ndarray, fits_intercept: bool) -> np.ndarray | None:
+    """λ brought into the dual set (mass 1, or ½ a class); None where a class has no mass."""
+    lam = np.maximum(lam, 0.0)
+    if not fits_intercept:
+        total = lam.sum()
+        return lam / total if total > 0.0 else None
+    positive = signs > 0.0
+    up, down = lam[positive].sum(), lam[~positive].sum()
+    if not (up > 0.0 and down > 0.0):
+        return None
+    return lam * np.where(positive, 0.5 / up, 0.5 / down)
+
+
+def worst(p: np.ndarray, signs: np.ndarray, fits_intercept: bool) -> float:
+    """The smallest functional margin, with the best intercept."""
+    if not fits_intercept:
+        return float(p.min())
+    positive = signs > 0.0
+    if positive.all() or not positive.any():
+        return -math.inf
+    return 0.5 * float(p[positive].min()) + 0.5 * float(p[~positive].min())
+
+
+def bounds(form: Form, lam: np.ndarray) -> tuple[float, float]:
+    """(lower, upper) on the working set's margin, from the current point and λ."""
+    q = normalised(lam, form.signs, form.fits_intercept)
+    norm = form.norm()
+    if q is None or not norm > 0.0:
+        return -math.inf, math.inf
+    return worst(form.p, form.signs, form.fits_intercept) / norm, form.dual_norm(q)
+
+
+def gap_of(lower: float, upper: float) -> float:
+    """(upper − lower)/upper, infinite where there is no upper bound to speak of."""
+    return (upper - lower) / upper if 0.0 < upper < math.inf else math.inf
+
+
+def gap_floor(form: Form, upper: float) -> float:
+    """The smallest relative gap that float64 can show: a·w rounds by about u‖a‖‖w‖."""
+    return 2e-16 * form.length / upper if upper > 0.0 else math.inf

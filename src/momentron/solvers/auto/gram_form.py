@@ -1,0 +1,148 @@
+"""The |S| × |S| form: w = Aᵀu, seen through the Gram matrix K = AAᵀ alone."""
+
+import math
+
+import numpy as np
+
+from momentron.solvers.auto.forms import Deadline, Form
+from momentron.solvers.auto.linear_algebra import (
+    add_to_diagonal,
+    back_solve,
+    cholesky,
+    matvec,
+    single_cholesky,
+)
+from momentron.solvers.auto.rows import Rows
+
+ROUGH_SIZE = 300  # below this, single precision saves nothing
+
+
+class GramForm(Form):
+    """For fewer rows than features: p = Ku + by."""
+
+    def __init__(self, rows: Rows, fits_intercept: bool, deadline: Deadline, K: np.ndarray) -> None:
+        self.rows, self.fits_intercept, self.deadline = rows, fits_intercept, deadline
+        self.K = K
+        self.K_single: np.ndarray | None = None
+        self._last_factor: tuple[tuple[float, bytes], np.ndarray] | None = None
+        self.squares = K.diagonal().copy()
+        self.scale = max(float(self.squares.mean()), 1e-300)
+        self.reset()
+
+    @property
+    def step_flops(self) -> float:
+        return self.m**3 / 3.0
+
+    def reset(self) -> None:
+        self.u, self.p = np.zeros(self.m), np.zeros(self.m)
+        self.b = self.db = 0.0
+
+    def _bordered_solve(
+        self, factor: np.ndarray, rhs: np.ndarray, signs: np.ndarray, missing: float
+    ) -> tuple[np.ndarray, float]:
+        """(z, db) with Mz + db·y = rhs and y·z = missing."""
+        if not self.fits_intercept:
+            return back_solve(factor, rhs), 0.0
+        both = back_solve(factor, np.array([rhs, signs]).T)
+        curvature = float(signs @ both[:, 1])
+        db = (float(signs @ both[:, 0]) - missing) / curvature if curvature > 0.0 else 0.0
+        return both[:, 0] - db * both[:, 1], db
+
+    def newton(
+        self, S: np.ndarray, target: np.ndarray | float, C: float, *, rough: bool
+    ) -> tuple[np.ndarray, float, float]:
+        index = np.flatnonzero(S)
+        off = self.u.copy()
+        off[index] = 0.0
+        rhs = (target - self.p)[index] - self.u[index] / C
+        if off.any():
+            rhs += matvec(self.K, off)[index]
+        direction, signs = -off, self.signs[index]
+        factor = self._factor(index, C, rough)
+        missing = -float(signs @ self.u[index])
+        direction[index], self.db = self._bordered_solve(factor, rhs, signs, missing)
+        return self._towards(direction)
+
+    def _factor(self, index: np.ndarray, C: float, rough: bool) -> np.ndarray:
+        """The factor of K_SS + I/C; the last is kept, and rough ones are in single precision."""
+        key = (C, index.tobytes())
+        if self._last_factor is not None and self._last_factor[0] == key:
+            return self._last_factor[1]
+        if rough and index.size > ROUGH_SIZE:
+            if self.K_single is None:
+                self.K_single = self.K.astype(np.float32)
+            M = self.K_single[index[:, None], index].T
+            add_to_diagonal(M, 1.0 / C)
+            factor = single_cholesky(M)
+            if factor is not None:
+                return factor
+        M = self.K[index[:, None], index].T
+        add_to_diagonal(M, 1.0 / C)
+        factor = cholesky(M)
+        self._last_factor = (key, factor)
+        return factor
+
+    def along_mean(self) -> tuple[np.ndarray, float, float]:
+        self.db = 0.0
+        return self._towards(np.ones(self.m))
+
+    def _towards(self, direction: np.ndarray) -> tuple[np.ndarray, float, float]:
+        product = matvec(self.K, direction)
+        self.du = direction
+        self.dp = product + self.db * self.signs if self.fits_intercept else product
+        return self.dp, float(self.u @ product), float(direction @ product)
+
+    def move(self, t: float) -> None:
+        self.u = self.u + t * self.du
+        self.b += t * self.db
+        self.p = self.p + t * self.dp
+
+    def refresh(self) -> None:
+        self.p = matvec(self.K, self.u) + self.b * self.signs
+
+    def norm(self) -> float:
+        return math.sqrt(max(float(self.u @ (self.p - self.b * self.signs)), 0.0))
+
+    def dual_norm(self, q: np.ndarray) -> float:
+        return math.sqrt(max(float(q @ matvec(self.K, q)), 0.0))
+
+    def answer(self) -> tuple[np.ndarray, float]:
+        return self.rows.combine(self.u), self.b
+
+    def warm(self, w: np.ndarray, b: float, u: np.ndarray) -> None:
+        self.u, self.b = u.copy(), b
+        self.refresh()
+
+    def state(self) -> tuple[np.ndarray, float, np.ndarray]:
+        return self.u, self.b, self.p
+
+    def restore(self, state: tuple[np.ndarray, float, np.ndarray]) -> None:
+        self.u, self.b, self.p = state
+
+    # in this form u and λ are the same vector
+
+    def ip_start(self, lam: np.ndarray) -> None:
+        self.reset()
+        self.u = lam.copy()
+        self.refresh()
+
+    def ip_factor(self, D: np.ndarray) -> None:
+        M = self.K.T.copy(order="F")
+        add_to_diagonal(M, 1.0 / D)
+        self.factor = cholesky(M)
+
+    def ip_residual(self, lam: np.ndarray, s: np.ndarray) -> np.ndarray:
+        return self.p - s - 1.0
+
+    def ip_direction(
+        self, rc: np.ndarray, rp: np.ndarray, lam: np.ndarray, s: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        missing = -float(self.signs @ lam)
+        direction, self.db = self._bordered_solve(self.factor, -rc / lam - rp, self.signs, missing)
+        self._towards(direction)
+        return self.dp + rp, direction
+
+    def ip_move(self, t: float, lam: np.ndarray) -> None:
+        self.u = lam
+        self.b += t * self.db
+        self.refresh()

@@ -1,0 +1,79 @@
+"""Factors and products for the working-set solves, all from scipy's BLAS and LAPACK.
+
+numpy's wheel carries a second thread pool: two pools that spin against each other in one loop are
+two to three times slower than either alone.
+"""
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+
+def matvec(A: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """A v for a C-ordered A."""
+    if A.shape[0] == 0 or A.shape[1] == 0:
+        return np.zeros(A.shape[0])
+    return blas.dgemv(1.0, A.T, v, trans=1)
+
+
+def rmatvec(A: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Aᵀ v for a C-ordered A."""
+    if A.shape[0] == 0 or A.shape[1] == 0:
+        return np.zeros(A.shape[1])
+    return blas.dgemv(1.0, A.T, v)
+
+
+def add_to_diagonal(M: np.ndarray, values: np.ndarray | float) -> None:
+    """M += diag(values), in place."""
+    index = np.arange(M.shape[0])
+    M[index, index] += values
+
+
+def cholesky(M: np.ndarray) -> np.ndarray:
+    """The lower Cholesky factor of M (F-ordered, lower half read).
+
+    Where rounding has made M indefinite, its diagonal is raised until the factor exists:
+    rank-deficient working sets are ordinary, and the steps that use the factor correct themselves.
+    """
+    factor, info = lapack.dpotrf(M, lower=1, clean=0, overwrite_a=0)
+    if info == 0:
+        return factor
+    diagonal = M.diagonal().copy()
+    top = float(diagonal.max())
+    if not np.isfinite(top):
+        raise FloatingPointError("the matrix of a Newton step is not finite")
+    raised, index = 0.0, np.arange(M.shape[0])
+    while info != 0:
+        raised = max(100.0 * raised, 1e-15 * max(top, 1e-300))
+        if raised > 1e3 * max(top, 1e-300):
+            raise FloatingPointError("the matrix of a Newton step has no Cholesky factor")
+        M[index, index] = diagonal + raised
+        factor, info = lapack.dpotrf(M, lower=1, clean=0, overwrite_a=0)
+    return factor
+
+
+def single_cholesky(M: np.ndarray) -> np.ndarray | None:
+    """The factor in single precision, at half the price; None where it does not exist."""
+    factor, info = lapack.spotrf(M, lower=1, clean=0, overwrite_a=1)
+    return factor if info == 0 else None
+
+
+def back_solve(factor: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+    """Solve with a factor of either precision."""
+    potrs = lapack.spotrs if factor.dtype == np.float32 else lapack.dpotrs
+    return potrs(factor, rhs, lower=1)[0].astype(np.float64, copy=False)
+
+
+def symmetric_product(A: np.ndarray, *, scale: float = 1.0) -> np.ndarray:
+    """scale · AᵀA (lower half, F-ordered) for a C-ordered A."""
+    return blas.dsyrk(scale, A.T, lower=1)
+
+
+def mirror(L: np.ndarray) -> np.ndarray:
+    """Fill the upper half from the lower, blockwise, in place (np.tril makes two temporaries)."""
+    n, size = L.shape[0], 256
+    for start in range(0, n, size):
+        stop = min(start + size, n)
+        L[start:stop, stop:] = L[stop:, start:stop].T
+        corner = np.tril(L[start:stop, start:stop])
+        L[start:stop, start:stop] = corner + np.tril(corner, -1).T
+    return L

@@ -1,0 +1,184 @@
+"""The d × d form: w itself, with the intercept as one more, unpenalised, coordinate."""
+
+import numpy as np
+from scipy.linalg import blas, qr
+
+from momentron.solvers.auto.forms import Deadline, Form
+from momentron.solvers.auto.linear_algebra import (
+    add_to_diagonal,
+    back_solve,
+    cholesky,
+    matvec,
+    rmatvec,
+    symmetric_product,
+)
+from momentron.solvers.auto.rows import Rows
+
+
+class PrimalForm(Form):
+    """For more rows than features. The intercept's column is βy, β a typical row length."""
+
+    def __init__(self, rows: Rows, fits_intercept: bool, deadline: Deadline) -> None:
+        self.rows, self.fits_intercept, self.deadline = rows, fits_intercept, deadline
+        squares = rows.squares()
+        self.scale = max(float(squares.mean()), 1e-300)
+        self.beta = float(np.sqrt(self.scale)) if fits_intercept else 0.0
+        self.squares = squares + self.beta**2
+        self.k = rows.d + int(fits_intercept)
+        self.ridge = np.ones(self.k)
+        if fits_intercept:
+            self.ridge[-1] = 0.0
+        if not rows.is_sparse:
+            self.A = rows.take(slice(None))
+            if fits_intercept:
+                self.A = np.column_stack([self.A, self.beta * rows.signs])
+        self.H: np.ndarray | None = None
+        self.H_rows = np.zeros(rows.m, bool)
+        self.reset()
+
+    @property
+    def step_flops(self) -> float:
+        return self.k**3 / 3.0 + float(self.m) * self.k**2
+
+    def reset(self) -> None:
+        self.w, self.p = np.zeros(self.k), np.zeros(self.m)
+
+    def products(self, w: np.ndarray) -> np.ndarray:
+        """A w with the intercept's column."""
+        if not self.rows.is_sparse:
+            return matvec(self.A, w)
+        p = self.rows.products(w[: self.rows.d])
+        return p + self.beta * w[-1] * self.signs if self.fits_intercept else p
+
+    def combine(self, v: np.ndarray) -> np.ndarray:
+        """Aᵀ v with the intercept's column."""
+        if not self.rows.is_sparse:
+            return rmatvec(self.A, v)
+        g = self.rows.combine(v)
+        return np.append(g, self.beta * (self.signs @ v)) if self.fits_intercept else g
+
+    def take(self, index: np.ndarray) -> np.ndarray:
+        """Some of the rows, dense, with the intercept's column."""
+        if not self.rows.is_sparse:
+            return self.A[index]
+        rows = self.rows.take(index)
+        return (
+            np.column_stack([rows, self.beta * self.signs[index]]) if self.fits_intercept else rows
+        )
+
+    def hessian(self, S: np.ndarray) -> np.ndarray:
+        """A_SᵀA_S (lower half), updated from the last one where few rows changed."""
+        changed = np.flatnonzero(self.H_rows != S)
+        if self.H is None or changed.size > 0.6 * np.count_nonzero(S):
+            self.H = np.zeros((self.k, self.k), order="F")
+            self._add(1.0, np.flatnonzero(S))
+        else:
+            self._add(1.0, changed[S[changed]])
+            self._add(-1.0, changed[~S[changed]])
+        self.H_rows = S.copy()
+        return self.H
+
+    def _add(self, sign: float, index: np.ndarray) -> None:
+        """H += sign · A_iᵀA_i over the named rows; the labels cancel, since y² = 1."""
+        if index.size == 0:
+            return
+        assert self.H is not None
+        X, d = self.rows.X, self.rows.d
+        if not self.rows.is_sparse:
+            B = self.A[index]
+        elif 100.0 * (X.nnz / self.m) ** 2 < d * d:
+            B = X[index]
+            self.H[:d, :d] += sign * (B.T @ B).toarray()
+            if self.fits_intercept:
+                self.H[d, :d] += sign * self.beta * np.asarray(B.sum(axis=0)).ravel()
+                self.H[d, d] += sign * self.beta**2 * index.size
+            return
+        else:
+            B = X[index].toarray()
+            if self.fits_intercept:
+                B = np.column_stack([B, np.full(index.size, self.beta)])
+        self.H = blas.dsyrk(sign, B.T, lower=1, beta=1.0, c=self.H, overwrite_c=1)
+
+    def newton(
+        self, S: np.ndarray, target: np.ndarray | float, C: float, *, rough: bool
+    ) -> tuple[np.ndarray, float, float]:
+        M = self.hessian(S).copy(order="F")
+        add_to_diagonal(M, self.ridge / C)
+        residual = np.where(S, target - self.p, 0.0)
+        g = self.combine(residual) - self.ridge * self.w / C
+        return self._towards(back_solve(cholesky(M), g))
+
+    def along_mean(self) -> tuple[np.ndarray, float, float]:
+        return self._towards(self.combine(np.ones(self.m)) * self.ridge)
+
+    def _towards(self, dw: np.ndarray) -> tuple[np.ndarray, float, float]:
+        self.dw, self.dp = dw, self.products(dw)
+        penalised = self.ridge * dw
+        return self.dp, float(self.w @ penalised), float(dw @ penalised)
+
+    def move(self, t: float) -> None:
+        self.w = self.w + t * self.dw
+        self.p = self.p + t * self.dp
+
+    def refresh(self) -> None:
+        self.p = self.products(self.w)
+
+    def norm(self) -> float:
+        return float(np.sqrt((self.ridge * self.w) @ self.w))
+
+    def dual_norm(self, q: np.ndarray) -> float:
+        z = self.combine(q)
+        return float(np.sqrt((self.ridge * z) @ z))
+
+    def answer(self) -> tuple[np.ndarray, float]:
+        if self.fits_intercept:
+            return self.w[:-1].copy(), float(self.beta * self.w[-1])
+        return self.w.copy(), 0.0
+
+    def warm(self, w: np.ndarray, b: float, u: np.ndarray) -> None:
+        self.w = np.append(w, b / self.beta) if self.fits_intercept else w.copy()
+        self.refresh()
+
+    def state(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.w, self.p
+
+    def restore(self, state: tuple[np.ndarray, np.ndarray]) -> None:
+        self.w, self.p = state
+
+    def ip_start(self, lam: np.ndarray) -> None:
+        self.reset()
+
+    def ip_factor(self, D: np.ndarray) -> None:
+        keep = np.flatnonzero(D * self.squares > 1e-12)
+        M = symmetric_product(self.take(keep) * np.sqrt(D[keep])[:, None])
+        add_to_diagonal(M, self.ridge)
+        self.factor, self.D = cholesky(M), D
+
+    def ip_residual(self, lam: np.ndarray, s: np.ndarray) -> np.ndarray:
+        self.dual_residual = self.ridge * self.w - self.combine(lam)
+        return self.p - s - 1.0
+
+    def ip_direction(
+        self, rc: np.ndarray, rp: np.ndarray, lam: np.ndarray, s: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        rhs = -self.dual_residual - self.combine(rc / s + self.D * rp)
+        self.dw = back_solve(self.factor, rhs)
+        self.dp = self.products(self.dw)
+        ds = self.dp + rp
+        return ds, -(rc + lam * ds) / s
+
+    def ip_move(self, t: float, lam: np.ndarray) -> None:
+        self.w = self.w + t * self.dw
+        self.refresh()  # keeps the primal residual honest
+
+
+class ReducedForm(PrimalForm):
+    """Few rows in many features, rewritten in their span by QR: no squared condition number."""
+
+    def __init__(self, rows: Rows, fits_intercept: bool, deadline: Deadline) -> None:
+        self.Q, R = qr(rows.X.T, mode="economic", check_finite=False)
+        super().__init__(Rows(np.ascontiguousarray(R.T), rows.signs), fits_intercept, deadline)
+
+    def answer(self) -> tuple[np.ndarray, float]:
+        w, b = super().answer()
+        return self.Q @ w, b

@@ -1,0 +1,52 @@
+"""Which rows a working set takes."""
+
+import numpy as np
+
+from momentron.operators import Operator
+
+
+def sample(
+    signs: np.ndarray, size: int, rng: np.random.Generator, least: float = 0.25
+) -> np.ndarray:
+    """About `size` row numbers in order: both classes in proportion, none below a share `least`."""
+    parts = []
+    for rows in (np.flatnonzero(signs > 0.0), np.flatnonzero(signs < 0.0)):
+        share = max(int(size * rows.size / signs.size), int(least * size), 1)
+        parts.append(rng.choice(rows, share, replace=False) if share < rows.size else rows)
+    return np.sort(np.concatenate(parts))
+
+
+def smallest(
+    p: np.ndarray, signs: np.ndarray, size: int, by_class: bool, kept: np.ndarray
+) -> np.ndarray:
+    """The rows with the smallest margins (half from each class if by_class), and those kept."""
+    pick = np.zeros(p.size, bool)
+    if by_class:
+        for rows in (np.flatnonzero(signs > 0.0), np.flatnonzero(signs < 0.0)):
+            pick[rows[_lowest(p[rows], (size + 1) // 2)]] = True
+    else:
+        pick[_lowest(p, size)] = True
+    pick[kept] = True
+    return np.flatnonzero(pick)
+
+
+def _lowest(values: np.ndarray, size: int) -> np.ndarray:
+    """Positions of the `size` lowest values, in no order."""
+    if size >= values.size:
+        return np.arange(values.size)
+    return np.argpartition(values, size - 1)[:size]
+
+
+def opposite_twins(operator: Operator, signs: np.ndarray, p: np.ndarray) -> np.ndarray | None:
+    """Two equal rows with opposite labels, if equal scores x·w + b betray any."""
+    scores = signs * p
+    order = np.argsort(scores)
+    ordered = scores[order]
+    close = ordered[1:] - ordered[:-1] <= 1e-12 * np.abs(ordered[1:])
+    suspects = np.flatnonzero(close & (signs[order[1:]] != signs[order[:-1]]))[:50]
+    for k in suspects:
+        pair = order[k : k + 2]
+        first, second = operator.rows(pair)
+        if np.array_equal(first, second):
+            return pair
+    return None

@@ -1,0 +1,367 @@
+"""The benchmark suite: scores on known answers, workers that misbehave, tables and JSON."""
+
+import json
+import math
+import os
+import time
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from momentron.benchmarks import growth, report
+from momentron.benchmarks.objective import Objective
+from momentron.benchmarks.problems import PROBLEMS, BenchProblem, real, teacher
+from momentron.benchmarks.runner import FULL, QUICK, Entry, Limits, ProblemResult, run_suite
+from momentron.benchmarks.solvers import CLASSICS, REFERENCE, SOLVERS, BenchSolver
+from momentron.benchmarks.task import Answer, Task, read_task, tiny_task, write_task
+from momentron.benchmarks.worker import Worker
+from momentron.datasets import make_nonseparable, make_separable
+
+MARGIN = 0.25
+
+
+def known(fit_intercept=False, form=np.asarray):
+    data = make_separable(40, 5, margin=MARGIN, fit_intercept=fit_intercept, random_state=3)
+    return Task(form(data.X), data.y.astype(float), fit_intercept=fit_intercept), data
+
+
+def dual(data):
+    q = np.zeros(data.y.size)
+    q[data.support] = data.weights
+    return q
+
+
+def known_data():
+    task, _ = known()
+    return task.X, task.y
+
+
+def is_warm_up(task):
+    return task.shape == (24, 3)
+
+
+def sleeps(task):
+    if not is_warm_up(task):
+        time.sleep(60.0)
+    return Answer(np.ones(task.shape[1]))
+
+
+def dies(task):
+    if not is_warm_up(task):
+        print("out of luck", flush=True)
+        os._exit(3)
+    return Answer(np.ones(task.shape[1]))
+
+
+def dies_at_once(task):
+    os._exit(4)
+
+
+def raises(task):
+    raise MemoryError("too large\nby far")
+
+
+def nonsense(task):
+    return Answer(np.ones(task.shape[1]), certified=True)
+
+
+def not_a_number(task):
+    return Answer(np.full(task.shape[1], np.nan))
+
+
+def hesitates(task):
+    time.sleep(0.0 if is_warm_up(task) else 0.3)
+    return Answer(np.ones(task.shape[1]))
+
+
+def too_big(task):
+    return "too big"
+
+
+# ---- the runner ----------------------------------------------------------------------------
+
+
+def test_workers_that_misbehave_are_reported_and_never_hang():
+    fakes = [sleeps, dies, dies_at_once, raises, nonsense, not_a_number, hesitates]
+    solvers = [BenchSolver(fake.__name__, fake) for fake in fakes]
+    solvers += [
+        BenchSolver("refuses", nonsense, too_big),
+        BenchSolver("absent", nonsense, requires="no_such_module"),
+    ]
+    limits = Limits(least=0.5, most=1.0, repeat_below=0.2, rounds=2)
+    lines = []
+    begin = time.perf_counter()
+    problems = [BenchProblem("missing", partial(real, "no-such-set"))]
+    problems += [BenchProblem("tiny", known_data)]
+    (result,) = run_suite(problems, solvers, limits=limits, say=lines.append)
+    assert time.perf_counter() - begin < 60.0
+
+    assert lines[0].startswith("missing: skipped, unknown data set")
+    entries = {entry.solver: entry for entry in result.entries}
+    assert next(iter(entries)) == REFERENCE  # added by the runner
+    assert entries[REFERENCE].status == "ok"
+    assert result.optimum == pytest.approx(MARGIN, rel=1e-2)
+
+    assert entries["sleeps"].status == "timeout"
+    assert 0.5 <= entries["sleeps"].seconds <= 1.0
+    assert entries["dies"].status == "failed"
+    assert "exit code 3" in entries["dies"].note
+    assert "out of luck" in entries["dies"].note
+    assert "exit code 4" in entries["dies_at_once"].note
+    assert entries["raises"].note == "MemoryError: too large by far"
+    assert entries["nonsense"].status == "ok"
+    assert entries["nonsense"].error > 0.1
+    assert len(entries["nonsense"].runs) == 2
+    assert entries["not_a_number"].error == math.inf
+    assert len(entries["hesitates"].runs) == 1  # too slow to be repeated
+    assert entries["refuses"] == Entry("refuses", "skipped", note="too big")
+    assert entries["absent"].note == "no_such_module is not installed"
+
+
+def test_time_limits():
+    assert FULL.of(0.01) == 5.0
+    assert FULL.of(1.0) == 20.0
+    assert FULL.of(math.inf) == 60.0
+    assert FULL.rounds == 3
+    assert QUICK.of(0.01) < FULL.of(0.01)
+
+
+def test_a_worker_answers_in_order_and_cleans_up(tmp_path):
+    task, _ = known()
+    write_task(tmp_path / "task.npz", task)
+    worker = Worker(nonsense, tmp_path / "task.npz", tmp_path / "log")
+    assert worker.wait_until_ready() is None
+    first, second = worker.run(5.0), worker.run(5.0)
+    assert first.status == second.status == "ok"
+    assert first.seconds < 1.0
+    worker.close()
+    assert worker.run(5.0).status == "failed"
+
+
+# ---- tasks and problems --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", [np.asarray, np.float32, sp.csr_matrix])
+def test_tasks_survive_the_file(tmp_path, form):
+    task = replace(known(form=form)[0], kind="soft", C=2.0, fit_intercept=True)
+    write_task(tmp_path / "task.npz", task)
+    back = read_task(tmp_path / "task.npz")
+    assert (back.kind, back.C, back.fit_intercept) == ("soft", 2.0, True)
+    assert back.X.dtype == task.X.dtype
+    assert back.is_sparse == task.is_sparse
+    assert abs(back.X - task.X).max() == 0.0
+    assert np.array_equal(back.y, task.y)
+    assert tiny_task(back).X.dtype == task.X.dtype
+
+
+def test_the_suite_is_the_one_of_the_issue():
+    assert len(PROBLEMS) == 19
+    assert {p.kind for p in PROBLEMS.values()} == {"separable", "witness", "soft"}
+    assert [p.name for p in PROBLEMS.values() if p.fit_intercept] == ["mnist-01-intercept"]
+    assert all(p.C == 1.0 for p in PROBLEMS.values() if p.kind == "soft")
+    assert set(CLASSICS) < set(SOLVERS)
+    X, y = PROBLEMS["wide-100x5000"].load()
+    assert X.shape == (100, 5000)
+    assert set(y) == {-1.0, 1.0}
+
+
+# ---- the objective -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_scores_of_known_margins(fit_intercept, form):
+    task, data = known(fit_intercept, form)
+    best = Answer(data.coef, data.intercept, dual(data))
+    judge = Objective(task)
+    judge.refer([best, Answer(np.ones(5))])
+    assert judge.optimum == pytest.approx(MARGIN, rel=1e-12)
+    assert judge.score(best) == pytest.approx(0.0, abs=1e-12)
+    assert judge.score(replace(best, w=1e200 * data.coef)) == pytest.approx(0.0, abs=1e-12)
+    assert judge.score(replace(best, w=-data.coef)) > 1.0
+    assert judge.score(replace(best, w=0.0 * data.coef)) == 1.0
+    assert judge.score(replace(best, w=np.ones(3))) == math.inf
+    assert judge.score(replace(best, w=np.full(5, np.inf))) == math.inf
+
+
+def test_float32_rows_are_scored_in_float64():
+    task, data = known(form=np.float32)
+    exact = float(np.min(task.y * (task.X.astype(np.float64) @ data.coef)))
+    assert Objective(task).margin(data.coef) == pytest.approx(exact, rel=1e-14)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_scores_of_witnesses(fit_intercept):
+    data = make_nonseparable(40, 5, fit_intercept=fit_intercept, random_state=0)
+    judge = Objective(Task(data.X, data.y.astype(float), "witness", fit_intercept))
+    judge.refer([])
+    assert judge.score(Answer(np.zeros(5), q=7.0 * dual(data))) < 1e-15
+    assert judge.score(Answer(np.zeros(5), q=np.ones(40))) > 1e-3
+    assert judge.score(Answer(np.zeros(5))) == math.inf
+    assert judge.score(Answer(np.zeros(5), q=np.zeros(40))) == math.inf
+
+
+def test_scores_of_soft_margins():
+    # one row x = 1, y = 1: min ½w² + C(1 − w)² is C/(1 + 2C), at w = 2C/(1 + 2C)
+    task = Task(np.array([[1.0], [-1.0]]), np.array([1.0, -1.0]), "soft", C=1.0)
+    judge = Objective(task)
+    best = Answer(np.array([0.8]), q=np.array([0.5, 0.5]))  # two rows: C counts twice
+    judge.refer([best, Answer(np.array([5.0]))])
+    assert judge.optimum == pytest.approx(0.4, rel=1e-12)
+    assert judge.score(best) == pytest.approx(0.0, abs=1e-12)
+    assert judge.score(Answer(np.array([1.0]))) == pytest.approx(0.25)
+
+
+# ---- the solvers ---------------------------------------------------------------------------
+
+
+def installed(name):
+    solver = SOLVERS[name]
+    if solver.requires is not None:
+        pytest.importorskip(solver.requires)
+    return solver
+
+
+def answer_of(solver, task):
+    if solver.refuse(task) is not None:
+        pytest.skip(solver.refuse(task))
+    return solver.run(task)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("shape", [(40, 5), (12, 60)])
+def test_every_solver_finds_a_known_margin(name, fit_intercept, form, shape):
+    data = make_separable(*shape, margin=MARGIN, fit_intercept=fit_intercept, random_state=3)
+    task = Task(form(data.X), data.y.astype(float), fit_intercept=fit_intercept)
+    answer = answer_of(installed(name), task)
+    judge = Objective(task)
+    judge.refer([Answer(data.coef, data.intercept, dual(data))])
+    penalises = fit_intercept and name.startswith(("liblinear", "rehline"))
+    assert judge.score(answer) <= (1e-2 if penalises else 1e-4)
+    if answer.q is not None and answer.q.shape == data.y.shape:
+        assert judge._upper(answer.q) == pytest.approx(MARGIN, rel=0.05)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_soft_margins_agree(name):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 4)), rng.choice([-1.0, 1.0], 60)
+    task = Task(sp.csr_matrix(X), y, "soft", C=1.0)
+    ours = SOLVERS[REFERENCE].run(task)
+    judge = Objective(task)
+    judge.refer([ours])
+    assert judge.score(answer_of(installed(name), task)) <= 1e-4
+
+
+@pytest.mark.parametrize("name", ["piqp", "osqp", "clarabel", REFERENCE])
+def test_witnesses(name):
+    data = make_nonseparable(60, 4, n_support=60, overlap=0.5, random_state=0)
+    task = Task(data.X, data.y.astype(float), "witness")
+    answer = answer_of(installed(name), task)
+    assert Objective(task).witness(answer.q) < 1e-5
+
+
+# ---- the report ----------------------------------------------------------------------------
+
+
+def result_of(name, own, entries, kind="separable", limit=5.0):
+    reference = Entry(REFERENCE, "ok", own, 1e-9, True, runs=(own,))
+    return ProblemResult(name, kind, "1 × 1", 1e-4, limit, 1.0, (reference, *entries))
+
+
+@pytest.fixture
+def results():
+    return [
+        result_of(
+            "first",
+            0.1,
+            (
+                Entry("libsvm", "ok", 0.2, 1e-5),
+                Entry("liblinear-1e-4", "ok", 0.05, 0.4),
+                Entry("daqp", "failed", note="MemoryError"),
+            ),
+        ),
+        result_of(
+            "second",
+            0.5,
+            (
+                Entry("libsvm", "timeout", 10.0, note="killed at 10 s"),
+                Entry("piqp", "ok", 0.25, 1e-8),
+                Entry("daqp", "skipped", note="dense only"),
+                Entry("quadprog", "skipped", note="dense only"),
+            ),
+            limit=10.0,
+        ),
+        result_of("third", 0.5, (Entry("clarabel", "ok", 1.0, math.inf),), kind="witness"),
+    ]
+
+
+def test_summary(results):
+    summary = report.summarise(results)
+    first, second, third = summary.comparisons
+    assert (first.peer, first.ratio, first.classic_reached) == ("libsvm", pytest.approx(2.0), True)
+    assert (second.peer, second.ratio) == ("piqp", 0.5)
+    assert (second.classic_ratio, second.classic_reached) == (20.0, False)
+    assert third.peer is None
+    assert math.isnan(third.classic_ratio)
+    assert summary.mean_ratio == pytest.approx(1.0)
+    assert summary.classic_mean == pytest.approx(math.sqrt(40.0))
+    assert summary.classic_mean_reached == pytest.approx(2.0)
+    text = report.format_summary(summary)
+    assert "1 of 2 problems" in text
+    assert "none reaches it" in text
+
+
+def test_table(results):
+    text = report.format_table(results)
+    assert "not run: daqp, quadprog (dense only)" in text
+    lines = {line.split()[0]: line.split() for line in text.splitlines() if line.startswith("  ")}
+    assert lines["piqp"][:5] == ["piqp", "0.25", "1.0e-08", "no", "0.5"]
+    assert lines["libsvm"][:2] == ["libsvm", ">10"]
+    assert "failed: MemoryError" in text
+
+
+def test_json_and_picture(results, tmp_path):
+    report.write_json(results, tmp_path / "bench.json")
+    saved = json.loads((tmp_path / "bench.json").read_text())
+    assert saved["results"][0]["entries"][0]["solver"] == REFERENCE
+    assert saved["results"][2]["entries"][1]["error"] is None  # inf is no JSON
+    assert "numpy" in saved["environment"]["versions"]
+    pytest.importorskip("matplotlib")
+    report.plot(results, tmp_path / "bench.png")
+    assert (tmp_path / "bench.png").stat().st_size > 1000
+
+
+# ---- growth, and the command line ----------------------------------------------------------
+
+
+def test_growth_tables():
+    assert growth.fitted_exponent([10, 100, 1000], [2.0, 20.0, 200.0]) == pytest.approx(1.0)
+    table = growth.measure_growth("n", (50, 100), partial(teacher, d=3), rounds=1)
+    assert "fitted exponent" in growth.format_growth(table)
+    X, y = teacher(2000, 10)
+    memory = growth.measure_memory("teacher", X, y)
+    assert memory.allocated > 0
+    assert memory.resident >= 0
+    assert "2,000 × 10" in growth.format_memory([memory])
+
+
+def test_command_line():
+    import typer
+    from typer.testing import CliRunner
+
+    from momentron.cli.bench import bench
+
+    app = typer.Typer()
+    app.command()(bench)
+    listing = CliRunner().invoke(app, ["--list"])
+    assert listing.exit_code == 0
+    assert "mnist-01 " in listing.stdout
+    assert "clarabel" in listing.stdout
+    unknown = CliRunner().invoke(app, ["--problem", "nothing"])
+    assert "is not known" in str(unknown.exception)

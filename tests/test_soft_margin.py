@@ -1,0 +1,119 @@
+"""The soft margin: a hard margin of the kernel K + I/C, for every method and every dual set."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import minimize
+
+from momentron import max_margin
+from momentron.certificate import certify
+from momentron.datasets import make_nonseparable, make_separable
+from momentron.errors import InputError
+from momentron.losses import Exponential
+from momentron.operators import DenseOperator, SoftOperator
+from momentron.problem import Problem
+from momentron.solvers import SOLVERS
+
+
+def least_objective(X, y, C, fit_intercept):
+    """min ½‖w‖² + (C/2) Σ max(0, 1 − y f)², to rounding, by BFGS and Newton-like restarts."""
+    d = X.shape[1]
+
+    def value(v):
+        slack = np.maximum(0.0, 1.0 - y * (X @ v[:d] + v[d] * fit_intercept))
+        gradient = np.append(v[:d], 0.0)
+        gradient[:d] -= C * X.T @ (y * slack)
+        gradient[d] -= C * fit_intercept * (y @ slack)
+        return 0.5 * v[:d] @ v[:d] + 0.5 * C * slack @ slack, gradient
+
+    v = np.zeros(d + 1)
+    for _ in range(5):
+        v = minimize(value, v, jac=True, method="L-BFGS-B", options={"maxiter": 5000, "ftol": 0}).x
+    return value(v)[0]
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("make", [make_separable, make_nonseparable])
+def test_interval_contains_the_least_objective(make, C, fit_intercept):
+    data = make(60, 5, fit_intercept=fit_intercept, random_state=0)
+    best = 1.0 / np.sqrt(2.0 * least_objective(data.X, data.y, C, fit_intercept))
+    result = max_margin(data.X, data.y, fit_intercept=fit_intercept, C=C, tol=1e-3, max_iter=20_000)
+    assert result.lower <= best * (1 + 1e-9)
+    assert result.upper >= best * (1 - 1e-9)
+    assert result.gap <= 1e-3
+    # coef / lower is the support vector machine itself
+    w, b = result.coef / result.lower, result.intercept / result.lower
+    slack = np.maximum(0.0, 1.0 - data.y * (data.X @ w + b))
+    objective = 0.5 * w @ w + 0.5 * C * slack @ slack
+    assert objective <= 0.5 / result.lower**2 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("method", list(SOLVERS))
+def test_every_method_takes_a_finite_C(method):
+    data = make_nonseparable(30, 4, random_state=1)
+    best = 1.0 / np.sqrt(2.0 * least_objective(data.X, data.y, 1.0, False))
+    result = max_margin(data.X, data.y, method=method, fit_intercept=False, C=1.0, max_iter=500)
+    assert result.lower <= best * (1 + 1e-9)
+    assert result.upper >= best * (1 - 1e-9)
+
+
+def test_operator_equals_the_wide_matrix():
+    rng = np.random.default_rng(0)
+    X, signs = rng.normal(size=(20, 4)), np.where(rng.random(20) < 0.5, 1.0, -1.0)
+    soft = SoftOperator(DenseOperator(X), signs, 3.0)
+    wide = DenseOperator(np.hstack([X, np.diag(signs) / np.sqrt(3.0)]))
+    w, a = rng.normal(size=24), rng.normal(size=20)
+    rows = np.array([3, 17])
+    assert soft.radius == pytest.approx(wide.radius)
+    for one, two in [
+        (soft.apply(w), wide.apply(w)),
+        (soft.adjoint(a), wide.adjoint(a)),
+        (soft.combine(rows, a[rows]), wide.combine(rows, a[rows])),
+        (soft.rows(rows), wide.rows(rows)),
+        (soft.exact_scores(w), wide.exact_scores(w)),
+        (soft.exact_adjoint(a), wide.exact_adjoint(a)),
+        (soft.sharp_scores(rows, w), wide.sharp_scores(rows, w)),
+        (soft.sharp_adjoint(a), wide.sharp_adjoint(a)),
+        (soft.row_norms, wide.row_norms),
+        (soft.centred_radius(), soft.centred_radius()),
+    ]:
+        assert np.allclose(np.asarray(one, float), np.asarray(two, float), rtol=1e-12)
+
+
+def test_certificates_agree_with_the_wide_matrix():
+    data = make_nonseparable(20, 4, fit_intercept=True, random_state=2)
+    wide = np.hstack([data.X, np.diag(data.y.astype(float))])
+    soft_problem = Problem.from_data(data.X, data.y, C=1.0)
+    wide_problem = Problem.from_data(wide, data.y, loss=Exponential())
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        w, q = rng.normal(size=24), rng.random(20)
+        for sharp in (False, True):
+            one = certify(soft_problem, w, q, sharp=sharp)
+            two = certify(wide_problem, w, q, sharp=sharp)
+            assert one.margin == pytest.approx(two.margin, rel=1e-12)
+            assert one.upper == pytest.approx(two.upper, rel=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_extreme_scales_keep_the_meaning_of_C(scale):
+    """X times s with C over s² is the same problem; C itself must stay within its limits."""
+    data = make_separable(20, 3, random_state=0)
+    with pytest.raises(InputError, match="between 1e-100 and 1e100"):
+        max_margin(data.X * scale, data.y, C=1.0 / scale**1.5)
+
+
+def test_sparse_equals_dense():
+    data = make_nonseparable(40, 6, fit_intercept=True, random_state=3)
+    options = {"C": 0.5, "tol": 1e-4, "max_iter": 20_000}
+    one = max_margin(data.X, data.y, **options)
+    two = max_margin(sp.csr_array(data.X), data.y, **options)
+    assert one.lower == pytest.approx(two.lower, rel=2e-4)
+    assert np.allclose(one.coef, two.coef, atol=1e-3)
+
+
+@pytest.mark.parametrize("C", [0.0, -1.0, float("nan"), "1", True, 1e-200])
+def test_bad_C(C):
+    with pytest.raises(InputError, match="C="):
+        max_margin([[0.0], [1.0]], [0, 1], C=C)
