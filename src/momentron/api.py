@@ -13,7 +13,7 @@ from momentron.operators import Operator, SoftOperator
 from momentron.problem import Problem
 from momentron.reporting import TableReporter
 from momentron.result import MarginResult
-from momentron.solve import Budget, Callback, Outcome, Reporter, solve
+from momentron.solve import Budget, Callback, Outcome, Reporter, Stopwatch, solve
 from momentron.solvers import Solver, Start, as_solver
 
 
@@ -84,6 +84,7 @@ def max_margin(
     ----------
     Ji, Srebro, Telgarsky (2021), *Fast margin maximization via dual acceleration*, ICML.
     """
+    stopwatch = Stopwatch()
     solver = as_solver(method)
     loss = as_loss(loss)
     if not solver.uses_loss and not isinstance(loss, Exponential):
@@ -96,7 +97,15 @@ def max_margin(
     problem = Problem.from_data(X, y, fit_intercept=fit_intercept, loss=loss, C=check_C(C))
     start = make_start(problem, initial)
     reporter = TableReporter() if verbose else None
-    outcome = solve(problem, solver, budget, start=start, callback=callback, reporter=reporter)
+    outcome = solve(
+        problem,
+        solver,
+        budget,
+        start=start,
+        callback=callback,
+        reporter=reporter,
+        stopwatch=stopwatch,
+    )
     if reporter is not None:
         reporter.close()
     return make_result(problem, solver, outcome)

@@ -110,18 +110,21 @@ class Judge:
         self._vanishing = vanishing
         self._next = 0
 
-    def verdict(self, best: Incumbent, iteration: int, is_last: bool) -> Status | None:
-        """OPTIMAL or NOT_SEPARABLE where the certificate says so; STALLED if there is no more."""
+    def verdict(self, best: Incumbent, iteration: int, ending: Status | None) -> Status | None:
+        """OPTIMAL or NOT_SEPARABLE where the certificate says so, else the method's own ending."""
         separated = best.lower > 0.0 and relative_gap(best.lower, best.upper) <= self._tol
         vanished = best.upper <= self._vanishing
-        if not is_last and (not (separated or vanished) or iteration < self._next):
+        is_worth_asking = separated or vanished
+        if ending is Status.TIME_BUDGET and not is_worth_asking:
+            return ending
+        if ending is None and (not is_worth_asking or iteration < self._next):
             return None
         self._next = iteration + 1 + iteration // 10
         for sharp in (False, True):
             status = self._answer(best.certify(self._problem, sharp=sharp))
             if status is not None:
                 return status
-        return Status.STALLED if is_last else None
+        return ending
 
     def _answer(self, certificate: Certificate) -> Status | None:
         if certificate.lower > 0.0 and certificate.gap <= self._tol:
@@ -149,18 +152,20 @@ def solve(
     start: Start | None = None,
     callback: Callback | None = None,
     reporter: Reporter | None = None,
+    stopwatch: Stopwatch | None = None,
 ) -> Outcome:
     """Run a method until its certified gap is within the tolerance, or a budget ends.
 
     `reporter` sees every row, for printing; `callback` too, and stops the run by returning a true
-    value. `start` is for methods that begin warm. Ctrl-C ends the run with what it has.
+    value. `start` is for methods that begin warm; `stopwatch` may have been running
+    already. Ctrl-C ends the run with what it has.
     """
-    stopwatch, trace = Stopwatch(), Trace()
+    stopwatch, trace = stopwatch or Stopwatch(), Trace()
     judge = Judge(problem, budget, solver.vanishing(budget.tol))
     best = Incumbent(w=problem.operator.zeros(), q=np.ones(problem.n_rows))
     state = None
     try:
-        aim = Aim(budget.tol, time.perf_counter() + budget.max_time, start)
+        aim = Aim(budget.tol, time.perf_counter() + budget.max_time - stopwatch.seconds(), start)
         state = solver.init(problem, aim)
         while True:
             solver.step(problem, state)
@@ -169,7 +174,7 @@ def solve(
             row = _row(problem, state.t, stopwatch.seconds(), margin, best, candidates.interval)
             trace.append(row)
             stopwatch.exclude(reporter, row)
-            status = judge.verdict(best, state.t, candidates.is_last)
+            status = judge.verdict(best, state.t, candidates.ending)
             if status is None and stopwatch.exclude(callback, row):
                 status = Status.STOPPED
             status = status or _exhausted(budget, state.t, stopwatch.seconds())

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from momentron.problem import Problem
+from momentron.status import Status
 
 
 @dataclass
@@ -59,15 +60,15 @@ class Candidates:
         ‖Zᵀq‖ / mass of q, as the method computed it, in units of R.
     interval : (float, float), optional
         A further interval on γ̄ that the method's own theory gives (Theorem 1.2).
-    is_last : bool
-        The method can do no better than this.
+    ending : Status, optional
+        Why the method can do no better than this: STALLED, or TIME_BUDGET.
     """
 
     primals: list[Primal]
     q: np.ndarray
     upper: float
     interval: tuple[float, float] | None = None
-    is_last: bool = False
+    ending: Status | None = None
 
 
 AIM = Aim()

@@ -7,10 +7,11 @@ import numpy as np
 
 from momentron.operators import SoftOperator
 from momentron.problem import Problem
-from momentron.solvers.auto.forms import Deadline
+from momentron.solvers.auto.forms import Deadline, OutOfTime
 from momentron.solvers.auto.rounds import Rounds
 from momentron.solvers.auto.soft import SoftMargin
 from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
+from momentron.status import Status
 
 
 @dataclass
@@ -59,7 +60,7 @@ class Auto(Solver):
         work = state.work
         try:
             work.advance()
-        except (FloatingPointError, np.linalg.LinAlgError):
+        except (FloatingPointError, np.linalg.LinAlgError, OutOfTime):
             work.is_done = True  # the last proposal stands: the certificate says what it is worth
         else:
             state.proposal = _propose(problem, work)
@@ -67,7 +68,10 @@ class Auto(Solver):
 
     def candidates(self, problem: Problem, state: AutoState) -> Candidates:
         proposal = state.proposal or _nothing(problem)
-        proposal.is_last = state.work.is_done
+        if state.work.deadline.was_met:
+            proposal.ending = Status.TIME_BUDGET
+        elif state.work.is_done:
+            proposal.ending = Status.STALLED
         return proposal
 
 

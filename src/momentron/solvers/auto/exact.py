@@ -4,28 +4,13 @@ import math
 
 import numpy as np
 
-from momentron.solvers.auto.forms import Form, bounds, gap_floor, gap_of, normalised, worst
+from momentron.solvers.auto.forms import Form, gap_floor, true_gap
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.interior import interior_point
 from momentron.solvers.auto.newton import multipliers
 from momentron.solvers.auto.primal_form import ReducedForm
 
 VANISHED = 1e-13  # ‖Aᵀq‖ in units of ‖a‖ at which q is a witness
-
-
-def true_gap(form: Form, lam: np.ndarray) -> tuple[float, float]:
-    """(gap, upper) from the rows themselves: the Gram matrix has squared the condition number."""
-    if not isinstance(form, GramForm):
-        lower, upper = bounds(form, lam)
-        return gap_of(lower, upper), upper
-    q = normalised(lam, form.signs, form.fits_intercept)
-    w, b = form.answer()
-    norm = float(np.linalg.norm(w))
-    if q is None or not norm > 0.0:
-        return math.inf, math.inf
-    p = form.rows.products(w) + b * form.signs
-    upper = float(np.linalg.norm(form.rows.combine(q)))
-    return gap_of(worst(p, form.signs, form.fits_intercept) / norm, upper), upper
 
 
 def is_solved(form: Form, gap: float, upper: float, tol: float) -> bool:
@@ -70,7 +55,9 @@ def polish(form: Form, lam: np.ndarray, gap: float, tol: float) -> tuple[np.ndar
     support = 1e-6 * float(lam.max())
     for C in (1e6, 1e9, 1e12):
         start = np.where(lam > support, lam, 0.0)
-        trial, trial_gap = multipliers(form, start, C, tol, factor=1.0, max_outer=8, C_max=C)
+        trial, trial_gap = multipliers(
+            form, start, C, tol, factor=1.0, max_outer=8, C_max=C, from_rows=True
+        )
         if math.isfinite(trial_gap):
             trial_gap, _ = true_gap(form, trial)
         if trial_gap < gap:

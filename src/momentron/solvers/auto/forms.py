@@ -16,15 +16,27 @@ from momentron.solvers.auto.rows import Rows
 FLOPS = 2e10  # a cautious rate at which this kind of machine multiplies matrices
 
 
+class OutOfTime(Exception):
+    """The deadline leaves no time for the next piece of work."""
+
+
 class Deadline:
     """When a working-set solve has to hand over what it has."""
 
     def __init__(self, at: float = math.inf) -> None:
         self.at = at
+        self.was_met = False
 
     def has_passed(self, flops: float = 0.0) -> bool:
         """Whether it has, or will have before that much arithmetic is done."""
-        return time.perf_counter() + flops / FLOPS > self.at
+        if time.perf_counter() + flops / FLOPS > self.at:
+            self.was_met = True
+        return self.was_met
+
+    def require(self, flops: float) -> None:
+        """Raise OutOfTime where that much arithmetic is more than there is time for."""
+        if self.has_passed(flops):
+            raise OutOfTime
 
 
 class Form(ABC):
@@ -75,8 +87,8 @@ class Form(ABC):
         """Go to w = 0, b = 0."""
 
     @abstractmethod
-    def refresh(self) -> None:
-        """Compute p anew from the point, shedding accumulated rounding."""
+    def refresh(self, *, from_rows: bool = False) -> None:
+        """Compute p anew from the point, shedding rounding; from the rows themselves if asked."""
 
     @abstractmethod
     def norm(self) -> float:
@@ -175,6 +187,18 @@ def bounds(form: Form, lam: np.ndarray) -> tuple[float, float]:
 def gap_of(lower: float, upper: float) -> float:
     """(upper − lower)/upper, infinite where there is no upper bound to speak of."""
     return (upper - lower) / upper if 0.0 < upper < math.inf else math.inf
+
+
+def true_gap(form: Form, lam: np.ndarray) -> tuple[float, float]:
+    """(gap, upper) from the rows themselves: a Gram matrix has squared the condition number."""
+    q = normalised(lam, form.signs, form.fits_intercept)
+    w, b = form.answer()
+    norm = float(np.linalg.norm(w))
+    if q is None or not norm > 0.0:
+        return math.inf, math.inf
+    p = form.rows.products(w) + b * form.signs
+    upper = float(np.linalg.norm(form.rows.combine(q)))
+    return gap_of(worst(p, form.signs, form.fits_intercept) / norm, upper), upper
 
 
 def gap_floor(form: Form, upper: float) -> float:

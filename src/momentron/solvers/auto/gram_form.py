@@ -97,8 +97,13 @@ class GramForm(Form):
         self.b += t * self.db
         self.p = self.p + t * self.dp
 
-    def refresh(self) -> None:
-        self.p = matvec(self.K, self.u) + self.b * self.signs
+    def refresh(self, *, from_rows: bool = False) -> None:
+        # K has squared the condition number of the rows; A(Aᵀu) has not
+        if from_rows:
+            product = self.rows.products(self.rows.combine(self.u))
+        else:
+            product = matvec(self.K, self.u)
+        self.p = product + self.b * self.signs
 
     def norm(self) -> float:
         return math.sqrt(max(float(self.u @ (self.p - self.b * self.signs)), 0.0))

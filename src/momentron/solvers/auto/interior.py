@@ -45,6 +45,7 @@ def interior_point(
         lam, s = begin
     kept = (InteriorPoint(lam, s, math.inf), form.state())
     idle, fallen = 0, math.inf
+    nearest: tuple[np.ndarray | None, float] = (None, math.inf)
     for iteration in range(MAX_ITERATIONS):
         residual = form.ip_residual(lam, s)
         lower, upper = bounds(form, lam)
@@ -61,6 +62,7 @@ def interior_point(
         if lower <= 0.0 and iteration > 1:
             q, size = _witness(form, lam, dlam, correct=upper < 1e-3 * fallen)
             fallen = upper if upper < 1e-3 * fallen else fallen
+            nearest = (q, size) if size < nearest[1] else nearest
             if q is not None and size <= 1e-14 * form.length:
                 return InteriorPoint(q, s, math.inf)
         step = min(1.0, 0.99 * _longest_step(ds, s, dlam, lam))
@@ -69,6 +71,8 @@ def interior_point(
         lam, s = lam + step * dlam, s + step * ds
         form.ip_move(step, lam)
     form.restore(kept[1])
+    if kept[0].gap > 1.0 and nearest[0] is not None:
+        return InteriorPoint(nearest[0], kept[0].s, kept[0].gap)  # no margin: the best near-witness
     return kept[0]
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from momentron.solvers.auto.forms import Form, bounds, gap_floor, gap_of
+from momentron.solvers.auto.forms import Form, bounds, gap_floor, gap_of, true_gap
 
 
 class SoftResult(NamedTuple):
@@ -98,10 +98,13 @@ def multipliers(
     factor: float = 10.0,
     max_outer: int = 14,
     C_max: float = 1e9,
+    from_rows: bool = False,
 ) -> tuple[np.ndarray, float]:
     """The method of multipliers for the hard margin: (λ, gap); gap = inf where Newton stalled.
 
     Stalling means about as many support vectors as features; the interior point is better there.
+    Once the gap looks closed, margins are computed from the rows (from the start if `from_rows`),
+    since a Gram matrix may show a gap that is not there.
     """
     C, C_max, best = C / form.scale, C_max / form.scale, math.inf
     for _ in range(max_outer):
@@ -110,13 +113,16 @@ def multipliers(
         soft = soft_margin(form, C, lam, max_steps=7, S=support if support.any() else None)
         if not soft.converged:
             return lam, math.inf
-        form.refresh()
+        form.refresh(from_rows=from_rows)
         settled, lam = np.array_equal(soft.lam > 0.0, support), soft.lam
         lower, upper = bounds(form, lam)
         gap = gap_of(lower, upper)
         stagnant = gap > 0.3 * best and gap < 1e-9
-        if gap <= max(tol, gap_floor(form, upper)) or upper <= 1e-14 * form.length or stagnant:
-            return lam, gap
+        closed = gap <= max(tol, gap_floor(form, upper)) or upper <= 1e-14 * form.length
+        if closed or stagnant:
+            if from_rows or true_gap(form, lam)[0] <= 4.0 * tol:
+                return lam, gap
+            from_rows = True
         if not (settled and gap < 0.02 * best):
             C = min(C * factor, C_max)  # else the same C again, and with it the same factor
         best = min(best, gap)

@@ -120,7 +120,7 @@ class PrimalForm(Form):
         self.w = self.w + t * self.dw
         self.p = self.p + t * self.dp
 
-    def refresh(self) -> None:
+    def refresh(self, *, from_rows: bool = False) -> None:
         self.p = self.products(self.w)
 
     def norm(self) -> float:

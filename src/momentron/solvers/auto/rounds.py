@@ -7,13 +7,8 @@ import numpy as np
 from momentron.operators import SparseOperator
 from momentron.problem import Problem
 from momentron.solvers.auto import selection
-from momentron.solvers.auto.exact import (
-    VANISHED,
-    solve_by_interior_point,
-    solve_by_newton,
-    true_gap,
-)
-from momentron.solvers.auto.forms import Deadline, Form, gap_floor, normalised
+from momentron.solvers.auto.exact import VANISHED, solve_by_interior_point, solve_by_newton
+from momentron.solvers.auto.forms import Deadline, Form, gap_floor, normalised, true_gap
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.interior import interior_point
 from momentron.solvers.auto.newton import soft_path
@@ -132,6 +127,8 @@ class Rounds:
         self.C = 1e5
         if self._is_finished(form):
             self.is_done = True
+            if float(self.p.min()) <= 0.0:  # no margin, and perhaps no witness: equal rows?
+                self._is_contradicted()
         else:
             self.W = self._next_working_set()
 
@@ -199,6 +196,7 @@ class Rounds:
 
     def _open(self, *, is_cold: bool) -> Form:
         """A form on the rows W, at the current (w, b, λ) unless cold."""
+        self.deadline.require(float(self.W.size) * self.d * min(self.W.size, self.d))
         rows = Rows(self.operator.working_rows(self.W), self.signs[self.W])
         if self.fits_intercept and not rows.is_sparse:
             # centred rows do not cancel against b; one shift for all rounds, so that K is reused

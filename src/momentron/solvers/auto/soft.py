@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from momentron.operators import SoftOperator
+from momentron.operators import DenseOperator, SoftOperator
 from momentron.problem import Problem
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.forms import Deadline, Form
@@ -51,6 +51,9 @@ class SoftMargin:
         return self.lam / self.C
 
     def _open(self, index: np.ndarray) -> Form:
+        d = self.operator.shape[1]
+        if isinstance(self.operator, DenseOperator):
+            self.deadline.require(float(index.size) * d * min(8, index.size, d))
         rows = Rows(self.operator.working_rows(index), self.signs[index])
         if rows.m <= (1.5 * rows.d if rows.m > 300 else rows.d):
             return GramForm(rows, self.fits_intercept, self.deadline, rows.gram())
