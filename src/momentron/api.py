@@ -9,8 +9,7 @@ import numpy as np
 from momentron.certificate import Certificate, certify
 from momentron.errors import InputError
 from momentron.losses import Exponential, Loss, as_loss
-from momentron.operators import Operator, SoftOperator
-from momentron.problem import Problem
+from momentron.problem import Problem, feature_operator
 from momentron.reporting import TableReporter
 from momentron.result import MarginResult
 from momentron.solve import Budget, Callback, Outcome, Reporter, Stopwatch, solve
@@ -138,12 +137,6 @@ def make_start(problem: Problem, initial: MarginResult | None) -> Start | None:
     return Start(initial.coef / scale, intercept / scale, initial.dual[: problem.n_rows])
 
 
-def feature_operator(problem: Problem) -> Operator:
-    """The operator over the features alone, without the slack of a soft margin."""
-    operator = problem.operator
-    return operator.base if isinstance(operator, SoftOperator) else operator
-
-
 def make_budget(
     solver: Solver, *, tol: float, max_iter: int | None, max_time: float | None
 ) -> Budget:
@@ -198,9 +191,11 @@ def classifier(problem: Problem, w: np.ndarray) -> tuple[np.ndarray, float]:
     if top > 0.0:
         w = w / top
         w = w / np.linalg.norm(w)
-    scores = problem.dual_set.scores(problem.operator.exact_scores(w))
-    with np.errstate(over="ignore", under="ignore"):
-        intercept = np.ldexp(problem.dual_set.intercept(scores), problem.exponent)
+    intercept = 0.0
+    if problem.dual_set.fits_intercept:
+        scores = problem.dual_set.scores(problem.operator.exact_scores(w))
+        with np.errstate(over="ignore", under="ignore"):
+            intercept = np.ldexp(problem.dual_set.intercept(scores), problem.exponent)
     return w[: feature_operator(problem).shape[1]], float(intercept)
 
 
@@ -208,7 +203,6 @@ __all__ = [
     "Reporter",
     "check_C",
     "classifier",
-    "feature_operator",
     "make_budget",
     "make_result",
     "make_start",

@@ -206,12 +206,15 @@ class ClassBalanced(DualSet):
 
 def _to_mass(q: np.ndarray, mass: float) -> np.ndarray:
     """q clipped at zero and scaled to the given sum; uniform where nothing positive is left."""
-    clipped = np.maximum(np.nan_to_num(q.astype(np.float64), posinf=0.0), 0.0)
+    clipped = np.maximum(q.astype(np.float64, copy=False), 0.0)
     top = float(clipped.max(initial=0.0))
+    if not math.isfinite(top):
+        clipped = np.where(np.isfinite(clipped), clipped, 0.0)
+        top = float(clipped.max(initial=0.0))
     if top == 0.0:
         return np.full(q.size, mass / q.size)
     clipped /= top  # so that the sum neither overflows nor vanishes
-    return clipped * (mass / math.fsum(clipped))
+    return clipped * (mass / math.fsum(clipped[clipped > 0.0]))
 
 
 def make_dual_set(signs: np.ndarray, loss: Loss, *, fit_intercept: bool) -> DualSet:

@@ -88,3 +88,9 @@ class Problem:
         """A margin in units of R, in the units of the data as passed."""
         with np.errstate(over="ignore", under="ignore"):
             return float(np.ldexp(value * self.radius, self.exponent))
+
+
+def feature_operator(problem: Problem) -> Operator:
+    """The operator over the features alone, without the slack of a soft margin."""
+    operator = problem.operator
+    return operator.base if isinstance(operator, SoftOperator) else operator

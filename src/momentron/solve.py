@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from momentron.certificate import Certificate, certify, relative_gap
-from momentron.problem import Problem
+from momentron.problem import Problem, feature_operator
 from momentron.solvers.base import Aim, Candidates, Solver, Start
 from momentron.status import Status
+from momentron.threads import threads_for_products
 from momentron.trace import Row, Trace
 
 Callback = Callable[[Row], Any]
@@ -160,31 +161,32 @@ def solve(
     value. `start` is for methods that begin warm; `stopwatch` may have been running
     already. Ctrl-C ends the run with what it has.
     """
-    stopwatch, trace = stopwatch or Stopwatch(), Trace()
-    judge = Judge(problem, budget, solver.vanishing(budget.tol))
+    stopwatch = stopwatch or Stopwatch()
     best = Incumbent(w=problem.operator.zeros(), q=np.ones(problem.n_rows))
-    state = None
-    try:
-        aim = Aim(budget.tol, time.perf_counter() + budget.max_time - stopwatch.seconds(), start)
-        state = solver.init(problem, aim)
-        while True:
-            solver.step(problem, state)
-            candidates = solver.candidates(problem, state)
-            margin = best.update(problem, candidates)
-            row = _row(problem, state.t, stopwatch.seconds(), margin, best, candidates.interval)
-            trace.append(row)
-            stopwatch.exclude(reporter, row)
-            status = judge.verdict(best, state.t, candidates.ending)
-            if status is None and stopwatch.exclude(callback, row):
-                status = Status.STOPPED
-            status = status or _exhausted(budget, state.t, stopwatch.seconds())
-            if status is not None:
-                break
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
+    judge = Judge(problem, budget, solver.vanishing(budget.tol))
+    trace = Trace()
+    aim = Aim(budget.tol, time.perf_counter() + budget.max_time - stopwatch.seconds(), start)
+    with threads_for_products(feature_operator(problem).shape):
+        try:
+            state = solver.init(problem, aim)
+            status = None
+            while status is None:
+                solver.step(problem, state)
+                candidates = solver.candidates(problem, state)
+                margin = best.update(problem, candidates)
+                row = _row(problem, state.t, stopwatch.seconds(), margin, best, candidates.interval)
+                trace.append(row)
+                stopwatch.exclude(reporter, row)
+                status = judge.verdict(best, state.t, candidates.ending)
+                if status is None and stopwatch.exclude(callback, row):
+                    status = Status.STOPPED
+                status = status or _exhausted(budget, state.t, stopwatch.seconds())
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+        certificate = judge.final(best)
     return Outcome(
         status=status,
-        certificate=judge.final(best),
+        certificate=certificate,
         w=best.w,
         last_w=best.last_w.copy(),
         q=problem.dual_set.normalize(best.q),

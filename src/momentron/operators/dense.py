@@ -42,6 +42,11 @@ class DenseOperator(Operator):
     def rows(self, index: np.ndarray) -> np.ndarray:
         return self.X[index].astype(np.float64, copy=False)
 
+    def working_rows(self, index: np.ndarray) -> np.ndarray:
+        if index.size == self.shape[0] and self.X.dtype == np.float64:
+            return np.ascontiguousarray(self.X)  # all of them: most often no copy
+        return np.ascontiguousarray(self.rows(index))
+
     def exact_scores(self, w: np.ndarray) -> np.ndarray:
         if self.X.dtype == np.float64:
             return self.X @ w

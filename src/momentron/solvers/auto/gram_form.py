@@ -30,6 +30,10 @@ class GramForm(Form):
         self.reset()
 
     @property
+    def order(self) -> int:
+        return self.m
+
+    @property
     def step_flops(self) -> float:
         return self.m**3 / 3.0
 

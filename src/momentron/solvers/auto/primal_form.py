@@ -37,6 +37,10 @@ class PrimalForm(Form):
         self.reset()
 
     @property
+    def order(self) -> int:
+        return self.k
+
+    @property
     def step_flops(self) -> float:
         return self.k**3 / 3.0 + float(self.m) * self.k**2
 

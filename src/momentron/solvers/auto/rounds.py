@@ -15,6 +15,7 @@ from momentron.solvers.auto.newton import soft_path
 from momentron.solvers.auto.primal_form import PrimalForm
 from momentron.solvers.auto.rows import Rows
 from momentron.solvers.base import Start
+from momentron.threads import threads_for_factor
 
 SMALL = 400  # rows of a first working set
 MAX_ROUNDS = 60
@@ -79,7 +80,8 @@ class Rounds:
             self.lam[self.W] = 1.0
             self.is_done = True
             return
-        lam = soft_path(form, self.Cs)
+        with threads_for_factor(form.order):
+            lam = soft_path(form, self.Cs)
         if self.W.size == self.n:
             self.lam = lam
             self.form, self.C, self.is_ranked = form, 10.0 * self.Cs[-1], True
@@ -87,7 +89,7 @@ class Rounds:
             return
         self._close(form, lam, is_exact=False)
         self.rankings += 1
-        if float(self.p.min()) <= 0.0 and self._is_contradicted():
+        if self.rankings == 1 and self._is_contradicted():
             return
         support = np.flatnonzero(self.lam)
         outside = int(np.count_nonzero(self.p < 1.0)) - support.size
@@ -120,15 +122,15 @@ class Rounds:
         self.form = None
         lam = self.lam[self.W]
         if self.by_newton:
-            lam, self.by_newton = solve_by_newton(form, lam, self.tol / 4.0, self.C)
+            with threads_for_factor(form.order):
+                lam, self.by_newton = solve_by_newton(form, lam, self.tol / 4.0, self.C)
         if not self.by_newton:
             form, lam = self._solve_by_interior_point(form)
         self._close(form, lam, is_exact=True)
         self.C = 1e5
         if self._is_finished(form):
             self.is_done = True
-            if float(self.p.min()) <= 0.0:  # no margin, and perhaps no witness: equal rows?
-                self._is_contradicted()
+            self._is_contradicted()  # perhaps there is no margin, and no witness yet
         else:
             self.W = self._next_working_set()
 
@@ -140,7 +142,8 @@ class Rounds:
         """
         begin = None
         if self.W.size < self.n and not self.has_looked:
-            rough = interior_point(form, 3e-3)
+            with threads_for_factor(form.order):
+                rough = interior_point(form, 3e-3)
             if true_gap(form, rough.lam)[1] <= VANISHED * form.length:
                 return form, rough.lam
             if rough.gap < 0.01:
@@ -153,7 +156,8 @@ class Rounds:
                     form = self._open(is_cold=True)
                 else:
                     begin = (rough.lam, rough.s)
-        return solve_by_interior_point(form, self.tol / 4.0, begin)
+        with threads_for_factor(form.order):
+            return solve_by_interior_point(form, self.tol / 4.0, begin)
 
     def _is_finished(self, form: Form) -> bool:
         """A witness, every row seen, or no row outside W worse than the worst inside."""
@@ -206,7 +210,9 @@ class Rounds:
         is_wide = rows.m <= (1.5 * rows.d if rows.m > 300 else rows.d)
         form: Form
         if is_wide:
-            form = GramForm(rows, self.fits_intercept, self.deadline, self._gram(rows))
+            with threads_for_factor(rows.m):
+                K = self._gram(rows)
+            form = GramForm(rows, self.fits_intercept, self.deadline, K)
         else:
             form = PrimalForm(rows, self.fits_intercept, self.deadline)
         if not is_cold:

@@ -38,14 +38,25 @@ def _lowest(values: np.ndarray, size: int) -> np.ndarray:
 
 
 def opposite_twins(operator: Operator, signs: np.ndarray, p: np.ndarray) -> np.ndarray | None:
-    """Two equal rows with opposite labels, if equal scores x·w + b betray any."""
+    """Two equal rows with opposite labels, if equal scores x·w + b betray any.
+
+    Whatever w is, one of the two has p ≤ 0: only such rows are looked at, with the rows of the
+    other label whose scores are among theirs.
+    """
     scores = signs * p
-    order = np.argsort(scores)
-    ordered = scores[order]
-    close = ordered[1:] - ordered[:-1] <= 1e-12 * np.abs(ordered[1:])
-    suspects = np.flatnonzero(close & (signs[order[1:]] != signs[order[:-1]]))[:50]
+    wrong = np.flatnonzero(p <= 0.0)
+    if wrong.size == 0:
+        return None
+    wrong = wrong[np.argsort(scores[wrong])]
+    known = scores[wrong]
+    slack = 1e-12 * max(abs(float(known[0])), abs(float(known[-1])))
+    others = np.flatnonzero((scores >= known[0] - slack) & (scores <= known[-1] + slack))
+    place = np.searchsorted(known, scores[others] - slack)
+    place = np.minimum(place, known.size - 1)
+    close = np.abs(known[place] - scores[others]) <= slack
+    suspects = np.flatnonzero(close & (signs[wrong[place]] != signs[others]))[:50]
     for k in suspects:
-        pair = order[k : k + 2]
+        pair = np.array([wrong[place[k]], others[k]])
         first, second = operator.rows(pair)
         if np.array_equal(first, second):
             return pair

@@ -11,6 +11,7 @@ from momentron.solvers.auto.newton import line_search, soft_margin
 from momentron.solvers.auto.primal_form import PrimalForm
 from momentron.solvers.auto.rows import Rows
 from momentron.solvers.base import Start
+from momentron.threads import threads_for_factor
 
 MAX_STEPS = 60
 
@@ -36,11 +37,13 @@ class SoftMargin:
         """Newton to the end; a second call starts again from where rounding left it."""
         if self.form is None:
             self.form = self._open(np.arange(self.signs.size))
-            self._begin(self.form)
+            with threads_for_factor(self.form.order):
+                self._begin(self.form)
         form = self.form
         before = form.p
-        soft = soft_margin(form, self.C, max_steps=MAX_STEPS)
-        form.refresh()
+        with threads_for_factor(form.order):
+            soft = soft_margin(form, self.C, max_steps=MAX_STEPS)
+            form.refresh()
         self.lam = self.C * np.maximum(1.0 - form.p, 0.0)
         self.w, self.b = form.answer()
         unchanged = np.allclose(before, form.p, rtol=1e-15, atol=1e-15)
