@@ -174,20 +174,25 @@ def assert_tight(certificate: Certificate, dense: np.ndarray, best: Fraction) ->
         assert certificate.gap < 1e-9
 
 
+def weighed(problem: Problem, q: np.ndarray, sharp: bool) -> np.ndarray:
+    """The weights the upper bound speaks of: as given if sharp, else as rounded into the set."""
+    return q if sharp else problem.dual_set.normalize(q)
+
+
 def assert_case(case: Case, rng: np.random.Generator) -> None:
     problem, exact = case.problem(), case.exact()
     optimum = exact.optimum()
     best = optimum.margin_squared
     for sharp in (False, True):
         certificate = certify(problem, optimum.w, optimum.q, sharp=sharp)
-        assert_proves(certificate, exact, best, optimum.w, problem.dual_set.normalize(optimum.q))
+        assert_proves(certificate, exact, best, optimum.w, weighed(problem, optimum.q, sharp))
         assert_tight(certificate, case.dense, best)
     near = optimum.w * (1.0 + 1e-12 * rng.normal(size=optimum.w.size))
     candidates = draw_candidates(rng, *case.dense.shape)
     for i, (w, q) in enumerate([(near, 3.0 * optimum.q), *candidates]):
-        assert_proves(
-            certify(problem, w, q, sharp=i % 2 == 0), exact, best, w, problem.dual_set.normalize(q)
-        )
+        sharp = i % 2 == 0
+        certificate = certify(problem, w, q, sharp=sharp)
+        assert_proves(certificate, exact, best, w, weighed(problem, q, sharp))
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
@@ -230,9 +235,8 @@ def assert_bracketed(case: Case, w: np.ndarray, q: np.ndarray) -> Certificate:
     optimum = exact.optimum()
     best = optimum.margin_squared
     for sharp in (False, True):
-        assert_proves(
-            certify(problem, w, q, sharp=sharp), exact, best, w, problem.dual_set.normalize(q)
-        )
+        certificate = certify(problem, w, q, sharp=sharp)
+        assert_proves(certificate, exact, best, w, weighed(problem, q, sharp))
     certificate = certify(problem, optimum.w, optimum.q)
     assert_proves(certificate, exact, best, optimum.w, problem.dual_set.normalize(optimum.q))
     return certificate

@@ -1,6 +1,7 @@
 """`max_margin`: the library in one call."""
 
 import math
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -167,6 +168,10 @@ def make_result(problem: Problem, solver: Solver, outcome: Outcome) -> MarginRes
             upper=min(certificate.upper, last.upper),
             margin=last.margin,
         )
+    if w.dtype == np.longdouble:
+        # the interval is proved by w in extended precision; the margin is that of the classifier
+        w = w.astype(np.float64)
+        certificate = replace(certificate, margin=certify(problem, w, outcome.q, sharp=True).margin)
     coef, intercept = classifier(problem, w)
     return MarginResult(
         status=outcome.status,

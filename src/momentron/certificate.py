@@ -55,7 +55,8 @@ def certify(problem: Problem, w: np.ndarray, q: np.ndarray, *, sharp: bool = Fal
     ----------
     problem : Problem
     w : ndarray of shape (d,)
-        Any vector; its length does not matter.
+        Any vector; its length does not matter. One in extended precision is taken as such if
+        sharp, and rounded to float64 else.
     q : ndarray of shape (n,)
         Any weights; they are clipped at zero and rescaled into the dual set.
     sharp : bool
@@ -77,17 +78,17 @@ def certify(problem: Problem, w: np.ndarray, q: np.ndarray, *, sharp: bool = Fal
 
 def margin_bound(problem: Problem, w: np.ndarray, *, sharp: bool = False) -> float:
     """A sure lower bound on the margin of w, in the operator's units."""
-    w = _safe_length(w)
+    w = _safe_length(w if sharp else np.asarray(w, np.float64))
     norm_low, norm_high = norm_bounds(w)
     if norm_high == 0.0 or not np.isfinite(norm_high):
         return 0.0 if norm_high == 0.0 else -np.inf
     operator = problem.operator
-    scores = problem.dual_set.scores(operator.exact_scores(w))
+    scores = problem.dual_set.scores(operator.exact_scores(w.astype(np.float64, copy=False)))
     # |fl(x·w) − x·w| ≤ γ_d |x|·|w| ≤ γ_d ‖x‖ ‖w‖; larger scores are worse, so add the error. The
-    # one more rounding is that of score + error; what X lost by its power-of-two scaling and w by
-    # its own lies within depth · UNDERFLOW.
+    # two more roundings are those of score + error and of an extended w to float64; what X lost by
+    # its power-of-two scaling and w by its own lies within depth · UNDERFLOW.
     depth = operator.score_depth
-    errors = operator.row_norms * up(gamma(depth + 1) * norm_high) + depth * UNDERFLOW
+    errors = operator.row_norms * up(gamma(depth + 2) * norm_high) + depth * UNDERFLOW
     scores += errors
     if sharp:
         _sharpen(problem, w, norm_high, scores, errors)
@@ -119,27 +120,29 @@ def dual_bound(problem: Problem, q: np.ndarray, *, sharp: bool = False) -> float
     operator = problem.operator
     if operator.radius == 0.0:
         return 0.0
-    q = problem.dual_set.normalize(q)
+    q = problem.dual_set.normalize(np.asarray(q, np.longdouble if sharp else np.float64))
     mixed = problem.dual_set.mix(q)
     n_nonzero = int(np.count_nonzero(q))
-    weighted_norms = up(float(q @ operator.row_norms), n_nonzero + 2)
+    weighted_norms = up(float(q.astype(np.float64) @ operator.row_norms), n_nonzero + 2)
     if sharp:
-        # one rounding a row; the conversion back to float64 is within norm_bounds' own
-        vector = operator.sharp_adjoint(mixed).astype(np.float64)
-        error = gamma(n_nonzero + 1, EXTENDED_ROUNDOFF) * weighted_norms
+        # one rounding a row for the products, and one for the mass of q, which is summed here too
+        vector = operator.sharp_adjoint(mixed)
+        error = gamma(2 * n_nonzero + 8, EXTENDED_ROUNDOFF) * weighted_norms
+        _, norm = norm_bounds(vector)
     else:
         vector = operator.exact_adjoint(mixed)
         error = gamma(operator.adjoint_depth(n_nonzero)) * weighted_norms
-    _, norm = norm_bounds(vector)
-    error += problem.dual_set.mass_error(weighted_norms, norm)
+        _, norm = norm_bounds(vector)
+        error += problem.dual_set.mass_error(weighted_norms, norm)
     # weights and entries below the smallest float may have vanished
     underflow = n_nonzero * operator.shape[1] * UNDERFLOW * (1.0 + operator.radius)
     return up(norm + error + underflow, 6)
 
 
 def _safe_length(w: np.ndarray) -> np.ndarray:
-    """w in float64, scaled by a power of two to length about 1, which changes no margin."""
-    w = np.asarray(w, dtype=np.float64)
+    """w scaled by a power of two to length about 1, which changes no margin."""
+    if w.dtype != np.longdouble:
+        w = np.asarray(w, dtype=np.float64)
     top = float(np.max(np.abs(w), initial=0.0))
     if top == 0.0 or not np.isfinite(top):
         return w

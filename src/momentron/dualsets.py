@@ -195,7 +195,7 @@ class ClassBalanced(DualSet):
         return Vertex(index, np.full(2, 0.5))
 
     def normalize(self, q: np.ndarray) -> np.ndarray:
-        balanced = np.empty(q.size)
+        balanced = np.empty(q.size, np.result_type(q.dtype, np.float64))
         for rows in self.classes:
             balanced[rows] = _to_mass(q[rows], 0.5)
         return balanced
@@ -205,16 +205,23 @@ class ClassBalanced(DualSet):
 
 
 def _to_mass(q: np.ndarray, mass: float) -> np.ndarray:
-    """q clipped at zero and scaled to the given sum; uniform where nothing positive is left."""
-    clipped = np.maximum(q.astype(np.float64, copy=False), 0.0)
+    """q clipped at zero and scaled to the given sum; uniform where nothing positive is left.
+
+    Extended precision stays so; float64 sums are exact up to one rounding.
+    """
+    if q.dtype != np.longdouble:
+        q = q.astype(np.float64, copy=False)
+    clipped = np.maximum(q, 0.0)
     top = float(clipped.max(initial=0.0))
     if not math.isfinite(top):
         clipped = np.where(np.isfinite(clipped), clipped, 0.0)
         top = float(clipped.max(initial=0.0))
     if top == 0.0:
-        return np.full(q.size, mass / q.size)
+        return np.full(q.size, clipped.dtype.type(mass) / q.size)
     clipped /= top  # so that the sum neither overflows nor vanishes
-    return clipped * (mass / math.fsum(clipped[clipped > 0.0]))
+    positive = clipped[clipped > 0.0]
+    total = positive.sum() if q.dtype == np.longdouble else math.fsum(positive)
+    return clipped * (mass / total)
 
 
 def make_dual_set(signs: np.ndarray, loss: Loss, *, fit_intercept: bool) -> DualSet:

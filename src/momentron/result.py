@@ -22,7 +22,8 @@ class MarginResult:
     gap : float
         (upper − lower)/upper.
     margin : float
-        A proven lower bound on the margin of `coef` itself (equal to `lower` where positive).
+        A proven lower bound on the margin of `coef` itself. It equals `lower` where positive, but
+        for the rounding of coef to float64 on data with a margin below 1e-4 of the rows' length.
     coef : ndarray of shape (d,)
         The classifier, of unit length: y (x·coef + intercept) is a distance in the units of X.
         With a finite C, (coef, √C · slack) has unit length. Divided by `lower`, coef and intercept

@@ -91,7 +91,7 @@ class SparseOperator(Operator):
     def sharp_adjoint(self, a: np.ndarray) -> np.ndarray:
         nonzero = np.flatnonzero(a)
         columns = self.sparse_rows(nonzero).tocsc()
-        products = columns.data * a[nonzero].astype(np.longdouble)[columns.indices]
+        products = columns.data * a.astype(np.longdouble)[nonzero][columns.indices]
         return _sum_rows(products, columns.indptr)
 
     @property

@@ -13,6 +13,7 @@ from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.interior import interior_point
 from momentron.solvers.auto.newton import soft_path
 from momentron.solvers.auto.primal_form import PrimalForm
+from momentron.solvers.auto.refine import MAX_ORDER, refine
 from momentron.solvers.auto.rows import Rows
 from momentron.solvers.base import Start
 from momentron.threads import threads_for_factor
@@ -130,9 +131,26 @@ class Rounds:
         self.C = 1e5
         if self._is_finished(form):
             self.is_done = True
-            self._is_contradicted()  # perhaps there is no margin, and no witness yet
+            if not self._is_contradicted():  # perhaps there is no margin, and no witness yet
+                self._refine(form)
         else:
             self.W = self._next_working_set()
+
+    def _refine(self, form: Form) -> None:
+        """Extended precision for w, where float64 cannot hold the gap that is asked for."""
+        upper = self.upper()
+        if not 0.0 < self._lower() < upper or self.deadline.has_passed():
+            return
+        if upper - self._lower() < 1e-6 * upper and 8.0 * gap_floor(form, upper) > self.tol:
+            support = self.W[self.lam[self.W] > 1e-9 * float(self.lam.max())]
+            if support.size > MAX_ORDER:
+                return
+            rows = self.operator.rows(support) * self.signs[support][:, None]
+            refined = refine(rows, self.signs[support], self.fits_intercept)
+            if refined is not None:
+                self.w = refined[0]
+                self.lam = np.zeros(self.n)
+                self.lam[support] = np.maximum(refined[1], 0.0)
 
     def _solve_by_interior_point(self, form: Form) -> tuple[Form, np.ndarray]:
         """The interior point in two legs, with a look at all the rows between them.
