@@ -57,7 +57,9 @@ class Run:
 
 
 def problem_of(data, loss="exponential"):
-    return Problem.from_data(data.X, data.y, fit_intercept=data.fit_intercept, loss=loss)
+    problem = Problem.from_data(data.X, data.y, fit_intercept=data.fit_intercept, loss=loss)
+    problem.tighten()
+    return problem
 
 
 @pytest.fixture(

@@ -1,6 +1,7 @@
 """A problem is an operator and a dual set: Z, without ever forming it."""
 
 import math
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from momentron.validation import clean_data, clean_labels
 class Problem:
     """Find w with the largest margin: the rows of Z are z_i = −y_i x_i / R.
 
-    Solvers work in units of R, in which the theorems hold: R = max‖x_i‖ without an intercept, and
-    max‖x_i − mean‖ with one. `to_units_of_x` takes a margin back to the units of X.
+    Solvers work in units of R, in which the theorems hold: R = max‖x_i‖, or after `tighten` the
+    smallest radius that serves the dual set. `to_units_of_x` takes a margin back to units of X.
     Every product counts as one pass over the data.
     """
 
@@ -31,7 +32,6 @@ class Problem:
         self.dual_set = dual_set
         self.exponent = exponent
         self.classes = np.array([-1, 1]) if classes is None else classes
-        operator.divide_by(dual_set.radius(operator))
 
     @classmethod
     def from_data(
@@ -61,6 +61,15 @@ class Problem:
     def radius(self) -> float:
         """R, the length that solvers take as the unit."""
         return self.operator.divisor
+
+    @cached_property
+    def tight_radius(self) -> float:
+        """The smallest R for which the theorems hold: max‖x_i − mean‖ with an intercept."""
+        return self.dual_set.radius(self.operator) or 1.0
+
+    def tighten(self) -> None:
+        """Take the tight radius as the unit: shorter rows mean longer steps. Before any step."""
+        self.operator.divide_by(self.tight_radius)
 
     @property
     def passes(self) -> int:

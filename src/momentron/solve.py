@@ -130,10 +130,15 @@ class Judge:
     def _answer(self, certificate: Certificate) -> Status | None:
         if certificate.lower > 0.0 and certificate.gap <= self._tol:
             return Status.OPTIMAL
-        limit = self._problem.to_units_of_x(self._vanishing)
-        if certificate.lower <= 0.0 and certificate.upper <= limit:
-            return Status.NOT_SEPARABLE
-        return None
+        if certificate.lower > 0.0 or certificate.upper > self._limit(self._problem.radius):
+            return None
+        # the tight radius costs passes, so it is asked for last
+        is_below = certificate.upper <= self._limit(self._problem.tight_radius)
+        return Status.NOT_SEPARABLE if is_below else None
+
+    def _limit(self, radius: float) -> float:
+        unit = radius / self._problem.radius
+        return self._problem.to_units_of_x(self._vanishing * unit)
 
     def final(self, best: Incumbent) -> Certificate:
         """The certificate of the result; sharp where rounding is what is left of the gap."""
@@ -167,6 +172,8 @@ def solve(
     trace = Trace()
     aim = Aim(budget.tol, time.perf_counter() + budget.max_time - stopwatch.seconds(), start)
     with threads_for_products(feature_operator(problem).shape):
+        if solver.wants_tight_radius:
+            problem.tighten()
         try:
             state = solver.init(problem, aim)
             status = None

@@ -86,13 +86,15 @@ class Solver(ABC):
 
     Subclasses are frozen in spirit: their attributes are parameters, set once. `default_max_iter`
     is the budget when the user names none; `uses_loss` says whether the method follows the loss,
-    `warm_starts` whether it begins from `Aim.start`.
+    `warm_starts` whether it begins from `Aim.start`, `wants_tight_radius` whether its steps depend
+    on the unit R.
     """
 
     name: ClassVar[str]
     default_max_iter: ClassVar[int] = 10_000
     uses_loss: ClassVar[bool] = True
     warm_starts: ClassVar[bool] = False
+    wants_tight_radius: ClassVar[bool] = True
 
     @abstractmethod
     def init(self, problem: Problem, aim: Aim = AIM) -> Any:

@@ -38,6 +38,7 @@ class Auto(Solver):
     name = "auto"
     uses_loss = False
     warm_starts = True
+    wants_tight_radius = False
     default_max_iter = 100
 
     def init(self, problem: Problem, aim: Aim = AIM) -> AutoState:
