@@ -130,15 +130,15 @@ class Judge:
     def _answer(self, certificate: Certificate) -> Status | None:
         if certificate.lower > 0.0 and certificate.gap <= self._tol:
             return Status.OPTIMAL
-        if certificate.lower > 0.0 or certificate.upper > self._limit(self._problem.radius):
+        problem = self._problem
+        # rounding at 1e-15 of the rows' length is all that any witness can reach
+        floor = problem.to_units_of_x(1e-15)
+        limit = problem.to_units_of_x(self._vanishing)
+        if certificate.lower > 0.0 or certificate.upper > max(limit, floor):
             return None
         # the tight radius costs passes, so it is asked for last
-        is_below = certificate.upper <= self._limit(self._problem.tight_radius)
-        return Status.NOT_SEPARABLE if is_below else None
-
-    def _limit(self, radius: float) -> float:
-        unit = radius / self._problem.radius
-        return self._problem.to_units_of_x(self._vanishing * unit)
+        limit *= problem.tight_radius / problem.radius
+        return Status.NOT_SEPARABLE if certificate.upper <= max(limit, floor) else None
 
     def final(self, best: Incumbent) -> Certificate:
         """The certificate of the result; sharp where rounding is what is left of the gap."""

@@ -48,17 +48,19 @@ class Rounds:
         self.form: Form | None = None
         self.rankings = self.rounds = 0
         self.C = 0.0
-        self.is_ranked = self.is_done = False
+        self.is_ranked = self.is_refining = self.is_done = False
         self.by_newton = True
         self.has_looked = False  # whether the interior point has looked at all the rows once
 
     # --- one round -----------------------------------------------------------------------------
 
     def advance(self) -> None:
-        """One round: a ranking, or an exact solve; each ends with a pass over all the rows."""
+        """One round: a ranking, an exact solve, or the last digits."""
         self.rounds += 1
         if not self.is_ranked:
             self._rank()
+        elif self.is_refining:
+            self._refine()
         else:
             self._solve()
         if self.rounds >= MAX_ROUNDS:
@@ -130,27 +132,29 @@ class Rounds:
         self._close(form, lam, is_exact=True)
         self.C = 1e5
         if self._is_finished(form):
-            self.is_done = True
-            if not self._is_contradicted():  # perhaps there is no margin, and no witness yet
-                self._refine(form)
+            self.is_refining = self._is_worth_refining(form)
+            self.is_done = not self.is_refining
+            self._is_contradicted()  # perhaps there is no margin, and no witness yet
         else:
             self.W = self._next_working_set()
 
-    def _refine(self, form: Form) -> None:
-        """Extended precision for w, where float64 cannot hold the gap that is asked for."""
-        upper = self.upper()
-        if not 0.0 < self._lower() < upper or self.deadline.has_passed():
-            return
-        if upper - self._lower() < 1e-6 * upper and 8.0 * gap_floor(form, upper) > self.tol:
-            support = self.W[self.lam[self.W] > 1e-9 * float(self.lam.max())]
-            if support.size > MAX_ORDER:
-                return
+    def _is_worth_refining(self, form: Form) -> bool:
+        """Whether the support looks right, but float64 cannot hold the gap that is asked for."""
+        lower, upper = self._lower(), self.upper()
+        is_close = 0.0 < upper < math.inf and lower > 0.0 and upper - lower < 0.1 * upper
+        return is_close and 8.0 * gap_floor(form, upper) > self.tol
+
+    def _refine(self) -> None:
+        """Extended precision for w on the support, a proposal beside the one in float64."""
+        support = self.W[self.lam[self.W] > 1e-9 * float(self.lam.max())]
+        if support.size <= MAX_ORDER and not self.deadline.has_passed():
             rows = self.operator.rows(support) * self.signs[support][:, None]
             refined = refine(rows, self.signs[support], self.fits_intercept)
             if refined is not None:
                 self.w = refined[0]
                 self.lam = np.zeros(self.n)
                 self.lam[support] = np.maximum(refined[1], 0.0)
+        self.is_done = True
 
     def _solve_by_interior_point(self, form: Form) -> tuple[Form, np.ndarray]:
         """The interior point in two legs, with a look at all the rows between them.
