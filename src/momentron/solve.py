@@ -171,7 +171,7 @@ def solve(
     judge = Judge(problem, budget, solver.vanishing(budget.tol))
     trace = Trace()
     aim = Aim(budget.tol, time.perf_counter() + budget.max_time - stopwatch.seconds(), start)
-    with threads_for_products(feature_operator(problem).shape):
+    with threads_for_products(feature_operator(problem).dense_entries):
         if solver.wants_tight_radius:
             problem.tighten()
         try:

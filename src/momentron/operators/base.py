@@ -152,6 +152,11 @@ class Operator(ABC):
         return total
 
     @property
+    def dense_entries(self) -> int:
+        """How many entries BLAS reads in a product: what its threads have to share."""
+        return 0
+
+    @property
     @abstractmethod
     def score_depth(self) -> int:
         """The longest chain of roundings in one entry of `exact_scores`."""

@@ -65,6 +65,10 @@ class DenseOperator(Operator):
         return total
 
     @property
+    def dense_entries(self) -> int:
+        return self.shape[0] * self.shape[1]
+
+    @property
     def score_depth(self) -> int:
         return self.shape[1]
 

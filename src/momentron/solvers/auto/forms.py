@@ -77,11 +77,6 @@ class Form(ABC):
 
     @property
     @abstractmethod
-    def order(self) -> int:
-        """The order of the matrices it factors, at most."""
-
-    @property
-    @abstractmethod
     def step_flops(self) -> float:
         """The arithmetic of a Newton or interior-point step, roughly."""
 

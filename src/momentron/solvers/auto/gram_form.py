@@ -30,10 +30,6 @@ class GramForm(Form):
         self.reset()
 
     @property
-    def order(self) -> int:
-        return self.m
-
-    @property
     def step_flops(self) -> float:
         return self.m**3 / 3.0
 

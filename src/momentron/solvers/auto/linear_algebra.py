@@ -7,6 +7,8 @@ two to three times slower than either alone.
 import numpy as np
 from scipy.linalg import blas, lapack
 
+from momentron.threads import threads_for_factor
+
 
 def matvec(A: np.ndarray, v: np.ndarray) -> np.ndarray:
     """A v for a C-ordered A."""
@@ -34,7 +36,8 @@ def cholesky(M: np.ndarray) -> np.ndarray:
     Where rounding has made M indefinite, its diagonal is raised until the factor exists:
     rank-deficient working sets are ordinary, and the steps that use the factor correct themselves.
     """
-    factor, info = lapack.dpotrf(M, lower=1, clean=0, overwrite_a=0)
+    with threads_for_factor(M.shape[0] ** 3 / 3.0):
+        factor, info = lapack.dpotrf(M, lower=1, clean=0, overwrite_a=0)
     if info == 0:
         return factor
     diagonal = M.diagonal().copy()
@@ -53,7 +56,8 @@ def cholesky(M: np.ndarray) -> np.ndarray:
 
 def single_cholesky(M: np.ndarray) -> np.ndarray | None:
     """The factor in single precision, at half the price; None where it does not exist."""
-    factor, info = lapack.spotrf(M, lower=1, clean=0, overwrite_a=1)
+    with threads_for_factor(M.shape[0] ** 3 / 6.0):
+        factor, info = lapack.spotrf(M, lower=1, clean=0, overwrite_a=1)
     return factor if info == 0 else None
 
 
@@ -65,7 +69,8 @@ def back_solve(factor: np.ndarray, rhs: np.ndarray) -> np.ndarray:
 
 def symmetric_product(A: np.ndarray, *, scale: float = 1.0) -> np.ndarray:
     """scale · AᵀA (lower half, F-ordered) for a C-ordered A."""
-    return blas.dsyrk(scale, A.T, lower=1)
+    with threads_for_factor(float(A.shape[0]) * A.shape[1] ** 2):
+        return blas.dsyrk(scale, A.T, lower=1)
 
 
 def mirror(L: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from momentron.solvers.auto.forms import Form, bounds, gap_floor, gap_of, true_gap
+from momentron.solvers.auto.pass_form import PassForm
 
 
 class SoftResult(NamedTuple):
@@ -44,7 +45,7 @@ def line_search(slope: float, curvature: float, r: np.ndarray, dp: np.ndarray, C
 
 
 def soft_margin(
-    form: Form,
+    form: Form | PassForm,
     C: float,
     lam: np.ndarray | None = None,
     *,
@@ -78,7 +79,7 @@ def soft_margin(
     return SoftResult(C * np.maximum(target - form.p, 0.0), steps, done)
 
 
-def soft_path(form: Form, Cs: tuple[float, ...]) -> np.ndarray:
+def soft_path(form: Form | PassForm, Cs: tuple[float, ...]) -> np.ndarray:
     """Rough soft margins for growing C, each started from the last; C in units of 1/mean‖a‖²."""
     if not form.p.any():
         slope = form.along_mean()

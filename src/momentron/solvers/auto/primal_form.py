@@ -13,6 +13,7 @@ from momentron.solvers.auto.linear_algebra import (
     symmetric_product,
 )
 from momentron.solvers.auto.rows import Rows
+from momentron.threads import threads_for_factor
 
 
 class PrimalForm(Form):
@@ -35,10 +36,6 @@ class PrimalForm(Form):
         self.H: np.ndarray | None = None
         self.H_rows = np.zeros(rows.m, bool)
         self.reset()
-
-    @property
-    def order(self) -> int:
-        return self.k
 
     @property
     def step_flops(self) -> float:
@@ -101,7 +98,8 @@ class PrimalForm(Form):
             B = X[index].toarray()
             if self.fits_intercept:
                 B = np.column_stack([B, np.full(index.size, self.beta)])
-        self.H = blas.dsyrk(sign, B.T, lower=1, beta=1.0, c=self.H, overwrite_c=1)
+        with threads_for_factor(float(index.size) * self.k**2):
+            self.H = blas.dsyrk(sign, B.T, lower=1, beta=1.0, c=self.H, overwrite_c=1)
 
     def newton(
         self, S: np.ndarray, target: np.ndarray | float, C: float, *, rough: bool

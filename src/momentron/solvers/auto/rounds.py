@@ -12,15 +12,17 @@ from momentron.solvers.auto.forms import Deadline, Form, gap_floor, normalised, 
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.interior import interior_point
 from momentron.solvers.auto.newton import soft_path
+from momentron.solvers.auto.pass_form import PassForm, as_rows
 from momentron.solvers.auto.primal_form import PrimalForm
 from momentron.solvers.auto.refine import MAX_ORDER, refine
 from momentron.solvers.auto.rows import Rows
 from momentron.solvers.base import Start
-from momentron.threads import threads_for_factor
+from momentron.threads import one_thread
 
 SMALL = 400  # rows of a first working set
 MAX_ROUNDS = 60
 MAX_RANKINGS = 4
+PASS_CS = (10.0, 1000.0)
 
 
 class Rounds:
@@ -46,6 +48,7 @@ class Rounds:
         self.known_gram: tuple[np.ndarray, np.ndarray] | None = None
         self.W, self.Cs = self._first_working_set()
         self.form: Form | None = None
+        self.pass_form: PassForm | None = None
         self.rankings = self.rounds = 0
         self.C = 0.0
         self.is_ranked = self.is_refining = self.is_done = False
@@ -58,7 +61,10 @@ class Rounds:
         """One round: a ranking, an exact solve, or the last digits."""
         self.rounds += 1
         if not self.is_ranked:
-            self._rank()
+            if self._is_sparse_and_wide() and self.W.size < self.n:
+                self._rank_by_passes()
+            else:
+                self._rank()
         elif self.is_refining:
             self._refine()
         else:
@@ -83,7 +89,7 @@ class Rounds:
             self.lam[self.W] = 1.0
             self.is_done = True
             return
-        with threads_for_factor(form.order):
+        with one_thread():
             lam = soft_path(form, self.Cs)
         if self.W.size == self.n:
             self.lam = lam
@@ -103,11 +109,34 @@ class Rounds:
         self.Cs = (1000.0,) if self.rankings > 1 else (100.0, 1000.0)
 
     def _ranking_size(self, support: int, outside: int) -> int:
-        # Gram matrices of sparse rows are dear
-        is_dear = isinstance(self.operator, SparseOperator) and self.d > 3000
-        share = 1.3 if is_dear else 2.0
-        room = min(share * support + min(outside, support), 3.0 * self.d)
+        room = min(2.0 * support + min(outside, support), 3.0 * self.d)
         return int(max(SMALL, 1.2 * support, room))
+
+    def _is_sparse_and_wide(self) -> bool:
+        return isinstance(self.operator, SparseOperator) and self.d > 3000
+
+    def _rank_by_passes(self) -> None:
+        """Rough soft margins on all the rows at once, one C a round."""
+        assert isinstance(self.operator, SparseOperator)
+        if self.pass_form is None:
+            self.pass_form = PassForm(
+                as_rows(self.operator.X),
+                self.signs,
+                self.operator.row_norms**2,
+                self.fits_intercept,
+                self.deadline,
+            )
+        form, C = self.pass_form, PASS_CS[self.rankings]
+        self.lam = soft_path(form, (C,))
+        self.w, self.b = form.answer()
+        self._look(is_exact=False)
+        self.rankings += 1
+        if self.rankings == 1 and self._is_contradicted():
+            return
+        if self.rankings == len(PASS_CS):
+            support = np.flatnonzero(self.lam)
+            self.W = self._smallest(max(SMALL, int(1.2 * support.size)), support)
+            self.is_ranked, self.C, self.pass_form = True, 1e4, None
 
     def _is_contradicted(self) -> bool:
         """Equal rows with opposite labels end the search at once."""
@@ -125,7 +154,7 @@ class Rounds:
         self.form = None
         lam = self.lam[self.W]
         if self.by_newton:
-            with threads_for_factor(form.order):
+            with one_thread():
                 lam, self.by_newton = solve_by_newton(form, lam, self.tol / 4.0, self.C)
         if not self.by_newton:
             form, lam = self._solve_by_interior_point(form)
@@ -164,7 +193,7 @@ class Rounds:
         """
         begin = None
         if self.W.size < self.n and not self.has_looked:
-            with threads_for_factor(form.order):
+            with one_thread():
                 rough = interior_point(form, 3e-3)
             if true_gap(form, rough.lam)[1] <= VANISHED * form.length:
                 return form, rough.lam
@@ -178,7 +207,7 @@ class Rounds:
                     form = self._open(is_cold=True)
                 else:
                     begin = (rough.lam, rough.s)
-        with threads_for_factor(form.order):
+        with one_thread():
             return solve_by_interior_point(form, self.tol / 4.0, begin)
 
     def _is_finished(self, form: Form) -> bool:
@@ -232,7 +261,7 @@ class Rounds:
         is_wide = rows.m <= (1.5 * rows.d if rows.m > 300 else rows.d)
         form: Form
         if is_wide:
-            with threads_for_factor(rows.m):
+            with one_thread():
                 K = self._gram(rows)
             form = GramForm(rows, self.fits_intercept, self.deadline, K)
         else:

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from scipy.linalg import blas
 
 from momentron.solvers.auto.linear_algebra import matvec, mirror, rmatvec
+from momentron.threads import threads_for_factor
 
 
 class Rows:
@@ -54,7 +55,8 @@ class Rows:
         elif self.m <= 100:  # syrk is slow on short fat matrices
             K = blas.dgemm(1.0, self.X.T, self.X.T, trans_a=1)
         else:
-            K = mirror(blas.dsyrk(1.0, self.X.T, trans=1, lower=1))
+            with threads_for_factor(float(self.m) ** 2 * self.d):
+                K = mirror(blas.dsyrk(1.0, self.X.T, trans=1, lower=1))
         return np.ascontiguousarray(K * self.signs[:, None] * self.signs)
 
     def extend_gram(self, last: np.ndarray, at: np.ndarray, known: np.ndarray) -> np.ndarray:

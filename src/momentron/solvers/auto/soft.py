@@ -11,7 +11,7 @@ from momentron.solvers.auto.newton import line_search, soft_margin
 from momentron.solvers.auto.primal_form import PrimalForm
 from momentron.solvers.auto.rows import Rows
 from momentron.solvers.base import Start
-from momentron.threads import threads_for_factor
+from momentron.threads import one_thread
 
 MAX_STEPS = 60
 
@@ -37,11 +37,11 @@ class SoftMargin:
         """Newton to the end; a second call starts again from where rounding left it."""
         if self.form is None:
             self.form = self._open(np.arange(self.signs.size))
-            with threads_for_factor(self.form.order):
+            with one_thread():
                 self._begin(self.form)
         form = self.form
         before = form.p
-        with threads_for_factor(form.order):
+        with one_thread():
             soft = soft_margin(form, self.C, max_steps=MAX_STEPS)
             form.refresh()
         self.lam = self.C * np.maximum(1.0 - form.p, 0.0)
