@@ -85,6 +85,12 @@ def test_not_separable_is_an_answer(capsys, tmp_path):
     assert "not separable" in out
 
 
+def test_soft_margin(capsys):
+    code, out, _ = run(capsys, "fit", "--classes", "3", "8", "-C", "0.01", "--json")
+    assert code == 0
+    assert json.loads(out)["gap"] <= 1e-6
+
+
 def test_no_intercept_and_classes(capsys):
     code, out, _ = run(
         capsys, "fit", "digits", "--classes", "3", "8", "--no-intercept", "--tol", "0.1"

@@ -10,7 +10,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-WORTH_THREADS = 5e8  # flops of a matrix product from which a second thread gains
+WORTH_THREADS = 5e10  # flops (seconds of work) from which a second thread is worth its risk
 SMALL_MATRIX = 2_000_000  # entries up to which a product is faster with one thread
 
 

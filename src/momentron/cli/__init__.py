@@ -1,11 +1,11 @@
-"""The command line: `momentron fit | race`."""
+"""The command line: `momentron fit | race | bench`."""
 
 import sys
 
 import typer
 from rich.console import Console
 
-from momentron.cli import fit, race
+from momentron.cli import bench, fit, race
 from momentron.errors import InputError
 
 app = typer.Typer(
@@ -16,6 +16,7 @@ app = typer.Typer(
 )
 app.command()(fit.fit)
 app.command()(race.race)
+app.command()(bench.bench)
 
 BAD_INPUT = 2
 

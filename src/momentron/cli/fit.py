@@ -1,6 +1,7 @@
 """`momentron fit`: the certified margin of a data set."""
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from momentron.api import make_budget, make_result
+from momentron.api import check_C, make_budget, make_result
 from momentron.cli.data import LoadedData, load_data
 from momentron.problem import Problem
 from momentron.reporting import HEADER, TableReporter, format_row
@@ -40,6 +41,9 @@ def fit(
     max_iter: Annotated[int | None, typer.Option(help="Iteration budget.")] = None,
     max_time: Annotated[float | None, typer.Option(help="Time budget in seconds.")] = None,
     intercept: Annotated[bool, typer.Option(help="Fit an unpenalised intercept.")] = True,
+    C: Annotated[
+        float, typer.Option("-C", "--C", help="Soft margin with squared hinge; hard where inf.")
+    ] = math.inf,
     save: Annotated[Path | None, typer.Option(help="Write the model to this .npz file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -50,7 +54,7 @@ def fit(
     solver = as_solver(method)
     budget = make_budget(solver, tol=tol, max_iter=max_iter, max_time=max_time)
     loaded = load_data(data, target, classes)
-    problem = Problem.from_data(loaded.X, loaded.y, fit_intercept=intercept)
+    problem = Problem.from_data(loaded.X, loaded.y, fit_intercept=intercept, C=check_C(C))
     outcome = _run_with_progress(problem, solver, budget, quiet=as_json)
     result = make_result(problem, solver, outcome)
     summary = summarise(loaded, result, problem)

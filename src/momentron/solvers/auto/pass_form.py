@@ -11,8 +11,9 @@ import scipy.sparse as sp
 
 from momentron.solvers.auto.forms import Deadline
 
-MAX_PRODUCTS = 30
-ROUGHNESS = 0.2  # relative residual at which a direction is good enough to rank by
+# (relative residual, products) at which a direction is good enough to rank by
+QUICK = (0.2, 30)
+CAREFUL = (0.05, 60)
 
 
 class PassForm:
@@ -45,10 +46,11 @@ class PassForm:
             self.ridge[-1] = 0.0
         self.w = np.zeros(self.ridge.size)
         self.p = np.zeros(self.m)
+        self.roughness, self.max_products = QUICK
 
     @property
     def step_flops(self) -> float:
-        return 4.0 * MAX_PRODUCTS * self.X.nnz
+        return 4.0 * self.max_products * self.X.nnz
 
     def _products(self, X: Any, signs: np.ndarray, w: np.ndarray) -> np.ndarray:
         p = X @ w[: self.d]
@@ -71,8 +73,8 @@ class PassForm:
         residual = (target - self.p)[index]
         r = self._combine(columns, signs, residual) - self.ridge * self.w / C
         step, direction, square = np.zeros_like(r), r.copy(), float(r @ r)
-        enough = ROUGHNESS**2 * square
-        for _ in range(MAX_PRODUCTS):
+        enough = self.roughness**2 * square
+        for _ in range(self.max_products):
             if square <= enough or square == 0.0:
                 break
             product = self._combine(columns, signs, self._products(rows, signs, direction))

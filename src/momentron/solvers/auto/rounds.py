@@ -12,7 +12,7 @@ from momentron.solvers.auto.forms import Deadline, Form, gap_floor, normalised, 
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.interior import interior_point
 from momentron.solvers.auto.newton import soft_path
-from momentron.solvers.auto.pass_form import PassForm, as_rows
+from momentron.solvers.auto.pass_form import CAREFUL, PassForm, as_rows
 from momentron.solvers.auto.primal_form import PrimalForm
 from momentron.solvers.auto.refine import MAX_ORDER, refine
 from momentron.solvers.auto.rows import Rows
@@ -22,7 +22,6 @@ from momentron.threads import one_thread
 SMALL = 400  # rows of a first working set
 MAX_ROUNDS = 60
 MAX_RANKINGS = 4
-PASS_CS = (10.0, 1000.0)
 
 
 class Rounds:
@@ -49,6 +48,7 @@ class Rounds:
         self.W, self.Cs = self._first_working_set()
         self.form: Form | None = None
         self.pass_form: PassForm | None = None
+        self.pass_Cs = [10.0, 1000.0]
         self.rankings = self.rounds = 0
         self.C = 0.0
         self.is_ranked = self.is_refining = self.is_done = False
@@ -126,15 +126,19 @@ class Rounds:
                 self.fits_intercept,
                 self.deadline,
             )
-        form, C = self.pass_form, PASS_CS[self.rankings]
-        self.lam = soft_path(form, (C,))
+        form = self.pass_form
+        self.lam = soft_path(form, (self.pass_Cs.pop(0),))
         self.w, self.b = form.answer()
         self._look(is_exact=False)
         self.rankings += 1
         if self.rankings == 1 and self._is_contradicted():
             return
-        if self.rankings == len(PASS_CS):
-            support = np.flatnonzero(self.lam)
+        support = np.flatnonzero(self.lam)
+        if self.rankings == 1 and support.size > 0.25 * self.n:
+            # many support vectors: a good ranking saves exact solves, which are dear then
+            self.pass_Cs.insert(0, 100.0)
+            form.roughness, form.max_products = CAREFUL
+        if not self.pass_Cs:
             self.W = self._smallest(max(SMALL, int(1.2 * support.size)), support)
             self.is_ranked, self.C, self.pass_form = True, 1e4, None
 

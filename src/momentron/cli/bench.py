@@ -1,0 +1,93 @@
+"""`momentron bench`: momentron against its peers, each in its own process."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from momentron.errors import InputError
+
+Named = TypeVar("Named")
+
+
+def bench(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Small problems, two rounds, short limits.")
+    ] = False,
+    problems: Annotated[
+        list[str] | None, typer.Option("--problem", help="A problem to run; repeat for more.")
+    ] = None,
+    solvers: Annotated[
+        list[str] | None,
+        typer.Option("--solver", help="A solver to run beside momentron; repeat for more."),
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="Runs of each solver; the best counts.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the time ratios here.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write every number here.")] = None,
+    growth: Annotated[
+        bool, typer.Option("--growth", help="How time and memory grow, instead of the suite.")
+    ] = False,
+    list_names: Annotated[
+        bool, typer.Option("--list", help="List the problems and the solvers.")
+    ] = False,
+) -> None:
+    """Time momentron to a certified gap of 1e-6 against its peers, and score every answer.
+
+    Needs the extra `bench` for all peers; those not installed are left out, with a word.
+    """
+    from dataclasses import replace
+
+    from momentron.benchmarks import report
+    from momentron.benchmarks.growth import run_growth
+    from momentron.benchmarks.problems import PROBLEMS
+    from momentron.benchmarks.runner import FULL, QUICK, run_suite
+    from momentron.benchmarks.solvers import SOLVERS
+
+    default = [p.name for p in PROBLEMS.values() if p.quick or not quick]
+    chosen_problems = _choose("--problem", problems or default, PROBLEMS)
+    chosen_solvers = _choose("--solver", solvers or list(SOLVERS), SOLVERS)
+    for target in (plot, json):
+        if target is not None and not target.resolve().parent.is_dir():
+            raise InputError(f"{target} cannot be written: its folder does not exist")
+    if list_names:
+        print(_listing(PROBLEMS, SOLVERS))
+        return
+    if growth:
+        run_growth(quick=quick)
+        return
+    limits = QUICK if quick else FULL
+    if rounds is not None:
+        limits = replace(limits, rounds=rounds)
+    results = run_suite(chosen_problems, chosen_solvers, limits=limits, say=_progress)
+    if not results:
+        raise InputError("no problem could be loaded; see the reasons above")
+    print(report.format_table(results))
+    print()
+    print(report.format_summary(report.summarise(results)))
+    if json is not None:
+        report.write_json(results, json)
+    if plot is not None:
+        report.plot(results, plot)
+
+
+def _progress(line: str) -> None:
+    typer.echo(line, err=True)
+
+
+def _choose(option: str, names: Sequence[str], known: Mapping[str, Named]) -> list[Named]:
+    for name in names:
+        if name not in known:
+            raise InputError(f"{option} {name!r} is not known; choose from {list(known)}")
+    return [known[name] for name in dict.fromkeys(names)]
+
+
+def _listing(problems: Mapping[str, object], solvers: Mapping[str, object]) -> str:
+    lines = ["problems"]
+    for name, problem in problems.items():
+        quick = ", quick" if getattr(problem, "quick", False) else ""
+        intercept = ", intercept" if getattr(problem, "fit_intercept", False) else ""
+        lines.append(f"  {name:<22} {getattr(problem, 'kind', '')}{intercept}{quick}")
+    return "\n".join([*lines, "solvers", *(f"  {name}" for name in solvers)])
