@@ -4,7 +4,9 @@ On a busy machine the difference is a factor of a hundred: threads that spin for
 another process holds stall every one of a thousand small products.
 """
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
@@ -12,6 +14,9 @@ from threadpoolctl import ThreadpoolController
 
 WORTH_THREADS = 5e10  # flops (seconds of work) from which a second thread is worth its risk
 SMALL_MATRIX = 2_000_000  # entries up to which a product is faster with one thread
+
+
+_current: ContextVar[int | None] = ContextVar("blas_threads", default=None)
 
 
 @cache
@@ -24,10 +29,20 @@ def _pools() -> tuple[Any, int]:
     return pools, max((pool.num_threads for pool in pools.lib_controllers), default=1)
 
 
-def _threads(many: bool) -> AbstractContextManager[Any]:
-    """A context with as many BLAS threads as the user set, or with one."""
+@contextmanager
+def _threads(many: bool) -> Iterator[None]:
+    """As many BLAS threads as the user set, or one; nothing to do where that is so already."""
     pools, number = _pools()
-    return pools.limit(limits=number if many else 1)
+    wanted = number if many else 1
+    if _current.get() == wanted:
+        yield
+        return
+    token = _current.set(wanted)
+    try:
+        with pools.limit(limits=wanted):
+            yield
+    finally:
+        _current.reset(token)
 
 
 def one_thread() -> AbstractContextManager[Any]:

@@ -42,15 +42,17 @@ def clean_data(X: Any) -> CleanData:
 
 def _as_matrix(X: Any) -> Any:
     """X as a 2-D float32/float64 array or CSR/CSC matrix that BLAS reads without a copy."""
-    exact = integer_guard(X)
-    X = check_array(
-        X,
-        accept_sparse=("csr", "csc"),
-        dtype=(np.float64, np.float32),
-        ensure_all_finite=False,
-        input_name="X",
-    )
-    exact(X)
+    is_plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype in _EXPONENT_LIMIT
+    if not (is_plain and X.shape[0] > 0 and X.shape[1] > 0):  # else there is nothing to convert
+        exact = integer_guard(X)
+        X = check_array(
+            X,
+            accept_sparse=("csr", "csc"),
+            dtype=(np.float64, np.float32),
+            ensure_all_finite=False,
+            input_name="X",
+        )
+        exact(X)
     if sp.issparse(X):
         if not X.has_canonical_format:
             X = X.copy()  # duplicates are summed: the user's matrix stays as it is
@@ -129,7 +131,8 @@ def clean_targets(y: Any, n_rows: int) -> np.ndarray:
     """y as a 1-D array of labels, one for each row."""
     if y is None:
         raise InputError("y is None; max_margin requires y to be passed: one label for each row")
-    y = column_or_1d(y, warn=True)
+    if not (type(y) is np.ndarray and y.ndim == 1):
+        y = column_or_1d(y, warn=True)
     if y.size != n_rows:
         raise InputError(f"X has {n_rows} rows but y has {y.size} labels; they must agree")
     if y.dtype.kind == "c":

@@ -75,7 +75,7 @@ class Rounds:
     def _first_working_set(self) -> tuple[np.ndarray, tuple[float, ...]]:
         """All the rows where they are few, else a sample; and the Cs to rank them by."""
         if self.n <= max(1.5 * SMALL, min(1.5 * self.d, 3000)):
-            return np.arange(self.n), (30.0, 300.0)
+            return np.arange(self.n), (100.0,)
         return selection.sample(self.signs, SMALL, self.rng), (10.0, 100.0)
 
     def _rank(self) -> None:
@@ -173,9 +173,11 @@ class Rounds:
 
     def _is_worth_refining(self, form: Form) -> bool:
         """Whether the support looks right, but float64 cannot hold the gap that is asked for."""
-        lower, upper = self._lower(), self.upper()
-        is_close = 0.0 < upper < math.inf and lower > 0.0 and upper - lower < 0.1 * upper
-        return is_close and 8.0 * gap_floor(form, upper) > self.tol
+        lower = self._lower()
+        if lower <= 0.0 or 8.0 * gap_floor(form, lower) <= self.tol:
+            return False
+        upper = self.upper()
+        return upper < math.inf and upper - lower < 0.1 * upper
 
     def _refine(self) -> None:
         """Extended precision for w on the support, a proposal beside the one in float64."""

@@ -52,8 +52,6 @@ class Rows:
         """K = AAᵀ, C-ordered."""
         if self.is_sparse:
             K = (self.X @ self.X.T).toarray()
-        elif self.m <= 100:  # syrk is slow on short fat matrices
-            K = blas.dgemm(1.0, self.X.T, self.X.T, trans_a=1)
         else:
             with threads_for_factor(float(self.m) ** 2 * self.d):
                 K = mirror(blas.dsyrk(1.0, self.X.T, trans=1, lower=1))
