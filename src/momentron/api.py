@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.certificate import Certificate, certify
+from momentron.certificate import certify_margin
 from momentron.errors import InputError
 from momentron.losses import Exponential, Loss, as_loss
 from momentron.problem import Problem, feature_operator
@@ -162,16 +162,11 @@ def make_result(problem: Problem, solver: Solver, outcome: Outcome) -> MarginRes
     if certificate.margin <= 0.0 and outcome.n_iter:
         # nothing separates: the last iterate still follows the loss, and classifies well
         w = outcome.last_w
-        last = certify(problem, w, outcome.q, sharp=True)
-        certificate = Certificate(
-            lower=max(certificate.lower, last.lower),
-            upper=min(certificate.upper, last.upper),
-            margin=last.margin,
-        )
+        certificate = replace(certificate, margin=certify_margin(problem, w))
     if w.dtype == np.longdouble:
         # the interval is proved by w in extended precision; the margin is that of the classifier
         w = w.astype(np.float64)
-        certificate = replace(certificate, margin=certify(problem, w, outcome.q, sharp=True).margin)
+        certificate = replace(certificate, margin=certify_margin(problem, w, sharp=True))
     coef, intercept = classifier(problem, w)
     return MarginResult(
         status=outcome.status,

@@ -71,9 +71,14 @@ def certify(problem: Problem, w: np.ndarray, q: np.ndarray, *, sharp: bool = Fal
     -----
     Costs one pass over the data for w, and one over the rows with q_i > 0.
     """
-    margin = _to_user(problem, margin_bound(problem, w, sharp=sharp), -np.inf)
+    margin = certify_margin(problem, w, sharp=sharp)
     upper = _to_user(problem, dual_bound(problem, q, sharp=sharp), np.inf)
     return Certificate(lower=max(0.0, margin), upper=max(0.0, upper), margin=margin)
+
+
+def certify_margin(problem: Problem, w: np.ndarray, *, sharp: bool = False) -> float:
+    """A sure lower bound on the margin of w alone, in the units of X."""
+    return _to_user(problem, margin_bound(problem, w, sharp=sharp), -np.inf)
 
 
 def margin_bound(problem: Problem, w: np.ndarray, *, sharp: bool = False) -> float:

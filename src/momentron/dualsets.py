@@ -16,7 +16,7 @@ import numpy as np
 from momentron.errors import InputError
 from momentron.losses import Exponential, Loss
 from momentron.operators import Operator
-from momentron.rounding import gamma
+from momentron.rounding import accurate_sum, gamma
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ def _to_mass(q: np.ndarray, mass: float) -> np.ndarray:
         return np.full(q.size, clipped.dtype.type(mass) / q.size)
     clipped /= top  # so that the sum neither overflows nor vanishes
     positive = clipped[clipped > 0.0]
-    total = positive.sum() if q.dtype == np.longdouble else math.fsum(positive)
+    total = positive.sum() if q.dtype == np.longdouble else accurate_sum(positive)
     return clipped * (mass / total)
 
 

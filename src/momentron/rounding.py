@@ -1,5 +1,7 @@
 """Rounding bounds in float64: Higham, *Accuracy and Stability of Numerical Algorithms*, ch. 3."""
 
+import math
+
 import numpy as np
 
 UNIT_ROUNDOFF = 2.0**-53
@@ -10,6 +12,7 @@ UNDERFLOW = 2.0**-1021
 
 # Extended precision where the platform has it: 64 bits on x86, 113 on some others, else none.
 _LONG_BITS = int(np.finfo(np.longdouble).nmant) + 1
+CHUNK = 1024
 EXTENDED_ROUNDOFF = 2.0**-_LONG_BITS if _LONG_BITS in (64, 113) else UNIT_ROUNDOFF
 
 
@@ -19,6 +22,15 @@ def gamma(k: int, unit: float = UNIT_ROUNDOFF) -> float:
     if ku >= 0.5:
         return float("inf")
     return ku / (1.0 - ku) * (1.0 + 4.0 * UNIT_ROUNDOFF)
+
+
+def accurate_sum(values: np.ndarray) -> float:
+    """The sum of nonnegative float64 values, right to two roundings."""
+    if values.size <= CHUNK or EXTENDED_ROUNDOFF == UNIT_ROUNDOFF:
+        return math.fsum(values)
+    # a chunk's chain of roundings in extended precision stays below one in float64
+    starts = np.arange(0, values.size, CHUNK)
+    return math.fsum(np.add.reduceat(values.astype(np.longdouble), starts))
 
 
 def up(value: float, roundings: int = 4) -> float:

@@ -140,11 +140,13 @@ class Judge:
         limit *= problem.tight_radius / problem.radius
         return Status.NOT_SEPARABLE if certificate.upper <= max(limit, floor) else None
 
-    def final(self, best: Incumbent) -> Certificate:
+    def final(self, best: Incumbent, status: Status) -> Certificate:
         """The certificate of the result; sharp where rounding is what is left of the gap."""
         if best.certificate is not None:
             return best.certificate
         certificate = best.certify(self._problem, sharp=False)
+        if status is Status.TIME_BUDGET:
+            return certificate
         if relative_gap(max(0.0, best.lower), best.upper) < 0.5 * certificate.gap:
             return best.certify(self._problem, sharp=True)
         return certificate
@@ -170,7 +172,8 @@ def solve(
     best = Incumbent(w=problem.operator.zeros(), q=np.ones(problem.n_rows))
     judge = Judge(problem, budget, solver.vanishing(budget.tol))
     trace = Trace()
-    aim = Aim(budget.tol, time.perf_counter() + budget.max_time - stopwatch.seconds(), start)
+    remaining = budget.max_time - stopwatch.seconds() - _closing_seconds(problem)
+    aim = Aim(budget.tol, time.perf_counter() + remaining, start)
     with threads_for_products(feature_operator(problem).dense_entries):
         if solver.wants_tight_radius:
             problem.tighten()
@@ -190,7 +193,7 @@ def solve(
                 status = status or _exhausted(budget, state.t, stopwatch.seconds())
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
-        certificate = judge.final(best)
+        certificate = judge.final(best, status)
     return Outcome(
         status=status,
         certificate=certificate,
@@ -201,6 +204,13 @@ def solve(
         seconds=stopwatch.seconds(),
         trace=trace,
     )
+
+
+def _closing_seconds(problem: Problem) -> float:
+    """Roughly what the last certificate and the classifier take: four passes, some vectors."""
+    operator = feature_operator(problem)
+    entries = operator.dense_entries or 20 * operator.shape[0]
+    return 4.0 * entries / 3e9 + 100.0 * operator.shape[0] / 1e9
 
 
 def _exhausted(budget: Budget, iteration: int, seconds: float) -> Status | None:

@@ -72,9 +72,11 @@ class SparseOperator(Operator):
 
     def working_rows(self, index: np.ndarray) -> Any:
         # dense rows are faster wherever they are small
-        d = self.shape[1]
+        n, d = self.shape
         if d <= 3000 and index.size * d <= 4_000_000:
             return self.rows(index)
+        if index.size == n:
+            return sp.csr_array(self.X).astype(np.float64, copy=False)
         return self.sparse_rows(index)
 
     def exact_scores(self, w: np.ndarray) -> np.ndarray:

@@ -15,11 +15,19 @@ from momentron.solvers.auto.linear_algebra import (
 from momentron.solvers.auto.rows import Rows
 from momentron.threads import threads_for_factor
 
+BLOCK_ENTRIES = 4_000_000  # of rows that are densified or copied at a time
+
 
 class PrimalForm(Form):
-    """For more rows than features. The intercept's column is βy, β a typical row length."""
+    """For more rows than features. The intercept's column is βy, β a typical row length.
 
-    def __init__(self, rows: Rows, fits_intercept: bool, deadline: Deadline) -> None:
+    A working set is copied, signed and bordered, which makes every product one BLAS call; `borrow`
+    reads the rows as they are, for sets too large to copy.
+    """
+
+    def __init__(
+        self, rows: Rows, fits_intercept: bool, deadline: Deadline, *, borrow: bool = False
+    ) -> None:
         self.rows, self.fits_intercept, self.deadline = rows, fits_intercept, deadline
         squares = rows.squares()
         self.scale = max(float(squares.mean()), 1e-300)
@@ -29,7 +37,8 @@ class PrimalForm(Form):
         self.ridge = np.ones(self.k)
         if fits_intercept:
             self.ridge[-1] = 0.0
-        if not rows.is_sparse:
+        self.has_copy = not (rows.is_sparse or borrow)
+        if self.has_copy:
             self.A = rows.take(slice(None))
             if fits_intercept:
                 self.A = np.column_stack([self.A, self.beta * rows.signs])
@@ -46,21 +55,21 @@ class PrimalForm(Form):
 
     def products(self, w: np.ndarray) -> np.ndarray:
         """A w with the intercept's column."""
-        if not self.rows.is_sparse:
+        if self.has_copy:
             return matvec(self.A, w)
         p = self.rows.products(w[: self.rows.d])
         return p + self.beta * w[-1] * self.signs if self.fits_intercept else p
 
     def combine(self, v: np.ndarray) -> np.ndarray:
         """Aᵀ v with the intercept's column."""
-        if not self.rows.is_sparse:
+        if self.has_copy:
             return rmatvec(self.A, v)
         g = self.rows.combine(v)
         return np.append(g, self.beta * (self.signs @ v)) if self.fits_intercept else g
 
     def take(self, index: np.ndarray) -> np.ndarray:
         """Some of the rows, dense, with the intercept's column."""
-        if not self.rows.is_sparse:
+        if self.has_copy:
             return self.A[index]
         rows = self.rows.take(index)
         return (
@@ -80,24 +89,22 @@ class PrimalForm(Form):
         return self.H
 
     def _add(self, sign: float, index: np.ndarray) -> None:
-        """H += sign · A_iᵀA_i over the named rows; the labels cancel, since y² = 1."""
-        if index.size == 0:
-            return
+        """H += sign · A_iᵀA_i over the named rows, in blocks where they are not a working set."""
+        size = index.size if self.has_copy else max(1, BLOCK_ENTRIES // self.k)
+        for start in range(0, index.size, max(size, 1)):
+            self._add_block(sign, index[start : start + size])
+
+    def _add_block(self, sign: float, index: np.ndarray) -> None:
         assert self.H is not None
         X, d = self.rows.X, self.rows.d
-        if not self.rows.is_sparse:
-            B = self.A[index]
-        elif 100.0 * (X.nnz / self.m) ** 2 < d * d:
-            B = X[index]
+        if self.rows.is_sparse and 100.0 * (X.nnz / self.m) ** 2 < d * d:
+            B = X[index]  # the labels cancel, since y² = 1
             self.H[:d, :d] += sign * (B.T @ B).toarray()
             if self.fits_intercept:
                 self.H[d, :d] += sign * self.beta * np.asarray(B.sum(axis=0)).ravel()
                 self.H[d, d] += sign * self.beta**2 * index.size
             return
-        else:
-            B = X[index].toarray()
-            if self.fits_intercept:
-                B = np.column_stack([B, np.full(index.size, self.beta)])
+        B = self.take(index)
         with threads_for_factor(float(index.size) * self.k**2):
             self.H = blas.dsyrk(sign, B.T, lower=1, beta=1.0, c=self.H, overwrite_c=1)
 

@@ -60,7 +60,7 @@ class SoftMargin:
         rows = Rows(self.operator.working_rows(index), self.signs[index])
         if rows.m <= (1.5 * rows.d if rows.m > 300 else rows.d):
             return GramForm(rows, self.fits_intercept, self.deadline, rows.gram())
-        return PrimalForm(rows, self.fits_intercept, self.deadline)
+        return PrimalForm(rows, self.fits_intercept, self.deadline, borrow=True)
 
     def _begin(self, form: Form) -> None:
         """Move to a first point: a given one, a sample's solution, or along the mean."""
