@@ -1,7 +1,9 @@
 """Certified maximum-margin classification.
 
 `max_margin` finds the best margin and proves an interval that contains it; `MaxMarginClassifier` is
-the scikit-learn estimator around it. Importing this loads neither torch, dask nor matplotlib.
+the scikit-learn estimator around it; `check_separability` proves whether any margin exists, and
+`verify` checks such a proof in exact arithmetic. Importing this loads neither torch, dask nor
+matplotlib.
 """
 
 from momentron.api import max_margin
@@ -10,7 +12,11 @@ from momentron.errors import BudgetWarning, InputError, NotSeparableWarning
 from momentron.estimators import MaxMarginClassifier
 from momentron.problem import Problem
 from momentron.result import MarginResult
+from momentron.separability.canonical import ProofError
+from momentron.separability.check import check_separability
+from momentron.separability.verdict import Verdict
 from momentron.status import Status
+from momentron.verify import verify
 
 __version__ = "0.1.0"
 
@@ -22,7 +28,11 @@ __all__ = [
     "MaxMarginClassifier",
     "NotSeparableWarning",
     "Problem",
+    "ProofError",
     "Status",
+    "Verdict",
     "certify",
+    "check_separability",
     "max_margin",
+    "verify",
 ]

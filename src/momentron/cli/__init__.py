@@ -1,11 +1,11 @@
-"""The command line: `momentron fit | race | bench`."""
+"""The command line: `momentron fit | check | verify | race | bench`."""
 
 import sys
 
 import typer
 from rich.console import Console
 
-from momentron.cli import bench, fit, race
+from momentron.cli import bench, check, fit, race, verify
 from momentron.errors import InputError
 
 app = typer.Typer(
@@ -15,6 +15,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(fit.fit)
+app.command()(check.check)
+app.command()(verify.verify)
 app.command()(race.race)
 app.command()(bench.bench)
 

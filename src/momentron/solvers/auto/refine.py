@@ -5,7 +5,7 @@ a millionth of the rows' length. There w is carried on in extended precision.
 """
 
 import numpy as np
-from scipy.linalg import lu_factor, lu_solve
+from scipy.linalg import lapack
 
 MAX_ORDER = 3000
 MAX_STEPS = 6
@@ -30,11 +30,11 @@ def refine(
     if fits_intercept:
         system[d : d + m, -1] = signs
         system[-1, d : d + m] = signs
+    lu, pivots, info = lapack.dgetrf(system)
+    if info != 0:
+        return None
     with np.errstate(all="ignore"):
-        factor = lu_factor(system, check_finite=False)
-        if not np.all(np.abs(factor[0].diagonal()) > 0.0):
-            return None
-        return _refined(A.astype(np.longdouble), signs, factor, order)
+        return _refined(A.astype(np.longdouble), signs, (lu, pivots), order)
 
 
 def _refined(
@@ -55,7 +55,7 @@ def _refined(
         size = float(np.max(np.abs(residual[d : d + m])))
         if size < error:
             best, error = x, size
-        x = x + lu_solve(factor, residual.astype(np.float64), check_finite=False)
+        x = x + lapack.dgetrs(*factor, residual.astype(np.float64))[0]
         if not np.all(np.isfinite(x)):
             break
     if not best.any():

@@ -1,0 +1,118 @@
+"""`momentron check`: are the classes linearly separable, and why."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from momentron.cli.data import LoadedData, load_data
+from momentron.separability.check import check_separability
+from momentron.separability.verdict import Verdict
+
+EXIT_CODES = {"separable": 0, "quasi-separable": 3, "overlapping": 4, "undecided": 5}
+ROWS_SHOWN = 10
+
+
+def check(
+    data: Annotated[
+        str | None, typer.Argument(help="A data file or known set, as for `momentron fit`.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="Label column: a name or a position.")] = None,
+    classes: Annotated[
+        tuple[str, str] | None, typer.Option(help="Keep the rows of these two classes.")
+    ] = None,
+    intercept: Annotated[bool, typer.Option(help="Allow an intercept.")] = True,
+    max_time: Annotated[float | None, typer.Option(help="Time budget in seconds.")] = None,
+    proof: Annotated[Path | None, typer.Option(help="Write the proof to this JSON file.")] = None,
+    features: Annotated[
+        bool, typer.Option(help="Say for each feature whether separation survives without it.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Decide whether a hyperplane separates the classes, with a proof in exact arithmetic.
+
+    Exit code 0: separable. 3: quasi-separable. 4: overlapping. 5: undecided. 2: bad input.
+    """
+    loaded = load_data(data, target, classes)
+    verdict = check_separability(loaded.X, loaded.y, fit_intercept=intercept, max_time=max_time)
+    if proof is not None:
+        proof.write_text(verdict.to_json(), encoding="utf-8")
+    roles = []
+    if features and verdict.is_separable:
+        roles = verdict.features(loaded.X, loaded.y, max_time=max_time)
+    summary = summarise(loaded, verdict, roles)
+    if as_json:
+        print(json.dumps(summary))
+    else:
+        print_summary(summary, proof)
+    raise typer.Exit(EXIT_CODES[verdict.kind])
+
+
+def summarise(loaded: LoadedData, verdict: Verdict, roles: list[Any]) -> dict[str, Any]:
+    """Everything the command reports, as plain numbers."""
+    n, d = loaded.X.shape
+    return {
+        "data": loaded.title,
+        "rows": n,
+        "features": d,
+        "classes": verdict.classes,
+        "kind": verdict.kind,
+        "sentence": verdict.sentence,
+        "lower": verdict.lower,
+        "upper": verdict.upper,
+        "arithmetic": verdict.arithmetic,
+        "plane_rows": verdict.plane_rows.tolist() if verdict.kind == "quasi-separable" else [],
+        "story": [[s.row, s.label, s.against, s.weight] for s in verdict.story],
+        "needed_features": [role.feature for role in roles if role.is_needed],
+        "spare_features": [role.feature for role in roles if role.is_needed is False],
+        "seconds": verdict.seconds,
+    }
+
+
+def print_summary(summary: dict[str, Any], proof: Path | None) -> None:
+    """The verdict, one fact a line, and the story as a table."""
+    console = Console(highlight=False, soft_wrap=True)
+    classes = " against ".join(summary["classes"][:2])
+    if len(summary["classes"]) > 2:
+        classes = f"{len(summary['classes'])} classes, jointly"
+    lines = [
+        f"{summary['data']}: {summary['rows']} × {summary['features']}, {classes}",
+        f"verdict         {summary['sentence']}",
+        f"best margin     in [{summary['lower']:.12g}, {summary['upper']:.12g}]",
+    ]
+    if summary["kind"] != "undecided":
+        lines.append(f"proof           {summary['arithmetic']} arithmetic, verified")
+    if summary["kind"] == "quasi-separable":
+        lines.append(f"on the plane    {_some(summary['plane_rows'], summary['rows'])}")
+    if summary["needed_features"] or summary["spare_features"]:
+        needed, spare = summary["needed_features"], summary["spare_features"]
+        lines.append(f"needed features {_some(needed, summary['features'])}")
+        lines.append(f"spare features  {_some(spare, summary['features'])}")
+    lines.append(f"work            {summary['seconds']:.3f} s")
+    if proof is not None:
+        lines.append(f"saved           {proof}")
+    console.print("\n".join(lines), markup=False)
+    if summary["story"]:
+        console.print(_story_table(summary["story"]))
+
+
+def _some(indices: list[int], total: int) -> str:
+    """How many, and the first few by name."""
+    if not indices:
+        return f"none of {total}"
+    shown = ", ".join(map(str, indices[:ROWS_SHOWN]))
+    return f"{len(indices)} of {total}: {shown}{', …' if len(indices) > ROWS_SHOWN else ''}"
+
+
+def _story_table(story: list[list[Any]]) -> Table:
+    """The rows whose weighted class averages coincide, heaviest first."""
+    title = f"{len(story)} rows whose weighted averages coincide"
+    table = Table("row", "class", "against", "weight", title=title, title_justify="left")
+    for row, label, against, weight in sorted(story, key=lambda s: -s[3])[:ROWS_SHOWN]:
+        table.add_row(str(row), label, against, f"{weight:.6g}")
+    if len(story) > ROWS_SHOWN:
+        table.add_row("…", "", "", f"{len(story) - ROWS_SHOWN} more")
+    return table

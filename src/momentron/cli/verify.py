@@ -1,0 +1,36 @@
+"""`momentron verify`: check a proof against the data it speaks of."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from momentron.cli.data import load_data
+from momentron.separability.canonical import LIMIT, ProofError, load_proof
+from momentron.verify import verify as verify_proof
+
+REJECTED = 1
+
+
+def verify(
+    proof: Annotated[Path, typer.Argument(help="A proof that `momentron check --proof` wrote.")],
+    data: Annotated[str | None, typer.Argument(help="The data, as for `momentron check`.")] = None,
+    target: Annotated[str | None, typer.Option(help="Label column: a name or a position.")] = None,
+    classes: Annotated[
+        tuple[str, str] | None, typer.Option(help="Keep the rows of these two classes.")
+    ] = None,
+) -> None:
+    """Check a proof of separability in exact arithmetic, trusting no solver.
+
+    Exit code 0: the proof holds. 1: it does not. 2: a file cannot be read.
+    """
+    with proof.open("rb") as file:
+        content = file.read(LIMIT + 1)  # one more than is allowed, so that longer files are seen
+    loaded = load_data(data, target, classes)
+    try:
+        claim = load_proof(content)
+        verify_proof(claim, loaded.X, loaded.y)
+    except ProofError as error:
+        print(f"rejected: {error}")
+        raise typer.Exit(REJECTED) from None
+    print(f"verified: {loaded.title} is {claim['kind']}, in exact arithmetic")

@@ -1,0 +1,239 @@
+"""The exact way, where floats see too little: Wolfe's algorithm, face by face.
+
+Wolfe's minimum-norm point of the rows' convex hull is either a w with a·w ≥ w·w > 0 on every row,
+or zero: then some rows F with positive weights cancel, every w with A w ≥ 0 vanishes on their span,
+and the same question is asked of the other rows modulo that span. Every step is finite in rational
+arithmetic. The supports F are independent up to one relation: the first is a smallest story.
+"""
+
+import math
+import time
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from scipy.optimize import nnls
+
+from momentron.separability.correction import Weights
+from momentron.separability.rational import independent, solve_many, solve_whole
+from momentron.separability.rows import PairRows
+
+Vector = list[int]
+
+
+class OutOfTime(Exception):
+    """The time budget ended."""
+
+
+@dataclass(frozen=True)
+class ExactPair:
+    """A Goldman–Tucker pair: w by coordinate (empty where all rows are on the plane), and q."""
+
+    w: Vector
+    plane: list[Weights]
+    story: Weights | None
+
+
+def exact_pair(rows: PairRows, deadline: float) -> ExactPair:
+    """Decide by exact arithmetic alone.
+
+    Raises
+    ------
+    OutOfTime
+        When the deadline comes first.
+    """
+    faces = _Faces(rows, deadline)
+    w = faces.reduce()
+    plane = sorted(faces.q)
+    common = math.lcm(*(faces.q[pair].denominator for pair in plane))
+    numerators = [int(faces.q[pair] * common) for pair in plane]
+    weights = [Weights(np.array(plane), numerators, common)] if plane else []
+    return ExactPair(w, weights, faces.story)
+
+
+class _Faces:
+    """The rows found to lie on the plane so far, and weights q > 0 on them that cancel."""
+
+    def __init__(self, rows: PairRows, deadline: float) -> None:
+        self.rows = rows
+        self.deadline = deadline
+        self.size = rows.n_coordinates
+        self.vectors = [rows.whole_row(pair) for pair in range(rows.example.size)]
+        self.q: dict[int, Fraction] = {}
+        self.basis: list[int] = []
+        self.coordinates: list[int] = []
+        self.story: Weights | None = None
+
+    def reduce(self) -> Vector:
+        """w that is strict on every row off the plane; empty where there is none."""
+        while True:
+            left = [pair for pair in range(len(self.vectors)) if pair not in self.q]
+            if not left:
+                return []
+            null, points = self._modulo_plane(left)
+            flat = [pair for pair, p in zip(left, points, strict=True) if not any(p)]
+            self._absorb(dict.fromkeys(flat, Fraction(1)))
+            kept = [(pair, p) for pair, p in zip(left, points, strict=True) if any(p)]
+            if not kept:
+                return []
+            even, factors = _even_lengths([p for _, p in kept])
+            weights, v = _Wolfe(even, self.deadline).run()
+            if any(v):
+                return [sum(map(int.__mul__, v, column)) for column in zip(*null, strict=True)]
+            face = {kept[i][0]: weight * factors[i] for i, weight in weights.items()}
+            if self.story is None:
+                self._tell(face)
+            self._absorb(face)
+
+    def _modulo_plane(self, left: list[int]) -> tuple[list[Vector], list[Vector]]:
+        """(null space, the rows left in its coordinates), coordinates of one order of magnitude."""
+        null = self._null_space()
+        points = [[_dot(self.vectors[pair], v) for v in null] for pair in left]
+        bits = [max(map(int.bit_length, column)) for column in zip(*points, strict=True)]
+        shifts = [max(bits) - b if b else 0 for b in bits]
+        null = [[v << shift for v in vector] for vector, shift in zip(null, shifts, strict=True)]
+        points = [[v << shift for v, shift in zip(p, shifts, strict=True)] for p in points]
+        return null, points
+
+    def _null_space(self) -> list[Vector]:
+        """Whole vectors that span {v : a·v = 0 for the rows on the plane}."""
+        free = [c for c in range(self.size) if c not in set(self.coordinates)]
+        if not self.basis:
+            return [[int(c == f) for c in range(self.size)] for f in free]
+        found = [self.vectors[pair] for pair in self.basis]
+        matrix = [[vector.get(c, 0) for c in self.coordinates] for vector in found]
+        right = [[-vector.get(f, 0) for f in free] for vector in found]
+        solution, denominator = solve_many(matrix, right)
+        null = []
+        for m, f in enumerate(free):
+            v = [0] * self.size
+            v[f] = denominator
+            for c, row in zip(self.coordinates, solution, strict=True):
+                v[c] = row[m]
+            null.append(_primitive(v))
+        return null
+
+    def _absorb(self, face: dict[int, Fraction]) -> None:
+        """Take rows onto the plane whose weighted sum lies in the span of those there.
+
+        That sum is Σ c_j a_j over the basis, so that q·K + face − c cancels, and is positive for
+        a large K.
+        """
+        if not face:
+            return
+        correction: dict[int, Fraction] = {}
+        if self.basis:
+            common = math.lcm(*(weight.denominator for weight in face.values()))
+            total = dict.fromkeys(self.coordinates, 0)
+            for pair, weight in face.items():
+                for c, v in self.vectors[pair].items():
+                    if c in total:
+                        total[c] += int(weight * common) * v
+            matrix = [
+                [self.vectors[pair].get(c, 0) for pair in self.basis] for c in self.coordinates
+            ]
+            solution, denominator = solve_whole(matrix, [total[c] for c in self.coordinates])
+            correction = {
+                pair: Fraction(v, denominator * common)
+                for pair, v in zip(self.basis, solution, strict=True)
+            }
+        ratios = [math.floor(share / self.q[pair]) + 1 for pair, share in correction.items()]
+        factor = max([1, *ratios])
+        self.q = {pair: factor * weight for pair, weight in self.q.items()}
+        for pair, share in correction.items():
+            self.q[pair] -= share
+        self.q.update(face)
+        members = self.basis + list(face)
+        chosen, self.coordinates = independent([self.vectors[pair] for pair in members], self.size)
+        self.basis = [members[i] for i in chosen]
+
+    def _tell(self, face: dict[int, Fraction]) -> None:
+        pairs = sorted(face)
+        common = math.lcm(*(face[pair].denominator for pair in pairs))
+        numerators = _primitive([int(face[pair] * common) for pair in pairs])
+        self.story = Weights(np.array(pairs), numerators, 1)
+
+
+class _Wolfe:
+    """The minimum-norm point of the convex hull of whole points, exactly."""
+
+    def __init__(self, points: list[Vector], deadline: float) -> None:
+        self.points = points
+        self.deadline = deadline
+        self.products: dict[tuple[int, int], int] = {}
+
+    def run(self) -> tuple[dict[int, Fraction], Vector]:
+        """(positive weights, a multiple of the minimum-norm point)."""
+        try:
+            return self._descend(self._guess())
+        except (ZeroDivisionError, RuntimeError):  # a dependent guess, or none: start at a vertex
+            shortest = min(range(len(self.points)), key=lambda i: self._product(i, i))
+            return self._descend({shortest: Fraction(1)})
+
+    def _descend(self, weights: dict[int, Fraction]) -> tuple[dict[int, Fraction], Vector]:
+        while True:
+            if time.perf_counter() > self.deadline:
+                raise OutOfTime
+            target = self._face_minimiser(list(weights))
+            if min(target.values()) > 0:
+                common = math.lcm(*(weight.denominator for weight in target.values()))
+                whole = {i: int(weight * common) for i, weight in target.items()}
+                x = [
+                    sum(weight * self.points[i][c] for i, weight in whole.items())
+                    for c in range(len(self.points[0]))
+                ]
+                slopes = [sum(map(int.__mul__, x, p)) for p in self.points]
+                entering = min(range(len(slopes)), key=slopes.__getitem__)
+                if slopes[entering] * common >= sum(v * v for v in x):
+                    return target, _primitive(x)
+                weights = {**target, entering: Fraction(0)}
+                continue
+            step = min(weights[i] / (weights[i] - v) for i, v in target.items() if v <= 0)
+            moved = {i: a + step * (target[i] - a) for i, a in weights.items()}
+            weights = {i: a for i, a in moved.items() if a > 0}
+
+    def _face_minimiser(self, support: list[int]) -> dict[int, Fraction]:
+        """The point of least norm in the affine hull: G u + λ1 = 0, 1ᵀu = 1."""
+        matrix = [[*(self._product(i, j) for j in support), 1] for i in support]
+        matrix.append([*(1 for _ in support), 0])
+        solution, denominator = solve_whole(matrix, [*(0 for _ in support), 1])
+        return {i: Fraction(v, denominator) for i, v in zip(support, solution, strict=False)}
+
+    def _product(self, i: int, j: int) -> int:
+        key = (min(i, j), max(i, j))
+        if key not in self.products:
+            self.products[key] = sum(map(int.__mul__, self.points[i], self.points[j]))
+        return self.products[key]
+
+    def _guess(self) -> dict[int, Fraction]:
+        """Weights near the answer, from non-negative least squares in floats."""
+        tops = [max(map(abs, column)) or 1 for column in zip(*self.points, strict=True)]
+        top = max(tops)
+        P = np.array([[v / top for v in p] for p in self.points])
+        heavy = 1e3 * math.sqrt(P.shape[1])
+        q, _ = nnls(np.vstack([P.T, np.full(len(P), heavy)]), np.r_[np.zeros(P.shape[1]), heavy])
+        counts = {i: int(q[i] * 2**30) + 1 for i in np.flatnonzero(q > 1e-9).tolist()}
+        if not counts:
+            raise RuntimeError("no guess")
+        total = sum(counts.values())
+        return {i: Fraction(v, total) for i, v in counts.items()}
+
+
+def _even_lengths(points: list[Vector]) -> tuple[list[Vector], list[Fraction]]:
+    """Multiples of points that are of one order of magnitude, and the factors."""
+    divisors = [math.gcd(*p) for p in points]
+    bits = [max(v.bit_length() for v in p) for p in points]
+    sizes = [b - g.bit_length() for b, g in zip(bits, divisors, strict=True)]
+    factors = [
+        Fraction(1 << (max(sizes) - size), g) for size, g in zip(sizes, divisors, strict=True)
+    ]
+    return [[int(v * f) for v in p] for p, f in zip(points, factors, strict=True)], factors
+
+
+def _dot(vector: dict[int, int], v: Vector) -> int:
+    return sum(value * v[c] for c, value in vector.items())
+
+
+def _primitive(v: Vector) -> Vector:
+    divisor = math.gcd(*v)
+    return [entry // divisor for entry in v] if divisor > 1 else v

@@ -1,0 +1,153 @@
+"""What `check_separability` returns: a kind, an interval, and the proof of both."""
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from momentron.separability.canonical import ProofError, load_proof, number, whole
+
+SENTENCES = {
+    "separable": "separable: a hyperplane has every example strictly on its own side",
+    "quasi-separable": "quasi-separable: a hyperplane has no example on the wrong side, but none "
+    "has them all strictly on their own",
+    "overlapping": "overlapping: every hyperplane but the trivial ones has an example on the wrong "
+    "side",
+    "undecided": "undecided: the budget ended before a proof was found",
+}
+
+
+@dataclass(frozen=True)
+class StoryRow:
+    """One row of a story: its weight is its share of the average of its class."""
+
+    row: int
+    label: str
+    against: str
+    weight: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the classes are linearly separable, with a proof that `verify` checks.
+
+    Attributes
+    ----------
+    kind : {"separable", "quasi-separable", "overlapping", "undecided"}
+        Complete separation, quasi-complete separation and overlap, in the statisticians' words.
+        With more than two classes they speak of joint separation: weights w_c with
+        (w_c − w_j)·x > 0 for every x of class c and every other class j.
+    lower, upper : float
+        The best margin lies between them, in the units of X: proven, and part of the proof. Both
+        are 0 where the classes are not separable.
+    proof : dict
+        What `to_json` writes; the format is that of docs/proof-format.md.
+    seconds : float
+
+    Examples
+    --------
+    >>> from momentron.separability.check import check_separability
+    >>> verdict = check_separability([[0.0], [1.0], [1.0], [2.0]], ["a", "a", "b", "b"])
+    >>> verdict.kind, verdict.plane_rows.tolist()
+    ('quasi-separable', [1, 2])
+    >>> Verdict.from_json(verdict.to_json()).kind
+    'quasi-separable'
+    """
+
+    kind: str
+    lower: float
+    upper: float
+    proof: dict[str, Any] = field(repr=False)
+    seconds: float = 0.0
+
+    def to_json(self) -> str:
+        """The proof as JSON: numbers in hexadecimal, so that nothing is rounded."""
+        return json.dumps(self.proof, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "Verdict":
+        """Read a proof; `verify` says whether it holds."""
+        proof = load_proof(text)
+        try:
+            kind, ends = proof["kind"], [number(proof["margin"][end]) for end in ("lower", "upper")]
+            known = kind in SENTENCES
+        except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+            raise ProofError(f"malformed: {type(error).__name__}: {str(error)[:200]}") from None
+        if not known:
+            raise ProofError(f"kind {kind!r} is not known; it must be one of {list(SENTENCES)}")
+        return cls(kind, float(ends[0]), float(ends[1]), proof)
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in one sentence."""
+        return SENTENCES[self.kind]
+
+    @property
+    def arithmetic(self) -> str:
+        """ "exact", or "enclosure" where weights are proven to exist near those given."""
+        return "enclosure" if self.proof["basis"] else "exact"
+
+    @property
+    def is_separable(self) -> bool:
+        return self.kind == "separable"
+
+    @property
+    def classes(self) -> list[str]:
+        """The labels; the first has weights 0."""
+        return list(self.proof["data"]["classes"])
+
+    @property
+    def plane_rows(self) -> np.ndarray:
+        """The rows of X that lie on the plane of every hyperplane without errors.
+
+        All of them where the proof is complete, which it is for all but very large data.
+        """
+        rows = {i for group in self.proof["plane"] for i in group["rows"]}
+        return np.array(sorted(rows), np.int64)
+
+    @property
+    def coef(self) -> np.ndarray:
+        """Weights as floats, of shape (classes − 1, d): those of the first class are 0."""
+        return self._weights()[:, : self.proof["data"]["features"]]
+
+    @property
+    def intercept(self) -> np.ndarray:
+        """Intercepts as floats, of shape (classes − 1,)."""
+        weights, d = self._weights(), self.proof["data"]["features"]
+        return weights[:, d] if weights.shape[1] > d else np.zeros(len(weights))
+
+    def _weights(self) -> np.ndarray:
+        width = self.proof["data"]["features"] + bool(self.proof["fit_intercept"])
+        numbers = whole(self.proof["weights"]) or [0] * (width * (len(self.classes) - 1))
+        top = max(map(abs, numbers)) or 1
+        return np.array([v / top for v in numbers]).reshape(-1, width)
+
+    @property
+    def story(self) -> list[StoryRow]:
+        """Few rows whose weighted class averages coincide; empty where there is no such story."""
+        rows = []
+        for group in self.proof["story"]:
+            numerators = whole(group["numerators"])
+            pairs = list(zip(group["rows"], group["labels"], group["against"], strict=True))
+            for (i, label, against), v in zip(pairs, numerators, strict=True):
+                mass = sum(
+                    u for u, p in zip(numerators, pairs, strict=True) if p[1:] == (label, against)
+                )
+                rows.append(StoryRow(int(i), label, against, v / mass))
+        return rows
+
+    def features(self, X: Any, y: Any, *, max_time: float | None = None) -> list[Any]:
+        """For each feature: do the data stay separable without it? See `feature_report`."""
+        from momentron.separability.features import feature_report
+
+        return feature_report(self, X, y, max_time=max_time)
+
+    def __repr__(self) -> str:
+        upper = "inf" if math.isinf(self.upper) else f"{self.upper:.12g}"
+        return (
+            f"Verdict: {self.sentence}\n"
+            f"  best margin in [{self.lower:.12g}, {upper}], proof by {self.arithmetic} "
+            f"arithmetic, {self.seconds:.3f} s"
+        )

@@ -1,0 +1,323 @@
+"""Verdicts of separability: known kinds, stories, intervals, and exact proofs of them."""
+
+import doctest
+import json
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import typer
+from exact import best_margin_squared, signed_square
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris
+from typer.testing import CliRunner
+
+import momentron
+from momentron.cli import check as check_command
+from momentron.cli import verify as verify_command
+from momentron.errors import InputError
+from momentron.separability import correction, rational
+from momentron.separability.canonical import whole
+from momentron.separability.check import check_separability
+from momentron.separability.verdict import Verdict
+from momentron.verify import verify
+
+EXPONENTS = [1, 8, 16, 17, 100, 300]
+
+
+def checked(X, y, **options):
+    """A verdict that has passed the verifier after a trip through JSON."""
+    verdict = check_separability(X, y, **options)
+    assert verify(verdict.to_json(), X, y)
+    again = Verdict.from_json(verdict.to_json())
+    assert (again.kind, again.lower, again.upper) == (verdict.kind, verdict.lower, verdict.upper)
+    return verdict
+
+
+def class_averages(verdict, X):
+    """The weighted averages of the story's classes, exactly."""
+    (group,) = verdict.proof["story"]
+    averages = {}
+    for i, label, v in zip(group["rows"], group["labels"], group["numerators"], strict=True):
+        mass, total = averages.get(label, (0, [Fraction(0)] * X.shape[1]))
+        weight = int(v, 16)
+        moved = [a + weight * Fraction(float(x)) for a, x in zip(total, X[i], strict=True)]
+        averages[label] = mass + weight, moved
+    return [[v / mass for v in total] for mass, total in averages.values()]
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("exponent", EXPONENTS)
+def test_four_points_by_any_margin(exponent, fit_intercept):
+    e, y = float(f"1e-{exponent}"), [1, 1, -1, -1]
+    apart = checked([(-1, e), (1, e), (-1, -e), (1, -e)], y, fit_intercept=fit_intercept)
+    assert apart.kind == "separable"
+    assert 0 < apart.lower <= e * (1 + 1e-15)
+    assert apart.upper >= e * (1 - 1e-15)
+    across = checked([(-1, e), (1, -e), (-1, -e), (1, e)], y, fit_intercept=fit_intercept)
+    assert across.kind == "overlapping"
+    touching = checked([(-1, 0), (1, 0), (0, 0), (0, -e)], y, fit_intercept=fit_intercept)
+    assert touching.kind == "quasi-separable"
+    assert touching.plane_rows.tolist() == [0, 1, 2]
+    assert (touching.lower, touching.upper) == (0.0, 0.0)
+
+
+def test_overlap_tells_a_story_of_few_rows_with_equal_averages():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 5)), rng.integers(0, 2, 200)
+    verdict = checked(X, y)
+    assert verdict.kind == "overlapping"
+    assert verdict.arithmetic == "exact"
+    assert 2 <= len(verdict.story) <= 7
+    first, second = class_averages(verdict, X)
+    assert first == second
+    assert math.isclose(sum(s.weight for s in verdict.story), 2.0)
+    assert verdict.plane_rows.tolist() == list(range(200))
+
+
+def test_contradictory_duplicates_are_the_story():
+    X = np.array([[0.0, 1.0], [2.0, 3.0], [5.0, 5.0], [-0.0, 1.0], [1.0, 9.0]])
+    verdict = checked(X, ["a", "a", "b", "b", "a"])
+    assert [(s.row, s.label, s.weight) for s in verdict.story] == [(0, "a", 1.0), (3, "b", 1.0)]
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_quasi_separation_names_the_rows_on_the_plane(fit_intercept):
+    rng = np.random.default_rng(1)
+    y = np.where(np.arange(40) % 2 == 0, 1, -1)
+    X = rng.integers(-50, 51, (40, 6)).astype(float)
+    X[:, 5] = y * rng.integers(1, 9, 40)
+    on = [3, 4, 17, 18, 30, 33]
+    X[on, 5] = 0.0
+    X[33] = (y[:, None] * X)[[3, 4, 17, 18, 30]].sum(axis=0)  # the six cancel with weights 1
+    X = X @ (np.eye(6) + np.diag([2.0] * 5, 1))  # hides the plane
+    verdict = checked(X, y, fit_intercept=fit_intercept)
+    assert verdict.kind == "quasi-separable"
+    assert verdict.plane_rows.tolist() == on
+    sides = y * (X @ verdict.coef[0] + verdict.intercept[0])
+    assert np.delete(sides, on).min() > 0
+
+
+def test_a_fortiori_one_example_a_class_is_separable():
+    verdict = checked([[1.0], [np.nextafter(1.0, 2.0)]], ["low", "high"])
+    assert verdict.kind == "separable"
+    assert verdict.lower == pytest.approx(2.0**-53, rel=1e-9)
+
+
+def test_no_intercept_is_another_question():
+    X, y = [[1.0], [2.0]], [0, 1]
+    assert checked(X, y).kind == "separable"
+    assert checked(X, y, fit_intercept=False).kind == "overlapping"
+    assert checked([[0.0], [2.0]], y, fit_intercept=False).kind == "quasi-separable"
+
+
+def test_iris_is_jointly_quasi_separable():
+    X, y = load_iris(return_X_y=True)
+    verdict = checked(X, y)
+    assert verdict.kind == "quasi-separable"
+    assert verdict.plane_rows.tolist() == list(range(50, 150))  # setosa stands apart
+    assert {s.label for s in verdict.story} == {"1", "2"}
+
+
+def test_digits_are_jointly_separable_with_a_narrow_interval():
+    X, y = load_digits(return_X_y=True)
+    verdict = checked(X[:600], y[:600])
+    assert verdict.kind == "separable"
+    assert verdict.coef.shape == (9, 64)
+    assert 0 < verdict.lower <= verdict.upper <= 1.001 * verdict.lower
+
+
+def test_three_classes_at_one_point_overlap():
+    X = [[0.0], [1.0], [0.0], [1.0], [0.0], [1.0]]
+    verdict = checked(X, list("aabbcc"))
+    assert verdict.kind == "overlapping"
+    assert len(verdict.story) == 2
+
+
+def test_breast_cancer_is_separable():
+    X, y = load_breast_cancer(return_X_y=True)
+    verdict = checked(X, y)
+    assert verdict.kind == "separable"
+    assert verdict.upper <= 1.0001 * verdict.lower
+
+
+@given(st.integers(0, 10**6), st.booleans())
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_agrees_with_an_exact_oracle(seed, fit_intercept):
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(2, 9)), int(rng.integers(1, 4))
+    X = rng.integers(-3, 4, (n, d)).astype(float) * 2.0 ** rng.integers(-40, 40)
+    y = np.where(rng.permutation(n) < max(1, n // 2), 1, -1)
+    truth = best_margin_squared(X, y, fit_intercept)
+    verdict = checked(X, y, fit_intercept=fit_intercept)
+    assert verdict.is_separable == (truth > 0)
+    assert signed_square(verdict.lower) <= truth <= signed_square(verdict.upper)
+
+
+def test_storage_does_not_matter():
+    rng = np.random.default_rng(2)
+    X = np.round(rng.normal(size=(30, 4)), 1).astype(np.float32)
+    X[np.abs(X) < 0.3] = 0.0
+    y = rng.integers(0, 2, 30)
+    proof = check_separability(X, y).to_json()
+    for other in (X.astype(np.float64), np.asfortranarray(X), sp.csr_array(X), sp.csc_matrix(X)):
+        assert verify(proof, other, y.astype(str))
+        assert check_separability(other, y).proof["data"] == json.loads(proof)["data"]
+
+
+def test_undecided_when_the_budget_ends():
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(50, 3)), np.arange(50) % 2
+    X[:, 0] += 10 * y
+    verdict = checked(X, y, max_time=1e-9)
+    assert verdict.kind == "undecided"
+    truth = check_separability(X, y)
+    assert verdict.lower == 0 < truth.lower <= verdict.upper < math.inf
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "options", "message"),
+    [
+        ([[1.0], [np.nan]], [0, 1], {}, "X contains NaN"),
+        ([[1.0], [2.0]], [0, 0], {}, "y has 1 class"),
+        ([[1.0], [2.0]], [0, 1, 1], {}, "they must agree"),
+        ([[1.0], [2.0]], [0, 1], {"max_time": -1}, "max_time=-1"),
+    ],
+)
+def test_bad_input(X, y, options, message):
+    with pytest.raises(InputError, match=message):
+        check_separability(X, y, **options)
+
+
+def overlapping(n=60, d=4):
+    rng = np.random.default_rng(5)
+    return rng.normal(size=(n, d)), np.arange(n) % 2
+
+
+def test_small_systems_need_no_flint(monkeypatch):
+    monkeypatch.setattr(rational, "has_flint", lambda: False)
+    verdict = checked(*overlapping())
+    assert (verdict.kind, verdict.arithmetic) == ("overlapping", "exact")
+
+
+def test_an_enclosure_where_exact_systems_are_too_large(monkeypatch):
+    monkeypatch.setattr(rational, "has_flint", lambda: False)
+    monkeypatch.setattr(rational, "MAX_EQUATIONS", {True: 3, False: 3})
+    verdict = checked(*overlapping())
+    assert (verdict.kind, verdict.arithmetic) == ("overlapping", "enclosure")
+
+
+def test_a_one_sided_feature_where_no_system_can_be_solved(monkeypatch):
+    monkeypatch.setattr(correction, "MAX_COLUMNS", 3)
+    X, y = overlapping()
+    X[1] = X[0]
+    with_feature = np.column_stack([X, (np.arange(60) % 6 == 1) * 3.0])
+    with_feature[1, -1] = 0.0
+    verdict = checked(with_feature, y)
+    assert (verdict.kind, verdict.proof["complete"]) == ("quasi-separable", False)
+    assert verdict.plane_rows.tolist() == [0, 1]
+    assert checked(X[2:], y[2:]).kind == "undecided"  # neither that nor a contradiction
+
+
+@pytest.mark.parametrize("size", [2, 12, 40])
+@pytest.mark.parametrize("flint", [True, False])
+def test_exact_systems(monkeypatch, flint, size):
+    if not flint:
+        monkeypatch.setattr(rational, "has_flint", lambda: False)
+    rng = np.random.default_rng(6)
+    M = [[int(v) * 2**37 + 1 for v in row] for row in rng.integers(-(2**40), 2**40, (size, size))]
+    right = [[i, (-3) ** i] for i in range(size)]
+    Y, denominator = rational.solve_many(M, right)
+    assert denominator > 0
+    for row, b in zip(M, right, strict=True):
+        found = [sum(a * y[m] for a, y in zip(row, Y, strict=True)) for m in range(2)]
+        assert found == [denominator * v for v in b]
+    M[-1] = (
+        [a + 2 * b for a, b in zip(M[0], M[-2], strict=True)] if size > 2 else [2 * a for a in M[0]]
+    )
+    with pytest.raises(ZeroDivisionError):
+        rational.solve_whole(M, [1] * size)
+
+
+def test_short_weights_come_first():
+    X, y = overlapping()
+    groups = check_separability(X, y).proof["plane"]
+    longest = max(whole(groups[0]["numerators"]))
+    assert longest <= 2**correction.WEIGHT_BITS
+
+
+def test_features_that_carry_the_separation():
+    rng = np.random.default_rng(7)
+    y = np.arange(30) % 2
+    X = rng.normal(size=(30, 3))
+    X[:, 1] = 2.0 * y - 1.0
+    verdict = checked(X, y)
+    roles = verdict.features(X, y)
+    assert [role.is_needed for role in roles] == [False, True, False]
+    assert [role.is_needed for role in verdict.features(X, y, max_time=1e-9)] == [None] * 3
+    with pytest.raises(InputError, match="only separable data"):
+        check_separability(*overlapping()).features(*overlapping())
+
+
+def test_the_documentation_runs():
+    page = Path(__file__).parents[1] / "docs" / "separation.md"
+    if not hasattr(momentron, "check_separability"):
+        pytest.skip("momentron does not export check_separability yet")
+    failed, attempted = doctest.testfile(str(page), module_relative=False)
+    assert failed == 0 < attempted
+
+
+def write_csv(path, X, y):
+    lines = [
+        ",".join([*map(repr, map(float, x)), str(label)]) for x, label in zip(X, y, strict=True)
+    ]
+    path.write_text("a,b,label\n" + "\n".join(lines))
+    return str(path)
+
+
+@pytest.fixture
+def app():
+    commands = typer.Typer()
+    commands.command("check")(check_command.check)
+    commands.command("verify")(verify_command.verify)
+    return lambda *args: CliRunner().invoke(commands, list(args), catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("points", "code", "words"),
+    [
+        ([(0, 0), (0, 1), (1, 0), (1, 1)], 0, "strictly on its own side"),
+        ([(0, 0), (1, 1), (1, 1), (2, 3)], 3, "on the plane    2 of 4: 1, 2"),
+        ([(0, 0), (1, 1), (0, 1), (1, 0)], 4, "whose weighted averages coincide"),
+    ],
+)
+def test_command_line(app, tmp_path, points, code, words):
+    data = write_csv(tmp_path / "data.csv", points, ["a", "a", "b", "b"])
+    proof = str(tmp_path / "proof.json")
+    result = app("check", data, "--proof", proof)
+    assert result.exit_code == code
+    assert words in result.output
+    assert app("verify", proof, data).exit_code == 0
+    other = write_csv(tmp_path / "other.csv", points, ["a", "b", "a", "b"])
+    result = app("verify", proof, other)
+    assert result.exit_code == 1
+    assert "rejected: the proof speaks of other data" in result.output
+
+
+def test_command_line_undecided_features_and_json(app, tmp_path):
+    data = write_csv(tmp_path / "data.csv", [(0, 0), (0, 1), (1, 0), (1, 1)], ["a", "a", "b", "b"])
+    assert app("check", data, "--max-time", "1e-9").exit_code == 5
+    summary = json.loads(app("check", data, "--features", "--json").output)
+    assert summary["kind"] == "separable"
+    assert (summary["needed_features"], summary["spare_features"]) == ([0], [1])
+
+
+def test_garbage_is_rejected_on_the_command_line(app, tmp_path):
+    data = write_csv(tmp_path / "data.csv", [(0, 0), (1, 1)], ["a", "b"])
+    garbage = tmp_path / "proof.json"
+    garbage.write_bytes(b"\xff\x00")
+    assert app("verify", str(garbage), data).exit_code == 1
