@@ -58,11 +58,15 @@ class DenseOperator(Operator):
     def exact_adjoint(self, a: np.ndarray) -> np.ndarray:
         total = np.zeros((self.shape[1], *a.shape[1:]))
         nonzero = np.flatnonzero(a if a.ndim == 1 else a.any(axis=1))
-        everything = nonzero.size == self.shape[0]
-        for rows in row_blocks(nonzero.size, self.shape[1]):
-            index = rows if everything else nonzero[rows]
+        reads_all = self._reads_all(nonzero.size)
+        for rows in row_blocks(self.shape[0] if reads_all else nonzero.size, self.shape[1]):
+            index = rows if reads_all else nonzero[rows]
             total += self.X[index].astype(np.float64, copy=False).T @ a[index]
         return total
+
+    def _reads_all(self, n_nonzero: int) -> bool:
+        """Whether reading every row, zero weights too, is cheaper than copying those that count."""
+        return 2 * n_nonzero >= self.shape[0]
 
     @property
     def dense_entries(self) -> int:
@@ -73,5 +77,6 @@ class DenseOperator(Operator):
         return self.shape[1]
 
     def adjoint_depth(self, n_nonzero: int) -> int:
-        size = block_rows(max(n_nonzero, 1), self.shape[1])
-        return size + -(-n_nonzero // size)
+        n = self.shape[0] if self._reads_all(n_nonzero) else max(n_nonzero, 1)
+        size = block_rows(n, self.shape[1])
+        return size + -(-n // size)

@@ -23,6 +23,8 @@ def solve_by_newton(form: Form, lam: np.ndarray, tol: float, C: float) -> tuple[
     lam, gap = multipliers(form, lam, C, tol)
     if not math.isfinite(gap):
         return lam, False
+    if gap <= 4.0 * tol:
+        return lam, True
     return lam, is_solved(form, *true_gap(form, lam), tol)
 
 
@@ -58,8 +60,6 @@ def polish(form: Form, lam: np.ndarray, gap: float, tol: float) -> tuple[np.ndar
         trial, trial_gap = multipliers(
             form, start, C, tol, factor=1.0, max_outer=8, C_max=C, from_rows=True
         )
-        if math.isfinite(trial_gap):
-            trial_gap, _ = true_gap(form, trial)
         if trial_gap < gap:
             lam, gap, state = trial, trial_gap, form.state()
         form.restore(state)

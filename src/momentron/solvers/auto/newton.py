@@ -101,7 +101,7 @@ def multipliers(
     C_max: float = 1e9,
     from_rows: bool = False,
 ) -> tuple[np.ndarray, float]:
-    """The method of multipliers for the hard margin: (λ, gap); gap = inf where Newton stalled.
+    """The method of multipliers for the hard margin: (λ, true gap); inf where Newton stalled.
 
     Stalling means about as many support vectors as features; the interior point is better there.
     Once the gap looks closed, margins are computed from the rows (from the start if `from_rows`),
@@ -121,10 +121,11 @@ def multipliers(
         stagnant = gap > 0.3 * best and gap < 1e-9
         closed = gap <= max(tol, gap_floor(form, upper)) or upper <= 1e-14 * form.length
         if closed or stagnant:
-            if from_rows or true_gap(form, lam)[0] <= 4.0 * tol:
+            gap, upper = true_gap(form, lam)
+            if from_rows or gap <= 4.0 * tol:
                 return lam, gap
             from_rows = True
         if not (settled and gap < 0.02 * best):
             C = min(C * factor, C_max)  # else the same C again, and with it the same factor
         best = min(best, gap)
-    return lam, best
+    return lam, true_gap(form, lam)[0]
