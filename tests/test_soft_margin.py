@@ -61,7 +61,7 @@ def test_every_method_takes_a_finite_C(method):
 def test_operator_equals_the_wide_matrix():
     rng = np.random.default_rng(0)
     X, signs = rng.normal(size=(20, 4)), np.where(rng.random(20) < 0.5, 1.0, -1.0)
-    soft = SoftOperator(DenseOperator(X), signs, 3.0)
+    soft = SoftOperator(DenseOperator(X), signs, 1.0 / np.sqrt(3.0))
     wide = DenseOperator(np.hstack([X, np.diag(signs) / np.sqrt(3.0)]))
     w, a = rng.normal(size=24), rng.normal(size=20)
     rows = np.array([3, 17])
@@ -96,12 +96,24 @@ def test_certificates_agree_with_the_wide_matrix():
             assert one.upper == pytest.approx(two.upper, rel=1e-12)
 
 
-@pytest.mark.parametrize("scale", [1e-200, 1e200])
-def test_extreme_scales_keep_the_meaning_of_C(scale):
-    """X times s with C over s² is the same problem; C itself must stay within its limits."""
-    data = make_separable(20, 3, random_state=0)
-    with pytest.raises(InputError, match="between 1e-100 and 1e100"):
-        max_margin(data.X * scale, data.y, C=1.0 / scale**1.5)
+@pytest.mark.parametrize("scale", [1e-160, 1e-100, 1e-40, 1e40, 1e48])
+def test_C_keeps_its_meaning_at_any_scale(scale):
+    """Two points at ±s, whose least objective is known in closed form."""
+    X, C = np.array([[1.0, 0.0], [-1.0, 0.0]]) * scale, 1.3
+    # with an intercept and w = ω: ½ω² + C(1 − sω)², least at ω = 2Cs/(1 + 2Cs²)
+    omega = 2.0 * C * scale / (1.0 + 2.0 * C * scale**2)
+    objective = 0.5 * omega**2 + C * (1.0 - scale * omega) ** 2
+    best = 1.0 / np.sqrt(2.0 * objective)
+    result = max_margin(X, [1, -1], C=C)
+    assert result.lower <= best * (1 + 1e-12)
+    assert result.upper >= best * (1 - 1e-12)
+    assert result.gap <= 1e-6
+
+
+@pytest.mark.parametrize(("scale", "C"), [(1e-300, 1.0), (1e200, 1.0), (1e150, 1e99)])
+def test_C_out_of_proportion_is_refused(scale, C):
+    with pytest.raises(InputError, match="out of proportion"):
+        max_margin(np.array([[1.0, 0.0], [-1.0, 0.0]]) * scale, [1, -1], C=C)
 
 
 def test_sparse_equals_dense():

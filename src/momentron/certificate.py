@@ -73,6 +73,9 @@ def certify(problem: Problem, w: np.ndarray, q: np.ndarray, *, sharp: bool = Fal
     """
     margin = certify_margin(problem, w, sharp=sharp)
     upper = _to_user(problem, dual_bound(problem, q, sharp=sharp), np.inf)
+    # what is not a number bounds nothing
+    margin = -np.inf if np.isnan(margin) else margin
+    upper = np.inf if np.isnan(upper) else upper
     return Certificate(lower=max(0.0, margin), upper=max(0.0, upper), margin=margin)
 
 
@@ -148,7 +151,7 @@ def _safe_length(w: np.ndarray) -> np.ndarray:
     """w scaled by a power of two to length about 1, which changes no margin."""
     if w.dtype != np.longdouble:
         w = np.asarray(w, dtype=np.float64)
-    top = float(np.max(np.abs(w), initial=0.0))
+    top = np.max(np.abs(w), initial=0.0)
     if top == 0.0 or not np.isfinite(top):
         return w
     return np.ldexp(w, -int(np.frexp(top)[1]))

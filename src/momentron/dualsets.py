@@ -212,10 +212,10 @@ def _to_mass(q: np.ndarray, mass: float) -> np.ndarray:
     if q.dtype != np.longdouble:
         q = q.astype(np.float64, copy=False)
     clipped = np.maximum(q, 0.0)
-    top = float(clipped.max(initial=0.0))
-    if not math.isfinite(top):
+    top = clipped.max(initial=0.0)  # in q's own precision, whose range may be wider
+    if not np.isfinite(top):
         clipped = np.where(np.isfinite(clipped), clipped, 0.0)
-        top = float(clipped.max(initial=0.0))
+        top = clipped.max(initial=0.0)
     if top == 0.0:
         return np.full(q.size, clipped.dtype.type(mass) / q.size)
     clipped /= top  # so that the sum neither overflows nor vanishes

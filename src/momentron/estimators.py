@@ -11,12 +11,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from momentron.api import max_margin
 from momentron.errors import BudgetWarning, NotSeparableWarning
+from momentron.exactness import require_exact
 from momentron.losses import Loss
 from momentron.result import MarginResult
 from momentron.solve import Callback
 from momentron.solvers import Solver
 from momentron.status import Status
-from momentron.validation import clean_targets, integer_guard
+from momentron.validation import clean_targets
 
 FOLLOW_ITERATIONS = 500  # steps of Algorithm 1 where no margin exists
 
@@ -137,7 +138,7 @@ class MaxMarginClassifier(ClassifierMixin, BaseEstimator):
     def _check_training_data(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         if y is None:
             raise ValueError("fit requires y to be passed, but the target y is None")
-        require_exact = integer_guard(X)
+        require_exact(X)
         X = validate_data(
             self,
             X,
@@ -145,7 +146,6 @@ class MaxMarginClassifier(ClassifierMixin, BaseEstimator):
             dtype=(np.float64, np.float32),
             ensure_all_finite=False,
         )
-        require_exact(X)
         y = clean_targets(y, X.shape[0])
         n_classes = np.unique(y).size
         if n_classes > 2:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from momentron.dualsets import DualSet, Vertex, make_dual_set
+from momentron.errors import InputError
 from momentron.losses import Loss, as_loss
 from momentron.operators import Operator, SoftOperator
 from momentron.validation import clean_data, clean_labels
@@ -49,8 +50,7 @@ class Problem:
         dual_set = make_dual_set(signs, as_loss(loss), fit_intercept=fit_intercept)
         operator = data.operator
         if math.isfinite(C):
-            # K + I/C keeps its meaning when X is divided by 2^e
-            operator = SoftOperator(operator, signs, math.ldexp(C, 2 * data.exponent))
+            operator = SoftOperator(operator, signs, _slack_root(C, data.exponent))
         return cls(operator, dual_set, exponent=data.exponent, classes=classes)
 
     @property
@@ -97,6 +97,20 @@ class Problem:
         """A margin in units of R, in the units of the data as passed."""
         with np.errstate(over="ignore", under="ignore"):
             return float(np.ldexp(value * self.radius, self.exponent))
+
+
+def _slack_root(C: float, exponent: int) -> float:
+    """1/√C for X divided by 2^exponent, so that K + I/C keeps its meaning.
+
+    The root stays a normal float where C itself, scaled by 4^exponent, would not.
+    """
+    root = math.ldexp(1.0 / math.sqrt(C), -exponent) if exponent > -900 else math.inf
+    if not 1e-150 < root < 1e150:
+        raise InputError(
+            f"C={C!r} is out of proportion to X, whose entries reach 2**{exponent}: C·max‖x‖² must "
+            "lie between 1e-300 and 1e300; rescale X"
+        )
+    return root
 
 
 def feature_operator(problem: Problem) -> Operator:

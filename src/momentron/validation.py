@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_array, column_or_1d
 
 from momentron.errors import InputError
+from momentron.exactness import require_exact
 from momentron.operators import Operator, as_operator, dense, sparse
 from momentron.operators.base import row_blocks
 
@@ -44,7 +45,7 @@ def _as_matrix(X: Any) -> Any:
     """X as a 2-D float32/float64 array or CSR/CSC matrix that BLAS reads without a copy."""
     is_plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype in _EXPONENT_LIMIT
     if not (is_plain and X.shape[0] > 0 and X.shape[1] > 0):  # else there is nothing to convert
-        exact = integer_guard(X)
+        require_exact(X)
         X = check_array(
             X,
             accept_sparse=("csr", "csc"),
@@ -52,7 +53,6 @@ def _as_matrix(X: Any) -> Any:
             ensure_all_finite=False,
             input_name="X",
         )
-        exact(X)
     if sp.issparse(X):
         if not X.has_canonical_format:
             X = X.copy()  # duplicates are summed: the user's matrix stays as it is
@@ -62,24 +62,6 @@ def _as_matrix(X: Any) -> Any:
     if (X.size and strides[0] != X.itemsize) or any(s < 0 for s in X.strides):
         X = np.ascontiguousarray(X)  # else each product would copy it anew
     return X
-
-
-def integer_guard(X: Any) -> Any:
-    """A check, to be run after conversion, that integers survived it exactly."""
-    dtype = getattr(X, "dtype", None)
-    if not isinstance(dtype, np.dtype) or dtype.kind not in "iu" or dtype.itemsize < 8:
-        return lambda converted: None
-
-    def guard(converted: Any) -> None:
-        floats = converted.data if sp.issparse(converted) else converted
-        top = max(-float(floats.min(initial=0.0)), float(floats.max(initial=0.0)))
-        if top > 2.0**53:
-            raise InputError(
-                f"X holds integers up to {int(top)}, beyond 2**53, which float64 cannot hold "
-                "exactly; rescale X or pass floats"
-            )
-
-    return guard
 
 
 def _require_finite(X: Any) -> None:

@@ -20,14 +20,14 @@ class SoftOperator(Operator):
     base : Operator
     signs : ndarray of shape (n,)
         y_i = ±1.
-    C : float
-        The certificate is for 1/√C as rounded to float64.
+    root : float
+        1/√C, in the operator's units. The certificate is for this float, right to two roundings.
     """
 
-    def __init__(self, base: Operator, signs: np.ndarray, C: float) -> None:
+    def __init__(self, base: Operator, signs: np.ndarray, root: float) -> None:
         self.base = base
-        self.C = C
-        self.root = 1.0 / np.sqrt(C)
+        self.root = root
+        self.C = 1.0 / root**2
         self.slack_column = signs * self.root
         n, d = base.shape
         self.shape = (n, d + n)
