@@ -1,5 +1,7 @@
 """Bad and extreme inputs: the right answer, or one line that names the value and the remedy."""
 
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -42,7 +44,21 @@ ERRORS = {
     "complex y": (GOOD, [1j, 1.0, 0.0, 1.0], "(?i)complex"),
     "matrix y": (GOOD, np.zeros((4, 2)), "1d array"),
     "complex X": (GOOD * 1j, LABELS, "Complex data"),
-    "huge integers": (np.array([[2**60 + 1], [1]]), [0, 1], "2\\*\\*53"),
+    "huge integers": (np.array([[2**60 + 1], [1]]), [0, 1], r"2\*\*53"),
+    "just beyond 2**53": (np.array([[2**53], [2**53 + 1]]), [0, 1], "9007199254740993"),
+    "huge integers in lists": ([[2**60 + 1], [0.5]], [0, 1], "1152921504606846977"),
+    "huge integers in a frame": (
+        pd.DataFrame({"a": [2**60 + 1, 1], "b": [0.5, 0.5]}),
+        [0, 1],
+        "1152921504606846977",
+    ),
+    "huge integers, sparse": (sp.csr_array(np.array([[2**60 + 1], [1]])), [0, 1], "float64"),
+    "long doubles": (
+        np.array([[np.longdouble(1) + np.finfo(np.longdouble).eps], [0]]),
+        [0, 1],
+        "float64 cannot hold",
+    ),
+    "decimals": ([[Decimal("0.1")], [Decimal(2)]], [0, 1], "X holds 0.1"),
 }
 
 OPTION_ERRORS = {

@@ -33,9 +33,10 @@ def require_exact(X: Any) -> None:
     elif isinstance(X, list | tuple):
         # numpy would round a large integer that shares its list with a float
         try:
-            _require_objects(np.asarray(X, dtype=object))
+            entries = np.asarray(X, dtype=object)
         except ValueError:
             return  # ragged: whoever converts it says so
+        _require_objects(entries)
 
 
 def _require_array(values: np.ndarray) -> None:
@@ -43,10 +44,8 @@ def _require_array(values: np.ndarray) -> None:
     if kind == "O":
         _require_objects(values)
     elif kind in "iu" and size == 8:
-        large = (
-            values[(values > LARGEST_SAFE) | (values < -LARGEST_SAFE)] if values.size else values
-        )
-        _require_objects(large.astype(object))
+        large = (values > LARGEST_SAFE) | (values < -LARGEST_SAFE)
+        _require_objects(values[large].astype(object))
     elif kind == "f" and size > 8:
         with np.errstate(over="ignore"):
             back = values.astype(np.float64).astype(values.dtype)
@@ -74,6 +73,6 @@ def _require_objects(values: np.ndarray) -> None:
 
 def _refuse(value: Any) -> None:
     raise InputError(
-        f"X holds {value}, which float64 cannot hold exactly (integers are safe up to 2**53); rescale "
-        "X, or round it to floats yourself"
+        f"X holds {value}, which float64 cannot hold exactly (integers are safe up to 2**53); "
+        "rescale X, or round it to floats yourself"
     )
