@@ -58,6 +58,7 @@ ERRORS = {
         [0, 1],
         "float64 cannot hold",
     ),
+    "labels that numpy merges": (GOOD, [2**53, 2**53 + 1, 3.0, 3.0], "y has 3 labels"),
     "decimals": ([[Decimal("0.1")], [Decimal(2)]], [0, 1], "X holds 0.1"),
 }
 

@@ -109,12 +109,25 @@ def clean_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     return classes, np.where(codes.ravel() == 1, 1.0, -1.0)
 
 
+def _require_distinct(given: Any, y: np.ndarray) -> None:
+    """Refuse a list whose labels numpy merges: large integers beside floats, or trailing NULs."""
+    if not isinstance(given, list | tuple):
+        return
+    labels = {label for label in given if isinstance(label, int | float | str)}
+    if len(labels) > np.unique(y).size:
+        raise InputError(
+            f"y has {len(labels)} labels, but only {np.unique(y).size} as a numpy array of {y.dtype}; "
+            "pass them as short strings or small integers"
+        )
+
+
 def clean_targets(y: Any, n_rows: int) -> np.ndarray:
     """y as a 1-D array of labels, one for each row."""
     if y is None:
         raise InputError("y is None; max_margin requires y to be passed: one label for each row")
     if not (type(y) is np.ndarray and y.ndim == 1):
-        y = column_or_1d(y, warn=True)
+        given, y = y, column_or_1d(y, warn=True)
+        _require_distinct(given, y)
     if y.size != n_rows:
         raise InputError(f"X has {n_rows} rows but y has {y.size} labels; they must agree")
     if y.dtype.kind == "c":
