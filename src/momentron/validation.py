@@ -116,8 +116,8 @@ def _require_distinct(given: Any, y: np.ndarray) -> None:
     labels = {label for label in given if isinstance(label, int | float | str)}
     if len(labels) > np.unique(y).size:
         raise InputError(
-            f"y has {len(labels)} labels, but only {np.unique(y).size} as a numpy array of {y.dtype}; "
-            "pass them as short strings or small integers"
+            f"y has {len(labels)} labels, but only {np.unique(y).size} as a numpy array of "
+            f"{y.dtype}; pass them as short strings or small integers"
         )
 
 

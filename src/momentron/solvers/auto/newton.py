@@ -121,6 +121,8 @@ def multipliers(
         stagnant = gap > 0.3 * best and gap < 1e-9
         closed = gap <= max(tol, gap_floor(form, upper)) or upper <= 1e-14 * form.length
         if closed or stagnant:
+            if closed and 1e-14 * form.scale < 0.1 * tol * upper**2:
+                return lam, gap  # even a Gram matrix cannot be wrong by so much
             gap, upper = true_gap(form, lam)
             if from_rows or gap <= 4.0 * tol:
                 return lam, gap
