@@ -59,6 +59,9 @@ ERRORS = {
         "float64 cannot hold",
     ),
     "labels that numpy merges": (GOOD, [2**53, 2**53 + 1, 3.0, 3.0], "y has 3 labels"),
+    "masked entries": (np.ma.masked_equal(GOOD, 3.0), LABELS, "masked entries; drop"),
+    "complex in a list": ([[1j], [2.0]], [0, 1], "Complex data"),
+    "None among labels": (GOOD, [None, 1, 1, None], r"y\[0\] is None"),
     "decimals": ([[Decimal("0.1")], [Decimal(2)]], [0, 1], "X holds 0.1"),
 }
 

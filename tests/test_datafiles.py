@@ -249,7 +249,25 @@ def test_parquet(write):
     assert "row 2, column 'a': nan" in refused(parquet(a=[1, None], y=[0, 1]))
     assert "column 'a' (position 0): string" in refused(parquet(a=["p", "q"], y=[0, 1]))
     assert "row 1, column 'y': missing label" in refused(parquet(a=[1, 2], y=[None, 1]))
+    assert f"X holds {2**53 + 1}" in refused(parquet(a=[None, 2**53 + 1], y=[0, 1]))
     assert "has no column 'z'" in refused(parquet(a=[1, 2], y=[0, 1]), target="z")
+
+
+@pytest.mark.parametrize("number", [2**53 + 1, -(2**60) - 1])
+def test_integers_that_float64_would_round_are_refused(write, number):
+    X, y = np.array([[number], [1]]), np.array([0, 1])
+    parts = {"X_data": X.ravel(), "X_indices": [0, 0], "X_indptr": [0, 1, 2], "X_shape": [2, 1]}
+    for name, content in (
+        ("t.npz", npz(X=X, y=y)),
+        ("s.npz", npz(**parts, y=y)),
+        ("t.npy", npy(np.column_stack([X, y]))),
+    ):
+        assert f"X holds {number}, which" in refused(write(name, content))
+
+
+def test_a_sparse_npz_is_real(write):
+    parts = {"X_data": [1j, 2], "X_indices": [0, 0], "X_indptr": [0, 1, 2], "X_shape": [2, 1]}
+    assert "complex" in refused(write("s.npz", npz(**parts, y=[0, 1])))
 
 
 def test_parquet_without_pyarrow_says_what_to_install(write, monkeypatch):

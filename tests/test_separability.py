@@ -20,8 +20,9 @@ import momentron
 from momentron.cli import check as check_command
 from momentron.cli import verify as verify_command
 from momentron.errors import InputError
+from momentron.separability import check as check_module
 from momentron.separability import correction, rational
-from momentron.separability.canonical import whole
+from momentron.separability.canonical import ProofError, whole
 from momentron.separability.check import check_separability
 from momentron.separability.verdict import Verdict
 from momentron.verify import verify
@@ -186,6 +187,10 @@ def test_undecided_when_the_budget_ends():
         ([[1.0], [2.0]], [0, 0], {}, "y has 1 class"),
         ([[1.0], [2.0]], [0, 1, 1], {}, "they must agree"),
         ([[1.0], [2.0]], [0, 1], {"max_time": -1}, "max_time=-1"),
+        ([[1.0], [2.0]], [0, 1], {"fit_intercept": 1}, "fit_intercept=1 must be True or False"),
+        ([[1.0], [2.0]], [0, 1], {"fit_intercept": None}, "fit_intercept=None"),
+        ([[1.0], [2.0]], ["\ud800", "b"], {}, "lone surrogate"),
+        ([[2**53], [2**53 + 1]], [0, 1], {}, "cannot hold exactly"),
     ],
 )
 def test_bad_input(X, y, options, message):
@@ -263,6 +268,34 @@ def test_features_that_carry_the_separation():
         check_separability(*overlapping()).features(*overlapping())
 
 
+def test_a_feature_whose_weight_underflows_still_counts():
+    X = np.array([[0, 1], [2, 3], [1, 0], [3, 2]]) * np.array([1e-165, 1e165])
+    y = [0, 0, 1, 1]
+    verdict = checked(X, y)
+    assert verdict.is_separable
+    assert [role.is_needed for role in verdict.features(X, y)] == [True, True]
+    with pytest.raises(InputError, match="cannot hold exactly"):
+        verdict.features([[2**53 + 1, 0]] * 4, y)
+
+
+def test_equal_labels_of_other_types_are_one_class():
+    with pytest.raises(InputError, match="y has 1 class"):
+        check_separability([[0.0], [1.0]], np.array([np.float32(3), 3], object))
+    assert checked([[0.0], [0.0], [1.0]], [2**53, 2**53 + 1, 3]).kind == "quasi-separable"
+    distinct = np.array(["a", "a\0", "b"], object)
+    assert checked([[0.0], [0.0], [1.0]], distinct).kind == "quasi-separable"
+
+
+def test_numpy_booleans_are_booleans():
+    assert checked([[1.0], [2.0]], [0, 1], fit_intercept=np.False_).kind == "overlapping"
+
+
+def test_undecided_verdicts_are_verified_too(monkeypatch):
+    monkeypatch.setattr(check_module, "upper_bound", lambda *_: 1e-9)  # not what the dual proves
+    with pytest.raises(ProofError, match="do not reach the upper bound"):
+        check_separability([[0.0], [1.0]], [0, 1], max_time=1e-9)
+
+
 def test_the_documentation_runs():
     page = Path(__file__).parents[1] / "docs" / "separation.md"
     if not hasattr(momentron, "check_separability"):
@@ -314,6 +347,26 @@ def test_command_line_undecided_features_and_json(app, tmp_path):
     summary = json.loads(app("check", data, "--features", "--json").output)
     assert summary["kind"] == "separable"
     assert (summary["needed_features"], summary["spare_features"]) == ([0], [1])
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_command_line_says_what_was_verified(app, tmp_path, intercept):
+    data = write_csv(tmp_path / "data.csv", [(0, 1), (0, 1), (1, 0), (1, 0)], ["a", "a", "b", "b"])
+    proof, flag = str(tmp_path / "proof.json"), "--intercept" if intercept else "--no-intercept"
+    assert app("check", data, flag, "--proof", proof).exit_code == 0
+    output = app("verify", proof, data).output
+    assert ("with an intercept" if intercept else "without an intercept") in output
+    assert "best margin in [0.707106" in output
+
+
+def test_an_undecided_proof_is_not_called_verified(app, tmp_path):
+    data = write_csv(tmp_path / "data.csv", [(0, 0), (1, 1)], ["a", "b"])
+    proof = str(tmp_path / "proof.json")
+    assert app("check", data, "--max-time", "1e-9", "--proof", proof).exit_code == 5
+    result = app("verify", proof, data)
+    assert result.exit_code == 1
+    assert "proves nothing but the interval" in result.output
+    assert "verified" not in result.output
 
 
 def test_garbage_is_rejected_on_the_command_line(app, tmp_path):

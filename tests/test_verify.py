@@ -4,19 +4,23 @@ import ast
 import copy
 import importlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
+from momentron.errors import InputError
 from momentron.separability import canonical
 from momentron.separability.canonical import ProofError, fingerprint, label_texts
 from momentron.separability.check import check_separability
 from momentron.verify import verify
 
 verifier = importlib.import_module("momentron.verify")  # the module, not the function
-ALLOWED = {"fractions", "hashlib", "json", "math", "numpy", "typing", "collections.abc"}
-OWN = {"momentron.errors", "momentron.separability", "momentron.separability.canonical"}
+ALLOWED = {"fractions", "hashlib", "json", "math", "numpy", "re", "typing", "collections.abc"}
+OWN = {"momentron.errors", "momentron.exactness", "momentron.separability"}
+OWN |= {"momentron.separability.canonical"}
 
 QUASI = np.array([[0.0, 1.0], [1.0, 1.0], [1.0, 1.0], [2.0, 4.0]]), np.array([0, 0, 1, 1])
 APART = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]), np.array([0, 0, 1, 1])
@@ -154,3 +158,217 @@ def test_an_enclosure_that_does_not_enclose():
     proof["basis"] = {"rows": [0, 1, 2], "others": [1, 0, 1]}
     with pytest.raises(ProofError, match="no enclosure"):
         verify(proof, X, y)
+
+
+THREE = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]]), np.array([0, 1, 2])
+ZERO = {"lower": "0x0p0", "upper": "0x0p0"}
+
+
+def group(rows, others, numerators):
+    return {"denominator": "0x1", "rows": rows, "others": others, "numerators": numerators}
+
+
+@pytest.mark.parametrize(
+    ("row", "other"), [(0, 0.5), (0, 1.0), (0, True), (0.0, 1), (False, 1), ("0", 1), (0, None)]
+)
+def test_pairs_are_named_by_integers(row, other):
+    phantom = {"kind": "quasi-separable", "margin": ZERO, "plane": [group([row], [other], ["0x1"])]}
+    with pytest.raises(ProofError, match="both must be integers"):
+        verify(proof_of(THREE) | phantom, *THREE)
+    margin = {"lower": "0x0p0", "upper": "0x1p-1000"}
+    heavy = {"kind": "undecided", "complete": False, "weights": [], "margin": margin}
+    heavy["dual"] = [group([row], [other], [hex(10**400)])]
+    with pytest.raises(ProofError, match="both must be integers"):
+        verify(proof_of(THREE) | heavy, *THREE)
+
+
+@pytest.mark.parametrize(("row", "other"), [(-1, 1), (3, 1), (0, 3), (0, -1), (0, 0)])
+def test_pairs_are_those_of_the_data(row, other):
+    proof = proof_of(THREE) | {"plane": [group([row], [other], ["0x1"])]}
+    with pytest.raises(ProofError, match="no such pair"):
+        verify(proof, *THREE)
+
+
+def test_a_pair_that_no_row_visits_is_found_by_counting(monkeypatch):
+    phantom = {"kind": "quasi-separable", "margin": ZERO, "plane": [group([0], [0.5], ["0x1"])]}
+    proof = proof_of(THREE)
+    monkeypatch.setattr(canonical, "list_pairs", lambda *_: [(0, 0.5)])
+    with pytest.raises(ProofError, match="not among the data's"):
+        verify(proof | phantom | {"dual": []}, *THREE)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.array([[2**53], [2**53 + 1]]),
+        [[2**53], [2**53 + 1]],
+        [[2.0**53], [2**53 + 1]],
+        np.array([[2**53], [2**53 + 1]], object),
+        sp.csr_array(np.array([[2**53], [2**53 + 1]])),
+        sp.csr_array((np.array([2**53, 2**53, 1]), np.zeros(3, int), np.array([0, 1, 3]))),
+        np.array([[2.0**53], [2.0**53]]) + 1j,
+        [[2.0**53], [2.0**53 + 1j]],
+    ],
+)
+def test_data_that_float64_would_round_are_refused(X):
+    rounded = np.full((2, 1), 2.0**53)
+    proof = check_separability(rounded, [0, 1]).to_json()
+    assert verify(proof, rounded.astype(np.int64), [0, 1])
+    with pytest.raises(ProofError, match=r"exactly|[Cc]omplex"):
+        verify(proof, X, [0, 1])
+    with pytest.raises(InputError, match=r"exactly|[Cc]omplex"):
+        check_separability(X, [0, 1])
+
+
+def test_long_doubles_are_refused():
+    X = np.ones((2, 1), np.longdouble)
+    proof = check_separability(X, [0, 1]).to_json()
+    assert verify(proof, X, [0, 1])
+    X[1] += np.finfo(np.longdouble).eps
+    if X[0] != X[1] and X[1].astype(float) == 1.0:  # else long doubles are doubles here
+        with pytest.raises(ProofError, match="cannot hold exactly"):
+            verify(proof, X, [0, 1])
+
+
+@pytest.mark.parametrize("field", ["fit_intercept", "complete"])
+@pytest.mark.parametrize("value", [1, 0, "true", None, 1.0, []])
+def test_flags_are_true_or_false(field, value):
+    with pytest.raises(ProofError, match=f"{field} is .*; it must be true or false"):
+        verify(proof_of(QUASI) | {field: value}, *QUASI)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rows": 5}, "rows and features"),
+        ({"features": 77}, "rows and features"),
+        ({"features": 2.0}, "rows and features"),
+        ({"classes": "01"}, "classes are not the labels"),
+        ({"classes": ["0", "1", "1"]}, "classes are not the labels"),
+        ({"sha256": "0" * 64}, "other data"),
+    ],
+)
+def test_what_a_proof_says_of_the_data_is_checked(change, message):
+    proof = proof_of(QUASI)
+    proof["data"] |= change
+    with pytest.raises(ProofError, match=message):
+        verify(proof, *QUASI)
+
+
+@pytest.mark.parametrize("field", ["labels", "against"])
+def test_the_labels_of_a_story_are_checked(field):
+    proof = proof_of(ACROSS)
+    assert verify(proof, *ACROSS)
+    proof["story"][0][field][0] = "zz"
+    with pytest.raises(ProofError, match="not those of its rows"):
+        verify(proof, *ACROSS)
+
+
+@pytest.mark.parametrize("change", [{"kind": "separable"}, {"lower": -1.0}, {"upper": 6.0}])
+def test_a_verdict_says_what_its_proof_says(change):
+    verdict = check_separability(*ACROSS)
+    assert verify(verdict, *ACROSS)
+    with pytest.raises(ProofError, match="and its proof"):
+        verify(replace(verdict, **change), *ACROSS)
+
+
+def test_one_class_is_no_claim():
+    data = {"rows": 1, "features": 1, "classes": ["a"]}
+    data["sha256"] = fingerprint(np.ones((1, 1)), ["a"])[0]
+    with pytest.raises(ProofError, match="1 class; at least 2"):
+        verify(proof_of(APART) | {"data": data}, [[1.0]], ["a"])
+
+
+def test_keys_come_once():
+    text = json.dumps(proof_of(APART)).replace('"kind":', '"kind": "overlapping", "kind":')
+    with pytest.raises(ProofError, match="'kind' comes twice"):
+        verify(text, *APART)
+
+
+def test_margins_are_floats():
+    margin = {"lower": hex(2**60 + 1), "upper": hex(2**61)}
+    with pytest.raises(ProofError, match="no float64"):
+        verify(proof_of(APART) | {"margin": margin}, *APART)
+
+
+@pytest.mark.parametrize("nest", ["[" * 900 + "]" * 900, "[" + "[]," * 99 + "[]]", '{"a":' * 99])
+def test_nesting_is_refused_before_it_is_parsed(nest):
+    text = json.dumps(proof_of(APART) | {"extra": "@"}).replace('"@"', nest)
+    with pytest.raises(ProofError, match="more than 64 lists and objects"):
+        verify(text, *APART)
+
+
+def test_brackets_in_labels_are_no_nesting():
+    y = ["[" * 99 + '\\"', "{\\" * 99]
+    assert verify(check_separability([[0.0], [1.0]], y).to_json().encode(), [[0.0], [1.0]], y)
+
+
+def test_work_is_bounded(monkeypatch):
+    monkeypatch.setattr(canonical, "BUDGET", 1 << 16)
+    proof = proof_of(APART)
+    assert verify(proof, *APART)
+    numbers = [int(v * 2**52) for v in map(float.fromhex, proof["weights"])]
+    with pytest.raises(ProofError, match="too long to be checked"):
+        verify(proof | {"weights": [hex(v << 60_000) for v in numbers]}, *APART)
+    proof["dual"][0]["denominator"] = hex(1 << 60_000)
+    proof["dual"][0]["numerators"] = [hex(v << 60_000) for v in range(1, 5)]
+    with pytest.raises(ProofError, match="too long to be checked"):
+        verify(proof, *APART)
+
+
+def enclosure(n=6, d=100_000):
+    """A proof with a basis for rows that share no column; d columns are never used."""
+    X, y = sp.csr_array((np.ones(n), (np.arange(n), np.arange(n))), shape=(n, d)), np.arange(n) % 2
+    plane = {"denominator": "0x1", "rows": list(range(n)), "numerators": ["0x1"] * n}
+    digest = fingerprint(X, label_texts(y))[0]
+    data = {"rows": n, "features": d, "classes": ["0", "1"], "sha256": digest}
+    basis = {"rows": list(range(n)), "others": (1 - y).tolist()}
+    proof = proof_of(ACROSS) | {"data": data, "story": [], "plane": [plane], "basis": basis}
+    return proof, X, y
+
+
+def test_a_basis_must_be_square_before_anything_is_built():
+    proof, X, y = enclosure()
+    with pytest.raises(ProofError, match=r"6 pairs of the basis .* 7 coordinates"):
+        verify(proof, X, y)
+
+
+@pytest.mark.parametrize("other", [0.0, False, 0.5])
+def test_a_basis_names_pairs_by_integers(other):
+    proof, X, y = enclosure()
+    proof["basis"]["others"][1] = other
+    with pytest.raises(ProofError, match="both must be integers"):
+        verify(proof, X, y)
+
+
+def test_a_basis_is_bounded(monkeypatch):
+    monkeypatch.setattr(canonical, "MAX_BASIS", 5)
+    with pytest.raises(ProofError, match="the basis has 6 pairs; at most 5"):
+        verify(*enclosure())
+
+
+@pytest.mark.parametrize("error", [MemoryError, RecursionError, RuntimeError])
+def test_data_that_cannot_be_read(error):
+    class Refuses:
+        shape = (4, 2)
+
+        def __array__(self, *_args, **_options):
+            raise error("no")
+
+    with pytest.raises(ProofError, match=f"malformed: {error.__name__}: no"):
+        verify(proof_of(QUASI), Refuses(), QUASI[1])
+
+
+def test_labels_are_neither_merged_nor_split():
+    assert label_texts([2**53, 2**53 + 1, 3.0]) == [str(2**53), str(2**53 + 1), "3"]
+    assert label_texts(["a", "a\0", "b"]) == ["a", "a\0", "b"]
+    assert label_texts(np.array([np.float32(3), 3, np.float64(3), "3"], object)) == ["3"] * 4
+    assert label_texts(np.array([0.1], np.float32)) == label_texts([np.float32(0.1)])
+    proof = check_separability([[0.0], [0.0], [1.0]], ["a", "a", "b"]).to_json()
+    with pytest.raises(ProofError, match="other data"):
+        verify(proof, [[0.0], [0.0], [1.0]], ["a", "a\0", "b"])
+
+
+def test_a_lone_surrogate_is_no_label():
+    with pytest.raises(ProofError, match="lone surrogate"):
+        verify(proof_of(APART), APART[0], ["\ud800", "b", "b", "b"])

@@ -20,6 +20,8 @@ def require_exact(X: Any) -> None:
     Takes arrays, sparse matrices, data frames and nested lists. Text and other things that are no
     numbers are left to whoever converts them.
     """
+    if np.ma.is_masked(X):
+        raise InputError("X is a masked array with masked entries; drop those rows or impute them")
     if sp.issparse(X):
         _require_array(X.tocoo().data)
     elif hasattr(X, "iloc") and hasattr(X, "dtypes"):
@@ -53,12 +55,14 @@ def _require_array(values: np.ndarray) -> None:
         if changed.size:
             _refuse(values.ravel()[changed[0]])
     elif kind == "c":
-        raise InputError("Complex data not supported: X has complex entries; pass real numbers")
+        _refuse_complex()
 
 
 def _require_objects(values: np.ndarray) -> None:
     """Python's own comparison of a number with a float is exact."""
     for value in values.ravel():
+        if isinstance(value, complex):
+            _refuse_complex()
         if isinstance(value, float | str | bytes) or value is None:
             continue
         try:
@@ -71,8 +75,12 @@ def _require_objects(values: np.ndarray) -> None:
             _refuse(value)
 
 
+def _refuse_complex() -> None:
+    raise InputError("Complex data not supported: X has complex entries; pass real numbers")
+
+
 def _refuse(value: Any) -> None:
     raise InputError(
-        f"X holds {value}, which float64 cannot hold exactly (integers are safe up to 2**53); "
+        f"X holds {value!s}, which float64 cannot hold exactly (integers are safe up to 2**53); "
         "rescale X, or round it to floats yourself"
     )

@@ -114,9 +114,10 @@ def _require_distinct(given: Any, y: np.ndarray) -> None:
     if not isinstance(given, list | tuple):
         return
     labels = {label for label in given if isinstance(label, int | float | str)}
-    if len(labels) > np.unique(y).size:
+    kept = len(set(y.tolist()))
+    if len(labels) > kept:
         raise InputError(
-            f"y has {len(labels)} labels, but only {np.unique(y).size} as a numpy array of "
+            f"y has {len(labels)} labels, but only {kept} as a numpy array of "
             f"{y.dtype}; pass them as short strings or small integers"
         )
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from momentron.cli.data import load_data
-from momentron.separability.canonical import LIMIT, ProofError, load_proof
+from momentron.separability.canonical import LIMIT, ProofError, interval, load_proof
 from momentron.verify import verify as verify_proof
 
 REJECTED = 1
@@ -22,7 +22,8 @@ def verify(
 ) -> None:
     """Check a proof of separability in exact arithmetic, trusting no solver.
 
-    Exit code 0: the proof holds. 1: it does not. 2: a file cannot be read.
+    Exit code 0: the proof holds. 1: it does not, or is of an undecided verdict. 2: a file cannot be
+    read.
     """
     with proof.open("rb") as file:
         content = file.read(LIMIT + 1)  # one more than is allowed, so that longer files are seen
@@ -33,4 +34,10 @@ def verify(
     except ProofError as error:
         print(f"rejected: {error}")
         raise typer.Exit(REJECTED) from None
-    print(f"verified: {loaded.title} is {claim['kind']}, in exact arithmetic")
+    lower, upper = interval(claim)
+    intercept = "with an intercept" if claim["fit_intercept"] else "without an intercept"
+    margin = f"{intercept}, best margin in [{lower!r}, {upper!r}]"
+    if claim["kind"] == "undecided":
+        print(f"undecided: the proof for {loaded.title} proves nothing but the interval: {margin}")
+        raise typer.Exit(REJECTED)
+    print(f"verified: {loaded.title} is {claim['kind']} {margin}, in exact arithmetic")

@@ -18,6 +18,8 @@ from momentron.datafiles._common import (
     position,
     some,
 )
+from momentron.errors import InputError
+from momentron.exactness import require_exact
 
 
 def read_npy(shown: str, content: bytes, target: Target) -> DataFile:
@@ -39,7 +41,7 @@ def read_npz(shown: str, content: bytes, target: Target) -> DataFile:
         if "y" not in keys or not ("X" in keys or keys.issuperset(parts)):
             fail(shown, f"has keys {some(sorted(keys))}; it needs y, and X or {', '.join(parts)}")
         y = archive["y"]
-        X = archive["X"] if "X" in keys else _csr(*(archive[part] for part in parts))
+        X = archive["X"] if "X" in keys else _csr(shown, *(archive[part] for part in parts))
         names = (
             [str(name) for name in archive["feature_names"]] if "feature_names" in keys else None
         )
@@ -54,9 +56,10 @@ def read_npz(shown: str, content: bytes, target: Target) -> DataFile:
     return DataFile(X, labels(shown, y), names)
 
 
-def _csr(data: Any, indices: Any, indptr: Any, shape: Any) -> Any:
+def _csr(shown: str, data: Any, indices: Any, indptr: Any, shape: Any) -> Any:
     from scipy.sparse import csr_matrix
 
+    _exact(shown, data)
     rows, columns = (int(size) for size in shape)
     X = csr_matrix((data.astype(np.float64), indices, indptr), shape=(rows, columns))
     X.check_format(full_check=True)
@@ -83,6 +86,8 @@ def read_parquet(shown: str, content: bytes, target: Target) -> DataFile:
         kind = table.column(i).type
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or kind == pa.bool_()):
             fail(shown, f"column {names[i]!r} (position {i}): {kind} is not a number; encode it")
+        if pa.types.is_integer(kind):
+            _exact(shown, table.column(i).drop_null().to_numpy())
         X[:, j] = table.column(i).cast(pa.float64(), safe=False).to_numpy()  # nulls become nan
     _finite(shown, X, names=features)
     found = table.column(column).to_pylist()
@@ -99,6 +104,7 @@ def _finite(
         fail(shown, f"has X of shape {X.shape}; give 2-D with at least one row and feature")
     if X.dtype.kind not in "biuf":
         fail(shown, f"has values of type {X.dtype}; give real numbers")
+    _exact(shown, X)
     out = X.astype(np.float64, copy=False)
     if not np.isfinite(out).all():
         i, j = np.argwhere(~np.isfinite(out))[0]
@@ -106,3 +112,11 @@ def _finite(
         called = repr(names[j]) if names else str(place)
         fail(shown, f"row {i + 1}, column {called}: {out[i, j]} is not finite; remove the row")
     return out
+
+
+def _exact(shown: str, values: NDArray[Any]) -> None:
+    """Refuse the file where float64 would round a number of it."""
+    try:
+        require_exact(values)
+    except InputError as error:
+        fail(shown, f"cannot be used: {error}", error)

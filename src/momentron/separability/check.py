@@ -61,7 +61,7 @@ def check_separability(
     Returns
     -------
     Verdict
-        It has passed `momentron.verify.verify` on these data.
+        It has passed `momentron.verify.verify` on these data, "undecided" with its interval too.
 
     Notes
     -----
@@ -84,12 +84,14 @@ def check_separability(
     """
     start = time.perf_counter()
     deadline = start + _seconds(max_time)
+    if not isinstance(fit_intercept, bool | np.bool_):
+        raise InputError(f"fit_intercept={fit_intercept!r} must be True or False")
     rows = PairRows(Examples.from_data(X, y, fit_intercept=fit_intercept))
+    case = _Case(rows, y, deadline)
     try:
-        proof = _Case(rows, y, deadline).proof()
+        proof = case.proof()
     except (OutOfTime, TooLarge):
-        dual = mean_dual(rows)
-        proof = build_proof(rows, "undecided", dual=dual, upper=upper_bound(rows, dual))
+        proof = case.undecided()
     lower, upper = (float.fromhex(proof["margin"][end]) for end in ("lower", "upper"))
     return Verdict(proof["kind"], lower, upper, proof, time.perf_counter() - start)
 
@@ -135,6 +137,12 @@ class _Case:
             return self._verified(self._separable(pair.w))
         story = story or pair.story
         return self._verified(build_proof(self.rows, kind, w=pair.w, plane=pair.plane, story=story))
+
+    def undecided(self) -> dict[str, Any]:
+        """A verified proof of an interval, and of nothing else."""
+        dual = mean_dual(self.rows)
+        upper = upper_bound(self.rows, dual)
+        return self._verified(build_proof(self.rows, "undecided", dual=dual, upper=upper))
 
     def _partly(self, story: Weights | None) -> dict[str, Any]:
         """A proof for data too large for an exact system: a one-sided column, and a story.

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
 
+from momentron.separability.canonical import MAX_BASIS
 from momentron.separability.proposal import Proposal
 from momentron.separability.rational import TooLarge, pivot_columns, solve_whole
 from momentron.separability.rows import PairRows
@@ -157,6 +158,8 @@ def enclosed_plane(
     The verifier bounds that correction with an approximate inverse; it needs as many basis rows as
     there are columns in use.
     """
+    if basis.rows.size > MAX_BASIS:
+        raise TooLarge(f"{basis.rows.size} basis rows; an enclosure has at most {MAX_BASIS}")
     used = np.asarray((rows.A[basis.plane] != 0).sum(axis=0))
     if np.count_nonzero(used) != basis.columns.size:
         raise NotExact("the columns are dependent; install python-flint for an exact proof")

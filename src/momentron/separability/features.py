@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from momentron.errors import InputError
+from momentron.exactness import require_exact
+from momentron.separability.canonical import whole
 from momentron.separability.verdict import Verdict
 
 
@@ -63,16 +65,19 @@ def feature_report(
         raise InputError(
             f"the verdict is {verdict.kind!r}; only separable data have features that carry it"
         )
+    require_exact(X)
     deadline = math.inf if max_time is None else time.perf_counter() + max_time
     columns = X.tocsc() if hasattr(X, "tocsc") else np.asarray(X)
     d = columns.shape[1]
+    weights = whole(verdict.proof["weights"])
+    width = d + bool(verdict.proof["fit_intercept"])
     strength = np.abs(verdict.coef).max(axis=0)
     kinds = {0: "overlapping"} if d == 1 else {}  # nothing is left to tell the classes apart
     for j in np.argsort(-strength, kind="stable").tolist():
         left = deadline - time.perf_counter()
         if j in kinds or left <= 0.0:
             continue
-        if strength[j] == 0.0:  # the separating plane does not look at it
+        if not any(weights[j::width]):  # the plane does not look at it; floats may underflow
             kinds[j] = "separable"
             continue
         rest = columns[:, np.delete(np.arange(d), j)]

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.errors import InputError
+from momentron.exactness import require_exact
 from momentron.separability.canonical import fingerprint, label_texts, whole_rows
 from momentron.validation import _as_matrix, _require_finite, clean_targets
 
@@ -47,10 +48,11 @@ class Examples:
     @classmethod
     def from_data(cls, X: Any, y: Any, *, fit_intercept: bool) -> "Examples":
         """Check X and y, and hash them."""
-        X = _as_matrix(X)
+        X = _as_exact_matrix(X)
         _require_finite(X)
         X = X.tocsr() if sp.issparse(X) else X
-        labels = label_texts(clean_targets(y, X.shape[0]))
+        clean_targets(y, X.shape[0])  # only a check: as an array, labels of a list may merge
+        labels = label_texts(y)
         classes = _ordered(sorted(set(labels)))
         if len(classes) < 2:
             raise InputError(
@@ -74,6 +76,20 @@ class Examples:
     def whole(self) -> list[tuple[list[int], list[int]]]:
         """Every row as (columns, integers in units of 2^unit)."""
         return list(whole_rows(self.X, self.unit, self.lift))
+
+
+def _as_exact_matrix(X: Any) -> Any:
+    """X as a matrix of floats, refused where that would change an entry."""
+    if sp.issparse(X) and X.ndim == 2:
+        X = X.tocsr()
+        if not X.has_canonical_format:  # duplicates are summed in their own type, then checked
+            X = X.copy()
+            X.sum_duplicates()
+    require_exact(X)
+    try:
+        return _as_matrix(X)
+    except TypeError as error:
+        raise InputError(f"X has an entry that is no real number: {error}") from None
 
 
 def _ordered(classes: list[str]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.separability.canonical import ProofError, load_proof, number, whole
+from momentron.separability.canonical import FAULTS, ProofError, interval, load_proof, reason, whole
 
 SENTENCES = {
     "separable": "separable: a hyperplane has every example strictly on its own side",
@@ -71,13 +71,13 @@ class Verdict:
         """Read a proof; `verify` says whether it holds."""
         proof = load_proof(text)
         try:
-            kind, ends = proof["kind"], [number(proof["margin"][end]) for end in ("lower", "upper")]
+            kind, ends = proof["kind"], interval(proof)
             known = kind in SENTENCES
-        except (LookupError, TypeError, ValueError, ArithmeticError) as error:
-            raise ProofError(f"malformed: {type(error).__name__}: {str(error)[:200]}") from None
+        except FAULTS as error:
+            raise ProofError(reason(error)) from None
         if not known:
             raise ProofError(f"kind {kind!r} is not known; it must be one of {list(SENTENCES)}")
-        return cls(kind, float(ends[0]), float(ends[1]), proof)
+        return cls(kind, *ends, proof)
 
     @property
     def sentence(self) -> str:
