@@ -8,7 +8,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from momentron.cli.data import LoadedData, load_data
+from momentron.cli.data import (
+    ClassesOption,
+    DataArgument,
+    LoadedData,
+    TargetOption,
+    load_data,
+)
 from momentron.separability.check import check_separability
 from momentron.separability.verdict import Verdict
 
@@ -17,13 +23,9 @@ ROWS_SHOWN = 10
 
 
 def check(
-    data: Annotated[
-        str | None, typer.Argument(help="A data file or known set, as for `momentron fit`.")
-    ] = None,
-    target: Annotated[str | None, typer.Option(help="Label column: a name or a position.")] = None,
-    classes: Annotated[
-        tuple[str, str] | None, typer.Option(help="Keep the rows of these two classes.")
-    ] = None,
+    data: DataArgument = None,
+    target: TargetOption = None,
+    classes: ClassesOption = None,
     intercept: Annotated[bool, typer.Option(help="Allow an intercept.")] = True,
     max_time: Annotated[float | None, typer.Option(help="Time budget in seconds.")] = None,
     proof: Annotated[Path | None, typer.Option(help="Write the proof to this JSON file.")] = None,

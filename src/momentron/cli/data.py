@@ -2,13 +2,26 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
 from momentron import datasets
 from momentron.datafiles import read_data
 from momentron.errors import InputError
+
+DataArgument = Annotated[
+    str | None,
+    typer.Argument(
+        help="CSV, TSV, svmlight, NPZ, NPY or Parquet file (also .gz, .bz2), or the name of a "
+        "known set; scikit-learn's digits, 0 against 1, where absent."
+    ),
+]
+TargetOption = Annotated[str | None, typer.Option(help="Label column: a name or a position.")]
+ClassesOption = Annotated[
+    tuple[str, str] | None, typer.Option(help="Keep the rows of these two classes.")
+]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,13 @@ from rich.live import Live
 from rich.text import Text
 
 from momentron.api import check_C, make_budget, make_result
-from momentron.cli.data import LoadedData, load_data
+from momentron.cli.data import (
+    ClassesOption,
+    DataArgument,
+    LoadedData,
+    TargetOption,
+    load_data,
+)
 from momentron.problem import Problem
 from momentron.reporting import HEADER, TableReporter, format_row
 from momentron.result import MarginResult
@@ -25,17 +31,9 @@ BUDGET_REACHED = 1
 
 
 def fit(
-    data: Annotated[
-        str | None,
-        typer.Argument(
-            help="CSV, TSV, svmlight, NPZ, NPY or Parquet file (also .gz, .bz2), or the name of a "
-            "known set; scikit-learn's digits, 0 against 1, where absent."
-        ),
-    ] = None,
-    target: Annotated[str | None, typer.Option(help="Label column: a name or a position.")] = None,
-    classes: Annotated[
-        tuple[str, str] | None, typer.Option(help="Keep the rows of these two classes.")
-    ] = None,
+    data: DataArgument = None,
+    target: TargetOption = None,
+    classes: ClassesOption = None,
     method: Annotated[str, typer.Option(help="auto, momentum, batch-perceptron, …")] = "auto",
     tol: Annotated[float, typer.Option(help="Relative gap to certify.")] = 1e-6,
     max_iter: Annotated[int | None, typer.Option(help="Iteration budget.")] = None,

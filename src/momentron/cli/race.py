@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from momentron.api import max_margin
-from momentron.cli.data import load_data
+from momentron.cli.data import ClassesOption, DataArgument, TargetOption, load_data
 from momentron.errors import InputError
 from momentron.result import MarginResult
 from momentron.solvers import SOLVERS
@@ -26,13 +26,9 @@ DEFAULT_METHODS = [
 
 
 def race(
-    data: Annotated[
-        str | None, typer.Argument(help="A data file or known set, as for `momentron fit`.")
-    ] = None,
-    target: Annotated[str | None, typer.Option(help="Label column: a name or a position.")] = None,
-    classes: Annotated[
-        tuple[str, str] | None, typer.Option(help="Keep the rows of these two classes.")
-    ] = None,
+    data: DataArgument = None,
+    target: TargetOption = None,
+    classes: ClassesOption = None,
     methods: Annotated[
         list[str] | None, typer.Option("--method", help="A method to run; repeat for more.")
     ] = None,

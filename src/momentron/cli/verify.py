@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from momentron.cli.data import load_data
+from momentron.cli.data import ClassesOption, DataArgument, TargetOption, load_data
 from momentron.separability.canonical import LIMIT, ProofError, interval, load_proof
 from momentron.verify import verify as verify_proof
 
@@ -14,11 +14,9 @@ REJECTED = 1
 
 def verify(
     proof: Annotated[Path, typer.Argument(help="A proof that `momentron check --proof` wrote.")],
-    data: Annotated[str | None, typer.Argument(help="The data, as for `momentron check`.")] = None,
-    target: Annotated[str | None, typer.Option(help="Label column: a name or a position.")] = None,
-    classes: Annotated[
-        tuple[str, str] | None, typer.Option(help="Keep the rows of these two classes.")
-    ] = None,
+    data: DataArgument = None,
+    target: TargetOption = None,
+    classes: ClassesOption = None,
 ) -> None:
     """Check a proof of separability in exact arithmetic, trusting no solver.
 
