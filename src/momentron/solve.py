@@ -73,9 +73,19 @@ class Incumbent:
     upper: float = math.inf
     last_w: np.ndarray = field(init=False)
     certificate: Certificate | None = field(default=None, init=False)
+    refined: tuple[np.ndarray, np.ndarray] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.last_w = self.w
+
+    def adopt_refined(self, problem: Problem) -> Certificate | None:
+        """Take the pair in extended precision, if its certificate is the better one."""
+        if self.refined is None:
+            return None
+        certificate = certify(problem, *self.refined, sharp=True)
+        if self.certificate is None or certificate.gap < self.certificate.gap:
+            (self.w, self.q), self.certificate = self.refined, certificate
+        return self.certificate
 
     def certify(self, problem: Problem, *, sharp: bool) -> Certificate:
         """The certificate of the pair as it stands; forgotten when the pair improves."""
@@ -83,7 +93,12 @@ class Incumbent:
         return self.certificate
 
     def update(self, problem: Problem, candidates: Candidates) -> float:
-        """Keep what is better; return the margin of the current iterate."""
+        """Keep what is better; return the margin of the current iterate.
+
+        What float64 estimates cannot tell from the best so far is kept beside it.
+        """
+        if candidates.primals[0].w.dtype == np.longdouble:
+            self.refined = (candidates.primals[0].w.copy(), candidates.q.copy())
         margins = [problem.margin(primal.w, primal.scores) for primal in candidates.primals]
         best = int(np.argmax(margins))
         if margins[best] > self.lower:
@@ -125,7 +140,8 @@ class Judge:
             status = self._answer(best.certify(self._problem, sharp=sharp))
             if status is not None:
                 return status
-        return ending
+        refined = best.adopt_refined(self._problem)
+        return (self._answer(refined) if refined is not None else None) or ending
 
     def _answer(self, certificate: Certificate) -> Status | None:
         if certificate.lower > 0.0 and certificate.gap <= self._tol:
