@@ -139,6 +139,21 @@ def test_agrees_with_clarabel(chunk):
             assert np.linalg.norm(direction - result.coef) < 1e-8, (chunk, index)
 
 
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_tiny_margins_reach_the_tolerance_in_extended_precision(fit_intercept):
+    """R/γ of 1e5: no float64 classifier has a gap of 1e-12, and the interval has it still."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60_000, 12))
+    y = np.where(X @ rng.normal(size=12) > 0.0, 1, -1)
+    result = max_margin(X, y, fit_intercept=fit_intercept, tol=1e-12, max_time=30.0)
+    assert result.upper < 1e-3 * np.linalg.norm(X, axis=1).max()
+    assert result.status is Status.OPTIMAL
+    assert result.gap <= 1e-12
+    assert result.margin <= result.upper
+    decision = y * (X @ result.coef + result.intercept)
+    assert decision.min() == pytest.approx(result.margin, rel=1e-9)
+
+
 def test_large_sparse():
     data = make_sparse_separable(5000, 4000, density=0.002, n_support=30, random_state=0)
     result = solve(data, "csr", tol=1e-12)

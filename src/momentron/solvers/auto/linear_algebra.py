@@ -67,10 +67,10 @@ def back_solve(factor: np.ndarray, rhs: np.ndarray) -> np.ndarray:
     return potrs(factor, rhs, lower=1)[0].astype(np.float64, copy=False)
 
 
-def symmetric_product(A: np.ndarray, *, scale: float = 1.0) -> np.ndarray:
-    """scale · AᵀA (lower half, F-ordered) for a C-ordered A."""
+def symmetric_product(A: np.ndarray) -> np.ndarray:
+    """AᵀA (lower half, F-ordered) for a C-ordered A."""
     with threads_for_factor(float(A.shape[0]) * A.shape[1] ** 2):
-        return blas.dsyrk(scale, A.T, lower=1)
+        return blas.dsyrk(1.0, A.T, lower=1)
 
 
 def mirror(L: np.ndarray) -> np.ndarray:
