@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from momentron.certificate import Certificate, certify
+from momentron.constraints import SignedRows
 from momentron.dualsets import Simplex
 from momentron.losses import Exponential
 from momentron.problem import Problem
@@ -45,8 +46,9 @@ class Case:
         if np.unique(self.y).size == 2:
             return Problem.from_data(self.X, self.y, fit_intercept=self.fit_intercept)
         data = clean_data(self.X)  # one class is a problem as well, without an intercept
-        dual_set = Simplex(self.y.astype(np.float64), Exponential())
-        return Problem(data.operator, dual_set, exponent=data.exponent)
+        constraints = SignedRows(data.operator, self.y.astype(np.float64))
+        dual_set = Simplex(self.y.size, Exponential())
+        return Problem(constraints, dual_set, exponent=data.exponent)
 
     def exact(self) -> ExactProblem:
         return ExactProblem(self.dense, self.y, self.fit_intercept)

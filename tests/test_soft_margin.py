@@ -7,10 +7,11 @@ from scipy.optimize import minimize
 
 from momentron import max_margin
 from momentron.certificate import certify
+from momentron.constraints import SignedRows, Slack
 from momentron.datasets import make_nonseparable, make_separable
 from momentron.errors import InputError
 from momentron.losses import Exponential
-from momentron.operators import DenseOperator, SoftOperator
+from momentron.operators import DenseOperator
 from momentron.problem import Problem
 from momentron.solvers import SOLVERS
 
@@ -58,23 +59,24 @@ def test_every_method_takes_a_finite_C(method):
     assert result.upper >= best * (1 - 1e-9)
 
 
-def test_operator_equals_the_wide_matrix():
+def test_slack_equals_the_wide_matrix():
     rng = np.random.default_rng(0)
     X, signs = rng.normal(size=(20, 4)), np.where(rng.random(20) < 0.5, 1.0, -1.0)
-    soft = SoftOperator(DenseOperator(X), signs, 1.0 / np.sqrt(3.0))
-    wide = DenseOperator(np.hstack([X, np.diag(signs) / np.sqrt(3.0)]))
-    w, a = rng.normal(size=24), rng.normal(size=20)
+    soft = Slack(SignedRows(DenseOperator(X), signs), 1.0 / np.sqrt(3.0))
+    wide = SignedRows(DenseOperator(np.hstack([X, np.diag(signs) / np.sqrt(3.0)])), signs)
+    w, q = rng.normal(size=24), rng.random(20)
     rows = np.array([3, 17])
     assert soft.radius == pytest.approx(wide.radius)
     for one, two in [
-        (soft.apply(w), wide.apply(w)),
-        (soft.adjoint(a), wide.adjoint(a)),
-        (soft.combine(rows, a[rows]), wide.combine(rows, a[rows])),
-        (soft.rows(rows), wide.rows(rows)),
+        (soft.scores(w), wide.scores(w)),
+        (soft.gradient(q), wide.gradient(q)),
+        (soft.combine(rows, q[rows]), wide.combine(rows, q[rows])),
         (soft.exact_scores(w), wide.exact_scores(w)),
-        (soft.exact_adjoint(a), wide.exact_adjoint(a)),
         (soft.sharp_scores(rows, w), wide.sharp_scores(rows, w)),
-        (soft.sharp_adjoint(a), wide.sharp_adjoint(a)),
+        (soft.dual_norm(q), wide.dual_norm(q)),
+        (soft.norm(w), wide.norm(w)),
+        (soft.norm_bounds(w), wide.norm_bounds(w)),
+        (soft.adjoint_norm_bound(q, 50.0), wide.adjoint_norm_bound(q, 50.0)),
         (soft.row_norms, wide.row_norms),
         (soft.centred_radius(), np.hypot(np.linalg.norm(X - X.mean(0), axis=1).max(), 3.0**-0.5)),
     ]:

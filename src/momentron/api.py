@@ -1,6 +1,7 @@
 """`max_margin`: the library in one call."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
@@ -9,8 +10,9 @@ import numpy as np
 
 from momentron.certificate import certify_margin
 from momentron.errors import InputError
+from momentron.kernels import Kernel
 from momentron.losses import Exponential, Loss, as_loss
-from momentron.problem import Problem, feature_operator
+from momentron.problem import KernelChoice, Problem
 from momentron.reporting import TableReporter
 from momentron.result import MarginResult
 from momentron.solve import Budget, Callback, Outcome, Reporter, Stopwatch, solve
@@ -22,6 +24,11 @@ def max_margin(
     y: Any,
     *,
     method: str | Solver = "auto",
+    kernel: str | Kernel | Callable[..., Any] | None = None,
+    gamma: float | str = "scale",
+    degree: int = 3,
+    coef0: float = 0.0,
+    cache_size: float = 1000.0,
     fit_intercept: bool = True,
     C: float = math.inf,
     loss: str | Loss = "exponential",
@@ -31,26 +38,42 @@ def max_margin(
     initial: MarginResult | None = None,
     callback: Callback | None = None,
     verbose: int = 0,
+    random_state: Any = None,
 ) -> MarginResult:
     r"""Maximise the margin, and prove how close the result is to the best.
 
     .. math:: \barγ = \max_{w ≠ 0, b} \min_i y_i (⟨w, x_i⟩ + b) / ‖w‖
+
+    With three classes or more, the joint margin over all examples i and wrong labels j:
+
+    .. math:: \barγ = \max_{W ≠ 0, b} \min_{i, j ≠ c_i} (F_{i c_i} - F_{ij}) / ‖W‖,
+        \quad F = X W^T + b
 
     Parameters
     ----------
     X : array, sparse matrix or data frame of shape (n, d)
         float32 and float64 are read in place, in any layout.
     y : array of shape (n,)
-        Two classes: strings, integers or booleans.
+        Two classes or more: strings, integers or booleans. The joint margin of two classes would be
+        √2 times the binary margin, which is the one that is kept for them.
     method : str or Solver
         "auto", or a name from `momentron.solvers.SOLVERS`, or a solver with its own parameters,
         such as ``Momentum(step=0.5)``.
+    kernel : {"linear", "rbf", "poly", "laplacian", "precomputed"}, callable or Kernel, optional
+        Classify in the feature space of a kernel; margins are then distances in that space. A
+        callable f(A, B) gives the matrix of kernel values; X itself is that matrix where
+        "precomputed". Without a kernel, X is read as it is.
+    gamma, degree, coef0
+        Of the kernels with a name, as in scikit-learn's SVC.
+    cache_size : float
+        Memory in MB for kernel values; nothing else grows faster than n·k.
     fit_intercept : bool
-        An unpenalised intercept b; without it b = 0.
+        An unpenalised intercept b, one a class where there are many; without it b = 0.
     C : float
         Infinite for the hard margin. A finite C asks for the soft margin with squared hinge,
         min ½‖w‖² + (C/2) Σ ξ_i², which is the hard margin of the kernel K + I/C: lower and upper
-        then bound 1/√(2 · least objective). LinearSVC's C is half of this one.
+        then bound 1/√(2 · least objective). LinearSVC's C is half of this one. With many classes
+        there is a slack for each wrong label.
     loss : {"exponential", "logistic"} or Loss
         For the methods that follow a loss; "logistic" without an intercept only.
     tol : float
@@ -67,6 +90,8 @@ def max_margin(
         Called with each trace row; a true return value stops the run.
     verbose : int
         1 prints a table as the method runs.
+    random_state : int, Generator or None
+        The seed of method="adaptive", which draws; the others do not.
 
     Returns
     -------
@@ -94,7 +119,14 @@ def max_margin(
     budget = make_budget(solver, tol=tol, max_iter=max_iter, max_time=max_time)
     if initial is not None and not solver.warm_starts:
         raise InputError(f"method={solver.name!r} does not start warm; leave `initial` out")
-    problem = Problem.from_data(X, y, fit_intercept=fit_intercept, loss=loss, C=check_C(C))
+    problem = Problem.from_data(
+        X,
+        y,
+        fit_intercept=fit_intercept,
+        loss=loss,
+        C=check_C(C),
+        kernel=make_kernel(kernel, gamma, degree, coef0, cache_size),
+    )
     start = make_start(problem, initial)
     reporter = TableReporter() if verbose else None
     outcome = solve(
@@ -102,6 +134,7 @@ def max_margin(
         solver,
         budget,
         start=start,
+        random_state=random_state,
         callback=callback,
         reporter=reporter,
         stopwatch=stopwatch,
@@ -109,6 +142,23 @@ def max_margin(
     if reporter is not None:
         reporter.close()
     return make_result(problem, solver, outcome)
+
+
+def make_kernel(
+    kernel: str | Kernel | Callable[..., Any] | None,
+    gamma: float | str,
+    degree: int,
+    coef0: float,
+    cache_size: float,
+) -> KernelChoice | None:
+    """The kernel that was asked for, if any; its parameters mean nothing without one."""
+    if kernel is not None:
+        return KernelChoice(kernel, gamma, degree, coef0, cache_size)
+    default = KernelChoice("linear")
+    for name, value in (("gamma", gamma), ("degree", degree), ("coef0", coef0)):
+        if value != getattr(default, name):
+            raise InputError(f"{name}={value!r} has no meaning without a kernel; name one")
+    return None
 
 
 def check_C(C: float) -> float:
@@ -124,18 +174,29 @@ def make_start(problem: Problem, initial: MarginResult | None) -> Start | None:
     """The start that an earlier result gives, checked against the problem."""
     if initial is None:
         return None
-    n_features = feature_operator(problem).shape[1]
-    if initial.coef.size != n_features:
+    n_features = problem.operator.shape[1]
+    coef = initial.coef
+    if coef.shape[-1] != n_features:
         raise InputError(
-            f"initial has {initial.coef.size} features but X has {n_features}; they must agree"
+            f"initial has {coef.shape[-1]} features but X has {n_features}; they must agree"
+        )
+    n_outputs, n_initial = coef.size // n_features, problem.classes.size
+    if max(n_outputs, 2) != n_initial:
+        raise InputError(
+            f"initial has {max(n_outputs, 2)} classes but y has {n_initial}; they must agree"
         )
     # functional margin 1, and the units of the operator, which are those of X over 2^exponent
     scale = initial.lower if initial.lower > 0.0 else initial.upper
     scale = float(np.ldexp(scale, -problem.exponent))
     if not 0.0 < scale < math.inf:
         return None
-    intercept = float(np.ldexp(initial.intercept, -problem.exponent))
-    return Start(initial.coef / scale, intercept / scale, initial.dual[: problem.n_rows])
+    b = np.ldexp(np.atleast_1d(initial.intercept), -problem.exponent) / scale
+    if not problem.dual_set.fits_intercept:
+        b = np.zeros(0)
+    elif b.size > 1:
+        b = b[:-1] - b[-1]
+    constraints = problem.constraints
+    return Start(constraints.from_coef(coef) / scale, b, constraints.from_dual(initial.dual))
 
 
 def make_budget(
@@ -173,7 +234,7 @@ def make_result(problem: Problem, solver: Solver, outcome: Outcome) -> MarginRes
         certificate=certificate,
         coef=coef,
         intercept=intercept,
-        dual=outcome.q,
+        dual=problem.constraints.dual_of(outcome.q),
         n_iter=outcome.n_iter,
         seconds=outcome.seconds,
         trace=outcome.trace,
@@ -182,21 +243,23 @@ def make_result(problem: Problem, solver: Solver, outcome: Outcome) -> MarginRes
     )
 
 
-def classifier(problem: Problem, w: np.ndarray) -> tuple[np.ndarray, float]:
+def classifier(problem: Problem, w: np.ndarray) -> tuple[np.ndarray, Any]:
     """(coef, intercept): w at unit length, and the best intercept for it in the units of X.
 
     Of a soft margin's unit vector (w, √C ξ) only the part w is the classifier.
     """
+    constraints = problem.constraints
     top = float(np.max(np.abs(w), initial=0.0))
     if top > 0.0:
         w = w / top
-        w = w / np.linalg.norm(w)
-    intercept = 0.0
+        norm = constraints.norm(w)
+        w = w / norm if norm > 0.0 else w
+    intercept: Any = np.zeros(problem.classes.size) if problem.classes.size > 2 else 0.0
     if problem.dual_set.fits_intercept:
-        scores = problem.dual_set.scores(problem.operator.exact_scores(w))
         with np.errstate(over="ignore", under="ignore"):
-            intercept = np.ldexp(problem.dual_set.intercept(scores), problem.exponent)
-    return w[: feature_operator(problem).shape[1]], float(intercept)
+            best = problem.dual_set.intercept(constraints.exact_scores(w))
+            intercept = np.ldexp(best, problem.exponent)
+    return constraints.coef_of(w), intercept if np.ndim(intercept) else float(intercept)
 
 
 __all__ = [
@@ -204,6 +267,7 @@ __all__ = [
     "check_C",
     "classifier",
     "make_budget",
+    "make_kernel",
     "make_result",
     "make_start",
     "max_margin",

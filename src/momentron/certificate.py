@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from momentron.problem import Problem
-from momentron.rounding import EXTENDED_ROUNDOFF, UNDERFLOW, down, gamma, norm_bounds, up
+from momentron.rounding import EXTENDED_ROUNDOFF, UNIT_ROUNDOFF, down, gamma, up
 
 
 @dataclass(frozen=True)
@@ -86,22 +86,23 @@ def certify_margin(problem: Problem, w: np.ndarray, *, sharp: bool = False) -> f
 
 def margin_bound(problem: Problem, w: np.ndarray, *, sharp: bool = False) -> float:
     """A sure lower bound on the margin of w, in the operator's units."""
-    w = _safe_length(w if sharp else np.asarray(w, np.float64))
-    norm_low, norm_high = norm_bounds(w)
-    if norm_high == 0.0 or not np.isfinite(norm_high):
-        return 0.0 if norm_high == 0.0 else -np.inf
-    operator = problem.operator
-    scores = problem.dual_set.scores(operator.exact_scores(w.astype(np.float64, copy=False)))
-    # |fl(x·w) − x·w| ≤ γ_d |x|·|w| ≤ γ_d ‖x‖ ‖w‖; larger scores are worse, so add the error. The
-    # two more roundings are those of score + error and of an extended w to float64; what X lost by
-    # its power-of-two scaling and w by its own lies within depth · UNDERFLOW.
-    depth = operator.score_depth
-    errors = operator.row_norms * up(gamma(depth + 2) * norm_high) + depth * UNDERFLOW
+    constraints = problem.constraints
+    w = constraints.refreshed(_safe_length(w if sharp else np.asarray(w, np.float64)))
+    norm_low, norm_high = constraints.norm_bounds(w)
+    if not w.any():
+        return 0.0
+    if not np.isfinite(norm_high):
+        return -np.inf
+    scores = constraints.exact_scores(w.astype(np.float64, copy=False))
+    # larger scores are worse, so add the error. The two more roundings are those of score + error
+    # and of an extended w to float64
+    errors = constraints.score_errors(slice(None), w, norm_high, UNIT_ROUNDOFF, 2)
     scores += errors
     if sharp:
         _sharpen(problem, w, norm_high, scores, errors)
     margin = down(problem.dual_set.margin(scores))
-    return down(margin / (norm_high if margin > 0.0 else norm_low))
+    norm = norm_high if margin > 0.0 else norm_low
+    return down(margin / norm) if norm > 0.0 else -np.inf
 
 
 def _sharpen(
@@ -112,39 +113,25 @@ def _sharpen(
     A row whose bound lies below the deciding scores by more than twice the largest error stays
     below them after sharpening, so only the others are computed anew.
     """
-    operator = problem.operator
+    constraints = problem.constraints
     index = problem.dual_set.near_worst(scores, 2.0 * float(errors.max()))
-    extended = problem.dual_set.scores_at(index, operator.sharp_scores(index, w))
-    unit = gamma(operator.score_depth + 1, EXTENDED_ROUNDOFF)
-    slack = operator.row_norms[index] * up(unit * norm) + operator.score_depth * UNDERFLOW
+    sharper = constraints.sharp_scores(index, w).astype(np.float64)
     # back to float64: one rounding each for the conversion and the sum
-    sharper = extended.astype(np.float64)
-    sharper += slack + 4.0 * np.abs(sharper) * gamma(1)
+    sharper += constraints.score_errors(index, w, norm, EXTENDED_ROUNDOFF, 1)
+    sharper += 4.0 * np.abs(sharper) * gamma(1)
     scores[index] = np.minimum(scores[index], sharper)
 
 
 def dual_bound(problem: Problem, q: np.ndarray, *, sharp: bool = False) -> float:
     """A sure upper bound on ‖Zᵀq‖ for q brought into the dual set, in the operator's units."""
-    operator = problem.operator
-    if operator.radius == 0.0:
+    constraints, dual_set = problem.constraints, problem.dual_set
+    if constraints.radius == 0.0:
         return 0.0
-    q = problem.dual_set.normalize(np.asarray(q, np.longdouble if sharp else np.float64))
-    mixed = problem.dual_set.mix(q)
-    n_nonzero = int(np.count_nonzero(q))
-    weighted_norms = up(float(q.astype(np.float64) @ operator.row_norms), n_nonzero + 2)
-    if sharp:
-        # one rounding a row for the products, and one for the mass of q, which is summed here too
-        vector = operator.sharp_adjoint(mixed)
-        error = gamma(2 * n_nonzero + 8, EXTENDED_ROUNDOFF) * weighted_norms
-        _, norm = norm_bounds(vector)
-    else:
-        vector = operator.exact_adjoint(mixed)
-        error = gamma(operator.adjoint_depth(n_nonzero)) * weighted_norms
-        _, norm = norm_bounds(vector)
-        error += problem.dual_set.mass_error(weighted_norms, norm)
-    # weights and entries below the smallest float may have vanished
-    underflow = n_nonzero * operator.shape[1] * UNDERFLOW * (1.0 + operator.radius)
-    return up(norm + error + underflow, 6)
+    q = dual_set.normalize(np.asarray(q, np.longdouble if sharp else np.float64))
+    norms = constraints.row_norms
+    weighted_norms = up(float(q.astype(np.float64) @ norms), int(np.count_nonzero(q)) + 2)
+    norm = constraints.adjoint_norm_bound(q, weighted_norms, sharp=sharp)
+    return up(norm + dual_set.mass_error(q, norms, weighted_norms, norm), 6)
 
 
 def _safe_length(w: np.ndarray) -> np.ndarray:

@@ -15,8 +15,7 @@ import numpy as np
 
 from momentron.errors import InputError
 from momentron.losses import Exponential, Loss
-from momentron.operators import Operator
-from momentron.rounding import accurate_sum, gamma
+from momentron.rounding import accurate_sum, gamma, unit_of
 
 
 @dataclass(frozen=True)
@@ -28,54 +27,35 @@ class Vertex:
 
 
 class DualSet(ABC):
-    """The labels of a problem and the set C in which its dual weights live.
+    """The set C in which the dual weights live, and the loss that leads to them.
 
     Parameters
     ----------
-    signs : ndarray of shape (n,)
-        y_i = ±1 as float64.
+    size : int
+        The number of dual weights.
     loss : Loss
     """
 
     fits_intercept: bool
 
-    def __init__(self, signs: np.ndarray, loss: Loss) -> None:
-        self.signs = signs
-        self._minus_signs = -signs
+    def __init__(self, size: int, loss: Loss) -> None:
+        self.size = size
         self.loss = loss
-        self.rho = loss.rho(signs.size)
-        _, self.psi_zero = self.link(np.zeros(signs.size))
-
-    def scores(self, products: np.ndarray) -> np.ndarray:
-        """Zw from Xw (up to the common factor R): −y∘(Xw)."""
-        return self._minus_signs * products
-
-    def mix(self, q: np.ndarray) -> np.ndarray:
-        """The coefficients a with Zᵀq = Xᵀa (up to the common factor R): −y∘q."""
-        return self._minus_signs * q
-
-    def mix_vertex(self, vertex: Vertex) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of X in a vertex, with their coefficients."""
-        return vertex.index, self._minus_signs[vertex.index] * vertex.weight
-
-    def scores_at(self, index: np.ndarray, products: np.ndarray) -> np.ndarray:
-        """`scores` for some of the rows."""
-        return self._minus_signs[index] * products
+        self.rho = loss.rho(size)
+        _, self.psi_zero = self.link(np.zeros(size))
 
     @abstractmethod
     def near_worst(self, scores: np.ndarray, width: float) -> np.ndarray:
         """The rows whose scores are within `width` of those that decide the margin."""
 
     @abstractmethod
-    def mass_error(self, weighted_norms: float, norm: float) -> float:
-        """How far the mass of a q from `normalize` may move ‖Xᵀ(y∘q)‖, which is `norm`.
+    def mass_error(
+        self, q: np.ndarray, norms: np.ndarray, weighted_norms: float, norm: float
+    ) -> float:
+        """How far a q from `normalize` may be from C, as a bound on what that moves ‖Zᵀq‖.
 
-        `weighted_norms` is Σ q_i ‖x_i‖.
+        `norms` are those of the rows of Z, `weighted_norms` is Σ q‖z‖, and `norm` bounds ‖Zᵀq‖.
         """
-
-    @abstractmethod
-    def radius(self, operator: Operator) -> float:
-        """A radius R for which the theorems hold with rows z_i = −y_i x_i / R."""
 
     @abstractmethod
     def link(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
@@ -86,8 +66,8 @@ class DualSet(ABC):
         """min_{q ∈ C} −⟨q, scores⟩: the margin times ‖w‖, for the best intercept."""
 
     @abstractmethod
-    def intercept(self, scores: np.ndarray) -> float:
-        """The best intercept for these scores, in their units."""
+    def intercept(self, scores: np.ndarray) -> float | np.ndarray:
+        """The best intercept for these scores, in their units; one a class where there are many."""
 
     @abstractmethod
     def vertex(self, scores: np.ndarray) -> Vertex:
@@ -107,14 +87,13 @@ class Simplex(DualSet):
 
     fits_intercept = False
 
-    def radius(self, operator: Operator) -> float:
-        return operator.radius
-
     def near_worst(self, scores: np.ndarray, width: float) -> np.ndarray:
         return np.flatnonzero(scores >= scores.max() - width)
 
-    def mass_error(self, weighted_norms: float, norm: float) -> float:
-        return gamma(8) * norm  # the whole vector is scaled by 1 + 4u at most
+    def mass_error(
+        self, q: np.ndarray, norms: np.ndarray, weighted_norms: float, norm: float
+    ) -> float:
+        return gamma(8, unit_of(q)) * norm  # the whole vector is scaled by 1 + 4u at most
 
     def link(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
         return self.loss.link(scores)
@@ -129,10 +108,10 @@ class Simplex(DualSet):
         return Vertex(np.array([int(scores.argmax())]), np.ones(1))
 
     def normalize(self, q: np.ndarray) -> np.ndarray:
-        return _to_mass(q, 1.0)
+        return to_mass(q, 1.0)
 
     def risk_slope(self, psi: float) -> float:
-        return float(np.exp(self.loss.log_slope(np.array([psi]))[0])) / self.signs.size
+        return float(np.exp(self.loss.log_slope(np.array([psi]))[0])) / self.size
 
 
 class ClassBalanced(DualSet):
@@ -154,19 +133,16 @@ class ClassBalanced(DualSet):
         for name, rows in zip(("+1", "−1"), self.classes, strict=True):
             if rows.size == 0:
                 raise InputError(f"class {name} has 0 rows; an intercept needs at least 1 of each")
-        super().__init__(signs, loss)
-
-    def radius(self, operator: Operator) -> float:
-        # Zᵀq is the same for X and for X less any point, since the classes' masses cancel: the
-        # rows need be short only as seen from their mean
-        return operator.centred_radius()
+        super().__init__(signs.size, loss)
 
     def near_worst(self, scores: np.ndarray, width: float) -> np.ndarray:
         parts = [rows[scores[rows] >= scores[rows].max() - width] for rows in self.classes]
         return np.concatenate(parts)
 
-    def mass_error(self, weighted_norms: float, norm: float) -> float:
-        return gamma(8) * weighted_norms  # each class is scaled by its own 1 + 4u
+    def mass_error(
+        self, q: np.ndarray, norms: np.ndarray, weighted_norms: float, norm: float
+    ) -> float:
+        return gamma(8, unit_of(q)) * weighted_norms  # each class is scaled by its own 1 + 4u
 
     def link(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
         q = np.empty_like(scores)
@@ -197,14 +173,14 @@ class ClassBalanced(DualSet):
     def normalize(self, q: np.ndarray) -> np.ndarray:
         balanced = np.empty(q.size, np.result_type(q.dtype, np.float64))
         for rows in self.classes:
-            balanced[rows] = _to_mass(q[rows], 0.5)
+            balanced[rows] = to_mass(q[rows], 0.5)
         return balanced
 
     def risk_slope(self, psi: float) -> float:
-        return 2.0 * math.exp(psi) / self.signs.size
+        return 2.0 * math.exp(psi) / self.size
 
 
-def _to_mass(q: np.ndarray, mass: float) -> np.ndarray:
+def to_mass(q: np.ndarray, mass: float) -> np.ndarray:
     """q clipped at zero and scaled to the given sum; uniform where nothing positive is left.
 
     Extended precision stays so; float64 sums are exact up to one rounding.
@@ -222,8 +198,3 @@ def _to_mass(q: np.ndarray, mass: float) -> np.ndarray:
     positive = clipped[clipped > 0.0]
     total = positive.sum() if q.dtype == np.longdouble else accurate_sum(positive)
     return clipped * (mass / total)
-
-
-def make_dual_set(signs: np.ndarray, loss: Loss, *, fit_intercept: bool) -> DualSet:
-    """The dual set for binary labels."""
-    return ClassBalanced(signs, loss) if fit_intercept else Simplex(signs, loss)

@@ -1,4 +1,4 @@
-"""scikit-learn estimators."""
+"""MaxMarginClassifier: the scikit-learn estimator."""
 
 import math
 import warnings
@@ -25,9 +25,12 @@ FOLLOW_ITERATIONS = 500  # steps of Algorithm 1 where no margin exists
 class MaxMarginClassifier(ClassifierMixin, BaseEstimator):
     """A linear classifier with the largest margin, and a proof of how large that is.
 
+    Two classes or more, of any labels; with three or more the margin is the joint one over all
+    examples and wrong labels, with one unpenalised intercept a class.
+
     Parameters
     ----------
-    method, fit_intercept, C, loss, tol, max_iter, max_time, verbose
+    method, fit_intercept, C, loss, tol, max_iter, max_time, verbose, random_state
         As in `max_margin`.
     warm_start : bool
         Start from the last fit: for another C, or for more rows below the old ones. Only
@@ -39,14 +42,16 @@ class MaxMarginClassifier(ClassifierMixin, BaseEstimator):
         Proven lower bound on the margin of this classifier, in the units of X.
     certificate_ : Certificate
         Proven interval on the best margin that any classifier has.
-    coef_ : ndarray of shape (1, d)
-        Of unit length: `decision_function` is a signed distance in the units of X.
-    intercept_ : ndarray of shape (1,)
-    dual_coef_ : ndarray of shape (1, n_support)
-        y_i q_i of the support vectors; the classes' weights cancel where there is an intercept.
+    coef_ : ndarray of shape (1, d), or (k, d) for k ≥ 3 classes
+        Of unit length: `decision_function` of two classes is a signed distance in the units of X.
+    intercept_ : ndarray of shape (1,), or (k,)
+    dual_coef_ : ndarray of shape (1, n_support), or (k, n_support)
+        y_i q_i of the support vectors; with many classes, of each class: the weight of all wrong
+        labels where it is the true one, less the weight of that label where it is wrong. The
+        classes' weights cancel where there is an intercept.
     support_ : ndarray of shape (n_support,)
         Rows of X with a dual weight.
-    classes_ : ndarray of shape (2,)
+    classes_ : ndarray of shape (k,)
     n_iter_ : int
     status_ : Status
     result_ : MarginResult
@@ -72,6 +77,7 @@ class MaxMarginClassifier(ClassifierMixin, BaseEstimator):
         max_time: float | None = None,
         warm_start: bool = False,
         verbose: int = 0,
+        random_state: Any = None,
     ) -> None:
         self.method = method
         self.fit_intercept = fit_intercept
@@ -82,6 +88,7 @@ class MaxMarginClassifier(ClassifierMixin, BaseEstimator):
         self.max_time = max_time
         self.warm_start = warm_start
         self.verbose = verbose
+        self.random_state = random_state
 
     def fit(self, X: Any, y: Any, *, callback: Callback | None = None) -> "MaxMarginClassifier":
         """Fit to the rows of X, shape (n, d), with labels y, shape (n,).
@@ -90,7 +97,6 @@ class MaxMarginClassifier(ClassifierMixin, BaseEstimator):
         the fitted classifier works in either case.
         """
         clean_X, y = self._check_training_data(X, y)
-        last = getattr(self, "result_", None) if self.warm_start else None
         result = max_margin(
             clean_X,
             y,
@@ -101,15 +107,23 @@ class MaxMarginClassifier(ClassifierMixin, BaseEstimator):
             tol=self.tol,
             max_iter=self.max_iter,
             max_time=self.max_time,
-            initial=last if last is not None and last.coef.size == clean_X.shape[1] else None,
+            initial=self._last_result(clean_X.shape[1], y) if self.warm_start else None,
             callback=callback,
             verbose=self.verbose,
+            random_state=self.random_state,
         )
         if result.status is Status.NOT_SEPARABLE and self.method == "auto":
             result = self._work_without_margin(clean_X, y, result)
         self._adopt(result, y)
-        self._warn(result)
+        warn_of(result)
         return self
+
+    def _last_result(self, n_features: int, y: np.ndarray) -> MarginResult | None:
+        """The last fit, where it was for these features and classes."""
+        last = getattr(self, "result_", None)
+        if last is None or last.coef.shape[-1] != n_features:
+            return None
+        return last if np.array_equal(last.classes, np.unique(y)) else None
 
     def _work_without_margin(self, X: Any, y: np.ndarray, verdict: MarginResult) -> MarginResult:
         """The verdict, with a classifier that follows the loss where nothing separates.
@@ -146,60 +160,73 @@ class MaxMarginClassifier(ClassifierMixin, BaseEstimator):
             dtype=(np.float64, np.float32),
             ensure_all_finite=False,
         )
-        y = clean_targets(y, X.shape[0])
-        n_classes = np.unique(y).size
-        if n_classes > 2:
-            raise ValueError(
-                "Only binary classification is supported. The type of the target is multiclass: "
-                f"y has {n_classes} classes; pass rows of two"
-            )
-        return X, y
+        return X, clean_targets(y, X.shape[0])
 
     def _adopt(self, result: MarginResult, y: np.ndarray) -> None:
-        signs = np.where(y == result.classes[1], 1.0, -1.0)
         self.result_ = result
         self.classes_ = result.classes
-        self.coef_ = result.coef[None, :]
-        self.intercept_ = np.array([result.intercept])
+        self.coef_ = np.atleast_2d(result.coef)
+        self.intercept_ = np.atleast_1d(result.intercept)
         self.margin_ = result.margin
         self.certificate_ = result.certificate
         self.support_ = result.support
-        self.dual_coef_ = (signs * result.dual)[None, self.support_]
+        self.dual_coef_ = signed_weights(result, y)[:, self.support_]
         self.n_iter_ = result.n_iter
         self.status_ = result.status
 
-    def _warn(self, result: MarginResult) -> None:
-        interval = f"the best margin lies in [{result.lower:.6g}, {result.upper:.6g}]"
-        if result.status is Status.NOT_SEPARABLE or result.margin <= 0.0:
-            warnings.warn(
-                f"no positive margin was found: {interval} ({result.status}). The classifier is "
-                "the last iterate; if the data are separable, raise max_iter or lower tol",
-                NotSeparableWarning,
-                stacklevel=3,
-            )
-        elif not result.status.is_final:
-            warnings.warn(
-                f"{result.status}: {interval}, gap {result.gap:.2e}. Raise max_iter or max_time, "
-                f"or accept it with tol={result.gap:.1e}",
-                BudgetWarning,
-                stacklevel=3,
-            )
-
     def decision_function(self, X: Any) -> np.ndarray:
-        """Signed distances to the plane, shape (n,): positive means classes_[1]."""
+        """Signed distances to the plane, shape (n,): positive means classes_[1].
+
+        With three classes or more, the outputs F of shape (n, k): the largest names the class.
+        """
         check_is_fitted(self)
         X = validate_data(
             self, X, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32), reset=False
         )
-        return np.asarray(X @ self.coef_[0]) + self.intercept_[0]
+        outputs = np.asarray(X @ self.coef_.T) + self.intercept_
+        return outputs if self.classes_.size > 2 else outputs[:, 0]
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels, shape (n,)."""
-        positive = self.decision_function(X) > 0.0
-        return self.classes_[positive.astype(int)]
+        return labels_of(self.decision_function(X), self.classes_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.classifier_tags.multi_class = False
         return tags
+
+
+def labels_of(decision: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """The classes that decision values name."""
+    if decision.ndim == 1:
+        return classes[(decision > 0.0).astype(int)]
+    return classes[decision.argmax(axis=1)]
+
+
+def signed_weights(result: MarginResult, y: np.ndarray) -> np.ndarray:
+    """Dual weights with the signs of their constraints, shape (1, n) or (k, n)."""
+    codes = np.searchsorted(result.classes, y)
+    if result.dual.ndim == 1:
+        return (np.where(codes == 1, 1.0, -1.0) * result.dual)[None, :]
+    weights = -result.dual
+    weights[np.arange(codes.size), codes] = result.dual.sum(axis=1)
+    return weights.T
+
+
+def warn_of(result: MarginResult) -> None:
+    """A warning where the answer is short of optimal, with what to change."""
+    interval = f"the best margin lies in [{result.lower:.6g}, {result.upper:.6g}]"
+    if result.status is Status.NOT_SEPARABLE or result.margin <= 0.0:
+        warnings.warn(
+            f"no positive margin was found: {interval} ({result.status}). The classifier is "
+            "the last iterate; if the data are separable, raise max_iter or lower tol",
+            NotSeparableWarning,
+            stacklevel=3,
+        )
+    elif not result.status.is_final:
+        warnings.warn(
+            f"{result.status}: {interval}, gap {result.gap:.2e}. Raise max_iter or max_time, "
+            f"or accept it with tol={result.gap:.1e}",
+            BudgetWarning,
+            stacklevel=3,
+        )

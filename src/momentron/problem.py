@@ -1,35 +1,63 @@
-"""A problem is an operator and a dual set: Z, without ever forming it."""
+"""A problem is constraints and a dual set: Z, without ever forming it."""
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from momentron.dualsets import DualSet, Vertex, make_dual_set
+from momentron.circulations import Circulations
+from momentron.constraints import Constraints, LabelPairs, SignedRows, Slack
+from momentron.dualsets import ClassBalanced, DualSet, Simplex, Vertex
 from momentron.errors import InputError
+from momentron.kernels import BoundKernel, Kernel, as_kernel
 from momentron.losses import Loss, as_loss
-from momentron.operators import Operator, SoftOperator
-from momentron.validation import clean_data, clean_labels
+from momentron.operators import KernelOperator, Operator
+from momentron.validation import CleanData, clean_data, clean_labels, clean_matrix
+
+
+@dataclass(frozen=True)
+class KernelChoice:
+    """A kernel as users name it, and the memory in MB that its values may take."""
+
+    kernel: str | Kernel | Callable[..., Any]
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    cache_size: float = 1000.0
+
+    def bind(self, X: Any) -> BoundKernel:
+        """The kernel over the rows of X."""
+        kernel = as_kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
+        return kernel.bind(X)
+
+    def operator(self, X: Any) -> KernelOperator:
+        """X as an operator, seen through the kernel."""
+        if not isinstance(self.cache_size, Real) or not self.cache_size > 0.0:
+            raise InputError(f"cache_size={self.cache_size!r} must be a positive number of MB")
+        return KernelOperator(self.bind(X), int(1e6 * self.cache_size))
 
 
 class Problem:
-    """Find w with the largest margin: the rows of Z are z_i = −y_i x_i / R.
+    """Find w with the largest margin: the least −⟨z, w⟩/‖w‖ over the rows of Z, or over C.
 
-    Solvers work in units of R, in which the theorems hold: R = max‖x_i‖, or after `tighten` the
+    Solvers work in units of R, in which the theorems hold: R = max‖z‖, or after `tighten` the
     smallest radius that serves the dual set. `to_units_of_x` takes a margin back to units of X.
     Every product counts as one pass over the data.
     """
 
     def __init__(
         self,
-        operator: Operator,
+        constraints: Constraints,
         dual_set: DualSet,
         *,
         exponent: int = 0,
         classes: np.ndarray | None = None,
     ) -> None:
-        self.operator = operator
+        self.constraints = constraints
         self.dual_set = dual_set
         self.exponent = exponent
         self.classes = np.array([-1, 1]) if classes is None else classes
@@ -43,60 +71,98 @@ class Problem:
         fit_intercept: bool = True,
         loss: str | Loss = "exponential",
         C: float = math.inf,
+        kernel: KernelChoice | None = None,
     ) -> "Problem":
         """Validate X and y, and state the problem they pose."""
-        data = clean_data(X)
-        classes, signs = clean_labels(y, data.operator.shape[0])
-        dual_set = make_dual_set(signs, as_loss(loss), fit_intercept=fit_intercept)
-        operator = data.operator
+        data = clean_data(X) if kernel is None else CleanData(kernel.operator(clean_matrix(X)), 0)
+        classes, codes = clean_labels(y, data.operator.shape[0])
+        constraints, dual_set = _pose(
+            data.operator, classes.size, codes, fit_intercept, as_loss(loss)
+        )
         if math.isfinite(C):
-            operator = SoftOperator(operator, signs, _slack_root(C, data.exponent))
-        return cls(operator, dual_set, exponent=data.exponent, classes=classes)
+            constraints = Slack(constraints, _slack_root(C, data.exponent))
+        return cls(constraints, dual_set, exponent=data.exponent, classes=classes)
 
     @property
-    def n_rows(self) -> int:
-        return self.operator.shape[0]
+    def operator(self) -> Operator:
+        """X."""
+        return self.constraints.operator
+
+    @property
+    def size(self) -> int:
+        """The number of constraints, and of dual weights."""
+        return self.constraints.size
 
     @property
     def radius(self) -> float:
         """R, the length that solvers take as the unit."""
-        return self.operator.divisor
+        return self.constraints.divisor
 
     @cached_property
     def tight_radius(self) -> float:
-        """The smallest R for which the theorems hold: max‖x_i − mean‖ with an intercept."""
-        return self.dual_set.radius(self.operator) or 1.0
+        """The smallest R for which the theorems hold: max‖z‖, with intercepts seen from the mean.
+
+        Zᵀq is then the same for X and for X less any point, since the classes' weights cancel.
+        """
+        has_shift = self.dual_set.fits_intercept
+        constraints = self.constraints
+        return (constraints.centred_radius() if has_shift else constraints.radius) or 1.0
 
     def tighten(self) -> None:
         """Take the tight radius as the unit: shorter rows mean longer steps. Before any step."""
-        self.operator.divide_by(self.tight_radius)
+        self.constraints.divide_by(self.tight_radius)
 
     @property
     def passes(self) -> int:
         """Passes over the data so far."""
         return self.operator.passes
 
+    def zeros(self) -> np.ndarray:
+        """The classifier w = 0."""
+        return self.constraints.zeros()
+
     def scores(self, w: np.ndarray) -> np.ndarray:
         """p = Zw."""
-        return self.dual_set.scores(self.operator.apply(w))
+        return self.constraints.scores(w)
 
     def gradient(self, q: np.ndarray) -> np.ndarray:
         """Zᵀq."""
-        return self.operator.adjoint(self.dual_set.mix(q))
+        return self.constraints.gradient(q)
 
     def vertex_gradient(self, vertex: Vertex) -> np.ndarray:
         """Zᵀq for a q with few non-zero entries: costs only their rows."""
-        return self.operator.combine(*self.dual_set.mix_vertex(vertex))
+        return self.constraints.combine(vertex.index, vertex.weight)
+
+    def norm(self, w: np.ndarray) -> float:
+        """‖w‖ in the space where the classifier lives."""
+        return self.constraints.norm(w)
 
     def margin(self, w: np.ndarray, scores: np.ndarray) -> float:
         """γ(w) = margin of the scores / ‖w‖, in units of R; γ(0) = 0."""
-        norm = self.operator.norm(w)
+        norm = self.norm(w)
         return self.dual_set.margin(scores) / norm if norm > 0.0 else 0.0
 
     def to_units_of_x(self, value: float) -> float:
         """A margin in units of R, in the units of the data as passed."""
         with np.errstate(over="ignore", under="ignore"):
             return float(np.ldexp(value * self.radius, self.exponent))
+
+
+def _pose(
+    operator: Operator, n_classes: int, codes: np.ndarray, fit_intercept: bool, loss: Loss
+) -> tuple[Constraints, DualSet]:
+    """The constraints that labels 0..k−1 put on the data, and the dual set that goes with them."""
+    dual_set: DualSet
+    if n_classes == 2:
+        signs = np.where(codes == 1, 1.0, -1.0)
+        dual_set = ClassBalanced(signs, loss) if fit_intercept else Simplex(signs.size, loss)
+        return SignedRows(operator, signs), dual_set
+    pairs = LabelPairs(operator, codes, n_classes)
+    if fit_intercept:
+        dual_set = Circulations(*pairs.pair_classes, n_classes, loss)
+    else:
+        dual_set = Simplex(pairs.size, loss)
+    return pairs, dual_set
 
 
 def _slack_root(C: float, exponent: int) -> float:
@@ -111,9 +177,3 @@ def _slack_root(C: float, exponent: int) -> float:
             "lie between 1e-300 and 1e300; rescale X"
         )
     return root
-
-
-def feature_operator(problem: Problem) -> Operator:
-    """The operator over the features alone, without the slack of a soft margin."""
-    operator = problem.operator
-    return operator.base if isinstance(operator, SoftOperator) else operator

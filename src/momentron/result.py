@@ -24,27 +24,30 @@ class MarginResult:
     margin : float
         A proven lower bound on the margin of `coef` itself. It equals `lower` where positive, but
         for the rounding of coef to float64 on data with a margin below 1e-4 of the rows' length.
-    coef : ndarray of shape (d,)
+    coef : ndarray of shape (d,), or (k, d) for k ≥ 3 classes
         The classifier, of unit length: y (x·coef + intercept) is a distance in the units of X.
         With a finite C, (coef, √C · slack) has unit length. Divided by `lower`, coef and intercept
         are a support vector machine's in its usual scale.
         Where no positive margin was found, the method's last iterate.
-    intercept : float
-    dual : ndarray of shape (n,)
-        Weights q with γ̄ ≤ ‖Σ q_i y_i x_i‖ = upper (mass 1, or ½ a class with an intercept).
+        With a kernel: one number an example, w = Σ coef_i φ(x_i), so d is n.
+    intercept : float, or ndarray of shape (k,)
+    dual : ndarray of shape (n,), or (n, k)
+        Weights q with γ̄ ≤ ‖Σ q_i y_i x_i‖ = upper (mass 1, or ½ a class with an intercept). With
+        many classes, of each example and wrong label; what flows out of a class flows in where
+        there are intercepts.
     n_iter : int
     seconds : float
     trace : Trace
     certificate : Certificate
-    classes : ndarray of shape (2,)
-        The second is the one with positive decision values.
+    classes : ndarray of shape (k,)
+        Of two, the second is the one with positive decision values.
     method : str
     """
 
     status: Status
     certificate: Certificate
     coef: np.ndarray = field(repr=False)
-    intercept: float
+    intercept: float | np.ndarray
     dual: np.ndarray = field(repr=False)
     n_iter: int
     seconds: float
@@ -71,12 +74,13 @@ class MarginResult:
     @property
     def support(self) -> np.ndarray:
         """Indices of the rows with a dual weight above rounding level."""
-        return np.flatnonzero(self.dual > 1e-12 * self.dual.max(initial=0.0))
+        weights = self.dual if self.dual.ndim == 1 else self.dual.sum(axis=1)
+        return np.flatnonzero(weights > 1e-12 * weights.max(initial=0.0))
 
     def __repr__(self) -> str:
         return (
             f"MarginResult: {self.status}\n"
             f"  best margin in [{self.lower:.12g}, {self.upper:.12g}], gap {self.gap:.2e}\n"
             f"  method {self.method}, {self.n_iter} iterations, {self.seconds:.3f} s, "
-            f"{self.support.size} of {self.dual.size} rows with weight"
+            f"{self.support.size} of {self.dual.shape[0]} rows with weight"
         )

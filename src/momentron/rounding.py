@@ -24,6 +24,11 @@ def gamma(k: int, unit: float = UNIT_ROUNDOFF) -> float:
     return ku / (1.0 - ku) * (1.0 + 4.0 * UNIT_ROUNDOFF)
 
 
+def unit_of(values: np.ndarray) -> float:
+    """The unit roundoff of the array's own arithmetic."""
+    return EXTENDED_ROUNDOFF if values.dtype == np.longdouble else UNIT_ROUNDOFF
+
+
 def accurate_sum(values: np.ndarray) -> float:
     """The sum of nonnegative float64 values, right to two roundings."""
     if values.size <= CHUNK or EXTENDED_ROUNDOFF == UNIT_ROUNDOFF:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from momentron.certificate import Certificate, certify, relative_gap
-from momentron.problem import Problem, feature_operator
+from momentron.problem import Problem
 from momentron.solvers.base import Aim, Candidates, Solver, Start
 from momentron.status import Status
 from momentron.threads import threads_for_products
@@ -147,8 +147,8 @@ class Judge:
         if certificate.lower > 0.0 and certificate.gap <= self._tol:
             return Status.OPTIMAL
         problem = self._problem
-        # rounding at 1e-15 of the rows' length is all that any witness can reach
-        floor = problem.to_units_of_x(1e-15)
+        # rounding is all that any witness can reach
+        floor = problem.to_units_of_x(problem.operator.resolution)
         limit = problem.to_units_of_x(self._vanishing)
         if certificate.lower > 0.0 or certificate.upper > max(limit, floor):
             return None
@@ -174,6 +174,7 @@ def solve(
     budget: Budget,
     *,
     start: Start | None = None,
+    random_state: Any = None,
     callback: Callback | None = None,
     reporter: Reporter | None = None,
     stopwatch: Stopwatch | None = None,
@@ -181,16 +182,16 @@ def solve(
     """Run a method until its certified gap is within the tolerance, or a budget ends.
 
     `reporter` sees every row, for printing; `callback` too, and stops the run by returning a true
-    value. `start` is for methods that begin warm; `stopwatch` may have been running
-    already. Ctrl-C ends the run with what it has.
+    value. `start` is for methods that begin warm, `random_state` for those that draw; `stopwatch`
+    may have been running already. Ctrl-C ends the run with what it has.
     """
     stopwatch = stopwatch or Stopwatch()
-    best = Incumbent(w=problem.operator.zeros(), q=np.ones(problem.n_rows))
+    best = Incumbent(w=problem.zeros(), q=np.ones(problem.size))
     judge = Judge(problem, budget, solver.vanishing(budget.tol))
     trace = Trace()
     remaining = budget.max_time - stopwatch.seconds() - _closing_seconds(problem)
-    aim = Aim(budget.tol, time.perf_counter() + remaining, start)
-    with threads_for_products(feature_operator(problem).dense_entries):
+    aim = Aim(budget.tol, time.perf_counter() + remaining, start, random_state)
+    with threads_for_products(problem.operator.dense_entries):
         if solver.wants_tight_radius:
             problem.tighten()
         try:
@@ -224,7 +225,7 @@ def solve(
 
 def _closing_seconds(problem: Problem) -> float:
     """Roughly what the last certificate and the classifier take: four passes, some vectors."""
-    operator = feature_operator(problem)
+    operator = problem.operator
     entries = operator.dense_entries or 20 * operator.shape[0]
     return 4.0 * entries / 3e9 + 100.0 * operator.shape[0] / 1e9
 
@@ -254,6 +255,7 @@ def _row(
         margin=problem.to_units_of_x(margin),
         lower=problem.to_units_of_x(max(0.0, best.lower)),
         upper=problem.to_units_of_x(best.upper),
+        evaluations=problem.operator.evaluations,
         theorem_lower=problem.to_units_of_x(low),
         theorem_upper=problem.to_units_of_x(high),
     )

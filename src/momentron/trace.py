@@ -22,6 +22,8 @@ class Row:
     lower, upper : float
         The best bounds met so far, as the method computed them: running estimates, without
         rounding bounds. The certificate of the result has them.
+    evaluations : int
+        Kernel values computed so far; none where there is no kernel.
     theorem_lower, theorem_upper : float
         The interval of the method's own theory at this iteration; NaN for methods without one.
     """
@@ -32,6 +34,7 @@ class Row:
     margin: float
     lower: float
     upper: float
+    evaluations: int = 0
     theorem_lower: float = float("nan")
     theorem_upper: float = float("nan")
 

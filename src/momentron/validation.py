@@ -41,6 +41,13 @@ def clean_data(X: Any) -> CleanData:
     return CleanData(as_operator(_divide_by_power_of_two(X, int(exponent))), int(exponent))
 
 
+def clean_matrix(X: Any) -> Any:
+    """X checked, as a 2-D float32/float64 array or a CSR matrix, in its own scale."""
+    X = _as_matrix(X)
+    _require_finite(X)
+    return X.tocsr() if sp.issparse(X) else X
+
+
 def _as_matrix(X: Any) -> Any:
     """X as a 2-D float32/float64 array or CSR/CSC matrix that BLAS reads without a copy."""
     is_plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype in _EXPONENT_LIMIT
@@ -98,15 +105,14 @@ def _divide_by_power_of_two(X: Any, exponent: int) -> Any:
 
 
 def clean_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """(classes, signs): the two labels in sorted order, and ±1 per row (+1 for the second)."""
+    """(classes, codes): the labels in sorted order, and the place of each row's label there."""
     y = clean_targets(y, n_rows)
     classes, codes = np.unique(y, return_inverse=True)
-    if classes.size != 2:
-        plural = "class" if classes.size == 1 else "classes"
+    if classes.size < 2:
         raise InputError(
-            f"y has {classes.size} {plural}; max_margin needs exactly 2: pass rows of two classes"
+            f"y has {classes.size} class; max_margin needs at least 2: pass rows of two or more"
         )
-    return classes, np.where(codes.ravel() == 1, 1.0, -1.0)
+    return classes, codes.ravel()
 
 
 def _require_distinct(given: Any, y: np.ndarray) -> None:

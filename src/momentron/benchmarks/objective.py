@@ -120,7 +120,7 @@ class Objective:
         problem = Problem.from_data(
             task.X, task.y, fit_intercept=task.fit_intercept, C=2.0 * task.C
         )
-        return certify(problem, np.zeros(problem.operator.shape[1]), q).upper
+        return certify(problem, problem.zeros(), q).upper
 
     def _scores(self, w: np.ndarray) -> np.ndarray:
         return np.concatenate([np.asarray(block @ w) for _, block in self._blocks()])

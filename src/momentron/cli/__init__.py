@@ -1,11 +1,11 @@
-"""The command line: `momentron fit | check | verify | race | bench`."""
+"""The command line: `momentron fit | check | verify | race | reproduce | bench`."""
 
 import sys
 
 import typer
 from rich.console import Console
 
-from momentron.cli import bench, check, fit, race, verify
+from momentron.cli import bench, check, fit, race, reproduce, verify
 from momentron.errors import InputError
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app.command()(fit.fit)
 app.command()(check.check)
 app.command()(verify.verify)
 app.command()(race.race)
+app.command()(reproduce.reproduce)
 app.command()(bench.bench)
 
 BAD_INPUT = 2

@@ -15,7 +15,7 @@ DataArgument = Annotated[
     str | None,
     typer.Argument(
         help="CSV, TSV, svmlight, NPZ, NPY or Parquet file (also .gz, .bz2), or the name of a "
-        "known set; scikit-learn's digits, 0 against 1, where absent."
+        "known set; scikit-learn's ten digits where absent."
     ),
 ]
 TargetOption = Annotated[str | None, typer.Option(help="Label column: a name or a position.")]
@@ -36,9 +36,9 @@ class LoadedData:
 def load_data(
     source: str | None, target: str | None, classes: tuple[str, str] | None
 ) -> LoadedData:
-    """DATA of the command line: a path, the name of a known set, or nothing (digits 0 and 1)."""
+    """DATA of the command line: a path, the name of a known set, or nothing (the ten digits)."""
     if source is None:
-        return _named("digits", classes or ("0", "1"))
+        return _named("digits", classes)
     if not Path(source).exists() and source in datasets.DATASETS:
         return _named(source, classes)
     file = read_data(source, target=target, classes=classes)

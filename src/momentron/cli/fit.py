@@ -20,6 +20,7 @@ from momentron.cli.data import (
     TargetOption,
     load_data,
 )
+from momentron.estimators import labels_of
 from momentron.problem import Problem
 from momentron.reporting import HEADER, TableReporter, format_row
 from momentron.result import MarginResult
@@ -88,8 +89,8 @@ def _live_reporter(live: Live) -> Reporter:
 
 def summarise(loaded: LoadedData, result: MarginResult, problem: Problem) -> dict[str, Any]:
     """Everything the command reports, as plain numbers."""
-    decision = np.asarray(loaded.X @ result.coef) + result.intercept
-    predicted = result.classes[(decision > 0.0).astype(int)]
+    decision = np.asarray(loaded.X @ result.coef.T) + result.intercept
+    predicted = labels_of(decision, result.classes)
     n, d = problem.operator.shape
     return {
         "data": loaded.title,
@@ -112,11 +113,13 @@ def summarise(loaded: LoadedData, result: MarginResult, problem: Problem) -> dic
 
 def print_summary(summary: dict[str, Any], save: Path | None) -> None:
     """The verdict, one fact a line."""
-    first, second = summary["classes"]
+    classes = summary["classes"]
+    story = " against ".join(classes) if len(classes) == 2 else f"{len(classes)} classes"
+    margin = "best margin" if len(classes) == 2 else "joint margin"
     lines = [
-        f"{summary['data']}: {summary['rows']} × {summary['features']}, {first} against {second}",
+        f"{summary['data']}: {summary['rows']} × {summary['features']}, {story}",
         f"verdict         {summary['status']}",
-        f"best margin     in [{summary['lower']:.12g}, {summary['upper']:.12g}], "
+        f"{margin:<15} in [{summary['lower']:.12g}, {summary['upper']:.12g}], "
         f"relative gap {summary['gap']:.2e}",
         f"support         {summary['support']} of {summary['rows']} rows",
         f"training error  {summary['training_error']:.4%}",

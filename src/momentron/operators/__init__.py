@@ -1,4 +1,4 @@
-"""Z as an operator: dense and sparse data, read as they are, never copied."""
+"""X as an operator: dense and sparse data, read as they are, never copied."""
 
 from typing import Any
 
@@ -7,10 +7,10 @@ import scipy.sparse as sp
 
 from momentron.operators.base import Operator
 from momentron.operators.dense import DenseOperator
-from momentron.operators.soft import SoftOperator
+from momentron.operators.kernel import KernelOperator
 from momentron.operators.sparse import SparseOperator
 
-__all__ = ["DenseOperator", "Operator", "SoftOperator", "SparseOperator", "as_operator"]
+__all__ = ["DenseOperator", "KernelOperator", "Operator", "SparseOperator", "as_operator"]
 
 
 def as_operator(X: Any, squares: np.ndarray | None = None) -> Operator:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.rounding import UNDERFLOW, gamma
+from momentron.rounding import EXTENDED_ROUNDOFF, UNDERFLOW, gamma, norm_bounds, up
 
 BLOCK_BYTES = 1 << 22  # float64 blocks of 4 MB: large enough for BLAS, small beside any X
 
@@ -36,12 +36,12 @@ def norm_upper_bounds(squares: np.ndarray, length: int) -> np.ndarray:
 
 
 class Operator(ABC):
-    """The rows of X as a linear map, divided by a radius; knows nothing of labels.
+    """The rows of X as a linear map; knows nothing of labels.
 
     Solvers call `apply`, `adjoint` and `combine`, at the data's own precision. The certificate
-    calls `exact_scores` and `exact_adjoint`, always in float64 and in the units of X, and reads the
-    length of their rounding chains from `score_depth` and `adjoint_depth`; where those chains are
-    too long for the tolerance, it calls `sharp_scores` and `sharp_adjoint`, in extended precision.
+    calls `exact_scores` and `adjoint_norm_bound`, always in float64, and reads the length of the
+    scores' rounding chains from `score_depth`; where those chains are too long for the tolerance,
+    it asks for extended precision.
 
     Attributes
     ----------
@@ -50,8 +50,6 @@ class Operator(ABC):
         R, rounded up: ‖x_i‖ ≤ R holds for every row in exact arithmetic.
     row_norms : ndarray of shape (n,)
         Upper bounds of ‖x_i‖, in float64.
-    divisor : float
-        What `apply` and `adjoint` divide by: R, or a smaller radius that serves the dual set.
     passes : int
         How often the whole of X has been read by `apply` or `adjoint`.
     """
@@ -59,18 +57,14 @@ class Operator(ABC):
     shape: tuple[int, int]
     radius: float
     row_norms: np.ndarray
-    divisor: float
     passes: int = 0
+    evaluations: int = 0  # kernel values computed
+    kernel_error: float = 0.0  # how far an entry may be from the true one, relative to ‖x‖‖x′‖
 
     def _set_norms(self, squares: np.ndarray, length: int) -> None:
         """Row norms and R from computed ‖x_i‖², each a sum of at most `length` squares."""
         self.row_norms = norm_upper_bounds(squares, length)
         self.radius = float(self.row_norms.max(initial=0.0))
-        self.divide_by(self.radius)
-
-    def divide_by(self, radius: float) -> None:
-        """Let `apply` and `adjoint` divide by this radius, if it is positive."""
-        self.divisor = radius if radius > 0.0 else 1.0
 
     def centred_radius(self) -> float:
         """max‖x_i − c‖ with c the mean of the rows, rounded up, at the price of two passes.
@@ -82,32 +76,62 @@ class Operator(ABC):
         centre = self.exact_adjoint(np.full(n, 1.0 / n))
         length = float(np.linalg.norm(centre))
         squares = self.row_norms**2 - 2.0 * self.exact_scores(centre) + length**2
-        lost = 8.0 * gamma(d + self.score_depth + 8) * (self.radius + length) ** 2
+        lost = 8.0 * gamma(d + self.score_depth(centre) + 8) * (self.radius + length) ** 2
         return min(2.0 * self.radius, float(np.sqrt(max(0.0, squares.max()) + lost)))
 
     def apply(self, w: np.ndarray) -> np.ndarray:
-        """X w / R, in float64; w has shape (d,) or (d, k)."""
-        return self.products(w / self.divisor)
-
-    def products(self, w: np.ndarray) -> np.ndarray:
-        """X w at the data's own precision, as float64."""
+        """X w at the data's own precision, as float64; w has shape (d,) or (d, k)."""
         self.passes += 1
         return self._matvec(w)
 
     def adjoint(self, a: np.ndarray) -> np.ndarray:
-        """Xᵀ a / R, in float64; a has shape (n,) or (n, k)."""
+        """Xᵀ a at the data's own precision, as float64; a has shape (n,) or (n, k)."""
         self.passes += 1
-        return self._rmatvec(a) / self.divisor
+        return self._rmatvec(a)
 
     def combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """Xᵀ a / R where a is zero but on the given rows: costs those rows alone."""
-        return self.rows(rows).T @ a / self.divisor
+        """Xᵀ a where a is zero but on the given rows: costs those rows alone."""
+        return self.rows(rows).T @ a
 
     def norm(self, w: np.ndarray) -> float:
         """‖w‖ in the space where the classifier lives."""
         # not a BLAS dot product: that wakes a second thread, at a cost above the whole norm
         flat = w.ravel()
         return math.sqrt(np.einsum("i,i->", flat, flat))
+
+    def norm_bounds(self, w: np.ndarray) -> tuple[float, float]:
+        """Sure lower and upper bounds of ‖w‖."""
+        return norm_bounds(w)
+
+    def magnitude(self, w: np.ndarray, norm: float) -> float:
+        """M with |fl(x_i·w) − x_i·w| ≤ γ_depth ‖x_i‖ M, given an upper bound of ‖w‖."""
+        return norm
+
+    def coefficients(self, w: np.ndarray) -> np.ndarray:
+        """What tells a classifier from another: w itself; of a kernel, one number an example."""
+        return w
+
+    def from_coefficients(self, coef: np.ndarray) -> np.ndarray:
+        """The classifier of these coefficients."""
+        return coef
+
+    def refreshed(self, w: np.ndarray) -> np.ndarray:
+        """w with everything that is kept beside its coefficients computed anew, in float64."""
+        return w
+
+    @property
+    def resolution(self) -> float:
+        """The smallest ‖Xᵀa‖ that arithmetic can tell from zero, in units of Σ |a_i| ‖x_i‖.
+
+        A kernel gives its square, and so half as many digits.
+        """
+        if self.kernel_error == 0.0:
+            return 1e-15
+        return 4.0 * math.sqrt(gamma(self.shape[0]) + self.kernel_error)
+
+    def adjoint_norm(self, a: np.ndarray) -> float:
+        """‖Xᵀa‖, computed in float64."""
+        return self.norm(self.exact_adjoint(a))
 
     def zeros(self, *trailing: int) -> np.ndarray:
         """The classifier w = 0."""
@@ -137,29 +161,46 @@ class Operator(ABC):
 
     def sharp_scores(self, index: np.ndarray, w: np.ndarray) -> np.ndarray:
         """X w on the named rows, in extended precision; as many roundings as `exact_scores`."""
-        scores = np.empty(index.size, np.longdouble)
-        for part in row_blocks(index.size, self.shape[1]):
-            scores[part] = (self.rows(index[part]).astype(np.longdouble) * w).sum(axis=1)
+        scores = np.empty((index.size, *w.shape[1:]), np.longdouble)
+        for part in row_blocks(index.size, self.shape[1] * max(w.shape[1:], default=1)):
+            rows = self.rows(index[part]).astype(np.longdouble)
+            scores[part] = np.einsum("ij,j...->i...", rows, w)
         return scores
 
     def sharp_adjoint(self, a: np.ndarray) -> np.ndarray:
         """Xᵀ a in extended precision, over the rows where a is not zero: one rounding a row."""
-        total = np.zeros(self.shape[1], np.longdouble)
-        nonzero = np.flatnonzero(a)
+        total = np.zeros((self.shape[1], *a.shape[1:]), np.longdouble)
+        nonzero = np.flatnonzero(a if a.ndim == 1 else a.any(axis=1))
         for part in row_blocks(nonzero.size, self.shape[1]):
             index = nonzero[part]
-            total += (self.rows(index) * a[index].astype(np.longdouble)[:, None]).sum(axis=0)
+            weights = a[index].astype(np.longdouble)
+            total += np.einsum("ij,i...->j...", self.rows(index).astype(np.longdouble), weights)
         return total
+
+    def adjoint_norm_bound(
+        self, a: np.ndarray, weighted_norms: float, *, sharp: bool = False
+    ) -> float:
+        """A sure upper bound of ‖Xᵀa‖, given one of Σ |a_i| ‖x_i‖."""
+        n_nonzero = int(np.count_nonzero(a if a.ndim == 1 else a.any(axis=1)))
+        if sharp:
+            # one rounding a row for the products; as many again for the mass of a
+            vector = self.sharp_adjoint(a)
+            error = gamma(2 * n_nonzero + 8, EXTENDED_ROUNDOFF) * weighted_norms
+        else:
+            vector = self.exact_adjoint(a)
+            error = gamma(self.adjoint_depth(n_nonzero)) * weighted_norms
+        # weights and entries below the smallest float may have vanished
+        underflow = n_nonzero * vector.size * UNDERFLOW * (1.0 + self.radius)
+        return up(norm_bounds(vector)[1] + error + underflow)
 
     @property
     def dense_entries(self) -> int:
         """How many entries BLAS reads in a product: what its threads have to share."""
         return 0
 
-    @property
     @abstractmethod
-    def score_depth(self) -> int:
-        """The longest chain of roundings in one entry of `exact_scores`."""
+    def score_depth(self, w: np.ndarray) -> int:
+        """The longest chain of roundings in one entry of `exact_scores(w)`."""
 
     @abstractmethod
     def adjoint_depth(self, n_nonzero: int) -> int:

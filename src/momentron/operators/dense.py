@@ -72,8 +72,7 @@ class DenseOperator(Operator):
     def dense_entries(self) -> int:
         return self.shape[0] * self.shape[1]
 
-    @property
-    def score_depth(self) -> int:
+    def score_depth(self, w: np.ndarray) -> int:
         return self.shape[1]
 
     def adjoint_depth(self, n_nonzero: int) -> int:

@@ -27,6 +27,14 @@ def _sum_rows(entries: np.ndarray, indptr: np.ndarray) -> np.ndarray:
     return sums
 
 
+def _products(lines: Any, entries: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Each compressed line of a matrix times v, of shape (·,) or (·, k), a column at a time."""
+    if v.ndim == 1:
+        return _sum_rows(entries * v[lines.indices], lines.indptr)
+    columns = [_sum_rows(entries * column[lines.indices], lines.indptr) for column in v.T]
+    return np.stack(columns, axis=1)
+
+
 class SparseOperator(Operator):
     """X as a CSR or CSC matrix; the cost of a pass is its number of stored entries.
 
@@ -61,7 +69,7 @@ class SparseOperator(Operator):
         return (self.XT @ a.astype(self.X.dtype, copy=False)).astype(np.float64, copy=False)
 
     def combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
-        return self.sparse_rows(rows).T @ a / self.divisor
+        return self.sparse_rows(rows).T @ a
 
     def sparse_rows(self, index: np.ndarray) -> Any:
         """The named rows as a CSR array in float64."""
@@ -87,17 +95,14 @@ class SparseOperator(Operator):
 
     def sharp_scores(self, index: np.ndarray, w: np.ndarray) -> np.ndarray:
         rows = self.sparse_rows(index)
-        products = rows.data.astype(np.longdouble) * w[rows.indices]
-        return _sum_rows(products, rows.indptr)
+        return _products(rows, rows.data.astype(np.longdouble), w)
 
     def sharp_adjoint(self, a: np.ndarray) -> np.ndarray:
-        nonzero = np.flatnonzero(a)
+        nonzero = np.flatnonzero(a if a.ndim == 1 else a.any(axis=1))
         columns = self.sparse_rows(nonzero).tocsc()
-        products = columns.data * a.astype(np.longdouble)[nonzero][columns.indices]
-        return _sum_rows(products, columns.indptr)
+        return _products(columns, columns.data, a[nonzero].astype(np.longdouble))
 
-    @property
-    def score_depth(self) -> int:
+    def score_depth(self, w: np.ndarray) -> int:
         return self._row_length
 
     def adjoint_depth(self, n_nonzero: int) -> int:

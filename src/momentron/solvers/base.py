@@ -24,7 +24,7 @@ class Start:
     """Where a warm start begins: (w, b) with functional margin 1, and weights of the first rows."""
 
     w: np.ndarray
-    b: float
+    b: np.ndarray
     q: np.ndarray
 
 
@@ -39,11 +39,14 @@ class Aim:
     deadline : float
         When to hand over what there is, on the clock of `time.perf_counter`.
     start : Start, optional
+    random_state : int, Generator or None
+        The seed of methods that draw.
     """
 
     tol: float = 1e-6
     deadline: float = math.inf
     start: Start | None = None
+    random_state: Any = None
 
 
 @dataclass

@@ -35,13 +35,13 @@ class BatchPerceptron(Solver):
     uses_loss = False
 
     def init(self, problem: Problem, aim: Aim = AIM) -> BatchPerceptronState:
-        w, scores = problem.operator.zeros(), np.zeros(problem.n_rows)
+        w, scores = problem.zeros(), np.zeros(problem.size)
         return BatchPerceptronState(
             w=w,
             scores=scores,
             mean_w=w.copy(),
             mean_scores=scores.copy(),
-            weights=np.zeros(problem.n_rows),
+            weights=np.zeros(problem.size),
             z_weights=w.copy(),
         )
 
@@ -52,7 +52,7 @@ class BatchPerceptron(Solver):
         state.weights[vertex.index] += size * vertex.weight
         state.z_weights += size * gradient
         state.w -= size * gradient
-        length = problem.operator.norm(state.w)
+        length = problem.norm(state.w)
         if length > 1.0:
             state.w /= length
         state.scores = problem.scores(state.w)
@@ -65,5 +65,5 @@ class BatchPerceptron(Solver):
         return Candidates(
             primals=[Primal(state.mean_w, state.mean_scores), Primal(state.w, state.scores)],
             q=state.weights,
-            upper=problem.operator.norm(state.z_weights) / float(state.weights.sum()),
+            upper=problem.norm(state.z_weights) / float(state.weights.sum()),
         )

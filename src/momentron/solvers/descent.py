@@ -31,10 +31,10 @@ class Descent(Solver):
         """c_t, the step along the normalised gradient Zᵀq_t."""
 
     def init(self, problem: Problem, aim: Aim = AIM) -> DescentState:
-        scores = np.zeros(problem.n_rows)
+        scores = np.zeros(problem.size)
         q, psi = problem.dual_set.link(scores)
         return DescentState(
-            w=problem.operator.zeros(), scores=scores, q=q, psi=psi, average=np.zeros_like(q)
+            w=problem.zeros(), scores=scores, q=q, psi=psi, average=np.zeros_like(q)
         )
 
     def step(self, problem: Problem, state: DescentState) -> None:
@@ -50,5 +50,5 @@ class Descent(Solver):
         return Candidates(
             primals=[Primal(state.w, state.scores)],
             q=state.average,
-            upper=problem.operator.norm(state.w) / mass if mass > 0.0 else np.inf,
+            upper=problem.norm(state.w) / mass if mass > 0.0 else np.inf,
         )

@@ -46,8 +46,8 @@ class DualNesterov(Solver):
         self.step_size = as_schedule(step)
 
     def init(self, problem: Problem, aim: Aim = AIM) -> NesterovState:
-        w = problem.operator.zeros()
-        scores = np.zeros(problem.n_rows)
+        w = problem.zeros()
+        scores = np.zeros(problem.size)
         q, _ = problem.dual_set.link(scores)
         return NesterovState(
             w=w, scores=scores, q=q, mu=q.copy(), nu=q.copy(), z_nu=np.full_like(w, np.inf)
@@ -69,5 +69,5 @@ class DualNesterov(Solver):
         return Candidates(
             primals=[Primal(state.w, state.scores)],
             q=state.nu,
-            upper=problem.operator.norm(state.z_nu) / float(state.nu.sum()),
+            upper=problem.norm(state.z_nu) / float(state.nu.sum()),
         )

@@ -60,8 +60,8 @@ class Momentum(Solver):
         self.step_size = as_schedule(step)
 
     def init(self, problem: Problem, aim: Aim = AIM) -> MomentumState:
-        w = problem.operator.zeros()
-        scores = np.zeros(problem.n_rows)
+        w = problem.zeros()
+        scores = np.zeros(problem.size)
         q, psi = problem.dual_set.link(scores)
         return MomentumState(
             w=w,
@@ -98,7 +98,7 @@ class Momentum(Solver):
         state.t = t + 1
 
     def candidates(self, problem: Problem, state: MomentumState) -> Candidates:
-        norm = problem.operator.norm(state.z_mu)
+        norm = problem.norm(state.z_mu)
         return Candidates(
             primals=[Primal(state.w, state.scores)],
             q=state.mu,

@@ -33,9 +33,9 @@ class NormalizedPerceptron(Solver):
 
     def init(self, problem: Problem, aim: Aim = AIM) -> NormalizedPerceptronState:
         return NormalizedPerceptronState(
-            w=problem.operator.zeros(),
-            scores=np.zeros(problem.n_rows),
-            q=np.zeros(problem.n_rows),
+            w=problem.zeros(),
+            scores=np.zeros(problem.size),
+            q=np.zeros(problem.size),
         )
 
     def step(self, problem: Problem, state: NormalizedPerceptronState) -> None:
@@ -51,5 +51,5 @@ class NormalizedPerceptron(Solver):
         return Candidates(
             primals=[Primal(state.w, state.scores)],
             q=state.q,
-            upper=problem.operator.norm(state.w),
+            upper=problem.norm(state.w),
         )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from momentron.operators import SoftOperator
+from momentron.constraints import Slack
 from momentron.problem import Problem
 from momentron.solvers.auto.forms import Deadline, OutOfTime
 from momentron.solvers.auto.rounds import Rounds
@@ -44,7 +44,7 @@ class Auto(Solver):
     def init(self, problem: Problem, aim: Aim = AIM) -> AutoState:
         deadline = Deadline(aim.deadline)
         work: Rounds | SoftMargin
-        if isinstance(problem.operator, SoftOperator):
+        if isinstance(problem.constraints, Slack):
             work = SoftMargin(problem, deadline)
             work.start = aim.start
         else:
@@ -79,18 +79,17 @@ class Auto(Solver):
 def _propose(problem: Problem, work: Rounds | SoftMargin) -> Candidates:
     """(w, q) of the work so far, in units of R."""
     if isinstance(work, SoftMargin):
-        w = np.concatenate([work.w, math.sqrt(work.C) * work.slack()])
+        w = Slack.join(work.w, math.sqrt(work.C) * work.slack())
         scores = problem.scores(w)
     else:
         w = work.w
-        scores = problem.dual_set.scores(work.products) / problem.radius
+        scores = problem.constraints.from_products(work.products) / problem.radius
     q = problem.dual_set.normalize(work.lam)
-    vector = problem.operator.exact_adjoint(problem.dual_set.mix(q))
-    upper = problem.operator.norm(vector) / problem.radius
+    upper = problem.constraints.dual_norm(q) / problem.radius
     return Candidates([Primal(w, scores)], q, upper)
 
 
 def _nothing(problem: Problem) -> Candidates:
     """What is known before any round: w = 0 and even weights."""
-    n = problem.n_rows
-    return Candidates([Primal(problem.operator.zeros(), np.zeros(n))], np.ones(n), math.inf)
+    n = problem.size
+    return Candidates([Primal(problem.zeros(), np.zeros(n))], np.ones(n), math.inf)

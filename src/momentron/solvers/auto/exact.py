@@ -9,6 +9,7 @@ from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.interior import interior_point
 from momentron.solvers.auto.newton import multipliers
 from momentron.solvers.auto.primal_form import ReducedForm
+from momentron.solvers.auto.rows import Rows
 
 VANISHED = 1e-13  # ‖Aᵀq‖ in units of ‖a‖ at which q is a witness
 
@@ -43,8 +44,9 @@ def solve_by_interior_point(
         lam, gap = polish(form, lam, gap, tol)
         if is_solved(form, gap, upper, tol):
             return form, lam
-    if isinstance(form, GramForm) and not form.rows.is_sparse:
-        reduced = ReducedForm(form.rows, form.fits_intercept, form.deadline)
+    rows = form.rows
+    if isinstance(form, GramForm) and isinstance(rows, Rows) and not rows.is_sparse:
+        reduced = ReducedForm(rows, form.deadline)
         other, other_lam = solve_by_interior_point(reduced, tol, None)
         if not true_gap(other, other_lam)[0] > gap:
             return other, other_lam

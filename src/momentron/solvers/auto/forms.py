@@ -1,7 +1,7 @@
 """A working set seen through one of two forms: d × d matrices, or blocks of its Gram matrix.
 
-Both hold the functional margins p_i = a_i·w + y_i b of their current point, and both answer the
-same questions, so that Newton's method and the interior point are written once.
+Both hold the functional margins p = Aw + Yb of their current point, and both answer the same
+questions, so that Newton's method and the interior point are written once.
 """
 
 import math
@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from momentron.solvers.auto.rows import Rows
+from momentron.solvers.auto.balance import Balance
+from momentron.solvers.auto.rows import WorkingRows
 
 FLOPS = 2e10  # a cautious rate at which this kind of machine multiplies matrices
 
@@ -44,10 +45,9 @@ class Form(ABC):
 
     Attributes
     ----------
-    rows : Rows
-    fits_intercept : bool
+    rows : WorkingRows
     p : ndarray of shape (m,)
-        Functional margins a_i·w + y_i b of the current point.
+        Functional margins Aw + Yb of the current point.
     squares : ndarray of shape (m,)
         ‖a_i‖², the intercept's column included.
     scale : float
@@ -55,8 +55,7 @@ class Form(ABC):
     deadline : Deadline
     """
 
-    rows: Rows
-    fits_intercept: bool
+    rows: WorkingRows
     p: np.ndarray
     squares: np.ndarray
     scale: float
@@ -67,8 +66,9 @@ class Form(ABC):
         return self.rows.m
 
     @property
-    def signs(self) -> np.ndarray:
-        return self.rows.signs
+    def balance(self) -> Balance:
+        """The intercepts' part."""
+        return self.rows.balance
 
     @property
     def length(self) -> float:
@@ -99,11 +99,11 @@ class Form(ABC):
         """‖Aᵀq‖."""
 
     @abstractmethod
-    def answer(self) -> tuple[np.ndarray, float]:
+    def answer(self) -> tuple[np.ndarray, np.ndarray]:
         """(w, b)."""
 
     @abstractmethod
-    def warm(self, w: np.ndarray, b: float, u: np.ndarray) -> None:
+    def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
         """Go to a given point, where w = Aᵀu up to rounding."""
 
     @abstractmethod
@@ -152,36 +152,13 @@ class Form(ABC):
     def ip_move(self, t: float, lam: np.ndarray) -> None: ...
 
 
-def normalised(lam: np.ndarray, signs: np.ndarray, fits_intercept: bool) -> np.ndarray | None:
-    """λ brought into the dual set (mass 1, or ½ a class); None where a class has no mass."""
-    lam = np.maximum(lam, 0.0)
-    if not fits_intercept:
-        total = lam.sum()
-        return lam / total if total > 0.0 else None
-    positive = signs > 0.0
-    up, down = lam[positive].sum(), lam[~positive].sum()
-    if not (up > 0.0 and down > 0.0):
-        return None
-    return lam * np.where(positive, 0.5 / up, 0.5 / down)
-
-
-def worst(p: np.ndarray, signs: np.ndarray, fits_intercept: bool) -> float:
-    """The smallest functional margin, with the best intercept."""
-    if not fits_intercept:
-        return float(p.min())
-    positive = signs > 0.0
-    if positive.all() or not positive.any():
-        return -math.inf
-    return 0.5 * float(p[positive].min()) + 0.5 * float(p[~positive].min())
-
-
 def bounds(form: Form, lam: np.ndarray) -> tuple[float, float]:
     """(lower, upper) on the working set's margin, from the current point and λ."""
-    q = normalised(lam, form.signs, form.fits_intercept)
+    q = form.balance.normalised(lam)
     norm = form.norm()
     if q is None or not norm > 0.0:
         return -math.inf, math.inf
-    return worst(form.p, form.signs, form.fits_intercept) / norm, form.dual_norm(q)
+    return form.balance.worst(form.p) / norm, form.dual_norm(q)
 
 
 def gap_of(lower: float, upper: float) -> float:
@@ -190,15 +167,21 @@ def gap_of(lower: float, upper: float) -> float:
 
 
 def true_gap(form: Form, lam: np.ndarray) -> tuple[float, float]:
-    """(gap, upper) from the rows themselves: a Gram matrix has squared the condition number."""
-    q = normalised(lam, form.signs, form.fits_intercept)
+    """(gap, upper) from the rows themselves: a Gram matrix has squared the condition number.
+
+    Of a kernel's rows nothing but the Gram matrix is known.
+    """
+    if not form.rows.is_explicit:
+        lower, upper = bounds(form, lam)
+        return gap_of(lower, upper), upper
+    q = form.balance.normalised(lam)
     w, b = form.answer()
     norm = float(np.linalg.norm(w))
     if q is None or not norm > 0.0:
         return math.inf, math.inf
-    p = form.rows.products(w) + b * form.signs
+    p = form.rows.products(w) + form.balance.spread(b)
     upper = float(np.linalg.norm(form.rows.combine(q)))
-    return gap_of(worst(p, form.signs, form.fits_intercept) / norm, upper), upper
+    return gap_of(form.balance.worst(p) / norm, upper), upper
 
 
 def gap_floor(form: Form, upper: float) -> float:

@@ -12,16 +12,17 @@ from momentron.solvers.auto.linear_algebra import (
     matvec,
     single_cholesky,
 )
-from momentron.solvers.auto.rows import Rows
+from momentron.solvers.auto.rows import WorkingRows
 
 ROUGH_SIZE = 300  # below this, single precision saves nothing
 
 
 class GramForm(Form):
-    """For fewer rows than features: p = Ku + by."""
+    """For fewer rows than features, and for kernels: p = Ku + Yb."""
 
-    def __init__(self, rows: Rows, fits_intercept: bool, deadline: Deadline, K: np.ndarray) -> None:
-        self.rows, self.fits_intercept, self.deadline = rows, fits_intercept, deadline
+    def __init__(self, rows: WorkingRows, deadline: Deadline, K: np.ndarray) -> None:
+        self.rows, self.deadline = rows, deadline
+        self.Y = rows.balance.columns
         self.K = K
         self.K_single: np.ndarray | None = None
         self._last_factor: tuple[tuple[float, bytes], np.ndarray] | None = None
@@ -35,18 +36,23 @@ class GramForm(Form):
 
     def reset(self) -> None:
         self.u, self.p = np.zeros(self.m), np.zeros(self.m)
-        self.b = self.db = 0.0
+        self.b = self.db = np.zeros(self.Y.shape[1])
 
     def _bordered_solve(
-        self, factor: np.ndarray, rhs: np.ndarray, signs: np.ndarray, missing: float
-    ) -> tuple[np.ndarray, float]:
-        """(z, db) with Mz + db·y = rhs and y·z = missing."""
-        if not self.fits_intercept:
-            return back_solve(factor, rhs), 0.0
-        both = back_solve(factor, np.array([rhs, signs]).T)
-        curvature = float(signs @ both[:, 1])
-        db = (float(signs @ both[:, 0]) - missing) / curvature if curvature > 0.0 else 0.0
-        return both[:, 0] - db * both[:, 1], db
+        self, factor: np.ndarray, rhs: np.ndarray, Y: np.ndarray, missing: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(z, db) with Mz + Y db = rhs and Yᵀz = missing."""
+        if not Y.shape[1]:
+            return back_solve(factor, rhs), missing
+        both = back_solve(factor, np.column_stack([rhs, Y]))
+        curvature = Y.T @ both[:, 1:]
+        wanted = Y.T @ both[:, 0] - missing
+        if wanted.size == 1:
+            db = wanted / curvature[0] if curvature[0, 0] > 0.0 else np.zeros(1)
+        else:
+            # classes that the rows do not connect leave intercepts open: the least change is taken
+            db = np.linalg.lstsq(curvature, wanted, rcond=1e-12)[0]
+        return both[:, 0] - both[:, 1:] @ db, db
 
     def newton(
         self, S: np.ndarray, target: np.ndarray | float, C: float, *, rough: bool
@@ -57,10 +63,10 @@ class GramForm(Form):
         rhs = (target - self.p)[index] - self.u[index] / C
         if off.any():
             rhs += matvec(self.K, off)[index]
-        direction, signs = -off, self.signs[index]
+        direction, Y = -off, self.Y[index]
         factor = self._factor(index, C, rough)
-        missing = -float(signs @ self.u[index])
-        direction[index], self.db = self._bordered_solve(factor, rhs, signs, missing)
+        missing = -(Y.T @ self.u[index])
+        direction[index], self.db = self._bordered_solve(factor, rhs, Y, missing)
         return self._towards(direction)
 
     def _factor(self, index: np.ndarray, C: float, rough: bool) -> np.ndarray:
@@ -83,45 +89,45 @@ class GramForm(Form):
         return factor
 
     def along_mean(self) -> tuple[np.ndarray, float, float]:
-        self.db = 0.0
+        self.db = np.zeros(self.Y.shape[1])
         return self._towards(np.ones(self.m))
 
     def _towards(self, direction: np.ndarray) -> tuple[np.ndarray, float, float]:
         product = matvec(self.K, direction)
         self.du = direction
-        self.dp = product + self.db * self.signs if self.fits_intercept else product
+        self.dp = product + self.balance.spread(self.db)
         return self.dp, float(self.u @ product), float(direction @ product)
 
     def move(self, t: float) -> None:
         self.u = self.u + t * self.du
-        self.b += t * self.db
+        self.b = self.b + t * self.db
         self.p = self.p + t * self.dp
 
     def refresh(self, *, from_rows: bool = False) -> None:
         # K has squared the condition number of the rows; A(Aᵀu) has not
-        if from_rows:
+        if from_rows and self.rows.is_explicit:
             product = self.rows.products(self.rows.combine(self.u))
         else:
             product = matvec(self.K, self.u)
-        self.p = product + self.b * self.signs
+        self.p = product + self.balance.spread(self.b)
 
     def norm(self) -> float:
-        return math.sqrt(max(float(self.u @ (self.p - self.b * self.signs)), 0.0))
+        return math.sqrt(max(float(self.u @ (self.p - self.balance.spread(self.b))), 0.0))
 
     def dual_norm(self, q: np.ndarray) -> float:
         return math.sqrt(max(float(q @ matvec(self.K, q)), 0.0))
 
-    def answer(self) -> tuple[np.ndarray, float]:
+    def answer(self) -> tuple[np.ndarray, np.ndarray]:
         return self.rows.combine(self.u), self.b
 
-    def warm(self, w: np.ndarray, b: float, u: np.ndarray) -> None:
+    def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
         self.u, self.b = u.copy(), b
         self.refresh()
 
-    def state(self) -> tuple[np.ndarray, float, np.ndarray]:
+    def state(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return self.u, self.b, self.p
 
-    def restore(self, state: tuple[np.ndarray, float, np.ndarray]) -> None:
+    def restore(self, state: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
         self.u, self.b, self.p = state
 
     # in this form u and λ are the same vector
@@ -142,12 +148,12 @@ class GramForm(Form):
     def ip_direction(
         self, rc: np.ndarray, rp: np.ndarray, lam: np.ndarray, s: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        missing = -float(self.signs @ lam)
-        direction, self.db = self._bordered_solve(self.factor, -rc / lam - rp, self.signs, missing)
+        missing = -(self.Y.T @ lam)
+        direction, self.db = self._bordered_solve(self.factor, -rc / lam - rp, self.Y, missing)
         self._towards(direction)
         return self.dp + rp, direction
 
     def ip_move(self, t: float, lam: np.ndarray) -> None:
         self.u = lam
-        self.b += t * self.db
+        self.b = self.b + t * self.db
         self.refresh()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from momentron.solvers.auto.forms import Form, bounds, gap_floor, gap_of, normalised
+from momentron.solvers.auto.forms import Form, bounds, gap_floor, gap_of
 from momentron.solvers.auto.linear_algebra import (
     add_to_diagonal,
     back_solve,
@@ -103,7 +103,7 @@ def _witness(
     """
     found, size = None, math.inf
     for weights in (lam, dlam):
-        q = normalised(weights, form.signs, form.fits_intercept)
+        q = form.balance.normalised(weights)
         if q is None:
             continue
         norm = form.dual_norm(q)
@@ -122,7 +122,7 @@ def _project(form: PrimalForm, q: np.ndarray, norm: float) -> tuple[np.ndarray, 
     factor, best = cholesky(M), (q, norm)
     for _ in range(3):
         corrected = q - weights * form.products(back_solve(factor, form.combine(q)))
-        projected = normalised(corrected, form.signs, form.fits_intercept)
+        projected = form.balance.normalised(corrected)
         if projected is None:
             break
         q, norm = projected, form.dual_norm(projected)

@@ -101,10 +101,9 @@ class PassForm:
         self.w = self.w + t * self.dw
         self.p = self.p + t * self.dp
 
-    def answer(self) -> tuple[np.ndarray, float]:
+    def answer(self) -> tuple[np.ndarray, np.ndarray]:
         """(w, b)."""
-        b = float(self.beta * self.w[-1]) if self.fits_intercept else 0.0
-        return self.w[: self.d].copy(), b
+        return self.w[: self.d].copy(), self.beta * self.w[self.d :]
 
 
 def as_rows(X: Any) -> Any:

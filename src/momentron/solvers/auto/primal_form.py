@@ -1,4 +1,4 @@
-"""The d × d form: w itself, with the intercept as one more, unpenalised, coordinate."""
+"""The d × d form: w itself, with the intercepts as more, unpenalised, coordinates."""
 
 import numpy as np
 from scipy.linalg import blas, qr
@@ -19,29 +19,27 @@ BLOCK_ENTRIES = 4_000_000  # of rows that are densified or copied at a time
 
 
 class PrimalForm(Form):
-    """For more rows than features. The intercept's column is βy, β a typical row length.
+    """For more rows than features. The intercepts' columns are βY, β a typical row length.
 
     A working set is copied, signed and bordered, which makes every product one BLAS call; `borrow`
     reads the rows as they are, for sets too large to copy.
     """
 
-    def __init__(
-        self, rows: Rows, fits_intercept: bool, deadline: Deadline, *, borrow: bool = False
-    ) -> None:
-        self.rows, self.fits_intercept, self.deadline = rows, fits_intercept, deadline
+    rows: Rows
+
+    def __init__(self, rows: Rows, deadline: Deadline, *, borrow: bool = False) -> None:
+        self.rows, self.deadline = rows, deadline
+        self.n_intercepts = rows.balance.n_intercepts
         squares = rows.squares()
         self.scale = max(float(squares.mean()), 1e-300)
-        self.beta = float(np.sqrt(self.scale)) if fits_intercept else 0.0
+        self.beta = float(np.sqrt(self.scale)) if self.n_intercepts else 0.0
         self.squares = squares + self.beta**2
-        self.k = rows.d + int(fits_intercept)
+        self.k = rows.d + self.n_intercepts
         self.ridge = np.ones(self.k)
-        if fits_intercept:
-            self.ridge[-1] = 0.0
+        self.ridge[rows.d :] = 0.0
         self.has_copy = not (rows.is_sparse or borrow)
         if self.has_copy:
-            self.A = rows.take(slice(None))
-            if fits_intercept:
-                self.A = np.column_stack([self.A, self.beta * rows.signs])
+            self.A = self._bordered(rows.take(slice(None)), slice(None))
         self.H: np.ndarray | None = None
         self.H_rows = np.zeros(rows.m, bool)
         self.reset()
@@ -53,28 +51,29 @@ class PrimalForm(Form):
     def reset(self) -> None:
         self.w, self.p = np.zeros(self.k), np.zeros(self.m)
 
+    def _bordered(self, rows: np.ndarray, index: np.ndarray | slice) -> np.ndarray:
+        """Rows with the intercepts' columns beside them."""
+        if not self.n_intercepts:
+            return rows
+        return np.column_stack([rows, self.beta * self.balance.columns[index]])
+
     def products(self, w: np.ndarray) -> np.ndarray:
-        """A w with the intercept's column."""
+        """A w with the intercepts' columns."""
         if self.has_copy:
             return matvec(self.A, w)
-        p = self.rows.products(w[: self.rows.d])
-        return p + self.beta * w[-1] * self.signs if self.fits_intercept else p
+        d = self.rows.d
+        return self.rows.products(w[:d]) + self.balance.spread(self.beta * w[d:])
 
     def combine(self, v: np.ndarray) -> np.ndarray:
-        """Aᵀ v with the intercept's column."""
+        """Aᵀ v with the intercepts' columns."""
         if self.has_copy:
             return rmatvec(self.A, v)
         g = self.rows.combine(v)
-        return np.append(g, self.beta * (self.signs @ v)) if self.fits_intercept else g
+        return np.append(g, self.beta * (v @ self.balance.columns)) if self.n_intercepts else g
 
     def take(self, index: np.ndarray) -> np.ndarray:
-        """Some of the rows, dense, with the intercept's column."""
-        if self.has_copy:
-            return self.A[index]
-        rows = self.rows.take(index)
-        return (
-            np.column_stack([rows, self.beta * self.signs[index]]) if self.fits_intercept else rows
-        )
+        """Some of the rows, dense, with the intercepts' columns."""
+        return self.A[index] if self.has_copy else self._bordered(self.rows.take(index), index)
 
     def hessian(self, S: np.ndarray) -> np.ndarray:
         """A_SᵀA_S (lower half), updated from the last one where few rows changed."""
@@ -100,7 +99,7 @@ class PrimalForm(Form):
         if self.rows.is_sparse and 100.0 * (X.nnz / self.m) ** 2 < d * d:
             B = X[index]  # the labels cancel, since y² = 1
             self.H[:d, :d] += sign * (B.T @ B).toarray()
-            if self.fits_intercept:
+            if self.n_intercepts:  # y² = 1 here too: only two classes come as sparse rows
                 self.H[d, :d] += sign * self.beta * np.asarray(B.sum(axis=0)).ravel()
                 self.H[d, d] += sign * self.beta**2 * index.size
             return
@@ -139,13 +138,12 @@ class PrimalForm(Form):
         z = self.combine(q)
         return float(np.sqrt((self.ridge * z) @ z))
 
-    def answer(self) -> tuple[np.ndarray, float]:
-        if self.fits_intercept:
-            return self.w[:-1].copy(), float(self.beta * self.w[-1])
-        return self.w.copy(), 0.0
+    def answer(self) -> tuple[np.ndarray, np.ndarray]:
+        d = self.rows.d
+        return self.w[:d].copy(), self.beta * self.w[d:]
 
-    def warm(self, w: np.ndarray, b: float, u: np.ndarray) -> None:
-        self.w = np.append(w, b / self.beta) if self.fits_intercept else w.copy()
+    def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
+        self.w = np.append(w, b / self.beta) if self.n_intercepts else w.copy()
         self.refresh()
 
     def state(self) -> tuple[np.ndarray, np.ndarray]:
@@ -184,10 +182,10 @@ class PrimalForm(Form):
 class ReducedForm(PrimalForm):
     """Few rows in many features, rewritten in their span by QR: no squared condition number."""
 
-    def __init__(self, rows: Rows, fits_intercept: bool, deadline: Deadline) -> None:
+    def __init__(self, rows: Rows, deadline: Deadline) -> None:
         self.Q, R = qr(rows.X.T, mode="economic", check_finite=False)
-        super().__init__(Rows(np.ascontiguousarray(R.T), rows.signs), fits_intercept, deadline)
+        super().__init__(Rows(np.ascontiguousarray(R.T), rows.signs, rows.balance), deadline)
 
-    def answer(self) -> tuple[np.ndarray, float]:
+    def answer(self) -> tuple[np.ndarray, np.ndarray]:
         w, b = super().answer()
         return self.Q @ w, b

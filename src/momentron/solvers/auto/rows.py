@@ -1,38 +1,84 @@
-"""The signed rows a_i = y_i x_i of a working set."""
+"""The signed rows of a working set: a matrix, or the examples and labels behind them."""
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import blas
 
+from momentron.operators import KernelOperator
+from momentron.solvers.auto.balance import Balance
 from momentron.solvers.auto.linear_algebra import matvec, mirror, rmatvec
 from momentron.threads import threads_for_factor
 
 
-class Rows:
-    """Rows of a working set in float64, dense (C order) or CSR, with their labels.
+class WorkingRows(ABC):
+    """The rows of a working set, −z in the usual sign of support vector machines.
+
+    Attributes
+    ----------
+    m : int
+    balance : Balance
+        The intercepts' part.
+    is_explicit : bool
+        Whether there is more to know than the Gram matrix: margins can be had from the rows.
+    """
+
+    m: int
+    balance: Balance
+    is_explicit: bool = True
+
+    @abstractmethod
+    def products(self, w: np.ndarray) -> np.ndarray:
+        """A w."""
+
+    @abstractmethod
+    def combine(self, v: np.ndarray) -> np.ndarray:
+        """Aᵀ v."""
+
+    @abstractmethod
+    def gram(self) -> np.ndarray:
+        """K = AAᵀ, C-ordered."""
+
+    @abstractmethod
+    def _gram_columns(self, new: np.ndarray) -> np.ndarray:
+        """The named columns of K."""
+
+    def extend_gram(self, last: np.ndarray, at: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """K, given that K[known, known] is last[at, at]: only the new rows cost products."""
+        K = np.empty((self.m, self.m))
+        K[known[:, None], known] = last[at[:, None], at]
+        new = np.setdiff1d(np.arange(self.m), known, assume_unique=True)
+        if new.size:
+            block = self._gram_columns(new)
+            K[:, new] = block
+            K[new] = block.T
+        return K
+
+
+class Rows(WorkingRows):
+    """Rows as a matrix in float64, dense (C order) or CSR, with a sign each.
 
     Parameters
     ----------
     X : ndarray or csr_array of shape (m, d)
         Own copy of the rows: they are few.
     signs : ndarray of shape (m,)
-        y_i = ±1.
+    balance : Balance
     """
 
-    def __init__(self, X: Any, signs: np.ndarray) -> None:
+    def __init__(self, X: Any, signs: np.ndarray, balance: Balance) -> None:
         self.X = X
         self.signs = signs
+        self.balance = balance
         self.is_sparse = sp.issparse(X)
         self.m, self.d = X.shape
 
     def products(self, w: np.ndarray) -> np.ndarray:
-        """A w."""
         return self.signs * (self.X @ w if self.is_sparse else matvec(self.X, w))
 
     def combine(self, v: np.ndarray) -> np.ndarray:
-        """Aᵀ v."""
         v = self.signs * v
         return self.X.T @ v if self.is_sparse else rmatvec(self.X, v)
 
@@ -49,26 +95,89 @@ class Rows:
         return np.einsum("ij,ij->i", self.X, self.X)
 
     def gram(self) -> np.ndarray:
-        """K = AAᵀ, C-ordered."""
-        if self.is_sparse:
-            K = (self.X @ self.X.T).toarray()
-        else:
-            with threads_for_factor(float(self.m) ** 2 * self.d):
-                K = mirror(blas.dsyrk(1.0, self.X.T, trans=1, lower=1))
-        return np.ascontiguousarray(K * self.signs[:, None] * self.signs)
+        return np.ascontiguousarray(gram_of(self.X) * self.signs[:, None] * self.signs)
 
-    def extend_gram(self, last: np.ndarray, at: np.ndarray, known: np.ndarray) -> np.ndarray:
-        """K, given that K[known, known] is last[at, at]: only the new rows cost products."""
-        K = np.empty((self.m, self.m))
-        K[known[:, None], known] = last[at[:, None], at]
-        new = np.setdiff1d(np.arange(self.m), known, assume_unique=True)
-        if new.size:
-            X = self.X
-            if self.is_sparse:
-                block = (X @ X[new].T).toarray()
-            else:
-                block = blas.dgemm(1.0, X.T, X[new].T, trans_a=1)
-            block = block * self.signs[:, None] * self.signs[new]
-            K[:, new] = block
-            K[new] = block.T
+    def _gram_columns(self, new: np.ndarray) -> np.ndarray:
+        return gram_columns_of(self.X, new) * self.signs[:, None] * self.signs[new]
+
+
+class PairRows(WorkingRows):
+    """a_p = x_e(p) ⊗ v_p: an example e, and how its outputs enter the constraint.
+
+    With many classes v = e_c − e_j; with two, of a kernel, v = y. Rows of length d·k are not built:
+    ⟨a_p, a_r⟩ = ⟨x_e(p), x_e(r)⟩ ⟨v_p, v_r⟩.
+
+    Parameters
+    ----------
+    source : ndarray, csr_array or KernelOperator
+        The rows of the examples in the working set; or a kernel over all examples.
+    examples : ndarray of shape (l,)
+        The numbers of the examples in the working set, for a kernel.
+    place : ndarray of shape (m,)
+        e(p) as a position in `examples`.
+    outputs : ndarray of shape (m, k)
+        v_p.
+    balance : Balance
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        examples: np.ndarray,
+        place: np.ndarray,
+        outputs: np.ndarray,
+        balance: Balance,
+    ) -> None:
+        self.source, self.examples, self.place = source, examples, place
+        self.outputs, self.balance = outputs, balance
+        self.m = place.size
+        self.is_explicit = not isinstance(source, KernelOperator)
+
+    def products(self, w: np.ndarray) -> np.ndarray:
+        if isinstance(self.source, KernelOperator):
+            outputs = self.source.products_at(self.examples, w)
+        else:
+            outputs = self.source @ w
+        return np.einsum("pk,pk->p", outputs[self.place], self.outputs)
+
+    def combine(self, v: np.ndarray) -> np.ndarray:
+        weights = np.zeros((self.examples.size, self.outputs.shape[1]))
+        np.add.at(weights, self.place, v[:, None] * self.outputs)
+        if isinstance(self.source, KernelOperator):
+            return self.source.combine(self.examples, weights)
+        return self.source.T @ weights
+
+    def gram(self) -> np.ndarray:
+        examples = self._example_gram(None)
+        K = examples[self.place[:, None], self.place]
+        K *= self.outputs @ self.outputs.T
         return K
+
+    def _gram_columns(self, new: np.ndarray) -> np.ndarray:
+        few, at = np.unique(self.place[new], return_inverse=True)
+        block = self._example_gram(few)[self.place[:, None], at]
+        block *= self.outputs @ self.outputs[new].T
+        return block
+
+    def _example_gram(self, columns: np.ndarray | None) -> np.ndarray:
+        """⟨x, x′⟩ of all the examples, or with some of them."""
+        if isinstance(self.source, KernelOperator):
+            others = self.examples if columns is None else self.examples[columns]
+            return self.source.block(self.examples, others)
+        return gram_of(self.source) if columns is None else gram_columns_of(self.source, columns)
+
+
+def gram_of(X: Any) -> np.ndarray:
+    """XXᵀ, dense."""
+    if sp.issparse(X):
+        return (X @ X.T).toarray()
+    with threads_for_factor(float(X.shape[0]) ** 2 * X.shape[1]):
+        return mirror(blas.dsyrk(1.0, X.T, trans=1, lower=1))
+
+
+def gram_columns_of(X: Any, new: np.ndarray) -> np.ndarray:
+    """The named columns of XXᵀ, dense."""
+    if sp.issparse(X):
+        return (X @ X[new].T).toarray()
+    with threads_for_factor(float(X.shape[0]) * new.size * X.shape[1]):
+        return blas.dgemm(1.0, X.T, X[new].T, trans_a=1)

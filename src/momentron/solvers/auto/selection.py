@@ -6,12 +6,13 @@ from momentron.operators import Operator
 
 
 def sample(
-    signs: np.ndarray, size: int, rng: np.random.Generator, least: float = 0.25
+    labels: np.ndarray, size: int, rng: np.random.Generator, least: float = 0.25
 ) -> np.ndarray:
-    """About `size` row numbers in order: both classes in proportion, none below a share `least`."""
+    """About `size` row numbers in order: the classes in proportion, none below a share `least`."""
     parts = []
-    for rows in (np.flatnonzero(signs > 0.0), np.flatnonzero(signs < 0.0)):
-        share = max(int(size * rows.size / signs.size), int(least * size), 1)
+    for label in np.unique(labels)[::-1]:
+        rows = np.flatnonzero(labels == label)
+        share = max(int(size * rows.size / labels.size), int(least * size), 1)
         parts.append(rng.choice(rows, share, replace=False) if share < rows.size else rows)
     return np.sort(np.concatenate(parts))
 
@@ -27,6 +28,27 @@ def smallest(
     else:
         pick[_lowest(p, size)] = True
     pick[kept] = True
+    return np.flatnonzero(pick)
+
+
+def smallest_pairs(
+    p: np.ndarray,
+    size: int,
+    kept: np.ndarray,
+    classes: tuple[np.ndarray, np.ndarray] | None,
+) -> np.ndarray:
+    """The pairs with the smallest margins, and those kept.
+
+    With intercepts, `classes` = (c, j) of every pair: the smallest pair out of each class and the
+    smallest into it are taken as well, so that every intercept has something to hold it.
+    """
+    pick = np.zeros(p.size, bool)
+    pick[_lowest(p, size)] = True
+    pick[kept] = True
+    for side in classes or ():
+        order = np.lexsort((p, side))
+        first = np.unique(side[order], return_index=True)[1]
+        pick[order[first]] = True
     return np.flatnonzero(pick)
 
 

@@ -1,42 +1,67 @@
-"""The soft margin with squared hinge, exactly: Newton on all the rows."""
+"""The soft margin with squared hinge, exactly: Newton on all the rows, or on those with slack."""
 
 import numpy as np
 
-from momentron.operators import DenseOperator, SoftOperator
+from momentron.constraints import SignedRows, Slack
+from momentron.operators import DenseOperator
 from momentron.problem import Problem
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.forms import Deadline, Form
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.newton import line_search, soft_margin
 from momentron.solvers.auto.primal_form import PrimalForm
+from momentron.solvers.auto.ranking import SMALL, first_working_set
 from momentron.solvers.auto.rows import Rows
+from momentron.solvers.auto.working_sets import WorkingSets
 from momentron.solvers.base import Start
 from momentron.threads import one_thread
 
 MAX_STEPS = 60
+MAX_ROUNDS = 60
 
 
 class SoftMargin:
-    """min ½‖w‖² + (C/2) Σ max(0, 1 − y_i(x_i·w + b))², b unpenalised.
+    """min ½‖w‖² + (C/2) Σ max(0, 1 − p)², p the functional margins, b unpenalised.
 
-    Tall data start from a rough solution on a sample, with C scaled up to match: the first step on
-    all the rows then sees little more than the true support.
+    Rows without slack do not enter the solution, so a working set serves that holds all the others.
+    Two classes as a matrix are solved with all the rows in it: a pass is cheap there. Kernels and
+    pairs begin with few rows and take in what falls below the margin, until nothing does.
     """
 
     def __init__(self, problem: Problem, deadline: Deadline) -> None:
-        assert isinstance(problem.operator, SoftOperator)
-        self.operator, self.C = problem.operator.base, problem.operator.C
-        self.signs = problem.dual_set.signs
-        self.fits_intercept = problem.dual_set.fits_intercept
+        constraints = problem.constraints
+        assert isinstance(constraints, Slack)
+        self.C = constraints.C
+        self.sets = WorkingSets(problem, constraints.base, deadline)
+        self.size = self.sets.size
         self.deadline = deadline
+        self.takes_all = not (self.sets.is_paired or self.sets.is_kernel)
+        self.W = np.arange(self.size)
         self.form: Form | None = None
         self.start: Start | None = None
+        self.rounds = 0
         self.is_done = False
 
     def advance(self) -> None:
-        """Newton to the end; a second call starts again from where rounding left it."""
+        """Newton to the end on the working set; then its next one."""
+        self.rounds += 1
+        if self.takes_all:
+            self._solve_all()
+        else:
+            self._solve_some()
+        if self.rounds >= MAX_ROUNDS:
+            self.is_done = True
+
+    def slack(self) -> np.ndarray:
+        """ξ = max(0, 1 − p)."""
+        return self.lam / self.C
+
+    # --- all the rows ----------------------------------------------------------------------------
+
+    def _solve_all(self) -> None:
+        """A second call starts again from where rounding left the first."""
         if self.form is None:
-            self.form = self._open(np.arange(self.signs.size))
+            self.form = self._open(self.W)
             with one_thread():
                 self._begin(self.form)
         form = self.form
@@ -49,23 +74,24 @@ class SoftMargin:
         unchanged = np.allclose(before, form.p, rtol=1e-15, atol=1e-15)
         self.is_done = unchanged or not soft.converged
 
-    def slack(self) -> np.ndarray:
-        """ξ_i = max(0, 1 − p_i)."""
-        return self.lam / self.C
-
     def _open(self, index: np.ndarray) -> Form:
-        d = self.operator.shape[1]
-        if isinstance(self.operator, DenseOperator):
+        """Rows as they are, not centred: all of them, and the copy would be a second X."""
+        operator, constraints = self.sets.operator, self.sets.constraints
+        assert isinstance(constraints, SignedRows)
+        d = operator.shape[1]
+        if isinstance(operator, DenseOperator):
             self.deadline.require(float(index.size) * d * min(8, index.size, d))
-        rows = Rows(self.operator.working_rows(index), self.signs[index])
-        if rows.m <= (1.5 * rows.d if rows.m > 300 else rows.d):
-            return GramForm(rows, self.fits_intercept, self.deadline, rows.gram())
-        return PrimalForm(rows, self.fits_intercept, self.deadline, borrow=True)
+        balance = self.sets.balance(index)
+        rows = Rows(operator.working_rows(index), constraints.signs[index], balance)
+        if self.sets.is_wide(rows.m):
+            return GramForm(rows, self.deadline, rows.gram())
+        return PrimalForm(rows, self.deadline, borrow=True)
 
     def _begin(self, form: Form) -> None:
         """Move to a first point: a given one, a sample's solution, or along the mean."""
-        n, d = form.m, form.rows.d
+        n, d = self.sets.operator.shape
         size = max(2000, 10 * d)
+        constraints = self.sets.constraints
         if self.start is not None:
             weights = np.zeros(n)
             weights[: self.start.q.size] = self.start.q
@@ -74,13 +100,56 @@ class SoftMargin:
                 weights *= float(np.linalg.norm(self.start.w)) / length
             form.warm(self.start.w, self.start.b, weights)
         elif n > 4 * size and isinstance(form, PrimalForm):
-            index = selection.sample(self.signs, size, np.random.default_rng(0), least=0.0)
+            # tall data: the first step on all the rows then sees little more than the true support
+            assert isinstance(constraints, SignedRows)
+            index = selection.sample(constraints.signs, size, np.random.default_rng(0), least=0.0)
             small = self._open(index)
             _step_along_mean(small, self.C * n / index.size)
             soft_margin(small, self.C * n / index.size, max_steps=MAX_STEPS, slack=0.03)
             form.warm(*small.answer(), np.zeros(n))
         else:
             _step_along_mean(form, self.C)
+
+    # --- the rows with slack ---------------------------------------------------------------------
+
+    def _solve_some(self) -> None:
+        """A working set solved, a look at all the rows, and those below the margin taken in."""
+        if self.rounds == 1:
+            self._begin_some()
+        form = self.sets.open(self.W)
+        with one_thread():
+            if self.w.any():
+                self.sets.warm(form, self.w, self.b, self.lam[self.W])
+            else:
+                _step_along_mean(form, self.C)
+            soft = soft_margin(form, self.C, max_steps=MAX_STEPS)
+            form.refresh()
+        self.w, self.b = self.sets.answer(form)
+        _, p = self.sets.look(self.w, self.b, is_exact=True)
+        self.lam = self.C * np.maximum(1.0 - p, 0.0)
+        below = p < 1.0
+        below[self.W] = False
+        if not below.any():
+            self.is_done = not soft.converged or self.rounds > 1
+            return
+        p[self.W] = np.inf
+        size = min(int(np.count_nonzero(below)), max(SMALL, 2 * self.W.size))
+        kept = np.flatnonzero(self.lam[self.W] > 0.0)
+        self.lam[below] = 0.0  # their slack has to wait until they are in the working set
+        self.W = self.sets.smallest(p, size, self.W[kept])
+
+    def _begin_some(self) -> None:
+        self.w = self.sets.constraints.zeros()
+        self.b = np.zeros(self.sets.n_intercepts)
+        self.lam = np.zeros(self.size)
+        self.W, _ = first_working_set(self.sets, np.random.default_rng(0))
+        if self.start is None:
+            return
+        self.w, self.b = self.start.w, self.start.b
+        self.lam[: self.start.q.size] = self.start.q
+        _, p = self.sets.look(self.w, self.b, is_exact=False)
+        support = np.flatnonzero(p < 1.0)
+        self.W = self.sets.smallest(p, max(SMALL, support.size), support)
 
 
 def _step_along_mean(form: Form, C: float) -> None:

@@ -1,0 +1,128 @@
+"""The dual set of many classes with unpenalised intercepts: weights that flow in circles."""
+
+import numpy as np
+
+from momentron.dualsets import DualSet, Vertex, to_mass
+from momentron.errors import InputError
+from momentron.flows import balance, circulation, minimum_mean_cycle
+from momentron.losses import Exponential, Loss
+from momentron.rounding import EXTENDED_ROUNDOFF, gamma, unit_of
+
+
+class Circulations(DualSet):
+    """C = {flow out of each class = flow into it}, where a pair (i, j) flows from class c_i to j.
+
+    Adding b_c − b_j to the margins of all pairs changes nothing in ⟨q, ·⟩ for such weights: the
+    intercepts b are free. Their best choice for given scores is a minimum mean cycle, the map from
+    scores to weights is a matrix balancing; both are problems of k × k numbers. Two classes give
+    `ClassBalanced`.
+
+    Parameters
+    ----------
+    source, target : ndarray of shape (size,)
+        The classes c and j of every pair.
+    n_classes : int
+    loss : Loss
+    """
+
+    fits_intercept = True
+
+    def __init__(self, source: np.ndarray, target: np.ndarray, n_classes: int, loss: Loss) -> None:
+        if not isinstance(loss, Exponential):
+            raise InputError(
+                f"loss={loss.name!r} is proved without an intercept only; set fit_intercept=False "
+                "or loss='exponential'"
+            )
+        self.n_classes = n_classes
+        self._arc = source * n_classes + target
+        self._order = np.argsort(self._arc, kind="stable")
+        self._arcs, self._starts = np.unique(self._arc[self._order], return_index=True)
+        self._potential: np.ndarray | None = None
+        super().__init__(source.size, loss)
+
+    # --- between pairs and the k × k matrix of arcs --------------------------------------------
+
+    def _matrix(self, values: np.ndarray, missing: float) -> np.ndarray:
+        """One value an arc, as a k × k matrix."""
+        matrix = np.full(self.n_classes**2, missing, values.dtype)
+        matrix[self._arcs] = values
+        return matrix.reshape(self.n_classes, self.n_classes)
+
+    def _flow(self, q: np.ndarray) -> np.ndarray:
+        """Σ q over the pairs of each arc."""
+        return self._matrix(np.add.reduceat(q[self._order], self._starts), 0.0)
+
+    def _tops(self, scores: np.ndarray) -> np.ndarray:
+        """The largest score on each arc."""
+        return np.maximum.reduceat(scores[self._order], self._starts)
+
+    def _differences(self, scores: np.ndarray) -> np.ndarray:
+        """The smallest margin on each arc; infinite where there is none."""
+        return self._matrix(-self._tops(scores), np.inf)
+
+    # --- the dual set --------------------------------------------------------------------------
+
+    def near_worst(self, scores: np.ndarray, width: float) -> np.ndarray:
+        tops = self._matrix(self._tops(scores), np.inf).ravel()
+        return np.flatnonzero(scores >= tops[self._arc] - width)
+
+    def mass_error(
+        self, q: np.ndarray, norms: np.ndarray, weighted_norms: float, norm: float
+    ) -> float:
+        # What is out of balance can be led back along at most k − 1 arcs that q uses, adding
+        # weight there and nowhere taking any: a balanced q′ with that much more mass.
+        extended = q.astype(np.longdouble)
+        flow = self._flow(extended)
+        rest = float(np.abs(flow.sum(axis=0) - flow.sum(axis=1)).sum())
+        rest += 2.0 * gamma(q.size + 8, EXTENDED_ROUNDOFF) * float(extended.sum())
+        lead = 0.5 * (self.n_classes - 1) * rest * float(norms[q > 0.0].max(initial=0.0))
+        return lead * (1.0 + 1e-9) + gamma(8, unit_of(q)) * norm
+
+    def link(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
+        tops = self._tops(scores)
+        places = np.searchsorted(self._arcs, self._arc)
+        q = np.exp(scores - tops[places])
+        sums = np.add.reduceat(q[self._order], self._starts)
+        logs = self._matrix(tops + np.log(sums), -np.inf)
+        balanced = balance(logs, self._potential)
+        self._potential = balanced.log_scale
+        q *= balanced.flow.ravel()[self._arc] / sums[places]
+        # cycles have two arcs at least, so Σ q ln q ≤ −ln 2 on C: the constant comes off ψ
+        return q, balanced.log_total - float(np.log(2.0))
+
+    def margin(self, scores: np.ndarray) -> float:
+        differences = self._differences(scores)
+        b = minimum_mean_cycle(differences).potential
+        shift = b[:, None] - b
+        # any b gives a lower bound; twice the rounding of the shift comes off, to be sure
+        return float((differences + shift - 2.0**-52 * np.abs(shift)).min())
+
+    def intercept(self, scores: np.ndarray) -> np.ndarray:
+        b = minimum_mean_cycle(self._differences(scores)).potential
+        return b - b.mean()
+
+    def vertex(self, scores: np.ndarray) -> Vertex:
+        cycle = minimum_mean_cycle(self._differences(scores)).cycle
+        arcs = cycle * self.n_classes + np.roll(cycle, -1)
+        index = []
+        for place in np.searchsorted(self._arcs, arcs):
+            stop = self._starts[place + 1] if place + 1 < self._starts.size else scores.size
+            pairs = self._order[self._starts[place] : stop]
+            index.append(pairs[int(scores[pairs].argmax())])
+        return Vertex(np.array(index), np.full(len(index), 1.0 / len(index)))
+
+    def into(self, q: np.ndarray) -> np.ndarray | None:
+        """q ≥ 0 scaled arc by arc into C; None where nothing flows in circles."""
+        factor = circulation(self._flow(q))
+        return q * factor.ravel()[self._arc] if factor.any() else None
+
+    def normalize(self, q: np.ndarray) -> np.ndarray:
+        q = to_mass(q, 1.0)
+        balanced = self.into(q)
+        if balanced is None:  # start from even weights instead
+            balanced = self.into(np.full_like(q, 1.0 / q.size))
+            assert balanced is not None, "every class has examples, so every arc has pairs"
+        return to_mass(balanced, 1.0)
+
+    def risk_slope(self, psi: float) -> float:
+        return 2.0 * float(np.exp(psi)) / self.size

@@ -1,0 +1,102 @@
+"""`momentron reproduce`: the paper's figures, and its claims about them, measured."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from momentron.errors import InputError
+
+if TYPE_CHECKING:
+    from momentron.experiments import Reproduction
+    from momentron.experiments.runner import Watch
+
+INTERRUPTED = 130
+EVERYTHING = "all"
+
+
+def reproduce(
+    figure: Annotated[str, typer.Argument(help="fig1, fig2, or all.")],
+    out: Annotated[
+        Path, typer.Option(help="Write to a folder of the figure's name in this one.")
+    ] = Path("figures"),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer rows and iterations: below a minute each.")
+    ] = False,
+) -> None:
+    """Draw a figure of the paper from new measurements, and judge the paper's claims about it.
+
+    Writes the picture (PNG, SVG), the curves (CSV), a page and claims.json. What is finished is
+    saved: after an interrupt the same command goes on from there. MNIST is read from the folder
+    MOMENTRON_DATA or the cache, or downloaded. Needs the extra `plot`.
+    """
+    from momentron.experiments import FIGURES
+
+    names = list(FIGURES) if figure == EVERYTHING else [figure]
+    if figure != EVERYTHING and figure not in FIGURES:
+        known = ", ".join(FIGURES)
+        raise InputError(f"figure {figure!r} is not known; choose one of {known}, {EVERYTHING}")
+    console = Console(highlight=False)
+    failures = []
+    for name in names:
+        try:
+            print_results(console, name, run(console, name, out, quick))
+        except InputError as error:
+            # one figure's data may be missing where another's are at hand
+            failures.append(f"{name}: {error}")
+        except KeyboardInterrupt:
+            console.print(f"{name}: interrupted; the same command goes on from here")
+            raise typer.Exit(INTERRUPTED) from None
+    if failures:
+        raise InputError("; ".join(failures))
+
+
+def run(console: Console, name: str, out: Path, quick: bool) -> "Reproduction":
+    """Measure one figure under a progress bar."""
+    from momentron.experiments import FIGURES
+    from momentron.experiments import reproduce as measure
+
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    ) as progress:
+        return measure(FIGURES[name](quick), out, watch=_watch(progress, name))
+
+
+def _watch(progress: Progress, name: str) -> "Watch":
+    task = progress.add_task(f"{name}: data", total=1.0)
+    last = 0.0
+
+    def watch(part: str, share: float) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last > 0.2:  # the bar's own clock needs no more
+            last = now
+            progress.update(task, description=f"{name}: {part}", completed=share)
+
+    return watch
+
+
+def print_results(console: Console, name: str, results: "Reproduction") -> None:
+    """The claims with their numbers, and where everything is."""
+    from momentron.experiments.page import measured_words
+
+    table = Table("claim", "measured", "borne out", title=name, title_justify="left")
+    for claim in results.claims:
+        plain = claim.to_dict()
+        words = measured_words(plain["measured"])
+        table.add_row(plain["claim"], words, "yes" if plain["holds"] else "NO", end_section=True)
+    console.print(table)
+    earlier = f", of which earlier: {', '.join(results.resumed)}" if results.resumed else ""
+    console.print(f"{results.seconds:.1f} s of work{earlier}", soft_wrap=True)
+    console.print(f"written to {results.folder}", soft_wrap=True)

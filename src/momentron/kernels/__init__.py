@@ -1,0 +1,86 @@
+"""Kernels: by name as in scikit-learn, as a function, or as the matrix of their values."""
+
+from typing import Any
+
+from momentron.errors import InputError
+from momentron.kernels.base import BoundKernel, Kernel
+from momentron.kernels.function import CallableKernel
+from momentron.kernels.matrix import PrecomputedKernel
+from momentron.kernels.pairwise import (
+    GaussianKernel,
+    LaplacianKernel,
+    LinearKernel,
+    PolynomialKernel,
+)
+from momentron.kernels.parameters import as_gamma
+from momentron.kernels.points import as_rows
+from momentron.kernels.semidefinite import require_semidefinite
+
+__all__ = [
+    "BoundKernel",
+    "CallableKernel",
+    "GaussianKernel",
+    "Kernel",
+    "LaplacianKernel",
+    "LinearKernel",
+    "PolynomialKernel",
+    "PrecomputedKernel",
+    "as_kernel",
+    "require_semidefinite",
+]
+
+NAMES = ("linear", "rbf", "poly", "polynomial", "laplacian", "precomputed")
+
+
+def as_kernel(
+    kernel: Any, *, X: Any, gamma: str | float = "scale", degree: int = 3, coef0: float = 0.0
+) -> Kernel:
+    """The kernel that is meant by a name, a function or a Kernel, for training rows X.
+
+    Parameters
+    ----------
+    kernel : str, callable or Kernel
+        "linear", "rbf", "poly" (or "polynomial"), "laplacian" or "precomputed"; or a function
+        f(A, B) that returns the (len(A), len(B)) values of all pairs of rows.
+    X : array-like of shape (n, d)
+        The training rows, from which gamma="scale" is computed.
+    gamma : "scale", "auto" or float
+        γ > 0 of "rbf", "poly" and "laplacian": 1/(d · variance of all entries of X), 1/d, or a
+        number. Others have none and ignore it, as scikit-learn does.
+    degree : int
+        The degree of "poly", at least 1.
+    coef0 : float
+        The constant of "poly", at least 0.
+
+    Returns
+    -------
+    Kernel
+
+    Examples
+    --------
+    >>> from momentron.kernels import as_kernel
+    >>> X = [[0.0, 1.0], [1.0, 1.0]]
+    >>> kernel = as_kernel("poly", degree=2, gamma=1.0, X=X)
+    >>> kernel.block(X, X)
+    array([[1., 1.],
+           [1., 4.]])
+    """
+    if isinstance(kernel, Kernel):
+        return kernel
+    if callable(kernel):
+        return CallableKernel(kernel)
+    if not isinstance(kernel, str) or kernel not in NAMES:
+        raise InputError(
+            f"kernel={kernel!r} is unknown; choose one of {', '.join(NAMES)}, or pass a function "
+            "f(A, B); for a matrix of values, pass it as X with kernel='precomputed'"
+        )
+    if kernel == "linear":
+        return LinearKernel()
+    if kernel == "precomputed":
+        return PrecomputedKernel()
+    number = as_gamma(gamma, as_rows(X))
+    if kernel == "rbf":
+        return GaussianKernel(number)
+    if kernel == "laplacian":
+        return LaplacianKernel(number)
+    return PolynomialKernel(number, degree, coef0)

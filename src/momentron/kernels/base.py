@@ -1,0 +1,102 @@
+"""What a kernel offers: values for pairs of rows, and a bound on how far they are from the true."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from momentron.errors import InputError
+from momentron.rounding import UNIT_ROUNDOFF
+
+Index = np.ndarray | slice  # some of the rows: their numbers, or a run of them
+
+
+class Kernel(ABC):
+    """A positive semidefinite function of two rows, K(x, x′) = ⟨φ(x), φ(x′)⟩."""
+
+    @abstractmethod
+    def bind(self, X: Any) -> "BoundKernel":
+        """The kernel over the rows of X, which are held but not copied."""
+
+    def block(self, A: Any, B: Any) -> np.ndarray:
+        """K(a, b) for all rows of A and of B: float64 of shape (len(A), len(B))."""
+        return self.bind(B).cross(A)
+
+    def diagonal(self, A: Any) -> np.ndarray:
+        """K(a, a) for each row of A, in float64."""
+        return self.bind(A).diagonal()
+
+
+class BoundKernel(ABC):
+    """A kernel over the n rows of X: the matrix K, a block at a time.
+
+    Attributes
+    ----------
+    n : int
+    relative_error : float
+        ε: every value that `block` returns is within ε r_i r_j of the true K_ij, r the `row_norms`.
+    row_norms : ndarray of shape (n,)
+        Sure upper bounds of √K_ii. They are a hair above, so that ε r_i r_j also covers values too
+        small for float64; zero only where X is zero altogether.
+    diagonal_evaluations : int
+        How many kernel values it took to know the diagonal; those read off the data are free.
+    matrix : ndarray of shape (n, n) or None
+        The whole of K, where it is in memory already: float64, in C or Fortran order.
+    """
+
+    n: int
+    relative_error: float
+    row_norms: np.ndarray
+    diagonal_evaluations: int = 0
+    matrix: np.ndarray | None = None
+    _diagonal: np.ndarray
+
+    @abstractmethod
+    def block(self, rows: Index, cols: Index) -> np.ndarray:
+        """K[rows][:, cols] in float64: to be read, not written, since it may be a view."""
+
+    @abstractmethod
+    def cross(self, B: Any, index: Index = slice(None)) -> np.ndarray:
+        """K(b, x_i) for all rows of B and the named rows of X: what prediction needs."""
+
+    def diagonal(self) -> np.ndarray:
+        """K_ii of all rows."""
+        return self._diagonal
+
+    def _set_errors(
+        self, diagonal: np.ndarray, relative: float, *, on_diagonal: float, absolute: float
+    ) -> None:
+        """Keep the diagonal, ε and the row norms.
+
+        Computed values are within `relative`·√(K_ii K_jj) + `absolute` of the true ones, and the
+        diagonal within the relative error `on_diagonal`.
+        """
+        self._diagonal = diagonal
+        self.relative_error = relative
+        # K_ii ≤ K̂_ii/(1 − δ) and 1/√(1 − δ) ≤ 1 + δ up to δ = ½; the root and this product round
+        grown = 1.0 + on_diagonal + 8.0 * UNIT_ROUNDOFF if on_diagonal <= 0.5 else np.inf
+        # the error ε r_i r_j is at least `absolute` where both r are at least √(absolute/ε)
+        pad = np.sqrt(absolute / relative) * (1.0 + 8.0 * UNIT_ROUNDOFF) if absolute > 0.0 else 0.0
+        self.row_norms = np.sqrt(diagonal) * grown + pad
+
+
+def require_finite_values(values: np.ndarray, name: str) -> None:
+    """Raise with the first value that is NaN or infinite, if there is one."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()):
+            return
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        raise InputError(
+            f"{name} gives {values.ravel()[bad[0]]} for a pair of rows; kernel values must be "
+            "finite: rescale X, or choose a kernel that does not overflow"
+        )
+
+
+def require_features(B: Any, n_features: int) -> None:
+    """Raise unless B has as many columns as the rows that the kernel is bound to."""
+    if B.shape[1] != n_features:
+        raise InputError(
+            f"the rows have {B.shape[1]} features, but those the kernel is bound to have "
+            f"{n_features}; they must agree"
+        )

@@ -1,0 +1,126 @@
+"""A kernel that is a function of the user's: f(A, B) gives the values of all pairs of rows."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from momentron.errors import InputError
+from momentron.kernels.base import BoundKernel, Index, Kernel, require_finite_values
+from momentron.kernels.matrix import FLOAT_ERROR
+from momentron.rounding import up
+
+DIAGONAL_ROWS = 32  # rows a call for the diagonal: so many values are computed for one that counts
+SAMPLE_ROWS = 31  # odd, so that the two halves differ in size
+LARGEST_ASYMMETRY = 1e-4
+
+
+@dataclass(frozen=True)
+class CallableKernel(Kernel):
+    """K(a, b) = f(A, B) for a row of A and one of B, as scikit-learn's callable kernels.
+
+    Parameters
+    ----------
+    function : callable
+        f(A, B) of shape (len(A), len(B)); A and B are rows of X as it was passed.
+
+    Notes
+    -----
+    The values are taken as they are: they stand for a positive semidefinite matrix that differs by
+    at most 16u√(K_ii K_jj) an entry, u = 2⁻⁵³, and four times what was found between f(A, B) and
+    f(B, A)ᵀ on a few rows, which shows the precision at which f computes.
+    """
+
+    function: Callable[[Any, Any], Any]
+
+    @property
+    def name(self) -> str:
+        """What the function calls itself."""
+        return str(getattr(self.function, "__qualname__", None) or repr(self.function))
+
+    def bind(self, X: Any) -> "BoundFunction":
+        return BoundFunction(self, X if sp.issparse(X) else np.asarray(X))
+
+    def values(self, A: Any, B: Any) -> np.ndarray:
+        """f(A, B), checked."""
+        values = np.asarray(self.function(A, B))
+        shape = (A.shape[0], B.shape[0])
+        if values.shape != shape:
+            raise InputError(
+                f"the kernel {self.name} returned an array of shape {values.shape} for {shape[0]} "
+                f"and {shape[1]} rows; it must have shape {shape}"
+            )
+        if values.dtype.kind not in "biuf":
+            raise InputError(
+                f"the kernel {self.name} returned entries of type {values.dtype}; they must be "
+                "real numbers"
+            )
+        values = values.astype(np.float64, copy=False)
+        require_finite_values(values, f"the kernel {self.name}")
+        return values
+
+
+class BoundFunction(BoundKernel):
+    """A function over the rows of X.
+
+    Parameters
+    ----------
+    kernel : CallableKernel
+    X : ndarray or sparse matrix with n rows
+        Held, not copied.
+    """
+
+    def __init__(self, kernel: CallableKernel, X: Any) -> None:
+        if X.ndim == 0 or X.shape[0] == 0:
+            raise InputError(f"X has shape {X.shape}; a kernel needs at least one row")
+        self.kernel = kernel
+        self.X = X.tocsr() if sp.issparse(X) else X
+        self.n = int(X.shape[0])
+        diagonal = self._compute_diagonal()
+        error = up(FLOAT_ERROR + 4.0 * self._measured_asymmetry(np.sqrt(diagonal)), 8)
+        self._set_errors(diagonal, error, on_diagonal=FLOAT_ERROR, absolute=0.0)
+
+    def _compute_diagonal(self) -> np.ndarray:
+        diagonal = np.empty(self.n)
+        for start in range(0, self.n, DIAGONAL_ROWS):
+            part = slice(start, min(start + DIAGONAL_ROWS, self.n))
+            rows = self.X[part]
+            values = self.kernel.values(rows, rows)
+            diagonal[part] = np.diagonal(values)
+            self.diagonal_evaluations += values.size
+        i = int(diagonal.argmin())
+        if diagonal[i] < 0.0:
+            raise InputError(
+                f"the kernel {self.kernel.name} gives {float(diagonal[i])!r} for row {i} with "
+                "itself; a positive semidefinite kernel gives at least 0"
+            )
+        return diagonal
+
+    def _measured_asymmetry(self, roots: np.ndarray) -> float:
+        """max |K_ij − K_ji| / √(K_ii K_jj) over a few rows, refused if it is large."""
+        sample = np.unique(np.linspace(0, self.n - 1, min(SAMPLE_ROWS, self.n)).astype(np.intp))
+        half = (sample.size + 1) // 2
+        if half == sample.size:
+            return 0.0
+        A, B = sample[:half], sample[half:]
+        forth, back = self.block(A, B), self.block(B, A).T
+        self.diagonal_evaluations += forth.size + back.size
+        limits = np.outer(roots[A], roots[B])
+        difference = np.abs(forth - back)
+        if np.any(difference > LARGEST_ASYMMETRY * limits):
+            i, j = np.argwhere(difference > LARGEST_ASYMMETRY * limits)[0]
+            raise InputError(
+                f"the kernel {self.kernel.name} is not symmetric: it gives {float(forth[i, j])!r} "
+                f"for rows {A[i]} and {B[j]}, but {float(back[i, j])!r} for rows {B[j]} and "
+                f"{A[i]}; check the function"
+            )
+        return float((difference[limits > 0.0] / limits[limits > 0.0]).max(initial=0.0))
+
+    def block(self, rows: Index, cols: Index) -> np.ndarray:
+        return self.kernel.values(self.X[rows], self.X[cols])
+
+    def cross(self, B: Any, index: Index = slice(None)) -> np.ndarray:
+        B = B.tocsr() if sp.issparse(B) else np.asarray(B)
+        return self.kernel.values(B, self.X[index])

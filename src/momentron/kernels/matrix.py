@@ -1,0 +1,146 @@
+"""A kernel whose values the user has computed: K itself in place of X."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from momentron.errors import InputError
+from momentron.kernels.base import BoundKernel, Index, Kernel, require_features
+from momentron.operators.base import row_blocks
+from momentron.rounding import UNIT_ROUNDOFF, up
+
+ASYMMETRY = {"f4": 1e-5, "f8": 1e-8}  # what is refused, relative to √(K_ii K_jj)
+EXCESS = {"f4": 1e-5, "f8": 1e-6}  # by how much |K_ij| may exceed √(K_ii K_jj)
+TILE = 1024
+FLOAT_ERROR = 16.0 * UNIT_ROUNDOFF
+
+
+@dataclass(frozen=True)
+class PrecomputedKernel(Kernel):
+    """K is the matrix that is passed as X, of shape (n, n).
+
+    Notes
+    -----
+    The matrix is taken as it is. It stands for a positive semidefinite one that differs from its
+    symmetric part by at most 16u√(K_ii K_jj) an entry, u = 2⁻⁵³, whatever the type of its entries;
+    the asymmetry that was found is added to that. Certificates hold for this matrix.
+    """
+
+    def bind(self, X: Any) -> "BoundMatrix":
+        return BoundMatrix(_as_square(X))
+
+
+class BoundMatrix(BoundKernel):
+    """The matrix K, checked once: finite, symmetric, and no entry beyond √(K_ii K_jj).
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        Held, not copied.
+    """
+
+    def __init__(self, K: np.ndarray) -> None:
+        self.K = K
+        self.n = K.shape[0]
+        if K.dtype == np.float64 and (K.flags.c_contiguous or K.flags.f_contiguous):
+            self.matrix = K
+        diagonal = np.diagonal(K).astype(np.float64)
+        _require_finite(K)
+        _require_nonnegative(diagonal)
+        error = up(FLOAT_ERROR + 0.5 * _asymmetry(K, np.sqrt(diagonal)), 8)
+        self._set_errors(diagonal, error, on_diagonal=FLOAT_ERROR, absolute=0.0)
+
+    def block(self, rows: Index, cols: Index) -> np.ndarray:
+        if isinstance(rows, slice) or isinstance(cols, slice):
+            values = self.K[rows, cols]
+        else:
+            values = self.K[np.ix_(rows, cols)]
+        return values.astype(np.float64, copy=False)
+
+    def cross(self, B: Any, index: Index = slice(None)) -> np.ndarray:
+        B = B.toarray() if sp.issparse(B) else np.asarray(B)
+        if B.ndim != 2:
+            raise InputError(f"the kernel values have shape {B.shape}; pass (rows, {self.n})")
+        require_features(B, self.n)
+        return B[:, index].astype(np.float64, copy=False)
+
+
+def _as_square(X: Any) -> np.ndarray:
+    """X as a square array of floats: itself, if it is one."""
+    if sp.issparse(X):
+        raise InputError(
+            "kernel='precomputed' was given a sparse matrix; pass the dense one, X.toarray()"
+        )
+    K = np.asarray(X)
+    if K.ndim != 2 or K.shape[0] != K.shape[1] or K.shape[0] == 0:
+        raise InputError(
+            f"kernel='precomputed' was given an X of shape {K.shape}; pass the square matrix of "
+            "kernel values of all pairs of rows"
+        )
+    if K.dtype in (np.float32, np.float64):
+        return K
+    if K.dtype.kind not in "biuf":
+        raise InputError(f"the kernel matrix has entries of type {K.dtype}; pass real numbers")
+    return K.astype(np.float64)
+
+
+def _require_finite(K: np.ndarray) -> None:
+    for part in row_blocks(*K.shape):
+        bad = np.argwhere(~np.isfinite(K[part]))
+        if bad.size:
+            i, j = int(bad[0, 0]) + part.start, int(bad[0, 1])
+            raise InputError(
+                f"the kernel matrix contains K[{i}, {j}] = {K[i, j]}; every entry must be finite"
+            )
+
+
+def _require_nonnegative(diagonal: np.ndarray) -> None:
+    i = int(diagonal.argmin())
+    if diagonal[i] < 0.0:
+        raise InputError(
+            f"the kernel matrix has K[{i}, {i}] = {float(diagonal[i])!r}; the diagonal of a "
+            "positive semidefinite matrix is at least 0: check the kernel"
+        )
+
+
+def _asymmetry(K: np.ndarray, roots: np.ndarray) -> float:
+    """max |K_ij − K_ji| / √(K_ii K_jj), refused if it is large; a pair of tiles at a time."""
+    kind = K.dtype.str[1:]
+    worst = 0.0
+    for a in range(0, K.shape[0], TILE):
+        rows = slice(a, a + TILE)
+        for b in range(a, K.shape[0], TILE):
+            cols = slice(b, b + TILE)
+            upper = K[rows, cols].astype(np.float64)
+            lower = K[cols, rows].T
+            limits = np.outer(roots[rows], roots[cols])
+            difference = np.abs(upper - lower)
+            largest = np.maximum(np.abs(upper), np.abs(lower))
+            _refuse_first(K, difference > ASYMMETRY[kind] * limits, (a, b), _refuse_asymmetry)
+            _refuse_first(K, largest > (1.0 + EXCESS[kind]) * limits, (a, b), _refuse_excess)
+            np.divide(difference, limits, out=difference, where=limits > 0.0)
+            worst = max(worst, float(difference.max()))
+    return worst
+
+
+def _refuse_first(K: np.ndarray, bad: np.ndarray, corner: tuple[int, int], refuse: Any) -> None:
+    if bad.any():
+        i, j = np.argwhere(bad)[0]
+        refuse(K, int(i) + corner[0], int(j) + corner[1])
+
+
+def _refuse_asymmetry(K: np.ndarray, i: int, j: int) -> None:
+    raise InputError(
+        f"the kernel matrix is not symmetric: K[{i}, {j}] = {float(K[i, j])!r} but K[{j}, {i}] = "
+        f"{float(K[j, i])!r}; pass (K + K.T)/2, or check the kernel"
+    )
+
+
+def _refuse_excess(K: np.ndarray, i: int, j: int) -> None:
+    raise InputError(
+        f"the kernel matrix is not positive semidefinite: K[{i}, {j}] = {float(K[i, j])!r}, but "
+        f"K[{i}, {i}] = {float(K[i, i])!r} and K[{j}, {j}] = {float(K[j, j])!r} allow at most the "
+        "root of their product: check the kernel"
+    )

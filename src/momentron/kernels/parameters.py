@@ -1,0 +1,74 @@
+"""The numbers that kernels take: γ, the degree and c, as scikit-learn reads them."""
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from momentron.errors import InputError
+from momentron.operators.base import row_blocks
+
+
+def as_gamma(gamma: Any, X: Any) -> float:
+    """γ as a number: 1/(d·variance of X's entries) for "scale", 1/d for "auto"."""
+    if isinstance(gamma, str):
+        if gamma == "auto":
+            return 1.0 / X.shape[1]
+        if gamma != "scale":
+            raise InputError(
+                f"gamma={gamma!r} is unknown; pass 'scale', 'auto' or a positive number"
+            )
+        variance = entry_variance(X)
+        value = 1.0 / (X.shape[1] * variance) if variance != 0.0 else 1.0
+        if not math.isfinite(value) or value <= 0.0:
+            raise InputError(
+                f"gamma='scale' is {value} for X, whose entries have the variance {variance}; "
+                "rescale X or pass gamma as a number"
+            )
+        return value
+    require_positive_gamma(gamma)
+    return float(gamma)
+
+
+def entry_variance(X: Any) -> float:
+    """The variance of all entries of X, zeros included, in float64 and in blocks.
+
+    E[(x − E[x])²] for dense X, E[x²] − E[x]² for sparse: as `SVC(gamma="scale")` has it.
+    """
+    size = float(X.shape[0]) * X.shape[1]
+    if sp.issparse(X):
+        mean = float(X.data.sum(dtype=np.float64)) / size
+        squares = 0.0
+        for part in row_blocks(X.nnz, 1):
+            entries = X.data[part].astype(np.float64, copy=False)
+            squares += float(entries @ entries)
+        return max(0.0, squares / size - mean**2)
+    mean = sum(float(X[part].sum(dtype=np.float64)) for part in row_blocks(*X.shape)) / size
+    squares = 0.0
+    for part in row_blocks(*X.shape):
+        offsets = (X[part] - np.float64(mean)).ravel()
+        squares += float(offsets @ offsets)
+    return squares / size
+
+
+def require_positive_gamma(gamma: Any) -> None:
+    """Raise unless γ is a positive number."""
+    is_number = isinstance(gamma, Real) and not isinstance(gamma, bool)
+    if not is_number or not 0.0 < gamma < math.inf:
+        raise InputError(
+            f"gamma={gamma!r} is no positive number; pass 'scale', 'auto' or a number above 0"
+        )
+
+
+def require_polynomial(degree: Any, coef0: Any) -> None:
+    """Raise unless (γt + coef0)^degree is positive semidefinite for every γ > 0."""
+    if not isinstance(degree, Integral) or isinstance(degree, bool) or degree < 1:
+        raise InputError(f"degree={degree!r} is no degree; pass an integer of at least 1")
+    is_number = isinstance(coef0, Real) and not isinstance(coef0, bool)
+    if not is_number or not 0.0 <= coef0 < math.inf:
+        raise InputError(
+            f"coef0={coef0!r} gives a polynomial that is not positive semidefinite; pass a number "
+            "of at least 0"
+        )

@@ -1,0 +1,221 @@
+"""Between the data and the forms: working sets opened as forms, and looks at all the rows."""
+
+from typing import Any
+
+import numpy as np
+
+from momentron.constraints import Constraints, LabelPairs, SignedRows
+from momentron.operators import DenseOperator, KernelOperator
+from momentron.problem import Problem
+from momentron.solvers.auto import selection
+from momentron.solvers.auto.balance import Balance, ManyClasses, NoIntercept, TwoClasses
+from momentron.solvers.auto.forms import Deadline, Form
+from momentron.solvers.auto.gram_form import GramForm
+from momentron.solvers.auto.primal_form import PrimalForm
+from momentron.solvers.auto.rows import PairRows, Rows, WorkingRows
+from momentron.threads import one_thread
+
+FLAT_WIDTH = 2500  # d·k up to which the rows of a working set of pairs are written out
+
+
+class WorkingSets:
+    """The constraints of a hard margin, seen a working set at a time.
+
+    A classifier is (w, b) in the usual scale of support vector machines: functional margins
+    p = −Zw + Yb are 1 on the support. Of the k intercepts of many classes the last is zero, and b
+    holds the others.
+
+    Attributes
+    ----------
+    size : int
+        The number of constraints.
+    width : int
+        The length of w: features, times classes where there are many.
+    """
+
+    def __init__(self, problem: Problem, constraints: Constraints, deadline: Deadline) -> None:
+        assert isinstance(constraints, LabelPairs | SignedRows)
+        self.constraints = constraints
+        self.operator = constraints.operator
+        self.dual_set = problem.dual_set
+        self.deadline = deadline
+        self.fits_intercept = problem.dual_set.fits_intercept
+        self.size = constraints.size
+        self.shape = constraints.zeros().shape
+        self.is_kernel = isinstance(self.operator, KernelOperator)
+        self.is_paired = isinstance(constraints, LabelPairs)
+        self.is_single = getattr(self.operator, "X", np.empty(0)).dtype == np.float32
+        self.width = self.operator.shape[1] * (constraints.n_classes if self.is_paired else 1)
+        # over all the rows: pairs are too many for the columns of a Balance
+        self._whole = None if self.is_paired else self.balance(np.arange(self.size))
+        self._shift: np.ndarray | None = None
+        self._known_gram: tuple[np.ndarray, np.ndarray] | None = None
+
+    @property
+    def n_intercepts(self) -> int:
+        if not self.fits_intercept:
+            return 0
+        return self.constraints.n_classes - 1 if self.is_paired else 1
+
+    # --- opening and closing a working set -----------------------------------------------------
+
+    def open(self, W: np.ndarray) -> Form:
+        """A form on the rows W, at w = 0."""
+        self.deadline.require(self._opening_flops(W))
+        if self.is_wide(W.size) or self.is_kernel or (self.is_paired and self.width > FLAT_WIDTH):
+            rows = self._rows(W)
+            with one_thread():
+                K = self._gram(W, rows)
+            return GramForm(rows, self.deadline, K)
+        flat = self._flat_rows(W) if self.is_paired else self._rows(W)
+        assert isinstance(flat, Rows)
+        return PrimalForm(flat, self.deadline)
+
+    def _opening_flops(self, W: np.ndarray) -> float:
+        """The arithmetic of opening a form, roughly: its Gram matrix, or its first Hessian."""
+        if not isinstance(self.operator, DenseOperator):
+            return float(W.size) ** 2
+        d = self.operator.shape[1]
+        if not self.is_paired:
+            return float(W.size) * d * min(W.size, d)
+        n_examples = np.unique(self.constraints.examples(W)).size
+        return float(n_examples) ** 2 * d + float(W.size) ** 2
+
+    def is_wide(self, m: int) -> bool:
+        """Whether m rows are better seen through their Gram matrix."""
+        return m <= (1.5 * self.width if m > 300 else self.width)
+
+    def warm(self, form: Form, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
+        """Take a form to (w, b), where w = Aᵀu."""
+        form.warm(w.ravel(), b + self._shifted(w), u)
+
+    def answer(self, form: Form) -> tuple[np.ndarray, np.ndarray]:
+        """(w, b) of a form's current point."""
+        w, b = form.answer()
+        w = w.reshape(self.shape)
+        return w, b - self._shifted(w)
+
+    def balance(self, W: np.ndarray) -> Balance:
+        """What the intercepts ask of the rows W."""
+        if not self.fits_intercept:
+            return NoIntercept(W.size)
+        if isinstance(self.constraints, SignedRows):
+            return TwoClasses(self.constraints.signs[W])
+        return ManyClasses(*self.constraints.classes_of(W), self.constraints.n_classes)
+
+    def _rows(self, W: np.ndarray) -> WorkingRows:
+        constraints, balance = self.constraints, self.balance(W)
+        if isinstance(constraints, SignedRows):
+            signs = constraints.signs[W]
+            if isinstance(self.operator, KernelOperator):
+                return PairRows(self.operator, W, np.arange(W.size), signs[:, None], balance)
+            return Rows(self._centred(self.operator.working_rows(W)), signs, balance)
+        examples, place = np.unique(constraints.examples(W), return_inverse=True)
+        outputs = _outputs(constraints, W)
+        if isinstance(self.operator, KernelOperator):
+            return PairRows(self.operator, examples, place, outputs, balance)
+        source = self._centred(self.operator.working_rows(examples))
+        return PairRows(source, examples, place, outputs, balance)
+
+    def _flat_rows(self, W: np.ndarray) -> Rows:
+        """Pairs as rows of length d·k, for working sets of more pairs than that."""
+        pairs = self._rows(W)
+        assert isinstance(pairs, PairRows)
+        X = pairs.source if isinstance(pairs.source, np.ndarray) else pairs.source.toarray()
+        rows = X[pairs.place][:, :, None] * pairs.outputs[:, None, :]
+        return Rows(rows.reshape(W.size, self.width), np.ones(W.size), pairs.balance)
+
+    def _centred(self, X: Any) -> Any:
+        """Dense rows less one point, the same in all rounds so that K is reused.
+
+        Where there are intercepts this changes b alone, and nothing cancels against it.
+        """
+        if not self.fits_intercept or not isinstance(X, np.ndarray):
+            return X
+        if self._shift is None:
+            self._shift = X.mean(axis=0)
+        return X - self._shift
+
+    def _shifted(self, w: np.ndarray) -> np.ndarray | float:
+        """What the shift adds to b."""
+        if self._shift is None:
+            return 0.0
+        added = self._shift @ w
+        return added[:-1] - added[-1] if self.is_paired else added
+
+    def _gram(self, W: np.ndarray, rows: WorkingRows) -> np.ndarray:
+        """K on the rows W, with the part that is known from the last working set."""
+        K = None
+        if self._known_gram is not None:
+            old, last = self._known_gram
+            at = np.minimum(np.searchsorted(old, W), old.size - 1)
+            known = old[at] == W
+            if known.mean() >= 0.4:
+                K = rows.extend_gram(last, at[known], np.flatnonzero(known))
+        if K is None:
+            self._known_gram = None
+            K = rows.gram()
+        self._known_gram = W, K
+        return K
+
+    # --- all the rows --------------------------------------------------------------------------
+
+    def look(
+        self, w: np.ndarray, b: np.ndarray, *, is_exact: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(Xw, functional margins of all the rows).
+
+        float32 data: an exact look computes in float64 every row that single precision cannot place
+        clearly above the margin, in blocks.
+        """
+        products = self.operator.apply(w)
+        if self.is_single and is_exact and self.is_paired:
+            products = self.operator.exact_scores(w)
+        p = self._margins(products, b)
+        if not (self.is_single and is_exact) or self.is_paired:
+            return products, p
+        top = float(np.abs(b).max(initial=0.0))
+        blur = 1e-6 * (float(np.linalg.norm(w)) * self.operator.radius + top)
+        near = np.flatnonzero(p < 1.01 + blur)
+        for start in range(0, near.size, 4096):
+            part = near[start : start + 4096]
+            products[part] = self.operator.rows(part) @ w
+        return products, self._margins(products, b)
+
+    def _margins(self, products: np.ndarray, b: np.ndarray) -> np.ndarray:
+        if b.size:
+            products = products + (np.append(b, 0.0) if self.is_paired else b[0])
+        return -self.constraints.from_products(products)
+
+    def lower(self, w: np.ndarray, p: np.ndarray) -> float:
+        """The margin of w with the best intercepts, from the last look."""
+        norm = self.constraints.norm(w)
+        if not norm > 0.0:
+            return -np.inf
+        return (self._whole.worst(p) if self._whole else self.dual_set.margin(-p)) / norm
+
+    def upper(self, lam: np.ndarray) -> float:
+        """‖Zᵀq‖ for the normalised multipliers."""
+        if not np.any(lam > 0.0):
+            return np.inf
+        q = self._whole.normalised(lam) if self._whole else self.dual_set.normalize(lam)
+        return self.constraints.dual_norm(q) if q is not None else np.inf
+
+    # --- choosing rows -------------------------------------------------------------------------
+
+    def smallest(self, p: np.ndarray, size: int, kept: np.ndarray) -> np.ndarray:
+        """The rows with the smallest margins, some of every class, and those kept."""
+        constraints = self.constraints
+        if isinstance(constraints, SignedRows):
+            return selection.smallest(p, constraints.signs, size, self.fits_intercept, kept)
+        classes = constraints.pair_classes if self.fits_intercept else None
+        return selection.smallest_pairs(p, size, kept, classes)
+
+
+def _outputs(constraints: LabelPairs, W: np.ndarray) -> np.ndarray:
+    """e_c − e_j of each pair."""
+    own, other = constraints.classes_of(W)
+    outputs = np.zeros((W.size, constraints.n_classes))
+    outputs[np.arange(W.size), own] = 1.0
+    outputs[np.arange(W.size), other] = -1.0
+    return outputs
