@@ -13,12 +13,19 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from momentron import BudgetWarning, MaxMarginClassifier, NotSeparableWarning, Status
+from momentron import (
+    BudgetWarning,
+    KernelMaxMarginClassifier,
+    MaxMarginClassifier,
+    NotSeparableWarning,
+    Status,
+)
 from momentron.datasets import make_nonseparable, make_separable
 
 
 def _checks():
-    return list(estimator_checks_generator(MaxMarginClassifier(max_iter=1000)))
+    estimators = (MaxMarginClassifier(max_iter=1000), KernelMaxMarginClassifier(max_iter=1000))
+    return [pair for model in estimators for pair in estimator_checks_generator(model)]
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,15 @@
 """Certified maximum-margin classification.
 
-`max_margin` finds the best margin and proves an interval that contains it; `MaxMarginClassifier` is
-the scikit-learn estimator around it; `check_separability` proves whether any margin exists, and
-`verify` checks such a proof in exact arithmetic. Importing this loads neither torch, dask nor
-matplotlib.
+`max_margin` finds the best margin and proves an interval that contains it; `MaxMarginClassifier`
+and `KernelMaxMarginClassifier` are scikit-learn estimators around it; `check_separability` proves
+whether any margin exists, and `verify` checks such a proof in exact arithmetic. Importing this
+loads neither torch, dask nor matplotlib.
 """
 
 from momentron.api import max_margin
 from momentron.certificate import Certificate, certify
 from momentron.errors import BudgetWarning, InputError, NotSeparableWarning
-from momentron.estimators import MaxMarginClassifier
+from momentron.estimators import KernelMaxMarginClassifier, MaxMarginClassifier
 from momentron.problem import Problem
 from momentron.result import MarginResult
 from momentron.separability.canonical import ProofError
@@ -24,6 +24,7 @@ __all__ = [
     "BudgetWarning",
     "Certificate",
     "InputError",
+    "KernelMaxMarginClassifier",
     "MarginResult",
     "MaxMarginClassifier",
     "NotSeparableWarning",

@@ -12,6 +12,7 @@ from momentron.certificate import certify_margin
 from momentron.errors import InputError
 from momentron.kernels import Kernel
 from momentron.losses import Exponential, Loss, as_loss
+from momentron.operators import KernelOperator
 from momentron.problem import KernelChoice, Problem
 from momentron.reporting import TableReporter
 from momentron.result import MarginResult
@@ -176,6 +177,9 @@ def make_start(problem: Problem, initial: MarginResult | None) -> Start | None:
         return None
     n_features = problem.operator.shape[1]
     coef = initial.coef
+    if isinstance(problem.operator, KernelOperator) and coef.shape[-1] < n_features:
+        new = np.zeros((*coef.shape[:-1], n_features - coef.shape[-1]))  # rows below the old ones
+        coef = np.concatenate([coef, new], axis=-1)
     if coef.shape[-1] != n_features:
         raise InputError(
             f"initial has {coef.shape[-1]} features but X has {n_features}; they must agree"

@@ -13,10 +13,12 @@ from momentron.circulations import Circulations
 from momentron.constraints import Constraints, LabelPairs, SignedRows, Slack
 from momentron.dualsets import ClassBalanced, DualSet, Simplex, Vertex
 from momentron.errors import InputError
-from momentron.kernels import BoundKernel, Kernel, as_kernel
+from momentron.kernels import BoundKernel, Kernel, as_kernel, require_semidefinite
 from momentron.losses import Loss, as_loss
 from momentron.operators import KernelOperator, Operator
 from momentron.validation import CleanData, clean_data, clean_labels, clean_matrix
+
+CHECKED_ROWS = 200  # on which a kernel that might be indefinite is tried, whatever the method
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,11 @@ class KernelChoice:
         """X as an operator, seen through the kernel."""
         if not isinstance(self.cache_size, Real) or not self.cache_size > 0.0:
             raise InputError(f"cache_size={self.cache_size!r} must be a positive number of MB")
-        return KernelOperator(self.bind(X), int(1e6 * self.cache_size))
+        bound = self.bind(X)
+        if not bound.is_semidefinite:
+            few = np.unique(np.linspace(0, bound.n - 1, CHECKED_ROWS).astype(int))
+            require_semidefinite(bound.block(few, few), few)
+        return KernelOperator(bound, int(1e6 * self.cache_size))
 
 
 class Problem:

@@ -40,6 +40,8 @@ class BoundKernel(ABC):
         small for float64; zero only where X is zero altogether.
     diagonal_evaluations : int
         How many kernel values it took to know the diagonal; those read off the data are free.
+    is_semidefinite : bool
+        Whether K is positive semidefinite by construction; else it has to be checked.
     matrix : ndarray of shape (n, n) or None
         The whole of K, where it is in memory already: float64, in C or Fortran order.
     """
@@ -48,6 +50,7 @@ class BoundKernel(ABC):
     relative_error: float
     row_norms: np.ndarray
     diagonal_evaluations: int = 0
+    is_semidefinite: bool = True
     matrix: np.ndarray | None = None
     _diagonal: np.ndarray
 

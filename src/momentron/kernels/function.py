@@ -14,7 +14,7 @@ from momentron.rounding import up
 
 DIAGONAL_ROWS = 32  # rows a call for the diagonal: so many values are computed for one that counts
 SAMPLE_ROWS = 31  # odd, so that the two halves differ in size
-LARGEST_ASYMMETRY = 1e-4
+LARGEST_NOISE = 1e-4  # what is refused, relative to √(K_ii K_jj)
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,9 @@ class CallableKernel(Kernel):
     Notes
     -----
     The values are taken as they are: they stand for a positive semidefinite matrix that differs by
-    at most 16u√(K_ii K_jj) an entry, u = 2⁻⁵³, and four times what was found between f(A, B) and
-    f(B, A)ᵀ on a few rows, which shows the precision at which f computes.
+    at most 16u√(K_ii K_jj) an entry, u = 2⁻⁵³, and four times what the values for one pair of rows
+    were found to differ from call to call. For a function that computes in float32 that is some
+    1e-7; the matrix of its values, computed once and passed as "precomputed", has no such noise.
     """
 
     function: Callable[[Any, Any], Any]
@@ -38,7 +39,7 @@ class CallableKernel(Kernel):
     @property
     def name(self) -> str:
         """What the function calls itself."""
-        return str(getattr(self.function, "__qualname__", None) or repr(self.function))
+        return str(getattr(self.function, "__qualname__", type(self.function).__qualname__))
 
     def bind(self, X: Any) -> "BoundFunction":
         return BoundFunction(self, X if sp.issparse(X) else np.asarray(X))
@@ -72,6 +73,8 @@ class BoundFunction(BoundKernel):
         Held, not copied.
     """
 
+    is_semidefinite = False
+
     def __init__(self, kernel: CallableKernel, X: Any) -> None:
         if X.ndim == 0 or X.shape[0] == 0:
             raise InputError(f"X has shape {X.shape}; a kernel needs at least one row")
@@ -79,7 +82,7 @@ class BoundFunction(BoundKernel):
         self.X = X.tocsr() if sp.issparse(X) else X
         self.n = int(X.shape[0])
         diagonal = self._compute_diagonal()
-        error = up(FLOAT_ERROR + 4.0 * self._measured_asymmetry(np.sqrt(diagonal)), 8)
+        error = up(FLOAT_ERROR + 4.0 * self._measured_noise(np.sqrt(diagonal)), 8)
         self._set_errors(diagonal, error, on_diagonal=FLOAT_ERROR, absolute=0.0)
 
     def _compute_diagonal(self) -> np.ndarray:
@@ -98,25 +101,31 @@ class BoundFunction(BoundKernel):
             )
         return diagonal
 
-    def _measured_asymmetry(self, roots: np.ndarray) -> float:
-        """max |K_ij − K_ji| / √(K_ii K_jj) over a few rows, refused if it is large."""
+    def _measured_noise(self, roots: np.ndarray) -> float:
+        """By how much values for one pair of rows differ from call to call, over √(K_ii K_jj).
+
+        A few rows are asked for in either order, and all together.
+        """
         sample = np.unique(np.linspace(0, self.n - 1, min(SAMPLE_ROWS, self.n)).astype(np.intp))
         half = (sample.size + 1) // 2
         if half == sample.size:
             return 0.0
         A, B = sample[:half], sample[half:]
-        forth, back = self.block(A, B), self.block(B, A).T
-        self.diagonal_evaluations += forth.size + back.size
+        forth, back, rows = self.block(A, B), self.block(B, A), self.X[sample]
+        whole = self.kernel.values(rows, rows)
+        self.diagonal_evaluations += forth.size + back.size + whole.size
+        several = np.stack([forth, back.T, whole[:half, half:], whole[half:, :half].T])
+        low, high = several.min(axis=0), several.max(axis=0)
         limits = np.outer(roots[A], roots[B])
-        difference = np.abs(forth - back)
-        if np.any(difference > LARGEST_ASYMMETRY * limits):
-            i, j = np.argwhere(difference > LARGEST_ASYMMETRY * limits)[0]
+        bad = np.argwhere(high - low > LARGEST_NOISE * limits)
+        if bad.size:
+            i, j = bad[0]
             raise InputError(
-                f"the kernel {self.kernel.name} is not symmetric: it gives {float(forth[i, j])!r} "
-                f"for rows {A[i]} and {B[j]}, but {float(back[i, j])!r} for rows {B[j]} and "
-                f"{A[i]}; check the function"
+                f"the kernel {self.kernel.name} gives {float(low[i, j])!r} and "
+                f"{float(high[i, j])!r} for rows {A[i]} and {B[j]}, as the order or the number of "
+                "rows in the call has it; it must be a symmetric function of two rows"
             )
-        return float((difference[limits > 0.0] / limits[limits > 0.0]).max(initial=0.0))
+        return float(((high - low)[limits > 0.0] / limits[limits > 0.0]).max(initial=0.0))
 
     def block(self, rows: Index, cols: Index) -> np.ndarray:
         return self.kernel.values(self.X[rows], self.X[cols])

@@ -41,6 +41,8 @@ class BoundMatrix(BoundKernel):
         Held, not copied.
     """
 
+    is_semidefinite = False
+
     def __init__(self, K: np.ndarray) -> None:
         self.K = K
         self.n = K.shape[0]

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.spatial.distance import cdist
 
 from momentron.kernels.base import (
     BoundKernel,
@@ -32,6 +31,8 @@ from momentron.kernels.points import (
 from momentron.rounding import UNDERFLOW, UNIT_ROUNDOFF, gamma, up
 from momentron.threads import threads_for_factor
 
+TILE_SIDE = 256  # the shorter side of a tile: long enough for a matrix product
+FEW_ROWS = 4
 EXP_ERROR = 8.0 * UNIT_ROUNDOFF  # numpy's exp is right to four units in the last place
 SMALL_ERROR = 1e-12  # a Gaussian kernel's error up to which its points may lie where they are
 
@@ -48,9 +49,14 @@ class PairwiseKernel(Kernel):
         """The rows of X, placed where the formula loses the fewest digits."""
         return Points(X)
 
-    def as_dense(self, left: Points, right: Points) -> tuple[bool, bool]:
-        """Whether to turn the sparse rows on either side into dense ones, a tile at a time."""
-        return False, right.is_crowded
+    def as_dense(self, left: Points, right: Points, shape: tuple[int, int]) -> tuple[bool, bool]:
+        """Whether to turn the sparse rows on either side into dense ones, for a block so large."""
+        if not (left.is_sparse and right.is_sparse):
+            return False, False
+        # one side is enough, and for a few rows it is faster however sparse they are
+        on_left = shape[0] <= shape[1]
+        pays = min(shape) <= FEW_ROWS or (left if on_left else right).is_crowded
+        return pays and on_left, pays and not on_left
 
     @abstractmethod
     def fill(
@@ -101,9 +107,15 @@ class BoundPairwise(BoundKernel):
         right = self.points
         n_rows, n_cols = index_size(rows, left.n), index_size(cols, right.n)
         out = np.empty((n_rows, n_cols))
-        dense_left, dense_right = self.kernel.as_dense(left, right)
-        width = max(1, min(n_cols, right.tile(as_dense=dense_right), 1024))
-        height = min(left.tile(as_dense=dense_left), TILE_VALUES // width)
+        dense_left, dense_right = self.kernel.as_dense(left, right, out.shape)
+        height, width = left.tile(as_dense=dense_left), right.tile(as_dense=dense_right)
+        # long and narrow, since strided memory is slow to work on
+        if n_rows <= n_cols:
+            height = max(1, min(height, n_rows, TILE_SIDE))
+            width = min(width, TILE_VALUES // height)
+        else:
+            width = max(1, min(width, n_cols, TILE_SIDE))
+            height = min(height, TILE_VALUES // width)
         nothing = np.empty(0)
         flops = 2.0 * n_rows * n_cols * right.length
         with threads_for_factor(flops), np.errstate(over="ignore", invalid="ignore"):
@@ -295,7 +307,7 @@ class LaplacianKernel(PairwiseKernel):
     def __post_init__(self) -> None:
         require_positive_gamma(self.gamma)
 
-    def as_dense(self, left: Points, right: Points) -> tuple[bool, bool]:
+    def as_dense(self, left: Points, right: Points, shape: tuple[int, int]) -> tuple[bool, bool]:
         mixed = left.is_sparse != right.is_sparse
         return mixed, mixed
 
@@ -317,9 +329,11 @@ class LaplacianKernel(PairwiseKernel):
 
 def _manhattan(A: Any, B: Any) -> np.ndarray:
     """‖a − b‖₁ for all rows of A and of B."""
+    # imported here, for they take longer to load than all kernels together
     if sp.issparse(A) and sp.issparse(B):
-        # imported here, for it takes longer to load than all of this package
         from sklearn.metrics.pairwise import manhattan_distances
 
         return manhattan_distances(A, B)
+    from scipy.spatial.distance import cdist
+
     return cdist(A, B, "cityblock")

@@ -43,13 +43,15 @@ def entry_variance(X: Any) -> float:
         squares = 0.0
         for part in row_blocks(X.nnz, 1):
             entries = X.data[part].astype(np.float64, copy=False)
-            squares += float(entries @ entries)
+            with np.errstate(over="ignore"):
+                squares += float(entries @ entries)
         return max(0.0, squares / size - mean**2)
     mean = sum(float(X[part].sum(dtype=np.float64)) for part in row_blocks(*X.shape)) / size
     squares = 0.0
     for part in row_blocks(*X.shape):
         offsets = (X[part] - np.float64(mean)).ravel()
-        squares += float(offsets @ offsets)
+        with np.errstate(over="ignore"):
+            squares += float(offsets @ offsets)
     return squares / size
 
 

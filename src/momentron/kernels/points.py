@@ -46,6 +46,8 @@ def index_size(index: Index, n: int) -> int:
 def pieces(index: Index, n: int, size: int) -> Iterator[tuple[slice, Index]]:
     """The index cut into parts of `size` rows: (where the part lies in the index, the part)."""
     whole = range(n)[index] if isinstance(index, slice) else index
+    if isinstance(whole, range) and whole.step != 1:
+        whole = np.arange(n)[index]
     for start in range(0, len(whole), size):
         place = slice(start, min(start + size, len(whole)))
         part = whole[place]

@@ -36,6 +36,7 @@ class KernelOperator(Operator):
     def __init__(self, kernel: "BoundKernel", cache_bytes: int) -> None:
         n = kernel.n
         self.kernel = kernel
+        self.cache_bytes = cache_bytes
         self.shape = (n, n)
         self.row_norms = kernel.row_norms
         self.radius = float(self.row_norms.max())
@@ -45,6 +46,11 @@ class KernelOperator(Operator):
             self._cache = ColumnCache.complete(kernel.matrix)
         else:
             self._cache = ColumnCache(kernel.block, n, cache_bytes)
+
+    def reserve(self, n_bytes: int) -> None:
+        """Leave so much of the cache's memory to others: fewer columns are kept."""
+        if self.kernel.matrix is None:
+            self._cache.resize(max(0, self.cache_bytes - n_bytes))
 
     @property
     def cache(self) -> ColumnCache:

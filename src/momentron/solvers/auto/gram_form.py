@@ -9,6 +9,7 @@ from momentron.solvers.auto.linear_algebra import (
     add_to_diagonal,
     back_solve,
     cholesky,
+    cholesky_of,
     matvec,
     single_cholesky,
 )
@@ -74,19 +75,25 @@ class GramForm(Form):
         key = (C, index.tobytes())
         if self._last_factor is not None and self._last_factor[0] == key:
             return self._last_factor[1]
+        self._last_factor = None  # its memory may be needed for the next
         if rough and index.size > ROUGH_SIZE:
-            if self.K_single is None:
+            if self.K_single is None and self.rows.is_explicit:
                 self.K_single = self.K.astype(np.float32)
-            M = self.K_single[index[:, None], index].T
+            source = self.K if self.K_single is None else self.K_single
+            M = source[index[:, None], index].astype(np.float32, copy=False).T
             add_to_diagonal(M, 1.0 / C)
             factor = single_cholesky(M)
             if factor is not None:
                 return factor
-        M = self.K[index[:, None], index].T
-        add_to_diagonal(M, 1.0 / C)
-        factor = cholesky(M)
+        factor = cholesky_of(lambda: self._shifted(index, C))
         self._last_factor = (key, factor)
         return factor
+
+    def _shifted(self, index: np.ndarray, C: float) -> np.ndarray:
+        """K_SS + I/C, F-ordered."""
+        M = self.K[index[:, None], index].T
+        add_to_diagonal(M, 1.0 / C)
+        return M
 
     def along_mean(self) -> tuple[np.ndarray, float, float]:
         self.db = np.zeros(self.Y.shape[1])

@@ -108,10 +108,12 @@ def multipliers(
     since a Gram matrix may show a gap that is not there.
     """
     C, C_max, best = C / form.scale, C_max / form.scale, math.inf
+    max_steps = 7 if form.rows.is_explicit else 20  # a kernel has no end of features
     for _ in range(max_outer):
         # the old support is the better guess: 1 + λ/C − p mispredicts right after an update
         support = lam > 0.0
-        soft = soft_margin(form, C, lam, max_steps=7, S=support if support.any() else None)
+        guess = support if support.any() else None
+        soft = soft_margin(form, C, lam, max_steps=max_steps, S=guess)
         if not soft.converged:
             return lam, math.inf
         form.refresh(from_rows=from_rows)

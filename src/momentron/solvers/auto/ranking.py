@@ -27,12 +27,14 @@ def first_working_set(
     sets: WorkingSets, rng: np.random.Generator
 ) -> tuple[np.ndarray, tuple[float, ...]]:
     """All the rows where they are few, else some of them; and the Cs to rank them by."""
-    if sets.size <= max(1.5 * SMALL, min(1.5 * sets.width, 3000)) and not sets.is_paired:
+    few = 1.5 * SMALL
+    if not sets.is_paired:
+        few = max(few, min(1.5 * sets.width, 3000))
+    if sets.size <= min(few, sets.capacity):
         return np.arange(sets.size), (100.0,)
     if isinstance(sets.constraints, SignedRows):
-        return selection.sample(sets.constraints.signs, SMALL, rng), (10.0, 100.0)
-    if sets.size <= 1.5 * SMALL:
-        return np.arange(sets.size), (100.0,)
+        size = min(SMALL, sets.capacity)
+        return selection.sample(sets.constraints.signs, size, rng), (10.0, 100.0)
     return _pairs_by_momentum(sets, rng), (100.0, 1000.0)
 
 
@@ -51,7 +53,7 @@ def _pairs_by_momentum(sets: WorkingSets, rng: np.random.Generator) -> np.ndarra
     part = problem.constraints
     assert isinstance(part, LabelPairs)
     classes = part.pair_classes if sets.fits_intercept else None
-    size = max(SMALL, 4 * pairs.n_classes)
+    size = min(max(SMALL, 4 * pairs.n_classes), sets.capacity)
     chosen = selection.smallest_pairs(-state.scores, size, np.empty(0, int), classes)
     wrong = pairs.n_classes - 1
     return few[chosen // wrong] * wrong + chosen % wrong

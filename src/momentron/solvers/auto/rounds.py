@@ -1,10 +1,12 @@
 """The rounds of the hard margin: rank the rows, solve a working set, look at all, repeat."""
 
 import math
+import warnings
 
 import numpy as np
 
 from momentron.constraints import SignedRows
+from momentron.errors import BudgetWarning
 from momentron.problem import Problem
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.exact import VANISHED, solve_by_interior_point, solve_by_newton
@@ -18,6 +20,7 @@ from momentron.solvers.base import Start
 from momentron.threads import one_thread
 
 MAX_ROUNDS = 60
+MAX_CROWDED = 6  # solves with as many rows as memory allows
 
 
 class Rounds:
@@ -34,7 +37,7 @@ class Rounds:
         self.W, self.Cs = first_working_set(self.sets, np.random.default_rng(0))
         self.form: Form | None = None
         self.pass_ranking: PassRanking | None = None
-        self.rankings = self.rounds = 0
+        self.rankings = self.rounds = self.crowded_rounds = 0
         self.C = 0.0
         self.is_ranked = self.is_refining = self.is_done = False
         self.by_newton = True
@@ -83,11 +86,13 @@ class Rounds:
         outside = int(np.count_nonzero(self.p < 1.0)) - support.size
         self.W = self._smallest(self._ranking_size(support.size, outside), support)
         settled = self.rankings > 1 and outside <= 0.2 * support.size
-        if settled or self.rankings == MAX_RANKINGS:
+        if settled or self.rankings == (8 if self.sets.is_kernel else MAX_RANKINGS):
             self.is_ranked, self.C = True, 1e4
         self.Cs = (1000.0,) if self.rankings > 1 else (100.0, 1000.0)
 
     def _ranking_size(self, support: int, outside: int) -> int:
+        if self.sets.is_kernel:  # values are dear, and so is a Gram matrix
+            return int(max(SMALL, 1.2 * support + min(outside, 0.5 * support)))
         room = min(2.0 * support + min(outside, support), 3.0 * self.sets.width)
         return int(max(SMALL, 1.2 * support, room))
 
@@ -131,12 +136,30 @@ class Rounds:
             form, lam = self._solve_by_interior_point(form)
         self._close(form, lam, is_exact=True)
         self.C = 1e5
-        if self._is_finished(form):
+        if self._is_crowded():
+            self.is_done = True
+        elif self._is_finished(form):
             self.is_refining = self._is_worth_refining(form)
             self.is_done = not self.is_refining
             self._is_contradicted()  # perhaps there is no margin, and no witness yet
         else:
             self.W = self._next_working_set()
+
+    def _is_crowded(self) -> bool:
+        """Whether the memory for kernel values has held too small a working set for long."""
+        if self.W.size < self.sets.capacity or self.sets.capacity == self.size:
+            return False
+        self.crowded_rounds += 1
+        if self.crowded_rounds < MAX_CROWDED:
+            return False
+        support = int(np.count_nonzero(self.lam))
+        warnings.warn(
+            f"cache_size allows working sets of {self.sets.capacity} rows, {support} of which have "
+            "weight, and more are needed: the interval is wider than asked for; raise cache_size",
+            BudgetWarning,
+            stacklevel=2,
+        )
+        return True
 
     def _is_worth_refining(self, form: Form) -> bool:
         """Whether the support looks right, but float64 cannot hold the gap that is asked for."""
@@ -218,7 +241,7 @@ class Rounds:
             p[self.W] = np.inf
             size = max(min(2 * violators, 2 * self.W.size), self.W.size // 5)
             return self.sets.smallest(p, min(self.size, size), self.W)
-        share = 2.5 if is_rough else 2.0
+        share = 1.2 if self.sets.is_kernel else (2.5 if is_rough else 2.0)
         size = max(SMALL, int(share * support.size), support.size + 2 * violators)
         return self._smallest(min(size, max(2 * self.W.size, SMALL)), support)
 

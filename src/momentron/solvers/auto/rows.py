@@ -131,6 +131,7 @@ class PairRows(WorkingRows):
         self.source, self.examples, self.place = source, examples, place
         self.outputs, self.balance = outputs, balance
         self.m = place.size
+        self._is_paired = outputs.shape[1] > 1
         self.is_explicit = not isinstance(source, KernelOperator)
 
     def products(self, w: np.ndarray) -> np.ndarray:
@@ -138,22 +139,34 @@ class PairRows(WorkingRows):
             outputs = self.source.products_at(self.examples, w)
         else:
             outputs = self.source @ w
+        if not self._is_paired:
+            return outputs * self.outputs[:, 0]
         return np.einsum("pk,pk->p", outputs[self.place], self.outputs)
 
     def combine(self, v: np.ndarray) -> np.ndarray:
-        weights = np.zeros((self.examples.size, self.outputs.shape[1]))
-        np.add.at(weights, self.place, v[:, None] * self.outputs)
+        if self._is_paired:
+            weights = np.zeros((self.examples.size, self.outputs.shape[1]))
+            np.add.at(weights, self.place, v[:, None] * self.outputs)
+        else:
+            weights = v * self.outputs[:, 0]
         if isinstance(self.source, KernelOperator):
             return self.source.combine(self.examples, weights)
         return self.source.T @ weights
 
     def gram(self) -> np.ndarray:
-        examples = self._example_gram(None)
-        K = examples[self.place[:, None], self.place]
-        K *= self.outputs @ self.outputs.T
+        K = self._example_gram(None)
+        if self._is_paired:
+            K = K[self.place[:, None], self.place]
+            K *= self.outputs @ self.outputs.T
+            return K
+        K = K if K.flags.owndata else K.copy()  # a view of the user's own matrix stays as it is
+        K *= self.outputs
+        K *= self.outputs[:, 0]
         return K
 
     def _gram_columns(self, new: np.ndarray) -> np.ndarray:
+        if not self._is_paired:
+            return self._example_gram(new) * self.outputs * self.outputs[new, 0]
         few, at = np.unique(self.place[new], return_inverse=True)
         block = self._example_gram(few)[self.place[:, None], at]
         block *= self.outputs @ self.outputs[new].T

@@ -1,10 +1,12 @@
 """Between the data and the forms: working sets opened as forms, and looks at all the rows."""
 
+import math
 from typing import Any
 
 import numpy as np
 
 from momentron.constraints import Constraints, LabelPairs, SignedRows
+from momentron.kernels import require_semidefinite
 from momentron.operators import DenseOperator, KernelOperator
 from momentron.problem import Problem
 from momentron.solvers.auto import selection
@@ -15,6 +17,7 @@ from momentron.solvers.auto.primal_form import PrimalForm
 from momentron.solvers.auto.rows import PairRows, Rows, WorkingRows
 from momentron.threads import one_thread
 
+FORM_BYTES = 16  # of a form for each entry of its Gram matrix: that, and a factor
 FLAT_WIDTH = 2500  # d·k up to which the rows of a working set of pairs are written out
 
 
@@ -52,6 +55,13 @@ class WorkingSets:
         self._known_gram: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
+    def capacity(self) -> int:
+        """The largest working set that the memory for kernel values allows."""
+        if not isinstance(self.operator, KernelOperator) or self.operator.kernel.matrix is not None:
+            return self.size
+        return min(self.size, max(2, math.isqrt(self.operator.cache_bytes // FORM_BYTES)))
+
+    @property
     def n_intercepts(self) -> int:
         if not self.fits_intercept:
             return 0
@@ -62,6 +72,9 @@ class WorkingSets:
     def open(self, W: np.ndarray) -> Form:
         """A form on the rows W, at w = 0."""
         self.deadline.require(self._opening_flops(W))
+        if isinstance(self.operator, KernelOperator):
+            # the Gram matrix, and a factor of it, come out of the memory for kernel values
+            self.operator.reserve(FORM_BYTES * W.size**2)
         if self.is_wide(W.size) or self.is_kernel or (self.is_paired and self.width > FLAT_WIDTH):
             rows = self._rows(W)
             with one_thread():
@@ -146,7 +159,7 @@ class WorkingSets:
     def _gram(self, W: np.ndarray, rows: WorkingRows) -> np.ndarray:
         """K on the rows W, with the part that is known from the last working set."""
         K = None
-        if self._known_gram is not None:
+        if self._known_gram is not None and self._has_room_for_two(W.size):
             old, last = self._known_gram
             at = np.minimum(np.searchsorted(old, W), old.size - 1)
             known = old[at] == W
@@ -156,7 +169,15 @@ class WorkingSets:
             self._known_gram = None
             K = rows.gram()
         self._known_gram = W, K
+        if isinstance(self.operator, KernelOperator) and not self.operator.kernel.is_semidefinite:
+            require_semidefinite(K, W)
         return K
+
+    def _has_room_for_two(self, m: int) -> bool:
+        """Whether the last Gram matrix may stay while the next is made."""
+        if not isinstance(self.operator, KernelOperator):
+            return True
+        return 3 * FORM_BYTES * m**2 <= self.operator.cache_bytes
 
     # --- all the rows --------------------------------------------------------------------------
 
@@ -204,8 +225,18 @@ class WorkingSets:
     # --- choosing rows -------------------------------------------------------------------------
 
     def smallest(self, p: np.ndarray, size: int, kept: np.ndarray) -> np.ndarray:
-        """The rows with the smallest margins, some of every class, and those kept."""
-        constraints = self.constraints
+        """The rows with the smallest margins, some of every class, and those kept; if there is
+        room for so many.
+        """
+        W = self._smallest(p, size, kept)
+        if W.size > self.capacity:
+            few = self._smallest(p, 2 * self.capacity - W.size, kept)
+            W = few[np.argsort(p[few], kind="stable")[: self.capacity]]
+            W.sort()
+        return W
+
+    def _smallest(self, p: np.ndarray, size: int, kept: np.ndarray) -> np.ndarray:
+        constraints, size = self.constraints, max(size, 1)
         if isinstance(constraints, SignedRows):
             return selection.smallest(p, constraints.signs, size, self.fits_intercept, kept)
         classes = constraints.pair_classes if self.fits_intercept else None

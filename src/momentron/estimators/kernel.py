@@ -1,0 +1,167 @@
+"""KernelMaxMarginClassifier: the largest margin in the feature space of a kernel."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from momentron.errors import InputError
+from momentron.estimators.shared import MarginClassifier, warn_of
+from momentron.kernels import Kernel, as_kernel
+from momentron.losses import Loss
+from momentron.operators.base import row_blocks
+from momentron.result import MarginResult
+from momentron.solve import Callback
+from momentron.solvers import Solver
+
+
+class KernelMaxMarginClassifier(MarginClassifier):
+    """The classifier with the largest margin in a kernel's feature space, and a proof of it.
+
+    Two classes or more. Memory beyond the data is `cache_size` and a few arrays of n·k numbers.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "linear", "poly", "laplacian", "precomputed"}, callable or Kernel
+        A callable f(A, B) returns the values for the rows of A and B.
+    gamma, degree, coef0
+        Of the kernels with a name, as in scikit-learn's SVC.
+    cache_size : float
+        Memory in MB for kernel values.
+    method, fit_intercept, C, loss, tol, max_iter, max_time, verbose, random_state
+        As in `max_margin`.
+    warm_start : bool
+        Start from the last fit: for another C, or for more rows below the old ones. Only
+        method="auto" can.
+
+    Attributes
+    ----------
+    margin_ : float
+        Proven lower bound on the margin of this classifier, a distance in feature space.
+    certificate_ : Certificate
+        Proven interval on the best margin that any classifier has.
+    support_ : ndarray of shape (n_support,)
+        Rows of X that the classifier is made of.
+    support_vectors_ : array or sparse matrix of shape (n_support, d)
+        Those rows; none where the kernel is precomputed.
+    dual_coef_ : ndarray of shape (1, n_support), or (k, n_support)
+        The classifier, of unit length in feature space: w = Σ dual_coef_i φ(x_i).
+    intercept_ : ndarray of shape (1,), or (k,)
+    classes_ : ndarray of shape (k,)
+    n_iter_ : int
+    status_ : Status
+    result_ : MarginResult
+
+    Examples
+    --------
+    >>> from momentron import KernelMaxMarginClassifier
+    >>> X, y = [[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]], ["even", "even", "odd", "odd"]
+    >>> model = KernelMaxMarginClassifier(gamma=1.0).fit(X, y)
+    >>> model.predict([[0.9, 0.1]]).tolist()
+    ['odd']
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: str | Kernel | Callable[..., Any] = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        cache_size: float = 1000.0,
+        method: str | Solver = "auto",
+        fit_intercept: bool = True,
+        C: float = math.inf,
+        loss: str | Loss = "exponential",
+        tol: float = 1e-6,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.cache_size = cache_size
+        self.method = method
+        self.fit_intercept = fit_intercept
+        self.C = C
+        self.loss = loss
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(
+        self, X: Any, y: Any, *, callback: Callback | None = None
+    ) -> "KernelMaxMarginClassifier":
+        """Fit to the rows of X, shape (n, d), with labels y, shape (n,).
+
+        X is the matrix of kernel values, of shape (n, n), where the kernel is "precomputed". Warns
+        with `NotSeparableWarning` or `BudgetWarning` where the answer is short of optimal; the
+        fitted classifier works in either case.
+        """
+        if self.kernel is None:
+            raise InputError("kernel=None; name a kernel, or use MaxMarginClassifier")
+        clean_X, result = self._fit(X, y, callback)
+        coef = np.atleast_2d(result.coef)
+        self.support_ = np.flatnonzero(coef.any(axis=0))
+        self.dual_coef_ = coef[:, self.support_]
+        self._kernel = self._as_kernel(clean_X)
+        if self._is_precomputed:
+            self.support_vectors_ = np.empty((0, 0))
+        else:
+            rows = clean_X.tocsr() if hasattr(clean_X, "tocsr") else clean_X
+            self.support_vectors_ = rows[self.support_]
+        warn_of(result)
+        return self
+
+    @property
+    def _is_precomputed(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
+    def _as_kernel(self, X: Any) -> Kernel:
+        """The kernel with its parameters as numbers, which "scale" takes from the data."""
+        return as_kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
+
+    def _last_result(self, X: Any, y: np.ndarray) -> MarginResult | None:
+        last = getattr(self, "result_", None)
+        if last is None or last.coef.shape[-1] > X.shape[0]:
+            return None
+        return last if np.array_equal(last.classes, np.unique(y)) else None
+
+    def _following(self, X: Any) -> dict[str, Any]:
+        """A soft margin with a large C, at the price of a fit."""
+        diagonal = self._as_kernel(X).bind(X).diagonal()
+        return {"C": 1e4 / max(float(diagonal.mean()), 1e-90), "verbose": 0}
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Signed distances in feature space, shape (n,): positive means classes_[1].
+
+        With three classes or more, the outputs F of shape (n, k): the largest names the class. For
+        a precomputed kernel X holds the values for the rows of the fit, shape (n, n_fit).
+        """
+        check_is_fitted(self)
+        X = self._check_rows(X)
+        outputs = np.empty((X.shape[0], self.dual_coef_.shape[0]))
+        bound = None if self._is_precomputed else self._kernel.bind(self.support_vectors_)
+        for part in row_blocks(X.shape[0], max(self.support_.size, 1)):
+            if bound is None:
+                values = np.asarray(X[part][:, self.support_], np.float64)
+            else:
+                values = bound.cross(X[part])
+            outputs[part] = values @ self.dual_coef_.T
+        outputs += self.intercept_
+        return outputs if self.classes_.size > 2 else outputs[:, 0]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self._is_precomputed
+        tags.input_tags.sparse = not self._is_precomputed
+        return tags
