@@ -7,6 +7,7 @@ number of entries in a row. The true kernel is the formula for the float paramet
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from momentron.kernels.points import (
     pieces,
 )
 from momentron.rounding import UNDERFLOW, UNIT_ROUNDOFF, gamma, up
-from momentron.threads import threads_for_factor
+from momentron.threads import in_threads
 
 TILE_SIDE = 256  # the shorter side of a tile: long enough for a matrix product
 FEW_ROWS = 4
@@ -116,18 +117,20 @@ class BoundPairwise(BoundKernel):
         else:
             width = max(1, min(width, n_cols, TILE_SIDE))
             height = min(height, TILE_VALUES // width)
-        nothing = np.empty(0)
-        flops = 2.0 * n_rows * n_cols * right.length
-        with threads_for_factor(flops), np.errstate(over="ignore", invalid="ignore"):
-            for across, some_cols in pieces(cols, right.n, width):
-                B = right.take(some_cols, as_dense=dense_right)
-                b = right.squares[some_cols] if self.kernel.uses_squares else nothing
-                for along, some_rows in pieces(rows, left.n, height):
-                    a = left.squares[some_rows] if self.kernel.uses_squares else nothing
-                    A = left.take(some_rows, as_dense=dense_left)
-                    tile = out[along, across]
-                    self.kernel.fill(A, B, a, b, tile)
-                    require_finite_values(tile, repr(self.kernel))
+        nothing, uses_squares = np.empty(0), self.kernel.uses_squares
+
+        def fill(tile: tuple[tuple[slice, Any], tuple[slice, Any]]) -> None:
+            (across, some_cols), (along, some_rows) = tile
+            a = left.squares[some_rows] if uses_squares else nothing
+            b = right.squares[some_cols] if uses_squares else nothing
+            A = left.take(some_rows, as_dense=dense_left)
+            B = right.take(some_cols, as_dense=dense_right)
+            with np.errstate(over="ignore", invalid="ignore"):
+                self.kernel.fill(A, B, a, b, out[along, across])
+                require_finite_values(out[along, across], repr(self.kernel))
+
+        parts = product(pieces(cols, right.n, width), pieces(rows, left.n, height))
+        in_threads(fill, list(parts))
         return out
 
 

@@ -72,6 +72,10 @@ class ColumnCache:
         """How many columns are held."""
         return int(np.count_nonzero(self._column_of >= 0))
 
+    def holds(self, index: np.ndarray) -> bool:
+        """Whether all these columns are in memory."""
+        return bool(np.all(self._slot_of[index] >= 0))
+
     # --- products ----------------------------------------------------------------------------
 
     def product(self, index: np.ndarray, a: np.ndarray) -> np.ndarray:

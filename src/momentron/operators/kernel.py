@@ -201,6 +201,8 @@ class KernelOperator(Operator):
         nonzero = _nonzero_rows(a)
         coef = a[nonzero].astype(precision, copy=False)
         weights = a[nonzero].astype(np.longdouble)
+        if precision is np.float64 and self._cache.holds(nonzero):
+            return float(np.sum(weights * self._cache.product(nonzero, coef)[nonzero]))
         total = np.longdouble(0.0)
         for part in row_blocks(nonzero.size, nonzero.size):
             values: np.ndarray = self._cache.block(nonzero[part], nonzero)

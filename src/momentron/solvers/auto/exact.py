@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from momentron.solvers.auto.forms import Form, gap_floor, true_gap
+from momentron.solvers.auto.forms import Form, bounds, gap_floor, gap_of, true_gap
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.interior import interior_point
 from momentron.solvers.auto.newton import multipliers
@@ -20,7 +20,9 @@ def is_solved(form: Form, gap: float, upper: float, tol: float) -> bool:
 
 
 def solve_by_newton(form: Form, lam: np.ndarray, tol: float, C: float) -> tuple[np.ndarray, bool]:
-    """(λ, solved) by multipliers, from the form's current point."""
+    """(λ, solved) by multipliers, from the form's current point; at once where that is solved."""
+    if gap_of(*bounds(form, lam)) <= tol:
+        return lam, True
     lam, gap = multipliers(form, lam, C, tol)
     if not math.isfinite(gap):
         return lam, False

@@ -84,8 +84,12 @@ def symmetric_product(A: np.ndarray) -> np.ndarray:
 
 
 def mirror(L: np.ndarray) -> np.ndarray:
-    """Fill the upper half from the lower, blockwise, in place (np.tril makes two temporaries)."""
+    """Fill the upper half, which is zero, from the lower, in place (np.tril makes two copies)."""
     n, size = L.shape[0], 256
+    if n <= size:  # the upper half is zero
+        L += L.T.copy()
+        L[np.arange(n), np.arange(n)] *= 0.5
+        return L
     for start in range(0, n, size):
         stop = min(start + size, n)
         L[start:stop, stop:] = L[stop:, start:stop].T

@@ -9,8 +9,10 @@ from momentron.constraints import SignedRows
 from momentron.errors import BudgetWarning
 from momentron.problem import Problem
 from momentron.solvers.auto import selection
+from momentron.solvers.auto.active_set import multipliers_of
 from momentron.solvers.auto.exact import VANISHED, solve_by_interior_point, solve_by_newton
 from momentron.solvers.auto.forms import Deadline, Form, gap_floor, true_gap
+from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.interior import interior_point
 from momentron.solvers.auto.newton import soft_path
 from momentron.solvers.auto.ranking import MAX_RANKINGS, SMALL, PassRanking, first_working_set
@@ -71,8 +73,12 @@ class Rounds:
             self.lam[self.W] = 1.0
             self.is_done = True
             return
+        lam = None
         with one_thread():
-            lam = soft_path(form, self.Cs)
+            if self.W.size == self.size and isinstance(form, GramForm):
+                lam = multipliers_of(form)
+            if lam is None:
+                lam = soft_path(form, self.Cs)
         if self.W.size == self.size:
             self.lam = lam
             self.form, self.C, self.is_ranked = form, 10.0 * self.Cs[-1], True
