@@ -37,6 +37,7 @@ class Circulations(DualSet):
         self._arc = source * n_classes + target
         self._order = np.argsort(self._arc, kind="stable")
         self._arcs, self._starts = np.unique(self._arc[self._order], return_index=True)
+        self._places = np.searchsorted(self._arcs, self._arc)
         self._potential: np.ndarray | None = None
         super().__init__(source.size, loss)
 
@@ -80,13 +81,12 @@ class Circulations(DualSet):
 
     def link(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
         tops = self._tops(scores)
-        places = np.searchsorted(self._arcs, self._arc)
-        q = np.exp(scores - tops[places])
+        q = np.exp(scores - tops[self._places])
         sums = np.add.reduceat(q[self._order], self._starts)
         logs = self._matrix(tops + np.log(sums), -np.inf)
         balanced = balance(logs, self._potential)
         self._potential = balanced.log_scale
-        q *= balanced.flow.ravel()[self._arc] / sums[places]
+        q *= (balanced.flow.ravel()[self._arcs] / sums)[self._places]
         # cycles have two arcs at least, so Σ q ln q ≤ −ln 2 on C: the constant comes off ψ
         return q, balanced.log_total - float(np.log(2.0))
 

@@ -40,11 +40,11 @@ class KernelChoice:
         """X as an operator, seen through the kernel."""
         if not isinstance(self.cache_size, Real) or not self.cache_size > 0.0:
             raise InputError(f"cache_size={self.cache_size!r} must be a positive number of MB")
-        bound = self.bind(X)
-        if not bound.is_semidefinite:
-            few = np.unique(np.linspace(0, bound.n - 1, CHECKED_ROWS).astype(int))
-            require_semidefinite(bound.block(few, few), few)
-        return KernelOperator(bound, int(1e6 * self.cache_size))
+        operator = KernelOperator(self.bind(X), int(1e6 * self.cache_size))
+        if not operator.kernel.is_semidefinite:
+            few = np.unique(np.linspace(0, operator.shape[0] - 1, CHECKED_ROWS).astype(int))
+            require_semidefinite(operator.block(few, few), few)
+        return operator
 
 
 class Problem:
@@ -126,6 +126,10 @@ class Problem:
     def zeros(self) -> np.ndarray:
         """The classifier w = 0."""
         return self.constraints.zeros()
+
+    def even_weights(self) -> np.ndarray:
+        """The same weight for every constraint."""
+        return np.ones(self.size)
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         """p = Zw."""

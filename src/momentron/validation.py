@@ -13,7 +13,7 @@ from momentron.operators import Operator, as_operator, dense, sparse
 from momentron.operators.base import row_blocks
 
 # Entries with a magnitude outside 2^±LIMIT are rescaled, so that squares and quotients are safe.
-_EXPONENT_LIMIT = {np.dtype(np.float64): 300, np.dtype(np.float32): 40}
+_EXPONENT_LIMIT = {np.dtype(np.float64): 60, np.dtype(np.float32): 40}
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,11 @@ def _divide_by_power_of_two(X: Any, exponent: int) -> Any:
 def clean_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     """(classes, codes): the labels in sorted order, and the place of each row's label there."""
     y = clean_targets(y, n_rows)
+    if y.dtype.kind in "biuf":  # two labels need no sorting
+        low, high = y.min(), y.max()
+        is_high = y == high
+        if low != high and np.all(is_high | (y == low)):
+            return np.array([low, high]), is_high.astype(np.intp)
     classes, codes = np.unique(y, return_inverse=True)
     if classes.size < 2:
         raise InputError(

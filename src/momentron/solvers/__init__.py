@@ -1,6 +1,7 @@
 """The methods. A new one is one file here and one line in `SOLVERS`."""
 
 from momentron.errors import InputError
+from momentron.solvers.adaptive import Adaptive
 from momentron.solvers.auto import Auto
 from momentron.solvers.base import Aim, Candidates, Primal, Solver, Start, State
 from momentron.solvers.batch_perceptron import BatchPerceptron
@@ -12,6 +13,7 @@ from momentron.solvers.normalized_perceptron import NormalizedPerceptron
 
 __all__ = [
     "SOLVERS",
+    "Adaptive",
     "Aim",
     "Auto",
     "BatchPerceptron",
@@ -34,6 +36,7 @@ SOLVERS: dict[str, type[Solver]] = {
     for solver in (
         Auto,
         Momentum,
+        Adaptive,
         DualNesterov,
         GradientDescent,
         NormalizedGradient,

@@ -6,25 +6,28 @@ import numpy as np
 
 from momentron.problem import Problem
 from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
+from momentron.solvers.combination import Combination, direction, move_towards
 
 
 @dataclass
 class BatchPerceptronState(State):
-    """The last iterate and the running average, with scores; and Σ η_j e_{i_j} with its Zᵀ."""
+    """The last iterate, as a combination of the worst examples, and the running average."""
 
-    w: np.ndarray
+    iterate: Combination
     scores: np.ndarray
     mean_w: np.ndarray
     mean_scores: np.ndarray
-    weights: np.ndarray
-    z_weights: np.ndarray
 
 
 class BatchPerceptron(Solver):
     """Step along the worst example, project to the unit ball, average (slack 0).
 
-    η_t = η_0/√(t + 1) with η_0 = 1/√max K_ii, which is 1 in units of R. One pass an iteration, plus
-    the worst example's row. With an intercept the worst of each class is taken, half and half.
+    η_t = η_0/√(t + 1) with η_0 = 1/√max K_ii, which is 1 in units of R. One pass an iteration, or
+    n kernel values unless the worst example's are in memory. With an intercept the worst of each
+    class is taken, half and half.
+
+    The iterate is −Zᵀq, with weights q that the projections shrink as they do the iterate: ‖Zᵀq‖
+    over their mass is an upper bound.
 
     References
     ----------
@@ -35,35 +38,30 @@ class BatchPerceptron(Solver):
     uses_loss = False
 
     def init(self, problem: Problem, aim: Aim = AIM) -> BatchPerceptronState:
-        w, scores = problem.zeros(), np.zeros(problem.size)
         return BatchPerceptronState(
-            w=w,
-            scores=scores,
-            mean_w=w.copy(),
-            mean_scores=scores.copy(),
-            weights=np.zeros(problem.size),
-            z_weights=w.copy(),
+            iterate=Combination(problem),
+            scores=np.zeros(problem.size),
+            mean_w=problem.zeros(),
+            mean_scores=np.zeros(problem.size),
         )
 
     def step(self, problem: Problem, state: BatchPerceptronState) -> None:
-        size = (state.t + 1.0) ** -0.5
+        iterate = state.iterate
         vertex = problem.dual_set.vertex(state.scores)
-        gradient = problem.vertex_gradient(vertex)
-        state.weights[vertex.index] += size * vertex.weight
-        state.z_weights += size * gradient
-        state.w -= size * gradient
-        length = problem.norm(state.w)
+        iterate.move(direction(problem, vertex), (state.t + 1.0) ** -0.5)
+        length = problem.norm(iterate.w)
         if length > 1.0:
-            state.w /= length
-        state.scores = problem.scores(state.w)
+            iterate.shrink(1.0 / length)
+        state.scores = iterate.scores()
         share = 1.0 / (state.t + 1.0)
-        state.mean_w += share * (state.w - state.mean_w)
-        state.mean_scores += share * (state.scores - state.mean_scores)
+        move_towards(state.mean_w, iterate.w, share)
+        move_towards(state.mean_scores, state.scores, share)
         state.t += 1
 
     def candidates(self, problem: Problem, state: BatchPerceptronState) -> Candidates:
+        iterate = state.iterate
         return Candidates(
-            primals=[Primal(state.mean_w, state.mean_scores), Primal(state.w, state.scores)],
-            q=state.weights,
-            upper=problem.norm(state.z_weights) / float(state.weights.sum()),
+            primals=[Primal(state.mean_w, state.mean_scores), Primal(iterate.w, state.scores)],
+            q=iterate.q,
+            upper=iterate.upper(problem),
         )

@@ -1,5 +1,6 @@
-"""The schedules λ_t and θ_t of the accelerated methods."""
+"""The schedules λ_t, θ_t and β_t of the methods, and what the theory of sampling asks of them."""
 
+import math
 from collections.abc import Callable
 
 from momentron.errors import InputError
@@ -22,6 +23,11 @@ def inverse_root_step(t: int) -> float:
     return (t + 1.0) ** -0.5
 
 
+def paper_momentum(t: int) -> float:
+    """β_t = t/(t + 1)."""
+    return t / (t + 1.0)
+
+
 def as_schedule(value: float | Schedule) -> Schedule:
     """A constant, or a function of t, as a function of t."""
     if callable(value):
@@ -35,6 +41,22 @@ def checked_step(theta: Schedule, t: int) -> float:
     value = float(theta(t))
     if not 0.0 < value <= 1.0:
         raise InputError(f"the step θ_{t} is {value}; it must lie in (0, 1]")
+    return value
+
+
+def checked_length(theta: Schedule, t: int) -> float:
+    """θ_t of a method that takes steps of any length."""
+    value = float(theta(t))
+    if not 0.0 < value < math.inf:
+        raise InputError(f"the step θ_{t} is {value}; it must be positive and finite")
+    return value
+
+
+def checked_momentum(beta: Schedule, t: int) -> float:
+    """β_t, in [0, 1]: what was learned must not count for more as it ages."""
+    value = float(beta(t))
+    if not 0.0 <= value <= 1.0:
+        raise InputError(f"the momentum β_{t} is {value}; it must lie in [0, 1]")
     return value
 
 
@@ -54,3 +76,27 @@ def checked_lambda(schedule: Schedule, t: int, previous: float) -> float:
             "condition 1/λ_t² − 1/λ_t ≤ 1/λ_{t−1}² wants a larger one"
         )
     return value
+
+
+def sampling_step(psi_zero: float, n_steps: int) -> float:
+    """θ = √(ln n / t) for a run of t steps, with ψ(0) for ln n; 1 where that is zero."""
+    return math.sqrt(psi_zero / n_steps) if psi_zero > 0.0 else 1.0
+
+
+def sampling_gap(psi_zero: float, n_steps: int, delta: float, margin: float) -> float:
+    """ε with γ(w_t) ≥ γ̄ − ε at probability 1 − δ, after t steps of `sampling_step`.
+
+    The last line of the proof of the paper's theorem on sampling, in units of R and with ψ(0) for
+    ln n; `margin` is γ̄, or less.
+    """
+    lost = 2.0 * math.sqrt(psi_zero) + math.sqrt(8.0 * math.log(2.0 / delta))
+    return lost / (margin * math.sqrt(n_steps)) + math.sqrt(8.0 / (delta * n_steps))
+
+
+def sampling_steps(psi_zero: float, epsilon: float, delta: float, margin: float) -> float:
+    """The number of steps, to be rounded up, that the theorem asks for γ̄ − ε.
+
+    t = max((32 ln n + 64 ln(2/δ)) / (γ̄²ε²), 32/(δε²)), with ψ(0) for ln n.
+    """
+    first = (32.0 * psi_zero + 64.0 * math.log(2.0 / delta)) / (margin * epsilon) ** 2
+    return max(1.0, first, 32.0 / (delta * epsilon**2))

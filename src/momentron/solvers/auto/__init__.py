@@ -7,6 +7,7 @@ import numpy as np
 
 from momentron.constraints import Slack
 from momentron.problem import Problem
+from momentron.solvers.auto import interpolation
 from momentron.solvers.auto.forms import Deadline, OutOfTime
 from momentron.solvers.auto.rounds import Rounds
 from momentron.solvers.auto.soft import SoftMargin
@@ -19,6 +20,7 @@ class AutoState(State):
     """The rounds of a hard margin, or the one solve of a soft one; and what they propose."""
 
     work: Rounds | SoftMargin
+    first: Primal | None = None
     proposal: Candidates | None = None
 
 
@@ -44,6 +46,7 @@ class Auto(Solver):
     def init(self, problem: Problem, aim: Aim = AIM) -> AutoState:
         deadline = Deadline(aim.deadline)
         work: Rounds | SoftMargin
+        first = None
         if isinstance(problem.constraints, Slack):
             work = SoftMargin(problem, deadline)
             work.start = aim.start
@@ -51,7 +54,9 @@ class Auto(Solver):
             work = Rounds(problem, aim.tol, deadline)
             if aim.start is not None:
                 work.begin_from(aim.start)
-        return AutoState(work)
+            elif interpolation.suits(work.sets):
+                first = _first_primal(problem, work)
+        return AutoState(work, first)
 
     def vanishing(self, tol: float) -> float:
         """A witness at rounding level is what this method is for, whatever the tolerance."""
@@ -69,6 +74,9 @@ class Auto(Solver):
 
     def candidates(self, problem: Problem, state: AutoState) -> Candidates:
         proposal = state.proposal or _nothing(problem)
+        if state.first is not None:
+            proposal.primals.append(state.first)
+            state.first = None
         if state.work.deadline.was_met:
             proposal.ending = Status.TIME_BUDGET
         elif state.work.is_done:
@@ -87,6 +95,15 @@ def _propose(problem: Problem, work: Rounds | SoftMargin) -> Candidates:
     q = problem.dual_set.normalize(work.lam)
     upper = problem.constraints.dual_norm(q) / problem.radius
     return Candidates([Primal(w, scores)], q, upper)
+
+
+def _first_primal(problem: Problem, work: Rounds) -> Primal | None:
+    """A classifier that fits the labels of few wide examples, where there is time for it."""
+    try:
+        w = interpolation.interpolate(work.sets, work.deadline)
+    except (OutOfTime, FloatingPointError):
+        return None
+    return Primal(w, problem.scores(w))
 
 
 def _nothing(problem: Problem) -> Candidates:

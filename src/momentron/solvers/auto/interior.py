@@ -54,7 +54,9 @@ def interior_point(
         if gap < best:
             kept = (InteriorPoint(lam, s, gap), form.state())
         diverged = iteration > 8 and lower > 0.0 and gap > 1e3 * best
-        if gap <= max(tol, gap_floor(form, upper)) or idle > (8 if best > 1e-9 else 3) or diverged:
+        # far from the end short steps are no sign of one
+        patience = 20 if best > 0.01 else (8 if best > 1e-9 else 3)
+        if gap <= max(tol, gap_floor(form, upper)) or idle > patience or diverged:
             break
         if form.deadline.has_passed(form.step_flops):
             break

@@ -66,7 +66,10 @@ def soft_margin(
         S = None
         size = np.count_nonzero(active)
         if size == 0:
-            break
+            if not slack and form.norm() > 0.0:
+                active = r >= r.max()  # w is too long: the nearest rows stop it from shrinking
+            else:
+                break
         dp, slope, curvature = form.newton(active, target, C, rough=slack > 0.0)
         steps += 1
         changed = np.count_nonzero(active != (r - dp > 0.0))

@@ -9,7 +9,7 @@ from scipy.linalg import blas
 
 from momentron.operators import KernelOperator
 from momentron.solvers.auto.balance import Balance
-from momentron.solvers.auto.linear_algebra import matvec, mirror, rmatvec
+from momentron.solvers.auto.linear_algebra import add_to_diagonal, matvec, mirror, rmatvec
 from momentron.threads import threads_for_factor
 
 
@@ -178,6 +178,32 @@ class PairRows(WorkingRows):
             others = self.examples if columns is None else self.examples[columns]
             return self.source.block(self.examples, others)
         return gram_of(self.source) if columns is None else gram_columns_of(self.source, columns)
+
+
+class SlackRows(WorkingRows):
+    """Rows with a slack each: the Gram matrix K + I/C, and the classifier of the rows alone."""
+
+    is_explicit = False
+
+    def __init__(self, base: WorkingRows, C: float) -> None:
+        self.base, self.C = base, C
+        self.m, self.balance = base.m, base.balance
+
+    def products(self, w: np.ndarray) -> np.ndarray:
+        return self.base.products(w)
+
+    def combine(self, v: np.ndarray) -> np.ndarray:
+        return self.base.combine(v)
+
+    def gram(self) -> np.ndarray:
+        K = self.base.gram()
+        add_to_diagonal(K, 1.0 / self.C)
+        return K
+
+    def _gram_columns(self, new: np.ndarray) -> np.ndarray:
+        columns = self.base._gram_columns(new)
+        columns[new, np.arange(new.size)] += 1.0 / self.C
+        return columns
 
 
 def gram_of(X: Any) -> np.ndarray:

@@ -6,17 +6,20 @@ from momentron.constraints import SignedRows, Slack
 from momentron.operators import DenseOperator
 from momentron.problem import Problem
 from momentron.solvers.auto import selection
+from momentron.solvers.auto.exact import solve_by_interior_point
 from momentron.solvers.auto.forms import Deadline, Form
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.newton import line_search, soft_margin
 from momentron.solvers.auto.primal_form import PrimalForm
 from momentron.solvers.auto.ranking import SMALL, first_working_set
-from momentron.solvers.auto.rows import Rows
+from momentron.solvers.auto.rounds import Rounds
+from momentron.solvers.auto.rows import Rows, SlackRows
 from momentron.solvers.auto.working_sets import WorkingSets
 from momentron.solvers.base import Start
 from momentron.threads import one_thread
 
 MAX_STEPS = 60
+NEARLY_HARD = 1e5  # C in units of 1/mean‖a‖²
 MAX_ROUNDS = 60
 
 
@@ -35,6 +38,10 @@ class SoftMargin:
         self.sets = WorkingSets(problem, constraints.base, deadline)
         self.size = self.sets.size
         self.deadline = deadline
+        # of the constraints without slack
+        self.problem = Problem(constraints.base, problem.dual_set)
+        scale = float(np.mean(constraints.base.row_norms**2))
+        self.is_nearly_hard = self.C * scale > NEARLY_HARD
         self.takes_all = not (self.sets.is_paired or self.sets.is_kernel)
         self.W = np.arange(self.size)
         self.form: Form | None = None
@@ -105,7 +112,7 @@ class SoftMargin:
             index = selection.sample(constraints.signs, size, np.random.default_rng(0), least=0.0)
             small = self._open(index)
             _step_along_mean(small, self.C * n / index.size)
-            soft_margin(small, self.C * n / index.size, max_steps=MAX_STEPS, slack=0.03)
+            soft_margin(small, self.C * n / index.size, max_steps=MAX_STEPS, slack=0.1)
             form.warm(*small.answer(), np.zeros(n))
         else:
             _step_along_mean(form, self.C)
@@ -116,32 +123,51 @@ class SoftMargin:
         """A working set solved, a look at all the rows, and those below the margin taken in."""
         if self.rounds == 1:
             self._begin_some()
+        rough = self._solve_nearly_hard() if self.is_nearly_hard else None
         form = self.sets.open(self.W)
         with one_thread():
-            if self.w.any():
+            if rough is not None:
+                self.sets.warm(form, *self.sets.answer(rough[0]), rough[1])
+            elif self.w.any():
                 self.sets.warm(form, self.w, self.b, self.lam[self.W])
             else:
                 _step_along_mean(form, self.C)
-            soft = soft_margin(form, self.C, max_steps=MAX_STEPS)
+            soft = soft_margin(form, self.C, max_steps=MAX_STEPS if rough is None else 5)
             form.refresh()
+        lam, converged = self.C * np.maximum(1.0 - form.p, 0.0), soft.converged
+        if rough is not None and not converged:  # C times rounding is no better
+            (form, lam), converged = rough, True
         self.w, self.b = self.sets.answer(form)
+        self.lam = np.zeros(self.size)
+        self.lam[self.W] = lam
         _, p = self.sets.look(self.w, self.b, is_exact=True)
-        self.lam = self.C * np.maximum(1.0 - p, 0.0)
-        below = p < 1.0
+        below = p < 1.0 - 1e-9
         below[self.W] = False
         if not below.any():
-            self.is_done = not soft.converged or self.rounds > 1
+            self.is_done = not converged or self.rounds > 1
             return
         p[self.W] = np.inf
         size = min(int(np.count_nonzero(below)), max(SMALL, 2 * self.W.size))
-        kept = np.flatnonzero(self.lam[self.W] > 0.0)
-        self.lam[below] = 0.0  # their slack has to wait until they are in the working set
-        self.W = self.sets.smallest(p, size, self.W[kept])
+        self.W = self.sets.smallest(p, size, self.W)  # rows that come and go would cost rounds
+
+    def _solve_nearly_hard(self) -> tuple[Form, np.ndarray]:
+        """The interior point on K + I/C: Newton takes a hundred steps where hardly any slack is."""
+        rows = SlackRows(self.sets.rows(self.W), self.C)
+        with one_thread():
+            form = GramForm(rows, self.deadline, rows.gram())
+            return solve_by_interior_point(form, 1e-12, None)
 
     def _begin_some(self) -> None:
         self.w = self.sets.constraints.zeros()
         self.b = np.zeros(self.sets.n_intercepts)
         self.lam = np.zeros(self.size)
+        if self.start is None and self.is_nearly_hard:
+            # the hard margin has nearly the same support
+            hard = Rounds(self.problem, 1e-3, self.deadline)
+            while not hard.is_done:
+                hard.advance()
+            self.W = hard.W
+            return
         self.W, _ = first_working_set(self.sets, np.random.default_rng(0))
         if self.start is None:
             return

@@ -76,11 +76,11 @@ class WorkingSets:
             # the Gram matrix, and a factor of it, come out of the memory for kernel values
             self.operator.reserve(FORM_BYTES * W.size**2)
         if self.is_wide(W.size) or self.is_kernel or (self.is_paired and self.width > FLAT_WIDTH):
-            rows = self._rows(W)
+            rows = self.rows(W)
             with one_thread():
                 K = self._gram(W, rows)
             return GramForm(rows, self.deadline, K)
-        flat = self._flat_rows(W) if self.is_paired else self._rows(W)
+        flat = self._flat_rows(W) if self.is_paired else self.rows(W)
         assert isinstance(flat, Rows)
         return PrimalForm(flat, self.deadline)
 
@@ -116,7 +116,8 @@ class WorkingSets:
             return TwoClasses(self.constraints.signs[W])
         return ManyClasses(*self.constraints.classes_of(W), self.constraints.n_classes)
 
-    def _rows(self, W: np.ndarray) -> WorkingRows:
+    def rows(self, W: np.ndarray) -> WorkingRows:
+        """The rows W, as few numbers as there are."""
         constraints, balance = self.constraints, self.balance(W)
         if isinstance(constraints, SignedRows):
             signs = constraints.signs[W]
@@ -132,7 +133,7 @@ class WorkingSets:
 
     def _flat_rows(self, W: np.ndarray) -> Rows:
         """Pairs as rows of length d·k, for working sets of more pairs than that."""
-        pairs = self._rows(W)
+        pairs = self.rows(W)
         assert isinstance(pairs, PairRows)
         X = pairs.source if isinstance(pairs.source, np.ndarray) else pairs.source.toarray()
         rows = X[pairs.place][:, :, None] * pairs.outputs[:, None, :]

@@ -1,0 +1,291 @@
+"""Algorithm 2: momentum along sampled rows, n kernel values an iteration."""
+
+import math
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from momentron.errors import InputError
+from momentron.operators import KernelOperator
+from momentron.problem import Problem
+from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
+from momentron.solvers.combination import Combination, direction
+from momentron.solvers.sampling import Sampler, as_sampler
+from momentron.solvers.schedules import (
+    Schedule,
+    as_schedule,
+    checked_length,
+    checked_momentum,
+    paper_momentum,
+    sampling_step,
+    sampling_steps,
+    unit_step,
+)
+from momentron.status import Status
+
+PARAMETER_SETS = ("aggressive", "theory")
+USUAL_DELTA = 0.1
+MOST_STEPS = 10**9
+KEPT = 0.99  # the share of a mean dual that is worth its kernel values
+
+
+@dataclass
+class AdaptiveState(State):
+    """w_t as a combination of rows, with scores and dual weights; the momentum −g_t beside it."""
+
+    iterate: Combination
+    scores: np.ndarray
+    q: np.ndarray
+    rng: np.random.Generator
+    sampler: Sampler
+    step_size: Schedule
+    n_steps: float
+    momentum: Combination | None = None
+    mean: np.ndarray | None = None
+    proposal: tuple[np.ndarray, float] | None = None
+
+
+class Adaptive(Solver):
+    r"""Algorithm 2 of Ji, Srebro and Telgarsky (2021).
+
+    .. math::
+        e_t \sim q_t, \quad g_t = β_t (g_{t-1} + Z^T e_t), \quad
+        w_{t+1} = w_t - \tfrac{θ_t}{ρ} (g_t + Z^T e_t), \quad
+        q_{t+1} = ∇ψ(Z w_{t+1})
+
+    Zᵀq_t is replaced by the row of one example, drawn from q_t; with many classes by the row of an
+    example and a wrong label, which changes two columns of w. This costs n kernel values, where
+    Algorithm 1 needs n², or one pass over linear data. Draws stay in the dual set: with an
+    intercept an example of each class is drawn, half and half, and with many intercepts a cycle of
+    classes, most often of two (see `momentron.solvers.sampling`); each example costs n values.
+
+    Parameters
+    ----------
+    parameters : {"aggressive", "theory"}
+        "aggressive": θ_t = 1 and β_t = t/(t + 1), those of Algorithm 1; a heuristic that does well.
+        "theory": β_t = 0 and θ_t = √(ln n / t) for a run of t steps, which is what the theorem
+        speaks of; say how many by `n_steps` or by `epsilon`.
+    step : float or callable, optional
+        θ_t > 0 instead of the one above; "aggressive" only.
+    momentum : float or callable, optional
+        β_t in [0, 1] instead of the one above; "aggressive" only.
+    batch : int
+        Draws an iteration, all from the same q_t; their mean takes the place of one draw, and their
+        kernel columns are computed as one block. See `momentron.solvers.sampling` for the strata.
+    n_steps : int, optional
+        "theory": the length of the run.
+    epsilon : float, optional
+        "theory": run as long as the theorem asks for a margin of at least γ̄ − ε with probability
+        1 − δ, in the units of X.
+    delta : float, optional
+        δ, 0.1 unless given; goes with `epsilon`.
+    margin : float, optional
+        A lower bound of γ̄ in the units of X; goes with `epsilon`. Without it γ̄ ≥ ε is assumed: if
+        that is wrong, then the trivial lower bound 0 is within ε already.
+    dual_every : int, optional
+        Also bound γ̄ from above by the mean of the q_t themselves, weighted by t, after every so
+        many iterations. This costs one pass over linear data; through a kernel, the values between
+        the examples that carry 99 % of that mean.
+
+    Notes
+    -----
+    w_t = −Zᵀα_t and g_t = Zᵀμ_t for weights that are kept, so that the length of each, over the
+    mass of its weights, is an upper bound at no cost. Draws follow the scores, which make up for
+    what earlier draws left uneven: these bounds are tighter than independent draws would make them.
+
+    "theory" ends after the steps it planned, unless `max_iter` or the tolerance ends it sooner.
+
+    References
+    ----------
+    Ji, Srebro, Telgarsky (2021), *Fast margin maximization via dual acceleration*, ICML, section 4.
+
+    Examples
+    --------
+    >>> from momentron import max_margin
+    >>> from momentron.solvers import Adaptive
+    >>> X, y = [[0.0, 2.0], [1.0, 3.0], [0.0, -1.0], [2.0, -4.0]], [1, 1, 0, 0]
+    >>> result = max_margin(
+    ...     X, y, method=Adaptive("theory", n_steps=500), kernel="linear", random_state=0
+    ... )
+    >>> bool(result.lower <= 1.5 <= result.upper), result.n_iter
+    (True, 500)
+    """
+
+    name = "adaptive"
+
+    def __init__(
+        self,
+        parameters: str = "aggressive",
+        *,
+        step: float | Schedule | None = None,
+        momentum: float | Schedule | None = None,
+        batch: int = 1,
+        n_steps: int | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        margin: float | None = None,
+        dual_every: int | None = None,
+    ) -> None:
+        if parameters not in PARAMETER_SETS:
+            raise InputError(
+                f"parameters={parameters!r} is not known; choose one of {list(PARAMETER_SETS)}"
+            )
+        self.parameters = parameters
+        self.is_theory = parameters == "theory"
+        plan = {"n_steps": n_steps, "epsilon": epsilon, "delta": delta, "margin": margin}
+        if self.is_theory:
+            _refuse({"step": step, "momentum": momentum}, "parameters='theory' sets its own")
+            _check_plan(n_steps, epsilon, delta, margin)
+        else:
+            _refuse(plan, "it goes with parameters='theory'")
+        self.step_size = unit_step if step is None else as_schedule(_number("step", step))
+        usual = 0.0 if self.is_theory else paper_momentum
+        self.momentum = as_schedule(usual if momentum is None else _number("momentum", momentum))
+        self.batch = _count("batch", batch)
+        self.n_steps = n_steps
+        self.epsilon = epsilon
+        self.delta = USUAL_DELTA if delta is None else delta
+        self.margin = margin
+        self.dual_every = None if dual_every is None else _count("dual_every", dual_every)
+        if self.is_theory:
+            self.default_max_iter = n_steps or MOST_STEPS  # type: ignore[misc]
+
+    def init(self, problem: Problem, aim: Aim = AIM) -> AdaptiveState:
+        scores = np.zeros(problem.size)
+        q, _ = problem.dual_set.link(scores)
+        n_steps = self.planned_steps(problem)
+        theta = self.step_size
+        if self.is_theory:
+            theta = as_schedule(sampling_step(problem.dual_set.psi_zero, int(n_steps)))
+        return AdaptiveState(
+            iterate=Combination(problem),
+            scores=scores,
+            q=q,
+            rng=_generator(aim.random_state),
+            sampler=as_sampler(problem),
+            step_size=theta,
+            n_steps=n_steps,
+            mean=None if self.dual_every is None else np.zeros_like(q),
+        )
+
+    def planned_steps(self, problem: Problem) -> float:
+        """How many steps "theory" will take; infinitely many where nothing is planned."""
+        if self.n_steps is not None:
+            return self.n_steps
+        if self.epsilon is None:
+            return math.inf
+        unit = problem.to_units_of_x(1.0)
+        least = self.epsilon if self.margin is None else self.margin
+        steps = sampling_steps(
+            problem.dual_set.psi_zero, self.epsilon / unit, self.delta, least / unit
+        )
+        if not steps <= MOST_STEPS:
+            raise InputError(
+                f"epsilon={self.epsilon!r} and delta={self.delta!r} ask for {steps:.3g} steps, "
+                f"above {MOST_STEPS}: take a larger epsilon, name a lower bound of the best margin "
+                "as margin=..., or set n_steps"
+            )
+        return math.ceil(steps)
+
+    def step(self, problem: Problem, state: AdaptiveState) -> None:
+        t, iterate = state.t, state.iterate
+        theta = checked_length(state.step_size, t) / problem.dual_set.rho
+        beta = checked_momentum(self.momentum, t)
+        if state.mean is not None:
+            state.mean += (t + 1.0) * state.q
+        vertex = state.sampler.draw(state.q, state.rng, self.batch)
+        minus_row = direction(problem, vertex)
+        # Alg. 2: g_t = β_t (g_{t−1} + Zᵀe_t) and w_{t+1} = w_t − θ_t (g_t + Zᵀe_t); −g is kept, so
+        # that both are combinations with weights of one sign
+        iterate.move(minus_row, theta)
+        if beta > 0.0:
+            if state.momentum is None:
+                state.momentum = Combination(problem)
+            state.momentum.move(minus_row, 1.0)
+            iterate.follow(state.momentum, beta, theta)
+        else:
+            state.momentum = None
+        state.scores = iterate.scores()
+        state.q, _ = problem.dual_set.link(state.scores)
+        state.t = t + 1
+        state.proposal = None
+        if state.mean is not None and self.dual_every and state.t % self.dual_every == 0:
+            state.proposal = _bound_by_mean(problem, state.mean)
+
+    def candidates(self, problem: Problem, state: AdaptiveState) -> Candidates:
+        kept = [state.iterate] if state.momentum is None else [state.iterate, state.momentum]
+        duals = [(combination.q, combination.upper(problem)) for combination in kept]
+        if state.proposal is not None:
+            duals.append(state.proposal)
+        q, upper = min(duals, key=lambda dual: dual[1])
+        return Candidates(
+            primals=[Primal(state.iterate.w, state.scores)],
+            q=q,
+            upper=upper,
+            ending=Status.ITERATION_BUDGET if state.t >= state.n_steps else None,
+        )
+
+
+def _bound_by_mean(problem: Problem, mean: np.ndarray) -> tuple[np.ndarray, float]:
+    """(q, ‖Zᵀq‖) for the mean dual weights, through a kernel without those that hardly count."""
+    if not isinstance(problem.operator, KernelOperator):
+        q = problem.dual_set.normalize(mean)
+        return q, problem.norm(problem.gradient(q))
+    falling = np.sort(mean)[::-1]
+    shares = np.cumsum(falling)
+    least = falling[np.searchsorted(shares, KEPT * shares[-1])]
+    q = problem.dual_set.normalize(np.where(mean >= least, mean, 0.0))
+    return q, problem.constraints.dual_norm(q) / problem.radius
+
+
+def _check_plan(
+    n_steps: int | None, epsilon: float | None, delta: float | None, margin: float | None
+) -> None:
+    """Exactly one of n_steps and epsilon; delta and margin with epsilon only."""
+    if (n_steps is None) == (epsilon is None):
+        raise InputError(
+            "parameters='theory' needs the length of its run: give either n_steps or epsilon, "
+            f"not {'both' if epsilon is not None else 'neither'}"
+        )
+    if n_steps is not None:
+        _count("n_steps", n_steps)
+        _refuse({"delta": delta, "margin": margin}, "it goes with epsilon")
+    for name, value in (("epsilon", epsilon), ("margin", margin), ("delta", delta)):
+        if value is None:
+            continue
+        limit = 1.0 if name == "delta" else math.inf
+        if not isinstance(value, Real) or isinstance(value, bool) or not 0.0 < value < limit:
+            where = "in (0, 1)" if name == "delta" else "above 0"
+            raise InputError(f"{name}={value!r} must be a number {where}")
+
+
+def _refuse(values: dict[str, Any], reason: str) -> None:
+    for name, value in values.items():
+        if value is not None:
+            raise InputError(f"{name}={value!r} has no meaning here: {reason}; leave it out")
+
+
+def _count(name: str, value: Any) -> int:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise InputError(f"{name}={value!r} must be an integer of at least 1")
+    return int(value)
+
+
+def _number(name: str, value: Any) -> Any:
+    if not callable(value) and (not isinstance(value, Real) or isinstance(value, bool)):
+        raise InputError(f"{name}={value!r} must be a number or a function of t")
+    return value
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    """The generator of a seed; the same seed gives the same run."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(int(random_state.randint(2**31)))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"random_state={random_state!r} must be an integer of at least 0, a Generator or None"
+        ) from None

@@ -1,0 +1,141 @@
+"""A classifier w = −Zᵀq that moves along few rows of Z at a time, with its scores in step."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from momentron.constraints import Slack
+from momentron.dualsets import Vertex
+from momentron.operators import KernelOperator
+from momentron.problem import Problem
+
+CHUNK = 1 << 14  # numbers worked on at a time: they stay in the nearest cache
+
+
+@dataclass(frozen=True)
+class Direction:
+    """−Zᵀe for an e with few weights, in the labels that it touches, with X times it.
+
+    Attributes
+    ----------
+    vertex : Vertex
+        e.
+    labels : ndarray or None
+        The columns of a classifier that it changes; None where there are two classes.
+    rows : ndarray or slice
+        The rows of the classifier's coefficients that it changes.
+    coef, products : ndarray
+        What it adds there, and what it adds to the products with X.
+    """
+
+    vertex: Vertex
+    labels: np.ndarray | None
+    rows: np.ndarray | slice
+    coef: np.ndarray
+    products: np.ndarray
+
+
+def direction(problem: Problem, vertex: Vertex) -> Direction:
+    """−Zᵀe in units of R: one pass over linear data, or n kernel values a row that is new."""
+    constraints, operator = problem.constraints, problem.operator
+    rows, a = constraints.mix_some(vertex.index, vertex.weight / -constraints.divisor)
+    labels = None
+    if a.ndim == 2:
+        labels = np.flatnonzero(a.any(axis=0))
+        a = a[:, labels]
+    if isinstance(operator, KernelOperator):
+        return Direction(vertex, labels, rows, a, operator.cache.product(rows, a))
+    coef = operator.combine(rows, a)
+    if labels is not None and rows.size < labels.size:
+        # a row counts for several labels, and one product with it serves them all
+        products = operator.apply(operator.combine(rows, np.eye(rows.size))) @ a
+    else:
+        products = operator.apply(coef)
+    return Direction(vertex, labels, slice(None), coef, products)
+
+
+class Combination:
+    """w = −Zᵀq, with q ≥ 0 and the products Xw kept beside it; it starts at zero.
+
+    Since q, divided by its mass, lies in the dual set, ‖w‖ over that mass is an upper bound of the
+    best margin. Rounding makes products drift from w by a unit in the last place a step.
+
+    Parameters
+    ----------
+    problem : Problem
+
+    Attributes
+    ----------
+    w : ndarray
+        As the problem's other classifiers.
+    q : ndarray of shape (size,)
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        constraints, operator = problem.constraints, problem.operator
+        self._constraints = constraints
+        self.w = problem.zeros()
+        self.q = np.zeros(problem.size)
+        self._arrays = [self.w.reshape(-1), self.q]
+        self._slack = constraints if isinstance(constraints, Slack) else None
+        head = self.w
+        if self._slack is not None:
+            head, self._tail = self._slack.split(self.w)  # views of w
+        if isinstance(operator, KernelOperator):
+            self._coef, self._products = head[0], head[1]
+        else:
+            self._coef = head
+            self._products = np.zeros((operator.shape[0], *head.shape[1:]))
+            self._arrays.append(self._products.reshape(-1))
+
+    def move(self, direction: Direction, step: float) -> None:
+        """w += step · direction: only the columns of its labels are touched."""
+        vertex, rows = direction.vertex, direction.rows
+        self.q[vertex.index] += step * vertex.weight
+        if self._slack is not None:
+            lift = step * self._slack.root / self._slack.divisor
+            self._tail[vertex.index] += lift * vertex.weight
+        if direction.labels is None:
+            self._coef[rows] += step * direction.coef
+            self._products += step * direction.products
+            return
+        for place, label in enumerate(direction.labels):
+            self._coef[rows, label] += step * direction.coef[:, place]
+            self._products[:, label] += step * direction.products[:, place]
+
+    def follow(self, other: "Combination", decay: float, step: float) -> None:
+        """other *= decay, then w += step · other, in one go through memory."""
+        for arrays in zip(self._arrays, other._arrays, strict=True):
+            for mine, theirs in _chunks(*arrays):
+                theirs *= decay
+                mine += step * theirs
+
+    def shrink(self, factor: float) -> None:
+        """w *= factor."""
+        for array in self._arrays:
+            array *= factor
+
+    def scores(self) -> np.ndarray:
+        """Zw in units of R."""
+        scores = self._constraints.from_products(self._products)
+        if self._slack is not None:
+            scores -= self._slack.root * self._tail
+        scores /= self._constraints.divisor
+        return scores
+
+    def upper(self, problem: Problem) -> float:
+        """‖Zᵀq‖ over the mass of q, in units of R."""
+        mass = float(self.q.sum())
+        return problem.norm(self.w) / mass if mass > 0.0 else np.inf
+
+
+def move_towards(array: np.ndarray, target: np.ndarray, share: float) -> None:
+    """array += share · (target − array), for arrays in C order, without another of their size."""
+    for mine, theirs in _chunks(array.reshape(-1), target.reshape(-1)):
+        mine += share * (theirs - mine)
+
+
+def _chunks(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    for start in range(0, a.size, CHUNK):
+        yield a[start : start + CHUNK], b[start : start + CHUNK]

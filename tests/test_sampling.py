@@ -1,0 +1,101 @@
+"""Draws from dual weights, and classifiers that move along them."""
+
+import math
+
+import numpy as np
+import pytest
+from margins_known import KINDS, problem_of
+
+from momentron.solvers.combination import Combination, direction
+from momentron.solvers.sampling import BLOCK, as_sampler, draw_cycles, longer_cycles, pick
+
+
+def test_pick_inverts_the_distribution_function():
+    q = np.array([0.0, 0.25, 0.0, 0.5, 0.25, 0.0])
+    edges = np.array([0.0, 0.25, 0.75])
+    assert pick(q, edges)[0].tolist() == [1, 3, 4]
+    below = np.nextafter(np.array([0.25, 0.75, 1.0]), 0.0)
+    assert pick(q, below)[0].tolist() == [1, 3, 4]
+    assert pick(3.0 * q, edges) == (pytest.approx([1, 3, 4]), 3.0)
+
+
+@pytest.mark.parametrize("size", [5, BLOCK, 3 * BLOCK + 7])
+def test_every_index_has_its_share_of_the_positions(size):
+    """With whole multiples of 1/N, N even positions meet each index exactly N q_i times."""
+    rng = np.random.default_rng(size)
+    counts = rng.integers(0, 4, size) * (rng.random(size) < 0.5)
+    counts[-1] += 2 ** int(np.ceil(np.log2(counts.sum() + 1))) - counts.sum()
+    N = int(counts.sum())
+    index, mass = pick(counts / N, (np.arange(N) + 0.5) / N)
+    assert mass == 1.0
+    assert np.array_equal(np.bincount(index, minlength=size), counts)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_draws_stay_in_the_dual_set_and_have_the_right_mean(kind):
+    problem, *_ = problem_of(kind)
+    rng = np.random.default_rng(3)
+    q, _ = problem.dual_set.link(rng.normal(size=problem.size))
+    sampler, N = as_sampler(problem), 2000
+    total = np.zeros(problem.size)
+    for _ in range(N):
+        vertex = sampler.draw(q, rng)
+        e = np.zeros(problem.size)
+        e[vertex.index] = vertex.weight
+        assert np.allclose(problem.dual_set.normalize(e), e, atol=1e-12)
+        total += e
+    assert np.all(np.abs(total / N - q) <= 5.0 * np.sqrt(q / N))
+    bias = problem.norm(problem.gradient(total / N - q))
+    assert bias <= 5.0 / math.sqrt(N)  # ‖Zᵀe‖ ≤ 1, so the mean of N is within 1/√N or so
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_is_a_mean_with_less_variance(kind):
+    problem, *_ = problem_of(kind)
+    rng = np.random.default_rng(4)
+    q, _ = problem.dual_set.link(rng.normal(size=problem.size))
+    sampler, exact = as_sampler(problem), problem.gradient(q)
+
+    def error(count):
+        return np.mean(
+            [
+                problem.norm(problem.vertex_gradient(sampler.draw(q, rng, count)) - exact) ** 2
+                for _ in range(200)
+            ]
+        )
+
+    assert error(16) <= error(1) / 10.0
+    vertex = sampler.draw(q, rng, 16)
+    assert vertex.weight.sum() == pytest.approx(1.0)
+    assert np.unique(vertex.index).size == vertex.index.size
+
+
+def test_circulations_fall_into_cycles():
+    flow = np.zeros((4, 4))
+    for cycle, mass in (([0, 1], 0.2), ([2, 3], 0.1), ([0, 1, 2], 0.3), ([3, 2, 1, 0], 0.4)):
+        flow[cycle, np.roll(cycle, -1)] += mass / len(cycle)
+    N = 3000
+    cycles = draw_cycles(flow, (np.arange(N) + 0.5) / N)
+    mean = np.zeros((4, 4))
+    for cycle in cycles:
+        mean[cycle, np.roll(cycle, -1)] += 1.0 / (N * cycle.size)
+    assert np.allclose(mean, flow, atol=2.0 / N)
+    rest = flow - np.minimum(flow, flow.T)
+    masses, found = zip(*longer_cycles(rest), strict=True)
+    assert sum(masses) == pytest.approx(rest.sum())
+    assert all(cycle.size > 2 for cycle in found)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kernel", [None, "linear", "rbf"])
+@pytest.mark.parametrize("C", [math.inf, 2.0])
+def test_combinations_keep_scores_and_weights_in_step(kind, kernel, C):
+    problem, *_ = problem_of(kind, kernel=kernel, C=C)
+    rng = np.random.default_rng(0)
+    combination, sampler = Combination(problem), as_sampler(problem)
+    for _ in range(5):
+        vertex = sampler.draw(np.full(problem.size, 1.0 / problem.size), rng)
+        combination.move(direction(problem, vertex), 0.7)
+    combination.shrink(0.5)
+    assert np.allclose(combination.w, -problem.gradient(combination.q), atol=1e-12)
+    assert np.allclose(combination.scores(), problem.scores(combination.w), atol=1e-12)
