@@ -101,6 +101,10 @@ class PassForm:
         self.w = self.w + t * self.dw
         self.p = self.p + t * self.dp
 
+    def norm(self) -> float:
+        """‖w‖."""
+        return float(np.sqrt((self.ridge * self.w) @ self.w))
+
     def answer(self) -> tuple[np.ndarray, np.ndarray]:
         """(w, b)."""
         return self.w[: self.d].copy(), self.beta * self.w[self.d :]
