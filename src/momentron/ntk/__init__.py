@@ -1,0 +1,47 @@
+"""Tangent kernels: of any torch network, and of the two-layer ReLU network in closed form.
+
+`EmpiricalNTK`, `alexnet` and `kernel_evolution` need torch (the extra `ntk`), which is loaded when
+they are first asked for; the rest needs numpy only.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from momentron.ntk.evolution_table import EvolutionRow, KernelEvolution
+from momentron.ntk.two_layer import PreparedRows, TwoLayerReLUKernel, two_layer_relu_kernel
+
+if TYPE_CHECKING:
+    from momentron.ntk.empirical import EmpiricalNTK
+    from momentron.ntk.evolution import kernel_evolution
+    from momentron.ntk.networks import alexnet
+
+__all__ = [
+    "EmpiricalNTK",
+    "EvolutionRow",
+    "KernelEvolution",
+    "PreparedRows",
+    "TwoLayerReLUKernel",
+    "alexnet",
+    "kernel_evolution",
+    "two_layer_relu_kernel",
+]
+
+_TORCH_NAMES = {
+    "EmpiricalNTK": "momentron.ntk.empirical",
+    "alexnet": "momentron.ntk.networks",
+    "kernel_evolution": "momentron.ntk.evolution",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _TORCH_NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        raise ImportError(f'{name} needs torch: pip install "momentron[ntk]"') from None
+    return getattr(import_module(_TORCH_NAMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

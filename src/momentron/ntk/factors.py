@@ -1,0 +1,309 @@
+"""The derivatives of a block of examples, in forms that give inner products.
+
+For one unit, with u_p the inputs and δ_p the output gradients of an example at position p,
+
+    ⟨∂A(x), ∂A(x')⟩ = ⟨Σ_p δ_p u_pᵀ, Σ_p' δ'_p' u'_p'ᵀ⟩ = Σ_{p,p'} (u_p·u'_p' + 1)(δ_p·δ'_p'),
+
+where the 1 is there if the bias is trained. `DirectFactor` keeps the gradients of the middle, which
+is cheap for small weights read at many positions; `GramFactor` keeps u and δ, which is cheap for
+large weights read at few. Outputs are stacked, so that their sum is part of one matrix product.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from momentron.ntk.anatomy import Unit
+from momentron.ntk.layers import EmbeddingRule
+
+ELEMENTWISE = 16.0  # flops of a matrix product that take as long as one pass over an entry
+
+
+@dataclass(frozen=True)
+class Room:
+    """Where a factor may put its arrays, and how large its scratch arrays may be, in entries."""
+
+    device: torch.device
+    dtype: torch.dtype
+    scratch: int
+
+    def empty(self, *shape: int) -> Tensor:
+        return torch.empty(shape, dtype=self.dtype, device=self.device)
+
+    def zeros(self, *shape: int) -> Tensor:
+        return torch.zeros(shape, dtype=self.dtype, device=self.device)
+
+
+class Factor(ABC):
+    """Derivatives of n examples with respect to one unit, for some of the outputs.
+
+    It is filled in batches: `see` each call of the forward pass, `take` the gradient of each call
+    for each output, then `finish` the batch.
+
+    Parameters
+    ----------
+    unit : Unit
+    n, outputs : int
+        How many of each.
+    room : Room
+    """
+
+    def __init__(self, unit: Unit, n: int, outputs: int, room: Room) -> None:
+        self.unit = unit
+        self.n = n
+        self.outputs = outputs
+        self.room = room
+        ends = [sum(unit.positions[: k + 1]) for k in range(len(unit.positions))]
+        self.places = [slice(end - p, end) for end, p in zip(ends, unit.positions, strict=True)]
+
+    @staticmethod
+    @abstractmethod
+    def suits(unit: Unit) -> bool:
+        """Whether the form exists for such a unit."""
+
+    @staticmethod
+    @abstractmethod
+    def stored(unit: Unit, outputs: int) -> int:
+        """Entries kept for one example."""
+
+    @staticmethod
+    @abstractmethod
+    def passing(unit: Unit, outputs: int) -> int:
+        """Entries held for one example only while its batch is being filled in."""
+
+    @staticmethod
+    @abstractmethod
+    def build_cost(unit: Unit, outputs: int) -> float:
+        """Flops to turn one example's u and δ into what is kept."""
+
+    @staticmethod
+    @abstractmethod
+    def pair_cost(unit: Unit, outputs: int) -> float:
+        """Flops of one entry of the kernel."""
+
+    @abstractmethod
+    def see(self, rows: slice, call: int, module: nn.Module, x: Tensor) -> None:
+        """Keep the input of a call."""
+
+    @abstractmethod
+    def take(self, rows: slice, call: int, module: nn.Module, o: int, gradient: Tensor) -> None:
+        """Keep the gradient of output o with respect to the output of a call."""
+
+    @abstractmethod
+    def finish(self, rows: slice) -> None:
+        """All calls and outputs of these rows are in: put them into the form that is kept."""
+
+    @abstractmethod
+    def products(self, other: Factor, rows: slice, columns: slice) -> Tensor:
+        """Inner products of rows here with rows there."""
+
+    @abstractmethod
+    def squares(self) -> Tensor:
+        """The squared norm of each example's derivative."""
+
+
+class DirectFactor(Factor):
+    """Gradients themselves: G of shape (n, g · outputs · C · F), and of the bias beside them."""
+
+    def __init__(self, unit: Unit, n: int, outputs: int, room: Room) -> None:
+        super().__init__(unit, n, outputs, room)
+        width = unit.groups * outputs * unit.channels
+        self.weights = room.empty(n, width * unit.fan_in) if unit.weight else None
+        self.biases = room.empty(n, width) if unit.bias else None
+        self._u: Tensor | None = None
+        self._delta: Tensor | None = None
+
+    @staticmethod
+    def suits(unit: Unit) -> bool:
+        return not isinstance(unit.rule, EmbeddingRule)
+
+    @staticmethod
+    def stored(unit: Unit, outputs: int) -> int:
+        return unit.groups * outputs * unit.channels * (unit.fan_in * unit.weight + unit.bias)
+
+    @staticmethod
+    def passing(unit: Unit, outputs: int) -> int:
+        fan_in = unit.fan_in if unit.weight else 0
+        return unit.groups * unit.total_positions * (fan_in + outputs * unit.channels)
+
+    @staticmethod
+    def build_cost(unit: Unit, outputs: int) -> float:
+        entries = DirectFactor.stored(unit, outputs)
+        return 2.0 * entries * unit.total_positions + ELEMENTWISE * entries
+
+    @staticmethod
+    def pair_cost(unit: Unit, outputs: int) -> float:
+        return 2.0 * DirectFactor.stored(unit, outputs)
+
+    def see(self, rows: slice, call: int, module: nn.Module, x: Tensor) -> None:
+        unit, n, P = self.unit, rows.stop - rows.start, self.unit.total_positions
+        if self._delta is None:
+            # zeros, because calls without a path to the outputs receive no gradient
+            self._delta = self.room.zeros(n, unit.groups, self.outputs, unit.channels, P)
+        if unit.weight:
+            if self._u is None:
+                self._u = self.room.empty(n, unit.groups, P, unit.fan_in)
+            self._u[:, :, self.places[call]] = unit.rule.features(module, x)
+
+    def take(self, rows: slice, call: int, module: nn.Module, o: int, gradient: Tensor) -> None:
+        assert self._delta is not None
+        self._delta[:, :, o, :, self.places[call]] = self.unit.rule.deltas(module, gradient)
+
+    def finish(self, rows: slice) -> None:
+        assert self._delta is not None
+        n, g, _, _, P = self._delta.shape
+        delta = self._delta.view(n * g, -1, P)
+        if self.biases is not None:
+            torch.sum(delta.view(n, -1, P), 2, out=self.biases[rows])
+        if self.weights is not None and self._u is not None:
+            out = self.weights[rows].view(n * g, -1, self.unit.fan_in)
+            torch.bmm(delta, self._u.view(n * g, P, -1), out=out)
+        self._u = self._delta = None
+
+    def products(self, other: Factor, rows: slice, columns: slice) -> Tensor:
+        assert isinstance(other, DirectFactor)
+        total = None
+        for left, right in ((self.weights, other.weights), (self.biases, other.biases)):
+            if left is not None and right is not None:
+                part = left[rows] @ right[columns].T
+                total = part if total is None else total.add_(part)
+        assert total is not None
+        return total
+
+    def squares(self) -> Tensor:
+        parts = [part for part in (self.weights, self.biases) if part is not None]
+        return sum(torch.linalg.vector_norm(part, dim=1).square() for part in parts)
+
+
+class GramFactor(Factor):
+    """u of shape (g, n, P, F) and δ of shape (g, n, P, outputs · C)."""
+
+    def __init__(self, unit: Unit, n: int, outputs: int, room: Room) -> None:
+        super().__init__(unit, n, outputs, room)
+        self.u = self._empty_u()
+        # zeros, because calls without a path to the outputs receive no gradient
+        self.delta = room.zeros(unit.groups, n, unit.total_positions, outputs, unit.channels)
+
+    def _empty_u(self) -> Tensor:
+        unit = self.unit
+        return self.room.empty(unit.groups, self.n, unit.total_positions, unit.fan_in)
+
+    @staticmethod
+    def suits(unit: Unit) -> bool:
+        return unit.weight and not isinstance(unit.rule, EmbeddingRule)
+
+    @staticmethod
+    def stored(unit: Unit, outputs: int) -> int:
+        return unit.groups * unit.total_positions * (unit.fan_in + outputs * unit.channels)
+
+    @staticmethod
+    def passing(unit: Unit, outputs: int) -> int:
+        return 0
+
+    @staticmethod
+    def build_cost(unit: Unit, outputs: int) -> float:
+        return ELEMENTWISE * GramFactor.stored(unit, outputs)
+
+    @staticmethod
+    def pair_cost(unit: Unit, outputs: int) -> float:
+        entries = unit.groups * unit.total_positions**2
+        return entries * (2.0 * (unit.fan_in + outputs * unit.channels) + ELEMENTWISE)
+
+    def see(self, rows: slice, call: int, module: nn.Module, x: Tensor) -> None:
+        u = self.unit.rule.features(module, x)
+        self.u[:, rows, self.places[call]] = u.transpose(0, 1)
+
+    def take(self, rows: slice, call: int, module: nn.Module, o: int, gradient: Tensor) -> None:
+        delta = self.unit.rule.deltas(module, gradient)
+        self.delta[:, rows, self.places[call], o] = delta.permute(1, 0, 3, 2)
+
+    def finish(self, rows: slice) -> None:
+        """Nothing is left to do: u and δ are what is kept."""
+
+    def products(self, other: Factor, rows: slice, columns: slice) -> Tensor:
+        assert isinstance(other, GramFactor)
+        shape = (rows.stop - rows.start, columns.stop - columns.start)
+        total = self.room.zeros(*shape)
+        P, scratch = self.unit.total_positions, self.room.scratch
+        height = min(shape[0], max(1, math.isqrt(scratch) // P))
+        width = min(shape[1], max(1, scratch // (height * P * P)))
+        depth = min(P, max(1, scratch // (height * width * P)))  # below P for one pair only
+        for group in range(self.unit.groups):
+            for left in _pieces(shape[0], height):
+                for right in _pieces(shape[1], width):
+                    others = other._panel(group, _shifted(right, columns), slice(0, P))
+                    for positions in _pieces(P, depth):
+                        mine = self._panel(group, _shifted(left, rows), positions)
+                        both = self._inputs(mine[0], others[0]).mul_(mine[1] @ others[1].T)
+                        both = both.view(left.stop - left.start, -1, right.stop - right.start, P)
+                        total[left, right] += both.sum((1, 3))
+        return total
+
+    def _panel(self, group: int, rows: slice, positions: slice) -> tuple[Tensor, Tensor]:
+        """u and δ as matrices with one row for each example and position."""
+        u, delta = self.u[group, rows, positions], self.delta[group, rows, positions]
+        return u.flatten(0, 1), delta.flatten(0, 1).flatten(1)
+
+    def _inputs(self, mine: Tensor, others: Tensor) -> Tensor:
+        """u_p·u'_p' + 1."""
+        products = mine @ others.mT
+        return products.add_(1.0) if self.unit.bias else products
+
+    def squares(self) -> Tensor:
+        total = self.room.zeros(self.n)
+        size = self.room.scratch // self.unit.total_positions**2
+        if size == 0:
+            for rows in _pieces(self.n, 1):
+                total[rows] = self.products(self, rows, rows)[0]
+            return total
+        for group in range(self.unit.groups):
+            for rows in _pieces(self.n, size):
+                u, delta = self.u[group, rows], self.delta[group, rows].flatten(2)
+                total[rows] += self._inputs(u, u).mul_(delta @ delta.mT).sum((1, 2))
+        return total
+
+
+class TokenFactor(GramFactor):
+    """A Gram form for embeddings: u_p·u'_p' is 1 where two tokens are the same, else 0."""
+
+    def _empty_u(self) -> Tensor:
+        shape = (1, self.n, self.unit.total_positions, 1)
+        return torch.empty(shape, dtype=torch.int64, device=self.room.device)
+
+    @staticmethod
+    def suits(unit: Unit) -> bool:
+        return isinstance(unit.rule, EmbeddingRule)
+
+    @staticmethod
+    def stored(unit: Unit, outputs: int) -> int:
+        return unit.total_positions * (2 + outputs * unit.channels)
+
+    @staticmethod
+    def build_cost(unit: Unit, outputs: int) -> float:
+        return ELEMENTWISE * TokenFactor.stored(unit, outputs)
+
+    @staticmethod
+    def pair_cost(unit: Unit, outputs: int) -> float:
+        return unit.total_positions**2 * 2.0 * (outputs * unit.channels + ELEMENTWISE)
+
+    def _inputs(self, mine: Tensor, others: Tensor) -> Tensor:
+        same = (mine == others.mT).logical_and_(mine >= 0)  # −1 is the padding token
+        return same.to(self.room.dtype)
+
+
+FORMS: tuple[type[Factor], ...] = (DirectFactor, GramFactor, TokenFactor)
+
+
+def _pieces(n: int, size: int) -> Iterator[slice]:
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
+
+
+def _shifted(part: slice, whole: slice) -> slice:
+    return slice(whole.start + part.start, whole.start + part.stop)

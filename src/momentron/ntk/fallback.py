@@ -1,0 +1,109 @@
+"""Gradients of any parameter, example by example: torch.func where it can, else one at a time."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from momentron.ntk.outputs import flat_outputs
+
+Piece = tuple[int, slice, list[Tensor]]
+
+
+class ExampleGradients:
+    """∂A_o(x_i)/∂θ for the parameters θ that no structured unit covers.
+
+    The examples of a batch are sent through `torch.func.vmap`, each with parameters of its own that
+    share one memory; one backward pass an output then gives the gradients of all of them. A model
+    that vmap cannot transform (recurrent layers, control flow on values) is run example by example.
+
+    Parameters
+    ----------
+    model : Module
+    names : sequence of str
+    x : tensor of shape (n, ...)
+        A few rows, to see whether vmap works.
+    """
+
+    def __init__(self, model: nn.Module, names: Sequence[str], x: Tensor) -> None:
+        self.model = model
+        self.names = list(names)
+        self.parameters = [model.get_parameter(name) for name in names]
+        self.is_vectorised = self._can_vectorise(x)
+
+    def __call__(self, x: Tensor, outputs: range) -> Iterator[Piece]:
+        """Yield (o, rows, gradients), each gradient of shape (rows, entries of the parameter)."""
+        if self.is_vectorised:
+            yield from self._vectorised(x, outputs)
+        else:
+            yield from self._one_by_one(x, outputs)
+
+    def _can_vectorise(self, x: Tensor) -> bool:
+        try:
+            with torch.no_grad():
+                expected = self.model(x)
+            for _, _, gradients in self._vectorised(x, range(1)):
+                del gradients
+            found, _ = self._forward(x)
+        except (RuntimeError, NotImplementedError, TypeError, ValueError):
+            return False
+        with torch.no_grad():
+            difference = (found - expected.reshape(len(x), -1)).abs().max()
+            limit = torch.finfo(found.dtype).eps ** 0.5 * found.abs().max()
+            return bool(difference <= limit)
+
+    def _forward(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """The outputs, and the parameters of each example, on which they depend."""
+        own = [p.detach().expand(len(x), *p.shape).requires_grad_() for p in self.parameters]
+
+        def outputs_of_one(parameters: list[Tensor], row: Tensor) -> Tensor:
+            named = dict(zip(self.names, parameters, strict=True))
+            return functional_call(self.model, named, (row.unsqueeze(0),)).reshape(-1)
+
+        with _loops_allowed(), _differentiable_attention():
+            return vmap(outputs_of_one)(own, x), own
+
+    def _vectorised(self, x: Tensor, outputs: range) -> Iterator[Piece]:
+        found, own = self._forward(x)
+        for o in outputs:
+            yield o, slice(0, len(x)), _gradients(found[:, o].sum(), own, o != outputs[-1])
+
+    def _one_by_one(self, x: Tensor, outputs: range) -> Iterator[Piece]:
+        for i in range(len(x)):
+            found = flat_outputs(self.model(x[i : i + 1]), 1)
+            for o in outputs:
+                gradients = _gradients(found[0, o], self.parameters, o != outputs[-1])
+                yield o, slice(i, i + 1), [gradient.unsqueeze(0) for gradient in gradients]
+
+
+def _gradients(output: Tensor, parameters: Sequence[Tensor], keep: bool) -> list[Tensor]:
+    with _loops_allowed():
+        found = torch.autograd.grad(output, parameters, retain_graph=keep, allow_unused=True)
+    return [
+        torch.zeros_like(p) if g is None else g.to_dense() if g.is_sparse else g
+        for g, p in zip(found, parameters, strict=True)
+    ]
+
+
+@contextmanager
+def _loops_allowed() -> Iterator[None]:
+    """No warning where vmap loops over an operation that has no batching rule: it is meant to."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*performance drop.*")
+        yield
+
+
+@contextmanager
+def _differentiable_attention() -> Iterator[None]:
+    """Without the fast path of attention: vmap hides from it that a derivative is wanted."""
+    enabled = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(enabled)

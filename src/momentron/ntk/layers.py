@@ -1,0 +1,228 @@
+"""Modules whose derivatives have a structure: the sizes, inputs and output gradients of each kind.
+
+Every kind but the embedding computes, for each example, group and position p,
+
+    y_p = W u_p + b,      u_p of F entries, y_p of C entries,
+
+so ∂/∂W = Σ_p δ_p u_pᵀ and ∂/∂b = Σ_p δ_p with δ the gradient of an output with respect to y. A
+dense layer has one position (or one a step of the sequence), a convolution one a pixel, with u_p
+the patch under the kernel, and a normalisation layer is one group an affine entry with F = C = 1.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.conv import _ConvNd
+from torch.nn.modules.instancenorm import _InstanceNorm
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """g groups of C × F weights, read at P positions."""
+
+    groups: int
+    channels: int
+    fan_in: int
+    positions: int
+
+
+class Rule(ABC):
+    """What has to be known of one kind of module."""
+
+    def accepts(self, module: Any) -> bool:
+        """Whether this module's settings keep the structure."""
+        return True
+
+    @abstractmethod
+    def sizes(self, module: Any, x: Tensor, y: Tensor) -> Sizes:
+        """The sizes of a call that turned x into y."""
+
+    @abstractmethod
+    def features(self, module: Any, x: Tensor) -> Tensor:
+        """u of a call, of shape (n, g, P, F)."""
+
+    @abstractmethod
+    def deltas(self, module: Any, gradient: Tensor) -> Tensor:
+        """δ of a call from the gradient with respect to y, of shape (n, g, C, P)."""
+
+
+class LinearRule(Rule):
+    """y = Wx + b on the last axis; all axes between the first and the last are positions."""
+
+    def sizes(self, module: Any, x: Tensor, y: Tensor) -> Sizes:
+        return Sizes(1, y.shape[-1], x.shape[-1], math.prod(y.shape[1:-1]))
+
+    def features(self, module: Any, x: Tensor) -> Tensor:
+        return x.reshape(x.shape[0], 1, -1, x.shape[-1])
+
+    def deltas(self, module: Any, gradient: Tensor) -> Tensor:
+        n, channels = gradient.shape[0], gradient.shape[-1]
+        return gradient.reshape(n, 1, -1, channels).transpose(2, 3)
+
+
+class ConvRule(Rule):
+    """Convolutions in one, two or three dimensions, with every setting that torch knows."""
+
+    def sizes(self, module: Any, x: Tensor, y: Tensor) -> Sizes:
+        fan_in = math.prod(module.weight.shape[1:])
+        channels = module.out_channels // module.groups
+        return Sizes(module.groups, channels, fan_in, math.prod(y.shape[2:]))
+
+    def features(self, module: Any, x: Tensor) -> Tensor:
+        """All patches, copied out of a strided view of the padded input."""
+        x = _padded(module, x).contiguous()
+        n, channels = x.shape[:2]
+        d = x.ndim - 2
+        reach = [
+            dilation * (kernel - 1) + 1
+            for dilation, kernel in zip(module.dilation, module.kernel_size, strict=True)
+        ]
+        out = [
+            (size - r) // stride + 1
+            for size, r, stride in zip(x.shape[2:], reach, module.stride, strict=True)
+        ]
+        strides = x.stride()
+        g = module.groups
+        view = x.as_strided(
+            (n, g, *out, channels // g, *module.kernel_size),
+            (
+                strides[0],
+                strides[1] * (channels // g),
+                *(a * b for a, b in zip(strides[2:], module.stride, strict=True)),
+                strides[1],
+                *(a * b for a, b in zip(strides[2:], module.dilation, strict=True)),
+            ),
+        )
+        return view.flatten(2 + d).flatten(2, 1 + d)
+
+    def deltas(self, module: Any, gradient: Tensor) -> Tensor:
+        n, channels = gradient.shape[:2]
+        return gradient.reshape(n, module.groups, channels // module.groups, -1)
+
+
+class ChannelNormRule(Rule):
+    """Normalisation with one affine entry a channel: batch, group and instance normalisation."""
+
+    def accepts(self, module: Any) -> bool:
+        # an instance norm with running statistics changes its formula with the mode
+        return not (isinstance(module, _InstanceNorm) and module.track_running_stats)
+
+    def sizes(self, module: Any, x: Tensor, y: Tensor) -> Sizes:
+        return Sizes(x.shape[1], 1, 1, math.prod(x.shape[2:]))
+
+    def features(self, module: Any, x: Tensor) -> Tensor:
+        if isinstance(module, nn.GroupNorm):
+            x = F.group_norm(x, module.num_groups, None, None, module.eps)
+        elif isinstance(module, _InstanceNorm):
+            x = F.instance_norm(x, eps=module.eps)
+        else:
+            x = F.batch_norm(x, module.running_mean, module.running_var, eps=module.eps)
+        return x.reshape(*x.shape[:2], -1, 1)
+
+    def deltas(self, module: Any, gradient: Tensor) -> Tensor:
+        return gradient.reshape(*gradient.shape[:2], 1, -1)
+
+
+class LastAxesNormRule(Rule):
+    """Normalisation with one affine entry for each entry of the last axes: layer and RMS norm."""
+
+    def sizes(self, module: Any, x: Tensor, y: Tensor) -> Sizes:
+        entries = math.prod(module.normalized_shape)
+        return Sizes(entries, 1, 1, math.prod(x.shape[1:]) // entries)
+
+    def features(self, module: Any, x: Tensor) -> Tensor:
+        if isinstance(module, nn.LayerNorm):
+            x = F.layer_norm(x, module.normalized_shape, None, None, module.eps)
+        else:
+            x = F.rms_norm(x, module.normalized_shape, None, module.eps)
+        return self._by_entry(module, x).unsqueeze(3)
+
+    def deltas(self, module: Any, gradient: Tensor) -> Tensor:
+        return self._by_entry(module, gradient).unsqueeze(2)
+
+    def _by_entry(self, module: Any, x: Tensor) -> Tensor:
+        return x.reshape(x.shape[0], -1, math.prod(module.normalized_shape)).transpose(1, 2)
+
+
+class EmbeddingRule(Rule):
+    """y_p is row t_p of W: u_p is the unit vector of token t_p, of which only t_p is kept."""
+
+    def accepts(self, module: Any) -> bool:
+        # max_norm rewrites the weights, and frequency scaling makes its gradients no derivatives
+        return module.max_norm is None and not module.scale_grad_by_freq
+
+    def sizes(self, module: Any, x: Tensor, y: Tensor) -> Sizes:
+        return Sizes(1, module.embedding_dim, 1, math.prod(x.shape[1:]))
+
+    def features(self, module: Any, x: Tensor) -> Tensor:
+        """The tokens; the padding token, which learns nothing, as −1."""
+        tokens = x.reshape(x.shape[0], 1, -1, 1)
+        if module.padding_idx is not None:
+            tokens = tokens.masked_fill(tokens == module.padding_idx, -1)
+        return tokens
+
+    def deltas(self, module: Any, gradient: Tensor) -> Tensor:
+        n, channels = gradient.shape[0], gradient.shape[-1]
+        return gradient.reshape(n, 1, -1, channels).transpose(2, 3)
+
+
+RULES: dict[Any, Rule] = {
+    nn.Linear: LinearRule(),
+    nn.Conv1d: ConvRule(),
+    nn.Conv2d: ConvRule(),
+    nn.Conv3d: ConvRule(),
+    _BatchNorm: ChannelNormRule(),
+    _InstanceNorm: ChannelNormRule(),
+    nn.GroupNorm: ChannelNormRule(),
+    nn.LayerNorm: LastAxesNormRule(),
+    nn.RMSNorm: LastAxesNormRule(),
+    nn.Embedding: EmbeddingRule(),
+}
+
+
+def rule_for(module: nn.Module) -> Rule | None:
+    """The rule of a module, or None if its forward or its parameters are not the plain ones."""
+    for kind, rule in RULES.items():
+        if isinstance(module, kind):
+            return rule if _is_plain(module, kind) and rule.accepts(module) else None
+    return None
+
+
+def _is_plain(module: Any, kind: Any) -> bool:
+    names = ("forward", "_conv_forward") if issubclass(kind, _ConvNd) else ("forward",)
+    for name in names:
+        if name in vars(module) or getattr(type(module), name) is not getattr(kind, name):
+            return False
+    # a parametrised weight is computed from other parameters and is none itself
+    return all(
+        getattr(module, name, None) is module._parameters.get(name) for name in ("weight", "bias")
+    )
+
+
+def _padded(module: Any, x: Tensor) -> Tensor:
+    """x with the padding that the module's forward gives it."""
+    if module.padding_mode != "zeros":
+        sides = module._reversed_padding_repeated_twice  # what torch's own forward reads
+        return F.pad(x, sides, mode=module.padding_mode)
+    return F.pad(x, zero_padding(module))
+
+
+def zero_padding(module: Any) -> list[int]:
+    """The zeros before and after each axis, the last axis first, as `torch.nn.functional.pad`."""
+    sides: list[int] = []
+    for axis in reversed(range(len(module.kernel_size))):
+        if module.padding == "same":
+            total = module.dilation[axis] * (module.kernel_size[axis] - 1)
+            sides += [total // 2, total - total // 2]
+        elif module.padding == "valid":
+            sides += [0, 0]
+        else:
+            sides += [module.padding[axis]] * 2
+    return sides

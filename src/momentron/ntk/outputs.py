@@ -1,0 +1,69 @@
+"""The outputs of a model as a matrix, and what must hold of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from momentron.errors import InputError
+
+_REMEDY = "call model.eval(), or let each output depend on its own example only"
+
+
+def flat_outputs(outputs: Any, n: int) -> Tensor:
+    """Outputs of n examples as an (n, outputs) matrix.
+
+    Raises
+    ------
+    InputError
+        If they are no tensor of real numbers with one entry or more an example.
+    """
+    if not isinstance(outputs, Tensor):
+        raise InputError(
+            f"the model returns {type(outputs).__name__}; the kernel needs one tensor of outputs: "
+            "wrap the model in one that picks it"
+        )
+    if not outputs.is_floating_point():
+        raise InputError(f"the outputs are {outputs.dtype}; the kernel needs real numbers")
+    if outputs.ndim == 0 or len(outputs) != n or outputs.numel() == 0:
+        raise InputError(
+            f"the outputs of {n} examples have shape {tuple(outputs.shape)}; "
+            f"the first axis must be {n}, one row an example"
+        )
+    if not outputs.requires_grad:
+        raise InputError(
+            "the outputs do not depend on any parameter with requires_grad=True; "
+            "take the kernel of a model that trains something, outside torch.inference_mode"
+        )
+    return outputs.reshape(n, -1)
+
+
+def require_repeatable(first: Tensor, second: Tensor) -> None:
+    """Refuse outputs of one example that differ between two batches by more than rounding."""
+    with torch.no_grad():
+        if not bool(first.isfinite().all()):
+            raise InputError(
+                "the outputs of the first example are not finite; "
+                "check the inputs and the model's weights"
+            )
+        difference = float((first - second).abs().max())
+        limit = torch.finfo(first.dtype).eps ** 0.5 * max(float(first.abs().max()), 1e-30)
+    if not difference <= limit:
+        raise InputError(
+            f"the outputs of one example differ by {difference:.3g} in two batches: "
+            f"the model is random or mixes examples; {_REMEDY}"
+        )
+
+
+def require_independent(x: Tensor, outputs: Tensor, anchor: Tensor) -> None:
+    """Refuse a model in which the first example's outputs depend on the other examples."""
+    inputs = [anchor, x] if x.requires_grad else [anchor]
+    gradients = torch.autograd.grad(outputs[0].sum(), inputs, allow_unused=True)
+    gradient = gradients[-1]
+    if gradient is not None and bool(gradient[1:].any()):
+        raise InputError(
+            "the outputs of one example depend on the other examples of its batch; "
+            f"the kernel needs examples that do not mix; {_REMEDY}"
+        )

@@ -1,0 +1,180 @@
+"""How to cut the work so that it fits the memory: examples, outputs, and the form of each unit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from momentron.errors import InputError
+from momentron.ntk.anatomy import Anatomy, Unit
+from momentron.ntk.factors import FORMS, DirectFactor, Factor
+from momentron.ntk.memory import format_memory
+
+SHARE = 0.85  # of the limit is planned; allocators and matrix products keep the rest
+STEP_LIMIT = 512  # examples that go through the model at once, at most
+SCRATCH = (2**18, 2**24)  # the least and the most bytes of one scratch array
+CALL_COST = 2e8  # flops that take as long as starting one pass through the model
+THIN = 16.0  # rows from which a product of long rows is half as fast as it can be
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Blocks of the work.
+
+    Attributes
+    ----------
+    forms : tuple of Factor types
+        One a unit.
+    outputs : int
+        Outputs differentiated at a time.
+    columns : int
+        Examples of X2 whose derivatives are held while those of X1 pass by.
+    step : int
+        Examples of X1 that pass by at a time; also the size of batches.
+    scratch : int
+        Entries of one scratch array.
+    n_bytes : int
+        The memory that all of it takes.
+    cost : float
+        Flops, by estimate.
+    """
+
+    forms: tuple[type[Factor], ...]
+    outputs: int
+    columns: int
+    step: int
+    scratch: int
+    n_bytes: int
+    cost: float
+
+
+@dataclass(frozen=True)
+class Task:
+    """The size of a kernel: n1 × n2 examples, of which half where it is symmetric.
+
+    For the diagonal alone n2 is 0: no block is held while others pass by.
+    """
+
+    n1: int
+    n2: int
+    symmetric: bool = False
+
+    @property
+    def pairs(self) -> float:
+        return self.n1 * self.n2 / (2 if self.symmetric else 1)
+
+
+def make_plan(anatomy: Anatomy, task: Task, itemsize: int, max_bytes: int) -> Plan:
+    """The cheapest plan that fits.
+
+    Raises
+    ------
+    InputError
+        If the least that can be done at a time, one pair and one output, takes more.
+    """
+    budget = int(SHARE * max_bytes)
+    best, least = None, math.inf
+    for plan in _candidates(anatomy, task, itemsize, budget):
+        least = min(least, plan.n_bytes)
+        if plan.n_bytes <= budget and (best is None or plan.cost < best.cost):
+            best = plan
+    if best is None:
+        raise InputError(
+            f"max_memory={format_memory(max_bytes)} is below the {format_memory(least / SHARE)} "
+            "that one pair of examples takes; pass a larger max_memory"
+        )
+    return best
+
+
+def _candidates(anatomy: Anatomy, task: Task, itemsize: int, budget: int) -> Iterator[Plan]:
+    """Outputs and examples of X2 by halves; of X1, as many as fit."""
+    scratch = min(max(budget // 32, SCRATCH[0]), SCRATCH[1]) // itemsize
+    for outputs in _halves(anatomy.n_outputs):
+        for forms in _form_choices(anatomy, task, outputs):
+            sketch = _Sketch(anatomy, task, forms, outputs, scratch, itemsize)
+            for columns in _halves(task.n2):
+                yield sketch.plan(columns, budget)
+
+
+def _halves(n: int) -> Iterator[int]:
+    yield n
+    while n > 1:
+        n = -(-n // 2)
+        yield n
+
+
+def _form_choices(anatomy: Anatomy, task: Task, outputs: int) -> set[tuple[type[Factor], ...]]:
+    """The forms that cost least, and those that keep least."""
+    meetings = task.pairs if task.n2 else task.n1  # on the diagonal each example meets itself
+
+    def cost(form: type[Factor], unit: Unit) -> float:
+        build = (task.n1 + task.n2) * form.build_cost(unit, outputs)
+        return build + meetings * form.pair_cost(unit, outputs)
+
+    cheap, lean = [], []
+    for unit in anatomy.units:
+        forms = [form for form in FORMS if form.suits(unit)]
+        costs = [cost(form, unit) for form in forms]
+        sizes = [form.stored(unit, outputs) for form in forms]
+        cheap.append(forms[costs.index(min(costs))])
+        lean.append(forms[sizes.index(min(sizes))])
+    return {tuple(cheap), tuple(lean)}
+
+
+class _Sketch:
+    """A plan but for the number of examples: sums over all units, taken once."""
+
+    def __init__(
+        self,
+        anatomy: Anatomy,
+        task: Task,
+        forms: tuple[type[Factor], ...],
+        outputs: int,
+        scratch: int,
+        itemsize: int,
+    ) -> None:
+        self.anatomy, self.task, self.forms = anatomy, task, forms
+        self.outputs, self.scratch, self.itemsize = outputs, scratch, itemsize
+        self.chunks = -(-anatomy.n_outputs // outputs)
+        rest, units = anatomy.rest_entries, anatomy.units
+        chosen = list(zip(forms, units, strict=True))
+        self.stored = sum(form.stored(unit, outputs) for form, unit in chosen) + outputs * rest
+        self.passing = sum(form.passing(unit, outputs) for form, unit in chosen) + 3 * rest
+        # patches are copied out of the input of one unit at a time
+        self.passing += max((u.groups * u.total_positions * u.fan_in for u in units), default=0)
+        self.through = 8.0 * rest + sum(
+            2.0 * u.groups * u.channels * u.fan_in * u.total_positions for u in units
+        )
+        self.build = sum(form.build_cost(unit, outputs) for form, unit in chosen)
+        self.meet = sum(form.pair_cost(unit, outputs) for form, unit in chosen)
+        self.meet += 2.0 * outputs * rest
+        self.long = 2.0 * outputs * rest + sum(
+            form.pair_cost(unit, outputs) for form, unit in chosen if form is DirectFactor
+        )
+
+    def plan(self, columns: int, budget: int) -> Plan:
+        """The plan with as many examples passing by as fit; at least one."""
+        n1 = self.task.n1
+        least = self._bytes(columns, 1)
+        each = self._bytes(columns, 2) - least
+        step = max(1, min(n1, STEP_LIMIT, 1 + (budget - least) // max(each, 1)))
+        step = -(-n1 // -(-n1 // step))  # equal parts
+        memory, cost = self._bytes(columns, step), self._cost(columns, step)
+        return Plan(self.forms, self.outputs, columns, step, self.scratch, memory, cost)
+
+    def _bytes(self, columns: int, step: int) -> int:
+        """Bytes of the blocks that are held, of a batch under way, and of scratch arrays."""
+        alone = self.task.symmetric and columns >= self.task.n1  # one block and no other
+        kept = columns + (0 if alone else step)
+        entries = kept * self.stored + step * self.passing + 3 * self.scratch
+        entries += 2 * columns * step
+        return self.itemsize * entries + step * self.anatomy.graph_bytes + 16 * columns * step
+
+    def _cost(self, columns: int, step: int) -> float:
+        task = self.task
+        runs = -(-task.n2 // columns) if columns else 1
+        made = task.n1 * ((runs - 1) / 2 if task.symmetric else runs) + task.n2
+        passes = self.chunks + self.anatomy.n_outputs
+        cost = made * (passes * (self.through + CALL_COST / step) + self.chunks * self.build)
+        return cost + task.pairs * self.chunks * (self.meet + self.long * THIN / step)
