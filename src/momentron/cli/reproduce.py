@@ -20,7 +20,7 @@ EVERYTHING = "all"
 
 
 def reproduce(
-    figure: Annotated[str, typer.Argument(help="fig1, fig2, or all.")],
+    figure: Annotated[str, typer.Argument(help="fig1, fig2, fig3, fig4 or all.")],
     out: Annotated[
         Path, typer.Option(help="Write to a folder of the figure's name in this one.")
     ] = Path("figures"),
@@ -30,9 +30,10 @@ def reproduce(
 ) -> None:
     """Draw a figure of the paper from new measurements, and judge the paper's claims about it.
 
-    Writes the picture (PNG, SVG), the curves (CSV), a page and claims.json. What is finished is
-    saved: after an interrupt the same command goes on from there. MNIST is read from the folder
-    MOMENTRON_DATA or the cache, or downloaded. Needs the extra `plot`.
+    Writes the picture (PNG, SVG), the curves (CSV), a page and claims.json. Each curve is saved
+    when finished: after an interrupt the same command goes on from there; delete the folder to
+    start anew. The data are read from the folder MOMENTRON_DATA or the cache, or downloaded. Needs
+    the extra `plot`.
     """
     from momentron.experiments import FIGURES
 

@@ -1,0 +1,32 @@
+"""The paper's figures, measured anew, and its claims about them judged by the numbers.
+
+Every figure is one file with a subclass of `Figure`; all share one runner, which saves as it goes.
+"""
+
+from collections.abc import Callable
+
+from momentron.experiments.fig1 import Figure1
+from momentron.experiments.fig2 import Figure2
+from momentron.experiments.fig3 import Figure3
+from momentron.experiments.fig4 import Figure4
+from momentron.experiments.figure import Figure
+from momentron.experiments.runner import Reproduction, reproduce
+
+FIGURES: dict[str, Callable[[bool], Figure]] = {
+    Figure1.name: Figure1.from_mnist,
+    Figure2.name: Figure2.from_mnist,
+    Figure3.name: Figure3.from_mnist,
+    Figure4.name: Figure4.from_cifar,
+}
+"""Name → the figure with its data loaded, from whether it is the quick version."""
+
+__all__ = [
+    "FIGURES",
+    "Figure",
+    "Figure1",
+    "Figure2",
+    "Figure3",
+    "Figure4",
+    "Reproduction",
+    "reproduce",
+]

@@ -1,0 +1,359 @@
+"""Figure 3: margins and test errors through a tangent kernel, all ten digits of MNIST."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from momentron.datasets import load
+from momentron.experiments import style
+from momentron.experiments.claims import Claim
+from momentron.experiments.figure import Figure, Measured, Part, Report
+from momentron.experiments.methods import PERCEPTRON, Method
+from momentron.experiments.recording import log_spaced, record
+from momentron.experiments.sample import Sample
+from momentron.experiments.tangent import SparseTangentKernel, TestRows
+from momentron.ntk import TwoLayerReLUKernel
+from momentron.plotting import _pyplot
+from momentron.problem import KernelChoice, Problem
+from momentron.solvers import Adaptive, BatchPerceptron, Solver
+from momentron.solvers.adaptive import AdaptiveState
+from momentron.solvers.base import AIM, Aim, Candidates
+
+WIDTH = 128
+SEED = 0
+CACHE_SIZE = 4000.0  # MB: 8,333 columns of 60,000 values
+PER_DECADE = 50
+
+AGGRESSIVE = Method("adaptive-aggressive", "Algorithm 2, β = t/(t + 1), θ = 1", 1, "#D55E00")
+THEORY = Method("adaptive-theory", "Algorithm 2, parameters of the theorem", 1, "#009E73")
+ORDER = (AGGRESSIVE, PERCEPTRON, THEORY)
+"""By their margins, as the paper has it."""
+RAW = "raw-"
+
+Curves = Mapping[str, Mapping[str, np.ndarray]]
+
+
+class Seeded(Adaptive):
+    """Algorithm 2 whose draws are the same in every run, and whose last row is kept."""
+
+    def init(self, problem: Problem, aim: Aim = AIM) -> AdaptiveState:
+        return super().init(problem, replace(aim, random_state=SEED))
+
+    def candidates(self, problem: Problem, state: AdaptiveState) -> Candidates:
+        # the budget ends the run at the same step; a method's own ending would come before the
+        # callback, which is to see that step
+        return replace(super().candidates(problem, state), ending=None)
+
+
+class Figure3(Figure):
+    """Margin and test error against iterations and kernel values, one column an iteration.
+
+    Parameters
+    ----------
+    sample : Sample
+    iterations : int
+    raw : Sample
+        The rows for the same comparison without normalising the kernel.
+    raw_iterations : int
+    quick : bool
+    """
+
+    name = "fig3"
+    title = "Figure 3, margins through a tangent kernel"
+    seed = SEED
+
+    def __init__(
+        self, sample: Sample, *, iterations: int, raw: Sample, raw_iterations: int, quick: bool
+    ) -> None:
+        super().__init__(sample, quick=quick)
+        self.iterations = iterations
+        self.raw, self.raw_iterations = raw, raw_iterations
+
+    @classmethod
+    def from_mnist(cls, quick: bool) -> "Figure3":
+        """All digits; the quick version has a fortieth of the rows and fewer iterations."""
+        if quick:
+            few = mnist_digits(1500, 1000)
+            return cls(few, iterations=1200, raw=few, raw_iterations=1000, quick=True)
+        few = mnist_digits(6000, 2000)
+        return cls(mnist_digits(), iterations=20_000, raw=few, raw_iterations=4000, quick=False)
+
+    def about(self) -> str:
+        return (
+            f"{self.sample.title}, {self.sample.y_test.size:,} rows to test on, ten classes, no "
+            f"intercepts, {self.iterations:,} iterations of each method. The kernel is the tangent "
+            f"kernel of a two-layer ReLU network of width {WIDTH}, both layers, with random "
+            "weights. The paper asks for rows of length at most 1 and does not say how they are "
+            "scaled here; in section 6 it normalises the features of each row, and so do these "
+            "curves: K_ij/√(K_ii K_jj). The last claim is about the kernel as it is. Margins "
+            "are min (F_ic − F_ij)/‖W‖ over all rows i of class c and wrong labels j. Algorithm 2 "
+            "draws one row and one wrong label an iteration, the batch perceptron takes the worst; "
+            "either needs one kernel column, which is computed once and kept (at most "
+            f"{CACHE_SIZE / 1000:g} GB), so that the lower panels count distinct columns. "
+            "The batch perceptron's curves are those of its running average, which is what its "
+            "authors return; its last iterate is drawn faintly. The theorem's step size is for a "
+            "run of exactly this length."
+        )
+
+    def parts(self) -> list[Part]:
+        full = [self._part("", m, self.sample, self.iterations, True) for m in ORDER]
+        raw = [self._part(RAW, m, self.raw, self.raw_iterations, False) for m in ORDER]
+        return [*full, *raw]
+
+    def _part(
+        self, prefix: str, method: Method, sample: Sample, iterations: int, normalize: bool
+    ) -> Part:
+        def measure(report: Report) -> Measured:
+            return measure_curve(method, sample, iterations, normalize, report)
+
+        parameters = {
+            "method": method.name,
+            "iterations": iterations,
+            "per_decade": PER_DECADE,
+            "width": WIDTH,
+            "normalize": normalize,
+            "cache_size": CACHE_SIZE,
+            "rows": sample.fingerprint,
+        }
+        weight = float(iterations * (len(sample.X) + len(sample.X_test)))
+        return Part(prefix + method.name, parameters, weight, measure)
+
+    def claims(self, measured: Mapping[str, Measured]) -> list[Claim]:
+        curves = {m.name: measured[m.name].columns for m in ORDER}
+        raw = {m.name: measured[RAW + m.name].columns for m in ORDER}
+        return [
+            separable(curves, len(self.sample.X)),
+            columns_suffice(curves, len(self.sample.X)),
+            aggressive_first(curves),
+            theory_last(curves),
+            order_at_equal_values(curves),
+            works_well(curves, self.sample.y_test.size),
+            order_without_normalizing(raw, len(self.raw.X)),
+        ]
+
+    def draw(self, measured: Mapping[str, Measured]) -> Any:
+        curves = {m.name: measured[m.name].columns for m in ORDER}
+        figure, panels = _pyplot().subplots(2, 2, figsize=(9.2, 7.4), layout="constrained")
+        figure.suptitle(f"{self.title}: {self.sample.title}", x=0.01, ha="left", fontsize=11)
+        names = {"iteration": "iterations", "evaluations": "kernel values computed"}
+        upper = min(last_of(curves, "upper").values())
+        least = min(float(columns["test_error"].min()) for columns in curves.values())
+        for row, x in zip(panels, names, strict=True):
+            for axes, y in zip(row, ("margin", "test_error"), strict=True):
+                for method in reversed(ORDER):
+                    style.draw_curve(axes, curves[method.name], x, y, method)
+                draw_iterates(axes, curves[PERCEPTRON.name], x, y)
+                axes.set(xscale="log", xlabel=names[x])
+            scale_margins(row[0], upper)
+            scale_errors(row[1], least)
+        panels[0, 0].set_title("Margin")
+        panels[0, 1].set_title("Test error")
+        style.shared_legend(figure, panels.flat, columns=2)
+        return figure
+
+
+def mnist_digits(rows: int | None = None, test_rows: int | None = None) -> Sample:
+    """All ten digits of MNIST; with `rows` and `test_rows`, so many, evenly spaced."""
+    mnist = load("mnist", subset=rows)
+    (n, d), n_test = mnist.X.shape, len(mnist.y_test)
+    kept = np.arange(n_test)
+    if test_rows is not None:
+        kept = np.arange(test_rows) * n_test // test_rows
+    title = f"MNIST, ten digits, {n:,} × {d}"
+    return Sample(mnist.X, mnist.y, mnist.X_test[kept], mnist.y_test[kept], title)
+
+
+def measure_curve(
+    method: Method, sample: Sample, iterations: int, normalize: bool, report: Report
+) -> Measured:
+    """The curve of one method, margins and test errors, at marks evenly spaced on a log axis."""
+    network = TwoLayerReLUKernel(sample.X.shape[1], WIDTH, SEED, normalize=normalize)
+    kernel = KernelChoice(SparseTangentKernel(network), cache_size=CACHE_SIZE)
+    test = TestRows(network, sample)
+
+    def pose() -> Problem:
+        return Problem.from_data(sample.X, sample.y, fit_intercept=False, kernel=kernel)
+
+    def errors(proposal: Candidates) -> dict[str, float]:
+        found = {"test_error": test.error(proposal.primals[0].w[0])}
+        if method is PERCEPTRON:
+            found["last_test_error"] = test.error(proposal.primals[1].w[0])
+        return found
+
+    marks = log_spaced(iterations, PER_DECADE)
+    solver = make_solver(method, iterations)
+    return Measured(record(pose, solver, iterations, report, extras=errors, marks=marks))
+
+
+def make_solver(method: Method, iterations: int) -> Solver:
+    """The method with the paper's parameters."""
+    if method is PERCEPTRON:
+        return BatchPerceptron()
+    return Seeded() if method is AGGRESSIVE else Seeded("theory", n_steps=iterations)
+
+
+def draw_iterates(axes: Any, columns: Mapping[str, np.ndarray], x: str, y: str) -> None:
+    """The batch perceptron's own iterates, faintly: the best margin so far, the last test error."""
+    shown = columns["lower" if y == "margin" else "last_test_error"]
+    is_there = shown > 0.0  # until an iterate separates, the best margin is that of w = 0
+    axes.plot(
+        columns[x][is_there],
+        shown[is_there],
+        color=PERCEPTRON.colour,
+        alpha=0.4,
+        linewidth=0.9,
+        label="batch perceptron: best margin so far, error of the last iterate",
+    )
+
+
+def scale_margins(axes: Any, upper: float) -> None:
+    """Linear up to the upper bound of the best margin either side of 0, logarithmic below."""
+    label = f"no margin is above {upper:.3g}"
+    axes.axhline(upper, color=style.INK, linestyle=":", linewidth=1.0, label=label)
+    axes.axhline(0.0, color=style.INK, linewidth=0.8)
+    axes.set_yscale("symlog", linthresh=upper, linscale=1.6)
+    axes.set(ylim=(-1.5, 1.3 * upper), ylabel="margin")
+    half = float(f"{upper / 2:.0e}")
+    below = [tick for tick in (-1.0, -0.3, -0.1, -0.03, -0.01) if tick < -1.5 * upper]
+    ticks = [*below, -half, 0.0, half]
+    axes.set_yticks(ticks, [f"{tick:g}".replace("-", "−") for tick in ticks])
+    axes.minorticks_off()
+
+
+def scale_errors(axes: Any, least: float) -> None:
+    """A log axis in per cent, from below the least error on."""
+    ticks = [tick for tick in (0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0) if tick >= least]
+    axes.set(yscale="log", ylabel="test error", ylim=(0.8 * max(least, 0.001), 1.0))
+    axes.set_yticks(ticks, [f"{tick:.0%}" for tick in ticks])
+    axes.minorticks_off()
+
+
+def last_of(curves: Curves, column: str) -> dict[str, float]:
+    """The last entry of a column of each curve, the first method of the paper's order first."""
+    return {m.name: float(curves[m.name][column][-1]) for m in ORDER}
+
+
+def separable(curves: Curves, n: int) -> Claim:
+    """Was a classifier found that gets every training row right."""
+    best = last_of(curves, "lower")
+    return Claim(
+        "All ten classes are made into a linearly separable problem by the features of the "
+        f"tangent kernel of a network with a single hidden layer of {WIDTH} ReLU nodes.",
+        "Appendix F, of Figure 3",
+        {"rows": n}
+        | {f"{name}, best margin so far": margin for name, margin in best.items()}
+        | {"best margin at most": min(last_of(curves, "upper").values())},
+        max(best.values()) > 0.0,
+    )
+
+
+def columns_suffice(curves: Curves, n: int) -> Claim:
+    """Kernel values an iteration, over n; those of the diagonal come once."""
+    shares = {
+        name: (columns["evaluations"] - n) / (n * columns["iteration"])
+        for name, columns in curves.items()
+    }
+    return Claim(
+        "These methods require O(n) kernel evaluations per iteration: n at most, beside the n of "
+        "the diagonal at the start.",
+        "Figure 3, caption",
+        {f"{m.name}, values an iteration over n": float(shares[m.name][-1]) for m in ORDER},
+        all(bool((share <= 1.0).all()) for share in shares.values()),
+    )
+
+
+def aggressive_first(curves: Curves) -> Claim:
+    """Is the aggressive margin above the batch perceptron's at the end, and since when."""
+    ours, theirs = curves[AGGRESSIVE.name], curves[PERCEPTRON.name]
+    last, best = last_of(curves, "margin"), last_of(curves, "lower")
+    since = ahead_since(ours["iteration"], ours["margin"], theirs["margin"])
+    return Claim(
+        "The batch perceptron is slightly beaten by Algorithm 2 using the momentum and step size "
+        "parameters from Algorithm 1: its margin is larger at the end, and so is the best so far.",
+        "Figure 3, caption",
+        {"iterations": ours["iteration"][-1]}
+        | {f"{m.name}, margin": last[m.name] for m in (AGGRESSIVE, PERCEPTRON)}
+        | {f"{m.name}, best so far": best[m.name] for m in (AGGRESSIVE, PERCEPTRON)}
+        | {"ahead for good since iteration": since},
+        last[AGGRESSIVE.name] > last[PERCEPTRON.name]
+        and best[AGGRESSIVE.name] >= best[PERCEPTRON.name],
+    )
+
+
+def ahead_since(iterations: np.ndarray, ours: np.ndarray, theirs: np.ndarray) -> int | None:
+    """The first of the iterations from which on ours is above theirs; None where there is none."""
+    behind = np.flatnonzero(ours <= theirs)
+    first = int(behind[-1]) + 1 if behind.size else 0
+    return int(iterations[first]) if first < iterations.size else None
+
+
+def theory_last(curves: Curves) -> Claim:
+    """Is the margin with the theorem's parameters the smallest at the end."""
+    last = last_of(curves, "margin")
+    theory, perceptron = curves[THEORY.name], curves[PERCEPTRON.name]
+    since = ahead_since(perceptron["iteration"], perceptron["margin"], theory["margin"])
+    return Claim(
+        "By contrast, the theoretically-justified parameters are slower than batch perceptron.",
+        "Figure 3, caption",
+        {f"{name}, margin": margin for name, margin in last.items()}
+        | {"behind the batch perceptron for good since iteration": since},
+        last[THEORY.name] < min(last[AGGRESSIVE.name], last[PERCEPTRON.name]),
+    )
+
+
+def order_at_equal_values(curves: Curves) -> Claim:
+    """The order where each method has computed as many kernel values as the thriftiest at its end.
+
+    Iterations whose column was in memory are free, so that methods differ in this.
+    """
+    budget = min(last_of(curves, "evaluations").values())
+    margins = {}
+    for method in ORDER:
+        columns = curves[method.name]
+        within = np.searchsorted(columns["evaluations"], budget, side="right") - 1
+        margins[method.name] = float(columns["margin"][within])
+    return Claim(
+        "The order is the same at equal numbers of kernel values computed.",
+        "beyond the paper",
+        {"kernel values": budget} | {f"{name}, margin": m for name, m in margins.items()},
+        in_order(margins),
+    )
+
+
+def works_well(curves: Curves, n_test: int) -> Claim:
+    """Is the test error with momentum no higher than the others', within the noise of a count."""
+    last = last_of(curves, "test_error")
+    iterate = float(curves[PERCEPTRON.name]["last_test_error"][-1])
+    ours = last[AGGRESSIVE.name]
+    least = min(last[PERCEPTRON.name], last[THEORY.name], iterate)
+    noise = 2.0 * math.sqrt(least * (1.0 - least) / n_test)
+    return Claim(
+        "Algorithm 2 with a nonzero momentum works well in practice: its test error is not above "
+        "those of the other methods by more than two standard errors.",
+        "Section 4, of Figure 3",
+        {f"{name}, test error": error for name, error in last.items()}
+        | {"batch-perceptron, last iterate, test error": iterate, "two standard errors": noise},
+        ours <= least + noise,
+    )
+
+
+def order_without_normalizing(curves: Curves, n: int) -> Claim:
+    """The order of the margins on fewer rows, through the kernel as it is."""
+    last, best = last_of(curves, "margin"), last_of(curves, "lower")
+    return Claim(
+        "The order of the margins is the same if the kernel is not normalised (on fewer rows).",
+        "Figure 3, with rows scaled by the longest alone",
+        {"rows": n, "iterations": curves[AGGRESSIVE.name]["iteration"][-1]}
+        | {f"{name}, margin": margin for name, margin in last.items()}
+        | {f"{name}, best so far": margin for name, margin in best.items()},
+        in_order(last) and best[AGGRESSIVE.name] >= best[PERCEPTRON.name],
+    )
+
+
+def in_order(margins: Mapping[str, float]) -> bool:
+    """Are the margins those of the paper's order: aggressive, batch perceptron, theory."""
+    first, second, third = (margins[m.name] for m in ORDER)
+    return first > second > third

@@ -1,0 +1,442 @@
+"""The kernel of a network in training: the table, the training, and figure 4."""
+
+import csv
+import doctest
+import importlib.util
+import io
+import json
+import os
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+import momentron.ntk.evolution  # noqa: E402
+import momentron.ntk.evolution_table  # noqa: E402
+from momentron import KernelMaxMarginClassifier, max_margin  # noqa: E402
+from momentron.errors import InputError  # noqa: E402
+from momentron.experiments import FIGURES, fig4, kernel_claims, runner  # noqa: E402
+from momentron.experiments.figure import Measured  # noqa: E402
+from momentron.experiments.sample import Sample  # noqa: E402
+from momentron.ntk import (  # noqa: E402
+    EmpiricalNTK,
+    EvolutionRow,
+    KernelEvolution,
+    alexnet,
+    kernel_evolution,
+)
+from momentron.ntk.evolution import kernel_alignment, looks_at  # noqa: E402
+
+needs_matplotlib = pytest.mark.skipif(
+    importlib.util.find_spec("matplotlib") is None,
+    reason="matplotlib is not installed: no pictures",
+)
+needs_cifar = pytest.mark.skipif(
+    "MOMENTRON_DATA" not in os.environ, reason="MOMENTRON_DATA is not set: no CIFAR-10 at hand"
+)
+
+
+def blobs(n, seed, classes=3):
+    """Points about the corners of a simplex, with names as labels."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % classes
+    X = 2.0 * np.eye(classes, 5)[y] + 0.3 * rng.normal(size=(n, 5))
+    return X, np.array(["red", "green", "blue", "grey"])[y]
+
+
+def network(outputs=3, dropout=0.0, seed=0):
+    with torch.random.fork_rng([]):
+        torch.manual_seed(seed)
+        layers = [nn.Linear(5, 12), nn.ReLU(), nn.Dropout(dropout), nn.Linear(12, outputs)]
+        return nn.Sequential(*layers).double()
+
+
+TRAIN, TEST = blobs(24, 0), blobs(30, 1)
+
+
+def evolve(model=None, **options):
+    options = {"epochs": [0, 2, 10], "lr": 0.1, "batch_size": 8} | options
+    return kernel_evolution(network() if model is None else model, TRAIN, TEST, **options)
+
+
+# the numbers
+
+
+def test_the_kernel_of_a_linear_model_never_changes():
+    model = nn.Linear(5, 3).double()
+    table = evolve(model, tol=1e-8)
+    K = TRAIN[0] @ TRAIN[0].T + 1.0  # for each of three outputs; the factor is normalised away
+    lengths = np.sqrt(np.diag(K))
+    K /= np.outer(lengths, lengths)
+    best = max_margin(K, TRAIN[1], kernel="precomputed", fit_intercept=False, tol=1e-10)
+    assert table["epoch"].tolist() == [0, 2, 10]
+    for name in ("alignment_first", "alignment_last"):
+        assert table[name] == pytest.approx(1.0, abs=1e-12)
+    for row in table:
+        assert row.lower <= best.upper * (1.0 + 1e-9)
+        assert row.upper >= best.lower * (1.0 - 1e-9)
+        assert row.upper - row.lower <= 1e-8 * row.upper
+    assert table["network_error"][-1] < table["network_error"][0]
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_a_look_is_what_it_says(fit_intercept, normalize):
+    looks, model = [], network()
+    table = evolve(model, fit_intercept=fit_intercept, normalize=normalize, callback=looks.append)
+    assert [look.epoch for look in looks] == [0, 2, 10]
+    last = looks[-1]
+    ntk = EmpiricalNTK(model, normalize=normalize)  # trained in place
+    assert np.allclose(last.kernel, ntk(TRAIN[0]), rtol=1e-10)
+    assert np.allclose(last.cross, ntk(TEST[0], TRAIN[0]), rtol=1e-10)
+    reference = KernelMaxMarginClassifier(
+        kernel="precomputed", fit_intercept=fit_intercept, tol=1e-4
+    ).fit(last.kernel, TRAIN[1])
+    assert table["kernel_error"][-1] == 1.0 - reference.score(last.cross, TEST[1])
+    with torch.no_grad():
+        answers = model(torch.tensor(TEST[0])).argmax(dim=1).numpy()
+    expected = np.mean(np.unique(TEST[1])[answers] != TEST[1])
+    assert table["network_error"][-1] == expected
+    first = kernel_alignment(looks[1].kernel, looks[0].kernel)
+    assert table["alignment_first"][1] == first < 1.0
+    assert table["alignment_last"][1] == kernel_alignment(looks[1].kernel, last.kernel)
+
+
+def test_training_brings_the_errors_down():
+    table = evolve(epochs=60)
+    assert table["epoch"].tolist() == [0, 1, 2, 4, 8, 16, 32, 60]
+    assert table["train_error"][-1] == 0.0
+    assert table["network_error"][-1] < 0.1 < table["network_error"][0]
+    assert table["kernel_error"][-1] < 0.1
+    assert np.all(table["lower"] > 0.0)
+    assert table["alignment_first"][-1] < 0.999
+
+
+def test_a_single_output_separates_two_classes():
+    train, test = blobs(20, 0, classes=2), blobs(20, 1, classes=2)
+    table = kernel_evolution(network(1), train, test, epochs=[0, 40], lr=0.2)
+    assert table["train_error"][-1] == 0.0
+    assert table["network_error"][-1] == 0.0
+    assert table["kernel_error"][-1] == 0.0
+
+
+def test_the_paper_s_method():
+    exact, drawn = evolve(tol=1e-6), evolve(method="adaptive", tol=0.02, max_iter=5000)
+    assert np.all(drawn["lower"] <= exact["upper"])
+    assert np.all(drawn["upper"] >= exact["lower"])
+    assert np.all(drawn["lower"] >= 0.97 * exact["lower"])
+    assert not np.array_equal(drawn["lower"], exact["lower"])
+
+
+# the training
+
+
+def test_the_seed_decides():
+    same = [evolve(network(dropout=0.3), seed=5).to_csv() for _ in range(2)]
+    assert same[0] == same[1]
+    assert evolve(network(dropout=0.3), seed=6).to_csv() != same[0]
+
+
+def test_torch_is_left_as_it_was():
+    model = network(dropout=0.3)
+    model[2].eval()
+    model[0].weight.grad = torch.ones_like(model[0].weight)
+    state = torch.get_rng_state()
+    evolve(model)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert [module.training for module in model.modules()] == [True, True, True, False, True]
+
+
+def test_plain_steps_by_any_name():
+    def step(model, x, y):
+        loss = nn.functional.cross_entropy(model(x), y)
+        gradients = torch.autograd.grad(loss, list(model.parameters()))
+        with torch.no_grad():
+            for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+                parameter -= 0.1 * gradient
+
+    expected = evolve().to_dict()
+    own = network()
+    by_optimizer = evolve(own, lr=None, optimizer=torch.optim.SGD(own.parameters(), lr=0.1))
+    for table in (evolve(lr=None, step=step), by_optimizer):
+        for name, column in table.to_dict().items():
+            assert column == pytest.approx(expected[name], rel=1e-6), name
+    squares = evolve(
+        loss=lambda outputs, y: (outputs - nn.functional.one_hot(y, 3)).square().mean()
+    )
+    assert not np.allclose(squares["lower"][1:], expected["lower"][1:], rtol=1e-4)
+
+
+def test_a_callback_ends_the_training():
+    seen = []
+    table = evolve(callback=lambda look: seen.append(look.epoch) or look.epoch == 2)
+    assert seen == [0, 2]
+    assert table["alignment_last"][-1] == 1.0
+    assert len(table) == 2
+
+
+def test_progress_goes_to_one():
+    shares = []
+    evolve(progress=shares.append)
+    assert shares == sorted(shares)
+    assert shares[0] > 0.0
+    assert shares[-1] == 1.0
+    assert len(shares) >= 6
+
+
+def test_tensors_and_flat_rows_of_images():
+    X = np.random.default_rng(0).normal(size=(8, 9)).astype(np.float32)
+    y = torch.arange(8) % 2
+    model = nn.Sequential(nn.Conv2d(1, 2, 2), nn.Flatten(), nn.Linear(8, 2))
+    data = (torch.tensor(X), y)
+    table = kernel_evolution(model, data, data, epochs=[0, 3], input_shape=(1, 3, 3))
+    assert len(table) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"epochs": []}, "epochs=.* must be a whole number of at least 0"),
+        ({"epochs": -1}, "epochs=-1 must"),
+        ({"epochs": [0, 1.5]}, "must be a whole number"),
+        ({"lr": 0.0}, "lr=0.0 must be a number above 0"),
+        ({"batch_size": 0}, "batch_size=0 must be a whole number of at least 1"),
+        ({"seed": -1}, "seed=-1"),
+        ({"step": print}, "lr has no meaning beside step"),
+        ({"lr": None, "loss": print, "step": print}, "loss has no meaning beside step"),
+        ({"model": network(4)}, r"24 examples .* 3 classes need \(24, 3\)|30 examples"),
+        ({"model": network(1)}, "3 classes need"),
+        ({"lr": 1e200}, "take a smaller lr"),
+        ({"max_memory": "1KB"}, "pass a larger max_memory"),
+        ({"method": "newton"}, "'newton' is not known"),
+    ],
+)
+def test_what_cannot_be_is_refused(options, words):
+    with pytest.raises(InputError, match=words):
+        evolve(**options)
+
+
+def test_a_rate_beside_an_optimizer_is_refused():
+    model = network()
+    with pytest.raises(InputError, match="lr has no meaning beside optimizer"):
+        evolve(model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
+
+
+def test_labels_must_fit():
+    X, y = TRAIN
+    with pytest.raises(InputError, match=r"train has 24 examples and labels of shape \(23,\)"):
+        kernel_evolution(network(), (X, y[1:]), TEST)
+    with pytest.raises(InputError, match=r"test is ndarray; pass a pair"):
+        kernel_evolution(network(), TRAIN, TEST[0])
+
+
+# the table
+
+
+def table_of(*numbers):
+    return KernelEvolution(EvolutionRow(epoch, *rest) for epoch, *rest in numbers)
+
+
+TABLE = table_of(
+    (0, 0.1, 0.25, 0.5, 0.9, 0.8, 1.0, 1.0 / 3.0), (7, 0.2, 0.3, 0.4, 0.3, 0.0, 1.0 / 3.0, 1.0)
+)
+
+
+def test_the_table_converts(tmp_path):
+    text = TABLE.to_csv(tmp_path / "table.csv")
+    assert (tmp_path / "table.csv").read_text() == text
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert tuple(rows[0]) == KernelEvolution.columns
+    assert float(rows[0]["alignment_last"]) == 1.0 / 3.0
+    assert {n: c.tolist() for n, c in TABLE.to_dict().items()}["epoch"] == [0, 7]
+    assert "40.00%" in str(TABLE)
+    assert "2 looks; last: epoch 7" in repr(TABLE)
+    with pytest.raises(KeyError, match="no column 'error'"):
+        TABLE["error"]
+    with pytest.raises(InputError, match="0 rows"):
+        KernelEvolution([])
+
+
+def test_the_table_as_a_frame():
+    pytest.importorskip("pandas")
+    frame = TABLE.to_pandas()
+    assert list(frame.columns) == list(KernelEvolution.columns)
+    assert frame["upper"].tolist() == [0.25, 0.3]
+
+
+@needs_matplotlib
+def test_the_picture(tmp_path):
+    figure = TABLE.plot(tmp_path / "evolution.png", title="two looks")
+    assert (tmp_path / "evolution.png").read_bytes().startswith(b"\x89PNG")
+    errors = {line.get_label(): line.get_ydata().tolist() for line in figure.axes[0].get_lines()}
+    assert errors["kernel predictor"] == [0.5, 0.4]
+    assert errors["network"] == [0.9, 0.3]
+
+
+def test_small_pieces():
+    assert looks_at(1) == [0, 1]
+    assert looks_at(0) == [0]
+    assert kernel_alignment(np.zeros((2, 2)), np.eye(2)) == 0.0
+    for module in (momentron.ntk.evolution, momentron.ntk.evolution_table):
+        result = doctest.testmod(module)
+        assert result.attempted > 1
+        assert result.failed == 0
+
+
+# figure 4
+
+
+def noise_images(n, n_test):
+    """Two kinds of stripes in noise, as images of CIFAR's shape."""
+    rng = np.random.default_rng(0)
+    y, y_test = np.arange(n) % 10, np.arange(n_test) % 10
+
+    def draw(labels):
+        waves = np.sin(np.arange(32.0) * (labels[:, None] + 1) / 3.0)
+        images = waves[:, None, None, :] + 0.3 * rng.normal(size=(labels.size, 3, 32, 32))
+        return images.reshape(labels.size, -1).astype(np.float32)
+
+    return Sample(draw(y), y, draw(y_test), y_test, "stripes")
+
+
+def small_figure(**options):
+    setting = fig4.Setting(width=1, epochs=(0, 1, 3), few=10, tol=0.3, max_iter=300)
+    return fig4.Figure4(
+        noise_images(20, 16), setting=setting, more=(1, 100, 1), quick=True, **options
+    )
+
+
+@needs_matplotlib
+def test_figure_4_is_written_and_resumes(tmp_path, monkeypatch):
+    done = runner.reproduce(small_figure(), tmp_path)
+    report = json.loads((done.folder / "claims.json").read_text())
+    assert len(report["claims"]) == 8
+    assert (done.folder / "fig4.png").read_bytes().startswith(b"\x89PNG")
+    with (done.folder / "fig4.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["curve"] for row in rows] == ["seed-100"] * 3 + ["seed-13579"] * 3 + ["seed-1"] * 2
+    assert [int(row["iteration"]) for row in rows] == [0, 1, 3, 0, 1, 3, 0, 3]
+    same = report["claims"][1]["measured"]
+    assert same["seed 100, kernel"] == float(rows[2]["kernel_error"])
+    assert same["seed 100, network"] == float(rows[2]["network_error"])
+    assert float(rows[0]["lower"]) <= float(rows[0]["best_upper"])
+    text = (done.folder / "fig4.csv").read_bytes()
+    next(done.folder.glob("parts/seed-13579-*")).unlink()
+    monkeypatch.setattr(runner.style, "render", lambda draw: {})
+    again = runner.reproduce(small_figure(), tmp_path)
+    assert again.resumed == ["seed-100", "seed-1"]
+    assert (again.folder / "fig4.csv").read_bytes() == text
+    more = small_figure(seeds=(100,))
+    assert [part.name for part in more.parts()] == ["seed-100", "seed-1"]
+
+
+def test_an_interrupt_is_no_result(monkeypatch):
+    from momentron.solvers import Adaptive
+
+    def interrupt(self, problem, state):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Adaptive, "step", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        small_figure().parts()[0].measure(lambda share: None)
+
+
+def test_he_weights():
+    usual, ours = alexnet(width=2, seed=3), fig4.he_alexnet(2, 3)
+    for old, new in zip(usual.parameters(), ours.parameters(), strict=True):
+        if new.ndim == 1:
+            assert not new.any()
+        else:
+            bound = (6.0 / new[0].numel()) ** 0.5
+            assert new.abs().max() <= bound * (1.0 + 1e-6)
+            assert torch.allclose(new, 6.0**0.5 * old)
+
+
+def seeds_with(*pairs):
+    """Seeds on 1,000 images, from how many just the first and just the last kernel gets wrong."""
+    every = {}
+    for seed, (only_first, only_last) in enumerate(pairs):
+        first, last = np.zeros((2, 1000), dtype=bool)
+        first[:only_first], last[500 : 500 + only_last] = True, True
+        columns = {
+            "iteration": np.array([0, 5, 9]),
+            "train_error": np.array([0.9, 0.1, 0.0]),
+            "alignment_last": np.array([0.5, 0.9995, 1.0]),
+            "best_lower": np.array([0.1, 0.2, 0.3]),
+            "best_upper": np.array([0.1, 0.2, 0.3]),
+        }
+        every[seed] = Measured(columns, kernel_claims.comparison(first, last))
+    return every
+
+
+def test_preferences_are_judged_by_their_noise():
+    facts = seeds_with((60, 40))[0].facts
+    assert facts["difference"] == pytest.approx(-0.02)
+    assert facts["standard error"] == pytest.approx(0.01)
+    assert facts["beyond doubt"]
+    assert not seeds_with((59, 41))[0].facts["beyond doubt"]
+    assert kernel_claims.switches(seeds_with((60, 40), (30, 70))).holds
+    doubtful = kernel_claims.switches(seeds_with((60, 40), (49, 51), (50, 50)))
+    assert not doubtful.holds
+    assert doubtful.measured["undecided"] == 2
+    assert doubtful.measured["initial kernel better"] == 1
+    assert kernel_claims.preference("", "", facts, final=True).holds
+    assert not kernel_claims.preference("", "", facts, final=False).holds
+    assert kernel_claims.errors_improve(seeds_with((2, 1), (2, 1), (1, 2))).holds
+    assert not kernel_claims.errors_improve(seeds_with((2, 1), (1, 2))).holds
+
+
+def test_claims_about_training_can_fail():
+    every = seeds_with((1, 2), (2, 1))
+    assert kernel_claims.converged(every).holds
+    assert kernel_claims.margins_improve(every).holds
+    every[1].columns["alignment_last"][1] = 0.998
+    assert not kernel_claims.converged(every).holds
+    every = seeds_with((1, 2), (2, 1))
+    every[0].columns["train_error"][-1] = 0.01
+    assert not kernel_claims.converged(every).holds
+    every[0].columns["best_lower"][-1] = 0.05
+    assert not kernel_claims.margins_improve(every).holds
+
+
+def test_kernel_and_network_must_be_close():
+    def ends(kernel, network):
+        columns = {
+            "kernel_error": np.array([0.9, kernel]),
+            "network_error": np.array([0.9, network]),
+        }
+        fit = {"lower": np.array([0.96, 0.99]), "best_upper": np.ones(2)}
+        return {7: columns | fit | {"best_error": np.array([0.9, kernel])}}
+
+    assert kernel_claims.identical(ends(0.725, 0.72)).holds
+    assert not kernel_claims.identical(ends(0.735, 0.72)).holds
+    assert kernel_claims.margins_found(ends(0.7, 0.7), 0.05).holds
+    assert not kernel_claims.margins_found(ends(0.7, 0.7), 0.03).holds
+
+
+@needs_cifar
+def test_the_whole_figure_is_the_paper_s_problem():
+    figure = FIGURES["fig4"](False)
+    assert figure.sample.X.shape == (128, 3072)
+    assert figure.sample.y_test.size == 10_000
+    assert np.unique(figure.sample.y).size == 10
+    assert figure.seeds == (100, 13579)
+    assert len(figure.seeds) + len(figure.more) >= 10
+    assert len(figure.setting.epochs) >= 10
+    channels = figure.sample.X.reshape(128, 3, -1).swapaxes(0, 1).reshape(3, -1)
+    assert channels.mean(axis=1) == pytest.approx(0.0, abs=1e-3)
+    assert channels.std(axis=1) == pytest.approx(1.0, abs=1e-3)
+
+
+@needs_cifar
+@needs_matplotlib
+def test_figure_4_on_cifar(tmp_path):
+    done = runner.reproduce(fig4.Figure4.from_cifar(True), tmp_path)
+    claims = {claim.claim: claim for claim in done.claims}
+    (found,) = (c for text, c in claims.items() if text.startswith("Algorithm 2"))
+    assert found.holds
+    (counts,) = (c for text, c in claims.items() if text.startswith("Changing the random seed"))
+    assert counts.measured["seeds"] == 3
