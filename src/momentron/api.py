@@ -4,11 +4,13 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from momentron.certificate import certify_margin
+from momentron.checkpoint import Checkpoint, identity_of
 from momentron.errors import InputError
 from momentron.kernels import Kernel
 from momentron.losses import Exponential, Loss, as_loss
@@ -18,11 +20,12 @@ from momentron.reporting import TableReporter
 from momentron.result import MarginResult
 from momentron.solve import Budget, Callback, Outcome, Reporter, Stopwatch, solve
 from momentron.solvers import Solver, Start, as_solver
+from momentron.streams import as_stream, is_streamed, require_plain, stream_margin
 
 
 def max_margin(
     X: Any,
-    y: Any,
+    y: Any = None,
     *,
     method: str | Solver = "auto",
     kernel: str | Kernel | Callable[..., Any] | None = None,
@@ -37,6 +40,8 @@ def max_margin(
     max_iter: int | None = None,
     max_time: float | None = None,
     initial: MarginResult | None = None,
+    block_size: int | str | None = None,
+    checkpoint: str | PathLike[str] | None = None,
     callback: Callback | None = None,
     verbose: int = 0,
     random_state: Any = None,
@@ -53,7 +58,10 @@ def max_margin(
     Parameters
     ----------
     X : array, sparse matrix or data frame of shape (n, d)
-        float32 and float64 are read in place, in any layout.
+        float32 and float64 are read in place, in any layout. Data larger than memory: the path of
+        a .npy, .parquet or svmlight file or of a folder of .parquet files, any object that follows
+        `momentron.streams.Source`, or a Dask array or data frame; by "auto" or "momentum" alone,
+        for a hard margin without a kernel.
     y : array of shape (n,)
         Two classes or more: strings, integers or booleans. The joint margin of two classes would be
         √2 times the binary margin, which is the one that is kept for them.
@@ -87,6 +95,12 @@ def max_margin(
     initial : MarginResult, optional
         Start from an earlier result, for the same features: another C, or more rows below the old
         ones. Only method="auto" starts warm.
+    block_size : int or str, optional
+        Read X in blocks of so many bytes, such as "64MB"; memory stays within some 40 blocks. By
+        default what is in memory is read whole, and files in blocks of 16 MB.
+    checkpoint : path, optional
+        A file to which the state is written every few seconds, and from which a run that was killed
+        goes on. For methods whose state is a few arrays: not for "auto" on data in memory.
     callback : callable, optional
         Called with each trace row; a true return value stops the run.
     verbose : int
@@ -97,6 +111,7 @@ def max_margin(
     Returns
     -------
     MarginResult
+        For data in blocks a `momentron.streams.StreamResult`.
 
     Examples
     --------
@@ -120,14 +135,28 @@ def max_margin(
     budget = make_budget(solver, tol=tol, max_iter=max_iter, max_time=max_time)
     if initial is not None and not solver.warm_starts:
         raise InputError(f"method={solver.name!r} does not start warm; leave `initial` out")
+    choice = make_kernel(kernel, gamma, degree, coef0, cache_size)
+    if is_streamed(X, block_size):
+        require_plain(kernel=kernel, C=check_C(C), loss=loss, initial=initial)
+        return stream_margin(
+            as_stream(X, y, block_size),
+            solver=solver,
+            budget=budget,
+            fit_intercept=fit_intercept,
+            block_size=block_size,
+            random_state=random_state,
+            callback=callback,
+            verbose=verbose,
+            checkpoint=checkpoint,
+        )
     problem = Problem.from_data(
-        X,
-        y,
-        fit_intercept=fit_intercept,
-        loss=loss,
-        C=check_C(C),
-        kernel=make_kernel(kernel, gamma, degree, coef0, cache_size),
+        X, y, fit_intercept=fit_intercept, loss=loss, C=check_C(C), kernel=choice
     )
+    file = None
+    if checkpoint is not None:
+        options = {"loss": loss.name, "C": C, "kernel": choice, "random_state": random_state}
+        options["fit_intercept"] = fit_intercept
+        file = Checkpoint(checkpoint, identity_of(problem, solver, **options))
     start = make_start(problem, initial)
     reporter = TableReporter() if verbose else None
     outcome = solve(
@@ -139,6 +168,7 @@ def max_margin(
         callback=callback,
         reporter=reporter,
         stopwatch=stopwatch,
+        checkpoint=file,
     )
     if reporter is not None:
         reporter.close()

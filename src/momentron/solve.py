@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from momentron.certificate import Certificate, certify, relative_gap
+from momentron.checkpoint import Checkpoint, Progress
 from momentron.problem import Problem
+from momentron.solvers.auto.forms import OutOfTime
 from momentron.solvers.base import Aim, Candidates, Solver, Start
 from momentron.status import Status
 from momentron.threads import threads_for_products
@@ -17,6 +19,7 @@ from momentron.trace import Row, Trace
 
 Callback = Callable[[Row], Any]
 Reporter = Callable[[Row], None]
+Certifier = Callable[..., Certificate]
 
 
 @dataclass(frozen=True)
@@ -48,9 +51,19 @@ class Stopwatch:
     def __init__(self) -> None:
         self._start = time.perf_counter()
         self._excluded = 0.0
+        self.before = 0.0  # what earlier runs of the same solve took
 
     def seconds(self) -> float:
+        """Of this run: what its budget is measured by."""
         return time.perf_counter() - self._start - self._excluded
+
+    def total(self) -> float:
+        """Of all runs, where a checkpoint was read."""
+        return self.before + self.seconds()
+
+    def deadline(self, seconds: float) -> float:
+        """When so many seconds of this run will be over, on the clock of `time.perf_counter`."""
+        return time.perf_counter() + seconds - self.seconds()
 
     def exclude(self, function: Callable[[Row], Any] | None, row: Row) -> Any:
         """Call function(row) off the clock."""
@@ -69,6 +82,7 @@ class Incumbent:
 
     w: np.ndarray
     q: np.ndarray
+    certifier: Certifier = certify
     lower: float = -math.inf
     upper: float = math.inf
     last_w: np.ndarray = field(init=False)
@@ -82,14 +96,14 @@ class Incumbent:
         """Take the pair in extended precision, if its certificate is the better one."""
         if self.refined is None:
             return None
-        certificate = certify(problem, *self.refined, sharp=True)
+        certificate = self.certifier(problem, *self.refined, sharp=True)
         if self.certificate is None or certificate.gap < self.certificate.gap:
             (self.w, self.q), self.certificate = self.refined, certificate
         return self.certificate
 
     def certify(self, problem: Problem, *, sharp: bool) -> Certificate:
         """The certificate of the pair as it stands; forgotten when the pair improves."""
-        self.certificate = certify(problem, self.w, self.q, sharp=sharp)
+        self.certificate = self.certifier(problem, self.w, self.q, sharp=sharp)
         return self.certificate
 
     def update(self, problem: Problem, candidates: Candidates) -> float:
@@ -124,22 +138,23 @@ class Judge:
         self._problem = problem
         self._tol = budget.tol
         self._vanishing = vanishing
-        self._next = 0
+        self.next = 0  # the iteration from which to ask again
 
     def verdict(self, best: Incumbent, iteration: int, ending: Status | None) -> Status | None:
         """OPTIMAL or NOT_SEPARABLE where the certificate says so, else the method's own ending."""
         separated = best.lower > 0.0 and relative_gap(best.lower, best.upper) <= self._tol
         vanished = best.upper <= self._vanishing
         is_worth_asking = separated or vanished
-        if ending is Status.TIME_BUDGET and not is_worth_asking:
+        is_budget = ending in (Status.TIME_BUDGET, Status.ITERATION_BUDGET)
+        if is_budget and not is_worth_asking:
             return ending
-        if ending is None and (not is_worth_asking or iteration < self._next):
+        if ending is None and (not is_worth_asking or iteration < self.next):
             return None
-        self._next = iteration + 1 + iteration // 10
         for sharp in (False, True):
             status = self._answer(best.certify(self._problem, sharp=sharp))
             if status is not None:
                 return status
+        self.next = iteration + 1 + iteration // 10
         refined = best.adopt_refined(self._problem)
         return (self._answer(refined) if refined is not None else None) or ending
 
@@ -178,38 +193,50 @@ def solve(
     callback: Callback | None = None,
     reporter: Reporter | None = None,
     stopwatch: Stopwatch | None = None,
+    certifier: Certifier = certify,
+    checkpoint: Checkpoint | None = None,
 ) -> Outcome:
     """Run a method until its certified gap is within the tolerance, or a budget ends.
 
     `reporter` sees every row, for printing; `callback` too, and stops the run by returning a true
     value. `start` is for methods that begin warm, `random_state` for those that draw; `stopwatch`
-    may have been running already. Ctrl-C ends the run with what it has.
+    may have been running already. `certifier` turns a pair into an interval where the data are not
+    in memory. A `checkpoint` is read before the first step, if it exists, and written after some of
+    them. Ctrl-C ends the run with what it has.
     """
     stopwatch = stopwatch or Stopwatch()
-    best = Incumbent(w=problem.zeros(), q=np.ones(problem.size))
+    best = Incumbent(problem.zeros(), problem.even_weights(), certifier)
     judge = Judge(problem, budget, solver.vanishing(budget.tol))
     trace = Trace()
     remaining = budget.max_time - stopwatch.seconds() - _closing_seconds(problem)
     aim = Aim(budget.tol, time.perf_counter() + remaining, start, random_state)
     with threads_for_products(problem.operator.dense_entries):
-        if solver.wants_tight_radius:
-            problem.tighten()
         try:
+            if solver.wants_tight_radius:
+                problem.tighten()
             state = solver.init(problem, aim)
             status = None
+            progress = Progress(problem, state, best, judge, trace, stopwatch)
+            if checkpoint is not None and checkpoint.resume(progress):
+                status = judge.verdict(best, state.t, None)
+                status = status or _exhausted(budget, state.t, stopwatch.seconds())
             while status is None:
                 solver.step(problem, state)
                 candidates = solver.candidates(problem, state)
                 margin = best.update(problem, candidates)
-                row = _row(problem, state.t, stopwatch.seconds(), margin, best, candidates.interval)
+                row = _row(problem, state.t, stopwatch.total(), margin, best, candidates.interval)
                 trace.append(row)
                 stopwatch.exclude(reporter, row)
                 status = judge.verdict(best, state.t, candidates.ending)
                 if status is None and stopwatch.exclude(callback, row):
                     status = Status.STOPPED
                 status = status or _exhausted(budget, state.t, stopwatch.seconds())
+                if checkpoint is not None:
+                    checkpoint.save(progress, is_last=status is not None)
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
+        except OutOfTime:  # in the middle of a pass over data on disk
+            status = Status.TIME_BUDGET
         certificate = judge.final(best, status)
     return Outcome(
         status=status,
@@ -218,7 +245,7 @@ def solve(
         last_w=best.last_w.copy(),
         q=problem.dual_set.normalize(best.q),
         n_iter=len(trace),
-        seconds=stopwatch.seconds(),
+        seconds=stopwatch.total(),
         trace=trace,
     )
 

@@ -3,8 +3,9 @@
 import json
 import math
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import numpy as np
 import typer
@@ -13,6 +14,7 @@ from rich.live import Live
 from rich.text import Text
 
 from momentron.api import check_C, make_budget, make_result
+from momentron.checkpoint import Checkpoint, identity_of
 from momentron.cli.data import (
     ClassesOption,
     DataArgument,
@@ -20,12 +22,17 @@ from momentron.cli.data import (
     TargetOption,
     load_data,
 )
+from momentron.errors import InputError
 from momentron.estimators import labels_of
+from momentron.losses import Exponential
 from momentron.problem import Problem
 from momentron.reporting import HEADER, TableReporter, format_row
 from momentron.result import MarginResult
-from momentron.solve import Outcome, Reporter, solve
+from momentron.solve import Budget, Outcome, Reporter, solve
 from momentron.solvers import Solver, as_solver
+from momentron.streams import BlockData, Stream, StreamResult, require_plain, stream_margin
+from momentron.streams.reporting import HEADER as PASS_HEADER
+from momentron.streams.reporting import StreamReporter
 from momentron.trace import Row
 
 BUDGET_REACHED = 1
@@ -44,6 +51,16 @@ def fit(
         float, typer.Option("-C", "--C", help="Soft margin with squared hinge; hard where inf.")
     ] = math.inf,
     save: Annotated[Path | None, typer.Option(help="Write the model to this .npz file.")] = None,
+    out_of_core: Annotated[
+        bool, typer.Option("--out-of-core", help="Read DATA from disk in every pass.")
+    ] = False,
+    memory: Annotated[str, typer.Option(help="What --out-of-core may take.")] = "1GB",
+    dask: Annotated[
+        str | None, typer.Option(help="Scheduler address: its workers read DATA, and keep it.")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Write the state here, and go on from it.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Fit the maximum-margin classifier and certify its margin.
@@ -52,11 +69,30 @@ def fit(
     """
     solver = as_solver(method)
     budget = make_budget(solver, tol=tol, max_iter=max_iter, max_time=max_time)
+    if out_of_core or dask is not None:
+        require_plain(kernel=None, C=check_C(C), loss=Exponential(), initial=None)
+        if data is None or classes is not None:
+            raise InputError("--out-of-core and --dask need DATA, and take no --classes")
+        source = BlockData(data, target, memory, dask)
+        with source.opened() as stream:
+            found = _run_stream(
+                stream, solver, budget, intercept, source.block_size, checkpoint, quiet=as_json
+            )
+        _report(summarise_stream(data, found), found, save, as_json)
     loaded = load_data(data, target, classes)
     problem = Problem.from_data(loaded.X, loaded.y, fit_intercept=intercept, C=check_C(C))
-    outcome = _run_with_progress(problem, solver, budget, quiet=as_json)
+    file = None
+    if checkpoint is not None:
+        file = Checkpoint(checkpoint, identity_of(problem, solver, C=C, fit_intercept=intercept))
+    outcome = _run_with_progress(problem, solver, budget, file, quiet=as_json)
     result = make_result(problem, solver, outcome)
-    summary = summarise(loaded, result, problem)
+    _report(summarise(loaded, result, problem), result, save, as_json)
+
+
+def _report(
+    summary: dict[str, Any], result: MarginResult, save: Path | None, as_json: bool
+) -> NoReturn:
+    """Save, print, and leave with the exit code."""
     if save is not None:
         save_model(save, result)
     if as_json:
@@ -66,18 +102,61 @@ def fit(
     raise typer.Exit(0 if result.status.is_final else BUDGET_REACHED)
 
 
-def _run_with_progress(problem: Problem, solver: Solver, budget: Any, *, quiet: bool) -> Outcome:
+def _run_with_progress(
+    problem: Problem, solver: Solver, budget: Budget, checkpoint: Checkpoint | None, *, quiet: bool
+) -> Outcome:
     """A live line on a terminal, the plain table where the output is piped, nothing if quiet."""
     if quiet:
-        return solve(problem, solver, budget)
+        return solve(problem, solver, budget, checkpoint=checkpoint)
     console = Console()
     if not console.is_terminal:
         table = TableReporter(sys.stdout)
-        outcome = solve(problem, solver, budget, reporter=table)
+        outcome = solve(problem, solver, budget, reporter=table, checkpoint=checkpoint)
         table.close()
         return outcome
     with Live(console=console, refresh_per_second=8, transient=True) as live:
-        return solve(problem, solver, budget, reporter=_live_reporter(live))
+        report = _live_reporter(live)
+        return solve(problem, solver, budget, reporter=report, checkpoint=checkpoint)
+
+
+def _run_stream(
+    stream: Stream,
+    solver: Solver,
+    budget: Budget,
+    intercept: bool,
+    block_size: int,
+    checkpoint: Path | None,
+    *,
+    quiet: bool,
+) -> StreamResult:
+    """The same for data in blocks, whose passes may take minutes: the line moves within them."""
+    run = partial(
+        stream_margin,
+        stream,
+        solver=solver,
+        budget=budget,
+        fit_intercept=intercept,
+        block_size=block_size,
+        checkpoint=checkpoint,
+    )
+    if quiet:
+        return run()
+    console = Console()
+    if not console.is_terminal:
+        print(PASS_HEADER)
+        reporter = StreamReporter(stream, partial(print, flush=True))
+        found = run(reporter=reporter)
+        reporter.close()
+        return found
+    with Live(console=console, refresh_per_second=8, transient=True) as live:
+
+        def show(line: str) -> None:
+            live.update(Text(f"{PASS_HEADER}\n{line}", style="cyan"))
+
+        reporter = StreamReporter(stream, show, is_live=True, every=0.2)
+        found = run(reporter=reporter)
+        reporter.close()
+        return found
 
 
 def _live_reporter(live: Live) -> Reporter:
@@ -111,6 +190,28 @@ def summarise(loaded: LoadedData, result: MarginResult, problem: Problem) -> dic
     }
 
 
+def summarise_stream(data: str, result: StreamResult) -> dict[str, Any]:
+    """The same for data in blocks; no pass is spent on the errors of a classifier that has some."""
+    return {
+        "data": Path(data).name,
+        "rows": result.n_rows,
+        "features": int(result.coef.shape[-1]),
+        "classes": [str(label) for label in result.classes],
+        "method": result.method,
+        "status": str(result.status),
+        "lower": result.lower,
+        "upper": result.upper,
+        "gap": result.gap,
+        "margin": result.margin,
+        "support": int(result.support.size),
+        "training_error": 0.0 if result.margin > 0.0 else None,
+        "iterations": result.n_iter,
+        "passes": result.passes,
+        "seconds": result.seconds,
+        "bytes_read": result.bytes_read,
+    }
+
+
 def print_summary(summary: dict[str, Any], save: Path | None) -> None:
     """The verdict, one fact a line."""
     classes = summary["classes"]
@@ -122,13 +223,20 @@ def print_summary(summary: dict[str, Any], save: Path | None) -> None:
         f"{margin:<15} in [{summary['lower']:.12g}, {summary['upper']:.12g}], "
         f"relative gap {summary['gap']:.2e}",
         f"support         {summary['support']} of {summary['rows']} rows",
-        f"training error  {summary['training_error']:.4%}",
+        f"training error  {_share(summary['training_error'])}",
         f"work            {summary['method']}, {summary['iterations']} iterations, "
         f"{summary['passes']} passes, {summary['seconds']:.3f} s",
     ]
+    if "bytes_read" in summary:
+        speed = summary["bytes_read"] / max(summary["seconds"], 1e-9) / 1e6
+        lines.append(f"read            {summary['bytes_read'] / 1e9:.3f} GB, {speed:.0f} MB/s")
     if save is not None:
         lines.append(f"saved           {save}")
     print("\n".join(lines))
+
+
+def _share(value: float | None) -> str:
+    return "not counted" if value is None else f"{value:.4%}"
 
 
 def save_model(path: Path, result: MarginResult) -> None:
@@ -145,6 +253,6 @@ def save_model(path: Path, result: MarginResult) -> None:
             lower=result.lower,
             upper=result.upper,
             support=result.support,
-            dual=result.dual[result.support],
+            dual=result.dual if isinstance(result, StreamResult) else result.dual[result.support],
             status=str(result.status),
         )

@@ -6,11 +6,15 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from momentron.api import max_margin
+from momentron.errors import InputError
 from momentron.estimators.shared import MarginClassifier, signed_weights, warn_of
 from momentron.losses import Loss
 from momentron.result import MarginResult
 from momentron.solve import Callback
 from momentron.solvers import Solver
+from momentron.streams import is_dask, is_streamed
+from momentron.streams.lazy import lazily
 
 FOLLOW_ITERATIONS = 500  # steps of Algorithm 1 where no margin exists
 
@@ -87,12 +91,29 @@ class MaxMarginClassifier(MarginClassifier):
         """Fit to the rows of X, shape (n, d), with labels y, shape (n,).
 
         Warns with `NotSeparableWarning` or `BudgetWarning` where the answer is short of optimal;
-        the fitted classifier works in either case.
+        the fitted classifier works in either case. X and y may be Dask collections, or X a path or
+        a source of blocks with its own labels and y None, as for `max_margin`.
         """
+        if is_streamed(X):
+            return self._fit_stream(X, y, callback)
         _, result = self._fit(X, y, callback)
         self.coef_ = np.atleast_2d(result.coef)
         self.support_ = result.support
         self.dual_coef_ = signed_weights(result, np.asarray(y).ravel())[:, self.support_]
+        warn_of(result)
+        return self
+
+    def _fit_stream(self, X: Any, y: Any, callback: Callback | None) -> "MaxMarginClassifier":
+        """Data in blocks: the weights are those of the support alone."""
+        if self.warm_start:
+            raise InputError("warm_start=True is for data in memory; leave it out for blocks")
+        result = max_margin(X, y, **self._options(), callback=callback)
+        self._adopt(result)
+        self.coef_ = np.atleast_2d(result.coef)
+        self.support_ = result.support
+        labels = result.support_labels  # type: ignore[attr-defined]
+        self.dual_coef_ = signed_weights(result, labels)
+        self.n_features_in_ = self.coef_.shape[1]
         warn_of(result)
         return self
 
@@ -110,7 +131,18 @@ class MaxMarginClassifier(MarginClassifier):
         """Signed distances to the plane, shape (n,): positive means classes_[1].
 
         With three classes or more, the outputs F of shape (n, k): the largest names the class.
+        Those of a Dask collection are a Dask array, not computed yet.
         """
         check_is_fitted(self)
+        if is_dask(X):
+            n_outputs = self.classes_.size if self.classes_.size > 2 else None
+            return lazily(self.decision_function, X, n_outputs, np.float64)
         outputs = np.asarray(self._check_rows(X) @ self.coef_.T) + self.intercept_
         return outputs if self.classes_.size > 2 else outputs[:, 0]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels, shape (n,); of a Dask collection a Dask array, not computed yet."""
+        if is_dask(X):
+            check_is_fitted(self)
+            return lazily(self.predict, X, None, self.classes_.dtype)
+        return super().predict(X)

@@ -31,6 +31,11 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         result = max_margin(clean_X, y, **options, initial=initial, callback=callback)
         if result.status is Status.NOT_SEPARABLE and options["method"] == "auto":
             result = self._work_without_margin(clean_X, y, result)
+        self._adopt(result)
+        return clean_X, result
+
+    def _adopt(self, result: MarginResult) -> None:
+        """The attributes that all classifiers have."""
         self.result_ = result
         self.classes_ = result.classes
         self.intercept_ = np.atleast_1d(result.intercept)
@@ -38,7 +43,6 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         self.certificate_ = result.certificate
         self.n_iter_ = result.n_iter
         self.status_ = result.status
-        return clean_X, result
 
     def _options(self) -> dict[str, Any]:
         """The parameters as arguments of `max_margin`."""

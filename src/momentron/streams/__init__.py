@@ -1,0 +1,31 @@
+"""Data larger than memory, or on a cluster: the same problems, a block of rows at a time.
+
+`max_margin` takes a path, a `Source` or a Dask collection; what is here is for those who bring
+their own store of data, or want a stream for itself.
+"""
+
+from momentron.streams.api import as_stream, is_dask, is_streamed, require_plain, stream_margin
+from momentron.streams.block_data import BlockData
+from momentron.streams.files import open_file
+from momentron.streams.reader import BlockError
+from momentron.streams.result import StreamResult
+from momentron.streams.source import ArraySource, NpySource, Source, parse_size
+from momentron.streams.stream import DiskStream, Stream
+
+__all__ = [
+    "ArraySource",
+    "BlockData",
+    "BlockError",
+    "DiskStream",
+    "NpySource",
+    "Source",
+    "Stream",
+    "StreamResult",
+    "as_stream",
+    "is_dask",
+    "is_streamed",
+    "open_file",
+    "parse_size",
+    "require_plain",
+    "stream_margin",
+]

@@ -1,0 +1,165 @@
+"""`max_margin` for data in blocks: which data those are, and the solve."""
+
+import math
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from momentron.checkpoint import Checkpoint, parameters_of, section
+from momentron.errors import InputError
+from momentron.losses import Exponential, Loss
+from momentron.reporting import TableReporter
+from momentron.solve import Budget, Callback, Reporter, Stopwatch, solve
+from momentron.solvers import Auto, Momentum, Solver
+from momentron.streams.auto import Room, StreamAuto
+from momentron.streams.files import open_file
+from momentron.streams.problem import StreamProblem
+from momentron.streams.result import StreamResult, make_result
+from momentron.streams.source import BLOCK_BYTES, ArraySource, parse_size
+from momentron.streams.stream import DiskStream, Stream
+from momentron.streams.survey import Found, Survey, require_usable
+
+SET_SHARE = 8  # the working set takes as much memory as so many blocks
+
+
+def is_streamed(X: Any, block_size: Any = None) -> bool:
+    """Whether X is read in blocks: a path, a source, a Dask collection, or where a size says so."""
+    if block_size is not None or isinstance(X, str | Path):
+        return True
+    return is_dask(X) or (callable(getattr(X, "block", None)) and hasattr(X, "__len__"))
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask array or data frame, without importing dask."""
+    return type(X).__module__.startswith(("dask.", "dask_expr")) and hasattr(X, "__dask_graph__")
+
+
+def as_stream(X: Any, y: Any = None, block_size: int | str | None = None) -> Stream:
+    """The stream of blocks that X and y are.
+
+    Parameters
+    ----------
+    X : path, Source, dask array or data frame, array, memory-map, sparse matrix, or Stream
+    y : labels of the rows; a path of a .npy file, or the name of a column, where X is a path
+    block_size : int or str, optional
+        Bytes of a block, such as "64MB", where X does not come in blocks already.
+    """
+    size = BLOCK_BYTES if block_size is None else parse_size(block_size)
+    if isinstance(X, Stream):
+        return X
+    if is_dask(X):
+        from momentron.streams.dask import DaskStream
+
+        return DaskStream.from_collections(X, y)
+    if isinstance(X, str | Path):
+        return DiskStream(open_file(X, y, size))
+    if callable(getattr(X, "block", None)):
+        if y is not None:
+            raise InputError("y must be None where X gives its labels block by block")
+        return DiskStream(X)
+    if not hasattr(X, "shape"):
+        X = np.asarray(X)
+    elif hasattr(X, "iloc"):
+        X = X.to_numpy()
+    return DiskStream(ArraySource(X, y, size))
+
+
+def require_plain(*, kernel: Any, C: float, loss: Loss, initial: Any) -> None:
+    """Refuse what asks for all the rows at once."""
+    if kernel is not None:
+        raise InputError(f"kernel={kernel!r} needs the data in memory; leave it out for blocks")
+    if math.isfinite(C):
+        raise InputError(f"C={C!r} needs the data in memory; blocks have the hard margin, C=inf")
+    if not isinstance(loss, Exponential):
+        raise InputError(f"loss={loss.name!r} needs the data in memory; leave it out for blocks")
+    if initial is not None:
+        raise InputError("initial is for data in memory; name a checkpoint to go on from a run")
+
+
+def stream_margin(
+    stream: Stream,
+    *,
+    solver: Solver,
+    budget: Budget,
+    fit_intercept: bool,
+    block_size: int | str | None = None,
+    random_state: Any = None,
+    callback: Callback | None = None,
+    verbose: int = 0,
+    reporter: Reporter | None = None,
+    checkpoint: str | PathLike[str] | None = None,
+) -> StreamResult:
+    """Maximise the margin over a stream; what `max_margin` calls for data in blocks."""
+    stopwatch = Stopwatch()
+    size = BLOCK_BYTES if block_size is None else parse_size(block_size)
+    table = TableReporter() if verbose and reporter is None else None
+    file = None if checkpoint is None else _checkpoint(checkpoint, stream, solver, fit_intercept)
+    memory = SET_SHARE * size
+    saved = None if file is None else file.read()
+    problem, solver = open_problem(stream, solver, fit_intercept, memory, random_state, saved)
+    if math.isfinite(budget.max_time):
+        stream.deadline = stopwatch.deadline(budget.max_time)
+    try:
+        outcome = solve(
+            problem,
+            solver,
+            budget,
+            random_state=random_state,
+            callback=callback,
+            reporter=reporter or table,
+            stopwatch=stopwatch,
+            certifier=StreamProblem.certify,
+            checkpoint=file,
+        )
+    finally:
+        stream.deadline = math.inf
+    if table is not None:
+        table.close()
+    return make_result(problem, solver, outcome)
+
+
+def open_problem(
+    stream: Stream,
+    solver: Solver,
+    fit_intercept: bool,
+    memory: int,
+    random_state: Any = None,
+    saved: Mapping[str, np.ndarray] | None = None,
+) -> tuple[StreamProblem, Solver]:
+    """The first pass, or what a checkpoint has of it, and the method as it works on streams."""
+    if not isinstance(solver, Auto | Momentum):
+        raise InputError(
+            f"method={solver.name!r} needs the data in memory; in blocks there are auto and "
+            "momentum"
+        )
+    is_auto = isinstance(solver, Auto)
+    if saved is None:
+        room = Room.within(memory, stream.entries_per_row(), 2)
+        seed = random_state if isinstance(random_state, int) else 0
+        found = stream.run(Survey(room.sample if is_auto else 2, is_careful=not is_auto, seed=seed))
+        require_usable(found)
+    else:
+        found = Found.from_arrays(section("problem.found", saved))
+    problem = StreamProblem(stream, found, fit_intercept=fit_intercept)
+    if saved is not None:
+        problem.from_arrays(section("problem", saved))
+    if is_auto:
+        width = stream.entries_per_row() if found.is_sparse else found.width
+        return problem, StreamAuto(Room.within(memory, width, problem.classes.size))
+    return problem, solver
+
+
+def _checkpoint(
+    path: str | PathLike[str], stream: Stream, solver: Solver, fit_intercept: bool
+) -> Checkpoint:
+    identity = {
+        "method": f"{solver.name} on blocks",
+        "parameters": parameters_of(solver),
+        "fit_intercept": str(fit_intercept),
+        "blocks": str(stream.n_blocks),
+        "data": stream.fingerprint(),
+    }
+    return Checkpoint(path, identity)

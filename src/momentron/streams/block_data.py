@@ -1,0 +1,48 @@
+"""Data that a command line names: a file, the memory it may take, and perhaps a cluster."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from momentron.streams.files import open_file
+from momentron.streams.source import parse_size
+from momentron.streams.stream import DiskStream, Stream
+
+BLOCKS_IN_MEMORY = 40  # blocks, working set and what solves it, with room to spare
+
+
+@dataclass(frozen=True)
+class BlockData:
+    """A file or folder to be read in blocks.
+
+    Attributes
+    ----------
+    path : str
+    target : str or None
+        The label column, or a .npy file of labels.
+    memory : str
+        What the fit may take in this process, such as "1GB".
+    scheduler : str or None
+        The address of a Dask scheduler whose workers read the file, and keep it.
+    """
+
+    path: str
+    target: str | None
+    memory: str
+    scheduler: str | None
+
+    @property
+    def block_size(self) -> int:
+        return max(1, parse_size(self.memory, "memory") // BLOCKS_IN_MEMORY)
+
+    @contextmanager
+    def opened(self) -> Iterator[Stream]:
+        """The stream of blocks, with a client of the cluster as long as it is needed."""
+        source = open_file(self.path, self.target, self.block_size)
+        if self.scheduler is None:
+            yield DiskStream(source)
+            return
+        from momentron.streams.dask import DaskStream, connected
+
+        with connected(self.scheduler) as client:
+            yield DaskStream.from_source(source, client)

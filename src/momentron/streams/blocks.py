@@ -1,0 +1,127 @@
+"""A block of rows with its labels: what is read at a time, and worked on a tile at a time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from momentron.errors import InputError
+from momentron.operators.base import row_blocks
+from momentron.validation import clean_matrix, clean_targets
+
+_KINDS = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers"}
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows in one piece.
+
+    Attributes
+    ----------
+    X : ndarray or csr_array of shape (m, d)
+        float32 or float64.
+    y : ndarray of shape (m,)
+        Labels as users gave them.
+    number : int
+        Which block of the stream this is.
+    first : int
+        The number of the first row, counted over the whole stream.
+    """
+
+    X: Any
+    y: np.ndarray
+    number: int
+    first: int
+
+    @property
+    def nbytes(self) -> int:
+        return nbytes(self.X) + self.y.nbytes
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """The numbers of the rows, counted over the whole stream."""
+        return np.arange(self.first, self.first + self.y.size)
+
+    def codes(self, classes: np.ndarray) -> np.ndarray:
+        """The place of each label in the sorted classes."""
+        if classes.size == 2:
+            places = (self.y == classes[1]).view(np.int8)
+            known = places | (self.y == classes[0])
+        else:
+            places = np.minimum(np.searchsorted(classes, self.y), classes.size - 1)
+            known = classes[places] == self.y
+        if not known.all():
+            label = self.y[~known.astype(bool)].tolist()[0]
+            raise InputError(
+                f"block {self.number} has label {label!r}, which the first pass over the data did "
+                "not meet; a source must give the same blocks in every pass"
+            )
+        return places
+
+
+def as_block(X: Any, y: Any, number: int, first: int, width: int | None = None) -> Block:
+    """A block from what a source gives, checked for its shape and type."""
+    try:
+        if not _is_plain(X):
+            X = clean_matrix(X)
+            X = sp.csr_array(X) if sp.issparse(X) else np.ascontiguousarray(X)
+        y = clean_targets(y, X.shape[0])
+    except ValueError as error:
+        raise InputError(f"block {number}: {error}") from error
+    if width is not None and X.shape[1] != width:
+        raise InputError(
+            f"block {number} has {X.shape[1]} features but the first has {width}; they must agree"
+        )
+    return Block(X, y, number, first)
+
+
+def _is_plain(X: Any) -> bool:
+    """Whether products read X as it is."""
+    if sp.issparse(X):
+        is_float = X.dtype.kind == "f" and X.dtype.itemsize in (4, 8)
+        return X.format == "csr" and is_float and X.shape[0] > 0 and X.has_canonical_format
+    return (
+        type(X) is np.ndarray
+        and X.ndim == 2
+        and X.dtype.kind == "f"
+        and X.dtype.itemsize in (4, 8)
+        and X.dtype.isnative
+        and X.flags.c_contiguous
+        and X.shape[0] > 0
+    )
+
+
+def kind_of(labels: np.ndarray) -> str:
+    """Whether labels are numbers, booleans or text, which must not be mixed in a stream."""
+    return _KINDS.get(labels.dtype.kind, "text")
+
+
+def nbytes(X: Any) -> int:
+    """Bytes of an array or a CSR matrix."""
+    if sp.issparse(X):
+        return int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
+    return int(X.nbytes)
+
+
+def tiles(X: Any) -> Iterator[slice]:
+    """Slices of rows small enough to stay in the cache between two products."""
+    if sp.issparse(X):
+        stored = -(-X.nnz // max(X.shape[0], 1))
+        return row_blocks(X.shape[0], 2 * max(stored, 1))
+    return row_blocks(*X.shape)
+
+
+def in_float64(X: Any) -> Any:
+    """X in float64, without a copy where it is so already."""
+    return X.astype(np.float64, copy=False)
+
+
+def stack(parts: list[Any]) -> Any:
+    """Rows of several pieces as one piece."""
+    if len(parts) == 1:
+        return parts[0]
+    if sp.issparse(parts[0]):
+        return sp.csr_array(sp.vstack(parts, format="csr"))
+    return np.concatenate(parts)

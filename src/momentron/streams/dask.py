@@ -1,0 +1,412 @@
+"""Blocks that are partitions of a Dask collection, on threads or on a cluster.
+
+A pass is one graph: the task goes out to every worker once, each worker folds the partitions it
+holds into one finding, and the findings are merged in a tree. What travels is as large as w out,
+and as large as a finding back, once a worker; partitions stay where they are.
+"""
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from momentron.errors import InputError
+from momentron.streams.blocks import Block, as_block
+from momentron.streams.source import Source
+from momentron.streams.stream import Stream, Task, block_digest, count_blocks, entries_per_row
+
+FAN_IN = 4
+PATIENCE = 20.0  # seconds without any worker, or scheduler, after which the fit gives up
+ATTEMPTS = 4  # at one pass, where a worker took the task with it as it died
+
+
+class ClusterError(ConnectionError):
+    """The cluster can no longer answer: no worker is left, or no scheduler."""
+
+
+class DaskStream(Stream):
+    """Partitions of a Dask array or data frame, or the blocks of a source read by workers.
+
+    Partitions that are persisted stay on their workers; others are computed anew in every pass, so
+    persist what fits into the cluster's memory. With a current `distributed.Client` the passes run
+    there, else on Dask's own threads.
+
+    Parameters
+    ----------
+    parts : sequence of (X, y)
+        Delayed values, one pair a partition.
+    sizes : sequence of int, optional
+        Rows of the partitions, where they are known.
+    client : distributed.Client, optional
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[tuple[Any, Any]],
+        sizes: Sequence[int] | None = None,
+        client: Any = None,
+    ) -> None:
+        require_dask()
+        self.parts = list(parts)
+        self.client = client if client is not None else current_client()
+        self.is_remote = self.client is not None
+        self._is_direct = True
+        self.n_blocks = len(self.parts)
+        if sizes is None:
+            sizes = self._each(_size, range(self.n_blocks))
+        self.firsts = np.concatenate([[0], np.cumsum(sizes)])[:-1].tolist()
+
+    @classmethod
+    def from_collections(cls, X: Any, y: Any, client: Any = None) -> "DaskStream":
+        """From a Dask array or data frame, and labels: a collection, an array, or a column."""
+        require_dask()
+        if hasattr(X, "to_dask_array"):
+            return cls(_frame_parts(X, y), client=client)
+        X, y = _aligned_arrays(X, y)
+        sizes = X.chunks[0]
+        parts = zip(X.to_delayed().ravel(), y.to_delayed().ravel(), strict=True)
+        is_known = not any(math.isnan(size) for size in sizes)
+        return cls(list(parts), sizes if is_known else None, client)
+
+    @classmethod
+    def from_source(cls, source: Source, client: Any) -> "DaskStream":
+        """The blocks of a source, each read by a worker once and kept there."""
+        require_dask()
+        import dask
+
+        n_blocks = count_blocks(source)
+        shared = dask.delayed(source, traverse=False)  # in the graph, from where no death takes it
+        pairs = [dask.delayed(_read)(shared, i) for i in range(n_blocks)]
+        pairs = list(dask.persist(*pairs, scheduler=client))
+        return cls([(pair[0], pair[1]) for pair in pairs], client=client)
+
+    # --- one pass ------------------------------------------------------------------------------
+
+    def _fold(self, task: Task) -> Any:
+        if self.client is None:
+            found = self._compute(self._tree(task, self._groups_of(1), None))
+        else:
+            found = self._fold_on_cluster(task)
+        self.require_time()
+        if found is None:
+            raise InputError("every partition is empty; give at least one row")
+        return found
+
+    def _fold_on_cluster(self, task: Task) -> Any:
+        """A pass on the workers; again, if one of them died with the only copy of the task."""
+        from distributed import CancelledError, KilledWorker
+        from distributed.client import FutureCancelledError
+
+        lost = (CancelledError, FutureCancelledError, KilledWorker, OSError, TimeoutError)
+        for attempt in range(ATTEMPTS):
+            self._require_workers()
+            try:
+                # to one worker, from which the others take it: a broadcast waits for the dead
+                sent = self._scatter(task)
+                return self._compute(self._tree(sent, *self._places()))
+            except lost as error:
+                if isinstance(error, ClusterError):
+                    raise
+                if attempt == ATTEMPTS - 1:
+                    raise ClusterError(
+                        f"a pass failed {ATTEMPTS} times as workers were lost: {error}; start "
+                        "workers that live, and go on from a checkpoint"
+                    ) from error
+        raise AssertionError("the last attempt returns or raises")
+
+    def _scatter(self, task: Task) -> Any:
+        """Straight to a worker; by way of the scheduler where workers cannot be reached."""
+        if self._is_direct:
+            try:
+                return self.client.scatter(task, hash=False, direct=True, timeout=PATIENCE / 2)
+            except (OSError, TimeoutError):
+                self._is_direct = False
+        return self.client.scatter(task, hash=False, direct=False, timeout=PATIENCE)
+
+    def _groups_of(self, size: int) -> list[list[int]]:
+        return [list(range(i, min(i + size, self.n_blocks))) for i in range(0, self.n_blocks, size)]
+
+    def _places(self) -> tuple[list[list[int]], list[str | None]]:
+        """Partitions grouped by the worker that holds them, one group a thread of it."""
+        threads = self.client.nthreads()
+        holders = self._holders()
+        by_worker: dict[str, list[int]] = {worker: [] for worker in threads}
+        for number in range(self.n_blocks):
+            held = [worker for worker in holders.get(number, ()) if worker in by_worker]
+            # one that is not computed yet may be computed anywhere
+            choice = min(held or by_worker, key=lambda worker: len(by_worker[worker]))
+            by_worker[choice].append(number)
+        groups: list[list[int]] = []
+        places: list[str | None] = []
+        for worker, numbers in by_worker.items():
+            for part in np.array_split(numbers, min(threads[worker], max(len(numbers), 1))):
+                if part.size:
+                    groups.append(part.tolist())
+                    places.append(worker)
+        return groups, places
+
+    def _holders(self) -> dict[int, Sequence[str]]:
+        """The workers that hold the rows of each persisted partition."""
+        from distributed.client import futures_of
+
+        futures = {i: futures_of(X) for i, (X, _) in enumerate(self.parts)}
+        held = {i: found[0] for i, found in futures.items() if len(found) == 1}
+        if not held:
+            return {}
+        known = self.client.who_has(list(held.values()))
+        return {i: known.get(future.key, ()) for i, future in held.items()}
+
+    def _tree(self, task: Any, groups: list[list[int]], places: list[str | None] | None) -> Any:
+        """The graph of a pass: a fold for each group, merged on their worker, then in a tree."""
+        import dask
+
+        local: dict[str | None, list[Any]] = {}
+        for group, place in zip(groups, places or [None] * len(groups), strict=True):
+            arguments = [(i, self.firsts[i], *self.parts[i]) for i in group]
+            with _pinned(dask, place):
+                local.setdefault(place, []).append(_delayed(fold)(task, arguments))
+        level = []
+        for place, findings in local.items():
+            if place is None:
+                level += findings
+                continue
+            with _pinned(dask, place):
+                level.append(_delayed(merged)(task, findings) if len(findings) > 1 else findings[0])
+        while len(level) > 1:
+            parts = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
+            level = [_delayed(merged)(task, part) if len(part) > 1 else part[0] for part in parts]
+        return level[0]
+
+    # --- computing -----------------------------------------------------------------------------
+
+    def _compute(self, value: Any) -> Any:
+        return self._compute_all([value])[0]
+
+    def _compute_all(self, values: list[Any]) -> list[Any]:
+        import dask
+
+        if self.client is None:
+            return list(dask.compute(*values))
+        futures = self.client.compute(values, optimize_graph=False)
+        try:
+            self._wait(futures)
+            return self.client.gather(futures, direct=self._is_direct)
+        except BaseException:
+            self.client.cancel(futures)
+            raise
+
+    def _wait(self, futures: list[Any]) -> None:
+        """Until all are done; gives up where no worker has been there for some time."""
+        from distributed import wait
+
+        alone_since: float | None = None
+        while True:
+            try:
+                wait(futures, timeout=1.0)
+                return
+            except TimeoutError:
+                done = sum(future.done() for future in futures)
+                self.report(min(0.99, done / len(futures)))
+                self.require_time()
+            if self._has_workers():
+                alone_since = None
+                continue
+            alone_since = alone_since or time.perf_counter()
+            if time.perf_counter() - alone_since > PATIENCE:
+                self._give_up()
+
+    def _require_workers(self) -> None:
+        """Wait a little for a worker, and give up if none comes."""
+        begin = time.perf_counter()
+        while not self._has_workers():
+            if time.perf_counter() - begin > PATIENCE:
+                self._give_up()
+            time.sleep(0.5)
+
+    def _has_workers(self) -> bool:
+        if self.client.status != "running":
+            return False
+        try:
+            return bool(self.client.sync(self.client.scheduler.ncores, callback_timeout=5.0))
+        except (OSError, TimeoutError):
+            return False
+
+    def _give_up(self) -> None:
+        raise ClusterError(
+            f"no worker of {self.client!r} has answered for {PATIENCE:.0f} s, and the fit stopped; "
+            "start workers and fit again, from a checkpoint if there is one"
+        )
+
+    # --- what the first look needs -------------------------------------------------------------
+
+    def entries_per_row(self) -> int:
+        return max(self._each(_entries, [0]))
+
+    def fingerprint(self) -> str:
+        return "-".join(self._each(_digest, self.hashed_blocks))
+
+    def _each(self, function: Any, numbers: Sequence[int]) -> list[Any]:
+        """function(X, y) of some partitions, where they are."""
+        import dask
+
+        holders = self._holders() if self.client is not None else {}
+        values = []
+        for number in numbers:
+            with _pinned(dask, next(iter(holders.get(number, ())), None)):
+                values.append(_delayed(function)(*self.parts[number]))
+        return self._compute_all(values)
+
+
+def fold(task: Task, arguments: Sequence[tuple[int, int, Any, Any]]) -> Any:
+    """What a task finds in some partitions; None where all of them are empty."""
+    found = None
+    for number, first, X, y in arguments:
+        if _n_rows(X) == 0:
+            continue
+        part = task(_block(X, y, number, first), found)
+        found = part if found is None else task.merge(found, part)
+    return found
+
+
+def merged(task: Task, findings: Sequence[Any]) -> Any:
+    """Several findings as one. Those given are left as they are: others may still need them."""
+    import copy
+
+    present = [finding for finding in findings if finding is not None]
+    if not present:
+        return None
+    total = copy.deepcopy(present[0])
+    for finding in present[1:]:
+        total = task.merge(total, finding)
+    return total
+
+
+def _block(X: Any, y: Any, number: int = 0, first: int = 0) -> Block:
+    return as_block(X, np.asarray(y), number, first)
+
+
+def _read(source: Source, i: int) -> tuple[Any, Any]:
+    return source.block(i)
+
+
+def _n_rows(X: Any) -> int:
+    return int(X.shape[0])
+
+
+def _size(X: Any, y: Any) -> int:
+    return _n_rows(X)
+
+
+def _entries(X: Any, y: Any) -> int:
+    return entries_per_row(_block(X, y)) if _n_rows(X) else 1
+
+
+def _digest(X: Any, y: Any) -> str:
+    return block_digest(_block(X, y)) if _n_rows(X) else "empty"
+
+
+def _delayed(function: Any) -> Any:
+    import dask
+
+    return dask.delayed(function, pure=False, traverse=True)
+
+
+def _pinned(dask: Any, place: str | None) -> Any:
+    """Run where the partitions are; elsewhere only if that worker is gone."""
+    if place is None:
+        return nullcontext()
+    return dask.annotate(workers=[place], allow_other_workers=True)
+
+
+def _frame_parts(X: Any, y: Any) -> list[tuple[Any, Any]]:
+    """Partitions of a data frame with those of its labels."""
+    if isinstance(y, str):
+        if y not in X.columns:
+            raise InputError(f"X has no column {y!r}; its columns are {list(X.columns)}")
+        X, y = X.drop(columns=[y]), X[y]
+    if not hasattr(y, "to_delayed"):
+        raise InputError(
+            f"y is {type(y).__name__}; beside a Dask data frame it must be a Dask series with the "
+            "same partitions, or the name of a column"
+        )
+    rows, labels = list(X.to_delayed()), list(np.ravel(y.to_delayed()))
+    if len(rows) != len(labels):
+        raise InputError(
+            f"X has {len(rows)} partitions but y has {len(labels)}; they must agree, row by row"
+        )
+    return list(zip(rows, labels, strict=True))
+
+
+def _aligned_arrays(X: Any, y: Any) -> tuple[Any, Any]:
+    """X in blocks of whole rows, and y cut at the same places."""
+    import dask.array as da
+
+    if X.ndim != 2:
+        raise InputError(f"X has {X.ndim} dimensions; give 2, a row for each example")
+    if X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    if y is None:
+        raise InputError("y is None; max_margin requires y to be passed: one label for each row")
+    if hasattr(y, "to_dask_array"):
+        y = y.to_dask_array(lengths=True)
+    is_known = not any(math.isnan(size) for size in X.chunks[0])
+    if not hasattr(y, "to_delayed"):
+        y = np.asarray(y)
+        if not is_known:
+            raise InputError("X has chunks of unknown sizes: call X.compute_chunk_sizes() first")
+        y = da.from_array(y, chunks=(X.chunks[0],)) if y.shape == X.shape[:1] else y
+    if y.ndim != 1 or (is_known and y.shape[0] != X.shape[0]):
+        raise InputError(f"X has shape {X.shape} but y has {y.shape}; they must agree")
+    if is_known and y.chunks[0] != X.chunks[0]:
+        y = y.rechunk((X.chunks[0],))
+    if y.numblocks[0] != X.numblocks[0]:
+        raise InputError(
+            f"X has {X.numblocks[0]} blocks of rows but y has {y.numblocks[0]}; they must agree"
+        )
+    return X, y
+
+
+def current_client() -> Any:
+    """The client of a cluster, if one is current."""
+    try:
+        from distributed import default_client
+    except ImportError:
+        return None
+    try:
+        return default_client()
+    except ValueError:
+        return None
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """A client of the scheduler at an address."""
+    require_dask()
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ImportError(
+            "a Dask scheduler needs distributed: install it with pip install 'momentron[dask]'"
+        ) from None
+    try:
+        client = Client(address, timeout=PATIENCE, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ClusterError(f"no Dask scheduler answers at {address}: {error}") from error
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def require_dask() -> None:
+    """Say which extra is missing."""
+    try:
+        import dask.array
+        import dask.delayed  # noqa: F401
+    except ImportError:
+        raise ImportError(
+            "Dask collections need dask: install it with pip install 'momentron[dask]'"
+        ) from None

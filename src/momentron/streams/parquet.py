@@ -1,0 +1,135 @@
+"""Parquet: one file, or a folder of them, a piece of a row group at a time."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from momentron.datafiles._common import LABEL_NAMES, position
+from momentron.errors import InputError
+from momentron.exactness import require_exact
+from momentron.streams.source import BLOCK_BYTES, rows_of
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some rows of a row group: the `part`-th batch of it."""
+
+    file: str
+    group: int
+    part: int
+
+
+class ParquetSource:
+    """The row groups of Parquet files, in the order of the files' names, split into blocks.
+
+    Blocks of one row group are decoded one after another; reading them in another order, as
+    workers of a cluster do, decodes the group from its start each time. Row groups of about a
+    block, or files of one row group, serve best. Needs pyarrow.
+
+    Parameters
+    ----------
+    path : path
+        A .parquet file, or a folder with some.
+    target : str or int, optional
+        The label column. By default the only one called target, label, class or y, else the last.
+    block_size : int
+        Bytes of a block.
+    """
+
+    def __init__(self, path: Path, target: Any = None, block_size: int = BLOCK_BYTES) -> None:
+        parquet = _pyarrow_parquet()
+        path = Path(path)
+        files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+        if not files:
+            raise InputError(f"{path} has no .parquet files; give a folder with some")
+        self.names: list[str] = []
+        self.pieces: list[Piece] = []
+        for file in files:
+            metadata = self._metadata(parquet, file)
+            schema = metadata.schema.to_arrow_schema()
+            if not self.names:
+                self._read_schema(path, schema, target)
+                self.rows = rows_of(block_size, len(self.features) * self.dtype.itemsize)
+            elif schema.names != self.names:
+                raise InputError(f"{file} has other columns than {files[0].name}; they must agree")
+            for group in range(metadata.num_row_groups):
+                parts = math.ceil(metadata.row_group(group).num_rows / self.rows)
+                self.pieces += [Piece(str(file), group, part) for part in range(parts)]
+        if not self.pieces:
+            raise InputError(f"{path} has no rows; give at least one")
+        self._cursor: tuple[Piece, Iterator[Any]] | None = None
+
+    @staticmethod
+    def _metadata(parquet: Any, file: Path) -> Any:
+        try:
+            return parquet.ParquetFile(file).metadata
+        except Exception as error:  # a damaged file can raise anything inside its parser
+            raise InputError(f"{file} cannot be read as Parquet: {error}") from error
+
+    def _read_schema(self, path: Path, schema: Any, target: Any) -> None:
+        import pyarrow as pa
+
+        self.names = list(schema.names)
+        if len(self.names) < 2:
+            raise InputError(f"{path} has {len(self.names)} column; a feature and a label are two")
+        named = [name for name in self.names if name.lower() in LABEL_NAMES]
+        default = named[0] if len(named) == 1 else -1
+        column = position(str(path), default if target is None else target, self.names)
+        self.label = self.names[column]
+        self.features = [name for name in self.names if name != self.label]
+        kinds = [schema.field(name).type for name in self.features]
+        for name, kind in zip(self.features, kinds, strict=True):
+            if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or kind == pa.bool_()):
+                raise InputError(f"{path} column {name!r}: {kind} is not a number; encode it")
+        is_single = all(kind == pa.float32() for kind in kinds)
+        self.dtype = np.dtype(np.float32 if is_single else np.float64)
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+    def block(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+        batch = self._batch(self.pieces[i])
+        X = np.empty((batch.num_rows, len(self.features)), self.dtype)
+        for j, name in enumerate(self.features):
+            column = batch.column(name)
+            if column.null_count:
+                raise InputError(f"{self.pieces[i].file} column {name!r} has missing values")
+            values = column.to_numpy(zero_copy_only=False)
+            if values.dtype.kind in "iu":
+                require_exact(values)
+            X[:, j] = values
+        labels = batch.column(self.label)
+        if labels.null_count:
+            raise InputError(f"{self.pieces[i].file} column {self.label!r} has missing labels")
+        y = labels.to_numpy(zero_copy_only=False)
+        return X, y.astype(str) if y.dtype.kind == "O" else y
+
+    def _batch(self, piece: Piece) -> Any:
+        """The rows of a piece, going on from the last one where they are its neighbours."""
+        if self._cursor is not None and self._cursor[0] == piece:
+            batches = self._cursor[1]
+        else:
+            file = _pyarrow_parquet().ParquetFile(piece.file)
+            batches = file.iter_batches(self.rows, row_groups=[piece.group], use_threads=False)
+            for _ in range(piece.part):
+                next(batches)
+        batch = next(batches)
+        self._cursor = (Piece(piece.file, piece.group, piece.part + 1), batches)
+        return batch
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_cursor": None}
+
+
+def _pyarrow_parquet() -> Any:
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise ImportError(
+            "Parquet needs pyarrow: install it with pip install 'momentron[parquet]'"
+        ) from None
+    return pyarrow.parquet

@@ -1,0 +1,217 @@
+"""Where blocks of rows come from: the protocol, and arrays, files and users' own objects."""
+
+import math
+import mmap
+import re
+from numbers import Integral
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import scipy.sparse as sp
+
+from momentron.errors import InputError
+from momentron.exactness import require_exact
+
+BLOCK_BYTES = 16 * 2**20
+_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+_UNITS |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Data in blocks of rows: the protocol that any store of data can follow.
+
+    `len(source)` is the number of blocks, at least 1. `source.block(i)` gives (X, y): X of shape
+    (m, d), m ≥ 1, dense or sparse, with the same d and the same kind in every block, and y with m
+    labels. It is called from one thread at a time, in order, once a pass, and must give the same
+    rows each time. Blocks of 4 to 64 MB serve best. For a Dask cluster the source is pickled.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from momentron import max_margin
+    >>> class Noise:
+    ...     def __len__(self):
+    ...         return 3
+    ...     def block(self, i):
+    ...         rng = np.random.default_rng(i)
+    ...         y = rng.choice([-1, 1], 50)
+    ...         return rng.uniform(1, 2, (50, 2)) * y[:, None], y
+    >>> max_margin(Noise(), None).gap <= 1e-6
+    True
+    """
+
+    def __len__(self) -> int: ...
+
+    def block(self, i: int) -> tuple[Any, Any]: ...
+
+
+def parse_size(size: int | str, name: str = "block_size") -> int:
+    """A number of bytes, from an integer or a text such as "64MB"."""
+    if isinstance(size, Integral) and not isinstance(size, bool) and size > 0:
+        return int(size)
+    if isinstance(size, str):
+        match = re.fullmatch(r"\s*([0-9.]+)\s*([a-zA-Z]*)\s*", size)
+        unit = _UNITS.get(match.group(2).lower()) if match else None
+        if match and unit is not None and match.group(1).count(".") <= 1:
+            value = int(float(match.group(1)) * unit)
+            if value > 0:
+                return value
+    raise InputError(f"{name}={size!r} must be a positive number of bytes, or a text like '64MB'")
+
+
+def rows_of(block_size: int, row_bytes: float) -> int:
+    """How many rows make a block."""
+    return max(1, int(block_size / max(row_bytes, 1.0)))
+
+
+class ArraySource:
+    """An array, memory-map or sparse matrix that is there already, in blocks.
+
+    Parameters
+    ----------
+    X : ndarray, memmap or sparse matrix of shape (n, d)
+    y : array of shape (n,)
+    block_size : int
+        Bytes of a block.
+    """
+
+    def __init__(self, X: Any, y: Any, block_size: int = BLOCK_BYTES) -> None:
+        if sp.issparse(X):
+            X = sp.csr_array(X)
+            X.sum_duplicates()
+            row_bytes = 12.0 * X.nnz / max(X.shape[0], 1)
+        else:
+            if X.ndim != 2 or 0 in X.shape:
+                raise InputError(f"X has shape {X.shape}; give 2-D with at least one row")
+            row_bytes = X.itemsize * X.shape[1]
+        y = np.asarray(y)
+        if y.shape != (X.shape[0],):
+            raise InputError(f"X has {X.shape[0]} rows but y has shape {y.shape}; they must agree")
+        self.X, self.y = X, y
+        self.rows = rows_of(block_size, row_bytes)
+
+    def __len__(self) -> int:
+        return math.ceil(self.y.size / self.rows)
+
+    def block(self, i: int) -> tuple[Any, Any]:
+        rows = slice(i * self.rows, (i + 1) * self.rows)
+        X = self.X[rows]
+        if isinstance(self.X, np.memmap):
+            X = np.array(X)
+            _forget(self.X)
+        return X, self.y[rows]
+
+
+def _forget(mapped: np.memmap) -> None:
+    """Give the pages of a read-only map back: they would count as this process's memory."""
+    pages = getattr(mapped, "_mmap", None)
+    if mapped.mode == "r" and pages is not None and hasattr(mmap, "MADV_DONTNEED"):
+        pages.madvise(mmap.MADV_DONTNEED)
+
+
+class NpySource:
+    """A 2-D .npy file in C order, read with plain reads: pages of a map would count as memory.
+
+    Parameters
+    ----------
+    path : path
+    labels : array of shape (n,), or path of a .npy file, optional
+        Where absent, a column of the file holds the labels.
+    column : int
+        That column; the last where none is named.
+    block_size : int
+        Bytes of a block.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        labels: Any = None,
+        *,
+        column: int = -1,
+        block_size: int = BLOCK_BYTES,
+    ) -> None:
+        self.table = NpyFile(path)
+        if len(self.table.shape) != 2 or 0 in self.table.shape:
+            raise InputError(f"{path} has shape {self.table.shape}; give 2-D with a row at least")
+        n, width = self.table.shape
+        self.labels = NpyFile(labels) if isinstance(labels, str | Path) else labels
+        self.column: int | None = None
+        if labels is None:
+            if width < 2 or not -width <= column < width:
+                raise InputError(f"{path} has {width} columns; column {column} is not one of two")
+            self.column = column % width
+        elif isinstance(self.labels, NpyFile):
+            _require_length(self.labels.shape, n, str(labels))
+        else:
+            self.labels = np.asarray(self.labels)
+            _require_length(self.labels.shape, n, "y")
+        self.rows = rows_of(block_size, width * self.table.dtype.itemsize)
+
+    def __len__(self) -> int:
+        return math.ceil(self.table.shape[0] / self.rows)
+
+    def block(self, i: int) -> tuple[Any, Any]:
+        start = i * self.rows
+        stop = min(start + self.rows, self.table.shape[0])
+        X = self.table.read(start, stop)
+        if self.column is not None:
+            y = X[:, self.column].copy()
+            X = np.delete(X, self.column, axis=1)
+        elif isinstance(self.labels, NpyFile):
+            y = self.labels.read(start, stop)
+        else:
+            y = self.labels[start:stop]
+        if X.dtype not in (np.float32, np.float64):
+            require_exact(X)
+            X = X.astype(np.float64)
+        return X, y
+
+
+class NpyFile:
+    """A .npy file whose rows are read without a map; holds no open file, so that it pickles."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = str(path)
+        if not Path(path).is_file():
+            raise InputError(f"{path} does not exist, or is no file; check the path")
+        try:
+            with Path(path).open("rb") as file:
+                version = np.lib.format.read_magic(file)
+                read = (
+                    np.lib.format.read_array_header_1_0
+                    if version == (1, 0)
+                    else np.lib.format.read_array_header_2_0
+                )
+                self.shape, is_fortran, self.dtype = read(file)
+                self.offset = file.tell()
+        except ValueError as error:
+            raise InputError(f"{path} is no .npy file: {error}") from error
+        if is_fortran and len(self.shape) > 1:
+            raise InputError(
+                f"{path} is in Fortran order, whose rows are scattered over the file; save it "
+                "with np.save(path, np.ascontiguousarray(X))"
+            )
+        if self.dtype.hasobject:
+            raise InputError(f"{path} holds pickled objects; save numbers or short texts")
+        expected = self.offset + math.prod(self.shape) * self.dtype.itemsize
+        if Path(path).stat().st_size < expected:
+            raise InputError(f"{path} ends before its {self.shape[0]} rows do; is it complete?")
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Rows start..stop."""
+        width = math.prod(self.shape[1:])
+        offset = self.offset + start * width * self.dtype.itemsize
+        count = (stop - start) * width
+        values = np.fromfile(self.path, self.dtype, count, offset=offset)
+        if values.size < count:
+            raise InputError(f"{self.path} ends before row {stop}; is it complete?")
+        values = values.reshape(stop - start, *self.shape[1:])
+        return values.astype(values.dtype.newbyteorder("="), copy=False)
+
+
+def _require_length(shape: tuple[int, ...], n: int, name: str) -> None:
+    if shape != (n,):
+        raise InputError(f"X has {n} rows but {name} has shape {shape}; they must agree")

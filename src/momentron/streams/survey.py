@@ -1,0 +1,242 @@
+"""The first pass: how many rows, which classes, how long the rows are, and a sample of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from momentron.errors import InputError
+from momentron.operators.base import norm_upper_bounds
+from momentron.operators.sparse import squared_row_norms
+from momentron.rounding import gamma
+from momentron.streams.blocks import Block, in_float64, kind_of, tiles
+from momentron.streams.shortlist import Shortlist
+from momentron.validation import clean_matrix
+
+MOST_CLASSES = 10_000
+SINGLE = 2.0**-24  # the unit roundoff of float32
+LIMITS = {4: 40, 8: 300}  # binary exponents within which squares and quotients are safe
+
+
+@dataclass
+class Found:
+    """What blocks hold, in all.
+
+    Attributes
+    ----------
+    width : int
+        Features.
+    counts, sums : dict
+        Rows of every label, and the sum of those rows in float64.
+    longest : float
+        An upper bound of max‖x‖.
+    stored : int
+        The most entries that a row holds.
+    depth : int
+        The longest chain of roundings in an entry of a sum.
+    sizes : dict
+        Rows of every block.
+    """
+
+    width: int
+    is_sparse: bool
+    itemsize: int
+    kind: str
+    counts: dict[Any, int] = field(default_factory=dict)
+    sums: dict[Any, np.ndarray] = field(default_factory=dict)
+    longest: float = 0.0
+    stored: int = 0
+    depth: int = 0
+    nbytes: int = 0
+    sizes: dict[int, int] = field(default_factory=dict)
+    sample: Shortlist = field(default_factory=lambda: Shortlist(0))
+
+    @property
+    def classes(self) -> np.ndarray:
+        """The labels in sorted order."""
+        return np.unique(np.array(list(self.counts)))
+
+    @property
+    def n_rows(self) -> int:
+        return sum(self.counts.values())
+
+    @cached_property
+    def centre(self) -> np.ndarray:
+        """The mean of the rows, or of the sample where nobody summed all of them."""
+        if self.sums:
+            return np.asarray(np.sum(list(self.sums.values()), axis=0) / self.n_rows)
+        return np.asarray(self.sample.rows()[2].mean(axis=0), np.float64).ravel()
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """All but the sample, for a checkpoint."""
+        labels = self.classes
+        sums = [self.sums[label] for label in labels.tolist()] if self.sums else []
+        numbers = (self.width, self.is_sparse, self.itemsize, self.stored, self.depth, self.nbytes)
+        return {
+            "labels": labels.astype(str) if labels.dtype.kind == "O" else labels,
+            "counts": np.array([self.counts[label] for label in labels.tolist()]),
+            "sums": np.array(sums).reshape(len(sums), self.width),
+            "centre": self.centre,
+            "longest": np.array(self.longest),
+            "numbers": np.array(numbers),
+            "sizes": np.array([self.sizes[i] for i in sorted(self.sizes)]),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "Found":
+        labels, numbers = arrays["labels"], arrays["numbers"].tolist()
+        found = cls(numbers[0], bool(numbers[1]), numbers[2], kind_of(labels))
+        found.stored, found.depth, found.nbytes = numbers[3:]
+        found.counts = dict(zip(labels.tolist(), arrays["counts"].tolist(), strict=True))
+        found.sums = dict(zip(labels.tolist(), arrays["sums"], strict=False))
+        found.longest = float(arrays["longest"])
+        found.sizes = dict(enumerate(arrays["sizes"].tolist()))
+        found.centre = arrays["centre"]
+        return found
+
+
+class Survey:
+    """The task of the first pass.
+
+    Parameters
+    ----------
+    n_sample : int
+        How many rows the sample takes, as many of each class; which ones follows from the seed and
+        the rows' numbers alone, so that blocks of any size give the same sample.
+    is_careful : bool
+        Sum the rows of each class too, and measure the longest row in float64: what Algorithm 1
+        starts from. Without it single precision is measured as such, and R padded for that.
+    seed : int
+    """
+
+    def __init__(self, n_sample: int, *, is_careful: bool = True, seed: int = 0) -> None:
+        self.n_sample = n_sample
+        self.is_careful = is_careful
+        self.seed = seed
+
+    def __call__(self, block: Block, seen: Found | None = None) -> Found:
+        X = block.X
+        found = Found(X.shape[1], sp.issparse(X), X.dtype.itemsize, kind_of(block.y))
+        found.sample = Shortlist(self.n_sample) if seen is None else seen.sample.begun()
+        found.nbytes = block.nbytes
+        found.sizes = {block.number: block.y.size}
+        labels, codes = _labels_of(block, seen)
+        self._measure(block, labels, codes, found)
+        keys = row_keys(block.numbers, self.seed)
+        for code, label in enumerate(labels.tolist()):
+            index = np.flatnonzero(codes == code)
+            if index.size == 0:
+                continue
+            found.counts[label] = index.size
+            found.sample.offer(label, keys[index], index, X, block.first)
+        return found
+
+    def _measure(self, block: Block, labels: np.ndarray, codes: np.ndarray, found: Found) -> None:
+        """The length of the longest row, and the sums of the classes' rows."""
+        X, largest = block.X, 0.0
+        total = np.zeros((X.shape[1], labels.size))
+        for rows in tiles(X) if self.is_careful else [slice(0, X.shape[0])]:
+            tile = in_float64(X[rows]) if self.is_careful else X
+            largest = max(largest, _largest_square(tile))
+            if not np.isfinite(largest):
+                _refuse(block)
+            if self.is_careful:
+                indicator = np.equal.outer(codes[rows], np.arange(labels.size))
+                total += tile.T @ indicator.astype(np.float64)
+                found.depth = max(found.depth, rows.stop - rows.start) + 1
+        found.stored = int(np.diff(X.indptr).max(initial=0)) if found.is_sparse else X.shape[1]
+        found.longest = float(norm_upper_bounds(np.array([largest]), found.stored)[0])
+        if X.dtype == np.float32 and not self.is_careful:
+            vanished = found.stored * 2.0**-63  # squares below the smallest float32
+            found.longest = found.longest * (1.0 + gamma(found.stored + 4, SINGLE)) + vanished
+        if self.is_careful:
+            found.sums = dict(zip(labels.tolist(), total.T.copy(), strict=True))
+
+    @staticmethod
+    def merge(a: Found, b: Found) -> Found:
+        """Both, in a."""
+        if (a.is_sparse, a.kind) != (b.is_sparse, b.kind):
+            raise InputError(
+                "blocks differ: some are sparse and some dense, or their labels are numbers in one "
+                "and text in another; every block must have the same kind"
+            )
+        if a.width != b.width:
+            raise InputError(f"blocks have {a.width} and {b.width} features; they must agree")
+        for label, count in b.counts.items():
+            if label in a.counts:
+                a.counts[label] += count
+            else:
+                a.counts[label] = count
+        for label, part in b.sums.items():
+            a.sums[label] = a.sums[label] + part if label in a.sums else part
+        if len(a.counts) > MOST_CLASSES:
+            raise InputError(f"y has more than {MOST_CLASSES} classes; are these labels numbers?")
+        a.itemsize = max(a.itemsize, b.itemsize)
+        a.longest, a.stored = max(a.longest, b.longest), max(a.stored, b.stored)
+        a.depth = max(a.depth, b.depth) + 1
+        a.nbytes += b.nbytes
+        a.sizes.update(b.sizes)
+        a.sample.take(b.sample)
+        return a
+
+
+def require_usable(found: Found) -> None:
+    """Refuse fewer than two classes, and rows so long or short that squares leave the range."""
+    if len(found.counts) < 2:
+        raise InputError(
+            f"y has {len(found.counts)} class; max_margin needs at least 2: pass rows of two or "
+            "more"
+        )
+    limit = LIMITS[found.itemsize]
+    if found.longest > 0.0 and not 2.0**-limit < found.longest < 2.0**limit:
+        raise InputError(
+            f"the longest row has length {found.longest:.3g}; in blocks it must lie between "
+            f"2**-{limit} and 2**{limit}: rescale X"
+        )
+
+
+def _labels_of(block: Block, seen: Found | None) -> tuple[np.ndarray, np.ndarray]:
+    """(labels, the place of each row's label among them); some may be missing in this block."""
+    if seen is not None and len(seen.counts) == 2:
+        # most often there is no third, and nothing to sort
+        labels = seen.classes
+        try:
+            return labels, block.codes(labels)
+        except InputError:
+            pass
+    labels, codes = np.unique(block.y, return_inverse=True)
+    return labels, codes
+
+
+def _largest_square(tile: Any) -> float:
+    """max‖x‖² over the rows, in the tile's own precision; not finite if any entry is not."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if sp.issparse(tile):
+            squares = squared_row_norms(tile)
+        else:
+            squares = np.einsum("ij,ij->i", tile, tile)
+    largest = float(squares.max(initial=0.0))
+    return largest if np.isfinite(squares.sum()) else np.inf
+
+
+def _refuse(block: Block) -> None:
+    """Name the first entry that is not finite, or whose square is not."""
+    try:
+        clean_matrix(block.X)
+    except InputError as error:
+        raise InputError(f"block {block.number} (rows from {block.first} on): {error}") from None
+    raise InputError(f"block {block.number} has entries whose squares overflow: rescale X")
+
+
+def row_keys(numbers: np.ndarray, seed: int) -> np.ndarray:
+    """A random-looking rank in [0, 1) for each row number (splitmix64)."""
+    with np.errstate(over="ignore"):
+        z = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        z += np.uint64((seed + 1) * 0x632BE59BD9B4E019 % 2**64)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z ^= z >> np.uint64(31)
+    return (z >> np.uint64(11)).astype(np.float64) * 2.0**-53

@@ -1,0 +1,418 @@
+"""Data in blocks: the same answers as in memory, whatever the blocks, and honest errors."""
+
+import threading
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from momentron import InputError, Status, max_margin
+from momentron.datasets import make_nonseparable, make_separable
+from momentron.streams import ArraySource, BlockError, StreamResult, parse_size
+from momentron.streams.blocks import Block
+from momentron.streams.look import Look
+from momentron.streams.poses import Pose
+from momentron.streams.reader import Reader
+from momentron.streams.shortlist import Shortlist
+from momentron.streams.survey import Survey
+
+
+class Pieces:
+    """A user's own source: rows in given pieces, in a given order."""
+
+    def __init__(self, X, y, cuts, order=None):
+        ends = [*sorted({cut for cut in cuts if 0 < cut < len(y)}), len(y)]
+        self.slices = [slice(a, b) for a, b in zip([0, *ends], ends, strict=False) if a < b]
+        order = range(len(self.slices)) if order is None else order
+        self.slices = [self.slices[i] for i in order]
+        self.X, self.y = X, y
+
+    def __len__(self):
+        return len(self.slices)
+
+    def block(self, i):
+        return self.X[self.slices[i]], self.y[self.slices[i]]
+
+
+def many_classes(n=150, d=5, k=4, seed=0):
+    """Clusters far enough apart to be separable, with and without intercepts."""
+    rng = np.random.default_rng(seed)
+    centres = 4.0 * np.linalg.qr(rng.standard_normal((d, d)))[0][:k]
+    codes = rng.integers(0, k, n)
+    codes[:k] = np.arange(k)
+    return centres[codes] + 0.3 * rng.standard_normal((n, d)), codes
+
+
+def a_problem(kind, fit_intercept):
+    if kind == "many":
+        return many_classes()
+    data = make_separable(400, 6, margin=0.2, fit_intercept=fit_intercept, random_state=3)
+    return data.X, data.y
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True], ids=["no-intercept", "intercept"])
+@pytest.mark.parametrize("kind", ["two", "many"])
+@pytest.mark.parametrize("form", ["dense", "sparse", "single"])
+@settings(max_examples=4, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_auto_equals_memory_whatever_the_blocks(form, kind, fit_intercept, data):
+    X, y = a_problem(kind, fit_intercept)
+    X = {"dense": X, "sparse": sp.csr_array(X), "single": X.astype(np.float32)}[form]
+    cuts = data.draw(st.lists(st.integers(1, y.size - 1), max_size=6))
+    source = Pieces(X, y, cuts)
+    source.slices = data.draw(st.permutations(source.slices))
+    here = max_margin(X, y, fit_intercept=fit_intercept, tol=1e-11)
+    there = max_margin(source, fit_intercept=fit_intercept, tol=1e-11)
+    assert there.status is Status.OPTIMAL
+    assert there.lower == pytest.approx(here.lower, rel=1e-9)
+    assert there.upper == pytest.approx(here.upper, rel=1e-9)
+    assert np.allclose(there.coef, here.coef, atol=1e-8)
+    assert np.allclose(there.intercept, here.intercept, atol=1e-8)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True], ids=["no-intercept", "intercept"])
+@pytest.mark.parametrize("kind", ["two", "many"])
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+@settings(max_examples=3, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_momentum_equals_memory_step_by_step(form, kind, fit_intercept, data):
+    X, y = a_problem(kind, fit_intercept)
+    X = X if form == "dense" else sp.csr_array(X)
+    source = Pieces(X, y, data.draw(st.lists(st.integers(1, y.size - 1), max_size=6)))
+    source.slices = data.draw(st.permutations(source.slices))
+    options = {"method": "momentum", "fit_intercept": fit_intercept, "max_iter": 30}
+    here, there = max_margin(X, y, **options), max_margin(source, **options)
+    assert there.n_iter == here.n_iter == 30
+    assert there.lower == pytest.approx(here.lower, rel=1e-9, abs=1e-12)
+    assert there.upper == pytest.approx(here.upper, rel=1e-9)
+    for column in ("margin", "lower", "upper", "theorem_lower", "theorem_upper"):
+        assert np.allclose(there.trace[column], here.trace[column], rtol=1e-9, equal_nan=True)
+    one_pass = 2 if kind == "many" and fit_intercept else 1
+    assert np.all(np.diff(there.trace["passes"]) == one_pass)
+
+
+def test_single_precision_momentum_has_a_certificate_in_double():
+    data = make_separable(500, 8, margin=0.3, dtype=np.float32, random_state=0)
+    result = max_margin(
+        data.X, data.y, method="momentum", fit_intercept=False, block_size=3000, max_iter=300
+    )
+    exact = max_margin(data.X, data.y, fit_intercept=False, tol=1e-12)
+    assert result.lower <= exact.upper
+    assert result.upper >= exact.lower
+    assert result.gap < 0.1
+
+
+def test_result_of_a_stream():
+    data = make_separable(3000, 6, margin=0.2, n_support=5, fit_intercept=True, random_state=1)
+    result = max_margin(data.X, data.y, block_size=8000, tol=1e-9)
+    assert isinstance(result, StreamResult)
+    assert set(data.support) <= set(result.support)
+    assert result.dual.shape == result.support.shape
+    assert np.array_equal(result.support_labels, data.y[result.support])
+    signed = result.dual * result.support_labels
+    assert np.linalg.norm(signed @ data.X[result.support]) == pytest.approx(data.margin, rel=1e-8)
+    assert result.n_rows == 3000
+    assert result.passes <= 10
+    assert result.bytes_read == result.passes * (data.X.nbytes + data.y.nbytes)
+    margins = data.y * (data.X @ result.coef + result.intercept)
+    assert margins.min() == pytest.approx(data.margin, rel=1e-8)
+    assert "passes over 3000 rows" in repr(result)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_what_nothing_separates_ends_with_its_witness(fit_intercept):
+    data = make_nonseparable(
+        4000, 6, n_support=6, fit_intercept=fit_intercept, overlap=0.3, random_state=2
+    )
+    result = max_margin(data.X, data.y, fit_intercept=fit_intercept, block_size=8000)
+    assert result.status is Status.NOT_SEPARABLE
+    assert result.lower == 0.0
+    assert result.upper <= 1e-12 * np.linalg.norm(data.X, axis=1).max()
+    signed = result.dual * result.support_labels
+    assert np.linalg.norm(signed @ data.X[result.support]) <= 1e-12
+    assert result.dual.sum() == pytest.approx(1.0)
+
+
+def test_working_set_stays_within_its_room():
+    from momentron.solvers import Auto
+    from momentron.solvers.base import Aim
+    from momentron.streams.api import open_problem
+    from momentron.streams.auto import Room, StreamAuto
+    from momentron.streams.stream import DiskStream
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20000, 10))
+    y = np.where(X @ rng.standard_normal(10) > 0.0, 1, -1)
+    stream = DiskStream(ArraySource(X, y, 100_000))
+    problem, _ = open_problem(stream, Auto(), True, 100_000)
+    solver = StreamAuto(Room(600, 100, 150))
+    state = solver.init(problem, Aim(tol=1e-6))
+    uppers = []
+    for _ in range(12):
+        solver.step(problem, state)
+        uppers.append(solver.candidates(problem, state).upper)
+        assert state.working.size <= 600 + 150
+    assert np.all(np.diff(uppers) <= 1e-9 * uppers[0])
+
+
+# --- the statistics ------------------------------------------------------------------------------
+
+
+def looks(pose, w, **options):
+    classes = np.arange(pose.n_classes)
+    return Look(w, pose, classes, radius=20.0, depth=5, divisor=3.0, n_worst=6, **options)
+
+
+@pytest.mark.parametrize("k", [2, 4])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(cuts=st.lists(st.integers(1, 119), min_size=2, max_size=5), seed=st.integers(0, 99))
+def test_findings_merge_associatively_and_commutatively(k, fit_intercept, cuts, seed):
+    rng = np.random.default_rng(seed)
+    X, y = many_classes(120, 5, 4, seed)
+    y = y % k
+    pose = Pose(k, fit_intercept)
+    w = rng.standard_normal(pose.zeros(5).shape) * 30.0
+    task = looks(pose, w, has_weights=True)
+    source = Pieces(X, y, cuts)
+
+    def parts():
+        return [task(Block(X[s], y[s], i, s.start)) for i, s in enumerate(source.slices)]
+
+    def folded(findings):
+        total = findings[0]
+        for finding in findings[1:]:
+            total = task.merge(total, finding)
+        return total
+
+    whole = task(Block(X, y, 0, 0))
+    forward, backward, order = parts(), parts()[::-1], rng.permutation(len(source.slices))
+    mixed = [parts()[i] for i in order]
+    half = max(1, len(mixed) // 2)
+    right = folded(mixed[half:]) if mixed[half:] else None
+    tree = folded(mixed[:half]) if right is None else task.merge(folded(mixed[:half]), right)
+    for total in (folded(forward), folded(backward), tree):
+        used = pose.used
+        logs = total.peaks[used] + np.log(total.totals[used])
+        assert np.allclose(logs, whole.peaks[used] + np.log(whole.totals[used]), rtol=1e-13)
+        assert np.allclose(total.tops[used], whole.tops[used], rtol=1e-13)
+        scale = np.abs(whole.vectors).max(initial=1.0)
+        assert np.allclose(total.vectors, whole.vectors, atol=1e-12 * scale)
+        assert np.array_equal(np.sort(total.worst.rows()[1]), np.sort(whole.worst.rows()[1]))
+        assert total.n_rows == 120
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("k", [2, 4])
+def test_tops_bound_the_true_scores_closely(k, fit_intercept, dtype):
+    from fractions import Fraction
+
+    X, y = many_classes(60, 5, 4, 7)
+    X, y = X.astype(dtype), y % k
+    pose = Pose(k, fit_intercept)
+    w = np.random.default_rng(1).standard_normal(pose.zeros(5).shape)
+    for is_compact in (False, True):
+        seen = looks(pose, w, is_compact=is_compact)(Block(X, y, 0, 0))
+        exact = np.full(pose.n_arcs, -np.inf)
+        W = w if k > 2 else np.stack([np.zeros(5), w], axis=1)
+        for x, c in zip(X.astype(float).tolist(), y.tolist(), strict=True):
+            terms = [[Fraction(a) * Fraction(b) for a, b in zip(x, v, strict=True)] for v in W.T]
+            F = [sum(products) for products in terms]
+            for j in range(k):
+                if j != c:
+                    arc = 0 if not fit_intercept else (c * k + j if k > 2 else 1 - c)
+                    exact[arc] = max(exact[arc], float(F[j] - F[c]))
+        used = pose.used
+        assert np.all(seen.tops[used] >= exact[used])
+        assert np.all(seen.tops[used] <= exact[used] + 1e-12)
+
+
+def test_sample_does_not_depend_on_the_blocks():
+    X, y = many_classes(300)
+    task = Survey(40)
+    samples = []
+    for cuts in ([], [7, 100], list(range(10, 300, 10))):
+        source = Pieces(X, y, cuts)
+        found = None
+        for i, s in enumerate(source.slices):
+            part = task(Block(X[s], y[s], i, s.start), found)
+            found = part if found is None else task.merge(found, part)
+        samples.append(np.sort(found.sample.rows()[1]))
+        assert found.counts == dict(zip(*np.unique(y, return_counts=True), strict=True))
+    assert samples[0].size == 40
+    assert np.array_equal(samples[0], samples[1])
+    assert np.array_equal(samples[0], samples[2])
+
+
+def test_shortlist_keeps_the_highest_whatever_the_order():
+    rng = np.random.default_rng(0)
+    ranks, X = rng.integers(0, 50, 400).astype(float), rng.standard_normal((400, 2))
+    expected = np.lexsort((np.arange(400), -ranks))[:10]
+    for step in (1, 7, 400):
+        short = Shortlist(20)
+        for start in rng.permutation(np.arange(0, 400, step)):
+            index = np.arange(start, min(start + step, 400))
+            short.offer("a", ranks[index], index, X, 0)
+        _, numbers, rows = short.rows()
+        assert set(numbers) == set(expected)
+        assert np.array_equal(rows, X[numbers])
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+class Failing:
+    def __init__(self, at, error):
+        self.at, self.error = at, error
+
+    def __len__(self):
+        return 5
+
+    def block(self, i):
+        if i == self.at:
+            raise self.error
+        return np.eye(4), np.array([0, 1, 0, 1])
+
+
+def reader_threads():
+    return [t for t in threading.enumerate() if t.name == "momentron-reader"]
+
+
+def test_errors_of_a_source_name_the_block_and_leave_no_thread():
+    with pytest.raises(BlockError, match=r"block 3 of 5 .* disk on fire"):
+        max_margin(Failing(3, OSError("disk on fire")))
+    assert not reader_threads()
+
+
+def test_leaving_the_loop_stops_the_reader():
+    with Reader(Failing(99, OSError())) as reader:
+        for number, _, _ in reader:
+            if number == 1:
+                break
+    assert not reader_threads()
+
+
+def test_interrupt_returns_the_best_so_far():
+    data = make_separable(100, 4, margin=0.3, random_state=0)
+
+    class Interrupted(ArraySource):
+        reads = 0
+
+        def block(self, i):
+            Interrupted.reads += 1
+            if Interrupted.reads == 40:
+                raise KeyboardInterrupt
+            return super().block(i)
+
+    source = Interrupted(data.X, data.y, 10**6)
+    result = max_margin(source, method="momentum", fit_intercept=False)
+    assert result.status is Status.INTERRUPTED
+    assert 0.0 < result.lower <= data.margin <= result.upper
+    assert not reader_threads()
+
+
+def test_time_budget_ends_in_the_middle_of_a_pass():
+    import time
+
+    data = make_separable(100, 4, margin=0.3, random_state=0)
+
+    class Slow(ArraySource):
+        def block(self, i):
+            time.sleep(0.02)
+            return super().block(i)
+
+    begin = time.perf_counter()
+    result = max_margin(
+        Slow(data.X, data.y, 64), method="momentum", fit_intercept=False, tol=0.0, max_time=4.0
+    )
+    assert result.status is Status.TIME_BUDGET
+    assert time.perf_counter() - begin < 8.0
+    assert result.upper >= data.margin
+
+
+def test_memory_is_bounded_by_blocks():
+    import tracemalloc
+
+    class Generated:
+        def __len__(self):
+            return 40
+
+        def block(self, i):
+            rng = np.random.default_rng(i)
+            y = rng.choice([-1, 1], 5000)
+            X = rng.standard_normal((5000, 50))
+            X[:, 0] = y * (1.0 + rng.exponential(size=5000))
+            return X, y
+
+    max_margin(Generated(), block_size=10_000)
+    tracemalloc.start()
+    result = max_margin(Generated(), block_size=100_000, tol=1e-3)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert result.status is Status.OPTIMAL
+    assert peak < 20e6  # all of it is 80 MB, a block is 2 MB
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (Pieces(np.eye(4), np.array([0, 1, 1, 0.5]), [2]), "block 1: Unknown label type"),
+        (Pieces(np.array([[1.0], [np.nan], [2.0]]), np.array([0, 1, 1]), [1]), r"block 1 .*NaN"),
+        (Pieces(np.eye(3), np.zeros(3, int), [1]), "y has 1 class"),
+        (Pieces(1e250 * np.eye(3), np.array([0, 1, 1]), [1]), "rescale X"),
+        (Failing(0, InputError("no such row")), "block 0 of 5 .*no such row"),
+    ],
+)
+def test_bad_blocks_are_named(source, message):
+    with pytest.raises(InputError, match=message):
+        max_margin(source)
+
+
+def test_labels_that_appear_later_are_refused():
+    class Changing(Pieces):
+        calls = 0
+
+        def block(self, i):
+            Changing.calls += 1
+            X, y = super().block(i)
+            return X, np.full_like(y, 7) if Changing.calls > 5 else y
+
+    data = make_separable(2000, 4, random_state=0)
+    with pytest.raises(InputError, match="label 7"):
+        max_margin(Changing(data.X, data.y, [500, 1000, 1500]), fit_intercept=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "batch-perceptron"}, "in blocks there are auto and momentum"),
+        ({"kernel": "rbf"}, "kernel='rbf' needs the data in memory"),
+        ({"C": 1.0}, "C=1.0 needs the data in memory"),
+        ({"method": "momentum", "loss": "logistic"}, "loss='logistic'"),
+        ({"block_size": "many"}, "block_size='many'"),
+        ({"block_size": 0}, "block_size=0"),
+    ],
+)
+def test_what_streams_cannot_do_is_refused(options, message):
+    data = make_separable(50, 3, random_state=0)
+    with pytest.raises(InputError, match=message):
+        max_margin(data.X, data.y, **({"block_size": 1000} | options))
+
+
+def test_sizes_are_read_as_people_write_them():
+    assert parse_size("1GB") == 10**9
+    assert parse_size("1.5 MiB") == 3 * 2**19
+    assert parse_size(4096) == 4096
+
+
+def test_importing_loads_no_optional_package():
+    import subprocess
+    import sys
+
+    names = ("dask", "distributed", "torch", "matplotlib", "momentron.streams.parquet")
+    code = f"import momentron, sys; print([m for m in {names} if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
