@@ -1,13 +1,17 @@
 """Many classes: the paper's section 5.2, known answers, and agreement with other solvers."""
 
+import math
 import os
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 import test_theorems as theorems
+from exact_pairs import ExactPairs
 from many_classes import (
+    FORMS,
+    NOT_SEPARABLE,
+    assert_optimal,
     assert_witness,
     blobs,
     explicit,
@@ -17,10 +21,10 @@ from many_classes import (
     pairs_problem,
     quadratic_program,
     random_problem,
+    whole_numbers,
 )
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import estimator_checks_generator
-from test_flows import best_by_linear_program
 
 from momentron import MaxMarginClassifier, NotSeparableWarning, Status, max_margin
 from momentron.certificate import certify_margin
@@ -89,36 +93,33 @@ def test_multiclass_theorem(kind, fit_intercept, monkeypatch):
 
 def test_multiclass_theorem_in_the_units_of_the_data():
     """γ(U_t) ≥ γ̄ − 8(1 + ln n)(1 + 2 ln(t+1)) / (γ̄ (t+1)²) where ‖x‖ ≤ 1: √2·√2·4 is 8."""
-    X, y, best = orthogonal(np.random.default_rng(1), np.full(3, 1.0), 3)
+    X, y, best = orthogonal(np.random.default_rng(1), np.array([1.0, 0.7, 0.3]), 4)
     trace = max_margin(X, y, fit_intercept=False, method="momentum", max_iter=200, tol=0.0).trace
     t = np.arange(1, len(trace) + 1)
     slack = 8 * (1 + np.log(6)) * (1 + 2 * np.log(t + 1)) / (best * (t + 1) ** 2)
     assert np.all(trace.to_dict()["margin"] >= best - slack - 1e-12)
 
 
-FOLLOWERS = ["momentum", "dual-nesterov", "normalized-gradient", "gradient-descent", "logistic"]
+ITERATIVE = [name for name in SOLVERS if name not in ("auto", "adaptive")]
+CASES = [(method, "exponential", b) for method in ITERATIVE for b in (False, True)]
 
 
 @pytest.mark.parametrize("layout", [np.asarray, sp.csr_array, sp.csc_array])
-@pytest.mark.parametrize("method", [*FOLLOWERS, "batch-perceptron", "normalized-perceptron"])
-@INTERCEPT
-def test_implicit_iterates_are_the_explicit_ones(method, layout, fit_intercept):
-    if method == "logistic" and fit_intercept:
-        pytest.skip("the logistic loss is proved without intercepts only")
+@pytest.mark.parametrize(
+    ("method", "loss", "fit_intercept"), [*CASES, ("momentum", "logistic", False)]
+)
+def test_implicit_iterates_are_the_explicit_ones(method, loss, fit_intercept, layout):
     X, y = blobs(11, n=12, d=3)
-    loss = "logistic" if method == "logistic" else "exponential"
     problem = Problem.from_data(layout(X), y, fit_intercept=fit_intercept, loss=loss)
     problem.tighten()
     rows, source, target = explicit(X, y)
     signed = SignedRows(as_operator(layout(rows)), np.ones(source.size))
     signed.divide_by(problem.radius)
-    dual_set = (
-        Circulations(source, target, 4, Exponential())
-        if fit_intercept
-        else Simplex(source.size, problem.dual_set.loss)
-    )
+    dual_set = Simplex(source.size, problem.dual_set.loss)
+    if fit_intercept:
+        dual_set = Circulations(source, target, 4, Exponential())
     other = Problem(signed, dual_set)
-    solver = as_solver("momentum" if method == "logistic" else method)
+    solver = as_solver(method)
     a, b = solver.init(problem), solver.init(other)
     for _ in range(60):
         solver.step(problem, a)
@@ -170,13 +171,9 @@ def test_circulations_of_two_classes_are_class_balanced():
 def test_known_margins(k, n_behind):
     rng = np.random.default_rng(k)
     X, y, best = orthogonal(rng, rng.uniform(1.0, 3.0, k), 12, n_behind)
-    result = max_margin(X, y, fit_intercept=False, tol=1e-9)
-    assert result.status is Status.OPTIMAL
-    assert result.lower * (1 - 1e-12) <= best <= result.upper * (1 + 1e-12)
+    assert_optimal(max_margin(X, y, fit_intercept=False, tol=1e-9), best)
     X, y, best = orthogonal(rng, np.full(k, 2.0), 12, n_behind, shift=rng.normal(size=12))
-    result = max_margin(X, y, tol=1e-9)
-    assert result.status is Status.OPTIMAL
-    assert result.lower * (1 - 1e-12) <= best <= result.upper * (1 + 1e-12)
+    assert_optimal(max_margin(X, y, tol=1e-9), best)
 
 
 @INTERCEPT
@@ -184,66 +181,28 @@ def test_many_features_and_repeated_rows(fit_intercept):
     rng = np.random.default_rng(5)
     X, y, best = orthogonal(rng, np.full(5, 0.7), 300)
     for rows in (np.arange(5), np.r_[np.arange(5), np.arange(1, 5), [4] * 200]):
-        result = max_margin(X[rows], y[rows], fit_intercept=fit_intercept, tol=1e-9)
-        assert result.lower * (1 - 1e-12) <= best <= result.upper * (1 + 1e-12)
-        assert result.gap <= 1e-9
-
-
-TOUCHING = np.array([[0.0, 0.0], [1.0, 1.0], [-1.0, -1.0], [5.0, 0.0]])  # 0 lies between 1 and 1
-NOT_SEPARABLE = {
-    "contradiction": (np.array([[1.0, 2.0], [1.0, 2.0], [3.0, -1.0], [0.0, 5.0]]), [0, 1, 2, 2]),
-    "touching": (TOUCHING, [0, 1, 1, 2]),
-    "zeros": (np.zeros((4, 2)), [0, 1, 2, 0]),
-    "overlap": (np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 5),
-}
+        assert_optimal(max_margin(X[rows], y[rows], fit_intercept=fit_intercept, tol=1e-9), best)
 
 
 @pytest.mark.parametrize("name", NOT_SEPARABLE)
 @INTERCEPT
 def test_not_separable_by_a_witness(name, fit_intercept):
     X, y = NOT_SEPARABLE[name]
-    y = np.array(y)
     assert_witness(max_margin(X, y, fit_intercept=fit_intercept), X, y, fit_intercept)
 
 
 def test_a_zero_row_needs_intercepts():
     X, y = np.r_[np.eye(3), np.zeros((1, 3))], np.array([0, 1, 2, 3])
     assert_witness(max_margin(X, y, fit_intercept=False), X, y, False)
-    assert max_margin(X, y, tol=1e-9).lower > 0.1
-
-
-def whole_numbers():
-    X = np.zeros((12, 6))
-    X[np.arange(12), np.arange(12) % 4] = [3] * 4 + [5] * 8
-    X[4:, 4:] = np.arange(16).reshape(8, 2) - 7
-    return X, np.arange(12) % 4, 3.0 / np.sqrt(3.0)
-
-
-def read_only(X):
-    X.flags.writeable = False
-    return X
-
-
-FORMS = {
-    "float32": lambda X: X.astype(np.float32),
-    "integers": lambda X: X.astype(np.int64),
-    "Fortran": np.asfortranarray,
-    "read-only": read_only,
-    "view": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
-    "csr": sp.csr_array,
-    "csc float32": lambda X: sp.csc_array(X.astype(np.float32)),
-    "frame": lambda X: pd.DataFrame(X, columns=list("abcdef")),
-    "list": lambda X: X.tolist(),
-}
+    best = ExactPairs(X, y, True).optimum.margin_squared
+    assert_optimal(max_margin(X, y, tol=1e-9), math.sqrt(best))
 
 
 @pytest.mark.parametrize("form", FORMS)
 @INTERCEPT
 def test_data_of_any_form(form, fit_intercept):
     X, y, best = whole_numbers()
-    result = max_margin(FORMS[form](X), y, fit_intercept=fit_intercept, tol=1e-9)
-    assert result.status is Status.OPTIMAL
-    assert result.lower * (1 - 1e-12) <= best <= result.upper * (1 + 1e-12)
+    assert_optimal(max_margin(FORMS[form](X), y, fit_intercept=fit_intercept, tol=1e-9), best)
 
 
 @pytest.mark.parametrize("names", [list("dbca"), [7, -2, 100, 3], [2.0, 0.0, 1.0, 3.0]], ids=str)
@@ -257,15 +216,16 @@ def test_labels_of_any_kind(names):
     assert np.array_equal(result.classes[outputs.argmax(axis=1)], labels)
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e150, 1e300])
+@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e-85, 1e-25, 1e20, 1e85, 1e150, 1e300])
+@pytest.mark.parametrize("n", [20, 200])
 @INTERCEPT
-def test_margins_scale_with_the_data(scale, fit_intercept):
-    X, y = blobs(4, n=20)
+def test_margins_scale_with_the_data(scale, n, fit_intercept):
+    X, y = blobs(4, n=n, d=60, k=8, spread=2.0)
     near = max_margin(X, y, fit_intercept=fit_intercept, tol=1e-9)
     far = max_margin(X * scale, y, fit_intercept=fit_intercept, tol=1e-9)
     assert far.lower == pytest.approx(scale * near.lower, rel=1e-8)
     assert far.upper == pytest.approx(scale * near.upper, rel=1e-8)
-    assert np.allclose(far.intercept / scale, near.intercept, atol=1e-6)
+    assert np.allclose(far.intercept / scale, near.intercept, atol=1e-4)
 
 
 # --- other solvers ---------------------------------------------------------------------------
@@ -307,6 +267,18 @@ def test_soft_margins_agree_with_clarabel(C, fit_intercept):
     assert solved >= 8
 
 
+@pytest.mark.parametrize("C", [1.0, 100.0, 1e4, 1e6, 1e8])
+@pytest.mark.parametrize(("d", "k"), [(60, 3), (20, 5)])
+def test_soft_margins_for_any_C(d, k, C):
+    """From plainly soft to nearly hard, where Newton's method needs help."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, d))
+    y = (X @ rng.normal(size=(d, k))).argmax(axis=1)
+    result = max_margin(X, y, C=C)
+    assert result.status is Status.OPTIMAL
+    assert result.upper >= max_margin(X, y).lower
+
+
 @pytest.mark.parametrize("C", [np.inf, 1.0, 1e4])
 @INTERCEPT
 def test_digits_to_1e8(C, fit_intercept):
@@ -328,7 +300,8 @@ def test_gene_expression(name, fit_intercept):
 
 @needs_data
 def test_letters_are_not_separable():
-    data = load("letter.scale", subset=1000, download=False)
+    """A witness on some of the rows is one on all of them."""
+    data = load("letter.scale", subset=700, download=False)
     y = np.unique(data.y, return_inverse=True)[1]
     assert_witness(max_margin(data.X, data.y), data.X.toarray(), y, True)
 
@@ -346,21 +319,6 @@ def test_every_method_agrees_with_auto(method, fit_intercept):
     for dual in (result.dual, auto.dual):
         assert not dual[np.arange(60), y].any()
         assert not fit_intercept or imbalance(dual, y) <= 1e-12
-
-
-def test_intercepts_are_the_best_for_any_classifier():
-    rng = np.random.default_rng(8)
-    for k in range(3, 8):
-        X, y = blobs(k, n=30, k=k)
-        problem = Problem.from_data(X, y)
-        W = rng.normal(size=(6, k))
-        b = problem.dual_set.intercept(problem.constraints.exact_scores(W))
-        plain = leads(X @ W, y)
-        D = np.array([plain[y == c].min(axis=0) for c in range(k)])
-        best = best_by_linear_program(D)
-        assert leads(X @ W + b, y).min() == pytest.approx(best, abs=1e-9)
-        assert certify_margin(problem, W) * np.linalg.norm(W) == pytest.approx(best, abs=1e-9)
-        assert b.mean() == pytest.approx(0.0, abs=1e-12)
 
 
 # --- results, warm starts, the estimator -----------------------------------------------------
@@ -437,7 +395,7 @@ def test_scikit_learn_checks_three_classes():
             seen.add(np.unique(y).size)
             return super().fit(X, y, **options)
 
-    for estimator, check in estimator_checks_generator(Recorder(max_iter=1000)):
-        if getattr(check, "func", check).__name__ in ("check_classifiers_train",):
-            check(estimator)
+    checks = estimator_checks_generator(Recorder(max_iter=1000))
+    named = [(getattr(check, "func", check).__name__, model, check) for model, check in checks]
+    next(check(model) for name, model, check in named if name == "check_classifiers_train")
     assert 3 in seen

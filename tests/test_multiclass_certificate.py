@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from exact import ExactProblem, best_margin_squared, signed_square
 from exact_pairs import ExactPairs
-from many_classes import blobs, explicit, pairs_problem
+from many_classes import blobs, explicit, leads, pairs_problem
 from test_certificate_properties import LAYOUTS, draw_entries, draw_scale
+from test_flows import best_by_linear_program
 
 from momentron import Status, max_margin
-from momentron.certificate import Certificate, certify
+from momentron.certificate import Certificate, certify, certify_margin
 from momentron.constraints import Slack
 from momentron.problem import Problem
 from momentron.validation import clean_data
@@ -242,6 +243,21 @@ def test_soft_margins_are_bracketed(fit_intercept: bool) -> None:
                 margin = exact.soft_margin_squared(W, slack, root)
                 assert signed_square(certificate.margin) <= margin, (seed, i)
                 assert exact.dual_squared(used, root) <= signed_square(certificate.upper), (seed, i)
+
+
+def test_intercepts_are_the_best_for_any_classifier() -> None:
+    rng = np.random.default_rng(8)
+    for k in range(3, 8):
+        X, y = blobs(k, n=30, k=k)
+        problem = Problem.from_data(X, y)
+        W = rng.normal(size=(6, k))
+        b = problem.dual_set.intercept(problem.constraints.exact_scores(W))
+        plain = leads(X @ W, y)
+        D = np.array([plain[y == c].min(axis=0) for c in range(k)])
+        best = best_by_linear_program(D)
+        assert leads(X @ W + b, y).min() == pytest.approx(best, abs=1e-9)
+        assert certify_margin(problem, W) * np.linalg.norm(W) == pytest.approx(best, abs=1e-9)
+        assert b.mean() == pytest.approx(0.0, abs=1e-12)
 
 
 # --- the oracle itself -----------------------------------------------------------------------
