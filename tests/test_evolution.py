@@ -6,6 +6,7 @@ import importlib.util
 import io
 import json
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -207,11 +208,11 @@ def test_tensors_and_flat_rows_of_images():
         ({"seed": -1}, "seed=-1"),
         ({"step": print}, "lr has no meaning beside step"),
         ({"lr": None, "loss": print, "step": print}, "loss has no meaning beside step"),
-        ({"model": network(4)}, r"24 examples .* 3 classes need \(24, 3\)|30 examples"),
+        ({"model": network(4), "epochs": [1]}, r"\(2, 4\); 3 classes need \(2, 3\)"),
         ({"model": network(1)}, "3 classes need"),
         ({"lr": 1e200}, "take a smaller lr"),
         ({"max_memory": "1KB"}, "pass a larger max_memory"),
-        ({"method": "newton"}, "'newton' is not known"),
+        ({"method": "newton", "epochs": [10**9]}, "'newton' is not known"),
     ],
 )
 def test_what_cannot_be_is_refused(options, words):
@@ -415,6 +416,12 @@ def test_kernel_and_network_must_be_close():
     assert not kernel_claims.identical(ends(0.735, 0.72)).holds
     assert kernel_claims.margins_found(ends(0.7, 0.7), 0.05).holds
     assert not kernel_claims.margins_found(ends(0.7, 0.7), 0.03).holds
+
+
+def test_no_torch_is_said_in_one_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(InputError, match=r"fig4 needs torch: pip install \"momentron\[ntk\]\""):
+        FIGURES["fig4"](True)
 
 
 @needs_cifar

@@ -15,9 +15,17 @@ from momentron.api import max_margin
 from momentron.errors import InputError
 from momentron.ntk.empirical import EmpiricalNTK
 from momentron.ntk.evolution_table import EvolutionRow, KernelEvolution
-from momentron.ntk.training import Labelled, Loss, Step, Training, network_error, seeded
+from momentron.ntk.training import (
+    Labelled,
+    Loss,
+    Step,
+    Training,
+    network_error,
+    require_classes,
+    seeded,
+)
 from momentron.result import MarginResult
-from momentron.solvers import Solver
+from momentron.solvers import Solver, as_solver
 from momentron.status import Status
 
 
@@ -143,7 +151,7 @@ def kernel_evolution(
         step=step,
     )
     fit = {
-        "method": method,
+        "method": as_solver(method),
         "fit_intercept": fit_intercept,
         "tol": tol,
         "max_iter": max_iter,
@@ -153,6 +161,7 @@ def kernel_evolution(
     kernels: list[np.ndarray] = []
     epoch = 0
     with seeded(model, seed):
+        require_classes(model, seen, classes)
         for done, mark in enumerate(marks):
             for _ in range(mark - epoch):
                 training.epoch()
@@ -168,14 +177,7 @@ def kernel_evolution(
             kernels.append(look.kernel)
             if callback is not None and callback(look):
                 break
-    return KernelEvolution(
-        EvolutionRow(
-            **row,
-            alignment_first=kernel_alignment(kernel, kernels[0]),
-            alignment_last=kernel_alignment(kernel, kernels[-1]),
-        )
-        for row, kernel in zip(rows, kernels, strict=True)
-    )
+    return _align(rows, kernels)
 
 
 def take_look(
@@ -194,6 +196,18 @@ def take_look(
         raise KeyboardInterrupt
     cross = ntk(X_test, X, progress=lambda done, total: progress("cross", done, total))
     return Look(epoch, kernel, cross, result)
+
+
+def _align(rows: list[dict[str, Any]], kernels: list[np.ndarray]) -> KernelEvolution:
+    """The table, now that the last kernel is known."""
+    return KernelEvolution(
+        EvolutionRow(
+            **row,
+            alignment_first=kernel_alignment(kernel, kernels[0]),
+            alignment_last=kernel_alignment(kernel, kernels[-1]),
+        )
+        for row, kernel in zip(rows, kernels, strict=True)
+    )
 
 
 def predict(result: MarginResult, cross: np.ndarray) -> np.ndarray:

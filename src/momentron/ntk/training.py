@@ -140,6 +140,13 @@ def network_error(model: nn.Module, data: Labelled, classes: np.ndarray) -> floa
     return wrong / len(data)
 
 
+def require_classes(model: nn.Module, data: Labelled, classes: np.ndarray) -> None:
+    """Refuse a model whose outputs do not fit the classes, before it is trained."""
+    model.eval()
+    with torch.no_grad():
+        require_outputs(model(data.examples.few(2)), 2, classes)
+
+
 def require_outputs(outputs: Any, n: int, classes: np.ndarray) -> None:
     """Refuse outputs that do not name a class an example."""
     k = classes.size

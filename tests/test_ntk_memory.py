@@ -1,0 +1,145 @@
+"""Blocks, plans and the memory that they may take."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+from momentron.errors import InputError  # noqa: E402
+from momentron.ntk import EmpiricalNTK, alexnet  # noqa: E402
+from momentron.ntk.anatomy import examine  # noqa: E402
+from momentron.ntk.factors import DirectFactor, GramFactor  # noqa: E402
+from momentron.ntk.memory import format_memory, parse_memory  # noqa: E402
+from momentron.ntk.plan import Task, make_plan  # noqa: E402
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 20), nn.ReLU(), nn.Linear(20, 3)).double()
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(0).normal(size=(12, 8))
+
+
+def least_memory(ntk, X):
+    with pytest.raises(InputError, match="one pair of examples takes; pass a larger") as error:
+        ntk(X, max_memory="1KB")
+    return re.search(r"below the (\S+) that", str(error.value))[1]
+
+
+@pytest.mark.parametrize("max_memory", ["1.05MB", "1.2MB", "2MB", 10**9])
+def test_any_memory_gives_the_same(model, X, max_memory):
+    ntk = EmpiricalNTK(model)
+    expected = ntk(X)
+    assert np.allclose(ntk(X, max_memory=max_memory), expected, rtol=1e-12)
+    assert np.allclose(ntk(X[:5], X[5:], max_memory=max_memory), expected[:5, 5:], rtol=1e-12)
+    assert np.allclose(ntk.diagonal(X, max_memory=max_memory), np.diag(expected), rtol=1e-12)
+
+
+def test_less_memory_means_more_blocks(model, X):
+    few, many = [], []
+    ntk = EmpiricalNTK(model)
+    ntk(X, progress=lambda *step: few.append(step))
+    ntk(X, max_memory=least_memory(ntk, X), progress=lambda *step: many.append(step))
+    assert few == [(1, 1)]
+    assert len(many) > 3
+    assert many == [(i + 1, len(many)) for i in range(len(many))]
+
+
+def test_progress_of_every_sweep_ends_at_its_total(model, X):
+    ntk = EmpiricalNTK(model)
+    ntk.max_memory = least_memory(ntk, X)
+    for sweep in (ntk, lambda X, **kw: ntk(X[:4], X[4:], **kw), ntk.diagonal):
+        steps = []
+        sweep(X, progress=lambda *step, steps=steps: steps.append(step))
+        assert steps == [(i + 1, len(steps)) for i in range(len(steps))]
+
+
+def test_too_little_memory_is_refused_with_the_least(model, X):
+    ntk = EmpiricalNTK(model)
+    least = parse_memory(least_memory(ntk, X))
+    assert ntk(X, max_memory=least).shape == (12, 12)
+    with pytest.raises(InputError, match="is below the"):
+        ntk(X, max_memory=int(0.98 * least))
+
+
+def test_plans_keep_to_the_memory_and_use_it():
+    model = alexnet(10, width=8)
+    anatomy = examine(model, torch.randn(4, 3, 32, 32))
+    for limit in (10**7, 10**8, 10**9):
+        for task in (Task(128, 128, symmetric=True), Task(1000, 128), Task(500, 0)):
+            plan = make_plan(anatomy, task, 4, limit)
+            assert plan.n_bytes <= 0.85 * limit
+    costs = [make_plan(anatomy, Task(1000, 128), 4, limit).cost for limit in (10**7, 10**8, 10**9)]
+    assert costs == sorted(costs, reverse=True)
+    assert costs[0] > costs[-1]
+
+
+def test_forms_follow_the_cost():
+    layers = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.AdaptiveAvgPool2d(2))
+    model = nn.Sequential(*layers, nn.Conv2d(8, 256, 2), nn.Flatten(), nn.Linear(256, 5))
+    anatomy = examine(model, torch.randn(4, 3, 16, 16))
+    plan = make_plan(anatomy, Task(100, 100, symmetric=True), 4, 10**9)
+    assert plan.forms == (DirectFactor, GramFactor, GramFactor)  # 256 positions, 1, and 1
+
+
+PEAK = """
+import sys, torch
+from momentron.benchmarks.growth import _peak_resident
+from momentron.ntk import EmpiricalNTK, alexnet
+torch.set_num_threads(1)
+ntk, X = EmpiricalNTK(alexnet(width=32)), torch.randn(90, 3, 32, 32)
+ntk(X[:2])
+before = _peak_resident(reset=True)
+ntk(X[:30], X[30:], max_memory=sys.argv[1])
+print(_peak_resident() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="reads Linux's counters")
+@pytest.mark.parametrize("limit", [30_000_000, 80_000_000])
+def test_peak_memory_is_within_the_limit(limit):
+    """Unlimited, it takes 105 MB."""
+    command = [sys.executable, "-c", PEAK, str(limit)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert 0.2 * limit < int(done.stdout) <= 1.2 * limit
+
+
+@pytest.mark.parametrize(
+    ("size", "n_bytes"),
+    [("256MB", 256_000_000), ("2 gb", 2 * 10**9), ("1.5KiB", 1536), ("17", 17), (np.int64(5), 5)],
+)
+def test_sizes_of_memory(size, n_bytes):
+    assert parse_memory(size) == n_bytes
+
+
+@pytest.mark.parametrize("size", ["lots", "-1GB", "", "GB", "1.2.3MB", "5 XB", 1.5, True, None])
+def test_what_is_no_size_of_memory(size):
+    with pytest.raises(InputError, match="is no size of memory; write it as '256MB'"):
+        parse_memory(size)
+
+
+@pytest.mark.parametrize("size", [0, -5, "0MB", "0.1B"])
+def test_memory_below_one_byte(size):
+    with pytest.raises(InputError, match="below the least of 1 byte"):
+        parse_memory(size)
+
+
+def test_bad_memory_is_refused_at_once(model):
+    with pytest.raises(InputError, match="max_memory='some'"):
+        EmpiricalNTK(model, max_memory="some")
+
+
+@pytest.mark.parametrize("n_bytes", [1, 999, 1001, 256_000_000, 1_234_567_891])
+def test_memory_is_printed_as_no_less(n_bytes):
+    assert n_bytes <= parse_memory(format_memory(n_bytes)) <= 1.01 * n_bytes
