@@ -28,7 +28,7 @@ def first_working_set(
 ) -> tuple[np.ndarray, tuple[float, ...]]:
     """All the rows where they are few, else some of them; and the Cs to rank them by."""
     few = 1.5 * SMALL
-    if not sets.is_paired:
+    if not (sets.is_paired or sets.is_kernel):
         few = max(few, min(1.5 * sets.width, 3000))
     if sets.size <= min(few, sets.capacity):
         return np.arange(sets.size), (100.0,)
