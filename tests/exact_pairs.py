@@ -183,7 +183,7 @@ class ExactPairs:
         ]
         reach = self.vertex(leads)[0] / common
         squared = sum(Fraction(*v.as_integer_ratio()) ** 2 for v in [*W.ravel(), *tail])
-        return reach * abs(reach) / squared
+        return reach * abs(reach) / squared if squared else Fraction(0)
 
 
 def _ratio(value: Any) -> tuple[int, int]:

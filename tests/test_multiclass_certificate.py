@@ -224,7 +224,7 @@ def test_auto_brackets_the_best_margin(chunk: int) -> None:
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_soft_margins_are_bracketed(fit_intercept: bool) -> None:
     """The interval of the rows (z, −e/√C), for the float 1/√C that the problem holds."""
-    for seed in range(15):
+    for seed in range(25):
         rng = np.random.default_rng(seed)
         X, y = blobs(seed, n=8, d=3, k=3, spread=rng.choice([0.0, 2.0]))
         X *= 10.0 ** rng.uniform(-8.0, 8.0)
@@ -233,16 +233,16 @@ def test_soft_margins_are_bracketed(fit_intercept: bool) -> None:
         exact, root = ExactPairs(X, y, fit_intercept), Fraction(problem.constraints.root)
         result = max_margin(X, y, fit_intercept=fit_intercept, C=C)
         dual = result.dual[np.repeat(np.arange(8), 2), explicit(X, y)[2]]
-        tail = dual / float(root) + 1e-300
-        pairs = [(result.coef.T * X.std(), tail), (rng.normal(size=(3, 3)), rng.normal(size=16))]
-        for i, (W, slack) in enumerate(pairs):
-            for q in (near(rng, dual), *draw_weights(rng, exact)):
-                sharp = bool(rng.random() < 0.5)
-                certificate = certify(problem, Slack.join(W, slack), q, sharp=sharp)
-                used = problem.dual_set.normalize(np.asarray(q, _type(sharp)))
-                margin = exact.soft_margin_squared(W, slack, root)
-                assert signed_square(certificate.margin) <= margin, (seed, i)
-                assert exact.dual_squared(used, root) <= signed_square(certificate.upper), (seed, i)
+        classifiers = [result.coef.T, *draw_classifiers(rng, 3, 3)]
+        for i, q in enumerate([near(rng, dual), *draw_weights(rng, exact)]):
+            W, sharp = classifiers[i % len(classifiers)], bool(rng.random() < 0.5)
+            size = (np.abs(W).max() or 1.0) * 10.0 ** rng.uniform(-15.0, 5.0)
+            tail = size * rng.normal(size=16)
+            certificate = certify(problem, Slack.join(W, tail), q, sharp=sharp)
+            margin = exact.soft_margin_squared(W, tail, root)
+            assert signed_square(certificate.margin) <= margin, (seed, i)
+            used = problem.dual_set.normalize(np.asarray(q, _type(sharp)))
+            assert exact.dual_squared(used, root) <= signed_square(certificate.upper), (seed, i)
 
 
 def test_intercepts_are_the_best_for_any_classifier() -> None:

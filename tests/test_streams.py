@@ -135,6 +135,44 @@ def test_what_nothing_separates_ends_with_its_witness(fit_intercept):
     assert result.dual.sum() == pytest.approx(1.0)
 
 
+EDGES = {
+    "zeros": (np.zeros((10, 3)), np.arange(10) % 2),
+    "zeros-many": (np.zeros((12, 3)), np.arange(12) % 3),
+    "ones": (np.ones((10, 3)), np.arange(10) % 2),
+    "two-rows": (np.eye(2), np.array(["a", "b"])),
+    "one-feature": (np.array([[1.0], [-1.0]]), np.array([7, 8])),
+    "one-row-a-class": (np.eye(3), np.arange(3)),
+    "integers": (np.array([[1, 2], [3, 4], [5, 7]]), np.array([True, False, True])),
+    "sparse": (sp.csr_array(np.eye(6)), np.arange(6) % 2),
+}
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("method", ["auto", "momentum"])
+@pytest.mark.parametrize("edge", list(EDGES))
+def test_edges_are_judged_as_in_memory(edge, method, fit_intercept):
+    X, y = EDGES[edge]
+    options = {"method": method, "fit_intercept": fit_intercept, "max_iter": 50}
+    here, there = max_margin(X, y, **options), max_margin(X, y, block_size=64, **options)
+    assert there.status is here.status
+    assert there.lower == pytest.approx(here.lower, rel=1e-6, abs=1e-12)
+    assert there.upper == pytest.approx(here.upper, rel=1e-6, abs=1e-12)
+
+
+def test_a_source_that_loses_rows_is_refused():
+    class Losing(Pieces):
+        calls = 0
+
+        def block(self, i):
+            Losing.calls += 1
+            X, y = super().block(i)
+            return (X[1:], y[1:]) if Losing.calls > 5 else (X, y)
+
+    data = make_separable(2000, 4, random_state=0)
+    with pytest.raises(InputError, match="the same blocks in every pass"):
+        max_margin(Losing(data.X, data.y, [500, 1000, 1500]), fit_intercept=False)
+
+
 def test_working_set_stays_within_its_room():
     from momentron.solvers import Auto
     from momentron.solvers.base import Aim

@@ -49,6 +49,19 @@ def test_npy(tmp_path, data, expected, where):
     assert np.array_equal(np.concatenate([y for _, y in blocks]), data.y)
 
 
+def test_blocks_that_are_kept_stay_as_they_are(tmp_path):
+    rows = np.arange(4000.0).reshape(400, 10)
+    np.save(tmp_path / "rows.npy", rows)
+    np.save(tmp_path / "y.npy", np.arange(400))
+    source = open_file(tmp_path / "rows.npy", str(tmp_path / "y.npy"), 1600)
+    kept = [source.block(i) for i in range(len(source))]
+    for _ in range(3):
+        for i in range(len(source)):
+            assert np.array_equal(source.block(i)[0], rows[20 * i : 20 * i + 20])
+    assert np.array_equal(np.concatenate([X for X, _ in kept]), rows)
+    assert np.array_equal(np.concatenate([y for _, y in kept]), np.arange(400))
+
+
 def test_memory_map(tmp_path, data, expected):
     np.save(tmp_path / "rows.npy", data.X)
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")

@@ -10,8 +10,8 @@ that join the working set up a tree. Its coefficients are measured here, on one 
 a pass, a and b of the working sets, and the number of passes as a line in log(n/d) that does not
 fall, from problems with a known margin whose rows are drawn anew, seeded, whenever a block is asked
 for. The largest of these problems is held back, and the model checked against it. What is assumed
-and not measured (bandwidth, and the cost of a graph unless ``--graph`` gives it) is printed with
-the table.
+and not measured is printed with the table: the bandwidth, and the cost of a graph unless
+``--cluster`` measures it, with the bytes of an iteration, on a LocalCluster of two processes.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from momentron.datasets import make_separable
 from momentron.streams import DiskStream, StreamResult, open_file
 from momentron.streams.look import Look
 from momentron.streams.poses import Pose
+from momentron.trace import Row
 
 SET_ROWS = 400  # rows of the working set for each feature: what the memory is chosen for
 BANDWIDTH = 1.25e9  # bytes a second: ten gigabits
@@ -110,6 +111,53 @@ def measure_rate(n: int = 500_000, d: int = 200, repeats: int = 3) -> tuple[floa
 
 
 @dataclass(frozen=True)
+class Talk:
+    """What an iteration of Algorithm 1 costs on a cluster, beside the products."""
+
+    seconds: float
+    sent: int
+    limit: int
+
+
+def measure_cluster(d: int = 30_000, k: int = 3, workers: int = 2, steps: int = 12) -> Talk:
+    """Median seconds and least bytes over the loopback of a step on a LocalCluster.
+
+    Few rows, so that the products take no time; the loopback counts all that is sent, and others on
+    the machine may use it too.
+    """
+    import dask.array as da
+    import psutil
+    from distributed import Client, LocalCluster
+
+    rng = np.random.default_rng(0)
+    y = np.arange(8 * k) % k
+    X = rng.standard_normal((k, d))[y] + 0.1 * rng.standard_normal((y.size, d))
+    marks: list[tuple[float, int]] = []
+
+    def mark(_: Row) -> None:
+        sent = psutil.net_io_counters(pernic=True)["lo"].bytes_sent
+        marks.append((time.perf_counter(), sent))
+
+    with (
+        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        lazy = da.from_array(X, chunks=(4, -1)), da.from_array(y, chunks=4)
+        lazy = client.persist(list(lazy))
+        max_margin(
+            *lazy,
+            method="momentum",
+            fit_intercept=False,
+            tol=0.0,
+            max_iter=steps,
+            callback=mark,
+        )
+    took = np.diff(np.array([moment for moment, _ in marks]))
+    sent = np.diff(np.array([count for _, count in marks]))
+    return Talk(float(np.median(took)), int(sent.min()), 2 * workers * d * k * 8)
+
+
+@dataclass(frozen=True)
 class Model:
     """The coefficients.
 
@@ -140,7 +188,7 @@ class Model:
         if workers == 1:
             return 0.0
         levels = math.ceil(math.log(workers, 4))
-        joining = SET_ROWS / 4 * d * d * 4.0
+        joining = SET_ROWS / 8 * d * d * 4.0
         return self.graph * (1.0 + workers / 256) + levels * (8.0 * d + joining) / BANDWIDTH
 
     def solving(self, n: float, d: float) -> float:
@@ -181,8 +229,16 @@ def simulate(model: Model, n: int, d: int, workers: int, seed: int = 0) -> float
     return total
 
 
-def run(graph: float = GRAPH) -> None:
+def run(*, with_cluster: bool = False) -> None:
     """Measure, fit, check, and print the table for 1e9 × 1,000."""
+    graph = GRAPH
+    if with_cluster:
+        talk = measure_cluster()
+        graph = talk.seconds
+        print(
+            f"an iteration on 2 workers, 30,000 × 3: {1e3 * graph:.0f} ms, {talk.sent:,} bytes "
+            f"sent; the limit 2 · workers · d · k · 8 is {talk.limit:,}"
+        )
     rate, rows = measure_rate()
     print(f"a pass here: {rate / 1e9:.2f} GB/s, {1e9 / rows:.1f} ns a row of 200 float32")
     fits = [measure_fit(n, d) for n, d in SIZES]
@@ -205,7 +261,7 @@ def run(graph: float = GRAPH) -> None:
 def _print_table(model: Model, n: int, d: int) -> None:
     print(
         f"\n{n:.0e} × {d:,} float32, gap {TOLERANCE:g}; assumed: {BANDWIDTH / 1e9:.2f} GB/s of "
-        f"network, {model.graph * 1e3:.0f} ms a graph"
+        f"network, {model.graph * 1e3:.0f} ms a graph on few workers"
     )
     print(f"{'workers':>8} {'passes':>7} {'hours':>8} {'talk':>7} {'sets':>7} {'simulated':>10}")
     for workers in (1, 16, 256):
@@ -220,8 +276,8 @@ def _print_table(model: Model, n: int, d: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--graph", type=float, default=GRAPH, help="seconds a graph takes")
-    run(parser.parse_args().graph)
+    parser.add_argument("--cluster", action="store_true", help="measure a LocalCluster too")
+    run(with_cluster=parser.parse_args().cluster)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,8 @@ def solve_momentron(task: Task) -> Answer:
     if task.kind == "witness":
         result = max_margin(task.X, task.y, fit_intercept=task.fit_intercept, tol=1e-12)
         certified = result.status is Status.NOT_SEPARABLE
-        return Answer(result.coef, float(result.intercept), result.dual, certified, str(result.status))
+        intercept = float(result.intercept)
+        return Answer(result.coef, intercept, result.dual, certified, str(result.status))
     result = max_margin(task.X, task.y, fit_intercept=task.fit_intercept, C=2.0 * task.C, tol=1e-6)
     scale = 1.0
     if task.kind == "soft" and result.lower > 0.0:

@@ -91,10 +91,11 @@ class Figure3(Figure):
             "curves: K_ij/√(K_ii K_jj). The last claim is about the kernel as it is. Margins "
             "are min (F_ic − F_ij)/‖W‖ over all rows i of class c and wrong labels j. Algorithm 2 "
             "draws one row and one wrong label an iteration, the batch perceptron takes the worst; "
-            "either needs one kernel column, which is computed once and kept (at most "
-            f"{CACHE_SIZE / 1000:g} GB), so that the lower panels count distinct columns. "
+            "either needs one kernel column. Columns are kept, the latest used in "
+            f"{CACHE_SIZE / 1000:g} GB, and the lower panels count the values that were computed. "
             "The batch perceptron's curves are those of its running average, which is what its "
-            "authors return; its last iterate is drawn faintly. The theorem's step size is for a "
+            "authors return; the best margin and the last error of its iterates are drawn faintly. "
+            "The theorem's step size is for a "
             "run of exactly this length."
         )
 

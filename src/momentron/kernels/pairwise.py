@@ -41,6 +41,7 @@ SMALL_ERROR = 1e-12  # a Gaussian kernel's error up to which its points may lie 
 class PairwiseKernel(Kernel):
     """A formula in ⟨x, x′⟩ and the squared norms, or in the differences of two rows."""
 
+    is_bounded = False  # whether every value is finite for finite rows
     uses_squares = True
 
     def bind(self, X: Any) -> "BoundPairwise":
@@ -127,7 +128,8 @@ class BoundPairwise(BoundKernel):
             B = right.take(some_cols, as_dense=dense_right)
             with np.errstate(over="ignore", invalid="ignore"):
                 self.kernel.fill(A, B, a, b, out[along, across])
-                require_finite_values(out[along, across], repr(self.kernel))
+                if not self.kernel.is_bounded:
+                    require_finite_values(out[along, across], repr(self.kernel))
 
         parts = product(pieces(cols, right.n, width), pieces(rows, left.n, height))
         in_threads(fill, list(parts))
@@ -247,6 +249,7 @@ class GaussianKernel(PairwiseKernel):
     once, which moves a point by at most uR and ‖x − x′‖² by 8uR²: five more roundings cover it.
     """
 
+    is_bounded = True
     gamma: float
 
     def __post_init__(self) -> None:
@@ -303,6 +306,7 @@ class LaplacianKernel(PairwiseKernel):
     ≤ δ/(e(1 − δ)), beside what exp itself rounds.
     """
 
+    is_bounded = True
     gamma: float
 
     uses_squares = False

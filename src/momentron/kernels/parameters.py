@@ -47,11 +47,14 @@ def entry_variance(X: Any) -> float:
                 squares += float(entries @ entries)
         return max(0.0, squares / size - mean**2)
     mean = sum(float(X[part].sum(dtype=np.float64)) for part in row_blocks(*X.shape)) / size
-    squares = 0.0
+    squares, buffer = 0.0, None
     for part in row_blocks(*X.shape):
-        offsets = (X[part] - np.float64(mean)).ravel()
+        if buffer is None:  # new memory for each block would take longer than the sums
+            buffer = np.empty(X[part].shape)
+        offsets = buffer[: X[part].shape[0]]
+        np.subtract(X[part], np.float64(mean), out=offsets)
         with np.errstate(over="ignore"):
-            squares += float(offsets @ offsets)
+            squares += float(np.einsum("ij,ij->", offsets, offsets))
     return squares / size
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-COLUMNS = 128  # computed at a time: enough for a matrix product to run at full speed
+COLUMNS = 512  # computed at a time: enough for products in several threads to run at full speed
 TILE_VALUES = 1 << 22  # values computed or copied at a time: 32 MB
 FIRST_COLUMNS = 16
 
@@ -202,9 +202,9 @@ class ColumnCache:
         self._column_of[slots] = -1
 
     def _grow(self, wanted: int) -> None:
-        """Room for `wanted` columns or half as many again as now, within the limit."""
+        """Room for `wanted` columns or twice as many as now, within the limit."""
         now = self._store.shape[0]
-        self._set_length(min(self._capacity, max(wanted, FIRST_COLUMNS, now + now // 2)))
+        self._set_length(min(self._capacity, max(wanted, FIRST_COLUMNS, 2 * now)))
 
     def _set_length(self, length: int) -> None:
         """Cut or extend the store by reallocation: two copies would break the limit."""

@@ -143,7 +143,7 @@ def open_problem(
         require_usable(found)
     else:
         found = Found.from_arrays(section("problem.found", saved))
-    problem = StreamProblem(stream, found, fit_intercept=fit_intercept)
+    problem = StreamProblem(stream, found, fit_intercept=fit_intercept, combines=not is_auto)
     if saved is not None:
         problem.from_arrays(section("problem", saved))
     if is_auto:

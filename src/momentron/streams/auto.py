@@ -31,9 +31,9 @@ class Room:
 
     @classmethod
     def within(cls, nbytes: int, width: int, n_classes: int) -> "Room":
-        """An eighth of the rows at first, a fourth in new ones a pass."""
+        """An eighth of the rows at first, and as many new ones a pass."""
         rows = max(LEAST_ROWS, 16 * n_classes, nbytes // (8 * max(width, 1)))
-        return cls(rows, rows // 8, rows // 4)
+        return cls(rows, rows // 8, rows // 8)
 
 
 @dataclass

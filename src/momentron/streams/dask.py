@@ -7,7 +7,7 @@ and as large as a finding back, once a worker; partitions stay where they are.
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from momentron.errors import InputError
 from momentron.streams.blocks import Block, as_block
+from momentron.streams.partitions import aligned_arrays, frame_parts
 from momentron.streams.source import Source
 from momentron.streams.stream import Stream, Task, block_digest, count_blocks, entries_per_row
 
@@ -54,6 +55,7 @@ class DaskStream(Stream):
         self.client = client if client is not None else current_client()
         self.is_remote = self.client is not None
         self._is_direct = True
+        self._pins: set[str] = set()  # workers that the present work waits for
         self.n_blocks = len(self.parts)
         if sizes is None:
             sizes = self._each(_size, range(self.n_blocks))
@@ -64,8 +66,8 @@ class DaskStream(Stream):
         """From a Dask array or data frame, and labels: a collection, an array, or a column."""
         require_dask()
         if hasattr(X, "to_dask_array"):
-            return cls(_frame_parts(X, y), client=client)
-        X, y = _aligned_arrays(X, y)
+            return cls(frame_parts(X, y), client=client)
+        X, y = aligned_arrays(X, y)
         sizes = X.chunks[0]
         parts = zip(X.to_delayed().ravel(), y.to_delayed().ravel(), strict=True)
         is_known = not any(math.isnan(size) for size in sizes)
@@ -96,17 +98,21 @@ class DaskStream(Stream):
         return found
 
     def _fold_on_cluster(self, task: Task) -> Any:
-        """A pass on the workers; again, if one of them died with the only copy of the task."""
+        return self._retried(
+            lambda: self._compute(self._tree(self._scatter(task), *self._places()))
+        )
+
+    def _retried(self, work: Callable[[], Any]) -> Any:
+        """The work, begun again where a worker died that was to do a part of it."""
         from distributed import CancelledError, KilledWorker
         from distributed.client import FutureCancelledError
 
         lost = (CancelledError, FutureCancelledError, KilledWorker, OSError, TimeoutError)
         for attempt in range(ATTEMPTS):
             self._require_workers()
+            self._pins.clear()
             try:
-                # to one worker, from which the others take it: a broadcast waits for the dead
-                sent = self._scatter(task)
-                return self._compute(self._tree(sent, *self._places()))
+                return work()
             except lost as error:
                 if isinstance(error, ClusterError):
                     raise
@@ -118,7 +124,10 @@ class DaskStream(Stream):
         raise AssertionError("the last attempt returns or raises")
 
     def _scatter(self, task: Task) -> Any:
-        """Straight to a worker; by way of the scheduler where workers cannot be reached."""
+        """Straight to a worker; by way of the scheduler where workers cannot be reached.
+
+        To one worker, from which the others take it: a broadcast would wait for the dead.
+        """
         if self._is_direct:
             try:
                 return self.client.scatter(task, hash=False, direct=True, timeout=PATIENCE / 2)
@@ -161,19 +170,17 @@ class DaskStream(Stream):
 
     def _tree(self, task: Any, groups: list[list[int]], places: list[str | None] | None) -> Any:
         """The graph of a pass: a fold for each group, merged on their worker, then in a tree."""
-        import dask
-
         local: dict[str | None, list[Any]] = {}
         for group, place in zip(groups, places or [None] * len(groups), strict=True):
             arguments = [(i, self.firsts[i], *self.parts[i]) for i in group]
-            with _pinned(dask, place):
+            with self._pinned(place):
                 local.setdefault(place, []).append(_delayed(fold)(task, arguments))
         level = []
         for place, findings in local.items():
             if place is None:
                 level += findings
                 continue
-            with _pinned(dask, place):
+            with self._pinned(place):
                 level.append(_delayed(merged)(task, findings) if len(findings) > 1 else findings[0])
         while len(level) > 1:
             parts = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
@@ -211,8 +218,11 @@ class DaskStream(Stream):
                 done = sum(future.done() for future in futures)
                 self.report(min(0.99, done / len(futures)))
                 self.require_time()
-            if self._has_workers():
+            workers = self._workers()
+            if workers:
                 alone_since = None
+                if not self._pins <= workers:
+                    raise ConnectionError("a worker was lost with its partitions")
                 continue
             alone_since = alone_since or time.perf_counter()
             if time.perf_counter() - alone_since > PATIENCE:
@@ -221,18 +231,19 @@ class DaskStream(Stream):
     def _require_workers(self) -> None:
         """Wait a little for a worker, and give up if none comes."""
         begin = time.perf_counter()
-        while not self._has_workers():
+        while not self._workers():
             if time.perf_counter() - begin > PATIENCE:
                 self._give_up()
             time.sleep(0.5)
 
-    def _has_workers(self) -> bool:
+    def _workers(self) -> set[str]:
+        """The addresses of the workers that the scheduler knows; none where it does not answer."""
         if self.client.status != "running":
-            return False
+            return set()
         try:
-            return bool(self.client.sync(self.client.scheduler.ncores, callback_timeout=5.0))
+            return set(self.client.sync(self.client.scheduler.ncores, callback_timeout=5.0))
         except (OSError, TimeoutError):
-            return False
+            return set()
 
     def _give_up(self) -> None:
         raise ClusterError(
@@ -250,14 +261,28 @@ class DaskStream(Stream):
 
     def _each(self, function: Any, numbers: Sequence[int]) -> list[Any]:
         """function(X, y) of some partitions, where they are."""
+
+        def work() -> list[Any]:
+            holders = self._holders() if self.client is not None else {}
+            values = []
+            for number in numbers:
+                with self._pinned(next(iter(holders.get(number, ())), None)):
+                    values.append(_delayed(function)(*self.parts[number]))
+            return self._compute_all(values)
+
+        return work() if self.client is None else self._retried(work)
+
+    def _pinned(self, place: str | None) -> Any:
+        """Run where the partitions are, and nowhere else: they would be copied there.
+
+        Where that worker dies, `_wait` notices, and the work is begun again.
+        """
         import dask
 
-        holders = self._holders() if self.client is not None else {}
-        values = []
-        for number in numbers:
-            with _pinned(dask, next(iter(holders.get(number, ())), None)):
-                values.append(_delayed(function)(*self.parts[number]))
-        return self._compute_all(values)
+        if place is None:
+            return nullcontext()
+        self._pins.add(place)
+        return dask.annotate(workers=[place], allow_other_workers=False)
 
 
 def fold(task: Task, arguments: Sequence[tuple[int, int, Any, Any]]) -> Any:
@@ -312,61 +337,6 @@ def _delayed(function: Any) -> Any:
     import dask
 
     return dask.delayed(function, pure=False, traverse=True)
-
-
-def _pinned(dask: Any, place: str | None) -> Any:
-    """Run where the partitions are; elsewhere only if that worker is gone."""
-    if place is None:
-        return nullcontext()
-    return dask.annotate(workers=[place], allow_other_workers=True)
-
-
-def _frame_parts(X: Any, y: Any) -> list[tuple[Any, Any]]:
-    """Partitions of a data frame with those of its labels."""
-    if isinstance(y, str):
-        if y not in X.columns:
-            raise InputError(f"X has no column {y!r}; its columns are {list(X.columns)}")
-        X, y = X.drop(columns=[y]), X[y]
-    if not hasattr(y, "to_delayed"):
-        raise InputError(
-            f"y is {type(y).__name__}; beside a Dask data frame it must be a Dask series with the "
-            "same partitions, or the name of a column"
-        )
-    rows, labels = list(X.to_delayed()), list(np.ravel(y.to_delayed()))
-    if len(rows) != len(labels):
-        raise InputError(
-            f"X has {len(rows)} partitions but y has {len(labels)}; they must agree, row by row"
-        )
-    return list(zip(rows, labels, strict=True))
-
-
-def _aligned_arrays(X: Any, y: Any) -> tuple[Any, Any]:
-    """X in blocks of whole rows, and y cut at the same places."""
-    import dask.array as da
-
-    if X.ndim != 2:
-        raise InputError(f"X has {X.ndim} dimensions; give 2, a row for each example")
-    if X.numblocks[1] > 1:
-        X = X.rechunk({1: -1})
-    if y is None:
-        raise InputError("y is None; max_margin requires y to be passed: one label for each row")
-    if hasattr(y, "to_dask_array"):
-        y = y.to_dask_array(lengths=True)
-    is_known = not any(math.isnan(size) for size in X.chunks[0])
-    if not hasattr(y, "to_delayed"):
-        y = np.asarray(y)
-        if not is_known:
-            raise InputError("X has chunks of unknown sizes: call X.compute_chunk_sizes() first")
-        y = da.from_array(y, chunks=(X.chunks[0],)) if y.shape == X.shape[:1] else y
-    if y.ndim != 1 or (is_known and y.shape[0] != X.shape[0]):
-        raise InputError(f"X has shape {X.shape} but y has {y.shape}; they must agree")
-    if is_known and y.chunks[0] != X.chunks[0]:
-        y = y.rechunk((X.chunks[0],))
-    if y.numblocks[0] != X.numblocks[0]:
-        raise InputError(
-            f"X has {X.numblocks[0]} blocks of rows but y has {y.numblocks[0]}; they must agree"
-        )
-    return X, y
 
 
 def current_client() -> Any:

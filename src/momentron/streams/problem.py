@@ -41,15 +41,20 @@ class StreamProblem(Problem):
     found : Found
         What the first pass found.
     fit_intercept : bool
+    combines : bool
+        Whether the method takes linear combinations of images, whose roundings count.
     """
 
-    def __init__(self, stream: Stream, found: Found, *, fit_intercept: bool) -> None:
-        self.stream, self.found = stream, found
+    def __init__(
+        self, stream: Stream, found: Found, *, fit_intercept: bool, combines: bool = True
+    ) -> None:
+        self.stream, self.found, self.combines = stream, found, combines
         self.classes = found.classes
         self.pose = Pose(self.classes.size, fit_intercept)
         self.exponent = 0
         self.counts = np.array([found.counts[label] for label in self.classes.tolist()])
-        self.longest = up(found.longest * self.pose.radius_factor)  # max‖z‖
+        # max‖z‖
+        self.longest = up(found.longest * self.pose.radius_factor) if found.longest else 0.0
         self._unit = self.longest or 1.0
         self._arcs = self.pose.dual_set()
         self._shape = self.pose.zeros(found.width).shape
@@ -78,9 +83,14 @@ class StreamProblem(Problem):
 
     @cached_property
     def tight_radius(self) -> float:
-        """As for data in memory, at the price of a pass where there is an intercept."""
+        """As for data in memory, at the price of a pass where there is an intercept.
+
+        A method without steps of that length gets what the sample shows, which is no larger.
+        """
         if not self.pose.fit_intercept or self.longest == 0.0:
             return self.longest or 1.0
+        if not self.combines:
+            return self.found.reach * self.pose.radius_factor
         return centred_radius(self.stream, self.found) * self.pose.radius_factor or 1.0
 
     def tighten(self) -> None:
@@ -112,8 +122,8 @@ class StreamProblem(Problem):
         seen = self.stream.run(task)
         if seen.n_rows != self.found.n_rows:
             raise InputError(
-                f"this pass read {seen.n_rows} rows and the first one {self.found.n_rows}; a source "
-                "must give the same blocks in every pass"
+                f"this pass read {seen.n_rows} rows and the first one {self.found.n_rows}; a "
+                "source must give the same blocks in every pass"
             )
         self._remember(w, seen.tops[self.pose.used])
         return seen
@@ -248,10 +258,10 @@ class StreamProblem(Problem):
     def upper_bound(self, q: np.ndarray) -> float:
         """A sure upper bound of ‖Zᵀq‖ in the units of X, from the image of q."""
         image = q[-self.image_size :]
-        if not np.isfinite(image[:-1]).all():
+        if self.longest == 0.0 or not np.isfinite(image[:-1]).all():
             return self.longest
         # a few roundings for each step that combined images, of vectors no longer than R
-        chain = gamma(8 * (self.passes + 8)) * self.longest
+        chain = gamma(8 * (self.passes + 8)) * self.longest if self.combines else 0.0
         norm = norm_bounds(image[:-2])[1] + max(0.0, float(image[-2]))
         return min(self.longest, up(up(norm, 8) * self._unit + chain))
 

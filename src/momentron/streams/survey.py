@@ -70,6 +70,15 @@ class Found:
             return np.asarray(np.sum(list(self.sums.values()), axis=0) / self.n_rows)
         return np.asarray(self.sample.rows()[2].mean(axis=0), np.float64).ravel()
 
+    @cached_property
+    def reach(self) -> float:
+        """max‖x − centre‖ over the sample, from below: at most that of all the rows."""
+        _, _, X = self.sample.rows()
+        if X is None:
+            return 0.0
+        rows = (X.toarray() if sp.issparse(X) else X) - self.centre
+        return float(np.sqrt(np.einsum("ij,ij->i", rows, rows).max()) * (1.0 - 1e-12))
+
     def to_arrays(self) -> dict[str, np.ndarray]:
         """All but the sample, for a checkpoint."""
         labels = self.classes
@@ -80,7 +89,7 @@ class Found:
             "counts": np.array([self.counts[label] for label in labels.tolist()]),
             "sums": np.array(sums).reshape(len(sums), self.width),
             "centre": self.centre,
-            "longest": np.array(self.longest),
+            "lengths": np.array([self.longest, self.reach]),
             "numbers": np.array(numbers),
             "sizes": np.array([self.sizes[i] for i in sorted(self.sizes)]),
         }
@@ -92,7 +101,7 @@ class Found:
         found.stored, found.depth, found.nbytes = numbers[3:]
         found.counts = dict(zip(labels.tolist(), arrays["counts"].tolist(), strict=True))
         found.sums = dict(zip(labels.tolist(), arrays["sums"], strict=False))
-        found.longest = float(arrays["longest"])
+        found.longest, found.reach = arrays["lengths"].tolist()
         found.sizes = dict(enumerate(arrays["sizes"].tolist()))
         found.centre = arrays["centre"]
         return found

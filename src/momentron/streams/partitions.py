@@ -1,0 +1,56 @@
+"""The partitions of Dask collections: rows and their labels, cut at the same places."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from momentron.errors import InputError
+
+
+def frame_parts(X: Any, y: Any) -> list[tuple[Any, Any]]:
+    """Partitions of a data frame with those of its labels."""
+    if isinstance(y, str):
+        if y not in X.columns:
+            raise InputError(f"X has no column {y!r}; its columns are {list(X.columns)}")
+        X, y = X.drop(columns=[y]), X[y]
+    if not hasattr(y, "to_delayed"):
+        raise InputError(
+            f"y is {type(y).__name__}; beside a Dask data frame it must be a Dask series with the "
+            "same partitions, or the name of a column"
+        )
+    rows, labels = list(X.to_delayed()), list(np.ravel(y.to_delayed()))
+    if len(rows) != len(labels):
+        raise InputError(
+            f"X has {len(rows)} partitions but y has {len(labels)}; they must agree, row by row"
+        )
+    return list(zip(rows, labels, strict=True))
+
+
+def aligned_arrays(X: Any, y: Any) -> tuple[Any, Any]:
+    """X in blocks of whole rows, and y cut at the same places."""
+    import dask.array as da
+
+    if X.ndim != 2:
+        raise InputError(f"X has {X.ndim} dimensions; give 2, a row for each example")
+    if X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    if y is None:
+        raise InputError("y is None; max_margin requires y to be passed: one label for each row")
+    if hasattr(y, "to_dask_array"):
+        y = y.to_dask_array(lengths=True)
+    is_known = not any(math.isnan(size) for size in X.chunks[0])
+    if not hasattr(y, "to_delayed"):
+        y = np.asarray(y)
+        if not is_known:
+            raise InputError("X has chunks of unknown sizes: call X.compute_chunk_sizes() first")
+        y = da.from_array(y, chunks=(X.chunks[0],)) if y.shape == X.shape[:1] else y
+    if y.ndim != 1 or (is_known and y.shape[0] != X.shape[0]):
+        raise InputError(f"X has shape {X.shape} but y has {y.shape}; they must agree")
+    if is_known and y.chunks[0] != X.chunks[0]:
+        y = y.rechunk((X.chunks[0],))
+    if y.numblocks[0] != X.numblocks[0]:
+        raise InputError(
+            f"X has {X.numblocks[0]} blocks of rows but y has {y.numblocks[0]}; they must agree"
+        )
+    return X, y
