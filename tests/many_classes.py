@@ -28,6 +28,16 @@ def blobs(seed, n=40, d=6, k=4, spread=4.0):
     return rng.normal(size=(n, d)) + spread * rng.normal(size=(k, d))[y], y
 
 
+def touching(seed):
+    """Classes in whole numbers, with a row midway between two rows of another class."""
+    rng = np.random.default_rng(seed)
+    k, d = int(rng.integers(3, 7)), int(rng.integers(4, 8))
+    X = rng.integers(-3, 4, (k + 4, d)) + 4.0 * rng.integers(-3, 4, (k, d))[np.arange(k + 4) % k]
+    y = np.arange(k + 4) % k
+    X[1] = 0.5 * (X[0] + X[k])
+    return X, y
+
+
 def orthogonal(rng, lengths, d, n_behind=0, shift=0.0):
     """A support vector m_c f_c a class, f an orthonormal frame, points behind them, and γ̄.
 
@@ -77,6 +87,7 @@ NOT_SEPARABLE = {
     ),
     "touching": (TOUCHING, np.array([0, 1, 1, 2])),
     "zeros": (np.zeros((4, 2)), np.array([0, 1, 2, 0])),
+    "twins": (np.array([[0.0, -1.0], [1.0, 1.0], [1.0, 1.0]]), np.array([0, 1, 2])),
     "overlap": (np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 5),
 }
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from exact import ExactProblem, best_margin_squared, signed_square
 from exact_pairs import ExactPairs
-from many_classes import blobs, explicit, leads, pairs_problem
+from many_classes import assert_witness, blobs, explicit, leads, pairs_problem, touching
 from test_certificate_properties import LAYOUTS, draw_entries, draw_scale
 from test_flows import best_by_linear_program
 
@@ -22,7 +22,7 @@ from momentron.constraints import Slack
 from momentron.problem import Problem
 from momentron.validation import clean_data
 
-CHUNKS, CHUNK = 10, 12
+CHUNKS, CHUNK = 10, 9
 
 
 # --- random problems and pairs ---------------------------------------------------------------
@@ -206,25 +206,52 @@ def test_any_pair_brackets_the_best_margin(chunk: int) -> None:
 # --- what solvers propose --------------------------------------------------------------------
 
 
+def assert_auto_brackets(*seed: int) -> None:
+    case = draw_case(np.random.default_rng(seed))
+    if case.y.max() == 1:
+        return
+    best = case.exact().optimum.margin_squared
+    result = max_margin(case.X, case.y, fit_intercept=case.fit_intercept, tol=1e-9)
+    assert signed_square(result.lower) <= best <= signed_square(result.upper), (seed, result)
+    assert result.status is not Status.OPTIMAL or best > 0, (seed, result)
+    assert result.status is not Status.NOT_SEPARABLE or result.lower == 0.0, (seed, result)
+
+
 @pytest.mark.parametrize("chunk", range(4))
 def test_auto_brackets_the_best_margin(chunk: int) -> None:
     for index in range(25):
-        rng = np.random.default_rng([chunk, index, 1])
-        case = draw_case(rng)
-        if case.y.max() == 1:
-            continue
-        best = case.exact().optimum.margin_squared
-        result = max_margin(case.X, case.y, fit_intercept=case.fit_intercept, tol=1e-9)
-        message = f"seed [{chunk}, {index}, 1]: {result}"
-        assert signed_square(result.lower) <= best <= signed_square(result.upper), message
-        assert result.status is not Status.OPTIMAL or best > 0, message
-        assert result.status is not Status.NOT_SEPARABLE or result.lower == 0.0, message
+        assert_auto_brackets(chunk, index, 1)
+
+
+def test_auto_outlives_multipliers_that_overflow() -> None:
+    """Five classes, three of which share a row: the interior point's multipliers diverge."""
+    assert_auto_brackets(357, 9)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_the_margin_is_that_of_the_classifier_returned(fit_intercept: bool) -> None:
+    """Rows far longer than the margin, so that the rounding of W to unit length shows."""
+    for seed in range(12):
+        X, y = blobs(seed, n=8, d=3, k=3)
+        X += 1e5 * np.random.default_rng(seed).normal(size=3)
+        result = max_margin(X, y, fit_intercept=fit_intercept, tol=1e-12)
+        margin = ExactPairs(X, y, fit_intercept).margin_squared(result.coef.T)
+        assert signed_square(result.margin) <= margin, (seed, result)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_touching_classes_get_a_witness(fit_intercept: bool) -> None:
+    for seed in range(60):
+        X, y = touching(seed)
+        result = max_margin(X, y, fit_intercept=fit_intercept)
+        assert result.status is Status.NOT_SEPARABLE, (seed, result)
+        assert_witness(result, X, y, fit_intercept)
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_soft_margins_are_bracketed(fit_intercept: bool) -> None:
     """The interval of the rows (z, −e/√C), for the float 1/√C that the problem holds."""
-    for seed in range(25):
+    for seed in range(15):
         rng = np.random.default_rng(seed)
         X, y = blobs(seed, n=8, d=3, k=3, spread=rng.choice([0.0, 2.0]))
         X *= 10.0 ** rng.uniform(-8.0, 8.0)

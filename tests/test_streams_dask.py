@@ -225,6 +225,18 @@ def sent_over_loopback():
     return psutil.net_io_counters(pernic=True)["lo"].bytes_sent
 
 
+def test_persisted_frames_stay_too(cluster, data):
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    frame = pd.DataFrame(data.X, columns=list("abcdef")).assign(kind=data.y)
+    lazy = cluster.client.persist(dd.from_pandas(frame, npartitions=4))
+    distributed.wait(lazy)
+    held = cluster.client.who_has(lazy)
+    stream = DaskStream.from_collections(lazy[list("abcdef")], lazy["kind"])
+    assert [tuple(places) for places in stream._holders().values()] == list(held.values())
+    agrees(max_margin(lazy, "kind", tol=1e-11), max_margin(data.X, data.y, tol=1e-11))
+    assert cluster.client.who_has(lazy) == held
+
+
 def test_source_read_by_workers(cluster, data, tmp_path):
     from momentron.solve import Budget
     from momentron.solvers import Auto

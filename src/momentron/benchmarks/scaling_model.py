@@ -126,7 +126,7 @@ def measure_cluster(d: int = 30_000, k: int = 3, workers: int = 2, steps: int = 
     the machine may use it too.
     """
     import dask.array as da
-    import psutil
+    import psutil  # type: ignore[import-untyped]
     from distributed import Client, LocalCluster
 
     rng = np.random.default_rng(0)

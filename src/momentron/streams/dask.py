@@ -15,7 +15,7 @@ import numpy as np
 
 from momentron.errors import InputError
 from momentron.streams.blocks import Block, as_block
-from momentron.streams.partitions import aligned_arrays, frame_parts
+from momentron.streams.partitions import aligned_arrays, frame_parts, places_of
 from momentron.streams.source import Source
 from momentron.streams.stream import Stream, Task, block_digest, count_blocks, entries_per_row
 
@@ -42,6 +42,8 @@ class DaskStream(Stream):
     sizes : sequence of int, optional
         Rows of the partitions, where they are known.
     client : distributed.Client, optional
+    keys : sequence, optional
+        What tells where the partitions are, if not the keys of X themselves.
     """
 
     def __init__(
@@ -49,9 +51,11 @@ class DaskStream(Stream):
         parts: Sequence[tuple[Any, Any]],
         sizes: Sequence[int] | None = None,
         client: Any = None,
+        keys: Sequence[Any] | None = None,
     ) -> None:
         require_dask()
         self.parts = list(parts)
+        self._keys = [X.key for X, _ in self.parts] if keys is None else list(keys)
         self.client = client if client is not None else current_client()
         self.is_remote = self.client is not None
         self._is_direct = True
@@ -66,12 +70,13 @@ class DaskStream(Stream):
         """From a Dask array or data frame, and labels: a collection, an array, or a column."""
         require_dask()
         if hasattr(X, "to_dask_array"):
-            return cls(frame_parts(X, y), client=client)
+            parts = frame_parts(X, y)
+            return cls(parts, client=client, keys=places_of(X, len(parts)))
         X, y = aligned_arrays(X, y)
         sizes = X.chunks[0]
-        parts = zip(X.to_delayed().ravel(), y.to_delayed().ravel(), strict=True)
+        parts = list(zip(X.to_delayed().ravel(), y.to_delayed().ravel(), strict=True))
         is_known = not any(math.isnan(size) for size in sizes)
-        return cls(list(parts), sizes if is_known else None, client)
+        return cls(parts, sizes if is_known else None, client, places_of(X, len(parts)))
 
     @classmethod
     def from_source(cls, source: Source, client: Any) -> "DaskStream":
@@ -83,7 +88,8 @@ class DaskStream(Stream):
         shared = dask.delayed(source, traverse=False)  # in the graph, from where no death takes it
         pairs = [dask.delayed(_read)(shared, i) for i in range(n_blocks)]
         pairs = list(dask.persist(*pairs, scheduler=client))
-        return cls([(pair[0], pair[1]) for pair in pairs], client=client)
+        keys = [pair.key for pair in pairs]
+        return cls([(pair[0], pair[1]) for pair in pairs], client=client, keys=keys)
 
     # --- one pass ------------------------------------------------------------------------------
 
@@ -158,15 +164,9 @@ class DaskStream(Stream):
         return groups, places
 
     def _holders(self) -> dict[int, Sequence[str]]:
-        """The workers that hold the rows of each persisted partition."""
-        from distributed.client import futures_of
-
-        futures = {i: futures_of(X) for i, (X, _) in enumerate(self.parts)}
-        held = {i: found[0] for i, found in futures.items() if len(found) == 1}
-        if not held:
-            return {}
-        known = self.client.who_has(list(held.values()))
-        return {i: known.get(future.key, ()) for i, future in held.items()}
+        """The workers that hold the rows of each partition, where it is computed already."""
+        known = self.client.sync(self.client.scheduler.who_has, keys=self._keys)
+        return {i: known.get(key) or () for i, key in enumerate(self._keys)}
 
     def _tree(self, task: Any, groups: list[list[int]], places: list[str | None] | None) -> Any:
         """The graph of a pass: a fold for each group, merged on their worker, then in a tree."""

@@ -54,3 +54,18 @@ def aligned_arrays(X: Any, y: Any) -> tuple[Any, Any]:
             f"X has {X.numblocks[0]} blocks of rows but y has {y.numblocks[0]}; they must agree"
         )
     return X, y
+
+
+def places_of(X: Any, n_parts: int) -> list[Any] | None:
+    """The keys of what is persisted of X, a key for each partition; None where there is no such.
+
+    Work on a partition goes to the worker that holds the value behind this key.
+    """
+    try:
+        from distributed.client import futures_of
+    except ImportError:
+        return None
+    keys = [future.key for future in futures_of(X)]
+    if len(keys) != n_parts or not all(isinstance(key, tuple) for key in keys):
+        return None
+    return sorted(keys, key=lambda key: key[1:])

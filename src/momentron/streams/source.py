@@ -210,7 +210,7 @@ class NpyFile:
         raw = self._buffers.take((stop - start) * row_bytes)
         with Path(self.path).open("rb", buffering=0) as file:
             file.seek(self.offset + start * row_bytes)
-            done, rest = 0, memoryview(raw)
+            done, rest = 0, raw.data
             while done < raw.size:
                 count = file.readinto(rest[done:])
                 if not count:
