@@ -61,8 +61,10 @@ class DaskStream(Stream):
         self._is_direct = True
         self._pins: set[str] = set()  # workers that the present work waits for
         self.n_blocks = len(self.parts)
-        if sizes is None:
-            sizes = self._each(_size, range(self.n_blocks))
+        self._count(self._each(_size, range(self.n_blocks)) if sizes is None else sizes)
+
+    def _count(self, sizes: Sequence[int]) -> None:
+        """Number the rows, from those of each partition."""
         self.firsts = np.concatenate([[0], np.cumsum(sizes)])[:-1].tolist()
 
     @classmethod
@@ -83,13 +85,17 @@ class DaskStream(Stream):
         """The blocks of a source, each read by a worker once and kept there."""
         require_dask()
         import dask
+        from distributed.client import futures_of
 
         n_blocks = count_blocks(source)
         shared = dask.delayed(source, traverse=False)  # in the graph, from where no death takes it
         pairs = [dask.delayed(_read)(shared, i) for i in range(n_blocks)]
         pairs = list(dask.persist(*pairs, scheduler=client))
-        keys = [pair.key for pair in pairs]
-        return cls([(pair[0], pair[1]) for pair in pairs], client=client, keys=keys)
+        parts, keys = [(pair[0], pair[1]) for pair in pairs], [pair.key for pair in pairs]
+        stream = cls(parts, [0] * n_blocks, client, keys)
+        stream._retried(lambda: stream._wait(futures_of(pairs)))
+        stream._count(stream._each(_size, range(n_blocks)))
+        return stream
 
     # --- one pass ------------------------------------------------------------------------------
 
