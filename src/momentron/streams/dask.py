@@ -38,7 +38,7 @@ class DaskStream(Stream):
     Parameters
     ----------
     parts : sequence of (X, y)
-        Delayed values, one pair a partition.
+        Delayed values, one pair a partition; or y None, and X is a pair itself.
     sizes : sequence of int, optional
         Rows of the partitions, where they are known.
     client : distributed.Client, optional
@@ -91,8 +91,8 @@ class DaskStream(Stream):
         shared = dask.delayed(source, traverse=False)  # in the graph, from where no death takes it
         pairs = [dask.delayed(_read)(shared, i) for i in range(n_blocks)]
         pairs = list(dask.persist(*pairs, scheduler=client))
-        parts, keys = [(pair[0], pair[1]) for pair in pairs], [pair.key for pair in pairs]
-        stream = cls(parts, [0] * n_blocks, client, keys)
+        # X and y in one value: two more tasks to part them might run on another worker
+        stream = cls([(pair, None) for pair in pairs], [0] * n_blocks, client)
         stream._retried(lambda: stream._wait(futures_of(pairs)))
         stream._count(stream._each(_size, range(n_blocks)))
         return stream
@@ -295,7 +295,7 @@ def fold(task: Task, arguments: Sequence[tuple[int, int, Any, Any]]) -> Any:
     """What a task finds in some partitions; None where all of them are empty."""
     found = None
     for number, first, X, y in arguments:
-        if _n_rows(X) == 0:
+        if _size(X, y) == 0:
             continue
         part = task(_block(X, y, number, first), found)
         found = part if found is None else task.merge(found, part)
@@ -316,27 +316,25 @@ def merged(task: Task, findings: Sequence[Any]) -> Any:
 
 
 def _block(X: Any, y: Any, number: int = 0, first: int = 0) -> Block:
+    if y is None:
+        X, y = X
     return as_block(X, np.asarray(y), number, first)
+
+
+def _size(X: Any, y: Any) -> int:
+    return int((X if y is not None else X[0]).shape[0])
+
+
+def _entries(X: Any, y: Any) -> int:
+    return entries_per_row(_block(X, y)) if _size(X, y) else 1
+
+
+def _digest(X: Any, y: Any) -> str:
+    return block_digest(_block(X, y)) if _size(X, y) else "empty"
 
 
 def _read(source: Source, i: int) -> tuple[Any, Any]:
     return source.block(i)
-
-
-def _n_rows(X: Any) -> int:
-    return int(X.shape[0])
-
-
-def _size(X: Any, y: Any) -> int:
-    return _n_rows(X)
-
-
-def _entries(X: Any, y: Any) -> int:
-    return entries_per_row(_block(X, y)) if _n_rows(X) else 1
-
-
-def _digest(X: Any, y: Any) -> str:
-    return block_digest(_block(X, y)) if _n_rows(X) else "empty"
 
 
 def _delayed(function: Any) -> Any:
