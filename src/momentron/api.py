@@ -11,6 +11,7 @@ import numpy as np
 
 from momentron.certificate import certify_margin
 from momentron.checkpoint import Checkpoint, identity_of
+from momentron.constraints import Slack
 from momentron.errors import InputError
 from momentron.kernels import Kernel
 from momentron.losses import Exponential, Loss, as_loss
@@ -18,6 +19,7 @@ from momentron.operators import KernelOperator
 from momentron.problem import KernelChoice, Problem
 from momentron.reporting import TableReporter
 from momentron.result import MarginResult
+from momentron.rounding import UNIT_ROUNDOFF
 from momentron.solve import Budget, Callback, Outcome, Reporter, Stopwatch, solve
 from momentron.solvers import Solver, Start, as_solver
 from momentron.streams import as_stream, is_streamed, require_plain, stream_margin
@@ -262,6 +264,7 @@ def make_result(problem: Problem, solver: Solver, outcome: Outcome) -> MarginRes
         # the interval is proved by w in extended precision; the margin is that of the classifier
         w = w.astype(np.float64)
         certificate = replace(certificate, margin=certify_margin(problem, w, sharp=True))
+    certificate = replace(certificate, margin=certificate.margin - _rounding_loss(problem, w))
     coef, intercept = classifier(problem, w)
     return MarginResult(
         status=outcome.status,
@@ -275,6 +278,17 @@ def make_result(problem: Problem, solver: Solver, outcome: Outcome) -> MarginRes
         classes=problem.classes,
         method=solver.name,
     )
+
+
+def _rounding_loss(problem: Problem, w: np.ndarray) -> float:
+    """What the margin may lose when w is brought to unit length, which rounds each entry twice."""
+    constraints = problem.constraints
+    norm = constraints.norm(w)
+    if not norm > 0.0:
+        return 0.0
+    head = constraints.split(w)[0] if isinstance(constraints, Slack) else w
+    share = problem.operator.magnitude(head, norm) / norm
+    return problem.to_units_of_x(8.0 * UNIT_ROUNDOFF * share * constraints.radius / problem.radius)
 
 
 def classifier(problem: Problem, w: np.ndarray) -> tuple[np.ndarray, Any]:

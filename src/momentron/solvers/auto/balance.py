@@ -88,7 +88,8 @@ class ManyClasses(Balance):
         self._set = Circulations(source, target, n_classes, Exponential())
 
     def normalised(self, lam: np.ndarray) -> np.ndarray | None:
-        return self._set.into(np.maximum(lam, 0.0))
+        lam = np.maximum(lam, 0.0)
+        return self._set.into(lam) if np.isfinite(lam).all() else None
 
     def worst(self, p: np.ndarray) -> float:
         return self._set.margin(-p)

@@ -9,7 +9,7 @@ from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.interior import interior_point
 from momentron.solvers.auto.newton import multipliers
 from momentron.solvers.auto.primal_form import ReducedForm
-from momentron.solvers.auto.rows import Rows
+from momentron.solvers.auto.rows import written_out
 
 VANISHED = 1e-13  # ‖Aᵀq‖ in units of ‖a‖ at which q is a witness
 
@@ -46,11 +46,12 @@ def solve_by_interior_point(
         lam, gap = polish(form, lam, gap, tol)
         if is_solved(form, gap, upper, tol):
             return form, lam
-    rows = form.rows
-    if isinstance(form, GramForm) and isinstance(rows, Rows) and not rows.is_sparse:
-        reduced = ReducedForm(rows, form.deadline)
-        other, other_lam = solve_by_interior_point(reduced, tol, None)
-        if not true_gap(other, other_lam)[0] > gap:
+    rows = written_out(form.rows) if isinstance(form, GramForm) else None
+    if rows is not None:
+        other, other_lam = solve_by_interior_point(ReducedForm(rows, form.deadline), tol, None)
+        other_gap, other_upper = true_gap(other, other_lam)
+        is_better_witness = gap >= 1.0 and other_upper < upper
+        if not other_gap > gap or is_better_witness:
             return other, other_lam
     return form, lam
 

@@ -61,6 +61,8 @@ def interior_point(
         if form.deadline.has_passed(form.step_flops):
             break
         ds, dlam = _direction(form, residual, lam, s)
+        if not (np.isfinite(ds).all() and np.isfinite(dlam).all()):
+            break
         if lower <= 0.0 and iteration > 1:
             q, size = _witness(form, lam, dlam, correct=upper < 1e-3 * fallen)
             fallen = upper if upper < 1e-3 * fallen else fallen
@@ -73,7 +75,7 @@ def interior_point(
         lam, s = lam + step * dlam, s + step * ds
         form.ip_move(step, lam)
     form.restore(kept[1])
-    if kept[0].gap > 1.0 and nearest[0] is not None:
+    if kept[0].gap >= 1.0 and nearest[0] is not None:
         return InteriorPoint(nearest[0], kept[0].s, kept[0].gap)  # no margin: the best near-witness
     return kept[0]
 
@@ -83,7 +85,8 @@ def _direction(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mehrotra's predictor and corrector, with one factor for both."""
     mu = float(lam @ s) / form.m
-    form.ip_factor(lam / s)
+    with np.errstate(over="ignore"):
+        form.ip_factor(np.minimum(lam / s, 1e290))
     ds, dlam = form.ip_direction(lam * s, residual, lam, s)
     step = min(1.0, _longest_step(ds, s, dlam, lam))
     sigma = (float((s + step * ds) @ (lam + step * dlam)) / form.m / mu) ** 3

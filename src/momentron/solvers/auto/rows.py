@@ -12,6 +12,8 @@ from momentron.solvers.auto.balance import Balance
 from momentron.solvers.auto.linear_algebra import add_to_diagonal, matvec, mirror, rmatvec
 from momentron.threads import threads_for_factor
 
+MAX_WRITTEN = 20_000_000  # entries of pairs that are written out as rows of length d·k
+
 
 class WorkingRows(ABC):
     """The rows of a working set, −z in the usual sign of support vector machines.
@@ -178,6 +180,20 @@ class PairRows(WorkingRows):
             others = self.examples if columns is None else self.examples[columns]
             return self.source.block(self.examples, others)
         return gram_of(self.source) if columns is None else gram_columns_of(self.source, columns)
+
+
+def written_out(rows: WorkingRows) -> Rows | None:
+    """The rows as a dense matrix, where they are explicit and that is not too large."""
+    if isinstance(rows, Rows):
+        return None if rows.is_sparse else rows
+    if not isinstance(rows, PairRows) or not rows.is_explicit:
+        return None
+    width = rows.source.shape[1] * rows.outputs.shape[1]
+    if rows.m * width > MAX_WRITTEN:
+        return None
+    X = rows.source.toarray() if sp.issparse(rows.source) else rows.source
+    flat = X[rows.place][:, :, None] * rows.outputs[:, None, :]
+    return Rows(flat.reshape(rows.m, width), np.ones(rows.m), rows.balance)
 
 
 class SlackRows(WorkingRows):

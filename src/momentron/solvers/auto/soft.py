@@ -9,7 +9,7 @@ from momentron.solvers.auto import selection
 from momentron.solvers.auto.exact import solve_by_interior_point
 from momentron.solvers.auto.forms import Deadline, Form
 from momentron.solvers.auto.gram_form import GramForm
-from momentron.solvers.auto.newton import line_search, soft_margin
+from momentron.solvers.auto.newton import exact_soft_margin, line_search, soft_margin
 from momentron.solvers.auto.primal_form import PrimalForm
 from momentron.solvers.auto.ranking import SMALL, first_working_set
 from momentron.solvers.auto.rounds import Rounds
@@ -74,7 +74,7 @@ class SoftMargin:
         form = self.form
         before = form.p
         with one_thread():
-            soft = soft_margin(form, self.C, max_steps=MAX_STEPS)
+            soft = exact_soft_margin(form, self.C, max_steps=MAX_STEPS)
             form.refresh()
         self.lam = self.C * np.maximum(1.0 - form.p, 0.0)
         self.w, self.b = form.answer()
@@ -132,7 +132,7 @@ class SoftMargin:
                 self.sets.warm(form, self.w, self.b, self.lam[self.W])
             else:
                 _step_along_mean(form, self.C)
-            soft = soft_margin(form, self.C, max_steps=MAX_STEPS if rough is None else 5)
+            soft = exact_soft_margin(form, self.C, max_steps=MAX_STEPS if rough is None else 5)
             form.refresh()
         lam, converged = self.C * np.maximum(1.0 - form.p, 0.0), soft.converged
         if rough is not None and not converged:  # C times rounding is no better

@@ -14,7 +14,7 @@ from momentron.solvers.auto.balance import Balance, ManyClasses, NoIntercept, Tw
 from momentron.solvers.auto.forms import Deadline, Form
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.primal_form import PrimalForm
-from momentron.solvers.auto.rows import PairRows, Rows, WorkingRows
+from momentron.solvers.auto.rows import PairRows, Rows, WorkingRows, written_out
 from momentron.threads import one_thread
 
 FORM_BYTES = 16  # of a form for each entry of its Gram matrix: that, and a factor
@@ -75,12 +75,14 @@ class WorkingSets:
         if isinstance(self.operator, KernelOperator):
             # the Gram matrix, and a factor of it, come out of the memory for kernel values
             self.operator.reserve(FORM_BYTES * W.size**2)
-        if self.is_wide(W.size) or self.is_kernel or (self.is_paired and self.width > FLAT_WIDTH):
-            rows = self.rows(W)
+        rows = self.rows(W)
+        flat = None
+        if not (self.is_wide(W.size) or self.is_kernel or self.width > self._flat_limit):
+            flat = written_out(rows) if self.is_paired else rows
+        if flat is None:
             with one_thread():
                 K = self._gram(W, rows)
             return GramForm(rows, self.deadline, K)
-        flat = self._flat_rows(W) if self.is_paired else self.rows(W)
         assert isinstance(flat, Rows)
         return PrimalForm(flat, self.deadline)
 
@@ -93,6 +95,10 @@ class WorkingSets:
             return float(W.size) * d * min(W.size, d)
         n_examples = np.unique(self.constraints.examples(W)).size
         return float(n_examples) ** 2 * d + float(W.size) ** 2
+
+    @property
+    def _flat_limit(self) -> float:
+        return FLAT_WIDTH if self.is_paired else math.inf
 
     def is_wide(self, m: int) -> bool:
         """Whether m rows are better seen through their Gram matrix."""
@@ -130,14 +136,6 @@ class WorkingSets:
             return PairRows(self.operator, examples, place, outputs, balance)
         source = self._centred(self.operator.working_rows(examples))
         return PairRows(source, examples, place, outputs, balance)
-
-    def _flat_rows(self, W: np.ndarray) -> Rows:
-        """Pairs as rows of length d·k, for working sets of more pairs than that."""
-        pairs = self.rows(W)
-        assert isinstance(pairs, PairRows)
-        X = pairs.source if isinstance(pairs.source, np.ndarray) else pairs.source.toarray()
-        rows = X[pairs.place][:, :, None] * pairs.outputs[:, None, :]
-        return Rows(rows.reshape(W.size, self.width), np.ones(W.size), pairs.balance)
 
     def _centred(self, X: Any) -> Any:
         """Dense rows less one point, the same in all rounds so that K is reused.
