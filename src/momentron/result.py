@@ -23,7 +23,7 @@ class MarginResult:
         (upper − lower)/upper.
     margin : float
         A proven lower bound on the margin of `coef` itself. It equals `lower` where positive, but
-        for the rounding of coef to float64 on data with a margin below 1e-4 of the rows' length.
+        for the rounding of coef to float64 and to unit length.
     coef : ndarray of shape (d,), or (k, d) for k ≥ 3 classes
         The classifier, of unit length: y (x·coef + intercept) is a distance in the units of X.
         With a finite C, (coef, √C · slack) has unit length. Divided by `lower`, coef and intercept

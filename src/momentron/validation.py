@@ -81,6 +81,9 @@ def _require_finite(X: Any) -> None:
         value, i, j = X.data[bad[0]], int(coo.row[bad[0]]), int(coo.col[bad[0]])
     else:
         for rows in row_blocks(*X.shape):
+            with np.errstate(over="ignore", invalid="ignore"):
+                if np.isfinite(X[rows].sum(dtype=np.float64)):
+                    continue
             places = np.argwhere(~np.isfinite(X[rows]))
             if places.size:
                 i, j = int(places[0, 0]) + rows.start, int(places[0, 1])

@@ -33,7 +33,7 @@ MARGIN = 0.1
 SUPPORT = 150
 WITNESS = 30
 CHUNK = 50_000
-LONG = 400  # steps of the fit that is killed
+LONG = 1200  # steps of the fit that is killed: longer than twenty lives
 
 
 @dataclass(frozen=True)
