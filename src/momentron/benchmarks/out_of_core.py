@@ -33,7 +33,7 @@ MARGIN = 0.1
 SUPPORT = 150
 WITNESS = 30
 CHUNK = 50_000
-LONG = 1200  # steps of the fit that is killed: longer than twenty lives
+LONG = 2000  # steps of the fit that is killed: longer than twenty lives
 
 
 @dataclass(frozen=True)
