@@ -52,6 +52,7 @@ def test_figure_4_is_written_and_resumes(tmp_path, monkeypatch):
     done = runner.reproduce(small_figure(), tmp_path)
     report = json.loads((done.folder / "claims.json").read_text())
     assert len(report["claims"]) == 8
+    assert report["versions"]["torch"].split("+")[0] == torch.__version__.split("+")[0]
     assert (done.folder / "fig4.png").read_bytes().startswith(b"\x89PNG")
     with (done.folder / "fig4.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))

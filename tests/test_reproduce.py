@@ -12,6 +12,7 @@ import pytest
 
 from momentron import InputError, verify
 from momentron.cli import main
+from momentron.cli.reproduce import parse_seeds
 from momentron.datasets import load, loaders
 from momentron.experiments import FIGURES, Figure1, Figure2, fig1, fig2, page, runner
 from momentron.experiments.methods import METHODS
@@ -327,6 +328,37 @@ def test_unknown_figure(capsys, tmp_path):
     code, _, err = run(capsys, "fig9", "--out", tmp_path)
     assert code == 2
     assert "'fig9' is not known; choose one of fig1, fig2" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "seeds"), [("", ()), ("7", (7,)), (" 7, 20-22 ,", (7, 20, 21, 22)), ("3-3", (3,))]
+)
+def test_seeds(text, seeds):
+    assert parse_seeds(text) == seeds
+
+
+@pytest.mark.parametrize("text", ["x", "1.5", "-3", "5-", "9-7", "0-5000", "4294967296", "1-2-3"])
+def test_bad_seeds(text, capsys, tmp_path):
+    code, _, err = run(capsys, "fig4", "--out", tmp_path, f"--seeds={text}")
+    assert code == 2
+    assert "--seeds" in err
+
+
+def test_seeds_go_to_the_figure_that_counts_them(capsys, tmp_path, monkeypatch, no_pictures):
+    asked = []
+
+    def make(quick, seeds=()):
+        asked.append(tuple(seeds))
+        return first_figure(20)
+
+    for name in ("fig1", "fig2", "fig3", "fig4"):
+        monkeypatch.setitem(FIGURES, name, make)
+    assert run(capsys, "fig4", "--out", tmp_path, "--seeds", "11-13")[0] == 0
+    assert run(capsys, "all", "--out", tmp_path, "--seeds", "11-13")[0] == 0
+    assert asked == [(11, 12, 13), (), (), (), (11, 12, 13)]
+    code, _, err = run(capsys, "fig1", "--out", tmp_path, "--seeds", "11")
+    assert code == 2
+    assert "fig1 takes no --seeds; fig4 does" in err
 
 
 def test_no_data_is_said_in_one_line(capsys, tmp_path, monkeypatch):

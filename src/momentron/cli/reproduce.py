@@ -1,6 +1,7 @@
 """`momentron reproduce`: the paper's figures, and its claims about them, measured."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 EVERYTHING = "all"
+LARGEST_SEED = 2**32
+MOST_SEEDS = 1000  # in one range: a seed takes minutes
 
 
 def reproduce(
@@ -27,6 +30,9 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer rows and iterations: below a minute each.")
     ] = False,
+    seeds: Annotated[
+        str, typer.Option(help="Further seeds for fig4 to count, as 11,12,20-29.")
+    ] = "",
 ) -> None:
     """Draw a figure of the paper from new measurements, and judge the paper's claims about it.
 
@@ -35,17 +41,21 @@ def reproduce(
     start anew. The data are read from the folder MOMENTRON_DATA or the cache, or downloaded. Needs
     the extra `plot`.
     """
-    from momentron.experiments import FIGURES
+    from momentron.experiments import FIGURES, SEEDED
 
     names = list(FIGURES) if figure == EVERYTHING else [figure]
     if figure != EVERYTHING and figure not in FIGURES:
         known = ", ".join(FIGURES)
         raise InputError(f"figure {figure!r} is not known; choose one of {known}, {EVERYTHING}")
+    more = parse_seeds(seeds)
+    if more and not set(names) & set(SEEDED):
+        raise InputError(f"{figure} takes no --seeds; {', '.join(SEEDED)} does")
     console = Console(highlight=False)
     failures = []
     for name in names:
         try:
-            print_results(console, name, run(console, name, out, quick))
+            seeded = {"seeds": more} if more and name in SEEDED else {}
+            print_results(console, name, run(console, name, out, quick, **seeded))
         except InputError as error:
             # one figure's data may be missing where another's are at hand
             failures.append(f"{name}: {error}")
@@ -56,7 +66,29 @@ def reproduce(
         raise InputError("; ".join(failures))
 
 
-def run(console: Console, name: str, out: Path, quick: bool) -> "Reproduction":
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """Whole numbers and ranges of them, separated by commas.
+
+    >>> parse_seeds("7, 20-23")
+    (7, 20, 21, 22, 23)
+    """
+    seeds: list[int] = []
+    for word in filter(None, (w.strip() for w in text.split(","))):
+        first, dash, last = (part.strip() for part in word.partition("-"))
+        if not (first.isdecimal() and (last.isdecimal() or not dash)):
+            raise InputError(f"--seeds takes whole numbers and ranges as 11,12,20-29; got {word!r}")
+        low, high = int(first), int(last or first)
+        if not low <= high < LARGEST_SEED or high - low > MOST_SEEDS:
+            raise InputError(
+                f"--seeds: {word!r} is not a range of at most {MOST_SEEDS} seeds below 2**32"
+            )
+        seeds += range(low, high + 1)
+    return tuple(seeds)
+
+
+def run(
+    console: Console, name: str, out: Path, quick: bool, **options: Sequence[int]
+) -> "Reproduction":
     """Measure one figure under a progress bar."""
     from momentron.experiments import FIGURES
     from momentron.experiments import reproduce as measure
@@ -71,7 +103,7 @@ def run(console: Console, name: str, out: Path, quick: bool) -> "Reproduction":
         console=console,
         transient=True,
     ) as progress:
-        return measure(FIGURES[name](quick), out, watch=_watch(progress, name))
+        return measure(FIGURES[name](quick, **options), out, watch=_watch(progress, name))
 
 
 def _watch(progress: Progress, name: str) -> "Watch":

@@ -12,16 +12,21 @@ from momentron.experiments.fig4 import Figure4
 from momentron.experiments.figure import Figure
 from momentron.experiments.runner import Reproduction, reproduce
 
-FIGURES: dict[str, Callable[[bool], Figure]] = {
+FIGURES: dict[str, Callable[..., Figure]] = {
     Figure1.name: Figure1.from_mnist,
     Figure2.name: Figure2.from_mnist,
     Figure3.name: Figure3.from_mnist,
     Figure4.name: Figure4.from_cifar,
 }
-"""Name → the figure with its data loaded, from whether it is the quick version."""
+"""Name → the figure with its data loaded, from whether it is the quick version.
+
+Those in `SEEDED` take further seeds too, as `seeds`."""
+
+SEEDED = (Figure4.name,)
 
 __all__ = [
     "FIGURES",
+    "SEEDED",
     "Figure",
     "Figure1",
     "Figure2",

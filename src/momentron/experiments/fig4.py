@@ -95,6 +95,7 @@ class Figure4(Figure):
     name = "fig4"
     title = "Figure 4, the kernel of a network in training"
     seed = SEEDS[0]
+    libraries = ("torch",)
 
     def __init__(
         self,

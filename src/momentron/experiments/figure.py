@@ -71,6 +71,8 @@ class Figure(ABC):
     title: ClassVar[str]
     seed: ClassVar[int | None] = None
     """None where nothing is drawn at random."""
+    libraries: ClassVar[tuple[str, ...]] = ()
+    """Needed besides those that all figures need; their versions are recorded."""
 
     def __init__(self, sample: Sample, *, quick: bool) -> None:
         self.sample = sample

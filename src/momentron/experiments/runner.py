@@ -134,7 +134,7 @@ def summarise(figure: Figure, claims: Sequence[Claim], seconds: float) -> dict[s
         "paper": PAPER,
         "momentron": momentron.__version__,
         "versions": {"python": platform.python_version()}
-        | {library: version(library) for library in LIBRARIES},
+        | {library: version(library) for library in (*LIBRARIES, *figure.libraries)},
         "seed": figure.seed,
         "quick": figure.quick,
         "data": {"name": figure.sample.title, "fingerprint": figure.sample.fingerprint},
