@@ -68,6 +68,20 @@ def test_any_requests_give_the_same_as_the_matrix(capacity, seed):
         assert cache.size <= min(300, limit // 2400)
 
 
+@pytest.mark.parametrize("held", [0, 50, 600])
+def test_a_symmetric_block_costs_little_more_than_half(held):
+    matrix = Counted(700)
+    cache = ColumnCache(matrix, 700, 10**8)
+    rng = np.random.default_rng(0)
+    index = rng.permutation(700)[:650]
+    cache.product(rng.permutation(700)[:held], np.ones(held))
+    before = matrix.values
+    block = cache.block(index, index)
+    assert np.array_equal(block, matrix.K[np.ix_(index, index)])
+    left = 650 - np.count_nonzero(cache._slot_of[index] >= 0)
+    assert matrix.values - before <= left * (left + 256) / 2
+
+
 def test_the_least_recently_used_column_goes():
     matrix = Counted(20)
     cache = ColumnCache(matrix, 20, 3 * 160)

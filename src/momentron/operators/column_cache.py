@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 
 COLUMNS = 512  # computed at a time: enough for products in several threads to run at full speed
+STRIP = 256  # rows of a symmetric block computed at a time
 TILE_VALUES = 1 << 22  # values computed or copied at a time: 32 MB
-FIRST_COLUMNS = 16
 
 Index = np.ndarray | slice
 
@@ -14,8 +14,9 @@ Index = np.ndarray | slice
 class ColumnCache:
     """K[:, j] for the columns that were used last, as many as fit into the memory allowed.
 
-    Each is a row of one array, which grows as it fills, so that K[:, index] @ a is one product
-    with BLAS for all columns that are in it.
+    Each is a row of one array, so that K[:, index] @ a is one product with BLAS for all columns
+    that are in it. The array is as long as the limit allows from the start: the system gives memory
+    to the rows that have been written to, and the first slots are filled first.
 
     Parameters
     ----------
@@ -64,8 +65,9 @@ class ColumnCache:
 
     @property
     def nbytes(self) -> int:
-        """Memory that the columns take."""
-        return self._store.nbytes if self._owns_store else 0
+        """Memory that the columns take, up to the last slot in use."""
+        used = np.flatnonzero(self._column_of >= 0)
+        return 8 * self.n * (int(used[-1]) + 1) if self._owns_store and used.size else 0
 
     @property
     def size(self) -> int:
@@ -167,14 +169,22 @@ class ColumnCache:
         rows: np.ndarray,
         cols: np.ndarray,
     ) -> None:
-        """Compute the entries values[lacking][:, rest] of the block for rows and cols."""
-        some_cols = _as_run(cols[rest])
+        """Compute the entries values[lacking][:, rest] of the block for rows and cols.
+
+        Of a square block on the diagonal of K, a little more than the upper half.
+        """
+        is_symmetric = rows is cols
         step = max(1, TILE_VALUES // max(rest.size, 1))
+        if is_symmetric:
+            step = min(step, STRIP)
         for start in range(0, lacking.size, step):
             part = lacking[start : start + step]
-            computed = self._compute(_as_run(rows[part]), some_cols)
+            others = rest[start:] if is_symmetric else rest
+            computed = self._compute(_as_run(rows[part]), _as_run(cols[others]))
             self.evaluations += computed.size
-            values[np.ix_(part, rest)] = computed
+            values[np.ix_(part, others)] = computed
+            if is_symmetric:
+                values[np.ix_(others[part.size :], part)] = computed[:, part.size :].T
 
     # --- room --------------------------------------------------------------------------------
 
@@ -182,7 +192,7 @@ class ColumnCache:
         """Free slots for as many columns as there can be, at most `count`."""
         free = np.flatnonzero(self._column_of < 0)
         if free.size < count and self._store.shape[0] < self._capacity:
-            self._grow(self._store.shape[0] + count - free.size)
+            self._grow()
             free = np.flatnonzero(self._column_of < 0)
         if free.size < count:
             old = np.flatnonzero((self._column_of >= 0) & (self._last_use < self._clock))
@@ -201,14 +211,15 @@ class ColumnCache:
         self._slot_of[self._column_of[slots]] = -1
         self._column_of[slots] = -1
 
-    def _grow(self, wanted: int) -> None:
-        """Room for `wanted` columns or twice as many as now, within the limit."""
-        now = self._store.shape[0]
-        self._set_length(min(self._capacity, max(wanted, FIRST_COLUMNS, 2 * now)))
+    def _grow(self) -> None:
+        """Room for as many columns as are allowed."""
+        if not self._store.size:
+            self._store = np.empty((self._capacity, self.n))
+        self._set_length(self._capacity)
 
     def _set_length(self, length: int) -> None:
         """Cut or extend the store by reallocation: two copies would break the limit."""
-        kept = min(length, self._store.shape[0])
+        kept = min(length, self._column_of.size)
         self._store.resize((length, self.n), refcheck=False)  # no view of it ever leaves this class
         column_of, last_use = np.full(length, -1, np.intp), np.zeros(length, np.int64)
         column_of[:kept], last_use[:kept] = self._column_of[:kept], self._last_use[:kept]

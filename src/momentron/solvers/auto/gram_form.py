@@ -12,6 +12,7 @@ from momentron.solvers.auto.linear_algebra import (
     cholesky_of,
     matvec,
     single_cholesky,
+    submatrix,
 )
 from momentron.solvers.auto.rows import WorkingRows
 
@@ -80,7 +81,7 @@ class GramForm(Form):
             if self.K_single is None and self.rows.is_explicit:
                 self.K_single = self.K.astype(np.float32)
             source = self.K if self.K_single is None else self.K_single
-            M = source[index[:, None], index].astype(np.float32, copy=False).T
+            M = submatrix(source, index, np.empty((index.size, index.size), np.float32)).T
             add_to_diagonal(M, 1.0 / C)
             factor = single_cholesky(M)
             if factor is not None:
@@ -91,7 +92,7 @@ class GramForm(Form):
 
     def _shifted(self, index: np.ndarray, C: float) -> np.ndarray:
         """K_SS + I/C, F-ordered."""
-        M = self.K[index[:, None], index].T
+        M = submatrix(self.K, index).T
         add_to_diagonal(M, 1.0 / C)
         return M
 

@@ -11,6 +11,8 @@ from scipy.linalg import blas, lapack
 
 from momentron.threads import threads_for_factor
 
+GATHERED = 128  # rows of a matrix picked at a time
+
 
 def matvec(A: np.ndarray, v: np.ndarray) -> np.ndarray:
     """A v for a C-ordered A."""
@@ -30,6 +32,20 @@ def add_to_diagonal(M: np.ndarray, values: np.ndarray | float) -> None:
     """M += diag(values), in place."""
     index = np.arange(M.shape[0])
     M[index, index] += values
+
+
+def submatrix(K: np.ndarray, index: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """K[index][:, index] for a C-ordered K; out may be of another precision.
+
+    Whole rows first: numpy picks single entries at half the speed. A few rows at a time, since a
+    second matrix may be more than memory allows.
+    """
+    if out is None:
+        out = np.empty((index.size, index.size))
+    for start in range(0, index.size, GATHERED):
+        rows = K.take(index[start : start + GATHERED], axis=0)
+        out[start : start + GATHERED] = rows.take(index, axis=1)
+    return out
 
 
 def cholesky(M: np.ndarray) -> np.ndarray:

@@ -80,6 +80,8 @@ def soft_margin(
         else:
             t = line_search(slope, curvature, r, dp, C)
             done = bool(changed <= slack * size) and abs(t - 1.0) < 0.2
+            if done:
+                t = 1.0  # a step cut short would leave weight on rows that have no slack
         form.move(t)
     return SoftResult(C * np.maximum(target - form.p, 0.0), steps, done)
 

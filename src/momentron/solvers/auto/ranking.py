@@ -23,15 +23,14 @@ MOMENTUM_STEPS = 40
 MAX_RANKINGS = 4
 
 
-def first_working_set(
-    sets: WorkingSets, rng: np.random.Generator
-) -> tuple[np.ndarray, tuple[float, ...]]:
+def first_working_set(sets: WorkingSets) -> tuple[np.ndarray, tuple[float, ...]]:
     """All the rows where they are few, else some of them; and the Cs to rank them by."""
     few = 1.5 * SMALL
     if not (sets.is_paired or sets.is_kernel):
         few = max(few, min(1.5 * sets.width, 3000))
     if sets.size <= min(few, sets.capacity):
         return np.arange(sets.size), (100.0,)
+    rng = np.random.default_rng(0)
     if isinstance(sets.constraints, SignedRows):
         size = min(SMALL, sets.capacity)
         return selection.sample(sets.constraints.signs, size, rng), (10.0, 100.0)
@@ -49,6 +48,8 @@ def _pairs_by_momentum(sets: WorkingSets, rng: np.random.Generator) -> np.ndarra
     state = solver.init(problem)
     with one_thread():
         for _ in range(MOMENTUM_STEPS):
+            if sets.deadline.has_passed():
+                break
             solver.step(problem, state)
     part = problem.constraints
     assert isinstance(part, LabelPairs)

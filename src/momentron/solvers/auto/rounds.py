@@ -34,9 +34,9 @@ class Rounds:
         self.size = self.sets.size
         self.w, self.b = problem.zeros(), np.zeros(self.sets.n_intercepts)
         self.lam = np.zeros(self.size)
-        self.products = self.sets.operator.apply(self.w)
+        self.products = self.sets.no_products()
         self.p = np.zeros(self.size)
-        self.W, self.Cs = first_working_set(self.sets, np.random.default_rng(0))
+        self.W, self.Cs = first_working_set(self.sets)
         self.form: Form | None = None
         self.pass_ranking: PassRanking | None = None
         self.rankings = self.rounds = self.crowded_rounds = 0

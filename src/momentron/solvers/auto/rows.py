@@ -9,7 +9,13 @@ from scipy.linalg import blas
 
 from momentron.operators import KernelOperator
 from momentron.solvers.auto.balance import Balance
-from momentron.solvers.auto.linear_algebra import add_to_diagonal, matvec, mirror, rmatvec
+from momentron.solvers.auto.linear_algebra import (
+    add_to_diagonal,
+    matvec,
+    mirror,
+    rmatvec,
+    submatrix,
+)
 from momentron.threads import threads_for_factor
 
 MAX_WRITTEN = 20_000_000  # entries of pairs that are written out as rows of length d·k
@@ -49,8 +55,11 @@ class WorkingRows(ABC):
 
     def extend_gram(self, last: np.ndarray, at: np.ndarray, known: np.ndarray) -> np.ndarray:
         """K, given that K[known, known] is last[at, at]: only the new rows cost products."""
-        K = np.empty((self.m, self.m))
-        K[known[:, None], known] = last[at[:, None], at]
+        # in its new place an entry of the last K is row and column `source`; those of new rows are
+        # picked from anywhere, and written over
+        source = np.zeros(self.m, np.intp)
+        source[known] = at
+        K = submatrix(last, source)
         new = np.setdiff1d(np.arange(self.m), known, assume_unique=True)
         if new.size:
             block = self._gram_columns(new)

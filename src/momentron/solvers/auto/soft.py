@@ -168,7 +168,7 @@ class SoftMargin:
                 hard.advance()
             self.W = hard.W
             return
-        self.W, _ = first_working_set(self.sets, np.random.default_rng(0))
+        self.W, _ = first_working_set(self.sets)
         if self.start is None:
             return
         self.w, self.b = self.start.w, self.start.b

@@ -180,6 +180,11 @@ class WorkingSets:
 
     # --- all the rows --------------------------------------------------------------------------
 
+    def no_products(self) -> np.ndarray:
+        """Xw for w = 0, without a pass."""
+        n = self.operator.shape[0]
+        return np.zeros((n, self.constraints.n_classes) if self.is_paired else n)
+
     def look(
         self, w: np.ndarray, b: np.ndarray, *, is_exact: bool
     ) -> tuple[np.ndarray, np.ndarray]:
