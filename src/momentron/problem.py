@@ -154,6 +154,8 @@ class Problem:
 
     def to_units_of_x(self, value: float) -> float:
         """A margin in units of R, in the units of the data as passed."""
+        if self.exponent == 0:
+            return float(value * self.radius)
         with np.errstate(over="ignore", under="ignore"):
             return float(np.ldexp(value * self.radius, self.exponent))
 

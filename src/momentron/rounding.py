@@ -40,12 +40,12 @@ def accurate_sum(values: np.ndarray) -> float:
 
 def up(value: float, roundings: int = 4) -> float:
     """The value after `roundings` roundings, moved outward to a sure upper bound."""
-    return float(np.nextafter(value + abs(value) * gamma(roundings), np.inf))
+    return math.nextafter(value + abs(value) * gamma(roundings), math.inf)
 
 
 def down(value: float, roundings: int = 4) -> float:
     """The value after `roundings` roundings, moved outward to a sure lower bound."""
-    return float(np.nextafter(value - abs(value) * gamma(roundings), -np.inf))
+    return math.nextafter(value - abs(value) * gamma(roundings), -math.inf)
 
 
 def norm_bounds(w: np.ndarray) -> tuple[float, float]:

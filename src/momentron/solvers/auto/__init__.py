@@ -88,13 +88,12 @@ def _propose(problem: Problem, work: Rounds | SoftMargin) -> Candidates:
     """(w, q) of the work so far, in units of R."""
     if isinstance(work, SoftMargin):
         w = Slack.join(work.w, math.sqrt(work.C) * work.slack())
-        scores = problem.scores(w)
-    else:
-        w = work.w
-        scores = problem.constraints.from_products(work.products) / problem.radius
+        q = problem.dual_set.normalize(work.lam)
+        upper = problem.constraints.dual_norm(q) / problem.radius
+        return Candidates([Primal(w, problem.scores(w))], q, upper)
+    scores = problem.constraints.from_products(work.products) / problem.radius
     q = problem.dual_set.normalize(work.lam)
-    upper = problem.constraints.dual_norm(q) / problem.radius
-    return Candidates([Primal(w, scores)], q, upper)
+    return Candidates([Primal(work.w, scores)], q, work.upper() / problem.radius)
 
 
 def _first_primal(problem: Problem, work: Rounds) -> Primal | None:

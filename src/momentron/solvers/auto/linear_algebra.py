@@ -5,11 +5,12 @@ two to three times slower than either alone.
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from momentron.threads import threads_for_factor
+from momentron.threads import in_threads, own_threads, threads_for_factor
 
 GATHERED = 128  # rows of a matrix picked at a time
 
@@ -93,10 +94,36 @@ def back_solve(factor: np.ndarray, rhs: np.ndarray) -> np.ndarray:
     return potrs(factor, rhs, lower=1)[0].astype(np.float64, copy=False)
 
 
+def gram_product(A: np.ndarray) -> np.ndarray:
+    """AAᵀ, both halves."""
+    count = own_threads(float(A.shape[0]) ** 2 * A.shape[1])
+    return _sum_of_squares([A[:, part] for part in parts_of(A.shape[1], count)])
+
+
 def symmetric_product(A: np.ndarray) -> np.ndarray:
-    """AᵀA (lower half, F-ordered) for a C-ordered A."""
-    with threads_for_factor(float(A.shape[0]) * A.shape[1] ** 2):
-        return blas.dsyrk(1.0, A.T, lower=1)
+    """AᵀA, both halves, F-ordered as factors want it."""
+    count = own_threads(float(A.shape[1]) ** 2 * A.shape[0])
+    return _sum_of_squares([A[part].T for part in parts_of(A.shape[0], count)]).T
+
+
+def parts_of(size: int, count: int) -> list[slice]:
+    """Runs of nearly equal length that cover 0..size."""
+    bounds = [size * i // count for i in range(count + 1)]
+    return [slice(low, high) for low, high in pairwise(bounds)]
+
+
+def _sum_of_squares(parts: list[np.ndarray]) -> np.ndarray:
+    """Σ PPᵀ, a thread for each; numpy's product, since scipy's holds on to the interpreter."""
+    products: list[np.ndarray] = [np.empty(0)] * len(parts)
+
+    def multiply(i: int) -> None:
+        products[i] = parts[i] @ parts[i].T  # numpy sees that this is symmetric
+
+    in_threads(multiply, range(len(parts)))
+    total = products[0]
+    for product in products[1:]:
+        total += product
+    return total
 
 
 def mirror(L: np.ndarray) -> np.ndarray:

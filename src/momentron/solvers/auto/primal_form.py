@@ -13,7 +13,7 @@ from momentron.solvers.auto.linear_algebra import (
     symmetric_product,
 )
 from momentron.solvers.auto.rows import Rows
-from momentron.threads import threads_for_factor
+from momentron.threads import own_threads
 
 BLOCK_ENTRIES = 4_000_000  # of rows that are densified or copied at a time
 
@@ -104,7 +104,10 @@ class PrimalForm(Form):
                 self.H[d, d] += sign * self.beta**2 * index.size
             return
         B = self.take(index)
-        with threads_for_factor(float(index.size) * self.k**2):
+        if own_threads(float(index.size) * self.k**2) > 1:
+            product = symmetric_product(B)
+            self.H += product if sign > 0.0 else -product
+        else:
             self.H = blas.dsyrk(sign, B.T, lower=1, beta=1.0, c=self.H, overwrite_c=1)
 
     def newton(

@@ -45,6 +45,16 @@ class Rounds:
         self.by_newton = True
         self.has_looked = False  # whether the interior point has looked at all the rows once
 
+    @property
+    def lam(self) -> np.ndarray:
+        """One multiplier a row; to be replaced, not written to."""
+        return self._lam
+
+    @lam.setter
+    def lam(self, lam: np.ndarray) -> None:
+        self._lam = lam
+        self._upper: float | None = None  # the bound that they prove, once asked for
+
     # --- one round -----------------------------------------------------------------------------
 
     def advance(self) -> None:
@@ -70,7 +80,7 @@ class Rounds:
         """
         form = self._open(is_cold=self.rankings == 0)
         if form.scale < 1e-280:  # nothing but zeros: every q is a witness
-            self.lam[self.W] = 1.0
+            self.lam = np.ones(self.size)
             self.is_done = True
             return
         lam = None
@@ -125,8 +135,8 @@ class Rounds:
         twins = selection.opposite_twins(constraints.operator, constraints.signs, self.p)
         if twins is None:
             return False
-        self.lam[:] = 0.0
-        self.lam[twins] = 1.0
+        self.lam = np.zeros(self.size)
+        self._lam[twins] = 1.0
         self.is_done = True
         return True
 
@@ -189,7 +199,7 @@ class Rounds:
             if refined is not None:
                 self.w = refined[0]
                 self.lam = np.zeros(self.size)
-                self.lam[support] = np.maximum(refined[1], 0.0)
+                self._lam[support] = np.maximum(refined[1], 0.0)
         self.is_done = True
 
     def _solve_by_interior_point(self, form: Form) -> tuple[Form, np.ndarray]:
@@ -267,8 +277,12 @@ class Rounds:
         """Take over the form's point, and pass over all the rows."""
         self.w, self.b = self.sets.answer(form)
         self.lam = np.zeros(self.size)
-        self.lam[self.W] = lam
-        self._look(is_exact)
+        self._lam[self.W] = lam
+        told = self.sets.told_by(form, lam) if self.W.size == self.size else None
+        if told is None:
+            self._look(is_exact)
+        else:
+            self.products, self.p, self._upper = told
 
     def _look(self, is_exact: bool) -> None:
         self.products, self.p = self.sets.look(self.w, self.b, is_exact=is_exact)
@@ -277,20 +291,25 @@ class Rounds:
         return self.sets.lower(self.w, self.p)
 
     def upper(self) -> float:
-        return self.sets.upper(self.lam)
+        """‖Zᵀq‖ for the normalised multipliers."""
+        if self._upper is None:
+            self._upper = self.sets.upper(self.lam)
+        return self._upper
 
     # --- warm starts ---------------------------------------------------------------------------
 
     def begin_from(self, start: Start) -> None:
         """Skip the ranking: the start's classifier and weights rank the rows."""
         self.w, self.b = start.w, start.b
-        self.lam[: start.q.size] = start.q
+        lam = np.zeros(self.size)
+        lam[: start.q.size] = start.q
+        self.lam = lam
         upper = self.upper()
         if not (np.any(self.w) and 0.0 < upper < math.inf):
-            self.lam[:] = 0.0
+            self.lam = np.zeros(self.size)
             return
         self._look(is_exact=False)
-        self.lam /= upper**2  # w = Σ λ_i a_i has functional margin 1 where λ = q/γ²
+        self.lam = lam / upper**2  # w = Σ λ_i a_i has functional margin 1 where λ = q/γ²
         support = np.flatnonzero(self.lam)
         if self.W.size < self.size:
             self.W = self._smallest(max(SMALL, 2 * support.size), support)

@@ -5,18 +5,18 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import blas
 
 from momentron.operators import KernelOperator
 from momentron.solvers.auto.balance import Balance
 from momentron.solvers.auto.linear_algebra import (
     add_to_diagonal,
+    gram_product,
     matvec,
-    mirror,
+    parts_of,
     rmatvec,
     submatrix,
 )
-from momentron.threads import threads_for_factor
+from momentron.threads import in_threads, own_threads
 
 MAX_WRITTEN = 20_000_000  # entries of pairs that are written out as rows of length d·k
 
@@ -235,13 +235,18 @@ def gram_of(X: Any) -> np.ndarray:
     """XXᵀ, dense."""
     if sp.issparse(X):
         return (X @ X.T).toarray()
-    with threads_for_factor(float(X.shape[0]) ** 2 * X.shape[1]):
-        return mirror(blas.dsyrk(1.0, X.T, trans=1, lower=1))
+    return gram_product(X)
 
 
 def gram_columns_of(X: Any, new: np.ndarray) -> np.ndarray:
     """The named columns of XXᵀ, dense."""
     if sp.issparse(X):
         return (X @ X[new].T).toarray()
-    with threads_for_factor(float(X.shape[0]) * new.size * X.shape[1]):
-        return blas.dgemm(1.0, X.T, X[new].T, trans_a=1)
+    columns, right = np.empty((X.shape[0], new.size)), X[new].T
+    count = own_threads(2.0 * float(X.shape[0]) * new.size * X.shape[1])
+
+    def multiply(part: slice) -> None:
+        np.matmul(X[part], right, out=columns[part])
+
+    in_threads(multiply, parts_of(X.shape[0], count))
+    return columns

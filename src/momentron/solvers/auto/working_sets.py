@@ -18,6 +18,7 @@ from momentron.solvers.auto.rows import PairRows, Rows, WorkingRows, written_out
 from momentron.threads import one_thread
 
 FORM_BYTES = 16  # of a form for each entry of its Gram matrix: that, and a factor
+TELLING = 1e-3  # of ‖a‖², the square of a margin that a Gram matrix shows to 13 digits
 FLAT_WIDTH = 2500  # d·k up to which the rows of a working set of pairs are written out
 
 
@@ -206,6 +207,21 @@ class WorkingSets:
             part = near[start : start + 4096]
             products[part] = self.operator.rows(part) @ w
         return products, self._margins(products, b)
+
+    def told_by(self, form: Form, lam: np.ndarray) -> tuple[np.ndarray, np.ndarray, float] | None:
+        """(Xw, functional margins, ‖Zᵀq‖) as the Gram matrix of all the rows tells them.
+
+        A pass less each, which is much where rows are few. None where there is no such matrix, or
+        an intercept, or where squares have cost too many digits.
+        """
+        if not isinstance(form, GramForm) or self.fits_intercept or self.is_paired:
+            return None
+        q = form.balance.normalised(lam)
+        upper = form.dual_norm(q) if q is not None else 0.0
+        if self.is_kernel or upper**2 < TELLING * form.scale:
+            return None
+        assert isinstance(self.constraints, SignedRows)
+        return self.constraints.signs * form.p, form.p, upper
 
     def _margins(self, products: np.ndarray, b: np.ndarray) -> np.ndarray:
         if b.size:
