@@ -1,29 +1,46 @@
-"""Few rows, no intercept: the hard margin in one call of a compiled active-set method.
+"""The hard margin of a working set by exchanges: guess the support, solve, swap what is wrong.
 
-The multipliers minimise ½λᵀKλ − Σλ over λ ≥ 0. With K = LLᵀ that is ½‖Lᵀλ − L⁻¹1‖² less a constant:
-nonnegative least squares, which Lawson and Hanson's method solves exactly in m to 2m steps.
+On the support S all functional margins are 1, so that λ is the solution of one linear system, and
+S is right where λ is positive on it and no margin outside is below 1. Otherwise all rows that
+violate either condition change sides at once: block principal pivoting (Júdice and Pires, 1994;
+Kim and Park, 2011). From a good guess that takes two to five factors of |S| × |S|.
 """
 
 import numpy as np
-from scipy.linalg import lapack
-from scipy.optimize import nnls
 
 from momentron.solvers.auto.gram_form import GramForm
 
-MAX_ROWS = 200  # beyond, Newton's few large steps are faster than many small ones
+MAX_EXCHANGES = 10
+PATIENCE = 2  # exchanges in a row that leave as many rows on the wrong side as before
+ROUNDING = 1e-12
 
 
-def multipliers_of(form: GramForm) -> np.ndarray | None:
-    """λ at the optimum, with the form taken there; None where K is singular or too large."""
-    if form.m > MAX_ROWS or form.balance.n_intercepts:
-        return None
-    L, info = lapack.dpotrf(form.K.T, lower=1, clean=1)
-    if info != 0 or L.diagonal().min() ** 2 < 1e-13 * form.scale:
-        return None
-    target = lapack.dtrtrs(L, np.ones(form.m), lower=1)[0]
-    try:
-        lam, _ = nnls(np.ascontiguousarray(L.T), target)
-    except RuntimeError:  # its own limit of iterations
-        return None
-    form.warm(lam, np.zeros(0), lam)
-    return lam
+def exchange(form: GramForm, S: np.ndarray) -> np.ndarray | None:
+    """λ at the optimum, with the form taken there; None where exchanges do not get there.
+
+    Parameters
+    ----------
+    form : GramForm
+    S : ndarray of bool, shape (m,)
+        A guess of the support.
+    """
+    fewest, patience = form.m + 1, PATIENCE
+    for _ in range(MAX_EXCHANGES):
+        if not S.any() or form.deadline.has_passed(form.step_flops):
+            return None
+        solved = form.equalise(S)
+        if solved is None:
+            return None
+        lam, b, p = solved
+        wrong = np.where(S, lam <= 0.0, p < 1.0 - ROUNDING)
+        count = int(np.count_nonzero(wrong))
+        if count == 0:
+            form.restore((lam, b, p))
+            return lam
+        if count >= fewest:
+            patience -= 1
+            if patience < 0:
+                return None
+        fewest = min(fewest, count)
+        S = S ^ wrong
+    return None

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from momentron.solvers.auto.active_set import exchange
 from momentron.solvers.auto.forms import Form, bounds, gap_floor, gap_of, true_gap
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.interior import interior_point
@@ -17,6 +18,31 @@ VANISHED = 1e-13  # ‖Aᵀq‖ in units of ‖a‖ at which q is a witness
 def is_solved(form: Form, gap: float, upper: float, tol: float) -> bool:
     """Whether a gap is within tol or at rounding level, or λ is a witness."""
     return gap <= 4.0 * max(tol, gap_floor(form, upper)) or upper <= VANISHED * form.length
+
+
+def solve_by_exchange(form: GramForm, lam: np.ndarray, tol: float, width: int) -> np.ndarray | None:
+    """λ by exchanges from the support of the one given; None where that does not close the gap.
+
+    More rows than features have a singular Gram matrix, and are not tried.
+    """
+    support = lam > 0.0
+    if np.count_nonzero(support) > width:
+        return None
+    lower, upper = bounds(form, lam)
+    if gap_of(lower, upper) <= tol:
+        return lam
+    state = form.state()
+    exchanged = exchange(form, support)
+    if exchanged is None:
+        return None
+    lower, upper = bounds(form, exchanged)
+    gap = gap_of(lower, upper)
+    if 1e-14 * form.scale > 0.1 * tol * upper**2:  # a Gram matrix may be wrong by as much
+        gap, upper = true_gap(form, exchanged)
+    if gap <= tol:
+        return exchanged
+    form.restore(state)
+    return None
 
 
 def solve_by_newton(form: Form, lam: np.ndarray, tol: float, C: float) -> tuple[np.ndarray, bool]:

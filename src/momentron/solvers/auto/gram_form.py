@@ -11,11 +11,13 @@ from momentron.solvers.auto.linear_algebra import (
     cholesky,
     cholesky_of,
     matvec,
+    plain_cholesky,
     single_cholesky,
     submatrix,
 )
 from momentron.solvers.auto.rows import WorkingRows
 
+SINGULAR = 1e-13  # a pivot, in units of ‖a‖²
 ROUGH_SIZE = 300  # below this, single precision saves nothing
 
 
@@ -95,6 +97,17 @@ class GramForm(Form):
         M = submatrix(self.K, index).T
         add_to_diagonal(M, 1.0 / C)
         return M
+
+    def equalise(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """(u, b, p) with p = 1 and u free on S, u = 0 elsewhere; None where K_SS is singular."""
+        index = np.flatnonzero(S)
+        factor = plain_cholesky(submatrix(self.K, index).T)
+        if factor is None or factor.diagonal().min() ** 2 < SINGULAR * self.scale:
+            return None
+        Y = self.Y[index]
+        u = np.zeros(self.m)
+        u[index], b = self._bordered_solve(factor, np.ones(index.size), Y, np.zeros(Y.shape[1]))
+        return u, b, matvec(self.K, u) + self.balance.spread(b)
 
     def along_mean(self) -> tuple[np.ndarray, float, float]:
         self.db = np.zeros(self.Y.shape[1])

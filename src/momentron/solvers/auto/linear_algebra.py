@@ -81,6 +81,13 @@ def cholesky_of(make: Callable[[], np.ndarray]) -> np.ndarray:
     return factor if info == 0 else cholesky(make())
 
 
+def plain_cholesky(M: np.ndarray) -> np.ndarray | None:
+    """The factor, in the matrix's place; None where it does not exist."""
+    with threads_for_factor(M.shape[0] ** 3 / 3.0):
+        factor, info = lapack.dpotrf(M, lower=1, clean=0, overwrite_a=1)
+    return factor if info == 0 else None
+
+
 def single_cholesky(M: np.ndarray) -> np.ndarray | None:
     """The factor in single precision, at half the price; None where it does not exist."""
     with threads_for_factor(M.shape[0] ** 3 / 6.0):

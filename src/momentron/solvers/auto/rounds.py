@@ -9,8 +9,13 @@ from momentron.constraints import SignedRows
 from momentron.errors import BudgetWarning
 from momentron.problem import Problem
 from momentron.solvers.auto import selection
-from momentron.solvers.auto.active_set import multipliers_of
-from momentron.solvers.auto.exact import VANISHED, solve_by_interior_point, solve_by_newton
+from momentron.solvers.auto.active_set import exchange
+from momentron.solvers.auto.exact import (
+    VANISHED,
+    solve_by_exchange,
+    solve_by_interior_point,
+    solve_by_newton,
+)
 from momentron.solvers.auto.forms import Deadline, Form, gap_floor, true_gap
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.interior import interior_point
@@ -42,7 +47,7 @@ class Rounds:
         self.rankings = self.rounds = self.crowded_rounds = 0
         self.C = 0.0
         self.is_ranked = self.is_refining = self.is_done = False
-        self.by_newton = True
+        self.by_newton = self.by_exchange = True
         self.has_looked = False  # whether the interior point has looked at all the rows once
 
     @property
@@ -85,8 +90,8 @@ class Rounds:
             return
         lam = None
         with one_thread():
-            if self.W.size == self.size and isinstance(form, GramForm):
-                lam = multipliers_of(form)
+            if self.W.size == self.size <= self.sets.width and isinstance(form, GramForm):
+                lam = exchange(form, np.ones(self.size, bool))
             if lam is None:
                 lam = soft_path(form, self.Cs)
         if self.W.size == self.size:
@@ -147,7 +152,7 @@ class Rounds:
         lam = self.lam[self.W]
         if self.by_newton:
             with one_thread():
-                lam, self.by_newton = solve_by_newton(form, lam, self.tol / 4.0, self.C)
+                lam, self.by_newton = self._solve_by_newton(form, lam)
         if not self.by_newton:
             form, lam = self._solve_by_interior_point(form)
         self._close(form, lam, is_exact=True)
@@ -160,6 +165,16 @@ class Rounds:
             self._is_contradicted()  # perhaps there is no margin, and no witness yet
         else:
             self.W = self._next_working_set()
+
+    def _solve_by_newton(self, form: Form, lam: np.ndarray) -> tuple[np.ndarray, bool]:
+        """(λ, solved): by exchanges from the support as ranked, else by multipliers."""
+        tol = self.tol / 4.0
+        if self.by_exchange and isinstance(form, GramForm):
+            exchanged = solve_by_exchange(form, lam, tol, self.sets.width)
+            if exchanged is not None:
+                return exchanged, True
+            self.by_exchange = False  # each failure costs a factor or more
+        return solve_by_newton(form, lam, tol, self.C)
 
     def _is_crowded(self) -> bool:
         """Whether the memory for kernel values has held too small a working set for long."""

@@ -1,0 +1,97 @@
+"""Exchanges: the optimality conditions hold where they end, and they end or say that they do not."""
+
+import numpy as np
+import pytest
+
+from momentron.solvers.auto.active_set import exchange
+from momentron.solvers.auto.balance import NoIntercept, TwoClasses
+from momentron.solvers.auto.exact import solve_by_exchange
+from momentron.solvers.auto.forms import Deadline
+from momentron.solvers.auto.gram_form import GramForm
+from momentron.solvers.auto.rows import Rows
+
+
+def gram_form(X, signs, fit_intercept=False, deadline=None):
+    balance = TwoClasses(signs) if fit_intercept else NoIntercept(signs.size)
+    rows = Rows(np.ascontiguousarray(X, dtype=float), signs, balance)
+    return GramForm(rows, deadline or Deadline(), rows.gram())
+
+
+def coin_labels(rng, n):
+    return np.where(rng.permutation(n) % 2 == 0, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_where_exchanges_end_the_conditions_hold(fit_intercept):
+    ended = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(2, 80))
+        d = int(n * rng.uniform(1.1, 5.0)) + 2
+        signs = coin_labels(rng, n)
+        form = gram_form(rng.normal(size=(n, d)) + 0.3 * rng.normal(size=d), signs, fit_intercept)
+        lam = exchange(form, np.ones(n, bool))
+        if lam is None:
+            continue
+        ended += 1
+        p = form.K @ lam + (signs * form.b[0] if fit_intercept else 0.0)
+        assert np.allclose(form.p, p, rtol=1e-9)
+        assert lam.min() >= 0.0
+        assert p.min() >= 1.0 - 1e-9
+        assert np.abs(lam * (p - 1.0)).max() <= 1e-9 * lam.max()
+        if fit_intercept:
+            assert abs(lam @ signs) <= 1e-9 * lam.sum()
+    assert ended >= 190
+
+
+def test_any_guess_leads_to_the_same_end():
+    rng = np.random.default_rng(1)
+    signs = coin_labels(rng, 40)
+    form = gram_form(rng.normal(size=(40, 90)), signs)
+    best = exchange(form, np.ones(40, bool))
+    for _ in range(50):
+        form.reset()
+        lam = exchange(form, rng.random(40) < rng.random())
+        assert lam is None or np.allclose(lam, best, atol=1e-10 * best.max())
+
+
+@pytest.mark.parametrize("make", ["twins", "opposite twins", "zero row", "too many rows"])
+def test_singular_matrices_are_left_to_others(make):
+    rng = np.random.default_rng(2)
+    X, signs = rng.normal(size=(12, 30)), coin_labels(rng, 12)
+    if make == "twins":
+        X[1], signs[1] = X[0], signs[0]
+    elif make == "opposite twins":
+        X[1], signs[1] = X[0], -signs[0]
+    elif make == "zero row":
+        X[0] = 0.0
+    else:
+        X = X[:, :6]
+    form = gram_form(X, signs)
+    assert exchange(form, np.ones(12, bool)) is None
+    assert not form.u.any()  # it stays where it was
+
+
+def test_no_guess_and_no_time():
+    rng = np.random.default_rng(3)
+    signs = coin_labels(rng, 10)
+    X = rng.normal(size=(10, 20))
+    assert exchange(gram_form(X, signs), np.zeros(10, bool)) is None
+    assert exchange(gram_form(X, signs, deadline=Deadline(0.0)), np.ones(10, bool)) is None
+
+
+def test_what_does_not_close_the_gap_is_not_taken():
+    rng = np.random.default_rng(4)
+    X, signs = rng.normal(size=(30, 60)), coin_labels(rng, 30)
+    form = gram_form(X, signs)
+    everyone = np.ones(30)
+    assert solve_by_exchange(form, everyone, 1e-6, 60) is not None
+    form.reset()
+    assert solve_by_exchange(form, everyone, 1e-6, 29) is None  # more rows than features
+    # rows that differ in the eighth digit: squares have lost what tells them apart
+    X = X[0] + 1e-8 * X
+    form = gram_form(X, signs)
+    form.u = form.u + 0.5
+    lam = solve_by_exchange(form, everyone, 1e-6, 60)
+    assert lam is None
+    assert np.array_equal(form.u, np.full(30, 0.5))
