@@ -1,4 +1,4 @@
-"""Exchanges: the optimality conditions hold where they end, and they end or say that they do not."""
+"""Exchanges: where they end the optimality conditions hold; else they say that they do not."""
 
 import numpy as np
 import pytest

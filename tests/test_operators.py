@@ -83,11 +83,17 @@ def test_dense_data_are_not_copied(layout, dtype, tmp_path):
 
 
 @pytest.mark.parametrize("layout", ["csr", "csc"])
-def test_sparse_data_are_not_copied(layout):
+@pytest.mark.parametrize("parts", [1, 3])
+def test_sparse_data_are_not_copied(layout, parts, monkeypatch):
+    monkeypatch.setattr("momentron.operators.split_rows.own_threads", lambda flops: parts)
     X = LAYOUTS[layout](sparse_problem()[0], None)
     operator = clean_data(X).operator
     assert np.shares_memory(operator.X.data, X.data)
-    assert np.shares_memory(operator.XT.data, X.data)
+    lines = operator._lines
+    assert len(lines._parts) == parts
+    for part in (*lines._parts, *lines._transposed):
+        assert np.shares_memory(part.data, X.data)
+        assert np.shares_memory(part.indices, X.indices)
 
 
 @pytest.mark.parametrize("kind", ["dense", "csr", "csc"])

@@ -7,9 +7,11 @@ import threading
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from threadpoolctl import threadpool_info
 
 from momentron import threads
+from momentron.operators import SparseOperator
 from momentron.solvers.auto.linear_algebra import gram_product, submatrix, symmetric_product
 from momentron.solvers.auto.rows import gram_columns_of
 
@@ -88,6 +90,7 @@ def test_a_forked_child_starts_its_own():
 import os, sys
 import numpy as np
 from momentron import threads
+from momentron.operators import SparseOperator
 pools, _ = threads._pools()
 threads._pools = lambda: (pools, 2)
 def work():
@@ -123,3 +126,25 @@ def test_submatrix():
     single = submatrix(K, index, np.empty((index.size, index.size), np.float32))
     assert np.array_equal(single, K[np.ix_(index, index)].astype(np.float32))
     assert submatrix(K, index[:0]).shape == (0, 0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("layout", ["csr", "csc"])
+def test_sparse_products_in_runs_of_rows(number, layout, dtype, monkeypatch):
+    monkeypatch.setattr(threads, "WORTH_OWN_THREADS", 0.0)
+    rng = np.random.default_rng(0)
+    for shape, density in [((90, 40), 0.1), ((3, 50), 0.5), ((1, 7), 1.0), ((60, 5), 0.0)]:
+        X = sp.random_array(shape, density=density, format=layout, rng=rng).astype(dtype)
+        if density:
+            X = sp.vstack([X, sp.csr_array((4, shape[1]), dtype=dtype)], format=layout)
+        operator, dense = SparseOperator(X), X.toarray().astype(np.float64)
+        for trailing in [(), (3,)]:
+            w = rng.normal(size=(dense.shape[1], *trailing))
+            a = rng.normal(size=(dense.shape[0], *trailing))
+            few = a * (np.arange(a.shape[0]) == 1).reshape(-1, *(1 for _ in trailing))
+            assert np.allclose(operator.exact_scores(w), dense @ w)
+            assert np.allclose(operator.exact_adjoint(a), dense.T @ a)
+            assert np.allclose(operator.exact_adjoint(few), dense.T @ few)
+            single = 1e-5 if dtype == np.float32 else 1e-12
+            assert np.allclose(operator.apply(w), dense @ w, atol=single)
+            assert np.allclose(operator.adjoint(a), dense.T @ a, atol=single)

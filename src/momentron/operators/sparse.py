@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.operators.base import Operator
+from momentron.operators.split_rows import SplitRows
 
 
 def squared_row_norms(X: Any) -> np.ndarray:
@@ -35,6 +36,9 @@ def _products(lines: Any, entries: np.ndarray, v: np.ndarray) -> np.ndarray:
     return np.stack(columns, axis=1)
 
 
+FEW = 8  # of so many rows one counts: then picking those is cheaper than reading all
+
+
 class SparseOperator(Operator):
     """X as a CSR or CSC matrix; the cost of a pass is its number of stored entries.
 
@@ -48,7 +52,8 @@ class SparseOperator(Operator):
 
     def __init__(self, X: Any, squares: np.ndarray | None = None) -> None:
         self.X = X
-        self.XT = X.T  # shares the entries of X
+        self._is_by_rows = X.format == "csr"
+        self._lines = SplitRows(X if self._is_by_rows else X.T)  # they share the entries of X
         self.shape = (int(X.shape[0]), int(X.shape[1]))
         if squares is None:
             squares = squared_row_norms(X)
@@ -63,10 +68,19 @@ class SparseOperator(Operator):
         return (along, across) if X.format == "csr" else (across, along)
 
     def _matvec(self, w: np.ndarray) -> np.ndarray:
-        return (self.X @ w.astype(self.X.dtype, copy=False)).astype(np.float64, copy=False)
+        return self._times(w.astype(self.X.dtype, copy=False)).astype(np.float64, copy=False)
 
     def _rmatvec(self, a: np.ndarray) -> np.ndarray:
-        return (self.XT @ a.astype(self.X.dtype, copy=False)).astype(np.float64, copy=False)
+        a = a.astype(self.X.dtype, copy=False)
+        return self._transposed_times(a).astype(np.float64, copy=False)
+
+    def _times(self, w: np.ndarray) -> np.ndarray:
+        lines = self._lines
+        return lines.times(w) if self._is_by_rows else lines.transposed_times(w)
+
+    def _transposed_times(self, a: np.ndarray) -> np.ndarray:
+        lines = self._lines
+        return lines.transposed_times(a) if self._is_by_rows else lines.times(a)
 
     def combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
         return self.sparse_rows(rows).T @ a
@@ -88,10 +102,15 @@ class SparseOperator(Operator):
         return self.sparse_rows(index)
 
     def exact_scores(self, w: np.ndarray) -> np.ndarray:
-        return self.X @ w.astype(np.float64, copy=False)
+        return self._times(w.astype(np.float64, copy=False))
 
     def exact_adjoint(self, a: np.ndarray) -> np.ndarray:
-        return self.XT @ a.astype(np.float64, copy=False)
+        a = a.astype(np.float64, copy=False)
+        if self._is_by_rows and a.ndim == 1:
+            nonzero = np.flatnonzero(a)
+            if FEW * nonzero.size < self.shape[0]:
+                return self.combine(nonzero, a[nonzero])
+        return self._transposed_times(a)
 
     def sharp_scores(self, index: np.ndarray, w: np.ndarray) -> np.ndarray:
         rows = self.sparse_rows(index)

@@ -12,6 +12,7 @@ import numpy as np
 from momentron.solvers.auto.forms import Form, bounds, gap_floor, gap_of, true_gap
 from momentron.solvers.auto.pass_form import PassForm
 
+MANY_ROWS = 4000  # from which it pays to leave out those that do not count
 QUICK_STEPS = 15  # in which Newton nearly always settles
 
 
@@ -26,10 +27,17 @@ class SoftResult(NamedTuple):
 def line_search(slope: float, curvature: float, r: np.ndarray, dp: np.ndarray, C: float) -> float:
     """The minimiser along a direction of ½‖w‖² + (C/2) Σ (r_i − t dp_i)₊², whose slope is monotone.
 
-    A relative accuracy of 1e-3 changes no step count, so no more is asked.
+    A relative accuracy of 1e-3 changes no step count, so no more is asked. Up to t = 2, where the
+    minimiser nearly always is, only the rows count that have slack here or there.
     """
     low, high, t, enough = 0.0, math.inf, 1.0, 0.0
+    every = r, dp
+    if r.size > MANY_ROWS:
+        near = np.flatnonzero(np.maximum(r, r - 2.0 * dp) > 0.0)
+        r, dp = r[near], dp[near]
     for k in range(30):
+        if t > 2.0:
+            r, dp = every
         rest = r - t * dp
         g = slope + t * curvature - C * float(np.maximum(rest, 0.0) @ dp)
         if k == 0:

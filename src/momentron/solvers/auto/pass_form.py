@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from momentron.operators.split_rows import SplitRows
 from momentron.solvers.auto.forms import Deadline
 
 # (relative residual, products) at which a direction is good enough to rank by
@@ -36,6 +37,7 @@ class PassForm:
         deadline: Deadline,
     ) -> None:
         self.X, self.signs, self.deadline = X, signs, deadline
+        self.rows = SplitRows(X)
         self.fits_intercept = fits_intercept
         self.m, self.d = X.shape
         self.scale = max(float(squares.mean()), 1e-300)
@@ -52,15 +54,15 @@ class PassForm:
     def step_flops(self) -> float:
         return 4.0 * self.max_products * self.X.nnz
 
-    def _products(self, X: Any, signs: np.ndarray, w: np.ndarray) -> np.ndarray:
-        p = X @ w[: self.d]
+    def _products(self, rows: SplitRows, signs: np.ndarray, w: np.ndarray) -> np.ndarray:
+        p = rows.times(w[: self.d])
         if self.fits_intercept:
             p += self.beta * w[-1]
         return signs * p
 
-    def _combine(self, XT: Any, signs: np.ndarray, v: np.ndarray) -> np.ndarray:
+    def _combine(self, rows: SplitRows, signs: np.ndarray, v: np.ndarray) -> np.ndarray:
         v = signs * v
-        g = XT @ v
+        g = rows.transposed_times(v)
         return np.append(g, self.beta * v.sum()) if self.fits_intercept else g
 
     def newton(
@@ -68,16 +70,15 @@ class PassForm:
     ) -> tuple[np.ndarray, float, float]:
         """Conjugate gradients for (ridge/C + A_SᵀA_S) dw = A_Sᵀ(target − p) − ridge·w/C."""
         index = np.flatnonzero(S)
-        rows, signs = self.X[index], self.signs[index]
-        columns = rows.T
+        rows, signs = SplitRows(self.X[index]), self.signs[index]
         residual = (target - self.p)[index]
-        r = self._combine(columns, signs, residual) - self.ridge * self.w / C
+        r = self._combine(rows, signs, residual) - self.ridge * self.w / C
         step, direction, square = np.zeros_like(r), r.copy(), float(r @ r)
         enough = self.roughness**2 * square
         for _ in range(self.max_products):
             if square <= enough or square == 0.0:
                 break
-            product = self._combine(columns, signs, self._products(rows, signs, direction))
+            product = self._combine(rows, signs, self._products(rows, signs, direction))
             product += self.ridge * direction / C
             curvature = float(direction @ product)
             if not curvature > 0.0:
@@ -90,10 +91,10 @@ class PassForm:
         return self._towards(step)
 
     def along_mean(self) -> tuple[np.ndarray, float, float]:
-        return self._towards(self._combine(self.X.T, self.signs, np.ones(self.m)) * self.ridge)
+        return self._towards(self._combine(self.rows, self.signs, np.ones(self.m)) * self.ridge)
 
     def _towards(self, dw: np.ndarray) -> tuple[np.ndarray, float, float]:
-        self.dw, self.dp = dw, self._products(self.X, self.signs, dw)
+        self.dw, self.dp = dw, self._products(self.rows, self.signs, dw)
         penalised = self.ridge * dw
         return self.dp, float(self.w @ penalised), float(dw @ penalised)
 

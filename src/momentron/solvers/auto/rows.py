@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.operators import KernelOperator
+from momentron.operators.split_rows import SplitRows
 from momentron.solvers.auto.balance import Balance
 from momentron.solvers.auto.linear_algebra import (
     add_to_diagonal,
@@ -84,14 +85,15 @@ class Rows(WorkingRows):
         self.signs = signs
         self.balance = balance
         self.is_sparse = sp.issparse(X)
+        self._lines = SplitRows(X) if self.is_sparse else None
         self.m, self.d = X.shape
 
     def products(self, w: np.ndarray) -> np.ndarray:
-        return self.signs * (self.X @ w if self.is_sparse else matvec(self.X, w))
+        return self.signs * (matvec(self.X, w) if self._lines is None else self._lines.times(w))
 
     def combine(self, v: np.ndarray) -> np.ndarray:
         v = self.signs * v
-        return self.X.T @ v if self.is_sparse else rmatvec(self.X, v)
+        return rmatvec(self.X, v) if self._lines is None else self._lines.transposed_times(v)
 
     def take(self, index: Any) -> np.ndarray:
         """Some of the signed rows, dense."""

@@ -112,7 +112,7 @@ class SoftMargin:
             index = selection.sample(constraints.signs, size, np.random.default_rng(0), least=0.0)
             small = self._open(index)
             _step_along_mean(small, self.C * n / index.size)
-            soft_margin(small, self.C * n / index.size, max_steps=MAX_STEPS, slack=0.1)
+            soft_margin(small, self.C * n / index.size, max_steps=2, slack=0.1)
             form.warm(*small.answer(), np.zeros(n))
         else:
             _step_along_mean(form, self.C)
