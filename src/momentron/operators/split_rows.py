@@ -30,7 +30,7 @@ class SplitRows:
             bounds = [0, *map(int, cuts), A.shape[0]]
             self._runs = [slice(low, high) for low, high in pairwise(bounds)]
             self._parts = [_run(A, run) for run in self._runs]
-        self._transposed = [part.T for part in self._parts]
+        self._transposed = [_transposed(part) for part in self._parts]
 
     def times(self, v: np.ndarray) -> np.ndarray:
         """A v, for v of shape (d,) or (d, k)."""
@@ -63,6 +63,15 @@ class SplitRows:
 def _run(A: Any, rows: slice) -> Any:
     """Some successive rows, without a copy of their entries."""
     begin, end = A.indptr[rows.start], A.indptr[rows.stop]
-    pointers = A.indptr[rows.start : rows.stop + 1] - begin
-    entries = (A.data[begin:end], A.indices[begin:end], pointers)
-    return sp.csr_array(entries, shape=(rows.stop - rows.start, A.shape[1]), copy=False)
+    part = sp.csr_array((rows.stop - rows.start, A.shape[1]), dtype=A.dtype)
+    # set one by one: the constructor copies views of much larger arrays
+    part.data, part.indices = A.data[begin:end], A.indices[begin:end]
+    part.indptr = A.indptr[rows.start : rows.stop + 1] - begin
+    return part
+
+
+def _transposed(A: Any) -> Any:
+    """Aᵀ by columns, without a copy."""
+    columns = sp.csc_array((A.shape[1], A.shape[0]), dtype=A.dtype)
+    columns.data, columns.indices, columns.indptr = A.data, A.indices, A.indptr
+    return columns
