@@ -212,3 +212,13 @@ def test_initial_is_refused_where_it_makes_no_sense():
         max_margin(data.X, data.y, method="momentum", initial=first)
     with pytest.raises(ValueError, match="3 features but X has 2"):
         max_margin(data.X[:, :2], data.y, initial=first)
+
+
+def test_a_sample_of_zeros_is_no_verdict_on_the_others():
+    # 1,900 zero rows and few others: the zeros alone are a witness, and must be the whole of it
+    X = np.zeros((2000, 3))
+    X[:100] = np.random.default_rng(0).normal(size=(100, 3))
+    y = np.arange(2000) % 2
+    result = max_margin(X, y, fit_intercept=False)
+    assert result.status is Status.NOT_SEPARABLE
+    assert np.linalg.norm(result.dual @ (X * np.where(y == 1, 1.0, -1.0)[:, None])) <= 1e-12

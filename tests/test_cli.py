@@ -8,7 +8,9 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.metrics.pairwise import rbf_kernel
 
+from momentron import max_margin
 from momentron.cli import main
 from momentron.datasets import make_nonseparable, make_separable
 
@@ -48,6 +50,58 @@ def test_fit_a_file_and_save(capsys, csv, tmp_path):
         assert saved["coef"].shape == (3,)
         assert saved["classes"].tolist() == ["no", "yes"]
         assert saved["lower"] <= 0.5 <= saved["upper"]
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_fit_with_a_kernel(capsys, tmp_path, classes):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)), np.arange(40) % classes
+    np.savez(tmp_path / "data.npz", X=X, y=y)
+    model = tmp_path / "model.npz"
+    options = ["--kernel", "rbf", "--gamma", "0.7", "--tol", "1e-6"]
+    code, out, _ = run(capsys, "fit", tmp_path / "data.npz", *options, "--save", model)
+    assert code == 0
+    assert "40 × 3" in out
+    assert "training error  0.0000%" in out
+    direct = max_margin(X, y, kernel="rbf", gamma=0.7, tol=1e-6)
+    with np.load(model, allow_pickle=False) as saved:
+        assert saved["lower"] <= direct.upper
+        assert direct.lower <= saved["upper"]
+        values = rbf_kernel(X, saved["support_vectors"], gamma=float(saved["gamma"]))
+        outputs = values @ saved["coef"].T + saved["intercept"]
+        predicted = outputs.argmax(axis=1) if classes > 2 else outputs > 0.0
+        assert np.array_equal(predicted, y)
+        assert np.array_equal(X[saved["rows"]], saved["support_vectors"])
+
+
+def test_a_kernel_matrix(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 30)), np.arange(20) % 2
+    np.savez(tmp_path / "data.npz", X=X @ X.T, y=y)
+    model = tmp_path / "model.npz"
+    options = ["--kernel", "precomputed", "--save", model, "--json"]
+    code, out, _ = run(capsys, "fit", tmp_path / "data.npz", *options)
+    assert code == 0
+    assert json.loads(out)["training_error"] == 0.0
+    with np.load(model, allow_pickle=False) as saved:
+        assert "support_vectors" not in saved
+        assert saved["rows"].size == saved["coef"].size
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--kernel", "cubic"], "kernel='cubic' is unknown"),
+        (["--gamma", "0.5"], "gamma=0.5 has no meaning without a kernel"),
+        (["--kernel", "rbf", "--gamma", "wide"], "gamma"),
+        (["--kernel", "rbf", "--cache-size", "0"], "cache_size"),
+        (["--kernel", "rbf", "--out-of-core"], "kernel"),
+    ],
+)
+def test_bad_kernel_options(capsys, csv, options, message):
+    code, _, err = run(capsys, "fit", csv, *options)
+    assert code == 2
+    assert message in err
 
 
 def test_json(capsys, csv):

@@ -1,7 +1,8 @@
-"""One BLAS thread for small matrices: waking the others costs more than they bring.
+"""One BLAS thread for small matrices, and threads of our own for what can be divided.
 
-On a busy machine the difference is a factor of a hundred: threads that spin for a core which
-another process holds stall every one of a thousand small products.
+Waking the others of BLAS costs more than they bring. On a busy machine the difference is a factor
+of a hundred: threads that spin for a core which another process holds stall every one of a thousand
+small products. Ours wait for nothing but the end.
 """
 
 import os
@@ -52,8 +53,8 @@ def _threads(many: bool) -> Iterator[None]:
             library.set_num_threads(wanted)
         yield
     finally:
-        for library, number in zip(libraries, before, strict=True):
-            library.set_num_threads(number)
+        for library, count in zip(libraries, before, strict=True):
+            library.set_num_threads(count)
         _current.reset(token)
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from momentron.api import check_C, make_budget, make_result
+from momentron.api import check_C, make_budget, make_kernel, make_result
 from momentron.checkpoint import Checkpoint, identity_of
 from momentron.cli.data import (
     ClassesOption,
@@ -24,8 +24,10 @@ from momentron.cli.data import (
 )
 from momentron.errors import InputError
 from momentron.estimators import labels_of
+from momentron.kernels import as_kernel
 from momentron.losses import Exponential
-from momentron.problem import Problem
+from momentron.operators import KernelOperator
+from momentron.problem import KernelChoice, Problem
 from momentron.reporting import HEADER, TableReporter, format_row
 from momentron.result import MarginResult
 from momentron.solve import Budget, Outcome, Reporter, solve
@@ -50,6 +52,13 @@ def fit(
     C: Annotated[
         float, typer.Option("-C", "--C", help="Soft margin with squared hinge; hard where inf.")
     ] = math.inf,
+    kernel: Annotated[
+        str | None, typer.Option(help="rbf, poly, laplacian, linear; precomputed: X is the matrix.")
+    ] = None,
+    gamma: Annotated[str, typer.Option(help="Of the kernel: scale, auto or a number.")] = "scale",
+    degree: Annotated[int, typer.Option(help="Of the kernel poly.")] = 3,
+    coef0: Annotated[float, typer.Option(help="Of the kernel poly.")] = 0.0,
+    cache_size: Annotated[float, typer.Option(help="Memory for kernel values, in MB.")] = 1000.0,
     save: Annotated[Path | None, typer.Option(help="Write the model to this .npz file.")] = None,
     out_of_core: Annotated[
         bool, typer.Option("--out-of-core", help="Read DATA from disk in every pass.")
@@ -69,8 +78,9 @@ def fit(
     """
     solver = as_solver(method)
     budget = make_budget(solver, tol=tol, max_iter=max_iter, max_time=max_time)
+    choice = make_kernel(kernel, as_number(gamma), degree, coef0, cache_size)
     if out_of_core or dask is not None:
-        require_plain(kernel=None, C=check_C(C), loss=Exponential(), initial=None)
+        require_plain(kernel=kernel, C=check_C(C), loss=Exponential(), initial=None)
         if data is None or classes is not None:
             raise InputError("--out-of-core and --dask need DATA, and take no --classes")
         source = BlockData(data, target, memory, dask)
@@ -80,21 +90,33 @@ def fit(
             )
         _report(summarise_stream(data, found), found, save, as_json)
     loaded = load_data(data, target, classes)
-    problem = Problem.from_data(loaded.X, loaded.y, fit_intercept=intercept, C=check_C(C))
+    problem = Problem.from_data(
+        loaded.X, loaded.y, fit_intercept=intercept, C=check_C(C), kernel=choice
+    )
     file = None
     if checkpoint is not None:
-        file = Checkpoint(checkpoint, identity_of(problem, solver, C=C, fit_intercept=intercept))
+        options = {"C": C, "fit_intercept": intercept, "kernel": choice}
+        file = Checkpoint(checkpoint, identity_of(problem, solver, **options))
     outcome = _run_with_progress(problem, solver, budget, file, quiet=as_json)
     result = make_result(problem, solver, outcome)
-    _report(summarise(loaded, result, problem), result, save, as_json)
+    more = {} if choice is None else kernel_model(choice, loaded.X, result)
+    _report(summarise(loaded, result, problem), result, save, as_json, **more)
+
+
+def as_number(word: str) -> float | str:
+    """A number where the word is one."""
+    try:
+        return float(word)
+    except ValueError:
+        return word
 
 
 def _report(
-    summary: dict[str, Any], result: MarginResult, save: Path | None, as_json: bool
+    summary: dict[str, Any], result: MarginResult, save: Path | None, as_json: bool, **more: Any
 ) -> NoReturn:
     """Save, print, and leave with the exit code."""
     if save is not None:
-        save_model(save, result)
+        save_model(save, result, **more)
     if as_json:
         print(json.dumps(summary))
     else:
@@ -168,9 +190,13 @@ def _live_reporter(live: Live) -> Reporter:
 
 def summarise(loaded: LoadedData, result: MarginResult, problem: Problem) -> dict[str, Any]:
     """Everything the command reports, as plain numbers."""
-    decision = np.asarray(loaded.X @ result.coef.T) + result.intercept
-    predicted = labels_of(decision, result.classes)
-    n, d = problem.operator.shape
+    operator, passes = problem.operator, problem.passes
+    if isinstance(operator, KernelOperator):
+        outputs = operator.apply(operator.from_coefficients(result.coef.T))
+    else:
+        outputs = np.asarray(loaded.X @ result.coef.T)
+    predicted = labels_of(outputs + result.intercept, result.classes)
+    n, d = loaded.X.shape
     return {
         "data": loaded.title,
         "rows": n,
@@ -185,7 +211,7 @@ def summarise(loaded: LoadedData, result: MarginResult, problem: Problem) -> dic
         "support": int(result.support.size),
         "training_error": float(np.mean(predicted != loaded.y)),
         "iterations": result.n_iter,
-        "passes": problem.passes,
+        "passes": passes,
         "seconds": result.seconds,
     }
 
@@ -239,20 +265,38 @@ def _share(value: float | None) -> str:
     return "not counted" if value is None else f"{value:.4%}"
 
 
-def save_model(path: Path, result: MarginResult) -> None:
+def kernel_model(choice: KernelChoice, X: Any, result: MarginResult) -> dict[str, Any]:
+    """What predicting with a kernel needs: its parameters as numbers, and the support vectors.
+
+    `rows` are their numbers, and of `coef` only their entries are kept.
+    """
+    rows = np.flatnonzero(np.atleast_2d(result.coef).any(axis=0))
+    bound = as_kernel(
+        choice.kernel, X=X, gamma=choice.gamma, degree=choice.degree, coef0=choice.coef0
+    )
+    numbers = {name: getattr(bound, name, None) for name in ("gamma", "degree", "coef0")}
+    model: dict[str, Any] = {"kernel": choice.kernel, "coef": result.coef[..., rows], "rows": rows}
+    if choice.kernel != "precomputed":
+        vectors = X[rows]
+        model["support_vectors"] = vectors.toarray() if hasattr(vectors, "toarray") else vectors
+    return model | {name: value for name, value in numbers.items() if value is not None}
+
+
+def save_model(path: Path, result: MarginResult, **more: Any) -> None:
     """The classifier and its certificate as an .npz file that loads without pickle."""
     classes = result.classes
     if classes.dtype.kind == "O":
         classes = classes.astype(str)
+    is_short = isinstance(result, StreamResult)  # it has the support's weights alone
     with path.open("wb") as file:
-        np.savez(
-            file,
-            coef=result.coef,
-            intercept=result.intercept,
-            classes=classes,
-            lower=result.lower,
-            upper=result.upper,
-            support=result.support,
-            dual=result.dual if isinstance(result, StreamResult) else result.dual[result.support],
-            status=str(result.status),
-        )
+        arrays: dict[str, Any] = {
+            "coef": result.coef,
+            "intercept": result.intercept,
+            "classes": classes,
+            "lower": result.lower,
+            "upper": result.upper,
+            "support": result.support,
+            "dual": result.dual if is_short else result.dual[result.support],
+            "status": str(result.status),
+        }
+        np.savez(file, **(arrays | more))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 COLUMNS = 512  # computed at a time: enough for products in several threads to run at full speed
-STRIP = 256  # rows of a symmetric block computed at a time
+STRIP = 256  # rows of a block computed or copied at a time
 TILE_VALUES = 1 << 22  # values computed or copied at a time: 32 MB
 
 Index = np.ndarray | slice
@@ -144,14 +144,14 @@ class ColumnCache:
         self._clock += 1
         slots = self._slot_of[cols]
         is_held = slots >= 0
-        if is_held.any():
-            values[:, is_held] = self._held(slots[is_held], rows).T
+        for part in _strips(np.flatnonzero(is_held)):
+            values[:, part] = self._held(slots[part], rows).T
         rest = np.flatnonzero(~is_held)
         if rest.size:
             slots = self._slot_of[rows]
             is_held = slots >= 0
-            if is_held.any():
-                values[np.ix_(is_held, rest)] = self._held(slots[is_held], cols[rest])
+            for part in _strips(np.flatnonzero(is_held)):
+                values[np.ix_(part, rest)] = self._held(slots[part], cols[rest])
             self._fill(values, np.flatnonzero(~is_held), rest, rows, cols)
         return values
 
@@ -191,8 +191,9 @@ class ColumnCache:
     def _make_room(self, count: int) -> np.ndarray:
         """Free slots for as many columns as there can be, at most `count`."""
         free = np.flatnonzero(self._column_of < 0)
-        if free.size < count and self._store.shape[0] < self._capacity:
-            self._grow()
+        if free.size < count and not self._store.size:
+            self._store = np.empty((self._capacity, self.n))
+            self._set_length(self._capacity)
             free = np.flatnonzero(self._column_of < 0)
         if free.size < count:
             old = np.flatnonzero((self._column_of >= 0) & (self._last_use < self._clock))
@@ -211,14 +212,8 @@ class ColumnCache:
         self._slot_of[self._column_of[slots]] = -1
         self._column_of[slots] = -1
 
-    def _grow(self) -> None:
-        """Room for as many columns as are allowed."""
-        if not self._store.size:
-            self._store = np.empty((self._capacity, self.n))
-        self._set_length(self._capacity)
-
     def _set_length(self, length: int) -> None:
-        """Cut or extend the store by reallocation: two copies would break the limit."""
+        """Cut the store, in its place."""
         kept = min(length, self._column_of.size)
         self._store.resize((length, self.n), refcheck=False)  # no view of it ever leaves this class
         column_of, last_use = np.full(length, -1, np.intp), np.zeros(length, np.int64)
@@ -226,9 +221,10 @@ class ColumnCache:
         self._column_of, self._last_use = column_of, last_use
 
     def resize(self, max_bytes: int) -> None:
-        """Allow more memory, or less: the least recently used columns go at once.
+        """Allow less memory: the least recently used columns go at once.
 
-        A complete matrix is not the cache's own, and stays.
+        More than it has once it holds columns it does not get back: to extend an array may take a
+        second one. A complete matrix is not the cache's own, and stays.
         """
         if not self._owns_store:
             return
@@ -245,6 +241,11 @@ class ColumnCache:
             self._last_use[target] = self._last_use[source]
             self._slot_of[self._column_of[source]] = target
         self._set_length(self._capacity)
+
+
+def _strips(places: np.ndarray) -> list[np.ndarray]:
+    """The places, some at a time: copies of all the values at once would break the limit."""
+    return [places[start : start + STRIP] for start in range(0, places.size, STRIP)]
 
 
 def _as_run(index: np.ndarray) -> Index:

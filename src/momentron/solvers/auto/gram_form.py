@@ -100,6 +100,7 @@ class GramForm(Form):
 
     def equalise(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """(u, b, p) with p = 1 and u free on S, u = 0 elsewhere; None where K_SS is singular."""
+        self._last_factor = None  # its memory may be needed
         index = np.flatnonzero(S)
         factor = plain_cholesky(submatrix(self.K, index).T)
         if factor is None or factor.diagonal().min() ** 2 < SINGULAR * self.scale:

@@ -85,7 +85,8 @@ class Rounds:
         """
         form = self._open(is_cold=self.rankings == 0)
         if form.scale < 1e-280:  # nothing but zeros: every q is a witness
-            self.lam = np.ones(self.size)
+            self.lam = np.zeros(self.size)
+            self._lam[self.W] = 1.0
             self.is_done = True
             return
         lam = None

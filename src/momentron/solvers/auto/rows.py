@@ -19,6 +19,7 @@ from momentron.solvers.auto.linear_algebra import (
 )
 from momentron.threads import in_threads, own_threads
 
+NEW_COLUMNS = 1024  # of a Gram matrix at a time: they take memory beside it
 MAX_WRITTEN = 20_000_000  # entries of pairs that are written out as rows of length d·k
 
 
@@ -62,10 +63,11 @@ class WorkingRows(ABC):
         source[known] = at
         K = submatrix(last, source)
         new = np.setdiff1d(np.arange(self.m), known, assume_unique=True)
-        if new.size:
-            block = self._gram_columns(new)
-            K[:, new] = block
-            K[new] = block.T
+        for start in range(0, new.size, NEW_COLUMNS):
+            part = new[start : start + NEW_COLUMNS]
+            block = self._gram_columns(part)
+            K[:, part] = block
+            K[part] = block.T
         return K
 
 
@@ -179,7 +181,10 @@ class PairRows(WorkingRows):
 
     def _gram_columns(self, new: np.ndarray) -> np.ndarray:
         if not self._is_paired:
-            return self._example_gram(new) * self.outputs * self.outputs[new, 0]
+            block = self._example_gram(new)
+            block *= self.outputs
+            block *= self.outputs[new, 0]
+            return block
         few, at = np.unique(self.place[new], return_inverse=True)
         block = self._example_gram(few)[self.place[:, None], at]
         block *= self.outputs @ self.outputs[new].T
