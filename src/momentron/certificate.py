@@ -10,7 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from momentron.problem import Problem
-from momentron.rounding import EXTENDED_ROUNDOFF, UNIT_ROUNDOFF, down, gamma, up
+from momentron.rounding import (
+    EXTENDED_ROUNDOFF,
+    UNIT_ROUNDOFF,
+    down,
+    gamma,
+    times_power_of_two,
+    up,
+)
 
 
 @dataclass(frozen=True)
@@ -141,7 +148,7 @@ def _safe_length(w: np.ndarray) -> np.ndarray:
     top = np.max(np.abs(w), initial=0.0)
     if top == 0.0 or not np.isfinite(top):
         return w
-    return np.ldexp(w, -int(np.frexp(top)[1]))
+    return times_power_of_two(w, -int(np.frexp(top)[1]))
 
 
 def _to_user(problem: Problem, value: float, direction: float) -> float:
