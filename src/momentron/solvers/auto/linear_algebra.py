@@ -1,7 +1,6 @@
-"""Factors and products for the working-set solves, all from scipy's BLAS and LAPACK.
+"""Factors and products for the working-set solves: scipy's BLAS and LAPACK, with one thread each.
 
-numpy's wheel carries a second thread pool: two pools that spin against each other in one loop are
-two to three times slower than either alone.
+Products that are worth dividing are numpy's, in threads of our own.
 """
 
 from collections.abc import Callable
@@ -131,18 +130,3 @@ def _sum_of_squares(parts: list[np.ndarray]) -> np.ndarray:
     for product in products[1:]:
         total += product
     return total
-
-
-def mirror(L: np.ndarray) -> np.ndarray:
-    """Fill the upper half, which is zero, from the lower, in place (np.tril makes two copies)."""
-    n, size = L.shape[0], 256
-    if n <= size:  # the upper half is zero
-        L += L.T.copy()
-        L[np.arange(n), np.arange(n)] *= 0.5
-        return L
-    for start in range(0, n, size):
-        stop = min(start + size, n)
-        L[start:stop, stop:] = L[stop:, start:stop].T
-        corner = np.tril(L[start:stop, start:stop])
-        L[start:stop, start:stop] = corner + np.tril(corner, -1).T
-    return L
