@@ -95,14 +95,14 @@ def test_forms_follow_the_cost():
 
 PEAK = """
 import sys, torch
-from momentron.benchmarks.growth import _peak_resident
+from momentron.benchmarks.memory import peak_resident
 from momentron.ntk import EmpiricalNTK, alexnet
 torch.set_num_threads(1)
 ntk, X = EmpiricalNTK(alexnet(width=32)), torch.randn(90, 3, 32, 32)
 ntk(X[:2])
-before = _peak_resident(reset=True)
+before = peak_resident(reset=True)
 ntk(X[:30], X[30:], max_memory=sys.argv[1])
-print(_peak_resident() - before)
+print(peak_resident() - before)
 """
 
 

@@ -8,10 +8,8 @@ tracemalloc does (numpy's and Python's own, without those inside compiled solver
 
 from __future__ import annotations
 
-import contextlib
 import math
 import multiprocessing
-import sys
 import tempfile
 import time
 import tracemalloc
@@ -24,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from momentron.api import max_margin
+from momentron.benchmarks.memory import peak_resident
 from momentron.benchmarks.problems import PROBLEMS, Data, teacher
 from momentron.benchmarks.task import Task, read_task, tiny_task, write_task
 from momentron.errors import InputError
@@ -125,27 +124,9 @@ def _report_peak(connection: Connection, file: str, traced: bool) -> None:
         max_margin(task.X, task.y, fit_intercept=False, tol=TOLERANCE)
         connection.send(tracemalloc.get_traced_memory()[1])
         return
-    before = _peak_resident(reset=True)
+    before = peak_resident(reset=True)
     max_margin(task.X, task.y, fit_intercept=False, tol=TOLERANCE)
-    connection.send(_peak_resident() - before)
-
-
-def _peak_resident(*, reset: bool = False) -> int:
-    """Peak resident bytes of this process, counted anew from here on where `reset` can do so.
-
-    Linux keeps the parent's peak in a spawned child's ru_maxrss, so that /proc is asked first.
-    """
-    status = Path("/proc/self/status")
-    if status.exists():
-        if reset:
-            with contextlib.suppress(OSError):
-                Path("/proc/self/clear_refs").write_text("5")
-        line = next(line for line in status.read_text().splitlines() if "VmHWM" in line)
-        return 1024 * int(line.split()[1])
-    import resource  # absent on Windows
-
-    unit = 1 if sys.platform == "darwin" else 1024
-    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    connection.send(peak_resident() - before)
 
 
 def memory_problems() -> list[tuple[str, Data]]:

@@ -9,17 +9,16 @@ its time. Peak memory is that beyond the loaded data.
 """
 
 import argparse
-import contextlib
 import json
 import math
-import resource
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from momentron.benchmarks.memory import peak_resident
 
 SOLVERS = ("momentron", "svc")
 
@@ -31,16 +30,6 @@ def even_odd(n: int) -> tuple[np.ndarray, np.ndarray]:
     data = load("mnist")
     X = np.ascontiguousarray(data.X[:n], dtype=np.float64)
     return X, np.asarray(data.y)[:n] % 2
-
-
-def peak_megabytes() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-
-
-def forget_peak() -> None:
-    """Let the peak be what is in use now: loading takes more than the rows that are kept."""
-    with contextlib.suppress(OSError):  # Linux alone can; elsewhere the peak counts from the start
-        Path("/proc/self/clear_refs").write_text("5")
 
 
 def run_momentron(X: np.ndarray, y: np.ndarray, cache: float) -> dict[str, Any]:
@@ -70,12 +59,12 @@ def work(solver: str, n: int, cache: float) -> None:
     X, y = even_odd(n)
     run = run_momentron if solver == "momentron" else run_svc
     run(X[:200], y[:200], cache)  # imports and thread pools are not what is measured
-    forget_peak()
-    before = peak_megabytes()
+    before = peak_resident(reset=True)  # loading takes more than the rows that are kept
     begin = time.perf_counter()
     answer = run(X, y, cache)
     seconds = time.perf_counter() - begin
-    print(json.dumps({"seconds": seconds, "megabytes": peak_megabytes() - before, **answer}))
+    megabytes = (peak_resident() - before) / 1e6
+    print(json.dumps({"seconds": seconds, "megabytes": megabytes, **answer}))
 
 
 def measure(solver: str, n: int, cache: float, limit: float) -> dict[str, Any]:

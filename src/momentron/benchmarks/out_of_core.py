@@ -15,7 +15,6 @@ import argparse
 import io
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from momentron.benchmarks.memory import peak_resident
 from momentron.datasets import make_nonseparable, make_separable
 from momentron.trace import Row
 
@@ -102,19 +102,6 @@ def bare_loop(case: Case) -> float:
     return time.perf_counter() - begin
 
 
-def peak_memory() -> int:
-    """The largest resident memory of this process so far, in bytes.
-
-    Not `ru_maxrss` where the kernel tells more: that one starts at the memory of the parent.
-    """
-    status = Path("/proc/self/status")
-    if status.exists():
-        for line in status.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
 def fit(case: Case) -> dict[str, Any]:
     """One fit in this process, with its memory and its throughput beside the bare loop's."""
     from momentron import max_margin
@@ -123,7 +110,7 @@ def fit(case: Case) -> dict[str, Any]:
     tiny = np.random.default_rng(0).standard_normal((500, 3))
     max_margin(tiny, tiny[:, 0] > 0.0, block_size=2_000)  # everything is imported from here on
     np.ones((1000, 1000)) @ np.ones((1000, 1000))
-    baseline = peak_memory()
+    baseline = peak_resident()
     bare = [bare_loop(case)]
 
     def interleave(_: Row) -> None:  # off the clock of the fit
@@ -131,7 +118,7 @@ def fit(case: Case) -> dict[str, Any]:
 
     result = max_margin(str(case.rows), str(case.labels), tol=1e-4, callback=interleave)
     assert isinstance(result, StreamResult)
-    peak = peak_memory()
+    peak = peak_resident()
     bare.append(bare_loop(case))
     throughput = result.bytes_read / result.seconds
     size = case.rows.stat().st_size

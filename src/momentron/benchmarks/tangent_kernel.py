@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch.func import functional_call, jacrev, vmap
 
-from momentron.benchmarks.growth import _peak_resident
+from momentron.benchmarks.memory import peak_resident
 from momentron.ntk import EmpiricalNTK, alexnet
 from momentron.ntk.memory import parse_memory
 
@@ -118,9 +118,9 @@ def _report_peak(connection: Connection, n: int, limit: str, threads: int) -> No
     model, X = alexnet(), images(n, 0)
     ntk = EmpiricalNTK(model)
     ntk(X[:2], max_memory="64MB")
-    before = _peak_resident(reset=True)
+    before = peak_resident(reset=True)
     seconds, _ = timed(lambda: ntk(X, max_memory=limit))
-    connection.send((seconds, _peak_resident() - before))
+    connection.send((seconds, peak_resident() - before))
 
 
 def main() -> None:
