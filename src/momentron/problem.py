@@ -31,10 +31,13 @@ class KernelChoice:
     coef0: float = 0.0
     cache_size: float = 1000.0
 
+    def resolve(self, X: Any) -> Kernel:
+        """The kernel with its parameters as numbers, which "scale" takes from the data."""
+        return as_kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
+
     def bind(self, X: Any) -> BoundKernel:
         """The kernel over the rows of X."""
-        kernel = as_kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
-        return kernel.bind(X)
+        return self.resolve(X).bind(X)
 
     def operator(self, X: Any) -> KernelOperator:
         """X as an operator, seen through the kernel."""

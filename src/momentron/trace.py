@@ -1,10 +1,8 @@
 """The history of a solve, one row an iteration, in the units of X."""
 
-from collections.abc import Iterator
-from dataclasses import astuple, dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields
 
-import numpy as np
+from momentron.table import Table
 
 
 @dataclass(frozen=True)
@@ -39,41 +37,18 @@ class Row:
     theorem_upper: float = float("nan")
 
 
-class Trace:
+class Trace(Table[Row]):
     """Rows of a solve; converts to a dict of arrays, or to a pandas frame."""
 
+    noun = "trace"
     columns = tuple(field.name for field in fields(Row))
+    _rows: list[Row]
 
     def __init__(self) -> None:
-        self._rows: list[Row] = []
+        self._rows = []
 
     def append(self, row: Row) -> None:
         self._rows.append(row)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __iter__(self) -> Iterator[Row]:
-        return iter(self._rows)
-
-    def __getitem__(self, column: str) -> np.ndarray:
-        if column not in self.columns:
-            raise KeyError(f"the trace has no column {column!r}; it has {list(self.columns)}")
-        return np.array([getattr(row, column) for row in self._rows])
-
-    def to_dict(self) -> dict[str, np.ndarray]:
-        """Column name → array."""
-        return {column: self[column] for column in self.columns}
-
-    def to_pandas(self) -> Any:
-        """A pandas frame; needs pandas to be installed."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ImportError(
-                "trace.to_pandas needs pandas: install it, or use trace.to_dict()"
-            ) from None
-        return pd.DataFrame([astuple(row) for row in self._rows], columns=list(self.columns))
 
     def __repr__(self) -> str:
         if not self._rows:

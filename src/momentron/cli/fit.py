@@ -24,7 +24,6 @@ from momentron.cli.data import (
 )
 from momentron.errors import InputError
 from momentron.estimators import labels_of
-from momentron.kernels import as_kernel
 from momentron.losses import Exponential
 from momentron.operators import KernelOperator
 from momentron.problem import KernelChoice, Problem
@@ -99,7 +98,7 @@ def fit(
         file = Checkpoint(checkpoint, identity_of(problem, solver, **options))
     outcome = _run_with_progress(problem, solver, budget, file, quiet=as_json)
     result = make_result(problem, solver, outcome)
-    more = {} if choice is None else kernel_model(choice, loaded.X, result)
+    more = {} if choice is None or save is None else kernel_model(choice, loaded.X, result)
     _report(summarise(loaded, result, problem), result, save, as_json, **more)
 
 
@@ -201,6 +200,17 @@ def summarise(loaded: LoadedData, result: MarginResult, problem: Problem) -> dic
         "data": loaded.title,
         "rows": n,
         "features": d,
+        **_answer(result),
+        "training_error": float(np.mean(predicted != loaded.y)),
+        "iterations": result.n_iter,
+        "passes": passes,
+        "seconds": result.seconds,
+    }
+
+
+def _answer(result: MarginResult) -> dict[str, Any]:
+    """What all results say."""
+    return {
         "classes": [str(label) for label in result.classes],
         "method": result.method,
         "status": str(result.status),
@@ -209,10 +219,6 @@ def summarise(loaded: LoadedData, result: MarginResult, problem: Problem) -> dic
         "gap": result.gap,
         "margin": result.margin,
         "support": int(result.support.size),
-        "training_error": float(np.mean(predicted != loaded.y)),
-        "iterations": result.n_iter,
-        "passes": passes,
-        "seconds": result.seconds,
     }
 
 
@@ -222,14 +228,7 @@ def summarise_stream(data: str, result: StreamResult) -> dict[str, Any]:
         "data": Path(data).name,
         "rows": result.n_rows,
         "features": int(result.coef.shape[-1]),
-        "classes": [str(label) for label in result.classes],
-        "method": result.method,
-        "status": str(result.status),
-        "lower": result.lower,
-        "upper": result.upper,
-        "gap": result.gap,
-        "margin": result.margin,
-        "support": int(result.support.size),
+        **_answer(result),
         "training_error": 0.0 if result.margin > 0.0 else None,
         "iterations": result.n_iter,
         "passes": result.passes,
@@ -271,10 +270,8 @@ def kernel_model(choice: KernelChoice, X: Any, result: MarginResult) -> dict[str
     `rows` are their numbers, and of `coef` only their entries are kept.
     """
     rows = np.flatnonzero(np.atleast_2d(result.coef).any(axis=0))
-    bound = as_kernel(
-        choice.kernel, X=X, gamma=choice.gamma, degree=choice.degree, coef0=choice.coef0
-    )
-    numbers = {name: getattr(bound, name, None) for name in ("gamma", "degree", "coef0")}
+    kernel = choice.resolve(X)
+    numbers = {name: getattr(kernel, name, None) for name in ("gamma", "degree", "coef0")}
     model: dict[str, Any] = {"kernel": choice.kernel, "coef": result.coef[..., rows], "rows": rows}
     if choice.kernel != "precomputed":
         vectors = X[rows]

@@ -13,7 +13,7 @@ from momentron.losses import Loss
 from momentron.result import MarginResult
 from momentron.solve import Callback
 from momentron.solvers import Solver
-from momentron.streams import is_dask, is_streamed
+from momentron.streams import StreamResult, is_dask, is_streamed
 from momentron.streams.lazy import lazily
 
 FOLLOW_ITERATIONS = 500  # steps of Algorithm 1 where no margin exists
@@ -108,11 +108,11 @@ class MaxMarginClassifier(MarginClassifier):
         if self.warm_start:
             raise InputError("warm_start=True is for data in memory; leave it out for blocks")
         result = max_margin(X, y, **self._options(), callback=callback)
+        assert isinstance(result, StreamResult)
         self._adopt(result)
         self.coef_ = np.atleast_2d(result.coef)
         self.support_ = result.support
-        labels = result.support_labels  # type: ignore[attr-defined]
-        self.dual_coef_ = signed_weights(result, labels)
+        self.dual_coef_ = signed_weights(result, result.support_labels)
         self.n_features_in_ = self.coef_.shape[1]
         warn_of(result)
         return self

@@ -43,10 +43,10 @@ class Store:
     def save(self, part: Part, measured: Measured, seconds: float) -> None:
         """Keep what the part measured."""
         words = {"facts": measured.facts, "files": measured.files, "seconds": seconds}
-        arrays = {COLUMN + name: array for name, array in measured.columns.items()}
+        arrays: dict[str, Any] = {COLUMN + n: array for n, array in measured.columns.items()}
         arrays["words"] = np.frombuffer(json.dumps(words).encode(), np.uint8)
         stream = io.BytesIO()
-        np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
+        np.savez_compressed(stream, **arrays)
         write_whole(self._path(part), stream.getvalue())
 
     def _path(self, part: Part) -> Path:

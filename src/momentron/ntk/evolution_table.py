@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 
 from momentron.errors import InputError
 from momentron.plotting import _pyplot
+from momentron.table import Table
 
 KERNEL, NETWORK, TRAIN = "#D55E00", "#0072B2", "#999999"
 FIRST, LAST = "#CC79A7", "#009E73"
@@ -46,7 +47,7 @@ class EvolutionRow:
     alignment_last: float
 
 
-class KernelEvolution:
+class KernelEvolution(Table[EvolutionRow]):
     """Rows of `EvolutionRow`; converts to a dict of arrays, to CSV, to pandas and to a picture.
 
     Parameters
@@ -65,37 +66,13 @@ class KernelEvolution:
          0      0.1000      0.2000      50.00%   90.00%    90.00%  1.0000 1.0000
     """
 
+    noun = "evolution"
     columns = tuple(field.name for field in fields(EvolutionRow))
 
     def __init__(self, rows: Iterable[EvolutionRow]) -> None:
         self._rows = tuple(rows)
         if not self._rows:
             raise InputError("an evolution has 0 rows; it needs at least 1")
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __iter__(self) -> Iterator[EvolutionRow]:
-        return iter(self._rows)
-
-    def __getitem__(self, column: str) -> np.ndarray:
-        if column not in self.columns:
-            raise KeyError(f"the evolution has no column {column!r}; it has {list(self.columns)}")
-        return np.array([getattr(row, column) for row in self._rows])
-
-    def to_dict(self) -> dict[str, np.ndarray]:
-        """Column name → array."""
-        return {column: self[column] for column in self.columns}
-
-    def to_pandas(self) -> Any:
-        """A pandas frame; needs pandas to be installed."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ImportError(
-                "evolution.to_pandas needs pandas: install it, or use evolution.to_dict()"
-            ) from None
-        return pd.DataFrame([astuple(row) for row in self._rows], columns=list(self.columns))
 
     def to_csv(self, path: str | Path | None = None) -> str:
         """The table as CSV text, digits enough to read every float back; written where a path."""

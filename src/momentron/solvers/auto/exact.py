@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from momentron.solvers.auto.active_set import exchange
-from momentron.solvers.auto.forms import Form, bounds, gap_floor, gap_of, true_gap
+from momentron.solvers.auto.forms import Form, bounds, gap_floor, gap_of, gram_shows, true_gap
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.interior import interior_point
 from momentron.solvers.auto.newton import multipliers
@@ -28,18 +28,15 @@ def solve_by_exchange(form: GramForm, lam: np.ndarray, tol: float, width: int) -
     support = lam > 0.0
     if np.count_nonzero(support) > width:
         return None
-    lower, upper = bounds(form, lam)
-    if gap_of(lower, upper) <= tol:
+    if gap_of(*bounds(form, lam)) <= tol:
         return lam
     state = form.state()
     exchanged = exchange(form, support)
     if exchanged is None:
         return None
     lower, upper = bounds(form, exchanged)
-    gap = gap_of(lower, upper)
-    if 1e-14 * form.scale > 0.1 * tol * upper**2:  # a Gram matrix may be wrong by as much
-        gap, upper = true_gap(form, exchanged)
-    if gap <= tol:
+    shown = gram_shows(form, tol, upper)
+    if (gap_of(lower, upper) if shown else true_gap(form, exchanged)[0]) <= tol:
         return exchanged
     form.restore(state)
     return None

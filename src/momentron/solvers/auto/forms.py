@@ -187,3 +187,8 @@ def true_gap(form: Form, lam: np.ndarray) -> tuple[float, float]:
 def gap_floor(form: Form, upper: float) -> float:
     """The smallest relative gap that float64 can show: a·w rounds by about u‖a‖‖w‖."""
     return 2e-16 * form.length / upper if upper > 0.0 else math.inf
+
+
+def gram_shows(form: Form, tol: float, upper: float) -> bool:
+    """Whether even a Gram matrix, which squares the margin, is right to a tenth of tol."""
+    return 1e-14 * form.scale < 0.1 * tol * upper**2

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from momentron.solvers.auto.forms import Form, bounds, gap_floor, gap_of, true_gap
+from momentron.solvers.auto.forms import Form, bounds, gap_floor, gap_of, gram_shows, true_gap
 from momentron.solvers.auto.pass_form import PassForm
 
 MANY_ROWS = 4000  # from which it pays to leave out those that do not count
@@ -156,8 +156,8 @@ def multipliers(
         stagnant = gap > 0.3 * best and gap < 1e-9
         closed = gap <= max(tol, gap_floor(form, upper)) or upper <= 1e-14 * form.length
         if closed or stagnant:
-            if closed and 1e-14 * form.scale < 0.1 * tol * upper**2:
-                return lam, gap  # even a Gram matrix cannot be wrong by so much
+            if closed and gram_shows(form, tol, upper):
+                return lam, gap
             gap, upper = true_gap(form, lam)
             if from_rows or gap <= 4.0 * tol:
                 return lam, gap

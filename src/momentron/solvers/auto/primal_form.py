@@ -105,8 +105,7 @@ class PrimalForm(Form):
             return
         B = self.take(index)
         if own_threads(float(index.size) * self.k**2) > 1:
-            product = symmetric_product(B)
-            self.H += product if sign > 0.0 else -product
+            self.H += sign * symmetric_product(B)
         else:
             self.H = blas.dsyrk(sign, B.T, lower=1, beta=1.0, c=self.H, overwrite_c=1)
 
