@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.certificate import certify_margin
+from momentron.certificate import LONG, SHORT, certify_margin
 from momentron.checkpoint import Checkpoint, identity_of
 from momentron.constraints import Slack
 from momentron.errors import InputError
@@ -297,11 +297,12 @@ def classifier(problem: Problem, w: np.ndarray) -> tuple[np.ndarray, Any]:
     Of a soft margin's unit vector (w, √C ξ) only the part w is the classifier.
     """
     constraints = problem.constraints
-    top = float(np.max(np.abs(w), initial=0.0))
-    if top > 0.0:
-        w = w / top
+    norm = constraints.norm(w)
+    if not SHORT < norm < LONG:
+        top = float(np.max(np.abs(w), initial=0.0))
+        w = w / top if top > 0.0 else w
         norm = constraints.norm(w)
-        w = w / norm if norm > 0.0 else w
+    w = w / norm if norm > 0.0 else w
     intercept: Any = np.zeros(problem.classes.size) if problem.classes.size > 2 else 0.0
     if problem.dual_set.fits_intercept:
         with np.errstate(over="ignore", under="ignore"):

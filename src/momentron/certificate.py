@@ -5,6 +5,7 @@ computed here in float64, from the data alone, with every rounding error bounded
 a bad solver can loosen the interval, never falsify it.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,8 @@ from momentron.rounding import (
     times_power_of_two,
     up,
 )
+
+SHORT, LONG = 2.0**-60, 2.0**60  # between them, no product with the scaled data over- or underflows
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ def relative_gap(lower: float, upper: float) -> float:
     """(upper − lower)/upper, the quantity that `tol` bounds."""
     if upper <= lower:  # both zero, or crossed by a rounding within the bounds
         return 0.0
-    if not np.isfinite(upper):
+    if not math.isfinite(upper):
         return float("inf")
     return 1.0 - lower / upper
 
@@ -96,10 +99,10 @@ def margin_bound(problem: Problem, w: np.ndarray, *, sharp: bool = False) -> flo
     constraints = problem.constraints
     w = constraints.refreshed(_safe_length(w if sharp else np.asarray(w, np.float64)))
     norm_low, norm_high = constraints.norm_bounds(w)
-    if not w.any():
-        return 0.0
-    if not np.isfinite(norm_high):
+    if not math.isfinite(norm_high):
         return -np.inf
+    if norm_low == 0.0 and not w.any():
+        return 0.0
     scores = constraints.exact_scores(w.astype(np.float64, copy=False))
     # larger scores are worse, so add the error. The two more roundings are those of score + error
     # and of an extended w to float64
@@ -136,17 +139,18 @@ def dual_bound(problem: Problem, q: np.ndarray, *, sharp: bool = False) -> float
         return 0.0
     q = dual_set.normalize(np.asarray(q, np.longdouble if sharp else np.float64))
     norms = constraints.row_norms
-    weighted_norms = up(float(q.astype(np.float64) @ norms), int(np.count_nonzero(q)) + 2)
+    roundings = int(np.count_nonzero(q)) + 2
+    weighted_norms = up(float(q.astype(np.float64, copy=False) @ norms), roundings)
     norm = constraints.adjoint_norm_bound(q, weighted_norms, sharp=sharp)
     return up(norm + dual_set.mass_error(q, norms, weighted_norms, norm), 6)
 
 
 def _safe_length(w: np.ndarray) -> np.ndarray:
-    """w scaled by a power of two to length about 1, which changes no margin."""
+    """w, scaled by a power of two where it is very short or long, which changes no margin."""
     if w.dtype != np.longdouble:
         w = np.asarray(w, dtype=np.float64)
-    top = np.max(np.abs(w), initial=0.0)
-    if top == 0.0 or not np.isfinite(top):
+    top = max(float(w.max(initial=0.0)), -float(w.min(initial=0.0)))
+    if SHORT < top < LONG or top == 0.0 or not math.isfinite(top):
         return w
     return times_power_of_two(w, -int(np.frexp(top)[1]))
 

@@ -10,6 +10,7 @@ so a set is all that distinguishes "no intercept" from "an unpenalised intercept
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -42,7 +43,11 @@ class DualSet(ABC):
         self.size = size
         self.loss = loss
         self.rho = loss.rho(size)
-        _, self.psi_zero = self.link(np.zeros(size))
+
+    @cached_property
+    def psi_zero(self) -> float:
+        """ψ(0), the potential of a method's start: ln n for the simplex and the exponential."""
+        return self.link(np.zeros(self.size))[1]
 
     @abstractmethod
     def near_worst(self, scores: np.ndarray, width: float) -> np.ndarray:
@@ -195,6 +200,6 @@ def to_mass(q: np.ndarray, mass: float) -> np.ndarray:
     if top == 0.0:
         return np.full(q.size, clipped.dtype.type(mass) / q.size)
     clipped /= top  # so that the sum neither overflows nor vanishes
-    positive = clipped[clipped > 0.0]
-    total = positive.sum() if q.dtype == np.longdouble else accurate_sum(positive)
-    return clipped * (mass / total)
+    total = clipped.sum() if q.dtype == np.longdouble else accurate_sum(clipped)
+    clipped *= mass / total
+    return clipped

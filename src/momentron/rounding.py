@@ -13,6 +13,8 @@ UNDERFLOW = 2.0**-1021
 # Extended precision where the platform has it: 64 bits on x86, 113 on some others, else none.
 _LONG_BITS = int(np.finfo(np.longdouble).nmant) + 1
 CHUNK = 1024
+SHORT_SUM = 64  # squares that are added up in float64
+_SMALL_SQUARE, _LARGE_SQUARE = 1e-200, 1e200  # between them what overflows or vanishes is nothing
 EXTENDED_ROUNDOFF = 2.0**-_LONG_BITS if _LONG_BITS in (64, 113) else UNIT_ROUNDOFF
 
 
@@ -31,8 +33,10 @@ def unit_of(values: np.ndarray) -> float:
 
 def accurate_sum(values: np.ndarray) -> float:
     """The sum of nonnegative float64 values, right to two roundings."""
+    if values.size > CHUNK:
+        values = values[values > 0.0]  # most often few
     if values.size <= CHUNK or EXTENDED_ROUNDOFF == UNIT_ROUNDOFF:
-        return math.fsum(values)
+        return math.fsum(values.tolist())
     # a chunk's chain of roundings in extended precision stays below one in float64
     starts = np.arange(0, values.size, CHUNK)
     return math.fsum(np.add.reduceat(values.astype(np.longdouble), starts))
@@ -58,19 +62,43 @@ def times_power_of_two(values: np.ndarray, exponent: int) -> np.ndarray:
 def norm_bounds(w: np.ndarray) -> tuple[float, float]:
     """Sure lower and upper bounds of ‖w‖ (Euclidean, Frobenius for matrices).
 
-    The entries are first scaled by a power of two, which is exact, so that no square overflows; the
-    squares are summed in extended precision, where the platform has it.
+    Where squares might overflow or vanish, the entries are first scaled by a power of two, which is
+    exact.
     """
-    largest = float(np.max(np.abs(w), initial=0.0))
-    if largest == 0.0:
-        return 0.0, 0.0
-    _, exponent = np.frexp(largest)
-    scaled = times_power_of_two(w.ravel(), -int(exponent)).astype(np.longdouble)
-    norm = float(np.sqrt(np.sum(scaled * scaled)))
-    # the extended chain, then its root and the conversion in float64
-    roundings = 4 + int(np.ceil((scaled.size + 4) * (EXTENDED_ROUNDOFF / UNIT_ROUNDOFF)))
-    with np.errstate(over="ignore"):  # an upper bound of inf is a bound still
-        return (
-            max(0.0, float(np.ldexp(down(norm, roundings) - UNDERFLOW, exponent))),
-            float(np.ldexp(up(norm, roundings) + scaled.size * UNDERFLOW, exponent)),
-        )
+    flat = w.ravel()
+    with np.errstate(over="ignore", under="ignore"):  # an upper bound of inf is a bound still
+        total, roundings = _sum_of_squares(flat)
+        if _SMALL_SQUARE < total < _LARGE_SQUARE:
+            return _root_bounds(total, roundings, flat.size)
+        largest = float(np.max(np.abs(flat), initial=0.0))
+        if largest == 0.0:
+            return 0.0, 0.0
+        _, exponent = np.frexp(largest)
+        total, roundings = _sum_of_squares(times_power_of_two(flat, -int(exponent)))
+        low, high = _root_bounds(total, roundings, flat.size)
+        # what is subnormal is rounded once more
+        low = math.nextafter(float(np.ldexp(low, exponent)), -math.inf)
+        return max(0.0, low), math.nextafter(float(np.ldexp(high, exponent)), math.inf)
+
+
+def _sum_of_squares(flat: np.ndarray) -> tuple[float, int]:
+    """(Σ v², roundings): short sums in float64, added exactly; or all in extended precision."""
+    if flat.dtype == np.longdouble:
+        total = float(np.sum(flat * flat))
+        return total, 2 + math.ceil((flat.size + 4) * (EXTENDED_ROUNDOFF / UNIT_ROUNDOFF))
+    flat = flat.astype(np.float64, copy=False)
+    whole = flat.size - flat.size % SHORT_SUM
+    rows, rest = flat[:whole].reshape(-1, SHORT_SUM), flat[whole:]
+    sums = np.einsum("ij,ij->i", rows, rows).tolist()
+    sums.append(float(rest.dot(rest)))
+    try:
+        return math.fsum(sums), SHORT_SUM + 1
+    except OverflowError:  # finite sums, whose own sum is not
+        return math.inf, SHORT_SUM + 1
+
+
+def _root_bounds(total: float, roundings: int, size: int) -> tuple[float, float]:
+    """Bounds of √Σv² from the computed sum: a root halves its relative error."""
+    norm = math.sqrt(total)
+    roundings = roundings // 2 + 3
+    return max(0.0, down(norm, roundings) - UNDERFLOW), up(norm, roundings) + size * UNDERFLOW

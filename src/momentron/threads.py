@@ -19,7 +19,7 @@ from threadpoolctl import ThreadpoolController
 T = TypeVar("T")
 
 WORTH_THREADS = 5e10  # flops (seconds of work) from which a second thread is worth its risk
-WORTH_OWN_THREADS = 2e7  # the same for threads of our own, which do not spin
+WORTH_OWN_THREADS = 1e8  # the same for threads of our own, which do not spin
 MOST_PARTS = 4  # into which a sum of products is divided: each takes memory for its result
 SMALL_MATRIX = 2_000_000  # entries up to which a product is faster with one thread
 
@@ -37,15 +37,19 @@ def _pools() -> tuple[Any, int]:
     return pools, max((pool.num_threads for pool in pools.lib_controllers), default=1)
 
 
-@contextmanager
-def _threads(many: bool) -> Iterator[None]:
+NOTHING_TO_DO: AbstractContextManager[Any] = nullcontext()
+
+
+def _threads(many: bool) -> AbstractContextManager[Any]:
     """As many BLAS threads as the user set, or one; nothing to do where that is so already."""
-    pools, number = _pools()
-    wanted = number if many else 1
-    if _current.get() == wanted:
-        yield
-        return
-    libraries = pools.lib_controllers
+    wanted = _pools()[1] if many else 1
+    return NOTHING_TO_DO if _current.get() == wanted else _setting(wanted)
+
+
+@contextmanager
+def _setting(wanted: int) -> Iterator[None]:
+    """So many BLAS threads, and then as many as before."""
+    libraries = _pools()[0].lib_controllers
     before = [library.num_threads for library in libraries]
     token = _current.set(wanted)
     try:
@@ -120,7 +124,7 @@ def one_thread() -> AbstractContextManager[Any]:
 
 def threads_for_factor(flops: float) -> AbstractContextManager[Any]:
     """Many threads for a factor or a matrix product that takes so much arithmetic."""
-    return _threads(many=True) if flops > WORTH_THREADS else nullcontext()
+    return _threads(many=True) if flops > WORTH_THREADS else NOTHING_TO_DO
 
 
 def threads_for_products(entries: int) -> AbstractContextManager[Any]:

@@ -148,15 +148,14 @@ def clean_targets(y: Any, n_rows: int) -> np.ndarray:
     if y.dtype.kind == "c":
         raise InputError(f"y has complex labels ({y.dtype}); pass strings, integers or booleans")
     if y.dtype.kind == "f":
-        bad = np.flatnonzero(~np.isfinite(y))
-        if bad.size:
+        is_finite, is_whole = np.isfinite(y), y == np.trunc(y)
+        if not is_finite.all():
+            i = int(is_finite.argmin())
+            raise InputError(f"y contains NaN or infinity: y[{i}] is {y[i]}; drop that row")
+        if not is_whole.all():
+            i = int(is_whole.argmin())
             raise InputError(
-                f"y contains NaN or infinity: y[{bad[0]}] is {y[bad[0]]}; drop that row"
-            )
-        fractions = np.flatnonzero(y != np.trunc(y))
-        if fractions.size:
-            raise InputError(
-                f"Unknown label type: continuous: y[{fractions[0]}] is {y[fractions[0]]}; "
+                f"Unknown label type: continuous: y[{i}] is {y[i]}; "
                 "pass classes as strings, integers or booleans"
             )
     if y.dtype.kind == "O":

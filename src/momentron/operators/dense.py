@@ -64,17 +64,18 @@ class DenseOperator(Operator):
         return scores
 
     def exact_adjoint(self, a: np.ndarray) -> np.ndarray:
-        total = np.zeros((self.shape[1], *a.shape[1:]))
+        total: np.ndarray | None = None
         nonzero = np.flatnonzero(a if a.ndim == 1 else a.any(axis=1))
         reads_all = self._reads_all(nonzero.size)
         for rows in row_blocks(self.shape[0] if reads_all else nonzero.size, self.shape[1]):
             index = rows if reads_all else nonzero[rows]
-            total += self.X[index].astype(np.float64, copy=False).T @ a[index]
-        return total
+            part = self.X[index].astype(np.float64, copy=False).T @ a[index]
+            total = part if total is None else np.add(total, part, out=total)
+        return np.zeros((self.shape[1], *a.shape[1:])) if total is None else total
 
     def _reads_all(self, n_nonzero: int) -> bool:
         """Whether reading every row, zero weights too, is cheaper than copying those that count."""
-        return 2 * n_nonzero >= self.shape[0]
+        return 3 * n_nonzero >= self.shape[0]
 
     @property
     def dense_entries(self) -> int:

@@ -92,8 +92,7 @@ def _propose(problem: Problem, work: Rounds | SoftMargin) -> Candidates:
         upper = problem.constraints.dual_norm(q) / problem.radius
         return Candidates([Primal(w, problem.scores(w))], q, upper)
     scores = problem.constraints.from_products(work.products) / problem.radius
-    q = problem.dual_set.normalize(work.lam)
-    return Candidates([Primal(work.w, scores)], q, work.upper() / problem.radius)
+    return Candidates([Primal(work.w, scores)], work.lam, work.upper() / problem.radius)
 
 
 def _first_primal(problem: Problem, work: Rounds) -> Primal | None:

@@ -12,7 +12,7 @@ from momentron.solvers.auto.gram_form import GramForm
 
 MAX_EXCHANGES = 10
 PATIENCE = 2  # exchanges in a row that leave as many rows on the wrong side as before
-ROUNDING = 1e-12
+SATISFIED = 1.0 - 1e-12  # a functional margin of 1, but for rounding
 
 
 def exchange(form: GramForm, S: np.ndarray) -> np.ndarray | None:
@@ -32,7 +32,7 @@ def exchange(form: GramForm, S: np.ndarray) -> np.ndarray | None:
         if solved is None:
             return None
         lam, b, p = solved
-        wrong = np.where(S, lam <= 0.0, p < 1.0 - ROUNDING)
+        wrong = np.where(S, lam, p - SATISFIED) <= 0.0
         count = int(np.count_nonzero(wrong))
         if count == 0:
             form.restore((lam, b, p))

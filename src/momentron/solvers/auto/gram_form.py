@@ -11,8 +11,8 @@ from momentron.solvers.auto.linear_algebra import (
     cholesky,
     cholesky_of,
     matvec,
-    plain_cholesky,
     single_cholesky,
+    solve_definite,
     submatrix,
 )
 from momentron.solvers.auto.rows import WorkingRows
@@ -31,7 +31,7 @@ class GramForm(Form):
         self.K_single: np.ndarray | None = None
         self._last_factor: tuple[tuple[float, bytes], np.ndarray] | None = None
         self.squares = K.diagonal().copy()
-        self.scale = max(float(self.squares.mean()), 1e-300)
+        self.scale = max(float(self.squares.sum()) / self.m, 1e-300)
         self.reset()
 
     @property
@@ -48,7 +48,12 @@ class GramForm(Form):
         """(z, db) with Mz + Y db = rhs and Yᵀz = missing."""
         if not Y.shape[1]:
             return back_solve(factor, rhs), missing
-        both = back_solve(factor, np.column_stack([rhs, Y]))
+        return self._balanced(back_solve(factor, np.column_stack([rhs, Y])), Y, missing)
+
+    def _balanced(
+        self, both: np.ndarray, Y: np.ndarray, missing: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The same from M⁻¹(rhs, Y)."""
         curvature = Y.T @ both[:, 1:]
         wanted = Y.T @ both[:, 0] - missing
         if wanted.size == 1:
@@ -101,13 +106,20 @@ class GramForm(Form):
     def equalise(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """(u, b, p) with p = 1 and u free on S, u = 0 elsewhere; None where K_SS is singular."""
         self._last_factor = None  # its memory may be needed
-        index = np.flatnonzero(S)
-        factor = plain_cholesky(submatrix(self.K, index).T)
-        if factor is None or factor.diagonal().min() ** 2 < SINGULAR * self.scale:
-            return None
+        index = S.nonzero()[0]
+        M, rhs, smallest = submatrix(self.K, index).T, np.ones(index.size), SINGULAR * self.scale
+        u, b = np.zeros(self.m), np.zeros(self.Y.shape[1])
+        if not b.size:
+            solved = solve_definite(M, rhs, smallest)
+            if solved is None:
+                return None
+            u[index] = solved
+            return u, b, matvec(self.K, u)
         Y = self.Y[index]
-        u = np.zeros(self.m)
-        u[index], b = self._bordered_solve(factor, np.ones(index.size), Y, np.zeros(Y.shape[1]))
+        solved = solve_definite(M, np.column_stack([rhs, Y]), smallest)
+        if solved is None:
+            return None
+        u[index], b = self._balanced(solved, Y, b)
         return u, b, matvec(self.K, u) + self.balance.spread(b)
 
     def along_mean(self) -> tuple[np.ndarray, float, float]:

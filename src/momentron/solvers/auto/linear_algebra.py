@@ -41,6 +41,8 @@ def submatrix(K: np.ndarray, index: np.ndarray, out: np.ndarray | None = None) -
     second matrix may be more than memory allows.
     """
     if out is None:
+        if index.size <= GATHERED:
+            return K.take(index, axis=0).take(index, axis=1)
         out = np.empty((index.size, index.size))
     for start in range(0, index.size, GATHERED):
         rows = K.take(index[start : start + GATHERED], axis=0)
@@ -80,11 +82,13 @@ def cholesky_of(make: Callable[[], np.ndarray]) -> np.ndarray:
     return factor if info == 0 else cholesky(make())
 
 
-def plain_cholesky(M: np.ndarray) -> np.ndarray | None:
-    """The factor, in the matrix's place; None where it does not exist."""
+def solve_definite(M: np.ndarray, rhs: np.ndarray, smallest: float) -> np.ndarray | None:
+    """M⁻¹ rhs, factored in the matrix's place; None where a pivot is not above the smallest."""
     with threads_for_factor(M.shape[0] ** 3 / 3.0):
-        factor, info = lapack.dpotrf(M, lower=1, clean=0, overwrite_a=1)
-    return factor if info == 0 else None
+        factor, solution, info = lapack.dposv(M, rhs, lower=1, overwrite_a=1)
+    if info != 0 or factor.diagonal().min() ** 2 < smallest:
+        return None
+    return solution
 
 
 def single_cholesky(M: np.ndarray) -> np.ndarray | None:

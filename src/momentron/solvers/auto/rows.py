@@ -110,7 +110,10 @@ class Rows(WorkingRows):
         return np.einsum("ij,ij->i", self.X, self.X)
 
     def gram(self) -> np.ndarray:
-        return np.ascontiguousarray(gram_of(self.X) * self.signs[:, None] * self.signs)
+        K = np.ascontiguousarray(gram_of(self.X))
+        K *= self.signs[:, None]
+        K *= self.signs
+        return K
 
     def _gram_columns(self, new: np.ndarray) -> np.ndarray:
         return gram_columns_of(self.X, new) * self.signs[:, None] * self.signs[new]

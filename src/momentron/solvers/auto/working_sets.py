@@ -46,7 +46,8 @@ class WorkingSets:
         self.fits_intercept = problem.dual_set.fits_intercept
         self.size = constraints.size
         self.shape = constraints.zeros().shape
-        self.is_kernel = isinstance(self.operator, KernelOperator)
+        self.kernel = self.operator if isinstance(self.operator, KernelOperator) else None
+        self.is_kernel = self.kernel is not None
         self.is_paired = isinstance(constraints, LabelPairs)
         self.is_single = getattr(self.operator, "X", np.empty(0)).dtype == np.float32
         self.width = self.operator.shape[1] * (constraints.n_classes if self.is_paired else 1)
@@ -58,9 +59,9 @@ class WorkingSets:
     @property
     def capacity(self) -> int:
         """The largest working set that the memory for kernel values allows."""
-        if not isinstance(self.operator, KernelOperator) or self.operator.kernel.matrix is not None:
+        if self.kernel is None or self.kernel.kernel.matrix is not None:
             return self.size
-        return min(self.size, max(2, math.isqrt(self.operator.cache_bytes // FORM_BYTES)))
+        return min(self.size, max(2, math.isqrt(self.kernel.cache_bytes // FORM_BYTES)))
 
     @property
     def n_intercepts(self) -> int:
@@ -73,9 +74,9 @@ class WorkingSets:
     def open(self, W: np.ndarray) -> Form:
         """A form on the rows W, at w = 0."""
         self.deadline.require(self._opening_flops(W))
-        if isinstance(self.operator, KernelOperator):
+        if self.kernel is not None:
             # the Gram matrix, and a factor of it, come out of the memory for kernel values
-            self.operator.reserve(FORM_BYTES * W.size**2)
+            self.kernel.reserve(FORM_BYTES * W.size**2)
         rows = self.rows(W)
         flat = None
         if not (self.is_wide(W.size) or self.is_kernel or self.width > self._flat_limit):
@@ -128,13 +129,13 @@ class WorkingSets:
         constraints, balance = self.constraints, self.balance(W)
         if isinstance(constraints, SignedRows):
             signs = constraints.signs[W]
-            if isinstance(self.operator, KernelOperator):
-                return PairRows(self.operator, W, np.arange(W.size), signs[:, None], balance)
+            if self.kernel is not None:
+                return PairRows(self.kernel, W, np.arange(W.size), signs[:, None], balance)
             return Rows(self._centred(self.operator.working_rows(W)), signs, balance)
         examples, place = np.unique(constraints.examples(W), return_inverse=True)
         outputs = _outputs(constraints, W)
-        if isinstance(self.operator, KernelOperator):
-            return PairRows(self.operator, examples, place, outputs, balance)
+        if self.kernel is not None:
+            return PairRows(self.kernel, examples, place, outputs, balance)
         source = self._centred(self.operator.working_rows(examples))
         return PairRows(source, examples, place, outputs, balance)
 
@@ -169,15 +170,13 @@ class WorkingSets:
             self._known_gram = None
             K = rows.gram()
         self._known_gram = W, K
-        if isinstance(self.operator, KernelOperator) and not self.operator.kernel.is_semidefinite:
+        if self.kernel is not None and not self.kernel.kernel.is_semidefinite:
             require_semidefinite(K, W)
         return K
 
     def _has_room_for_two(self, m: int) -> bool:
         """Whether the last Gram matrix may stay while the next is made."""
-        if not isinstance(self.operator, KernelOperator):
-            return True
-        return 3 * FORM_BYTES * m**2 <= self.operator.cache_bytes
+        return self.kernel is None or 3 * FORM_BYTES * m**2 <= self.kernel.cache_bytes
 
     # --- all the rows --------------------------------------------------------------------------
 
