@@ -97,8 +97,11 @@ def certify_margin(problem: Problem, w: np.ndarray, *, sharp: bool = False) -> f
 def margin_bound(problem: Problem, w: np.ndarray, *, sharp: bool = False) -> float:
     """A sure lower bound on the margin of w, in the operator's units."""
     constraints = problem.constraints
-    w = constraints.refreshed(_safe_length(w if sharp else np.asarray(w, np.float64)))
+    w = constraints.refreshed(w if sharp else np.asarray(w, np.float64))
     norm_low, norm_high = constraints.norm_bounds(w)
+    if not SHORT < norm_high < LONG:  # products might overflow or vanish
+        w = constraints.refreshed(_to_safe_length(w))
+        norm_low, norm_high = constraints.norm_bounds(w)
     if not math.isfinite(norm_high):
         return -np.inf
     if norm_low == 0.0 and not w.any():
@@ -145,12 +148,12 @@ def dual_bound(problem: Problem, q: np.ndarray, *, sharp: bool = False) -> float
     return up(norm + dual_set.mass_error(q, norms, weighted_norms, norm), 6)
 
 
-def _safe_length(w: np.ndarray) -> np.ndarray:
-    """w, scaled by a power of two where it is very short or long, which changes no margin."""
+def _to_safe_length(w: np.ndarray) -> np.ndarray:
+    """w scaled by a power of two to length about 1, which changes no margin."""
     if w.dtype != np.longdouble:
         w = np.asarray(w, dtype=np.float64)
-    top = max(float(w.max(initial=0.0)), -float(w.min(initial=0.0)))
-    if SHORT < top < LONG or top == 0.0 or not math.isfinite(top):
+    top = float(np.max(np.abs(w), initial=0.0))
+    if top == 0.0 or not math.isfinite(top):
         return w
     return times_power_of_two(w, -int(np.frexp(top)[1]))
 

@@ -17,6 +17,9 @@ from momentron.benchmarks.task import Answer, Task, read_task, tiny_task
 START_LIMIT = 120.0
 """Seconds for a worker to import its solver, load the data and warm up."""
 
+SETTLE = 0.06
+"""Seconds until the threads of another process that is done have gone to sleep."""
+
 GRACE = 0.5
 """Seconds beyond a time limit for an answer in time to arrive."""
 
@@ -97,8 +100,10 @@ def serve(connection: Connection, run: Callable[[Task], Answer], task_file: str,
     connection.send(Timed("ready", 0.0))
     with contextlib.suppress(EOFError, KeyboardInterrupt):
         while connection.recv() == "run":
-            # while the others ran, this process grew cold: its threads sleep, and its pages of
-            # code and data may have been taken away
+            # the threads of the last contestant's BLAS spin for a while after its run, and would
+            # take a core from this one; while the others ran, this process grew cold: its threads
+            # sleep, and its pages of code and data may have been taken away
+            time.sleep(SETTLE)
             _warm_up(run, task)
             connection.send(_timed(run, task))
 

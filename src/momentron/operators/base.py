@@ -61,6 +61,7 @@ class Operator(ABC):
     passes: int = 0
     evaluations: int = 0  # kernel values computed
     kernel_error: float = 0.0  # how far an entry may be from the true one, relative to ‖x‖‖x′‖
+    _last_image: tuple[np.ndarray, np.ndarray] | None = None
 
     def _set_norms(self, squares: np.ndarray, length: int) -> None:
         """Row norms and R from computed ‖x_i‖², each a sum of at most `length` squares."""
@@ -131,9 +132,18 @@ class Operator(ABC):
             return 1e-15
         return 4.0 * math.sqrt(gamma(self.shape[0]) + self.kernel_error)
 
+    def image(self, a: np.ndarray) -> np.ndarray:
+        """Xᵀa in float64, read-only. The last is kept: what a solver proposes is certified next."""
+        if self._last_image is not None and np.array_equal(self._last_image[0], a):
+            return self._last_image[1]
+        image = self.exact_adjoint(a)
+        image.flags.writeable = False
+        self._last_image = a, image
+        return image
+
     def adjoint_norm(self, a: np.ndarray) -> float:
         """‖Xᵀa‖, computed in float64."""
-        return self.norm(self.exact_adjoint(a))
+        return self.norm(self.image(a))
 
     def zeros(self, *trailing: int) -> np.ndarray:
         """The classifier w = 0."""
@@ -189,7 +199,7 @@ class Operator(ABC):
             vector = self.sharp_adjoint(a)
             error = gamma(2 * n_nonzero + 8, EXTENDED_ROUNDOFF) * weighted_norms
         else:
-            vector = self.exact_adjoint(a)
+            vector = self.image(a)
             error = gamma(self.adjoint_depth(n_nonzero)) * weighted_norms
         # weights and entries below the smallest float may have vanished
         underflow = n_nonzero * vector.size * UNDERFLOW * (1.0 + self.radius)

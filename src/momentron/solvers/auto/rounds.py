@@ -291,14 +291,14 @@ class Rounds:
 
     def _close(self, form: Form, lam: np.ndarray, *, is_exact: bool) -> None:
         """Take over the form's point, and pass over all the rows."""
-        self.w, self.b = self.sets.answer(form)
         self.lam = np.zeros(self.size)
         self._lam[self.W] = lam
         told = self.sets.told_by(form, lam) if self.W.size == self.size else None
         if told is None:
+            self.w, self.b = self.sets.answer(form)
             self._look(is_exact)
         else:
-            self.products, self.p, self._upper = told
+            self.w, self.products, self.p, self._upper = told
 
     def _look(self, is_exact: bool) -> None:
         self.products, self.p = self.sets.look(self.w, self.b, is_exact=is_exact)
