@@ -114,7 +114,7 @@ class Incumbent:
         if candidates.primals[0].w.dtype == np.longdouble:
             self.refined = (candidates.primals[0].w.copy(), candidates.q.copy())
         margins = [problem.margin(primal.w, primal.scores) for primal in candidates.primals]
-        best = int(np.argmax(margins))
+        best = max(range(len(margins)), key=margins.__getitem__)
         if margins[best] > self.lower:
             self.lower = margins[best]
             self.w = candidates.primals[best].w.copy()

@@ -60,13 +60,18 @@ class Rounds:
         self._lam = lam
         self._upper: float | None = None  # the bound that they prove, once asked for
 
+    @property
+    def has_all(self) -> bool:
+        """Whether the working set is all the rows."""
+        return self.W.size == self.size
+
     # --- one round -----------------------------------------------------------------------------
 
     def advance(self) -> None:
         """One round: a ranking, an exact solve, or the last digits."""
         self.rounds += 1
         if not self.is_ranked:
-            if PassRanking.suits(self.sets) and self.W.size < self.size:
+            if PassRanking.suits(self.sets) and not self.has_all:
                 self._rank_by_passes()
             else:
                 self._rank()
@@ -91,11 +96,11 @@ class Rounds:
             return
         lam = None
         with one_thread():
-            if self.W.size == self.size <= self.sets.width and isinstance(form, GramForm):
+            if self.has_all and self.size <= self.sets.width and isinstance(form, GramForm):
                 lam = exchange(form, np.ones(self.size, bool))
             if lam is None:
                 lam = soft_path(form, self.Cs)
-        if self.W.size == self.size:
+        if self.has_all:
             self.lam = lam
             self.form, self.C, self.is_ranked = form, 10.0 * self.Cs[-1], True
             self._solve()
@@ -150,7 +155,7 @@ class Rounds:
         """Newton with multipliers as long as it converges, the interior point from then on."""
         form = self.form or self._open(is_cold=not self.by_newton)
         self.form = None
-        lam = self.lam[self.W]
+        lam = self.lam if self.has_all else self.lam[self.W]
         if self.by_newton:
             with one_thread():
                 lam, self.by_newton = self._solve_by_newton(form, lam)
@@ -161,9 +166,11 @@ class Rounds:
         if self._is_crowded():
             self.is_done = True
         elif self._is_finished(form):
-            self.is_refining = self._is_worth_refining(form)
+            lower = self._lower()
+            self.is_refining = self._is_worth_refining(form, lower)
             self.is_done = not self.is_refining
-            self._is_contradicted()  # perhaps there is no margin, and no witness yet
+            if not lower > 0.0:
+                self._is_contradicted()  # perhaps there is no margin, and no witness yet
         else:
             self.W = self._next_working_set()
 
@@ -193,11 +200,10 @@ class Rounds:
         )
         return True
 
-    def _is_worth_refining(self, form: Form) -> bool:
+    def _is_worth_refining(self, form: Form, lower: float) -> bool:
         """Whether the support looks right, but float64 cannot hold the gap that is asked for."""
         if self.sets.is_paired or self.sets.is_kernel:
             return False
-        lower = self._lower()
         if lower <= 0.0 or 8.0 * gap_floor(form, lower) <= self.tol:
             return False
         upper = self.upper()
@@ -225,7 +231,7 @@ class Rounds:
         chosen anew and solved cold, since a warm start with new rows takes twice the iterations.
         """
         begin = None
-        if self.W.size < self.size and not self.has_looked:
+        if not (self.has_all or self.has_looked):
             with one_thread():
                 rough = interior_point(form, 3e-3)
             if true_gap(form, rough.lam)[1] <= VANISHED * form.length:
@@ -245,7 +251,7 @@ class Rounds:
 
     def _is_finished(self, form: Form) -> bool:
         """A witness, every row seen, or no row outside W worse than the worst inside."""
-        if self.W.size == self.size or self.deadline.has_passed():
+        if self.has_all or self.deadline.has_passed():
             return True
         upper = self.upper()
         if upper <= VANISHED * form.length:
@@ -291,9 +297,13 @@ class Rounds:
 
     def _close(self, form: Form, lam: np.ndarray, *, is_exact: bool) -> None:
         """Take over the form's point, and pass over all the rows."""
-        self.lam = np.zeros(self.size)
-        self._lam[self.W] = lam
-        told = self.sets.told_by(form, lam) if self.W.size == self.size else None
+        told = None
+        if self.has_all:
+            self.lam = lam
+            told = self.sets.told_by(form, lam)
+        else:
+            self.lam = np.zeros(self.size)
+            self._lam[self.W] = lam
         if told is None:
             self.w, self.b = self.sets.answer(form)
             self._look(is_exact)
@@ -327,6 +337,6 @@ class Rounds:
         self._look(is_exact=False)
         self.lam = lam / upper**2  # w = Σ λ_i a_i has functional margin 1 where λ = q/γ²
         support = np.flatnonzero(self.lam)
-        if self.W.size < self.size:
+        if not self.has_all:
             self.W = self._smallest(max(SMALL, 2 * support.size), support)
         self.is_ranked, self.C = True, 1e4

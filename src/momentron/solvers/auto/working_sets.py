@@ -225,7 +225,7 @@ class WorkingSets:
         """
         if not isinstance(form, GramForm) or self.fits_intercept or self.is_paired:
             return None
-        if self.is_kernel or not np.array_equal(form.u, lam):
+        if self.is_kernel or form.u is not lam:
             return None
         image = self.operator.image(self.constraints.mix(self.dual_set.normalize(lam)))
         upper = self.operator.norm(image)
