@@ -21,8 +21,9 @@ BLOCK_ENTRIES = 4_000_000  # of rows that are densified or copied at a time
 class PrimalForm(Form):
     """For more rows than features. The intercepts' columns are βY, β a typical row length.
 
-    A working set is copied, signed and bordered, which makes every product one BLAS call; `borrow`
-    reads the rows as they are, for sets too large to copy.
+    A working set is copied, signed and bordered, which makes every product one BLAS call. Sparse
+    rows, and those of sets too large to copy (`borrow`), are read as they are; they are of two
+    classes.
     """
 
     rows: Rows
@@ -41,7 +42,7 @@ class PrimalForm(Form):
         if self.has_copy:
             self.A = self._bordered(rows.take(slice(None)), slice(None))
         self.H: np.ndarray | None = None
-        self.H_rows = np.zeros(rows.m, bool)
+        self.H_rows, self.H_sums = np.zeros(rows.m, bool), np.zeros(rows.d)
         self.reset()
 
     @property
@@ -76,16 +77,24 @@ class PrimalForm(Form):
         return self.A[index] if self.has_copy else self._bordered(self.rows.take(index), index)
 
     def hessian(self, S: np.ndarray) -> np.ndarray:
-        """A_SᵀA_S (lower half), updated from the last one where few rows changed."""
+        """A copy of A_SᵀA_S (lower half), updated from the last one where few rows changed."""
         changed = np.flatnonzero(self.H_rows != S)
         if self.H is None or changed.size > 0.6 * np.count_nonzero(S):
-            self.H = np.zeros((self.k, self.k), order="F")
+            size = self.k if self.has_copy else self.rows.d
+            self.H, self.H_sums = np.zeros((size, size), order="F"), np.zeros(self.rows.d)
             self._add(1.0, np.flatnonzero(S))
         else:
             self._add(1.0, changed[S[changed]])
             self._add(-1.0, changed[~S[changed]])
         self.H_rows = S.copy()
-        return self.H
+        if self.H.shape[0] == self.k:
+            return self.H.copy(order="F")
+        # one intercept, whose column is βy as the rows are yx
+        d, M = self.rows.d, np.zeros((self.k, self.k), order="F")
+        M[:d, :d] = self.H
+        M[d, :d] = self.beta * self.H_sums
+        M[d, d] = self.beta**2 * np.count_nonzero(S)
+        return M
 
     def _add(self, sign: float, index: np.ndarray) -> None:
         """H += sign · A_iᵀA_i over the named rows, in blocks where they are not a working set."""
@@ -94,16 +103,19 @@ class PrimalForm(Form):
             self._add_block(sign, index[start : start + size])
 
     def _add_block(self, sign: float, index: np.ndarray) -> None:
+        """Rows that are no copy are taken as they are: the labels cancel, since y² = 1."""
         assert self.H is not None
-        X, d = self.rows.X, self.rows.d
-        if self.rows.is_sparse and 100.0 * (X.nnz / self.m) ** 2 < d * d:
-            B = X[index]  # the labels cancel, since y² = 1
-            self.H[:d, :d] += sign * (B.T @ B).toarray()
-            if self.n_intercepts:  # y² = 1 here too: only two classes come as sparse rows
-                self.H[d, :d] += sign * self.beta * np.asarray(B.sum(axis=0)).ravel()
-                self.H[d, d] += sign * self.beta**2 * index.size
-            return
-        B = self.take(index)
+        if self.has_copy:
+            B = self.A[index]
+        else:
+            B = self.rows.X[index]
+            if self.n_intercepts:
+                self.H_sums += sign * (B.T @ np.ones(index.size))
+            if self.rows.is_sparse:
+                if 100.0 * (B.nnz / index.size) ** 2 < self.rows.d**2:
+                    self.H += sign * (B.T @ B).toarray()
+                    return
+                B = B.toarray()
         if own_threads(float(index.size) * self.k**2) > 1:
             self.H += sign * symmetric_product(B)
         else:
@@ -112,7 +124,7 @@ class PrimalForm(Form):
     def newton(
         self, S: np.ndarray, target: np.ndarray | float, C: float, *, rough: bool
     ) -> tuple[np.ndarray, float, float]:
-        M = self.hessian(S).copy(order="F")
+        M = self.hessian(S)
         add_to_diagonal(M, self.ridge / C)
         residual = np.where(S, target - self.p, 0.0)
         g = self.combine(residual) - self.ridge * self.w / C

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.operators import KernelOperator
+from momentron.operators import KernelOperator, dense, sparse
 from momentron.operators.split_rows import SplitRows
 from momentron.solvers.auto.balance import Balance
 from momentron.solvers.auto.linear_algebra import (
@@ -104,10 +104,7 @@ class Rows(WorkingRows):
 
     def squares(self) -> np.ndarray:
         """‖a_i‖²."""
-        if self.is_sparse:
-            lengths = np.diff(self.X.indptr)
-            return np.bincount(np.repeat(np.arange(self.m), lengths), self.X.data**2, self.m)
-        return np.einsum("ij,ij->i", self.X, self.X)
+        return (sparse if self.is_sparse else dense).squared_row_norms(self.X)
 
     def gram(self) -> np.ndarray:
         K = np.ascontiguousarray(gram_of(self.X))
