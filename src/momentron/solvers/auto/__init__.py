@@ -48,8 +48,7 @@ class Auto(Solver):
         work: Rounds | SoftMargin
         first = None
         if isinstance(problem.constraints, Slack):
-            work = SoftMargin(problem, deadline)
-            work.start = aim.start
+            work = SoftMargin(problem, deadline, aim.start)
         else:
             work = Rounds(problem, aim.tol, deadline)
             if aim.start is not None:

@@ -25,7 +25,7 @@ def exchange(form: GramForm, S: np.ndarray) -> np.ndarray | None:
         A guess of the support.
     """
     fewest, patience = form.m + 1, PATIENCE
-    for _ in range(MAX_EXCHANGES):
+    for number in range(MAX_EXCHANGES):
         if not S.any() or form.deadline.has_passed(form.step_flops):
             return None
         solved = form.equalise(S)
@@ -41,6 +41,7 @@ def exchange(form: GramForm, S: np.ndarray) -> np.ndarray | None:
             patience -= 1
             if patience < 0:
                 return None
-        fewest = min(fewest, count)
+        if number > 0:  # from a guess that is nearly right, the first exchange makes more wrong
+            fewest = min(fewest, count)
         S = S ^ wrong
     return None

@@ -9,9 +9,11 @@ from momentron.solvers.auto.forms import Form, bounds, gap_floor, gap_of, gram_s
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.interior import interior_point
 from momentron.solvers.auto.newton import multipliers
+from momentron.solvers.auto.pivots import pivot
 from momentron.solvers.auto.primal_form import ReducedForm
 from momentron.solvers.auto.rows import written_out
 
+CROWDED = 0.85  # of the rank: more support vectors leave exchanges no room
 VANISHED = 1e-13  # ‖Aᵀq‖ in units of ‖a‖ at which q is a witness
 
 
@@ -20,18 +22,22 @@ def is_solved(form: Form, gap: float, upper: float, tol: float) -> bool:
     return gap <= 4.0 * max(tol, gap_floor(form, upper)) or upper <= VANISHED * form.length
 
 
-def solve_by_exchange(form: GramForm, lam: np.ndarray, tol: float, width: int) -> np.ndarray | None:
-    """λ by exchanges from the support of the one given; None where that does not close the gap.
+def solve_by_exchange(form: GramForm, lam: np.ndarray, tol: float, rank: int) -> np.ndarray | None:
+    """λ from the support of the one given, by exchanges or pivots; None where the gap stays open.
 
-    More rows than features have a singular Gram matrix, and are not tried.
+    More rows than the rank have a singular Gram matrix, and are not tried; with nearly as many,
+    exchanges are not.
     """
     support = lam > 0.0
-    if np.count_nonzero(support) > width:
+    size = np.count_nonzero(support)
+    if size > rank:
         return None
     if gap_of(*bounds(form, lam)) <= tol:
         return lam
     state = form.state()
-    exchanged = exchange(form, support)
+    exchanged = exchange(form, support) if size <= CROWDED * rank else None
+    if exchanged is None:
+        exchanged = pivot(form, support)
     if exchanged is None:
         return None
     lower, upper = bounds(form, exchanged)

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from scipy.linalg import blas
 
 from momentron.solvers.auto.forms import Deadline, Form
 from momentron.solvers.auto.linear_algebra import (
@@ -115,7 +116,9 @@ class GramForm(Form):
                 return None
             u[index] = solved
             return u, b, matvec(self.K, u)
+        # Yᵀu = 0 makes (K + σYYᵀ)u the same as Ku; that is definite with one row more than features
         Y = self.Y[index]
+        M = blas.dsyrk(self.scale, Y, beta=1.0, c=M, lower=1, overwrite_c=1)
         solved = solve_definite(M, np.column_stack([rhs, Y]), smallest)
         if solved is None:
             return None

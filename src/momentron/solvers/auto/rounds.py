@@ -20,6 +20,7 @@ from momentron.solvers.auto.forms import Deadline, Form, gap_floor, true_gap
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.interior import interior_point
 from momentron.solvers.auto.newton import soft_path
+from momentron.solvers.auto.pivots import few_violators
 from momentron.solvers.auto.ranking import MAX_RANKINGS, SMALL, PassRanking, first_working_set
 from momentron.solvers.auto.refine import MAX_ORDER, refine
 from momentron.solvers.auto.working_sets import WorkingSets
@@ -48,6 +49,7 @@ class Rounds:
         self.C = 0.0
         self.is_ranked = self.is_refining = self.is_done = False
         self.by_newton = self.by_exchange = True
+        self.by_pivots = False
         self.has_looked = False  # whether the interior point has looked at all the rows once
 
     @property
@@ -59,6 +61,11 @@ class Rounds:
     def lam(self, lam: np.ndarray) -> None:
         self._lam = lam
         self._upper: float | None = None  # the bound that they prove, once asked for
+
+    @property
+    def rank(self) -> int:
+        """The largest number of rows of which none is a combination of others."""
+        return self.sets.width + self.sets.n_intercepts
 
     @property
     def has_all(self) -> bool:
@@ -152,16 +159,8 @@ class Rounds:
         return True
 
     def _solve(self) -> None:
-        """Newton with multipliers as long as it converges, the interior point from then on."""
-        form = self.form or self._open(is_cold=not self.by_newton)
-        self.form = None
-        lam = self.lam if self.has_all else self.lam[self.W]
-        if self.by_newton:
-            with one_thread():
-                lam, self.by_newton = self._solve_by_newton(form, lam)
-        if not self.by_newton:
-            form, lam = self._solve_by_interior_point(form)
-        self._close(form, lam, is_exact=True)
+        """The hard margin of a working set, and the next one if rows outside are below it."""
+        form = (self._solve_by_pivots() if self.by_pivots else None) or self._solve_working_set()
         self.C = 1e5
         if self._is_crowded():
             self.is_done = True
@@ -174,11 +173,24 @@ class Rounds:
         else:
             self.W = self._next_working_set()
 
+    def _solve_working_set(self) -> Form:
+        """Newton with multipliers as long as it converges, the interior point from then on."""
+        form = self.form or self._open(is_cold=not self.by_newton)
+        self.form = None
+        lam = self.lam if self.has_all else self.lam[self.W]
+        if self.by_newton:
+            with one_thread():
+                lam, self.by_newton = self._solve_by_newton(form, lam)
+        if not self.by_newton:
+            form, lam = self._solve_by_interior_point(form)
+        self._close(form, lam, is_exact=True)
+        return form
+
     def _solve_by_newton(self, form: Form, lam: np.ndarray) -> tuple[np.ndarray, bool]:
         """(λ, solved): by exchanges from the support as ranked, else by multipliers."""
         tol = self.tol / 4.0
         if self.by_exchange and isinstance(form, GramForm):
-            exchanged = solve_by_exchange(form, lam, tol, self.sets.width)
+            exchanged = solve_by_exchange(form, lam, tol, self.rank)
             if exchanged is not None:
                 return exchanged, True
             self.by_exchange = False  # each failure costs a factor or more
@@ -339,4 +351,41 @@ class Rounds:
         support = np.flatnonzero(self.lam)
         if not self.has_all:
             self.W = self._smallest(max(SMALL, 2 * support.size), support)
+        violators = int(np.count_nonzero(self.p < 1.0 - 1e-9))
+        self.by_pivots = 0 < violators <= few_violators(self.rank) and 2 * support.size > self.rank
         self.is_ranked, self.C = True, 1e4
+
+    def _solve_by_pivots(self) -> Form | None:
+        """About as many support vectors as features, nearly known: a Gram matrix of few more rows.
+
+        Neither multipliers nor an interior point gain from a warm start there.
+        """
+        lam = self._on_support(self.lam)
+        support = np.flatnonzero(lam)
+        size = int(1.3 * support.size) + 2 * int(np.count_nonzero(self.p < 1.0))
+        W = self._smallest(max(SMALL, size), support)
+        form = self.sets.open(W, by_gram=True)
+        assert isinstance(form, GramForm)
+        with one_thread():
+            self.sets.warm(form, self.w, self.b, lam[W])
+            solved = solve_by_exchange(form, lam[W], self.tol / 4.0, self.rank)
+        if solved is None:
+            self.by_pivots = False
+            return None
+        self.W = W
+        self._close(form, solved, is_exact=True)
+        return form
+
+    def _on_support(self, lam: np.ndarray) -> np.ndarray:
+        """λ where it outweighs the slack, on no more rows than features.
+
+        An interior point leaves some weight on every row.
+        """
+        slack = np.maximum(self.p - 1.0, 1e-15)
+        weight = lam * self.sets.constraints.row_norms**2 / slack
+        support = np.flatnonzero(weight > 1.0)
+        if support.size > self.rank:
+            support = support[np.argpartition(weight[support], -self.rank)[-self.rank :]]
+        kept = np.zeros_like(lam)
+        kept[support] = lam[support]
+        return kept

@@ -28,10 +28,11 @@ class SoftMargin:
 
     Rows without slack do not enter the solution, so a working set serves that holds all the others.
     Two classes as a matrix are solved with all the rows in it: a pass is cheap there. Kernels and
-    pairs begin with few rows and take in what falls below the margin, until nothing does.
+    pairs, and tall dense data from a warm start, begin with few rows and take in what falls below
+    the margin, until nothing does.
     """
 
-    def __init__(self, problem: Problem, deadline: Deadline) -> None:
+    def __init__(self, problem: Problem, deadline: Deadline, start: Start | None = None) -> None:
         constraints = problem.constraints
         assert isinstance(constraints, Slack)
         self.C = constraints.C
@@ -42,16 +43,21 @@ class SoftMargin:
         self.problem = Problem(constraints.base, problem.dual_set)
         scale = float(np.mean(constraints.base.row_norms**2))
         self.is_nearly_hard = self.C * scale > NEARLY_HARD
-        self.takes_all = not (self.sets.is_paired or self.sets.is_kernel)
+        self.start = start
+        self.is_plain = not (self.sets.is_paired or self.sets.is_kernel)
+        is_tall = isinstance(self.sets.operator, DenseOperator) and self.size > 4 * self.sets.width
+        is_known = start is not None and is_tall and not self.is_nearly_hard
+        self.takes_all = self.is_plain and not is_known
         self.W = np.arange(self.size)
         self.form: Form | None = None
-        self.start: Start | None = None
         self.rounds = 0
         self.is_done = False
 
     def advance(self) -> None:
         """Newton to the end on the working set; then its next one."""
         self.rounds += 1
+        if self.rounds == 1 and not self.takes_all:
+            self._begin_some()
         if self.takes_all:
             self._solve_all()
         else:
@@ -121,8 +127,6 @@ class SoftMargin:
 
     def _solve_some(self) -> None:
         """A working set solved, a look at all the rows, and those below the margin taken in."""
-        if self.rounds == 1:
-            self._begin_some()
         rough = self._solve_nearly_hard() if self.is_nearly_hard else None
         form = self.sets.open(self.W)
         with one_thread():
@@ -175,7 +179,10 @@ class SoftMargin:
         self.lam[: self.start.q.size] = self.start.q
         _, p = self.sets.look(self.w, self.b, is_exact=False)
         support = np.flatnonzero(p < 1.0)
-        self.W = self.sets.smallest(p, max(SMALL, support.size), support)
+        if self.is_plain and 4 * support.size > self.size:  # few passes would be saved
+            self.takes_all, self.W = True, np.arange(self.size)
+            return
+        self.W = self.sets.smallest(p, max(SMALL, int(1.2 * support.size)), support)
 
 
 def _step_along_mean(form: Form, C: float) -> None:

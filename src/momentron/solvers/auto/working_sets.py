@@ -80,15 +80,16 @@ class WorkingSets:
 
     # --- opening and closing a working set -----------------------------------------------------
 
-    def open(self, W: np.ndarray) -> Form:
-        """A form on the rows W, at w = 0."""
+    def open(self, W: np.ndarray, *, by_gram: bool = False) -> Form:
+        """A form on the rows W, at w = 0: by their Gram matrix if they are wide, or if asked."""
         self.deadline.require(self._opening_flops(W))
         if self.kernel is not None:
             # the Gram matrix, and a factor of it, come out of the memory for kernel values
             self.kernel.reserve(FORM_BYTES * W.size**2)
         rows = self.rows(W)
         flat = None
-        if not (self.is_wide(W.size) or self.is_kernel or self.width > self._flat_limit):
+        by_gram = by_gram or self.is_wide(W.size) or self.is_kernel
+        if not (by_gram or self.width > self._flat_limit):
             flat = written_out(rows) if self.is_paired else rows
         if flat is None:
             with one_thread():
