@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.certificate import LONG, SHORT, certify_margin
+from momentron.certificate import LONG, SHORT, Certificate, certify_margin
 from momentron.checkpoint import Checkpoint, identity_of
 from momentron.constraints import Slack
 from momentron.errors import InputError
@@ -264,7 +264,8 @@ def make_result(problem: Problem, solver: Solver, outcome: Outcome) -> MarginRes
         # the interval is proved by w in extended precision; the margin is that of the classifier
         w = w.astype(np.float64)
         certificate = replace(certificate, margin=certify_margin(problem, w, sharp=True))
-    certificate = replace(certificate, margin=certificate.margin - _rounding_loss(problem, w))
+    margin = certificate.margin - _rounding_loss(problem, w)
+    certificate = Certificate(certificate.lower, certificate.upper, margin)
     coef, intercept = classifier(problem, w)
     return MarginResult(
         status=outcome.status,

@@ -194,12 +194,13 @@ def to_mass(q: np.ndarray, mass: float) -> np.ndarray:
         q = q.astype(np.float64, copy=False)
     clipped = np.maximum(q, 0.0)
     top = clipped.max(initial=0.0)  # in q's own precision, whose range may be wider
-    if not np.isfinite(top):
-        clipped = np.where(np.isfinite(clipped), clipped, 0.0)
-        top = clipped.max(initial=0.0)
-    if top == 0.0:
-        return np.full(q.size, clipped.dtype.type(mass) / q.size)
-    clipped /= top  # so that the sum neither overflows nor vanishes
+    if not 1e-100 < top < 1e100:  # else the sum neither overflows nor vanishes
+        if not np.isfinite(top):
+            clipped = np.where(np.isfinite(clipped), clipped, 0.0)
+            top = clipped.max(initial=0.0)
+        if top == 0.0:
+            return np.full(q.size, clipped.dtype.type(mass) / q.size)
+        clipped /= top
     total = clipped.sum() if q.dtype == np.longdouble else accurate_sum(clipped)
     clipped *= mass / total
     return clipped

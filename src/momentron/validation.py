@@ -109,18 +109,24 @@ def _divide_by_power_of_two(X: Any, exponent: int) -> Any:
 
 def clean_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     """(classes, codes): the labels in sorted order, and the place of each row's label there."""
-    y = clean_targets(y, n_rows)
-    if y.dtype.kind in "biuf":  # two labels need no sorting
+    y = _one_label_a_row(y, n_rows)
+    if y.dtype.kind in "biuf":  # two whole numbers need neither sorting nor a look at each
         low, high = y.min(), y.max()
         is_high = y == high
-        if low != high and np.all(is_high | (y == low)):
+        is_pair = low != high and _is_whole(low) and _is_whole(high)
+        if is_pair and (is_high | (y == low)).all():
             return np.array([low, high]), is_high.astype(np.intp)
+    _require_classes(y)
     classes, codes = np.unique(y, return_inverse=True)
     if classes.size < 2:
         raise InputError(
             f"y has {classes.size} class; max_margin needs at least 2: pass rows of two or more"
         )
     return classes, codes.ravel()
+
+
+def _is_whole(label: Any) -> bool:
+    return float(label).is_integer()
 
 
 def _require_distinct(given: Any, y: np.ndarray) -> None:
@@ -138,6 +144,12 @@ def _require_distinct(given: Any, y: np.ndarray) -> None:
 
 def clean_targets(y: Any, n_rows: int) -> np.ndarray:
     """y as a 1-D array of labels, one for each row."""
+    y = _one_label_a_row(y, n_rows)
+    _require_classes(y)
+    return y
+
+
+def _one_label_a_row(y: Any, n_rows: int) -> np.ndarray:
     if y is None:
         raise InputError("y is None; max_margin requires y to be passed: one label for each row")
     if not (type(y) is np.ndarray and y.ndim == 1):
@@ -145,6 +157,11 @@ def clean_targets(y: Any, n_rows: int) -> np.ndarray:
         _require_distinct(given, y)
     if y.size != n_rows:
         raise InputError(f"X has {n_rows} rows but y has {y.size} labels; they must agree")
+    return y
+
+
+def _require_classes(y: np.ndarray) -> None:
+    """Refuse what is no class: complex numbers, NaN, infinities, fractions, None."""
     if y.dtype.kind == "c":
         raise InputError(f"y has complex labels ({y.dtype}); pass strings, integers or booleans")
     if y.dtype.kind == "f":
@@ -162,4 +179,3 @@ def clean_targets(y: Any, n_rows: int) -> np.ndarray:
         for i, label in enumerate(y):
             if label is None or label != label:
                 raise InputError(f"y contains NaN: y[{i}] is {label}; drop that row")
-    return y

@@ -124,6 +124,8 @@ def parts_of(size: int, count: int) -> list[slice]:
 
 def _sum_of_squares(parts: list[np.ndarray]) -> np.ndarray:
     """Σ PPᵀ, a thread for each; numpy's product, since scipy's holds on to the interpreter."""
+    if len(parts) == 1:
+        return parts[0] @ parts[0].T
     products: list[np.ndarray] = [np.empty(0)] * len(parts)
 
     def multiply(i: int) -> None:

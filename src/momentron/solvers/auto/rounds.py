@@ -101,12 +101,10 @@ class Rounds:
             self._lam[self.W] = 1.0
             self.is_done = True
             return
-        lam = None
+        if self.has_all and self.size <= self.sets.width and self._exchange_all(form):
+            return
         with one_thread():
-            if self.has_all and self.size <= self.sets.width and isinstance(form, GramForm):
-                lam = exchange(form, np.ones(self.size, bool))
-            if lam is None:
-                lam = soft_path(form, self.Cs)
+            lam = soft_path(form, self.Cs)
         if self.has_all:
             self.lam = lam
             self.form, self.C, self.is_ranked = form, 10.0 * self.Cs[-1], True
@@ -123,6 +121,22 @@ class Rounds:
         if settled or self.rankings == (8 if self.sets.is_kernel else MAX_RANKINGS):
             self.is_ranked, self.C = True, 1e4
         self.Cs = (1000.0,) if self.rankings > 1 else (100.0, 1000.0)
+
+    def _exchange_all(self, form: Form) -> bool:
+        """Whether no more rows than features are solved by exchanges from all of them."""
+        assert isinstance(form, GramForm)
+        with one_thread():
+            lam = exchange(form, np.ones(self.size, bool))
+        if lam is None:
+            return False
+        self._close(form, lam, is_exact=True)
+        lower = self._lower()
+        if not self.upper() - lower <= 0.25 * self.tol * self.upper():
+            form.reset()
+            return False
+        self.is_ranked, self.is_refining = True, self._is_worth_refining(form, lower)
+        self.is_done = not self.is_refining
+        return True
 
     def _ranking_size(self, support: int, outside: int) -> int:
         if self.sets.is_kernel:  # values are dear, and so is a Gram matrix
