@@ -20,7 +20,7 @@ from momentron.solvers.auto.forms import Deadline, Form, gap_floor, true_gap
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.interior import interior_point
 from momentron.solvers.auto.newton import soft_path
-from momentron.solvers.auto.pivots import few_violators
+from momentron.solvers.auto.pivots import LARGEST, few_violators
 from momentron.solvers.auto.ranking import MAX_RANKINGS, SMALL, PassRanking, first_working_set
 from momentron.solvers.auto.refine import MAX_ORDER, refine
 from momentron.solvers.auto.working_sets import WorkingSets
@@ -366,7 +366,8 @@ class Rounds:
         if not self.has_all:
             self.W = self._smallest(max(SMALL, 2 * support.size), support)
         violators = int(np.count_nonzero(self.p < 1.0 - 1e-9))
-        self.by_pivots = 0 < violators <= few_violators(self.rank) and 2 * support.size > self.rank
+        is_crowded = self.rank < 2 * support.size and min(support.size, self.rank) <= LARGEST
+        self.by_pivots = is_crowded and 0 < violators <= few_violators(self.rank)
         self.is_ranked, self.C = True, 1e4
 
     def _solve_by_pivots(self) -> Form | None:
