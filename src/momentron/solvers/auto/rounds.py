@@ -375,7 +375,8 @@ class Rounds:
 
         Neither multipliers nor an interior point gain from a warm start there.
         """
-        lam = self._on_support(self.lam)
+        squares = self.sets.constraints.row_norms**2
+        lam = selection.on_support(self.lam, self.p, squares, self.rank)
         support = np.flatnonzero(lam)
         size = int(1.3 * support.size) + 2 * int(np.count_nonzero(self.p < 1.0))
         W = self._smallest(max(SMALL, size), support)
@@ -390,17 +391,3 @@ class Rounds:
         self.W = W
         self._close(form, solved, is_exact=True)
         return form
-
-    def _on_support(self, lam: np.ndarray) -> np.ndarray:
-        """λ where it outweighs the slack, on no more rows than features.
-
-        An interior point leaves some weight on every row.
-        """
-        slack = np.maximum(self.p - 1.0, 1e-15)
-        weight = lam * self.sets.constraints.row_norms**2 / slack
-        support = np.flatnonzero(weight > 1.0)
-        if support.size > self.rank:
-            support = support[np.argpartition(weight[support], -self.rank)[-self.rank :]]
-        kept = np.zeros_like(lam)
-        kept[support] = lam[support]
-        return kept

@@ -59,6 +59,21 @@ def _lowest(values: np.ndarray, size: int) -> np.ndarray:
     return np.argpartition(values, size - 1)[:size]
 
 
+def on_support(lam: np.ndarray, p: np.ndarray, squares: np.ndarray, most: int) -> np.ndarray:
+    """λ where it outweighs the slack p − 1, on no more rows than so many; zero elsewhere.
+
+    An interior point leaves some weight on every row. `squares` are those of the rows' lengths, in
+    which λ is a number like p.
+    """
+    weight = lam * squares / np.maximum(p - 1.0, 1e-15)
+    support = np.flatnonzero(weight > 1.0)
+    if support.size > most:
+        support = support[np.argpartition(weight[support], -most)[-most:]]
+    kept = np.zeros_like(lam)
+    kept[support] = lam[support]
+    return kept
+
+
 def opposite_twins(operator: Operator, signs: np.ndarray, p: np.ndarray) -> np.ndarray | None:
     """Two equal rows with opposite labels, if equal scores x·w + b betray any.
 
