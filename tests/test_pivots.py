@@ -4,23 +4,14 @@ import time
 
 import numpy as np
 import pytest
-from test_active_set import coin_labels, gram_form
+from test_active_set import assert_optimal, coin_labels, gram_form
 
 from momentron import max_margin
+from momentron.solvers.auto import pivots, selection
 from momentron.solvers.auto.active_set import exchange
 from momentron.solvers.auto.forms import Deadline
 from momentron.solvers.auto.pivots import MAX_PIVOTS, few_violators, pivot
 from momentron.status import Status
-
-
-def assert_optimal(form, lam, signs, fit_intercept):
-    p = form.K @ lam + (signs * form.b[0] if fit_intercept else 0.0)
-    assert np.allclose(form.p, p, rtol=1e-7)
-    assert lam.min() >= 0.0
-    assert p.min() >= 1.0 - 1e-7
-    assert np.abs(lam * (p - 1.0)).max() <= 1e-7 * lam.max()
-    if fit_intercept:
-        assert abs(lam @ signs) <= 1e-7 * lam.sum()
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
@@ -41,7 +32,7 @@ def test_from_a_support_with_a_few_wrong_rows(fit_intercept):
         if lam is None:  # dropped rows may leave a class without weight, or too many violators
             continue
         ended += 1
-        assert_optimal(form, lam, signs, fit_intercept)
+        assert_optimal(form, lam, signs, fit_intercept, 1e-7)
         assert np.allclose(lam, best, atol=1e-9 * best.max())
     assert ended >= 95
 
@@ -67,7 +58,7 @@ def test_as_many_support_vectors_as_features(fit_intercept):
         if lam is None:
             continue
         ended += 1
-        assert_optimal(form, lam, signs, fit_intercept)
+        assert_optimal(form, lam, signs, fit_intercept, 1e-7)
         assert 1.0 / form.norm() == pytest.approx(best.lower, rel=1e-6)
     assert ended >= 30
 
@@ -117,3 +108,45 @@ def test_refits_with_new_rows_agree_with_cold_fits(fit_intercept):
         assert warm.status is cold.status is Status.OPTIMAL
         assert warm.lower == pytest.approx(cold.lower, rel=1e-8)
         assert max(warm.lower, cold.lower) <= min(warm.upper, cold.upper)
+
+
+def test_no_room_and_no_inverse_end_them(monkeypatch):
+    rng = np.random.default_rng(5)
+    signs = coin_labels(rng, 40)
+    form = gram_form(rng.normal(size=(40, 60)), signs)
+    best = exchange(form, np.ones(40, bool))
+    guess = best > 0.0
+    guess[np.flatnonzero(guess)[:2]] = False
+    assert pivot(form, guess) is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(pivots, "ROOM", 0)
+        assert pivot(form, guess) is None
+    with monkeypatch.context() as patch:
+        patch.setattr(pivots, "MAX_PIVOTS", 1)
+        assert pivot(form, guess) is None
+
+    def singular(matrix):
+        raise np.linalg.LinAlgError
+
+    monkeypatch.setattr(np.linalg, "inv", singular)
+    assert pivot(form, guess) is None
+
+
+def test_the_support_is_where_weight_outweighs_slack():
+    lam, p = np.array([2.0, 1e-9, 0.0, 3.0, 1.0]), np.array([1.0, 1.5, 0.5, 1.0, 1.1])
+    kept = selection.on_support(lam, p, np.ones(5), 4)
+    assert kept.tolist() == [2.0, 0.0, 0.0, 3.0, 1.0]
+    assert selection.on_support(lam, p, np.ones(5), 2).tolist() == [2.0, 0.0, 0.0, 3.0, 0.0]
+
+
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e4])
+def test_warm_soft_margins_of_tall_data(C):
+    """Few rows with slack, or nearly all of them, from a start where it was the other way round."""
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(2000, 5))
+    y = (X @ rng.normal(size=5) + 0.2 * rng.normal(size=2000) > 0.0).astype(int)
+    cold = max_margin(X, y, C=C, tol=1e-9)
+    for first in (1e-4, 1e3):
+        warm = max_margin(X, y, C=C, tol=1e-9, initial=max_margin(X, y, C=first))
+        assert warm.status is cold.status is Status.OPTIMAL
+        assert warm.lower == pytest.approx(cold.lower, rel=1e-8)

@@ -9,7 +9,6 @@ import numpy as np
 
 from momentron.rounding import EXTENDED_ROUNDOFF, UNDERFLOW, gamma, norm_bounds, up
 
-QUIET_DOT = 10_000  # from here on BLAS wakes a second thread, at a cost above the whole dot product
 BLOCK_BYTES = 1 << 22  # float64 blocks of 4 MB: large enough for BLAS, small beside any X
 
 
@@ -97,9 +96,8 @@ class Operator(ABC):
 
     def norm(self, w: np.ndarray) -> float:
         """‖w‖ in the space where the classifier lives."""
+        # not a BLAS dot product: that wakes a second thread, at a cost above the whole norm
         flat = w.ravel()
-        if flat.size <= QUIET_DOT:
-            return math.sqrt(flat.dot(flat))
         return math.sqrt(np.einsum("i,i->", flat, flat))
 
     def norm_bounds(self, w: np.ndarray) -> tuple[float, float]:
