@@ -11,6 +11,7 @@ import numpy as np
 
 from momentron.certificate import LONG, SHORT, Certificate, certify_margin
 from momentron.checkpoint import Checkpoint, identity_of
+from momentron.clock import Stopwatch
 from momentron.constraints import Slack
 from momentron.errors import InputError
 from momentron.kernels import Kernel
@@ -20,7 +21,7 @@ from momentron.problem import KernelChoice, Problem
 from momentron.reporting import TableReporter
 from momentron.result import MarginResult
 from momentron.rounding import UNIT_ROUNDOFF
-from momentron.solve import Budget, Callback, Outcome, Reporter, Stopwatch, solve
+from momentron.solve import Budget, Callback, Outcome, Reporter, solve
 from momentron.solvers import Solver, Start, as_solver
 from momentron.streams import as_stream, is_streamed, require_plain, stream_margin
 

@@ -24,7 +24,8 @@ from momentron.problem import Problem
 from momentron.trace import Row, Trace
 
 if TYPE_CHECKING:
-    from momentron.solve import Incumbent, Judge, Stopwatch
+    from momentron.clock import Stopwatch
+    from momentron.solve import Incumbent, Judge
     from momentron.solvers.base import Solver
 
 MAGIC = b"momentron checkpoint 1\n"

@@ -10,8 +10,8 @@ import numpy as np
 
 from momentron.certificate import Certificate, certify, relative_gap
 from momentron.checkpoint import Checkpoint, Progress
+from momentron.clock import OutOfTime, Stopwatch
 from momentron.problem import Problem
-from momentron.solvers.auto.forms import OutOfTime
 from momentron.solvers.base import Aim, Candidates, Solver, Start
 from momentron.status import Status
 from momentron.threads import threads_for_products
@@ -43,37 +43,6 @@ class Outcome:
     n_iter: int
     seconds: float
     trace: Trace
-
-
-class Stopwatch:
-    """Seconds of work: what the user's own code spends is not counted."""
-
-    def __init__(self) -> None:
-        self._start = time.perf_counter()
-        self._excluded = 0.0
-        self.before = 0.0  # what earlier runs of the same solve took
-
-    def seconds(self) -> float:
-        """Of this run: what its budget is measured by."""
-        return time.perf_counter() - self._start - self._excluded
-
-    def total(self) -> float:
-        """Of all runs, where a checkpoint was read."""
-        return self.before + self.seconds()
-
-    def deadline(self, seconds: float) -> float:
-        """When so many seconds of this run will be over, on the clock of `time.perf_counter`."""
-        return time.perf_counter() + seconds - self.seconds()
-
-    def exclude(self, function: Callable[[Row], Any] | None, row: Row) -> Any:
-        """Call function(row) off the clock."""
-        if function is None:
-            return None
-        begin = time.perf_counter()
-        try:
-            return function(row)
-        finally:
-            self._excluded += time.perf_counter() - begin
 
 
 @dataclass

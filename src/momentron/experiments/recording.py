@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from momentron.certificate import Certificate
+from momentron.clock import Stopwatch
 from momentron.experiments.figure import Report
 from momentron.problem import Problem
-from momentron.solve import Budget, Stopwatch, solve
+from momentron.solve import Budget, solve
 from momentron.solvers.base import AIM, Aim, Candidates, Solver
 from momentron.status import Status
 from momentron.trace import Row

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from momentron.clock import OutOfTime
 from momentron.errors import InputError
 from momentron.separability.canonical import ProofError
 from momentron.separability.correction import (
@@ -21,7 +22,7 @@ from momentron.separability.correction import (
     one_sided_column,
     refine,
 )
-from momentron.separability.faces import OutOfTime, exact_pair
+from momentron.separability.faces import exact_pair
 from momentron.separability.interval import mean_dual, upper_bound
 from momentron.separability.margin import Interval, margin_interval
 from momentron.separability.proof import build_proof

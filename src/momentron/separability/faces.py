@@ -14,15 +14,12 @@ from fractions import Fraction
 import numpy as np
 from scipy.optimize import nnls
 
+from momentron.clock import OutOfTime
 from momentron.separability.correction import Weights
 from momentron.separability.rational import independent, solve_many, solve_whole
 from momentron.separability.rows import PairRows
 
 Vector = list[int]
-
-
-class OutOfTime(Exception):
-    """The time budget ended."""
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from momentron.checkpoint import Checkpoint, parameters_of, section
+from momentron.clock import Stopwatch
 from momentron.errors import InputError
 from momentron.losses import Exponential, Loss
 from momentron.reporting import TableReporter
-from momentron.solve import Budget, Callback, Reporter, Stopwatch, solve
+from momentron.solve import Budget, Callback, Reporter, solve
 from momentron.solvers import Auto, Momentum, Solver
 from momentron.streams.auto import Room, StreamAuto
 from momentron.streams.files import open_file

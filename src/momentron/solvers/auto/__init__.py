@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from momentron.clock import OutOfTime
 from momentron.constraints import Slack
 from momentron.problem import Problem
 from momentron.solvers.auto import interpolation
-from momentron.solvers.auto.forms import Deadline, OutOfTime
+from momentron.solvers.auto.forms import Deadline
 from momentron.solvers.auto.rounds import Rounds
 from momentron.solvers.auto.soft import SoftMargin
 from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State

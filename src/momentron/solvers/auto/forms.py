@@ -11,14 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from momentron.clock import OutOfTime
 from momentron.solvers.auto.balance import Balance
 from momentron.solvers.auto.rows import WorkingRows
 
 FLOPS = 2e10  # a cautious rate at which this kind of machine multiplies matrices
-
-
-class OutOfTime(Exception):
-    """The deadline leaves no time for the next piece of work."""
 
 
 class Deadline:

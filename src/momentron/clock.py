@@ -1,0 +1,80 @@
+"""The clock of a call: how long it has worked, and when it must hand over what it has.
+
+A deadline belongs to the call that set it, to everything it calls, and to the threads that work
+for it (`momentron.threads` hands it on). Whatever takes long asks `require_time` between two pieces
+of work, none of which should take more than a fraction of a second: that is how `max_time` and
+Ctrl-C are obeyed everywhere.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
+
+
+class OutOfTime(Exception):
+    """The deadline leaves no time for the next piece of work."""
+
+
+@contextmanager
+def until(moment: float) -> Iterator[None]:
+    """Work inside must end by this moment of `time.perf_counter`, or by an earlier one in force."""
+    token = _deadline.set(min(moment, _deadline.get()))
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+def deadline() -> float:
+    """The moment in force, on the clock of `time.perf_counter`; infinite where there is none."""
+    return _deadline.get()
+
+
+def time_left() -> float:
+    """Seconds until the deadline in force."""
+    return _deadline.get() - time.perf_counter()
+
+
+def require_time(seconds: float = 0.0) -> None:
+    """Raise OutOfTime unless there is time for a piece of work of so many seconds."""
+    moment = _deadline.get()
+    if moment != math.inf and time.perf_counter() + seconds >= moment:
+        raise OutOfTime
+
+
+class Stopwatch:
+    """Seconds of work: what the user's own code spends is not counted."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+        self._excluded = 0.0
+        self.before = 0.0  # what earlier runs of the same solve took
+
+    def seconds(self) -> float:
+        """Of this run: what its budget is measured by."""
+        return time.perf_counter() - self._start - self._excluded
+
+    def total(self) -> float:
+        """Of all runs, where a checkpoint was read."""
+        return self.before + self.seconds()
+
+    def deadline(self, seconds: float) -> float:
+        """When so many seconds of this run will be over, on the clock of `time.perf_counter`."""
+        return time.perf_counter() + seconds - self.seconds()
+
+    def exclude(self, function: Callable[[T], Any] | None, argument: T) -> Any:
+        """Call function(argument) off the clock."""
+        if function is None:
+            return None
+        begin = time.perf_counter()
+        try:
+            return function(argument)
+        finally:
+            self._excluded += time.perf_counter() - begin
