@@ -62,7 +62,7 @@ class Progress:
         best, found = self.best, section("best", arrays)
         best.w, best.q, best.last_w = found["w"], found["q"], found["last_w"]
         lower, upper, following, seconds = arrays["numbers"].tolist()
-        best.lower, best.upper, best.certificate = lower, upper, None
+        best.lower, best.upper = lower, upper
         self.judge.next = int(following)
         self.stopwatch.before = seconds
         integers = {field.name for field in fields(Row) if field.type in (int, "int")}

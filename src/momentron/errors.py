@@ -11,3 +11,11 @@ class NotSeparableWarning(UserWarning):
 
 class BudgetWarning(UserWarning):
     """A budget ended the fit before the certified gap reached the tolerance."""
+
+
+class SolverError(ValueError):
+    """A solver handed in what is no proposal: one line that says what was wanted instead."""
+
+
+class ContradictionError(RuntimeError):
+    """Two proven bounds contradict each other: what they were proven of must have changed."""

@@ -68,6 +68,7 @@ class Problem:
     ) -> None:
         self.constraints = constraints
         self.dual_set = dual_set
+        self.longest = constraints.radius  # max‖z‖, rounded up: no weights give a longer Zᵀq
         self.exponent = exponent
         self.classes = np.array([-1, 1]) if classes is None else classes
 
