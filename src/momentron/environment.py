@@ -11,6 +11,7 @@ import math
 import platform
 import struct
 import sys
+from contextlib import ContextDecorator
 from types import TracebackType
 from typing import Any
 
@@ -56,8 +57,10 @@ def fault() -> str | None:
     return None
 
 
-class standard_arithmetic:
+class standard_arithmetic(ContextDecorator):
     """Within it, this thread's float64 and long double arithmetic is as the proofs assume.
+
+    A context manager, and a decorator of functions.
 
     Raises
     ------
@@ -68,6 +71,10 @@ class standard_arithmetic:
     ...     5e-324 * 1.0
     5e-324
     """
+
+    def _recreate_cm(self) -> "standard_arithmetic":
+        """A new one for each call of a decorated function, which may be in several threads."""
+        return standard_arithmetic()
 
     def __enter__(self) -> None:
         self._users: Any = None

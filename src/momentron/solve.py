@@ -11,6 +11,7 @@ import numpy as np
 from momentron.certificate import Certificate, admitted, certify_admitted, lend, relative_gap
 from momentron.checkpoint import Checkpoint, Progress
 from momentron.clock import OutOfTime, Stopwatch, until
+from momentron.environment import standard_arithmetic
 from momentron.errors import SolverError
 from momentron.problem import Problem
 from momentron.rounding import up
@@ -197,6 +198,7 @@ class Judge:
             best.certify(sharp=True)
 
 
+@standard_arithmetic()
 def solve(
     problem: Problem,
     solver: Solver,

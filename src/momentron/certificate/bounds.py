@@ -11,6 +11,7 @@ import numpy as np
 
 from momentron.certificate.interval import Certificate
 from momentron.certificate.proposals import admitted
+from momentron.environment import standard_arithmetic
 from momentron.rounding import (
     EXTENDED_ROUNDOFF,
     UNIT_ROUNDOFF,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 SHORT, LONG = 2.0**-60, 2.0**60  # between them, no product with the scaled data over- or underflows
 
 
+@standard_arithmetic()
 def certify(
     problem: "Problem", w: np.ndarray, q: np.ndarray, *, sharp: bool = False
 ) -> Certificate:
@@ -64,6 +66,7 @@ def certify_admitted(
     return Certificate.from_bounds(margin, upper)
 
 
+@standard_arithmetic()
 def certify_margin(problem: "Problem", w: np.ndarray, *, sharp: bool = False) -> float:
     """A sure lower bound on the margin of w alone, in the units of X."""
     w = admitted(w, problem.zeros().shape, "w")
