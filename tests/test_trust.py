@@ -1,10 +1,14 @@
 """The kernel of trust: what a solver says, keeps or changes never makes a false interval."""
 
+import ast
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import momentron
 from momentron import Certificate, Status, certify, max_margin
 from momentron.certificate import lend
 from momentron.datasets import make_separable
@@ -272,3 +276,32 @@ def test_rounding_that_blurs_everything_shows_nothing():
 
     outcome = run(problem, Momentum(), Budget(tol=1e-6, max_iter=1))
     assert outcome.status is not Status.NOT_SEPARABLE
+
+
+# --- the house -----------------------------------------------------------------------------------
+
+
+def test_the_kernel_of_trust_imports_nothing_clever():
+    package = Path(momentron.certificate.__file__).parent
+    allowed = {"certificate", "environment", "errors", "rounding"}
+    for file in package.glob("*.py"):
+        for node in ast.parse(file.read_text()).body:  # what is imported for types alone is nested
+            modules = [node.module] if isinstance(node, ast.ImportFrom) else []
+            modules += [name.name for name in node.names] if isinstance(node, ast.Import) else []
+            for module in modules:
+                parts = module.split(".")
+                assert parts[0] not in ("sklearn", "scipy", "threadpoolctl"), (
+                    f"{file.name}: {module}"
+                )
+                assert parts[0] != "momentron" or parts[1] in allowed, f"{file.name}: {module}"
+
+
+def test_only_the_kernel_of_trust_makes_certificates():
+    source = Path(momentron.__file__).parent
+    makers = {
+        file.relative_to(source).parts[0]
+        for file in source.rglob("*.py")
+        if re.search(r"\bCertificate\(|\bCertificate\.from_bounds\(", file.read_text())
+    }
+    # the loop where there was no time for any, streams from their passes, curves that claim nothing
+    assert makers <= {"certificate", "solve.py", "streams", "experiments"}

@@ -4,13 +4,12 @@ Each of our objects is copied, so that setting an attribute changes the copy alo
 copied, which would cost as much as a solve, but lent as views that cannot be made writeable.
 """
 
-import copy
+from functools import cache
 from typing import Any, cast
 
 import numpy as np
-import scipy.sparse as sp
 
-PLAIN = (int, float, str, bool, type(None))
+PLAIN = frozenset((int, float, str, bool, type(None)))
 
 
 def lend(value: Any) -> Any:
@@ -23,47 +22,41 @@ def lend(value: Any) -> Any:
 
 
 def _lent(value: Any, seen: dict[int, Any]) -> Any:
-    kind = type(value)
-    if kind in PLAIN:
-        return value
-    if id(value) in seen:
-        return seen[id(value)]
-    if isinstance(value, np.ndarray):
+    known = seen.get(id(value))
+    if known is not None:
+        return known
+    kind: Any = type(value)
+    lent = value
+    if kind is np.ndarray or isinstance(value, np.ndarray):
         lent = read_only(value)
-    elif kind in (tuple, list):
-        lent = kind(_lent(item, seen) for item in value)
-    elif sp.issparse(value):
-        lent = _attributes_lent(copy.copy(value), seen)
-    elif _is_ours(kind) and not getattr(kind, "is_lent_whole", False):
+    elif kind is tuple or kind is list:
+        lent = kind(item if type(item) in PLAIN else _lent(item, seen) for item in value)
+    elif _is_copied(kind):
         lent = object.__new__(kind)
         seen[id(value)] = lent  # before its attributes, which may lead back to it
-        lent.__dict__.update(value.__dict__)
-        _attributes_lent(lent, seen)
-    else:
-        lent = value
+        attributes = lent.__dict__
+        attributes.update(value.__dict__)
+        for name, attribute in attributes.items():
+            if type(attribute) not in PLAIN:
+                attributes[name] = _lent(attribute, seen)
     seen[id(value)] = lent
     return lent
 
 
-def _attributes_lent(thing: Any, seen: dict[int, Any]) -> Any:
-    for name, value in thing.__dict__.items():
-        if type(value) not in PLAIN:
-            thing.__dict__[name] = _lent(value, seen)
-    return thing
-
-
-def _is_ours(kind: type) -> bool:
-    """Whether the class is one of the library's, or derives from one; users add operators."""
-    return hasattr(kind, "__dict__") and any(
-        base.__module__.startswith("momentron.") for base in kind.__mro__
-    )
+@cache
+def _is_copied(kind: type) -> bool:
+    """Whether objects of the class are copied: the library's, users' operators, sparse matrices."""
+    if getattr(kind, "is_lent_whole", False) or not hasattr(kind, "__dict__"):
+        return False
+    modules = ("momentron.", "scipy.sparse.")
+    return any(base.__module__.startswith(modules) for base in kind.__mro__)
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
     """A view that numpy refuses to make writeable again; of what has no buffer, a copy."""
     try:
         return np.asarray(memoryview(cast(Any, array)).toreadonly())
-    except (ValueError, TypeError, BufferError):  # text and objects
+    except (ValueError, TypeError, BufferError):
         duplicate = array.copy()
         duplicate.flags.writeable = False
         return duplicate
