@@ -11,3 +11,7 @@ class NotSeparableWarning(UserWarning):
 
 class BudgetWarning(UserWarning):
     """A budget ended the fit before the certified gap reached the tolerance."""
+
+
+class WriteWarning(UserWarning):
+    """A file could not be written; the answer is not affected."""

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -179,7 +180,7 @@ def solve(
     trace = Trace()
     remaining = budget.max_time - stopwatch.seconds() - _closing_seconds(problem)
     aim = Aim(budget.tol, time.perf_counter() + remaining, start, random_state)
-    with threads_for_products(problem.operator.dense_entries):
+    with checkpoint or nullcontext(), threads_for_products(problem.operator.dense_entries):
         try:
             if solver.wants_tight_radius:
                 problem.tighten()

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.text import Text
 
 from momentron.api import check_C, make_budget, make_kernel, make_result
-from momentron.checkpoint import Checkpoint, identity_of
+from momentron.checkpoint import Checkpoint
 from momentron.cli.data import (
     ClassesOption,
     DataArgument,
@@ -24,6 +24,7 @@ from momentron.cli.data import (
 )
 from momentron.errors import InputError
 from momentron.estimators import labels_of
+from momentron.identity import identity_of
 from momentron.losses import Exponential
 from momentron.operators import KernelOperator
 from momentron.problem import KernelChoice, Problem
@@ -95,7 +96,7 @@ def fit(
     file = None
     if checkpoint is not None:
         options = {"C": C, "fit_intercept": intercept, "kernel": choice}
-        file = Checkpoint(checkpoint, identity_of(problem, solver, **options))
+        file = Checkpoint(checkpoint, identity_of(problem, solver, loaded.X, **options))
     outcome = _run_with_progress(problem, solver, budget, file, quiet=as_json)
     result = make_result(problem, solver, outcome)
     more = {} if choice is None or save is None else kernel_model(choice, loaded.X, result)
