@@ -8,6 +8,7 @@ exist before, in the same folder, and then moved. Links are not followed on the 
 import os
 import secrets
 import stat
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -103,6 +104,11 @@ def write_atomically(
         raise
 
 
+def create_private(path: Pathname) -> IO[bytes]:
+    """A new file for this user alone, open for writing; an error where there is one already."""
+    return os.fdopen(os.open(path, _CREATE | _NO_LINKS | os.O_EXCL, PRIVATE), "wb")
+
+
 class Lock:
     """One process at a time works on a file; used as a context manager.
 
@@ -113,36 +119,36 @@ class Lock:
     ----------
     path : path
         The file that is worked on. A hidden, empty file beside it is locked, and then removed.
+    patience : float
+        Seconds to wait for the other one.
     """
 
-    def __init__(self, path: Pathname) -> None:
+    def __init__(self, path: Pathname, patience: float = 0.0) -> None:
         path = Path(path)
         self._path = path
+        self._patience = patience
         self._file = path.absolute().with_name(f".{path.name[:100]}.momentron-lock")
         self._descriptor: int | None = None
 
     def __enter__(self) -> None:
         if fcntl is None:
             return
+        begin = time.perf_counter()
         while self._descriptor is None:
             try:
                 descriptor = os.open(self._file, _CREATE | _NO_LINKS | _READ, PRIVATE)
             except OSError as error:
                 raise InputError(f"{self._path} cannot be locked: {reason(error)}") from error
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(descriptor)
+            # the one who held it may have removed the file since it was opened here
+            if _is_locked(descriptor) and _is_same(descriptor, self._file):
+                self._descriptor = descriptor
+                return
+            os.close(descriptor)
+            if time.perf_counter() - begin >= self._patience:
                 raise InputError(
                     f"another run is writing {self._path}; wait for its end or name another path"
-                ) from None
-            except OSError:
-                pass  # a file system without locks
-            # the one who held it may have removed the file since it was opened here
-            if _is_same(descriptor, self._file):
-                self._descriptor = descriptor
-            else:
-                os.close(descriptor)
+                )
+            time.sleep(0.05)
 
     def __exit__(
         self,
@@ -165,6 +171,17 @@ def _create_beside(path: Path, mode: int) -> tuple[int, Path]:
             return os.open(temporary, _CREATE | _NO_LINKS | os.O_EXCL, mode), temporary
         except FileExistsError:
             continue
+
+
+def _is_locked(descriptor: int) -> bool:
+    """Whether the lock is ours now, or there are no locks on this file system."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def _is_same(descriptor: int, path: Path) -> bool:
