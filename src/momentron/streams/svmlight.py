@@ -30,7 +30,7 @@ class SvmlightSource:
 
     The text is parsed once into a folder beside it, name.momentron-cache, with the rows' values,
     indices and labels in binary. The folder is bound to the content of the text: opening it reads
-    the text and the folder once, at the speed of SHA-256, some twenty times faster than parsing.
+    the text and the folder once, at the speed of SHA-256, some fifteen times faster than parsing.
     It is believed only where this user's momentron wrote it, and parsed anew otherwise. Where the
     folder cannot be kept, a private one serves as long as the source lives.
 
