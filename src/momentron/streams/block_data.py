@@ -41,7 +41,8 @@ class BlockData:
         if self.scheduler is None:
             yield DiskStream(open_file(self.path, self.target, self.block_size))
             return
-        from momentron.streams.dask import DaskStream, connected
+        from momentron.streams.dask import DaskStream
+        from momentron.streams.scheduler import connected
 
         with connected(self.scheduler) as client:  # before the file, which may take a conversion
             source = open_file(self.path, self.target, self.block_size)

@@ -6,10 +6,9 @@ and as large as a finding back, once a worker; partitions stay where they are.
 """
 
 import math
-import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -21,8 +20,6 @@ from momentron.streams.source import Source
 from momentron.streams.stream import Stream, Task, block_digest, count_blocks, entries_per_row
 
 FAN_IN = 4
-GREETING = 5.0  # seconds for a scheduler to say who it is
-LONGEST_GREETING = 2**20  # bytes; some 100 in practice
 PATIENCE = 20.0  # seconds without any worker, or scheduler, after which the fit gives up
 ATTEMPTS = 4  # at one pass, where a worker took the task with it as it died
 
@@ -356,62 +353,6 @@ def current_client() -> Any:
         return default_client()
     except ValueError:
         return None
-
-
-@contextmanager
-def connected(address: str) -> Iterator[Any]:
-    """A client of the scheduler at an address."""
-    require_dask()
-    try:
-        from distributed import Client
-    except ImportError:
-        raise ImportError(
-            "a Dask scheduler needs distributed: install it with pip install 'momentron[dask]'"
-        ) from None
-    require_scheduler(address)
-    try:
-        client = Client(address, timeout=PATIENCE, set_as_default=False)
-    except Exception as error:  # whatever it makes of what answers there
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise ClusterError(f"no Dask scheduler answers at {address}: {reason}") from error
-    try:
-        yield client
-    finally:
-        client.close()
-
-
-def require_scheduler(address: str) -> None:
-    """Refuse an address at which nothing speaks Dask's protocol, within seconds.
-
-    A scheduler greets whoever connects: eight bytes with the length of a short message. Dask itself
-    would take the first bytes of anything, such as a web server's answer, for the length of what
-    follows, and ask for so much memory.
-    """
-    try:
-        from distributed.comm import get_address_host_port, parse_address
-
-        scheme, _ = parse_address(address)
-        if scheme not in ("tcp", "tls"):
-            return
-        place = get_address_host_port(address)
-    except Exception as error:
-        raise ClusterError(
-            f"{address!r} is not the address of a Dask scheduler ({error}); give one like "
-            "tcp://host:8786"
-        ) from error
-    greeting = b""
-    try:
-        with socket.create_connection(place, timeout=GREETING) as connection:
-            if scheme == "tls":
-                return  # there the client speaks first
-            while len(greeting) < 8 and (more := connection.recv(8 - len(greeting))):
-                greeting += more
-    except (OSError, OverflowError, UnicodeError) as error:
-        raise ClusterError(
-            f"no Dask scheduler answers at {address}: {error}; start one, or check the address"
-        ) from error
-    if len(greeting) < 8 or int.from_bytes(greeting, "little") > LONGEST_GREETING:
-        raise ClusterError(f"what answers at {address} is not a Dask scheduler; check the address")
 
 
 def require_dask() -> None:
