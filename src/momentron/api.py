@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from momentron.certificate import LONG, SHORT, certify_margin
-from momentron.checkpoint import Checkpoint, identity_of
+from momentron.checkpoint import Checkpoint
 from momentron.clock import OutOfTime, Stopwatch, until
 from momentron.constraints import Slack
 from momentron.errors import InputError
+from momentron.identity import identity_of
 from momentron.kernels import Kernel
 from momentron.losses import Exponential, Loss, as_loss
 from momentron.operators import KernelOperator
@@ -159,7 +160,7 @@ def max_margin(
     if checkpoint is not None:
         options = {"loss": loss.name, "C": C, "kernel": choice, "random_state": random_state}
         options["fit_intercept"] = fit_intercept
-        file = Checkpoint(checkpoint, identity_of(problem, solver, **options))
+        file = Checkpoint(checkpoint, identity_of(problem, solver, X, **options))
     start = make_start(problem, initial)
     reporter = TableReporter() if verbose else None
     outcome = solve(

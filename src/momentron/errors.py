@@ -23,3 +23,7 @@ class SolverError(ValueError):
 
 class ContradictionError(RuntimeError):
     """Two proven bounds contradict each other: what they were proven of must have changed."""
+
+
+class WriteWarning(UserWarning):
+    """A file could not be written; the answer is not affected."""

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -227,7 +228,7 @@ def solve(
     lent = lend(problem)
     moment = stopwatch.deadline(budget.max_time)
     aim = Aim(budget.tol, moment - _closing_seconds(problem), start, random_state)
-    with threads_for_products(problem.operator.dense_entries):
+    with checkpoint or nullcontext(), threads_for_products(problem.operator.dense_entries):
         try:
             with until(aim.deadline):
                 if solver.wants_tight_radius:
