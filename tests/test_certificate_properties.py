@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from exact import ExactProblem, best_margin_squared, signed_square
+from benchmarks.hostile.exact import ExactProblem, best_margin_squared, signed_square
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from exact_kernels import exact_kernel
+from benchmarks.hostile.exact_kernels import exact_kernel
 from sklearn.metrics import pairwise
 from sklearn.svm import SVC
 

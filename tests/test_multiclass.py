@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import test_theorems as theorems
-from exact_pairs import ExactPairs
+from benchmarks.hostile.exact_pairs import ExactPairs
 from many_classes import (
     FORMS,
     NOT_SEPARABLE,

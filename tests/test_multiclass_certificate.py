@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from exact import ExactProblem, best_margin_squared, signed_square
-from exact_pairs import ExactPairs
+from benchmarks.hostile.exact import ExactProblem, best_margin_squared, signed_square
+from benchmarks.hostile.exact_pairs import ExactPairs
 from many_classes import assert_witness, blobs, explicit, leads, pairs_problem, touching
 from test_certificate_properties import LAYOUTS, draw_entries, draw_scale
 from test_flows import best_by_linear_program

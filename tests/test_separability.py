@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import typer
-from exact import best_margin_squared, signed_square
+from benchmarks.hostile.exact import best_margin_squared, signed_square
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris

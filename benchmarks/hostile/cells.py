@@ -1,0 +1,55 @@
+"""One cell of the matrix: a liar, a kind of problem, and whether the answer was true."""
+
+from typing import Any
+
+from benchmarks.hostile.guard import is_one_line, outcome
+from benchmarks.hostile.kinds import KINDS, arguments, known_truth
+from benchmarks.hostile.liars import LIES, LyingAuto, LyingMomentum, liar
+from momentron import max_margin
+
+TOL = 1e-6
+STEPS = 8
+SECONDS = 5.0
+
+
+def cell(name: str, kind: str, *, with_auto: bool = False) -> str | None:
+    """Why the liar got a false answer out of problems of this kind, or None."""
+    for is_separable in (True, False):
+        solver = liar(name, LyingAuto if with_auto else LyingMomentum)
+        (X, y), options = arguments(kind, is_separable)
+
+        def attempt(solver: Any = solver, X: Any = X, y: Any = y, options: Any = options) -> Any:
+            try:
+                return max_margin(X, y, method=solver, tol=TOL, max_iter=STEPS, **options)
+            except BaseException as error:
+                own = solver.lie.raised
+                if own is not None and _is_own(error, own[1]):
+                    return None
+                raise
+
+        truth = known_truth(kind, is_separable)
+        reason = outcome(
+            attempt,
+            lambda found, t=truth: None if found is None else t.refutes(found, TOL),
+            SECONDS,
+        )
+        if reason is not None:
+            return f"{reason} ({'' if is_separable else 'not '}separable)"
+    return None
+
+
+def _is_own(error: BaseException | None, raised: BaseException) -> bool:
+    """Whether the error is the liar's, or was made of it by an error that users can read."""
+    if error is raised:
+        return True
+    return error is not None and is_one_line(error)
+
+
+def all_cells() -> list[tuple[str, str, bool]]:
+    """(lie, kind, with auto) of every cell; streams take Momentum's subclasses alone."""
+    return [
+        (name, kind, with_auto)
+        for kind in KINDS
+        for with_auto in ((False,) if KINDS[kind].is_streamed else (False, True))
+        for name in LIES
+    ]
