@@ -36,7 +36,11 @@ def is_one_line(error: BaseException) -> bool:
 
 
 def outcome(
-    attempt: Callable[[], Any], judge: Callable[[Any], str | None], seconds: float
+    attempt: Callable[[], Any],
+    judge: Callable[[Any], str | None],
+    seconds: float,
+    *,
+    may_refuse: bool = True,
 ) -> str | None:
     """Why the attempt fails, or None: its answer is judged, its error must be one line."""
     try:
@@ -47,6 +51,8 @@ def outcome(
     except KeyboardInterrupt:
         raise
     except BaseException as error:
+        if not may_refuse:
+            return f"CRASH: {type(error).__name__}: {str(error)[:200]}"
         if is_one_line(error):
             return None
         return f"CRASH: {type(error).__name__}: {str(error)[:200]!r} is not one line"

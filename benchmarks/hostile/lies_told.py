@@ -317,6 +317,15 @@ def _scores_out_of_step(problem: Any, state: Any, honest: Candidates) -> Any:
     return replace(honest, primals=[Primal(w, 10.0 * first.scores)])
 
 
+def _wide(problem: Any, state: Any, honest: Candidates) -> Any:
+    """Twice the columns: read row by row, they are scores of the first half of the data."""
+    w = honest.primals[0].w
+    rng = np.random.default_rng(state.t)
+    wide = rng.normal(size=(*w.shape[:-1], 2 * w.shape[-1]))
+    scores = np.full(problem.size, TOO_GOOD * (1 + state.t))
+    return replace(honest, primals=[Primal(wide, scores)])
+
+
 def enter() -> None:
     """One line for each lie."""
     for name, change in ARRAYS.items():
@@ -329,6 +338,7 @@ def enter() -> None:
     for name, fields in FIELDS.items():
         tells(name, told=_field_lie(fields))
     tells("the start as the answer", told=_stationary)
+    tells("w: random, twice the columns", told=_wide)
     tells("kept scores out of step", told=_scores_out_of_step)
     tells("candidates are None", told=lambda problem, state, honest: None)
     tells("candidates are a tuple", told=lambda p, s, honest: (honest.primals, honest.q))

@@ -13,13 +13,13 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from flint import fmpq, fmpq_mat, fmpz_mat
+from flint import arb, ctx, fmpq, fmpq_mat, fmpz_mat
 
 from benchmarks.hostile.exact import _wolfe
 from benchmarks.hostile.exact_pairs import least_mean_cycle, whole_numbers
 from momentron import Status
 
-CLOSE = Fraction(1, 10**40)  # what sixty digits of an exponential leave open
+CLOSE = Fraction(1, 10**40)  # what seventy digits of an exponential leave open
 VANISHING = 10.0  # times the tolerance and the radius: above it, "not separable" is false
 
 
@@ -103,6 +103,18 @@ class Rows:
         numerators, denominator = fmpq_mat(size, size, ratios).numer_denom()
         return cls(numerators, Fraction(1, int(denominator)), is_gram=True)
 
+    @classmethod
+    def of_exponentials(cls, X: np.ndarray, gamma: float, power: int) -> "Rows":
+        """exp(−γ Σ|x − x′|^power) to seventy digits; below 1e-990 it counts as zero."""
+        rows = [[Fraction(float(v)) for v in row] for row in X]
+        K = [[Fraction(0)] * len(rows) for _ in rows]
+        for i, a in enumerate(rows):
+            for j, b in enumerate(rows[: i + 1]):
+                t = sum(abs(p - q) ** power for p, q in zip(a, b, strict=True)) * Fraction(gamma)
+                if t < 2280:
+                    K[i][j] = K[j][i] = _negative_exponential(t)
+        return cls.of_kernel(K)
+
     def times(self, a: fmpz_mat) -> fmpz_mat:
         """K a, in units."""
         return self.points * (a if self.is_gram else self.points.transpose() * a)
@@ -117,6 +129,13 @@ class Rows:
             table = self.points.tolist()
             top = max(sum(int(v) ** 2 for v in row) for row in table)
         return Truth(top * self.unit, 0.0).margin
+
+
+def _negative_exponential(t: Fraction) -> Fraction:
+    with ctx.workprec(240):
+        found = (-arb(fmpq(t.numerator, t.denominator))).exp().mid()
+    mantissa, exponent = found.man_exp()
+    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
 
 
 class Pairs:
@@ -206,7 +225,7 @@ def truth_of(
     is_rounded: bool = False,
 ) -> Truth:
     """The best margin over rows with labels 0..k−1; `slack` is 1/C."""
-    squared = Pairs(rows, y, fit_intercept, slack).squared()
+    squared = max(Fraction(0), Pairs(rows, y, fit_intercept, slack).squared())
     square = Fraction(rows.radius) ** 2
     return Truth(squared, rows.radius, CLOSE * square if is_rounded else Fraction(0))
 
