@@ -3,8 +3,11 @@
 import signal
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
+
+# what surrounds an attempt, and not its judge: an odd machine, for instance
+surroundings: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 class Hang(BaseException):
@@ -32,6 +35,8 @@ def limited(seconds: float) -> Iterator[None]:
 def is_one_line(error: BaseException) -> bool:
     """Whether this is an error that users can read: an Exception with one line of text."""
     text = str(error).strip()
+    if isinstance(error, MemoryError):
+        return "\n" not in text  # its name says it all
     return isinstance(error, Exception) and text != "" and "\n" not in text
 
 
@@ -44,7 +49,7 @@ def outcome(
 ) -> str | None:
     """Why the attempt fails, or None: its answer is judged, its error must be one line."""
     try:
-        with limited(seconds):
+        with limited(seconds), surroundings():
             answer = attempt()
     except Hang:
         return f"HANG: no answer after {seconds:g} s"
