@@ -1,6 +1,9 @@
 """One cell of the matrix: a liar, a kind of problem, and whether the answer was true."""
 
+from functools import cache
 from typing import Any
+
+import numpy as np
 
 from benchmarks.hostile.guard import is_one_line, outcome
 from benchmarks.hostile.kinds import KINDS, arguments, known_truth
@@ -45,11 +48,24 @@ def _is_own(error: BaseException | None, raised: BaseException) -> bool:
     return error is not None and is_one_line(error)
 
 
+@cache
 def all_cells() -> list[tuple[str, str, bool]]:
-    """(lie, kind, with auto) of every cell; streams take Momentum's subclasses alone."""
-    return [
+    """(lie, kind, with auto) of every cell; streams take Momentum's subclasses alone.
+
+    In an order that is no order, so that any part of the list has liars and kinds of all sorts.
+    """
+    cells = [
         (name, kind, with_auto)
         for kind in KINDS
         for with_auto in ((False,) if KINDS[kind].is_streamed else (False, True))
         for name in LIES
     ]
+    return [cells[i] for i in np.random.default_rng(0).permutation(len(cells))]
+
+
+def trial(seed: int, number: int) -> str | None:
+    """One cell of the matrix, which needs no seed: why the answer is false, or None."""
+    name, kind, with_auto = all_cells()[number]
+    reason = cell(name, kind, with_auto=with_auto)
+    method = "auto" if with_auto else "momentum"
+    return reason and f"{reason} [{name!r} on {kind!r}, {method}]"
