@@ -8,78 +8,29 @@ then it is used. Files that are nobody's business must still be there afterwards
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.hostile.changes import changed_since_checkpoint, changing_sources, full_disk
 from benchmarks.hostile.damages import damage
 from benchmarks.hostile.guard import outcome
-from benchmarks.hostile.kinds import rows_for
-from benchmarks.hostile.oracles import Rows, Truth, kind_of, truth_of
-from momentron import Verdict, check_separability, max_margin, verify
+from benchmarks.hostile.oracles import Rows, truth_of
+from benchmarks.hostile.templates import (
+    MOMENTUM,
+    PRECIOUS,
+    SECONDS,
+    TOL,
+    Case,
+    Template,
+    judged,
+    template,
+)
+from momentron import Verdict, max_margin, verify
 from momentron.datafiles import read_data
 
-SECONDS = 6.0
-TOL = 1e-6
-MOMENTUM: dict[str, Any] = {"method": "momentum", "max_iter": 6, "tol": TOL}
 LARGEST = 40  # rows and columns of which an exact answer is worked out
-PRECIOUS = b"nobody's business\n"
-
-
-@dataclass(frozen=True)
-class Template:
-    """A folder of files as the library wrote them, and the truth about them."""
-
-    path: Path
-    X: np.ndarray
-    y: np.ndarray
-    truth: Truth
-    kind: str
-
-
-@cache
-def template(is_separable: bool) -> Template:
-    """Made once in the parent process; trials copy it."""
-    import atexit
-
-    path = Path(tempfile.mkdtemp(prefix="hostile-files-"))
-    owner = os.getpid()
-    atexit.register(lambda: os.getpid() == owner and shutil.rmtree(path, ignore_errors=True))
-    X, y = rows_for(2, is_separable)
-    _write_data(path, X, y)
-    max_margin(X, y, checkpoint=path / "memory.state", **MOMENTUM)
-    max_margin(X, y, checkpoint=path / "blocks.state", block_size=120, **MOMENTUM)
-    max_margin(X, y, checkpoint=path / "auto.state", block_size=120, tol=TOL)
-    max_margin(path / "data.svm", tol=TOL)
-    (path / "proof.json").write_text(check_separability(X, y).to_json())
-    (path / "precious.txt").write_bytes(PRECIOUS)
-    return Template(path, X, y, truth_of(Rows.of(X), y, True), kind_of(X, y, True))
-
-
-def _write_data(path: Path, X: np.ndarray, y: np.ndarray) -> None:
-    import pandas as pd
-
-    np.save(path / "rows.npy", X)
-    np.save(path / "labels.npy", y)
-    np.save(path / "table.npy", np.column_stack([X, y]))
-    np.savez(path / "data.npz", X=X, y=y)
-    frame = pd.DataFrame(X, columns=list("abcd")).assign(label=y)
-    frame.to_csv(path / "data.csv", index=False)
-    frame.to_parquet(path / "data.parquet")
-    entries = (" ".join(f"{j + 1}:{v!r}" for j, v in enumerate(row.tolist())) for row in X)
-    lines = [f"{label} {row}\n" for label, row in zip(y.tolist(), entries, strict=True)]
-    (path / "data.svm").write_text("".join(lines))
-
-
-Case = Callable[[np.random.Generator, Template, Path], str | None]
-
-
-def _judged(attempt: Callable[[], Any], truth: Truth) -> str | None:
-    return outcome(attempt, lambda found: truth.refutes(found, TOL), SECONDS)
 
 
 def checkpoints(rng: np.random.Generator, base: Template, home: Path) -> str | None:
@@ -91,7 +42,7 @@ def checkpoints(rng: np.random.Generator, base: Template, home: Path) -> str | N
     if rng.random() < 0.5 and name != "auto.state":
         options["max_iter"] += 4
     how = damage(rng, home / name)
-    reason = _judged(
+    reason = judged(
         lambda: max_margin(base.X, base.y, checkpoint=home / name, **options), base.truth
     )
     return reason and f"{reason} [checkpoint {how}]"
@@ -103,7 +54,7 @@ def caches(rng: np.random.Generator, base: Template, home: Path) -> str | None:
     folders = [p for p in sorted(home.iterdir()) if p.is_dir()]
     files = [p for folder in folders for p in sorted(folder.rglob("*")) if p.is_file()]
     how = "none" if not files else damage(rng, files[int(rng.integers(len(files)))])
-    reason = _judged(lambda: max_margin(home / "data.svm", tol=TOL), base.truth)
+    reason = judged(lambda: max_margin(home / "data.svm", tol=TOL), base.truth)
     return reason and f"{reason} [cache {how}]"
 
 
@@ -117,7 +68,7 @@ def stale_caches(rng: np.random.Generator, base: Template, home: Path) -> str | 
     y = base.y.copy()
     y[: len(lines)] = 1 - y[: len(lines)]
     truth = truth_of(Rows.of(base.X), y, True)
-    reason = _judged(lambda: max_margin(home / "data.svm", tol=TOL), truth)
+    reason = judged(lambda: max_margin(home / "data.svm", tol=TOL), truth)
     return reason and f"{reason} [stale cache, {len(lines)} labels]"
 
 
@@ -231,7 +182,7 @@ def planted(rng: np.random.Generator, base: Template, home: Path) -> str | None:
             return max_margin(base.X, base.y, checkpoint=home / "memory.state", **MOMENTUM)
         return max_margin(home / "data.svm", tol=TOL)
 
-    reason = _judged(attempt, base.truth)
+    reason = judged(attempt, base.truth)
     for path in guarded:
         if not path.exists() or path.read_bytes() != PRECIOUS:
             reason = reason or f"FALSE: {path.relative_to(home)} was written over or deleted"
@@ -239,13 +190,16 @@ def planted(rng: np.random.Generator, base: Template, home: Path) -> str | None:
 
 
 CASES: dict[Case, float] = {
-    checkpoints: 0.3,
-    caches: 0.2,
+    checkpoints: 0.27,
+    caches: 0.18,
     stale_caches: 0.03,
     proofs: 0.15,
-    data_files: 0.15,
-    block_files: 0.12,
+    data_files: 0.14,
+    block_files: 0.1,
     planted: 0.05,
+    changing_sources: 0.04,
+    changed_since_checkpoint: 0.02,
+    full_disk: 0.02,
 }
 
 
