@@ -6,10 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from exact_kernels import exact_kernel
 from sklearn.metrics import pairwise
 from sklearn.svm import SVC
 
+from benchmarks.hostile.exact_kernels import exact_kernel
 from momentron.errors import InputError
 from momentron.kernels import (
     GaussianKernel,
