@@ -268,6 +268,7 @@ def test_rows_far_from_the_origin_are_not_called_inseparable(seed, method):
 def test_rounding_that_blurs_everything_shows_nothing():
     class Blurred(DenseOperator):
         resolution = 4.0
+        reach = 1.8
 
     problem = Problem.from_data(np.array([[1.0], [-2.0]]), [1, 0], fit_intercept=False)
     problem.operator.__class__ = Blurred

@@ -158,6 +158,10 @@ class Problem:
         norm = self.norm(w)
         return self.dual_set.margin(scores) / norm if norm > 0.0 else 0.0
 
+    def reach_in_units_of_x(self) -> float:
+        """A length in the units of X that some row of Z surely has."""
+        return self.to_units_of_x(self.operator.reach / self.radius)
+
     def to_units_of_x(self, value: float) -> float:
         """A margin in units of R, in the units of the data as passed."""
         if self.exponent == 0:

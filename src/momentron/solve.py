@@ -26,7 +26,7 @@ Reporter = Callable[[Row], None]
 Certifier = Callable[..., Certificate]
 
 ENDINGS = (None, Status.STALLED, Status.TIME_BUDGET, Status.ITERATION_BUDGET)
-LARGEST_BLUR = 1e-4  # in units of R: what is called not separable has an upper bound below this
+LARGEST_BLUR = 1e-4  # or tol, of the longest row: above it nothing is called not separable
 PATIENCE = 0.6  # seconds in which the last certificate must be there, after Ctrl-C or the budget
 PATIENCE_SHARE = 0.06  # or this share of the budget, if that is longer
 
@@ -179,8 +179,9 @@ class Judge:
         if certificate.lower > 0.0 and certificate.gap <= self._tol:
             return Status.OPTIMAL
         problem = self._problem
-        # rounding is all that any witness can reach; where it blurs everything, it shows nothing
-        floor = problem.to_units_of_x(min(problem.operator.resolution, LARGEST_BLUR))
+        if certificate.upper > max(self._tol, LARGEST_BLUR) * problem.reach_in_units_of_x():
+            return None  # where rounding blurs everything, it shows nothing
+        floor = problem.to_units_of_x(problem.operator.resolution)  # all that a witness can reach
         limit = problem.to_units_of_x(self._vanishing)
         if certificate.lower > 0.0 or certificate.upper > max(limit, floor):
             return None

@@ -295,9 +295,7 @@ class GaussianKernel(PairwiseKernel):
 
     def errors(self, points: Points) -> tuple[float, float, float]:
         error = min(1.0, self._exponent_error(points))
-        error = up(math.expm1(error) + EXP_ERROR * math.exp(error), 8)
-        # both values lie between 0 and 1
-        return min(1.0, error), 0.0, 4.0 * UNDERFLOW
+        return _of_unit_rows(up(math.expm1(error) + EXP_ERROR * math.exp(error), 8), UNDERFLOW)
 
     def diagonal_of(self, points: Points) -> np.ndarray:
         require_finite_values(points.squares, "the squared norm of a row")
@@ -333,7 +331,7 @@ class GaussianOfDifferences(PairwiseKernel):
 
     def errors(self, points: Points) -> tuple[float, float, float]:
         error = up(0.37 * gamma(points.d + 6) + 2.0 * EXP_ERROR)
-        return error, 0.0, 4.0 * (points.d + 1) * max(1.0, self.gamma) * UNDERFLOW
+        return _of_unit_rows(error, (points.d + 1) * max(1.0, self.gamma) * UNDERFLOW)
 
     def diagonal_of(self, points: Points) -> np.ndarray:
         return np.ones(points.n)
@@ -377,13 +375,18 @@ class LaplacianKernel(PairwiseKernel):
     def errors(self, points: Points) -> tuple[float, float, float]:
         terms = min(points.d, 2 * points.length)
         error = up(0.37 * gamma(terms + 4) + 2.0 * EXP_ERROR)
-        return error, 0.0, 4.0 * (terms + 1) * max(1.0, self.gamma) * UNDERFLOW
+        return _of_unit_rows(error, (terms + 1) * max(1.0, self.gamma) * UNDERFLOW)
 
     def diagonal_of(self, points: Points) -> np.ndarray:
         largest = max(abs(float(points.X.max())), abs(float(points.X.min())))
         # a sum of differences that overflows would vanish in exp, whatever γ
         require_finite_values(np.array(2.0 * points.d * largest), "a sum of differences of rows")
         return np.ones(points.n)
+
+
+def _of_unit_rows(relative: float, absolute: float) -> tuple[float, float, float]:
+    """The errors of a kernel with K(x, x) = 1: both kinds add up, and no value leaves [0, 1]."""
+    return min(1.0, up(relative + 4.0 * absolute)), 0.0, 0.0
 
 
 def _manhattan(A: Any, B: Any) -> np.ndarray:

@@ -130,6 +130,11 @@ class Operator(ABC):
             return 1e-15
         return 4.0 * math.sqrt(gamma(self.shape[0]) + self.kernel_error)
 
+    @property
+    def reach(self) -> float:
+        """A length that some row surely has: a little below R, unless that is padded."""
+        return 0.9 * self.radius
+
     def image(self, a: np.ndarray) -> np.ndarray:
         """Xᵀa in float64, read-only. The last is kept: methods ask for it more than once."""
         if self._last_image is not None and np.array_equal(self._last_image[0], a):

@@ -47,6 +47,10 @@ class KernelOperator(Operator):
         else:
             self._cache = ColumnCache(kernel.block, n, cache_bytes)
 
+    @property
+    def reach(self) -> float:
+        return 0.9 * math.sqrt(float(self.kernel.diagonal().max()))
+
     def reserve(self, n_bytes: int) -> None:
         """Leave so much of the cache's memory to others: fewer columns are kept."""
         if self.kernel.matrix is None:
