@@ -206,6 +206,8 @@ def solve(
             status = Status.INTERRUPTED
         except OutOfTime:  # in the middle of a pass over data on disk
             status = Status.TIME_BUDGET
+        if status in (Status.INTERRUPTED, Status.TIME_BUDGET):
+            problem.close()
         certificate = judge.final(best, status)
     return Outcome(
         status=status,
