@@ -58,7 +58,7 @@ class StreamAutoState(State):
         t, asked = arrays.get("t"), arrays.get("asked")
         if t is None or asked is None or t.shape != () or asked.shape != ():
             raise unusable("it does not say how far the method had come")
-        if t.dtype.kind not in "iu" or asked.dtype.kind != "f" or not 0.0 < float(asked) < 1.0:
+        if t.dtype.kind not in "iu" or asked.dtype.kind != "f" or not 0.0 <= float(asked) < 1.0:
             raise unusable(f"its iteration is {t} and its inner tolerance {asked}")
         self.t, self.asked = int(t), float(asked)
 

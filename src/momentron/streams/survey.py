@@ -18,6 +18,7 @@ from momentron.streams.shortlist import Shortlist
 from momentron.validation import clean_matrix
 
 MOST_CLASSES = 10_000
+FEW_CLASSES = 8  # up to which a product with a full matrix of ones and zeros is the fastest sum
 SINGLE = 2.0**-24  # the unit roundoff of float32
 LIMITS = {4: 40, 8: 300}  # binary exponents within which squares and quotients are safe
 
@@ -152,8 +153,7 @@ class Survey:
             if not np.isfinite(largest):
                 _refuse(block)
             if self.is_careful:
-                indicator = np.equal.outer(codes[rows], np.arange(labels.size))
-                total += tile.T @ indicator.astype(np.float64)
+                total += _class_sums(tile, codes[rows], labels.size)
                 found.depth = max(found.depth, rows.stop - rows.start) + 1
         found.stored = int(np.diff(X.indptr).max(initial=0)) if found.is_sparse else X.shape[1]
         found.longest = float(norm_upper_bounds(np.array([largest]), found.stored)[0])
@@ -218,6 +218,16 @@ def _labels_of(block: Block, seen: Found | None) -> tuple[np.ndarray, np.ndarray
             pass
     labels, codes = np.unique(block.y, return_inverse=True)
     return labels, codes
+
+
+def _class_sums(tile: Any, codes: np.ndarray, n_classes: int) -> np.ndarray:
+    """The sums of the rows of each class, as columns."""
+    if n_classes <= FEW_CLASSES:
+        return np.asarray(tile.T @ np.equal.outer(codes, np.arange(n_classes)).astype(np.float64))
+    places = (codes, np.arange(codes.size + 1))
+    indicator = sp.csr_array((np.ones(codes.size), *places), shape=(codes.size, n_classes))
+    sums = indicator.T @ tile
+    return (sums.toarray() if sp.issparse(sums) else sums).T
 
 
 def _largest_square(tile: Any) -> float:
