@@ -58,13 +58,18 @@ def test_a_killed_run_ends_as_if_it_had_not_been(case, data, tmp_path, eager):
         with pytest.raises(Killed):
             max_margin(data.X, data.y, checkpoint=path, callback=killer(after), **options)
     resumed = max_margin(data.X, data.y, checkpoint=path, **options)
-    assert resumed.certificate == straight.certificate
     assert resumed.n_iter == straight.n_iter == 60
     assert np.array_equal(resumed.coef, straight.coef)
-    for column in ("iteration", "passes", "margin", "lower", "upper"):
+    for column in ("iteration", "margin", "lower", "upper"):
         assert np.array_equal(resumed.trace[column], straight.trace[column])
     again = max_margin(data.X, data.y, checkpoint=path, **options)
-    assert again.certificate == straight.certificate
+    if case == "blocks":  # whose weights are averaged anew: nothing that a file says is believed
+        assert resumed.lower == again.lower == straight.lower <= data.margin
+        assert data.margin <= min(resumed.upper, again.upper)
+        assert resumed.passes > straight.passes
+        return
+    assert np.array_equal(resumed.trace["passes"], straight.trace["passes"])
+    assert resumed.certificate == again.certificate == straight.certificate
 
 
 @pytest.mark.parametrize("many", [False, True], ids=["two", "many"])
@@ -82,9 +87,15 @@ def test_auto_on_blocks_goes_on_from_its_working_set(many, tmp_path, eager):
             max_margin(X, y, checkpoint=path, callback=killer(after), **options)
     resumed = max_margin(X, y, checkpoint=path, **options)
     assert resumed.certificate == straight.certificate
-    assert resumed.passes == straight.passes
+    assert resumed.passes > straight.passes  # a run opens with a pass, whatever its file says
     assert np.array_equal(resumed.support, straight.support)
     assert np.array_equal(resumed.dual, straight.dual)
+    again = max_margin(X, y, checkpoint=path, **options)
+    assert again.status is Status.OPTIMAL
+    assert again.n_iter == straight.n_iter
+    assert again.lower == straight.lower
+    assert again.upper == pytest.approx(straight.upper, rel=1e-11)
+    assert np.array_equal(again.dual, straight.dual)
 
 
 SCRIPT = """
@@ -97,7 +108,7 @@ X = rng.standard_normal((20000, 20))
 y = np.where(X @ rng.standard_normal(20) > 0.0, 1, -1)
 result = max_margin(X, y, method="momentum", max_iter=300, tol=0.0, block_size=400_000,
                     fit_intercept=False, checkpoint=sys.argv[1] if len(sys.argv) > 1 else None)
-print(result.n_iter, result.lower.hex(), result.upper.hex())
+print(result.n_iter, result.lower.hex(), [value.hex() for value in result.coef.tolist()])
 """
 
 

@@ -169,7 +169,7 @@ def test_a_source_that_loses_rows_is_refused():
             return (X[1:], y[1:]) if Losing.calls > 5 else (X, y)
 
     data = make_separable(2000, 4, random_state=0)
-    with pytest.raises(InputError, match="the same blocks in every pass"):
+    with pytest.raises(InputError, match="block 0 differs from the first pass"):
         max_margin(Losing(data.X, data.y, [500, 1000, 1500]), fit_intercept=False)
 
 
@@ -326,9 +326,9 @@ def test_errors_of_a_source_name_the_block_and_leave_no_thread():
 
 
 def test_leaving_the_loop_stops_the_reader():
-    with Reader(Failing(99, OSError())) as reader:
-        for number, _, _ in reader:
-            if number == 1:
+    with Reader(Failing(99, OSError()), b"secret", 5) as reader:
+        for block, _ in reader:
+            if block.number == 1:
                 break
     assert not reader_threads()
 
@@ -409,7 +409,7 @@ def test_bad_blocks_are_named(source, message):
         max_margin(source)
 
 
-def test_labels_that_appear_later_are_refused():
+def test_labels_that_change_are_refused():
     class Changing(Pieces):
         calls = 0
 
@@ -419,7 +419,7 @@ def test_labels_that_appear_later_are_refused():
             return X, np.full_like(y, 7) if Changing.calls > 5 else y
 
     data = make_separable(2000, 4, random_state=0)
-    with pytest.raises(InputError, match="label 7"):
+    with pytest.raises(InputError, match="differs from the first pass"):
         max_margin(Changing(data.X, data.y, [500, 1000, 1500]), fit_intercept=False)
 
 

@@ -18,7 +18,7 @@ from momentron.benchmarks.scaling_model import Drawn, Fit, Model, fitted, measur
 from momentron.cli import main
 from momentron.datasets import make_separable
 from momentron.errors import InputError
-from momentron.streams import BlockData, DiskStream, open_file
+from momentron.streams import BlockData, open_file
 
 
 @pytest.fixture
@@ -67,7 +67,9 @@ def test_checkpoint_on_the_command_line(files, capsys):
         _, second = run(capsys, data, *options, "--max-iter", 9, "--checkpoint", state)
         _, straight = run(capsys, data, *options, "--max-iter", 9)
         assert json.loads(second.out)["iterations"] == 9
-        assert json.loads(second.out)["upper"] == json.loads(straight.out)["upper"]
+        assert json.loads(second.out)["lower"] == json.loads(straight.out)["lower"]
+        if not where:  # in blocks the weights are averaged anew
+            assert json.loads(second.out)["upper"] == json.loads(straight.out)["upper"]
         state.write_bytes(b"something else")
         code, shown = run(capsys, data, *options, "--checkpoint", state)
         assert code == 2
@@ -161,7 +163,6 @@ def test_file_sources_pickle(files):
     source = open_file(files / "rows.npy", str(files / "labels.npy"), 50_000)
     again = pickle.loads(pickle.dumps(source))
     assert np.array_equal(source.block(1)[0], again.block(1)[0])
-    assert DiskStream(again).fingerprint() == DiskStream(source).fingerprint()
     with pytest.raises(InputError, match="neither"):
         open_file(files / "rows.npy", "kind")
 

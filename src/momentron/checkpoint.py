@@ -61,23 +61,68 @@ class Progress:
         return arrays | (_prefixed("problem", own()) if own is not None else {})
 
     def restore(self, arrays: Arrays) -> None:
-        """Take everything from the arrays of an earlier run."""
+        """Take everything from the arrays of an earlier run, checked for shape and type.
+
+        Nothing of it is believed: classifiers and weights are proposals, which the certificate
+        proves or does not, and the rest are counts.
+        """
+        best = self.best
         restore_state(self.state, section("state", arrays))
-        best, found = self.best, section("best", arrays)
-        best.w, best.q, best.last_w = found["w"], found["q"], found["last_w"]
-        lower, upper, following, seconds = arrays["numbers"].tolist()
+        best.w = taken("best.w", arrays, best.w)
+        best.q = taken("best.q", arrays, best.q)
+        best.last_w = taken("best.last_w", arrays, best.last_w)
+        numbers = taken("numbers", arrays, np.empty(4))
+        lower, upper, following, seconds = numbers.tolist()
+        if np.isnan(numbers).any() or not (0 <= following < 2**53 and 0 <= seconds < 2**53):
+            raise unusable(f"its bounds, next question and seconds are {numbers.tolist()}")
         best.lower, best.upper = lower, upper
         self.judge.next = int(following)
         self.stopwatch.before = seconds
-        integers = {field.name for field in fields(Row) if field.type in (int, "int")}
-        for values in arrays["trace"].tolist():
-            named = zip(Trace.columns, values, strict=True)
-            self.trace.append(Row(**{k: int(v) if k in integers else v for k, v in named}))
+        for row in rows_of_trace(arrays):
+            self.trace.append(row)
+        if self.state.t != len(self.trace):
+            raise unusable(f"it has {len(self.trace)} rows of a trace after {self.state.t} steps")
         own = getattr(self.problem, "from_arrays", None)
         if own is not None:
             own(section("problem", arrays))
         else:
             self.problem.operator.passes = max((row.passes for row in self.trace), default=0)
+
+
+def unusable(reason: str) -> InputError:
+    """The error of a checkpoint whose content cannot be, although the file is whole."""
+    return InputError(
+        f"the checkpoint cannot be used: {reason}; move it away or name another path, it is left "
+        "as it is"
+    )
+
+
+def taken(name: str, arrays: Mapping[str, np.ndarray], fresh: np.ndarray) -> np.ndarray:
+    """A copy of an array of real numbers that must have the shape of a fresh one."""
+    found = arrays.get(name)
+    if found is None or found.shape != fresh.shape or found.dtype.kind not in "fiu":
+        shown = "missing" if found is None else f"{found.dtype} of shape {found.shape}"
+        raise unusable(f"{name} is {shown}, and should be real numbers of shape {fresh.shape}")
+    return np.array(found, dtype=fresh.dtype)
+
+
+def rows_of_trace(arrays: Mapping[str, np.ndarray]) -> list[Row]:
+    """The trace of an earlier run; its iterations must be numbered from 1 on."""
+    found = arrays.get("trace", np.empty(0))
+    if found.ndim != 2:
+        raise unusable(f"its trace has shape {found.shape}")
+    table = taken("trace", arrays, np.empty((found.shape[0], len(Trace.columns))))
+    columns = dict(zip(Trace.columns, table.T, strict=True))
+    integers = [field.name for field in fields(Row) if field.type in (int, "int")]
+    counts = np.array([columns[name] for name in integers])
+    if not np.array_equal(columns["iteration"], np.arange(1, table.shape[0] + 1)):
+        raise unusable("its trace does not number the iterations 1, 2, 3 and so on")
+    if not ((counts >= 0.0) & (counts < 2.0**53)).all():
+        raise unusable("its trace has counts that are none")
+    return [
+        Row(**{k: int(v) if k in integers else v for k, v in zip(columns, values, strict=True)})
+        for values in table.tolist()
+    ]
 
 
 class Checkpoint:
@@ -205,7 +250,11 @@ def restore_state(state: Any, arrays: Arrays) -> None:
         own(arrays)
         return
     for field in fields(state):
-        value, fresh = arrays[field.name], getattr(state, field.name)
+        fresh = getattr(state, field.name)
+        value = taken(field.name, arrays, np.asarray(fresh))
+        is_number = not isinstance(fresh, np.ndarray)
+        if is_number and (np.isnan(value) or (isinstance(fresh, int) and value < 0)):
+            raise unusable(f"{field.name} is {value}, and cannot be")
         setattr(state, field.name, value if isinstance(fresh, np.ndarray) else value.item())
 
 

@@ -145,6 +145,23 @@ class Problem:
         """Zᵀq."""
         return self.constraints.gradient(q)
 
+    def average(
+        self, mu: np.ndarray, q: np.ndarray, share: float, *, w: np.ndarray, scratch: np.ndarray
+    ) -> None:
+        """μ ← (1 − λ)μ + λq in place, λ the share; q are the weights that belong to w.
+
+        Where weights are too many to keep, the problem keeps μ itself, and finds q by w.
+        """
+        mu *= 1.0 - share
+        mu += np.multiply(share, q, out=scratch)
+
+    def mass(self, q: np.ndarray) -> float:
+        """The sum of the weights."""
+        return float(q.sum())
+
+    def close(self) -> None:
+        """No pass over data on disk from now on; what is in memory may be read."""
+
     def vertex_gradient(self, vertex: Vertex) -> np.ndarray:
         """Zᵀq for a q with few non-zero entries: costs only their rows."""
         return self.constraints.combine(vertex.index, vertex.weight)

@@ -258,6 +258,8 @@ def solve(
             status = Status.INTERRUPTED
         except OutOfTime:
             status = Status.TIME_BUDGET
+        if status in (Status.INTERRUPTED, Status.TIME_BUDGET):
+            problem.close()
         closing = time.perf_counter() + PATIENCE
         if status is not Status.INTERRUPTED:
             grace = max(PATIENCE, PATIENCE_SHARE * budget.max_time)

@@ -141,8 +141,9 @@ def fit(case: Case) -> dict[str, Any]:
 
 
 def long_fit(case: Case, checkpoint: str | Path | None = None) -> str:
-    """Many steps of Algorithm 1, and the certificate they end with, to the last bit."""
+    """Many steps of Algorithm 1, and the classifier they end with, to the last bit."""
     from momentron import max_margin
+    from momentron.identity import digest_of
 
     result = max_margin(
         str(case.rows),
@@ -152,7 +153,8 @@ def long_fit(case: Case, checkpoint: str | Path | None = None) -> str:
         max_iter=LONG,
         checkpoint=checkpoint,
     )
-    return f"{result.n_iter} steps, [{result.lower.hex()}, {result.upper.hex()}]"
+    classifier = digest_of(result.coef)
+    return f"{result.n_iter} steps, margin {result.margin.hex()}, classifier {classifier}"
 
 
 def killed_fit(case: Case, checkpoint: Path, kills: int, seed: int = 0) -> dict[str, Any]:

@@ -83,8 +83,7 @@ class Momentum(Solver):
             state.z_mu = gradient.copy()  # μ_0 = q_0
         else:
             # μ_t = (1 − λ_{t−1}) μ_{t−1} + λ_{t−1} q_t, and Zᵀμ_t = λ_{t−1}(g_{t−1} + Zᵀq_t)
-            state.mu *= 1.0 - previous
-            state.mu += np.multiply(previous, state.q, out=state.scratch)
+            problem.average(state.mu, state.q, previous, w=state.w, scratch=state.scratch)
             state.z_mu = previous * (state.g + gradient)
             # Alg. 1: g_t = β_t (g_{t−1} + Zᵀq_t)
             state.g += gradient
@@ -102,7 +101,7 @@ class Momentum(Solver):
         return Candidates(
             primals=[Primal(state.w, state.scores)],
             q=state.mu,
-            upper=norm / float(state.mu.sum()),
+            upper=norm / problem.mass(state.mu),
             interval=self.interval(problem, state, norm),
         )
 
@@ -124,7 +123,7 @@ def _dual_rate(state: MomentumState, lam: float, theta: float) -> float:
     """
     if state.t == 0:
         return 0.0
-    if math.isinf(state.dual_rate):
+    if math.isinf(state.dual_rate) or not 0.0 < state.theta <= 1.0:
         return math.inf
     previous = state.lam**2 / state.theta
     holds = theta * (1.0 - lam) / lam**2 <= (1.0 + 1e-9) / previous

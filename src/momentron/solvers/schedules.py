@@ -67,8 +67,9 @@ def checked_lambda(schedule: Schedule, t: int, previous: float) -> float:
         if value != 1.0:
             raise InputError(f"the schedule gives λ_0 = {value}; the paper's condition wants 1")
         return value
-    if not 0.0 < value <= 1.0:
-        raise InputError(f"the schedule gives λ_{t} = {value}; it must lie in (0, 1]")
+    for k, lam in ((t - 1, previous), (t, value)):
+        if not 0.0 < lam <= 1.0:
+            raise InputError(f"the schedule gives λ_{k} = {lam}; it must lie in (0, 1]")
     excess = 1.0 / value**2 - 1.0 / value - 1.0 / previous**2
     if excess > 1e-9 / value**2:  # schedules at equality may round past it
         raise InputError(

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from momentron.checkpoint import Checkpoint, section
-from momentron.clock import Stopwatch
+from momentron.checkpoint import Checkpoint, unusable
+from momentron.clock import OutOfTime, Stopwatch, until
 from momentron.errors import InputError
 from momentron.identity import parameters_of
 from momentron.losses import Exponential, Loss
@@ -23,6 +23,7 @@ from momentron.streams.result import StreamResult, make_result
 from momentron.streams.source import BLOCK_BYTES, ArraySource, parse_size
 from momentron.streams.stream import DiskStream, Stream
 from momentron.streams.survey import Found, Survey, require_usable
+from momentron.streams.working_set import WorkingSet, row_numbers
 
 SET_SHARE = 8  # the working set takes as much memory as so many blocks
 
@@ -99,12 +100,16 @@ def stream_margin(
     size = BLOCK_BYTES if block_size is None else parse_size(block_size)
     table = TableReporter() if verbose and reporter is None else None
     file = None if checkpoint is None else _checkpoint(checkpoint, stream, solver, fit_intercept)
-    memory = SET_SHARE * size
-    saved = None if file is None else file.read()
-    problem, solver = open_problem(stream, solver, fit_intercept, memory, random_state, saved)
-    if math.isfinite(budget.max_time):
-        stream.deadline = stopwatch.deadline(budget.max_time)
-    try:
+    with until(stopwatch.deadline(budget.max_time)):
+        try:
+            problem, solver = open_problem(
+                stream, solver, fit_intercept, SET_SHARE * size, random_state, file
+            )
+        except OutOfTime:
+            raise InputError(
+                f"max_time={budget.max_time:g} ended in the first pass over the data, which had "
+                f"read {stream.reached:.0%} of them; without it nothing is known: allow more time"
+            ) from None
         outcome = solve(
             problem,
             solver,
@@ -116,8 +121,6 @@ def stream_margin(
             certifier=StreamProblem.certify,
             checkpoint=file,
         )
-    finally:
-        stream.deadline = math.inf
     if table is not None:
         table.close()
     return make_result(problem, solver, outcome)
@@ -129,29 +132,61 @@ def open_problem(
     fit_intercept: bool,
     memory: int,
     random_state: Any = None,
-    saved: Mapping[str, np.ndarray] | None = None,
+    file: Checkpoint | None = None,
 ) -> tuple[StreamProblem, Solver]:
-    """The first pass, or what a checkpoint has of it, and the method as it works on streams."""
+    """The first pass, and the method as it works on streams.
+
+    The pass is made after a checkpoint as well: of what a file says only the numbers of the rows
+    in the working set are used here, and those rows are read again.
+    """
     if not isinstance(solver, Auto | Momentum):
         raise InputError(
             f"method={solver.name!r} needs the data in memory; in blocks there are auto and "
             "momentum"
         )
     is_auto = isinstance(solver, Auto)
-    if saved is None:
-        room = Room.within(memory, stream.entries_per_row(), 2)
-        seed = random_state if isinstance(random_state, int) else 0
-        found = stream.run(Survey(room.sample if is_auto else 2, is_careful=not is_auto, seed=seed))
-        require_usable(found)
-    else:
-        found = Found.from_arrays(section("problem.found", saved))
-    problem = StreamProblem(stream, found, fit_intercept=fit_intercept, combines=not is_auto)
+    saved = None if file is None else file.read()
+    order, wanted = _named_rows(saved) if is_auto and saved is not None else (None, None)
+    room = Room.within(memory, stream.entries_per_row(), 2)
+    survey = Survey(
+        room.sample if is_auto else 2,
+        is_careful=not is_auto,
+        seed=random_state if isinstance(random_state, int) else 0,
+        is_bound=file is not None,
+        wanted=wanted,
+    )
+    found = stream.run_first(survey)
+    require_usable(found)
     if saved is not None:
-        problem.from_arrays(section("problem", saved))
-    if is_auto:
-        width = stream.entries_per_row() if found.is_sparse else found.width
-        return problem, StreamAuto(Room.within(memory, width, problem.classes.size))
-    return problem, solver
+        _require_same_data(found, saved)
+    problem = StreamProblem(stream, found, fit_intercept=fit_intercept, combines=not is_auto)
+    if not is_auto:
+        return problem, solver
+    width = stream.entries_per_row() if found.is_sparse else found.width
+    resumed = None
+    if wanted is not None:
+        if sum(part.numbers.size for part in found.kept) != wanted.size:
+            raise unusable(f"it names rows up to {wanted[-1]}, and there are {found.n_rows}")
+        resumed = WorkingSet.from_rows(found.kept, problem.classes, order)
+        if resumed is None or np.unique(resumed.codes).size != problem.classes.size:
+            raise unusable("its working set does not have rows of every class")
+    return problem, StreamAuto(Room.within(memory, width, problem.classes.size), resumed)
+
+
+def _named_rows(saved: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """(the rows of a saved working set, all that are needed), by their numbers."""
+    names = ("state.numbers", "problem.weights.numbers")
+    if any(name not in saved for name in names):
+        raise unusable("it does not say which rows its working set has")
+    order, others = (row_numbers(saved[name]) for name in names)
+    return order, np.union1d(order, others)
+
+
+def _require_same_data(found: Found, saved: Mapping[str, np.ndarray]) -> None:
+    """Refuse a checkpoint of other blocks."""
+    content = saved.get("problem.content")
+    if content is None or not np.array_equal(content, found.content):
+        raise unusable("it is of another run: its data are not those of this pass")
 
 
 def _checkpoint(
@@ -162,6 +197,5 @@ def _checkpoint(
         "parameters": parameters_of(solver),
         "fit_intercept": str(fit_intercept),
         "blocks": str(stream.n_blocks),
-        "data": stream.fingerprint(),
     }
     return Checkpoint(path, identity)

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from momentron.checkpoint import unusable
+from momentron.clock import OutOfTime, time_left
 from momentron.result import MarginResult
 from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
 from momentron.status import Status
 from momentron.streams.look import Seen
 from momentron.streams.problem import StreamProblem
 from momentron.streams.shortlist import Shortlist
-from momentron.streams.working_set import SparseWeights, WorkingSet
+from momentron.streams.working_set import WorkingSet
 
 ROUGH = 1e-3  # the first gaps asked of a working set: it will change anyway
 # where nothing separates, Algorithm 1 still classifies well (the paper's Figure 2)
@@ -48,12 +50,17 @@ class StreamAutoState(State):
     ending: Status | None = field(default=None)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        numbers = {"t": np.array(self.t), "asked": np.array(self.asked)}
-        return self.working.to_arrays() | numbers
+        """The rows of the set by their numbers: the pass that opens the next run reads them."""
+        numbers = self.working.numbers
+        return {"t": np.array(self.t), "asked": np.array(self.asked), "numbers": numbers}
 
     def from_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.t, self.asked = int(arrays["t"]), float(arrays["asked"])
-        self.working = WorkingSet.from_arrays(dict(arrays))
+        t, asked = arrays.get("t"), arrays.get("asked")
+        if t is None or asked is None or t.shape != () or asked.shape != ():
+            raise unusable("it does not say how far the method had come")
+        if t.dtype.kind not in "iu" or asked.dtype.kind != "f" or not 0.0 <= float(asked) < 1.0:
+            raise unusable(f"its iteration is {t} and its inner tolerance {asked}")
+        self.t, self.asked = int(t), float(asked)
 
 
 class StreamAuto(Solver):
@@ -68,6 +75,8 @@ class StreamAuto(Solver):
     Parameters
     ----------
     room : Room
+    resumed : WorkingSet, optional
+        The set to begin with, where a checkpoint named its rows; else a sample.
     """
 
     name = "auto"
@@ -75,14 +84,15 @@ class StreamAuto(Solver):
     wants_tight_radius = False
     default_max_iter = 100
 
-    def __init__(self, room: Room) -> None:
-        self.room = room
+    def __init__(self, room: Room, resumed: WorkingSet | None = None) -> None:
+        self.room, self.resumed = room, resumed
 
     def init(self, problem: Any, aim: Aim = AIM) -> StreamAutoState:
         assert isinstance(problem, StreamProblem)
-        working = WorkingSet.from_shortlist(problem.found.sample, problem.classes)
-        if working is None:  # after a checkpoint, which has the set itself
-            working = WorkingSet(np.empty((0, 1)), np.empty(0, int), np.empty(0, int))
+        working = self.resumed
+        if working is None:
+            working = WorkingSet.from_shortlist(problem.found.sample, problem.classes)
+        assert working is not None
         return StreamAutoState(working, aim.tol, aim.deadline)
 
     def vanishing(self, tol: float) -> float:
@@ -93,7 +103,8 @@ class StreamAuto(Solver):
         assert isinstance(problem, StreamProblem)
         state.t += 1
         inner = self._solve(problem, state)
-        q, upper = self._weights(problem, state, inner)
+        problem.keep_weights(state.working, inner.dual, inner.upper)
+        q, upper = problem.even_weights(), inner.upper / problem.radius
         if inner.status is Status.NOT_SEPARABLE:
             w = problem.pose.from_coef(self._solve(problem, state, **FOLLOWING).coef)
             state.proposal = Candidates([_primal(problem, w, problem.look(w))], q, upper)
@@ -101,8 +112,8 @@ class StreamAuto(Solver):
         w = problem.pose.from_coef(inner.coef)
         seen = problem.look(w, n_worst=self.room.worst, **_ranking(problem, inner))
         state.proposal = Candidates([_primal(problem, w, seen)], q, upper)
-        used = seen.tops[problem.pose.used]
-        gap = 1.0 - problem.margin_of_tops(w, used) / max(inner.upper, 1e-300)
+        known = problem.evidence.of(w)
+        gap = 1.0 - known.margin / max(inner.upper, 1e-300) if known is not None else 1.0
         self._renew(problem, state, inner, seen.worst, gap)
 
     def candidates(self, problem: Any, state: StreamAutoState) -> Candidates:
@@ -118,29 +129,19 @@ class StreamAuto(Solver):
         """The working set, solved in memory."""
         from momentron.api import max_margin
 
-        remaining = state.deadline - time.perf_counter()
+        remaining = min(state.deadline - time.perf_counter(), time_left())
+        if remaining <= 0.0:
+            raise OutOfTime
         inner = max_margin(
             state.working.X,
             state.working.codes,
             fit_intercept=problem.pose.fit_intercept,
-            max_time=max(remaining, 1e-3),
+            max_time=remaining,
             **({"tol": state.asked} | options),
         )
         if inner.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return inner
-
-    def _weights(
-        self, problem: StreamProblem, state: StreamAutoState, inner: MarginResult
-    ) -> tuple[np.ndarray, float]:
-        """The image of the working set's weights, and its length in units of R."""
-        vector = state.working.adjoint(problem.pose, inner.dual)
-        q = problem.image_of(vector, inner.upper)
-        rows = inner.support
-        working = state.working
-        weights = SparseWeights(working.numbers[rows], working.codes[rows], inner.dual[rows])
-        problem.keep_weights(weights, inner.upper)
-        return q, inner.upper / problem.radius
 
     def _renew(
         self,

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from momentron.clock import require_time
 from momentron.errors import InputError
 from momentron.operators.base import row_blocks
 from momentron.validation import clean_matrix, clean_targets
 
+LARGE = 256  # a large tile is so many times as large: a fraction of a second
 _KINDS = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers"}
 
 
@@ -40,9 +42,22 @@ class Block:
         return nbytes(self.X) + self.y.nbytes
 
     @property
+    def values(self) -> np.ndarray:
+        """The entries of X, or those that it stores."""
+        return self.X if isinstance(self.X, np.ndarray) else self.X.data
+
+    @property
     def numbers(self) -> np.ndarray:
         """The numbers of the rows, counted over the whole stream."""
         return np.arange(self.first, self.first + self.y.size)
+
+    def kept(self, wanted: np.ndarray) -> "Kept | None":
+        """Those of the rows whose numbers are among the wanted, which are sorted; or None."""
+        start, stop = np.searchsorted(wanted, [self.first, self.first + self.y.size])
+        if start == stop:
+            return None
+        rows = wanted[start:stop] - self.first
+        return Kept(wanted[start:stop], self.X[rows], self.y[rows])
 
     def codes(self, classes: np.ndarray) -> np.ndarray:
         """The place of each label in the sorted classes."""
@@ -59,6 +74,15 @@ class Block:
                 "not meet; a source must give the same blocks in every pass"
             )
         return places
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Some rows of a block: their numbers in the stream, and copies of them and their labels."""
+
+    numbers: np.ndarray
+    X: Any
+    labels: np.ndarray
 
 
 def as_block(X: Any, y: Any, number: int, first: int, width: int | None = None) -> Block:
@@ -107,10 +131,24 @@ def nbytes(X: Any) -> int:
 
 def tiles(X: Any) -> Iterator[slice]:
     """Slices of rows small enough to stay in the cache between two products."""
-    if sp.issparse(X):
-        stored = -(-X.nnz // max(X.shape[0], 1))
-        return row_blocks(X.shape[0], 2 * max(stored, 1))
-    return row_blocks(*X.shape)
+    return _in_time(row_blocks(X.shape[0], 2 * _stored(X) if sp.issparse(X) else X.shape[1]))
+
+
+def large_tiles(X: Any, n_outputs: int = 1) -> Iterator[slice]:
+    """Slices of rows that are read once: most often the whole block, if it takes no time."""
+    return _in_time(row_blocks(X.shape[0], _stored(X) * n_outputs // LARGE))
+
+
+def _stored(X: Any) -> int:
+    """Entries in a row, on average."""
+    return max(-(-X.nnz // X.shape[0]), 1) if sp.issparse(X) else int(X.shape[1])
+
+
+def _in_time(parts: Iterator[slice]) -> Iterator[slice]:
+    """The slices; between two of them the deadline is looked at, and Ctrl-C is heard."""
+    for rows in parts:
+        require_time()
+        yield rows
 
 
 def in_float64(X: Any) -> Any:

@@ -9,15 +9,19 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from threading import Event
 from typing import Any
 
 import numpy as np
 
+from momentron.clock import OutOfTime, require_time, time_left
 from momentron.errors import InputError
 from momentron.streams.blocks import Block, as_block
+from momentron.streams.digest import Digesting
 from momentron.streams.partitions import aligned_arrays, frame_parts, places_of
 from momentron.streams.source import Source
-from momentron.streams.stream import Stream, Task, block_digest, count_blocks, entries_per_row
+from momentron.streams.stream import Stream, Task, count_blocks, entries_per_row
+from momentron.streams.waiting import in_time
 
 FAN_IN = 4
 PATIENCE = 20.0  # seconds without any worker, or scheduler, after which the fit gives up
@@ -55,12 +59,12 @@ class DaskStream(Stream):
     ) -> None:
         require_dask()
         self.parts = list(parts)
+        super().__init__(len(self.parts))
         self._keys = [X.key for X, _ in self.parts] if keys is None else list(keys)
         self.client = client if client is not None else current_client()
         self.is_remote = self.client is not None
         self._is_direct = True
         self._pins: set[str] = set()  # workers that the present work waits for
-        self.n_blocks = len(self.parts)
         self._count(self._each(_size, range(self.n_blocks)) if sizes is None else sizes)
 
     def _count(self, sizes: Sequence[int]) -> None:
@@ -100,14 +104,18 @@ class DaskStream(Stream):
     # --- one pass ------------------------------------------------------------------------------
 
     def _fold(self, task: Task) -> Any:
+        task = Digesting(task, self.secret)
         if self.client is None:
-            found = self._compute(self._tree(task, self._groups_of(1), None))
+            part = self._compute(self._tree(task, self._groups_of(1), None))
         else:
-            found = self._fold_on_cluster(task)
-        self.require_time()
-        if found is None:
+            part = self._fold_on_cluster(task)
+        require_time()
+        if part is None:
             raise InputError("every partition is empty; give at least one row")
-        return found
+        for number, digest in sorted(part.digests.items()):
+            self.require_same(number, digest)
+        self.require_all(part.digests)
+        return part.found
 
     def _fold_on_cluster(self, task: Task) -> Any:
         return self._retried(
@@ -121,6 +129,7 @@ class DaskStream(Stream):
 
         lost = (CancelledError, FutureCancelledError, KilledWorker, OSError, TimeoutError)
         for attempt in range(ATTEMPTS):
+            require_time()
             self._require_workers()
             self._pins.clear()
             try:
@@ -142,10 +151,12 @@ class DaskStream(Stream):
         """
         if self._is_direct:
             try:
-                return self.client.scatter(task, hash=False, direct=True, timeout=PATIENCE / 2)
+                return self.client.scatter(
+                    task, hash=False, direct=True, timeout=_at_most(PATIENCE / 2)
+                )
             except (OSError, TimeoutError):
                 self._is_direct = False
-        return self.client.scatter(task, hash=False, direct=False, timeout=PATIENCE)
+        return self.client.scatter(task, hash=False, direct=False, timeout=_at_most(PATIENCE))
 
     def _groups_of(self, size: int) -> list[list[int]]:
         return [list(range(i, min(i + size, self.n_blocks))) for i in range(0, self.n_blocks, size)]
@@ -199,10 +210,8 @@ class DaskStream(Stream):
         return self._compute_all([value])[0]
 
     def _compute_all(self, values: list[Any]) -> list[Any]:
-        import dask
-
         if self.client is None:
-            return list(dask.compute(*values))
+            return in_time(lambda given_up: _on_threads(values, given_up))
         futures = self.client.compute(values, optimize_graph=False)
         try:
             self._wait(futures)
@@ -218,12 +227,12 @@ class DaskStream(Stream):
         alone_since: float | None = None
         while True:
             try:
-                wait(futures, timeout=1.0)
+                wait(futures, timeout=_at_most(1.0))
                 return
             except TimeoutError:
                 done = sum(future.done() for future in futures)
                 self.report(min(0.99, done / len(futures)))
-                self.require_time()
+                require_time()
             workers = self._workers()
             if workers:
                 alone_since = None
@@ -240,14 +249,16 @@ class DaskStream(Stream):
         while not self._workers():
             if time.perf_counter() - begin > PATIENCE:
                 self._give_up()
-            time.sleep(0.5)
+            require_time()
+            time.sleep(_at_most(0.5))
 
     def _workers(self) -> set[str]:
         """The addresses of the workers that the scheduler knows; none where it does not answer."""
         if self.client.status != "running":
             return set()
         try:
-            return set(self.client.sync(self.client.scheduler.ncores, callback_timeout=5.0))
+            ask = self.client.scheduler.ncores
+            return set(self.client.sync(ask, callback_timeout=_at_most(5.0)))
         except (OSError, TimeoutError):
             return set()
 
@@ -261,9 +272,6 @@ class DaskStream(Stream):
 
     def entries_per_row(self) -> int:
         return max(self._each(_entries, [0]))
-
-    def fingerprint(self) -> str:
-        return "-".join(self._each(_digest, self.hashed_blocks))
 
     def _each(self, function: Any, numbers: Sequence[int]) -> list[Any]:
         """function(X, y) of some partitions, where they are."""
@@ -289,6 +297,24 @@ class DaskStream(Stream):
             return nullcontext()
         self._pins.add(place)
         return dask.annotate(workers=[place], allow_other_workers=False)
+
+
+def _on_threads(values: list[Any], given_up: Event) -> list[Any]:
+    """The values, computed by Dask without a cluster; no task begins after it was given up."""
+    import dask
+    from dask.callbacks import Callback
+
+    def stop(*_: Any) -> None:
+        if given_up.is_set():
+            raise OutOfTime
+
+    mine = Callback(pretask=stop)._callback
+    return list(dask.compute(*values, callbacks=[*Callback.active, mine]))
+
+
+def _at_most(seconds: float) -> float:
+    """So many seconds, or those that the deadline leaves."""
+    return max(0.01, min(seconds, time_left()))
 
 
 def fold(task: Task, arguments: Sequence[tuple[int, int, Any, Any]]) -> Any:
@@ -327,10 +353,6 @@ def _size(X: Any, y: Any) -> int:
 
 def _entries(X: Any, y: Any) -> int:
     return entries_per_row(_block(X, y)) if _size(X, y) else 1
-
-
-def _digest(X: Any, y: Any) -> str:
-    return block_digest(_block(X, y)) if _size(X, y) else "empty"
 
 
 def _read(source: Source, i: int) -> tuple[Any, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from momentron.operators import as_operator
 from momentron.rounding import EXTENDED_ROUNDOFF, UNDERFLOW, UNIT_ROUNDOFF, gamma, norm_bounds, up
-from momentron.streams.blocks import Block, in_float64, tiles
+from momentron.streams.blocks import Block, in_float64, large_tiles, tiles
 from momentron.streams.poses import Pose
 from momentron.streams.shortlist import Shortlist
 from momentron.streams.survey import SINGLE
@@ -150,8 +150,10 @@ class Look:
     # --- one tile ------------------------------------------------------------------------------
 
     def _tiles(self, X: Any) -> Iterable[slice]:
-        """Tiles where the rows are read twice, or copied; else the block as it is."""
-        return tiles(X) if self.sums_rows or self._is_copied(X) else [slice(0, X.shape[0])]
+        """Small tiles where the rows are read twice, or copied."""
+        if self.sums_rows or self._is_copied(X):
+            return tiles(X)
+        return large_tiles(X, self.pose.n_classes)
 
     def _is_copied(self, X: Any) -> bool:
         """Whether products take float64, though X does not."""

@@ -3,33 +3,34 @@
 The scores Zw and the weights q of all the rows are never there at once. What stands for them are
 vectors as long as a classifier:
 
-    q       its image Zᵀq, a bound on that vector's error, and its mass
+    q       its image Zᵀq, in units of R
     scores  the largest score of every arc, ψ, and the image of q = ∇ψ: what one pass gives
 
-Algorithm 1 takes linear combinations of weights and nothing else, so that it runs on their images
-unchanged. Zero scores stand for w = 0: what is kept of ψ and q is the difference from there.
+Solvers may do with them as they please: what is proved rests on `Evidence` alone, which keeps its
+own. Zero scores stand for w = 0: what is kept of ψ and q is the difference from there.
 """
 
-import math
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 
 from momentron.certificate import Certificate
+from momentron.checkpoint import section, unusable
+from momentron.clock import OutOfTime
 from momentron.dualsets import DualSet
-from momentron.errors import InputError
 from momentron.problem import Problem
-from momentron.rounding import down, gamma, norm_bounds, up
+from momentron.rounding import gamma, up
+from momentron.streams.averages import Image, frozen
+from momentron.streams.evidence import Evidence
 from momentron.streams.look import Look, Seen
 from momentron.streams.poses import Pose
 from momentron.streams.spread import centred_radius
 from momentron.streams.stream import Stream
 from momentron.streams.survey import Found
-from momentron.streams.working_set import SparseWeights
-
-KNOWN = 4  # classifiers whose last look is remembered
+from momentron.streams.working_set import SparseWeights, WorkingSet
 
 
 class StreamProblem(Problem):
@@ -42,7 +43,7 @@ class StreamProblem(Problem):
         What the first pass found.
     fit_intercept : bool
     combines : bool
-        Whether the method takes linear combinations of images, whose roundings count.
+        Whether the method averages the weights of its passes, rather than those of rows in memory.
     """
 
     is_lent_whole = True
@@ -60,9 +61,11 @@ class StreamProblem(Problem):
         self._unit = self.longest or 1.0
         self._arcs = self.pose.dual_set()
         self._shape = self.pose.zeros(found.width).shape
-        self._known: list[tuple[np.ndarray, np.ndarray]] = []
+        self.evidence = Evidence(self.pose.dual_set(), self._shape, self.longest)
         self.weights: SparseWeights | None = None
-        self._weights_upper = math.inf
+        self._is_closed = False
+        if combines:
+            self.evidence.begin(self.even_image)
         # answers to what solvers on streams, and the loop, ask of a dual set and of an operator
         self.dual_set = cast(DualSet, StreamedSet(self))
         self._operator = StreamedRows(stream, found)
@@ -73,11 +76,7 @@ class StreamProblem(Problem):
 
     @property
     def size(self) -> int:
-        return self.pose.n_arcs + 1 + self.image_size
-
-    @property
-    def image_size(self) -> int:
-        return int(np.prod(self._shape)) + 2
+        return self.pose.n_arcs + 1 + int(np.prod(self._shape))
 
     @property
     def radius(self) -> float:
@@ -105,12 +104,17 @@ class StreamProblem(Problem):
         return float(np.linalg.norm(w))
 
     def even_weights(self) -> np.ndarray:
-        return self.no_image()
+        return self.as_weights(self.even_image) if self.combines else np.empty(0)
+
+    def as_weights(self, image: Image) -> np.ndarray:
+        """What stands for weights where solvers work: their image in units of R."""
+        return image.vector.ravel() / self._unit
 
     # --- passes --------------------------------------------------------------------------------
 
     def look(self, w: np.ndarray, **options: Any) -> Seen:
         """One pass over the stream for a classifier."""
+        w = self.evidence.copied(w)
         task = Look(
             w,
             self.pose,
@@ -121,39 +125,13 @@ class StreamProblem(Problem):
             is_compact=self.stream.is_remote,
             **options,
         )
-        seen = self.stream.run(task)
-        if seen.n_rows != self.found.n_rows:
-            raise InputError(
-                f"this pass read {seen.n_rows} rows and the first one {self.found.n_rows}; a "
-                "source must give the same blocks in every pass"
-            )
-        self._remember(w, seen.tops[self.pose.used])
+        seen: Seen = self.stream.run(task)
+        self.evidence.remember(w, seen.tops[self.pose.used])
         return seen
 
-    def _remember(self, w: np.ndarray, tops: np.ndarray) -> None:
-        """Keep the last look, and those with the largest margins."""
-        self._known = [(v, kept) for v, kept in self._known if not np.array_equal(v, w)]
-        self._known.sort(key=lambda pair: -self.margin_of_tops(*pair))
-        self._known = [*self._known[: KNOWN - 1], (w.copy(), tops)]
-
-    def margin_of_tops(self, w: np.ndarray, tops: np.ndarray) -> float:
-        """A sure lower bound on the margin of w, from sure upper bounds of its arcs' scores."""
-        if not w.any():
-            return 0.0
-        norm_low, norm_high = norm_bounds(w)
-        if not np.isfinite(norm_high):
-            return -np.inf
-        margin = down(self._arcs.margin(tops))
-        norm = norm_high if margin > 0.0 else norm_low
-        return down(margin / norm) if norm > 0.0 else -np.inf
-
-    def tops(self, w: np.ndarray) -> np.ndarray:
-        """Upper bounds of the arcs' scores: from memory, or from one more pass."""
-        for known, tops in self._known:
-            if np.array_equal(known, w):
-                return tops
-        self.stream.deadline = math.inf  # without this look there is no certificate
-        return self.look(w).tops[self.pose.used]
+    def close(self) -> None:
+        """No pass from now on: what is known must do."""
+        self._is_closed = True
 
     def intercept(self, tops: np.ndarray) -> Any:
         """The best intercepts for scores with these maxima, in the units of X."""
@@ -165,7 +143,7 @@ class StreamProblem(Problem):
         There the rows' weights depend on a balance of all k² arcs, and one read would have to
         bring back a sum of rows for each of them.
         """
-        pose, arcs = self.pose, self.pose.used
+        pose, arcs, w = self.pose, self.pose.used, self.evidence.copied(w)
         seen = self.look(w, has_weights=True)
         logs = seen.peaks[arcs] + np.log(seen.totals[arcs])
         flow, psi = self._arcs.link(logs)
@@ -185,8 +163,10 @@ class StreamProblem(Problem):
             error = 0.0
         # the sums and the masses by which they are divided both err, each by its own chain
         error += 2.0 * gamma(seen.depth + 8) * self.longest
-        image = self._image(vector, error)
-        return np.concatenate([tops, [psi - self.dual_set.psi_zero], image - self.even_image])
+        image = Image(frozen(vector.reshape(self._shape)), error)
+        self.evidence.remember_image(w, image)
+        change = self.as_weights(image) - self.as_weights(self.even_image)
+        return np.concatenate([tops, [psi - self.dual_set.psi_zero], change])
 
     def _circulating(self, seen: Seen) -> tuple[np.ndarray, float]:
         """Zᵀq and its error for weights that nearly flow in circles."""
@@ -198,31 +178,37 @@ class StreamProblem(Problem):
         # what is out of balance is led back along at most k − 1 arcs: see `Circulations`
         return seen.vectors / mass, 0.5 * (k - 1) * rest * self.longest * (1.0 + 1e-9)
 
-    def keep_weights(self, weights: SparseWeights, upper: float) -> None:
-        """Remember the weights of the smallest upper bound, where some method has them."""
-        if upper < self._weights_upper:
-            self.weights, self._weights_upper = weights, upper
+    def average(
+        self, mu: np.ndarray, q: np.ndarray, share: float, *, w: np.ndarray, scratch: np.ndarray
+    ) -> None:
+        """μ ← (1 − λ)μ + λq, done on the images that passes brought: w names q, and μ is not here.
+
+        Costs a pass where w is not what the last one weighed, as after a checkpoint.
+        """
+        if (image := self.evidence.image_of(w)) is None:
+            self.scores(w)
+            image = self.evidence.image_of(w)
+        assert image is not None
+        self.evidence.average(image, share)
+
+    def mass(self, q: np.ndarray) -> float:
+        return 1.0
+
+    def keep_weights(self, working: WorkingSet, dual: np.ndarray, upper: float) -> None:
+        """Remember weights on rows in memory, if their upper bound is the smallest so far.
+
+        Not for methods that average: they have no rows, and so no weights that could be shown.
+        """
+        if self.combines:
+            raise TypeError("weights on rows belong to a method that keeps rows")
+        if upper < self.evidence.upper or self.weights is None:
+            self.evidence.upper = min(upper, self.evidence.upper)
+            self.weights = working.weights(dual)
 
     # --- images --------------------------------------------------------------------------------
 
-    def _image(self, vector: np.ndarray, error: float, mass: float = 1.0) -> np.ndarray:
-        """Zᵀq in units of R, its error, and what is left for all of it to sum to the mass."""
-        image = np.empty(self.image_size)
-        image[:-2] = vector.ravel() / self._unit
-        image[-2] = error / self._unit
-        image[-1] = mass - image[:-1].sum()
-        return image
-
-    def image_of(self, vector: np.ndarray, bound: float) -> np.ndarray:
-        """The image of weights whose ‖Zᵀq‖ is known to be at most `bound`, in the units of X."""
-        return self._image(vector, max(0.0, up(bound - norm_bounds(vector)[0])))
-
-    def no_image(self) -> np.ndarray:
-        """The image of weights of which nothing is known."""
-        return self._image(self.zeros(), np.inf)
-
     @cached_property
-    def even_image(self) -> np.ndarray:
+    def even_image(self) -> Image:
         """The image of the weights at w = 0, from the sums of the classes' rows."""
         pose, counts = self.pose, self.counts
         flow, _ = self._arcs.link(np.log(pose.arc_counts(counts)))
@@ -241,58 +227,53 @@ class StreamProblem(Problem):
             means = sums / counts[:, None]
             vector = means.T @ (share - np.diag(share.sum(axis=1)))
         error = 2.0 * gamma(self.found.depth + 2 * k + 16) * self.longest
-        return self._image(vector, error)
+        return Image(frozen(vector), error)
 
     # --- for the loop --------------------------------------------------------------------------
 
     def gradient(self, q: np.ndarray) -> np.ndarray:
         """Zᵀq, which is what stands for q."""
-        return q[-self.image_size : -2].reshape(self._shape).copy()
+        return q.reshape(self._shape).copy()
 
     def certify(self, w: np.ndarray, q: np.ndarray, *, sharp: bool = False) -> Certificate:
-        """The interval that w and the image of q prove; every look is as sharp as can be."""
-        margin = self.margin_of_tops(w, self.tops(w)) if w.any() else 0.0
-        upper = self.upper_bound(q)
-        margin = -np.inf if np.isnan(margin) else margin
-        upper = np.inf if np.isnan(upper) else upper
-        return Certificate(lower=max(0.0, margin), upper=max(0.0, upper), margin=margin)
+        """The interval that w and the passes so far prove; every look is as sharp as can be.
 
-    def upper_bound(self, q: np.ndarray) -> float:
-        """A sure upper bound of ‖Zᵀq‖ in the units of X, from the image of q."""
-        image = q[-self.image_size :]
-        if self.longest == 0.0 or not np.isfinite(image[:-1]).all():
-            return self.longest
-        # a few roundings for each step that combined images, of vectors no longer than R
-        chain = gamma(8 * (self.passes + 8)) * self.longest if self.combines else 0.0
-        norm = norm_bounds(image[:-2])[1] + max(0.0, float(image[-2]))
-        return min(self.longest, up(up(norm, 8) * self._unit + chain))
+        Costs a pass where none has looked at w lately. At the deadline, or once closed, the best
+        classifier that is known stands for such a w.
+        """
+        w = self.evidence.copied(w)
+        if w.any() and self.evidence.of(w) is None and not self._is_closed:
+            with suppress(OutOfTime):
+                self.scores(w) if self.combines else self.look(w)
+        return self.evidence.certificate(w)
 
     # --- for checkpoints -------------------------------------------------------------------------
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        arrays = {f"found.{name}": value for name, value in self.found.to_arrays().items()}
-        arrays["known_w"] = np.array([w for w, _ in self._known]).reshape(-1, *self._shape)
-        arrays["known_tops"] = np.array([tops for _, tops in self._known])
-        if self.weights is not None:
-            own = self.weights.to_arrays()
-            arrays |= {f"weights.{name}": value for name, value in own.items()}
         stream = self.stream
-        tight = self.__dict__.get("tight_radius", math.nan)
-        numbers = (stream.passes, stream.nbytes, stream.seconds, self._weights_upper, tight)
-        return arrays | {"numbers": np.array(numbers, dtype=np.float64)}
+        counts = (stream.passes, stream.nbytes, stream.seconds)
+        arrays = {"counts": np.array(counts, dtype=np.float64), "content": self.found.content}
+        if self.weights is not None:
+            own = self.weights.to_arrays() | {"upper": np.array(self.evidence.upper)}
+            arrays |= {f"weights.{name}": value for name, value in own.items()}
+        return arrays
 
     def from_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Everything but what `found` was made from."""
-        known = zip(arrays["known_w"], arrays["known_tops"], strict=True)
-        self._known = [(w.copy(), tops.copy()) for w, tops in known]
-        if "weights.numbers" in arrays:
-            parts = (arrays[f"weights.{name}"] for name in ("numbers", "codes", "weights"))
-            self.weights = SparseWeights(*parts)
-        passes, nbytes, seconds, self._weights_upper, tight = arrays["numbers"].tolist()
-        self.stream.passes, self.stream.nbytes = int(passes), int(nbytes)
-        self.stream.seconds = seconds
-        if not math.isnan(tight):
-            self.tight_radius = tight
+        """What an earlier run had read; its weights count where the rows here confirm them."""
+        counts = np.asarray(arrays.get("counts", ()))
+        if counts.shape != (3,) or counts.dtype.kind != "f" or not (counts >= 0.0).all():
+            raise unusable("its counts of passes, bytes and seconds are none")
+        if not (counts < 2.0**53).all():
+            raise unusable("its counts of passes, bytes and seconds are too large")
+        self.stream.passes += int(counts[0])
+        self.stream.nbytes += int(counts[1])
+        self.stream.seconds += float(counts[2])
+        if self.combines:
+            self.evidence.begin(None)
+        elif (kept := WorkingSet.from_rows(self.found.kept, self.classes)) is not None:
+            dual, claimed = kept.dual_from(section("weights", arrays), self.pose)
+            # at most as good as claimed: a run that was killed then ends as if it had not been
+            self.keep_weights(kept, dual, max(claimed, kept.upper_bound(dual, self.pose)))
 
 
 class StreamedSet:
@@ -309,7 +290,8 @@ class StreamedSet:
 
     def link(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
         """(image of q, ψ)."""
-        image = scores[self._n_arcs + 1 :] + self._problem.even_image
+        problem = self._problem
+        image = scores[self._n_arcs + 1 :] + problem.as_weights(problem.even_image)
         return image, float(scores[self._n_arcs]) + self.psi_zero
 
     def margin(self, scores: np.ndarray) -> float:
@@ -328,6 +310,7 @@ class StreamedRows:
     def __init__(self, stream: Stream, found: Found) -> None:
         self._stream = stream
         self.shape = (found.n_rows, found.width)
+        self.reach = 0.9 * found.longest
         self.dense_entries = 1  # one thread for products, as another one reads
 
     @property

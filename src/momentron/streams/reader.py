@@ -2,14 +2,21 @@
 
 import queue
 import threading
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Iterator
+from contextvars import copy_context
 from typing import Any
 
+import numpy as np
+
+from momentron.clock import OutOfTime, require_time
 from momentron.errors import InputError
+from momentron.streams.blocks import Block, as_block
+from momentron.streams.digest import keyed_digest
 from momentron.streams.source import Source
 
 PATIENCE = 0.1  # seconds between two looks at whether the other side is still there
-FAREWELL = 10.0  # seconds to wait for a read that hangs, as the loop is left
+FAREWELL = 0.5  # seconds to wait for a read that hangs; then its thread is left alone
 
 
 class BlockError(OSError):
@@ -17,30 +24,42 @@ class BlockError(OSError):
 
 
 class Reader:
-    """The blocks of a source in order, each read ahead by a thread.
+    """The blocks of a source in order with their digests, each read ahead by a thread.
 
     Three blocks are alive at most: one being worked on, one waiting, one being read. Leaving the
     loop, by an error or Ctrl-C as well, stops the thread; an error of the source is raised here,
-    with the number of the block. Use as a context manager.
+    with the number of the block. While a block is waited for the deadline holds. Use as a context
+    manager.
 
     Parameters
     ----------
     source : Source
+    secret : bytes
+        The key of the digests.
+    n_blocks : int
+        How many blocks the source has.
+    wanted : int, optional
+        How many of them to read, the first ones.
     ahead : int
         How many blocks may wait.
-    meanwhile : callable, optional
-        Called from time to time while a block is waited for; may raise.
     """
 
     def __init__(
-        self, source: Source, ahead: int = 1, meanwhile: Callable[[], None] | None = None
+        self,
+        source: Source,
+        secret: bytes,
+        n_blocks: int,
+        wanted: int | None = None,
+        ahead: int = 1,
     ) -> None:
-        self._source = source
-        self._meanwhile = meanwhile or (lambda: None)
-        self._n_blocks = len(source)
+        self._source, self._secret, self._n_blocks = source, secret, n_blocks
+        self._wanted = n_blocks if wanted is None else wanted
         self._queue: queue.Queue[Any] = queue.Queue(maxsize=ahead)
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._read, name="momentron-reader", daemon=True)
+        read = copy_context().run  # a source may ask for the time that is left
+        self._thread = threading.Thread(
+            target=read, args=(self._read,), name="momentron-reader", daemon=True
+        )
 
     def __enter__(self) -> "Reader":
         self._thread.start()
@@ -50,36 +69,64 @@ class Reader:
         self._stop.set()
         self._thread.join(FAREWELL)
 
-    def __iter__(self) -> Iterator[tuple[int, Any, Any]]:
-        """(number, X, y) of every block."""
-        for number in range(self._n_blocks):
+    def __iter__(self) -> Iterator[tuple[Block, bytes]]:
+        """Every block, and its digest."""
+        for _ in range(self._wanted):
             found = self._next()
             if isinstance(found, BaseException):
-                raise explained(number, self._n_blocks, found) from found
-            yield (number, *found)
+                raise found
+            yield found
+            del found
+            require_time()
 
     def _next(self) -> Any:
         while True:
             try:
                 return self._queue.get(timeout=PATIENCE)
             except queue.Empty:
-                self._meanwhile()
+                require_time()
                 if not self._thread.is_alive() and self._queue.empty():
                     raise BlockError("the reader thread ended without its last block") from None
 
     def _read(self) -> None:
-        for number in range(self._n_blocks):
+        first, width = 0, None
+        alive: list[tuple[weakref.ref[Block], bytes]] = []
+        for number in range(self._wanted):
             if self._stop.is_set():
                 return
             try:
-                X, y = self._source.block(number)
-                found: Any = (X, y)
-                del X, y  # else the block would stay alive while the next is read
+                block = self._block(number, first, width)
+                self._require_untouched(alive, block)
+                found: Any = (block, keyed_digest(block, self._secret))
+                first, width = first + block.y.size, block.X.shape[1]
+                alive = [*alive[-2:], (weakref.ref(block), found[1])]
+                del block  # else it would stay alive while the next is read
             except BaseException as error:
                 found = error
             if not self._put(found) or isinstance(found, BaseException):
                 return
             del found
+
+    def _block(self, number: int, first: int, width: int | None) -> Block:
+        try:
+            X, y = self._source.block(number)
+        except BaseException as error:
+            raise explained(number, self._n_blocks, error) from error
+        return as_block(X, y, number, first, width)
+
+    def _require_untouched(
+        self, alive: list[tuple["weakref.ref[Block]", bytes]], block: Block
+    ) -> None:
+        """Refuse a source that writes over a block which is still waiting or being worked on."""
+        for reference, digest in alive:
+            before = reference()
+            if before is None or not np.may_share_memory(before.values, block.values):
+                continue
+            if keyed_digest(before, self._secret) != digest:
+                raise InputError(
+                    f"block {block.number} was written over block {before.number}, which is still "
+                    "in use; a source must give every block in memory of its own"
+                )
 
     def _put(self, found: Any) -> bool:
         while not self._stop.is_set():
@@ -93,7 +140,7 @@ class Reader:
 
 def explained(number: int, n_blocks: int, error: BaseException) -> BaseException:
     """An error of a source, with the number of the block; Ctrl-C stays what it is."""
-    if not isinstance(error, Exception):
+    if not isinstance(error, Exception) or isinstance(error, OutOfTime):
         return error
     what = f"block {number} of {n_blocks} cannot be read: {type(error).__name__}: {error}"
     return InputError(what) if isinstance(error, InputError) else BlockError(what)

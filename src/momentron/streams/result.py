@@ -54,15 +54,18 @@ class StreamResult(MarginResult):
 
 def make_result(problem: StreamProblem, solver: Solver, outcome: Outcome) -> StreamResult:
     """The outcome in the user's units, with a classifier of unit length."""
-    certificate, w = outcome.certificate, outcome.w
-    if certificate.margin <= 0.0 and not w.any() and outcome.n_iter:
-        w = outcome.last_w  # nothing separates: the last iterate still follows the loss
-        margin = problem.margin_of_tops(w, problem.tops(w)) if w.any() else 0.0
-        certificate = replace(certificate, margin=margin)
+    certificate, known = outcome.certificate, problem.evidence.of(outcome.w)
+    if known is None and outcome.w.any():  # no time was left for a look at it
+        known = problem.evidence.best
+    if certificate.margin <= 0.0 and not outcome.w.any() and outcome.n_iter:
+        # nothing separates: the last iterate still follows the loss
+        known = problem.evidence.of(outcome.last_w)
+        certificate = replace(certificate, margin=known.margin if known is not None else 0.0)
+    w = problem.zeros() if known is None else known.w
     norm = float(np.linalg.norm(w))
     intercept: Any = np.zeros(problem.classes.size) if problem.pose.is_paired else 0.0
-    if problem.pose.fit_intercept and w.any():
-        intercept = problem.intercept(problem.tops(w)) / norm
+    if problem.pose.fit_intercept and known is not None and norm > 0.0:
+        intercept = problem.intercept(known.tops) / norm
     weights = problem.weights or _no_weights(problem)
     order = np.argsort(weights.numbers)
     return StreamResult(

@@ -1,18 +1,17 @@
 """Passes over blocks: a task for each block, and one answer for all of them."""
 
 import math
+import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 import numpy as np
 
-from momentron.clock import OutOfTime
 from momentron.errors import InputError
-from momentron.identity import digest_of
-from momentron.streams.blocks import Block, as_block
-from momentron.streams.reader import Reader, explained
+from momentron.streams.blocks import Block
+from momentron.streams.reader import Reader
 from momentron.streams.source import Source
 
 
@@ -29,7 +28,7 @@ class Task(Protocol):
 
 
 class Stream(ABC):
-    """Blocks of rows that are read again in every pass.
+    """Blocks of rows that are read again in every pass, and must be the same each time.
 
     Attributes
     ----------
@@ -43,26 +42,37 @@ class Stream(ABC):
         Whether what a task holds travels over a network.
     share_of_pass : float
         How much of the present pass is done; 0 between passes.
+    reached : float
+        How much of the present or last pass was done.
     watch : callable, optional
         Called after each block, or each second of a pass on a cluster.
-    deadline : float
-        When to give up a pass with `OutOfTime`, on the clock of `time.perf_counter`.
     """
 
     passes: int = 0
     nbytes: int = 0
     seconds: float = 0.0
     is_remote: bool = False
-    deadline: float = math.inf
     share_of_pass: float = 0.0
+    reached: float = 0.0
     watch: Callable[[], None] | None = None
     n_blocks: int
+    _digests: dict[int, bytes]
     _begun: float = math.nan
     _per_pass: int = 0
 
+    def __init__(self, n_blocks: int) -> None:
+        self.n_blocks = n_blocks
+        self.secret = secrets.token_bytes(32)
+        self._digests = {}
+
+    def run_first(self, task: Task) -> Any:
+        """A pass that all later ones must agree with: they must read the same blocks."""
+        self._digests = {}
+        return self.run(task)
+
     def run(self, task: Task) -> Any:
         """One pass."""
-        self._begun = time.perf_counter()
+        self._begun, self.reached = time.perf_counter(), 0.0
         try:
             found = self._fold(task)
         finally:
@@ -86,14 +96,26 @@ class Stream(ABC):
 
     def report(self, share: float) -> None:
         """Say how much of the pass is done."""
-        self.share_of_pass = share
+        self.share_of_pass = self.reached = share
         if self.watch is not None:
             self.watch()
 
-    def require_time(self) -> None:
-        """Raise `OutOfTime` at the deadline."""
-        if time.perf_counter() >= self.deadline:
-            raise OutOfTime
+    def require_same(self, number: int, digest: bytes) -> None:
+        """Refuse a block that is not what the first pass read."""
+        if self._digests.setdefault(number, digest) != digest:
+            raise InputError(
+                f"block {number} differs from the first pass; the data must not change while they "
+                "are read"
+            )
+
+    def require_all(self, numbers: Collection[int]) -> None:
+        """Refuse a pass that did not meet all the blocks of the first one."""
+        for number in sorted(self._digests):
+            if number not in numbers:
+                raise InputError(
+                    f"block {number} is missing, which the first pass read; the data must not "
+                    "change while they are read"
+                )
 
     @abstractmethod
     def _fold(self, task: Task) -> Any: ...
@@ -102,63 +124,39 @@ class Stream(ABC):
     def entries_per_row(self) -> int:
         """Features, or entries that a sparse row holds: from a look at the first block."""
 
-    @abstractmethod
-    def fingerprint(self) -> str:
-        """A hash of the first, the middle and the last block."""
-
-    @property
-    def hashed_blocks(self) -> list[int]:
-        return sorted({0, self.n_blocks // 2, self.n_blocks - 1})
-
 
 class DiskStream(Stream):
     """The blocks of a source, one after another, the next read while this one is worked on."""
 
     def __init__(self, source: Source) -> None:
+        super().__init__(count_blocks(source))
         self.source = source
-        self.n_blocks = count_blocks(source)
 
     def _fold(self, task: Task) -> Any:
+        if count_blocks(self.source) != self.n_blocks:
+            raise InputError(
+                f"the source has {len(self.source)} blocks and had {self.n_blocks}; the data must "
+                "not change while they are read"
+            )
         found: Any = None
-        first, width = 0, None
-        with Reader(self.source, meanwhile=self.require_time) as reader:
-            for number, X, y in reader:
-                block = as_block(X, y, number, first, width)
-                del X, y
+        with Reader(self.source, self.secret, self.n_blocks) as reader:
+            for block, digest in reader:
+                self.require_same(block.number, digest)
                 part = task(block, found)
                 found = part if found is None else task.merge(found, part)
                 self._per_pass = max(self._per_pass, found.nbytes)
-                self.report((number + 1) / self.n_blocks)
-                self.require_time()
-                first, width = first + block.y.size, block.X.shape[1]
+                self.report((block.number + 1) / self.n_blocks)
         return found
 
-    def _block(self, number: int) -> Block:
-        try:
-            X, y = self.source.block(number)
-        except Exception as error:
-            raise explained(number, self.n_blocks, error) from error
-        return as_block(X, y, number, 0)
-
     def entries_per_row(self) -> int:
-        return entries_per_row(self._block(0))
-
-    def fingerprint(self) -> str:
-        return "-".join(block_digest(self._block(number)) for number in self.hashed_blocks)
+        with Reader(self.source, self.secret, self.n_blocks, wanted=1) as reader:
+            return next(entries_per_row(block) for block, _ in reader)
 
 
 def entries_per_row(block: Block) -> int:
     """Features, or the average number of entries stored."""
     X = block.X
     return int(X.shape[1]) if isinstance(X, np.ndarray) else max(1, X.nnz // X.shape[0])
-
-
-def block_digest(block: Block) -> str:
-    """A hash of a block's rows and labels."""
-    y = block.y.astype(str) if block.y.dtype.kind == "O" else block.y
-    if isinstance(block.X, np.ndarray):
-        return digest_of(block.X, y)
-    return digest_of(block.X.data, block.X.indices, block.X.indptr, y)
 
 
 def count_blocks(source: Source) -> int:

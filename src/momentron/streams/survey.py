@@ -1,6 +1,6 @@
 """The first pass: how many rows, which classes, how long the rows are, and a sample of them."""
 
-from collections.abc import Mapping
+import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,11 +12,13 @@ from momentron.errors import InputError
 from momentron.operators.base import norm_upper_bounds
 from momentron.operators.sparse import squared_row_norms
 from momentron.rounding import gamma
-from momentron.streams.blocks import Block, in_float64, kind_of, tiles
+from momentron.streams.blocks import Block, Kept, in_float64, kind_of, large_tiles, tiles
+from momentron.streams.digest import content_digest
 from momentron.streams.shortlist import Shortlist
 from momentron.validation import clean_matrix
 
 MOST_CLASSES = 10_000
+FEW_CLASSES = 8  # up to which a product with a full matrix of ones and zeros is the fastest sum
 SINGLE = 2.0**-24  # the unit roundoff of float32
 LIMITS = {4: 40, 8: 300}  # binary exponents within which squares and quotients are safe
 
@@ -37,8 +39,10 @@ class Found:
         The most entries that a row holds.
     depth : int
         The longest chain of roundings in an entry of a sum.
-    sizes : dict
-        Rows of every block.
+    contents : dict
+        The SHA-256 of every block, where somebody asked for it.
+    kept : list of Kept
+        Rows that somebody asked for.
     """
 
     width: int
@@ -51,7 +55,8 @@ class Found:
     stored: int = 0
     depth: int = 0
     nbytes: int = 0
-    sizes: dict[int, int] = field(default_factory=dict)
+    contents: dict[int, bytes] = field(default_factory=dict)
+    kept: list[Kept] = field(default_factory=list)
     sample: Shortlist = field(default_factory=lambda: Shortlist(0))
 
     @property
@@ -79,32 +84,11 @@ class Found:
         rows = (X.toarray() if sp.issparse(X) else X) - self.centre
         return float(np.sqrt(np.einsum("ij,ij->i", rows, rows).max()) * (1.0 - 1e-12))
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """All but the sample, for a checkpoint."""
-        labels = self.classes
-        sums = [self.sums[label] for label in labels.tolist()] if self.sums else []
-        numbers = (self.width, self.is_sparse, self.itemsize, self.stored, self.depth, self.nbytes)
-        return {
-            "labels": labels.astype(str) if labels.dtype.kind == "O" else labels,
-            "counts": np.array([self.counts[label] for label in labels.tolist()]),
-            "sums": np.array(sums).reshape(len(sums), self.width),
-            "centre": self.centre,
-            "lengths": np.array([self.longest, self.reach]),
-            "numbers": np.array(numbers),
-            "sizes": np.array([self.sizes[i] for i in sorted(self.sizes)]),
-        }
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "Found":
-        labels, numbers = arrays["labels"], arrays["numbers"].tolist()
-        found = cls(numbers[0], bool(numbers[1]), numbers[2], kind_of(labels))
-        found.stored, found.depth, found.nbytes = numbers[3:]
-        found.counts = dict(zip(labels.tolist(), arrays["counts"].tolist(), strict=True))
-        found.sums = dict(zip(labels.tolist(), arrays["sums"], strict=False))
-        found.longest, found.reach = arrays["lengths"].tolist()
-        found.sizes = dict(enumerate(arrays["sizes"].tolist()))
-        found.centre = arrays["centre"]
-        return found
+    @property
+    def content(self) -> np.ndarray:
+        """One SHA-256 of all the blocks, where the survey was asked for it."""
+        total = hashlib.sha256(b"".join(self.contents[i] for i in sorted(self.contents)))
+        return np.frombuffer(total.digest(), np.uint8)
 
 
 class Survey:
@@ -119,19 +103,35 @@ class Survey:
         Sum the rows of each class too, and measure the longest row in float64: what Algorithm 1
         starts from. Without it single precision is measured as such, and R padded for that.
     seed : int
+    is_bound : bool
+        Take the SHA-256 of every block too, to which a checkpoint is bound.
+    wanted : ndarray, optional
+        Numbers of rows to bring back, in sorted order.
     """
 
-    def __init__(self, n_sample: int, *, is_careful: bool = True, seed: int = 0) -> None:
+    def __init__(
+        self,
+        n_sample: int,
+        *,
+        is_careful: bool = True,
+        seed: int = 0,
+        is_bound: bool = False,
+        wanted: np.ndarray | None = None,
+    ) -> None:
         self.n_sample = n_sample
         self.is_careful = is_careful
         self.seed = seed
+        self.is_bound, self.wanted = is_bound, wanted
 
     def __call__(self, block: Block, seen: Found | None = None) -> Found:
         X = block.X
         found = Found(X.shape[1], sp.issparse(X), X.dtype.itemsize, kind_of(block.y))
         found.sample = Shortlist(self.n_sample) if seen is None else seen.sample.begun()
         found.nbytes = block.nbytes
-        found.sizes = {block.number: block.y.size}
+        if self.is_bound:
+            found.contents = {block.number: content_digest(block)}
+        if self.wanted is not None and (kept := block.kept(self.wanted)) is not None:
+            found.kept = [kept]
         labels, codes = _labels_of(block, seen)
         self._measure(block, labels, codes, found)
         keys = row_keys(block.numbers, self.seed)
@@ -147,14 +147,13 @@ class Survey:
         """The length of the longest row, and the sums of the classes' rows."""
         X, largest = block.X, 0.0
         total = np.zeros((X.shape[1], labels.size))
-        for rows in tiles(X) if self.is_careful else [slice(0, X.shape[0])]:
-            tile = in_float64(X[rows]) if self.is_careful else X
+        for rows in tiles(X) if self.is_careful else large_tiles(X):
+            tile = in_float64(X[rows]) if self.is_careful else X[rows]
             largest = max(largest, _largest_square(tile))
             if not np.isfinite(largest):
                 _refuse(block)
             if self.is_careful:
-                indicator = np.equal.outer(codes[rows], np.arange(labels.size))
-                total += tile.T @ indicator.astype(np.float64)
+                total += _class_sums(tile, codes[rows], labels.size)
                 found.depth = max(found.depth, rows.stop - rows.start) + 1
         found.stored = int(np.diff(X.indptr).max(initial=0)) if found.is_sparse else X.shape[1]
         found.longest = float(norm_upper_bounds(np.array([largest]), found.stored)[0])
@@ -187,7 +186,8 @@ class Survey:
         a.longest, a.stored = max(a.longest, b.longest), max(a.stored, b.stored)
         a.depth = max(a.depth, b.depth) + 1
         a.nbytes += b.nbytes
-        a.sizes.update(b.sizes)
+        a.contents |= b.contents
+        a.kept += b.kept
         a.sample.take(b.sample)
         return a
 
@@ -218,6 +218,16 @@ def _labels_of(block: Block, seen: Found | None) -> tuple[np.ndarray, np.ndarray
             pass
     labels, codes = np.unique(block.y, return_inverse=True)
     return labels, codes
+
+
+def _class_sums(tile: Any, codes: np.ndarray, n_classes: int) -> np.ndarray:
+    """The sums of the rows of each class, as columns."""
+    if n_classes <= FEW_CLASSES:
+        return np.asarray(tile.T @ np.equal.outer(codes, np.arange(n_classes)).astype(np.float64))
+    places = (codes, np.arange(codes.size + 1))
+    indicator = sp.csr_array((np.ones(codes.size), *places), shape=(codes.size, n_classes))
+    sums = indicator.T @ tile
+    return (sums.toarray() if sp.issparse(sums) else sums).T
 
 
 def _largest_square(tile: Any) -> float:
