@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.hostile import cells, environments, files
+from benchmarks.hostile import cells, environments, files, interrupts
 from benchmarks.hostile.campaigns import run
 from benchmarks.hostile.children import run_trials
 from benchmarks.hostile.exact import best_margin_squared
@@ -80,6 +80,11 @@ def test_random_problems(part):
 @pytest.mark.parametrize("part", range(2))
 def test_interrupts_at_random_lines(part):
     assert failures("interrupts", range(60 * part, 60 * part + 60)) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_interrupts_at_every_line_of_the_column_cache(seed):
+    assert interrupts.sweep_of_columns(seed) == []
 
 
 @pytest.mark.parametrize("case", list(files.CASES), ids=lambda case: case.__name__)

@@ -12,7 +12,7 @@ from momentron import max_margin
 
 TOL = 1e-6
 STEPS = 8
-SECONDS = 5.0
+SECONDS = 10.0
 
 
 def cell(name: str, kind: str, *, with_auto: bool = False) -> str | None:

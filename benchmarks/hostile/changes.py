@@ -30,21 +30,34 @@ class ChangingSource:
 
     def block(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         rows = slice(BLOCK * number, BLOCK * number + BLOCK)
-        X, y = self._X[rows].copy(), self._y[rows].copy()
+        X, y = self._X, self._y
         if number == self._number:
             self._readings += 1
             if self._readings >= self._from:
-                X *= self._factor
-                if self._factor == 1.0:
-                    y = 1 - y
+                X, y = self.changed()
+        return X[rows].copy(), y[rows].copy()
+
+    def changed(self) -> tuple[np.ndarray, np.ndarray]:
+        """All the rows, as they are from then on."""
+        X, y = self._X.copy(), self._y.copy()
+        rows = slice(BLOCK * self._number, BLOCK * self._number + BLOCK)
+        X[rows] *= self._factor
+        if self._factor == 1.0:
+            y[rows] = 1 - y[rows]
         return X, y
 
 
 def changing_sources(rng: np.random.Generator, base: Template, home: Path) -> str | None:
-    """A source that changes between passes: the answer is that of the first one, or an error."""
+    """A source that changes between passes: the answer is true before or after, or an error."""
     source = ChangingSource(base.X, base.y, rng)
     options: dict[str, Any] = dict(MOMENTUM) if rng.random() < 0.5 else {"tol": TOL}
-    reason = judged(lambda: max_margin(source, **options), base.truth)
+    X, y = source.changed()
+    after = truth_of(Rows.of(X), y, True)
+
+    def judge(found: Any) -> str | None:
+        return base.truth.refutes(found, TOL) and after.refutes(found, TOL)
+
+    reason = outcome(lambda: max_margin(source, **options), judge, SECONDS)
     return reason and f"{reason} [changing source]"
 
 

@@ -20,7 +20,7 @@ from flint import fmpq, fmpq_mat
 
 import momentron
 from benchmarks.hostile.guard import outcome
-from benchmarks.hostile.kinds import GAMMA, KINDS, Kind
+from benchmarks.hostile.kinds import GAMMA, KINDS, Kind, rows_for
 from benchmarks.hostile.oracles import CLOSE, Rows, Truth, kind_of
 from benchmarks.hostile.problems import draw
 from momentron import Problem, certify, check_separability, max_margin, verify
@@ -31,34 +31,36 @@ SECONDS = 30.0
 TOL = 1e-6
 
 
-class Lines:
-    """Counts the lines of the library that run in this thread, and may raise at one of them."""
+Place = tuple[str, int]  # a file and a line
+Moment = tuple[Place, int]  # and the so-manieth time that it runs
 
-    def __init__(self, stop_at: int | None = None) -> None:
-        self.count = 0
-        self.stop_at = stop_at
-        self.where = ""
-        self.at: dict[tuple[str, int], list[int]] = {}  # when each line ran
+
+class Lines:
+    """Counts how often lines of the library run in this thread, and may raise at one of them."""
+
+    def __init__(self, stop_at: Moment | None = None) -> None:
+        self.runs: dict[Place, int] = {}
+        self._stop_at = stop_at
+        self.where = "no line"
 
     def _enter(self, frame: FrameType, event: str, arg: Any) -> Any:
         return self._line if frame.f_code.co_filename.startswith(HOME) else None
 
     def _line(self, frame: FrameType, event: str, arg: Any) -> Any:
         if event == "line":
-            self.count += 1
             place = frame.f_code.co_filename, frame.f_lineno
-            self.at.setdefault(place, []).append(self.count)
-            if self.count == self.stop_at:
+            self.runs[place] = self.runs.get(place, 0) + 1
+            if (place, self.runs[place]) == self._stop_at:
                 self.where = f"{place[0][len(HOME) + 1 :]}:{place[1]}"
                 raise KeyboardInterrupt
         return self._line
 
-    def pick(self, rng: np.random.Generator) -> int:
+    def pick(self, rng: np.random.Generator) -> Moment:
         """Any moment, or half the time any line: what runs once is interrupted as often."""
-        if rng.random() < 0.5:
-            return int(rng.integers(1, self.count + 1))
-        places = list(self.at.values())
-        return int(rng.choice(places[int(rng.integers(len(places)))]))
+        places, counts = list(self.runs), np.array(list(self.runs.values()), np.float64)
+        shares = counts / counts.sum() if rng.random() < 0.5 else None
+        place = places[int(rng.choice(len(places), p=shares))]
+        return place, int(rng.integers(1, self.runs[place] + 1))
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -97,21 +99,21 @@ def _fit(X: np.ndarray, y: np.ndarray, kind: Kind, method: dict[str, Any]) -> At
     )
 
 
-def _certificates(X: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> Attempt:
-    """One problem with three columns in memory, certified again and again.
+def certificates(X: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> Attempt:
+    """One problem with four columns in memory, certified again and again.
 
     Both ends are held against the margin of that w and the length for that q, which leaves no room
     for an error that happens to keep the best margin inside.
     """
     n = len(y)
     K = Rows.of_exponentials(X, GAMMA, 2)
-    choice = KernelChoice("rbf", GAMMA, cache_size=8e-6 * 3 * n)
+    choice = KernelChoice("rbf", GAMMA, cache_size=8.1e-6 * 4 * n)
     problem = Problem.from_data(X, y, fit_intercept=False, kernel=choice)
     signs = np.where(y == 1, 1.0, -1.0)
 
     def run() -> Any:
         rounds = []
-        for _ in range(4):
+        for _ in range(8):
             coef = signs * rng.random(n) * (rng.random(n) < 0.5)
             q = rng.random(n) * (rng.random(n) < 0.5)
             q[0] += 0.5
@@ -199,7 +201,7 @@ def _attempt(rng: np.random.Generator) -> tuple[str, Attempt]:
     drawn = draw(rng, n_classes=kind.n_classes, most=12)
     X = np.clip(np.rint(8.0 * np.clip(drawn.X, -1e3, 1e3)) / 8.0, -1e3, 1e3)
     if sort == "certificates":
-        return sort, _certificates(X, drawn.y, rng)
+        return sort, certificates(X, drawn.y, rng)
     if sort == "checkpoint":
         blocks = {"block_size": 100} if rng.random() < 0.5 else {}
         return sort, _checkpoint(X, drawn.y, blocks | {"max_iter": int(rng.integers(1, 5))})
@@ -210,13 +212,13 @@ def _attempt(rng: np.random.Generator) -> tuple[str, Attempt]:
 
 
 @cache
-def _prepared(seed: int, group: int) -> tuple[str, Attempt, Lines]:
-    """An attempt that several trials interrupt, and the lines it runs through."""
-    name, attempt = _attempt(np.random.default_rng([seed, group]))
+def _lines(seed: int, group: int) -> Lines:
+    """The lines that an attempt runs through, which several trials interrupt."""
+    _, attempt = _attempt(np.random.default_rng([seed, group]))
     lines = Lines()
     with lines.watched():
         attempt.run()
-    return name, attempt, lines
+    return lines
 
 
 EACH = 10  # trials of an attempt
@@ -224,8 +226,15 @@ EACH = 10  # trials of an attempt
 
 def trial(seed: int, number: int) -> str | None:
     """One interrupt: why what followed is false, or None."""
-    name, attempt, known = _prepared(seed, number // EACH)
-    lines = Lines(known.pick(np.random.default_rng([seed, number, 1])))
+    moment = _lines(seed, number // EACH).pick(np.random.default_rng([seed, number, 1]))
+    name, attempt = _attempt(np.random.default_rng([seed, number // EACH]))
+    reason = interrupted(attempt, moment)
+    return reason and f"{reason} [{name}]"
+
+
+def interrupted(attempt: Attempt, moment: Moment) -> str | None:
+    """Interrupt an attempt: why what followed is false, or None."""
+    lines = Lines(moment)
 
     def run() -> Any:
         try:
@@ -245,6 +254,21 @@ def trial(seed: int, number: int) -> str | None:
     for part, verdict in parts:
         reason = outcome(part, verdict, SECONDS, may_refuse=False)
         if reason is not None:
-            _prepared.cache_clear()  # what was spoilt spoils no other trial
-            return f"{reason} [{name}, interrupted at {lines.where}]"
+            return f"{reason}, interrupted at {lines.where}"
     return None
+
+
+def sweep_of_columns(seed: int) -> list[str]:
+    """Interrupt certificates at every line of the cache of kernel columns: what was false."""
+    X, y = rows_for(2, is_separable=True)
+    lines = Lines()
+    with lines.watched():
+        certificates(X, y, np.random.default_rng(seed)).run()
+    runs = [(place, n) for place, n in lines.runs.items() if place[0].endswith("column_cache.py")]
+    if not runs:
+        raise AssertionError("no line of the column cache ran: has its file another name?")
+    moments = [(place, time) for place, n in runs for time in sorted({1, n // 3 + 1, n})]
+    found = (
+        interrupted(certificates(X, y, np.random.default_rng(seed)), moment) for moment in moments
+    )
+    return [reason for reason in found if reason is not None]

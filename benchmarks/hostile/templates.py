@@ -17,7 +17,7 @@ from benchmarks.hostile.kinds import rows_for
 from benchmarks.hostile.oracles import Rows, Truth, kind_of, truth_of
 from momentron import check_separability, max_margin
 
-SECONDS = 6.0
+SECONDS = 8.0
 TOL = 1e-6
 MOMENTUM: dict[str, Any] = {"method": "momentum", "max_iter": 6, "tol": TOL}
 PRECIOUS = b"nobody's business\n"
