@@ -122,12 +122,11 @@ class _Claim:
                 for g, (_, (q, _)) in enumerate(self.groups):
                     if t := q.get(pair):
                         left[g] -= 1
-                        _add(sums[g][own], t, columns, x)
-                        _add(sums[g][j], -t, columns, x)
+                        for c, u in ((own, t), (j, -t)):
+                            if c:  # w_0 = 0: class 0 has no coordinates
+                                _add(sums[g][c], u, columns, x)
         if any(left):
             raise ProofError("a group weights pairs that are not among the data's")
-        for total in sums:
-            total[0].clear()  # w_0 = 0: its coordinates are none
         self._check_kind(strict)
         self._check_sums(sums)
         self._check_lower(least if self.w else 0)
@@ -278,6 +277,9 @@ def _is_enclosed(A: np.ndarray, rho: np.ndarray, least: float) -> bool:
 
 def _add(total: Vector, factor: int, columns: Iterable[int], values: Iterable[int]) -> None:
     """total += factor · vector."""
+    if not total:
+        total.update(zip(columns, [factor * v for v in values], strict=True))
+        return
     for column, v in zip(columns, values, strict=True):
         total[column] = total.get(column, 0) + factor * v
 

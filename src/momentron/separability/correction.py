@@ -113,6 +113,7 @@ def exact_plane(rows: PairRows, basis: Basis, q: np.ndarray) -> list[Weights]:
     numerators = [short[pair] for pair in rest.tolist()]
     total = rows.combine(rest, numerators)
     coordinates = rows.columns[basis.columns].tolist()
+    rows.examples.keep_whole_rows()
     found = [rows.whole_row(pair) for pair in basis.rows.tolist()]
     matrix = [[row.get(c, 0) for row in found] for c in coordinates]
     solution, denominator = solve_whole(matrix, [-total[c] for c in coordinates])

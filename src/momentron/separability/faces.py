@@ -60,6 +60,7 @@ class _Faces:
         size = entries * (BYTES_PER_WHOLE + rows.examples.data.bits / 8)
         require_memory(size, f"{rows.example.size} pairs in whole numbers")
         self.size = rows.n_coordinates
+        rows.examples.keep_whole_rows()
         self.vectors = [rows.whole_row(pair) for pair in range(rows.example.size)]
         self.q: dict[int, Fraction] = {}
         self.basis: list[int] = []

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from momentron.clock import require_time
 from momentron.separability.correction import Weights
 from momentron.separability.rows import PairRows
 
@@ -76,6 +77,7 @@ def lower_bound(rows: PairRows, w: list[int]) -> float:
     vectors = [w[c : c + width] for c in range(0, len(w), width)]
     least: int | None = None
     for own, (columns, x) in zip(examples.codes.tolist(), examples.whole_rows(), strict=True):
+        require_time()
         f = [0, *(sum(map(int.__mul__, x, map(v.__getitem__, columns))) for v in vectors)]
         for j in range(k):
             if j != own:

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from momentron.clock import require_time
 from momentron.separability.correction import Weights
 from momentron.separability.rows import PairRows
 
@@ -90,7 +89,6 @@ def _weights(rows: PairRows, w: list[int], version: int) -> Any:
 
 def write_numbers(values: list[int]) -> list[str]:
     """Whole numbers, up to a common factor: as hexadecimal floats where these hold them exactly."""
-    require_time()
     top = max((abs(v).bit_length() for v in values), default=0)
     try:
         floats = [v / (1 << top) for v in values]

@@ -22,6 +22,7 @@ from momentron.validation import _as_matrix, _require_finite, clean_targets
 
 BYTES_PER_PAIR_ENTRY = 64  # while the sparse matrix of many classes' pairs is put together
 BYTES_PER_WHOLE = 100  # of an integer with its column, in Python's lists
+FEW_ROWS = 64  # that are converted one by one
 DENSE_COPIES = 5  # of the float matrix, at the worst moment of a proposal
 
 
@@ -70,7 +71,7 @@ class Examples:
         codes = np.array([index[label] for label in labels])
         data = Data(X, labels)
         columns = data.used if data.used.size else np.zeros(1, np.int64)
-        X = X if columns.size == data.d else X[:, columns]
+        X = X if columns.size == data.d else _with_columns(X, columns)
         return cls(X, codes, classes, int(fit_intercept), data, columns)
 
     @property
@@ -92,14 +93,22 @@ class Examples:
         """All rows in whole numbers, if there is room for them."""
         if self.data.entries * BYTES_PER_WHOLE > memory_cap() / 4:
             return None
-        return list(self.whole_rows())
+        return [self._row(row) for row in self.data.rows(self.lift)]
+
+    def keep_whole_rows(self) -> None:
+        """Convert all rows at once, if there is room: much faster than one by one."""
+        _ = self._kept
 
     def whole(self, i: int) -> tuple[list[int], list[int]]:
         """Row i as (columns, integers in units of 2^unit)."""
-        return self._kept[i] if self._kept is not None else self._row(self.data.row(i, self.lift))
+        kept = self.__dict__.get("_kept")  # only where all rows have been asked for
+        return kept[i] if kept is not None else self._row(self.data.row(i, self.lift))
 
     def whole_rows(self) -> Iterator[tuple[list[int], list[int]]]:
         """Every row as (columns, integers in units of 2^unit)."""
+        if self._kept is not None:
+            yield from self._kept
+            return
         for row in self.data.rows(self.lift):
             yield self._row(row)
 
@@ -108,6 +117,17 @@ class Examples:
         if self.lift and self.data.used.size == 0:
             return [self.width - 1], row[1]
         return row
+
+
+def _with_columns(X: Any, columns: np.ndarray) -> Any:
+    """Some columns of X, all others being zero, at a cost that does not depend on how many."""
+    if not sp.issparse(X):
+        return X[:, columns]
+    keep = X.data != 0
+    counts = np.add.reduceat(np.append(keep, 0), X.indptr[:-1]) * (np.diff(X.indptr) > 0)
+    places = np.searchsorted(columns, X.indices[keep])
+    parts = X.data[keep], places, np.append(0, np.cumsum(counts))
+    return sp.csr_array(parts, shape=(X.shape[0], columns.size))
 
 
 def _require_few_pairs(n: int, k: int) -> None:
@@ -253,6 +273,8 @@ class PairRows:
 
     def combine(self, pairs: np.ndarray, q: list[int]) -> list[int]:
         """Σ q a over some pairs, in whole numbers, by coordinate."""
+        if len(q) > FEW_ROWS:
+            self.examples.keep_whole_rows()
         total = [0] * self.n_coordinates
         for pair, weight in zip(pairs.tolist(), q, strict=True):
             require_time()
