@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from momentron.environment import standard_arithmetic
 from momentron.errors import InputError
 from momentron.separability.data import Data
 from momentron.separability.data import fingerprint as fingerprint
@@ -181,10 +182,11 @@ def _object(items: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def interval(proof: dict[str, Any]) -> tuple[float, float]:
     """The ends of the margin, which must be floats without a rounding."""
-    lower, upper = (number(proof["margin"][end]) for end in ("lower", "upper"))
-    if float(lower) != lower or float(upper) != upper:
-        raise ProofError("an end of the margin is no float64; write both as hexadecimal floats")
-    return float(lower), float(upper)
+    with standard_arithmetic():  # else the smallest floats might be read as zero
+        lower, upper = (number(proof["margin"][end]) for end in ("lower", "upper"))
+        if float(lower) != lower or float(upper) != upper:
+            raise ProofError("an end of the margin is no float64; write both as hexadecimal floats")
+        return float(lower), float(upper)
 
 
 def read_classes(proof: dict[str, Any], data: Data) -> list[str]:

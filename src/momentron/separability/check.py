@@ -12,7 +12,7 @@ import numpy as np
 from momentron.clock import OutOfTime, deadline, until
 from momentron.environment import standard_arithmetic
 from momentron.errors import InputError
-from momentron.separability.canonical import ProofError, ProofTooLarge
+from momentron.separability.canonical import ProofError, ProofTooLarge, interval
 from momentron.separability.correction import (
     Basis,
     NotExact,
@@ -104,8 +104,7 @@ def check_separability(
         except OutOfTime:
             n, d = np.shape(X)
             proof = unread_proof(n, d, label_texts(y), fit_intercept=bool(fit_intercept))
-    lower, upper = (float.fromhex(proof["margin"][end]) for end in ("lower", "upper"))
-    return Verdict(proof["kind"], lower, upper, proof, time.perf_counter() - start)
+    return Verdict(proof["kind"], *interval(proof), proof, time.perf_counter() - start)
 
 
 def seconds_of(max_time: float | None) -> float:
@@ -135,7 +134,7 @@ class _Case:
             try:
                 with until(time.perf_counter() + grace):
                     return self.undecided()
-            except OutOfTime:
+            except (OutOfTime, ProofTooLarge):
                 return build_proof(self.rows, "undecided", upper=math.inf)
 
     def proof(self) -> dict[str, Any]:
@@ -144,9 +143,9 @@ class _Case:
         story = duplicate_story(self.rows, twins) if twins else None
         n, d = self.rows.example.size, self.rows.n_coordinates
         if story is None and n * d * min(n, d) > LARGE:
-            interval = margin_interval(self.rows, None)
-            if interval.lower > 0.0:
-                return self._verified(self._with_interval(interval))
+            found = margin_interval(self.rows, None)
+            if found.lower > 0.0:
+                return self._verified(self._with_interval(found))
         proposal = propose(self.rows.A)
         for bits in DIRECTION_BITS:
             try:
@@ -225,12 +224,12 @@ class _Case:
     def _separable(self, w: list[int]) -> dict[str, Any]:
         return self._with_interval(margin_interval(self.rows, w))
 
-    def _with_interval(self, interval: Interval) -> dict[str, Any]:
+    def _with_interval(self, found: Interval) -> dict[str, Any]:
         return build_proof(
             self.rows,
             "separable",
-            w=interval.w,
-            dual=interval.dual,
-            lower=interval.lower,
-            upper=interval.upper,
+            w=found.w,
+            dual=found.dual,
+            lower=found.lower,
+            upper=found.upper,
         )

@@ -79,25 +79,35 @@ class Data:
     def _survey(self) -> None:
         """One pass: finiteness, row lengths, columns in use, the range of exponents."""
         self.lengths = np.zeros(self.n, np.int64)
-        low, high, seen, found = 1, 0, np.zeros(self.d if not self.is_sparse else 0, bool), []
-        for rows, columns, values in self._entries():
+        low, high = 1, 0
+        for values, is_entry in self._sparse_survey() if self.is_sparse else self._dense_survey():
             if not np.isfinite(values).all():
                 raise ValueError("X contains NaN or infinity; every entry must be finite")
-            if self.is_sparse:
-                found.append(np.unique(columns))
-            else:
-                seen[columns] = True
-            if rows.size:
-                here = slice(rows[0], rows[-1] + 1)
-                self.lengths[here] += np.bincount(rows - rows[0])
             exponents = np.frexp(values)[1]
-            low = min(low, int(exponents.min(initial=low)))
-            high = max(high, int(exponents.max(initial=high)))
-        self.used = np.unique(np.concatenate([*found, []])).astype(np.int64)
-        if not self.is_sparse:
-            self.used = np.flatnonzero(seen)
+            low = int(exponents.min(initial=low, where=is_entry))
+            high = int(exponents.max(initial=high, where=is_entry))
         self.unit = min(0, low - 53)
         self.bits = max(1, high - self.unit)
+
+    def _dense_survey(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(values, which are not zero), block by block; notes row lengths and columns in use."""
+        seen = np.zeros(self.d, bool)
+        for row, column, block in self._blocks():
+            is_entry = block != 0
+            self.lengths[row : row + len(block)] += np.count_nonzero(is_entry, axis=1)
+            seen[column : column + block.shape[1]] |= is_entry.any(axis=0)
+            yield block, is_entry
+        self.used = np.flatnonzero(seen)
+
+    def _sparse_survey(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The same for the stored entries of a sparse matrix."""
+        found = [np.zeros(0, np.int64)]
+        for rows, columns, values in self._entries():
+            found.append(np.unique(columns))
+            if rows.size:
+                self.lengths[rows[0] : rows[-1] + 1] += np.bincount(rows - rows[0])
+            yield values, np.ones(values.shape, bool)
+        self.used = np.unique(np.concatenate(found))
 
     @property
     def entries(self) -> int:

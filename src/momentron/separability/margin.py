@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from momentron.api import max_margin
 from momentron.clock import OutOfTime, deadline, require_time, time_left, until
+from momentron.result import MarginResult
 from momentron.separability.correction import Weights
 from momentron.separability.interval import (
     balanced_dual,
@@ -20,6 +21,7 @@ from momentron.separability.interval import (
 )
 from momentron.separability.limits import TooLarge, require_memory
 from momentron.separability.rows import BYTES_PER_PAIR_ENTRY, PairRows, whole_multiples
+from momentron.status import Status
 
 SECONDS = 10.0  # for the interval, once the verdict is known
 SECONDS_PER_ENTRY = 4e-7  # of an exact product, with all that belongs to it
@@ -98,13 +100,19 @@ def _better(rows: PairRows, found: Interval, seconds: float) -> Interval:
     )
 
 
+def _solved(X: Any, y: np.ndarray, **options: Any) -> MarginResult:
+    """`max_margin`, which hands over what it has when the user interrupts; we have more to do."""
+    result = max_margin(X, y, tol=TOLERANCE, **options)
+    if result.status == Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return result
+
+
 def _two_classes(rows: PairRows, seconds: float) -> tuple[list[int] | None, Weights]:
     """(w, q) of the hard margin; w is None where it leaves the range of floats."""
     examples = rows.examples
     lifted = bool(examples.lift)
-    result = max_margin(
-        examples.X, examples.codes, fit_intercept=lifted, tol=TOLERANCE, max_time=seconds
-    )
+    result = _solved(examples.X, examples.codes, fit_intercept=lifted, max_time=seconds)
     w = np.append(result.coef, [result.intercept] * examples.lift)
     return _whole(w), balanced_dual(rows, (0, 1), result.dual)
 
@@ -120,13 +128,8 @@ def _jointly(rows: PairRows, seconds: float) -> tuple[list[int] | None, Weights]
     exponent = int(np.frexp(float(abs(examples.X).max()))[1])
     P = _full_pairs(rows, exponent)
     signs = np.where(np.arange(P.shape[0]) % 2 == 0, 1.0, -1.0)
-    result = max_margin(
-        sp.csr_array(sp.diags_array(signs) @ P),
-        signs,
-        fit_intercept=False,
-        tol=TOLERANCE,
-        max_time=seconds,
-    )
+    rows_of_pairs = sp.csr_array(sp.diags_array(signs) @ P)
+    result = _solved(rows_of_pairs, signs, fit_intercept=False, max_time=seconds)
     W = result.coef.reshape(k, width)
     with np.errstate(over="ignore", invalid="ignore"):
         W[:, d:] = np.ldexp(W[:, d:] * INTERCEPT_REACH, exponent)
