@@ -1,25 +1,29 @@
-"""What a proof speaks of, as read: its JSON, the data's canonical form, rows of whole numbers.
+"""A proof as read: its JSON, its numbers, its groups of weights, all of bounded size.
 
-Nothing here solves anything; the verifier reads proofs and data through this module alone.
+Nothing here solves anything; the verifier reads proofs through this module alone, and the data
+through `momentron.separability.data`. What `check_separability` writes obeys the same limits.
 """
 
-import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from momentron.environment import standard_arithmetic
 from momentron.errors import InputError
-from momentron.exactness import require_exact
+from momentron.separability.data import Data
+from momentron.separability.data import fingerprint as fingerprint
+from momentron.separability.data import label_texts as label_texts
 
 LIMIT = 1 << 26  # characters of a proof: MNIST's threes against fives need 2^23
 MAX_CONTAINERS = 64  # lists and objects in a proof: four groups of weights need fewer than 50
-BUDGET = 1 << 43  # entries of X times bits of the numbers they meet: some minutes
+BUDGET = 1 << 37  # products of 30-bit digits that the verifier computes: some minutes
 MAX_BASIS = 4_000  # pairs of an enclosure: 128 MB for each of a few dense matrices
-DIGITS = 1 << 16  # hexadecimal digits of a number: bounds the work that a hostile proof can ask for
-BLOCK_ENTRIES = 1 << 19  # 4 MB of float64
+DIGITS = 1 << 16  # hexadecimal digits of a number
+MAX_DENSE = 1 << 36  # entries of X, zeros among them, up to which version 1 is hashed: minutes
 Pairs = dict[tuple[int, int], int]  # (row, other class) → numerator of its weight
 FAULTS = (  # what a hostile proof, or data that are none, can make Python raise
     LookupError,
@@ -36,6 +40,56 @@ class ProofError(InputError):
     """The proof does not hold for these data, or is no proof: says which row, or what, fails."""
 
 
+class ProofTooLarge(ProofError):
+    """The proof has more characters, entries, digits or work than is read."""
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What the largest honest proof of some data needs, with room to spare: more is not read.
+
+    Attributes
+    ----------
+    characters : int
+        Of its JSON,
+    entries : int
+        and of its lists together.
+    bits : int
+        Of a number. A system of r equations has solutions of r times the bits of its entries.
+    pairs : int
+        The pairs (row, other class) of the data.
+    """
+
+    characters: int
+    entries: int
+    bits: int
+    pairs: int
+
+    @classmethod
+    def of(cls, data: Data) -> "Allowance":
+        classes = set(data.labels)
+        others = max(1, len(classes) - 1)
+        pairs, weights = data.n * others, (data.d + 1) * others
+        rank = 1 + min(pairs, (data.used.size + 1) * others)
+        bits = min(4 * DIGITS, 4 * rank * (data.bits + rank.bit_length()) + (1 << 13))
+        longest = max((len(label) for label in classes), default=0)
+        names = sum(len(label) for label in classes) + 2 * rank * longest
+        entries = 64 + len(classes) + 2 * weights + 12 * pairs + 4 * rank
+        characters = (1 << 12) + 12 * names + (weights + 4 * pairs) * (bits // 4 + 100)
+        return cls(min(LIMIT, characters), entries, bits, pairs)
+
+    def require_short(self, numbers: Iterable[str]) -> None:
+        """Raise unless the numbers, as text, are no longer than an honest proof's."""
+        longest = max(map(len, numbers), default=0)
+        if longest > DIGITS:
+            raise ProofTooLarge(f"a number has {longest} digits; at most {DIGITS} are read")
+        if 4 * (longest - 8) > self.bits:
+            raise ProofTooLarge(
+                f"the numbers are too long to be checked: {longest} digits, and no honest proof of "
+                f"these data needs more than {self.bits // 4}"
+            )
+
+
 def reason(error: BaseException) -> str:
     """Why a proof was not read, in one line."""
     if isinstance(error, InputError):  # says it already
@@ -43,16 +97,19 @@ def reason(error: BaseException) -> str:
     return f"malformed: {type(error).__name__}: {str(error)[:200]}"
 
 
-def load_proof(proof: Any) -> dict[str, Any]:
+def load_proof(proof: Any, allowance: Allowance | None = None) -> dict[str, Any]:
     """The proof as a dict, of known version: of JSON, a dict, or a Verdict that agrees with it."""
     found = getattr(proof, "proof", proof)
     if isinstance(found, str | bytes):
-        found = _parse(found)
+        found = _parse(found, allowance)
     if not isinstance(found, dict) or found.get("format") != "momentron-proof":
         raise ProofError("not a proof: its format field must say momentron-proof")
     version = found.get("version")
-    if type(version) is not int or version != 1:
-        raise ProofError(f"format version {str(version)[:50]}; only 1 is known here")
+    if type(version) is not int or version not in (1, 2):
+        raise ProofError(f"format version {str(version)[:50]}; only 1 and 2 are known here")
+    if (version == 2) is not isinstance(found.get("weights"), dict):
+        form = "an object" if version == 2 else "a list"
+        raise ProofError(f"format version {version} has its weights as {form}")
     for name in ("fit_intercept", "complete"):
         if type(found.get(name)) is not bool:
             raise ProofError(f"{name} is {str(found.get(name))[:50]}; it must be true or false")
@@ -63,28 +120,55 @@ def load_proof(proof: Any) -> dict[str, Any]:
     return found
 
 
-def _parse(text: str | bytes) -> Any:
-    """JSON of bounded length, with few containers, and no key twice in one of them."""
-    if len(text) > LIMIT:
-        raise ProofError(f"the proof has {len(text)} characters; at most {LIMIT} are read")
+def _parse(text: str | bytes, allowance: Allowance | None) -> Any:
+    """JSON of bounded length, with few containers and entries, and no key twice in an object."""
+    limit = allowance.characters if allowance else LIMIT
+    if len(text) > limit:
+        raise ProofTooLarge(
+            f"the proof has {len(text)} characters; at most {limit} are read: no honest proof of "
+            "these data needs more"
+        )
     try:
         text = text.decode("utf-8-sig") if isinstance(text, bytes) else text
-        if _containers(text) > MAX_CONTAINERS:
+        if _count(text, "[{") > MAX_CONTAINERS:
             raise ProofError(f"more than {MAX_CONTAINERS} lists and objects; no proof has so many")
-        return json.loads(text, object_pairs_hook=_object)
+        if allowance and _count(text, ",") > allowance.entries:
+            raise ProofTooLarge(
+                f"more than {allowance.entries} entries; no honest proof of these data has so many"
+            )
+        return json.loads(
+            text,
+            object_pairs_hook=_object,
+            parse_int=_row_number,
+            parse_float=_no_number,
+            parse_constant=_no_number,
+        )
     except ProofError:
         raise
     except (ValueError, RecursionError, MemoryError) as error:
         raise ProofError(f"not JSON: {str(error)[:200]}") from None
 
 
-def _containers(text: str) -> int:
-    """How many lists and objects JSON opens: bounds nesting and memory before it is parsed."""
-    count = text.count("[") + text.count("{")
-    if count > MAX_CONTAINERS:  # some may be in labels: count again without the strings
+def _count(text: str, characters: str) -> int:
+    """How often JSON has some characters: bounds nesting and memory before it is parsed."""
+    count = sum(map(text.count, characters))
+    if count > MAX_CONTAINERS and '"' in text:  # some may be in labels: count without the strings
         plain = re.sub('"[^"]*"?', "", text.replace("\\\\", "").replace('\\"', ""))
-        count = plain.count("[") + plain.count("{")
+        count = sum(map(plain.count, characters))
     return count
+
+
+def _row_number(text: str) -> int:
+    """A JSON integer: the number of a row, a class, a feature."""
+    if len(text) > 18:
+        raise ProofError(f"the JSON integer {text[:20]}… is too long; no row has such a number")
+    return int(text)
+
+
+def _no_number(text: str) -> Any:
+    raise ProofError(
+        f"the number {text[:50]} is rounded or infinite; proofs write hexadecimal text"
+    )
 
 
 def _object(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -98,18 +182,22 @@ def _object(items: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def interval(proof: dict[str, Any]) -> tuple[float, float]:
     """The ends of the margin, which must be floats without a rounding."""
-    lower, upper = (number(proof["margin"][end]) for end in ("lower", "upper"))
-    if float(lower) != lower or float(upper) != upper:
-        raise ProofError("an end of the margin is no float64; write both as hexadecimal floats")
-    return float(lower), float(upper)
+    with standard_arithmetic():  # else the smallest floats might be read as zero
+        lower, upper = (number(proof["margin"][end]) for end in ("lower", "upper"))
+        if float(lower) != lower or float(upper) != upper:
+            raise ProofError("an end of the margin is no float64; write both as hexadecimal floats")
+        return float(lower), float(upper)
 
 
-def read_classes(data: dict[str, Any], digest: str, labels: list[str], d: int) -> list[str]:
+def read_classes(proof: dict[str, Any], data: Data) -> list[str]:
     """The classes of a proof, if all that it says of the data is true."""
-    if digest != data["sha256"]:
+    said = proof["data"]
+    if proof["version"] == 1 and data.n * data.d > MAX_DENSE:
+        raise ProofTooLarge(f"version 1 of the format is read for at most {MAX_DENSE} entries of X")
+    classes, sizes, shape = said["classes"], (said["rows"], said["features"]), (data.n, data.d)
+    if data.digest(proof["version"]) != said["sha256"]:
         raise ProofError("the proof speaks of other data: the SHA-256 of X and y differs")
-    classes, sizes, shape = data["classes"], (data["rows"], data["features"]), (len(labels), d)
-    if type(classes) is not list or sorted(classes) != sorted(set(labels)):
+    if type(classes) is not list or sorted(classes) != sorted(set(data.labels)):
         raise ProofError("the proof speaks of other data: its classes are not the labels in y")
     if len(classes) < 2:
         raise ProofError(f"the proof speaks of {len(classes)} class; at least 2 can be separated")
@@ -118,79 +206,36 @@ def read_classes(data: dict[str, Any], digest: str, labels: list[str], d: int) -
     return classes
 
 
-def blocks(X: Any) -> Iterator[np.ndarray]:
-    """The rows of X, dense or sparse, as dense float64 blocks of a few MB, without −0.0."""
-    X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
-    step = max(1, BLOCK_ENTRIES // max(1, X.shape[1]))
-    for start in range(0, X.shape[0], step):
-        part = X[start : start + step]
-        part = part.toarray() if hasattr(X, "tocsr") else part
-        require_exact(part)  # once more: duplicates of a sparse matrix are summed only here
-        yield np.asarray(part, "<f8", order="C") + 0.0
-
-
-def label_texts(y: Any) -> list[str]:
-    """The labels as text: 3, 3.0 and "3" are the same, and no others are."""
-    # a list goes to objects: numpy would round large integers beside a float, and cut "a\\0" to "a"
-    array = np.asarray(y) if hasattr(y, "dtype") else np.asarray(y, dtype=object)
-    return [_label_text(v) for v in array.ravel().tolist()]
-
-
-def _label_text(label: Any) -> str:
-    if isinstance(label, float | np.floating) and label.is_integer():
-        label = int(label)
-    elif isinstance(label, np.float32 | np.float16):
-        label = float(label)  # as an array of them reads
-    text = str(label)
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise InputError(f"y has the label {text!r}, a lone surrogate; rename it") from None
-    return text
-
-
-def fingerprint(X: Any, labels: list[str]) -> tuple[str, int]:
-    """(SHA-256 of the canonical form, E): all of X is whole in units of 2^E, E ≤ 0.
-
-    The canonical form is the line "momentron-data 1", the line "n d", the entries of X row by row
-    as little-endian float64 without −0.0, and for each label its length in UTF-8 bytes, a colon,
-    the label and a line feed. It is the same for dense, sparse, float32 and float64 storage.
-    """
-    require_exact(X)
-    n, d = X.shape if hasattr(X, "tocsr") else np.shape(X)
-    if n != len(labels):
-        raise ValueError(f"X has {n} rows and y has {len(labels)} labels; they must agree")
-    digest, unit = hashlib.sha256(f"momentron-data 1\n{n} {d}\n".encode()), 0
-    for block in blocks(X):
-        if not np.isfinite(block).all():
-            raise ValueError("X contains NaN or infinity; every entry must be finite")
-        digest.update(block.data)
-        unit = min(unit, int(np.frexp(block)[1].min(where=block != 0, initial=53)) - 53)
-    for text in labels:
-        digest.update(f"{len(text.encode())}:{text}\n".encode())
-    return digest.hexdigest(), unit
-
-
-def whole_rows(X: Any, unit: int, lift: int) -> Iterator[tuple[list[int], list[int]]]:
-    """Each row as (columns, integers in units of 2^unit), with a last column of 1 if lifted."""
-    for block in blocks(X):
-        mantissas, exponents = np.frexp(block)
-        integers, shifts = (mantissas * 2.0**53).astype(np.int64), exponents - (53 + unit)
-        for z, m, e in zip(block != 0, integers, shifts, strict=True):
-            values = [a << b for a, b in zip(m[z].tolist(), e[z].tolist(), strict=True)]
-            yield [*np.flatnonzero(z).tolist(), *[z.size] * lift], values + [1 << -unit] * lift
+FLOAT = re.compile(r"(-?)0x([0-9a-f]+)\.?([0-9a-f]*)p([+-]?[0-9]{1,5})")
+INTEGER = re.compile(r"-?0x[0-9a-f]+")
 
 
 def number(text: str) -> int | float:
     """A hexadecimal float, such as "0x1.8p+1", or a hexadecimal integer, exactly."""
-    return float.fromhex(text) if "p" in text or "inf" in text else integer(text)
+    if text in ("inf", "-inf"):
+        return float(text)
+    if "p" not in text:
+        return integer(text)
+    parts = FLOAT.fullmatch(text) if len(text) <= 64 else None
+    if parts is None:
+        raise ValueError(f"{text[:50]!r} is no hexadecimal float")
+    value = float.fromhex(text)
+    if value.hex() != text:  # written otherwise: then float64 must hold it all the same
+        sign, whole_part, fraction, power = parts.groups()
+        mantissa = int(sign + whole_part + fraction, 16)
+        exponent = int(power) - 4 * len(fraction)
+        numerator, denominator = value.as_integer_ratio()
+        if numerator << max(0, -exponent) != (mantissa * denominator) << max(0, exponent):
+            raise ValueError(f"{text[:50]!r} is no float64: it would be rounded")
+    return value
 
 
 def integer(text: str) -> int:
     """A hexadecimal integer of bounded length."""
     if len(text) > DIGITS:
-        raise ProofError(f"a number has {len(text)} digits; at most {DIGITS} are read")
+        raise ProofTooLarge(f"a number has {len(text)} digits; at most {DIGITS} are read")
+    if not INTEGER.fullmatch(text):
+        raise ValueError(f"{text[:50]!r} is no hexadecimal integer")
     return int(text, 16)
 
 
@@ -206,23 +251,53 @@ def widest(numbers: Iterable[int]) -> int:
     return max((abs(v).bit_length() for v in numbers), default=0)
 
 
-def work_of_sums(parts: list[tuple[str, tuple[Pairs, int]]], entries: int) -> int:
-    """What products of the sums with denominators and themselves may cost, in units of BUDGET."""
-    work = 0
-    for name, (pairs, _) in parts:
-        common = sum(b.bit_length() for other, (_, b) in parts if other == name)
-        bits = widest(pairs.values())
-        work += entries * bits * ((bits + common) // 4096)  # long products are not linear in bits
-    return work
+def product_cost(first: int, second: int) -> int:
+    """Products of 30-bit digits, of numbers with so many bits; 64 for a short one."""
+    digits = sorted((1 + first // 30, 1 + second // 30))
+    # of two long factors Python splits the longer one into pieces, and these in three (Karatsuba)
+    short = digits[0] if digits[0] < 70 else int(70 * (digits[0] / 70) ** 0.6)
+    return 64 + short * digits[1]
+
+
+def read_weights(proof: dict[str, Any], width: int, k: int, allowance: Allowance) -> dict[int, int]:
+    """The weights that are not zero, in whole numbers, by coordinate (class − 1)·width + column."""
+    found, size = proof["weights"], width * (k - 1)
+    if proof["version"] == 1:
+        if found and len(found) != size:
+            raise ProofError(f"{len(found)} weights; need {width} for each class but the first")
+        places, texts = range(len(found)), found
+    else:
+        places, texts = found["coordinates"], found["numbers"]
+        if type(places) is not list or len(places) != len(texts) or len(places) > size:
+            raise ProofError("the weights have not one number for each of their coordinates")
+        before = -1
+        for place in places:
+            if type(place) is not int or not before < place < size:
+                raise ProofError(
+                    f"the weights' coordinate {str(place)[:50]} is out of order or range"
+                )
+            before = place
+    allowance.require_short(texts)
+    return {c: v for c, v in zip(places, whole(texts), strict=True) if v}
 
 
 def read_groups(
-    proof: dict[str, Any], labels: list[str], codes: list[int], classes: list[str]
+    proof: dict[str, Any],
+    labels: list[str],
+    codes: list[int],
+    classes: list[str],
+    allowance: Allowance,
 ) -> list[tuple[str, tuple[Pairs, int]]]:
     """The groups of plane, story and dual, each with the name of its field."""
     groups = [(name, group) for name in ("plane", "story", "dual") for group in proof[name]]
     if len(groups) > 4:
         raise ProofError(f"{len(groups)} groups of weights; at most 4 are read")
+    for _, group in groups:
+        if len(group["numerators"]) > allowance.pairs or len(group["rows"]) > allowance.pairs:
+            raise ProofTooLarge(
+                f"a group has more weights than the data have pairs, {allowance.pairs}"
+            )
+        allowance.require_short([group["denominator"], *group["numerators"]])
     parts = [(name, read_pairs(group, codes, len(classes))) for name, group in groups]
     for (name, group), (_, (pairs, _)) in zip(groups, parts, strict=True):
         if name == "story":

@@ -1,5 +1,6 @@
 """`check_separability`: floats propose, whole numbers prove, and the verifier has the last word."""
 
+import json
 import math
 import time
 from contextlib import suppress
@@ -8,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from momentron.clock import OutOfTime
+from momentron.clock import OutOfTime, deadline, until
+from momentron.environment import standard_arithmetic
 from momentron.errors import InputError
-from momentron.separability.canonical import ProofError
+from momentron.separability.canonical import ProofError, ProofTooLarge, interval
 from momentron.separability.correction import (
     Basis,
     NotExact,
@@ -22,19 +24,23 @@ from momentron.separability.correction import (
     one_sided_column,
     refine,
 )
+from momentron.separability.data import label_texts
 from momentron.separability.faces import exact_pair
-from momentron.separability.interval import mean_dual, upper_bound
-from momentron.separability.margin import Interval, margin_interval
-from momentron.separability.proof import build_proof
+from momentron.separability.interval import mean_dual, two_rows, upper_bound
+from momentron.separability.limits import TooLarge
+from momentron.separability.margin import Interval, margin_interval, reading_seconds
+from momentron.separability.proof import build_proof, unread_proof, version_for
 from momentron.separability.proposal import Proposal, propose
-from momentron.separability.rational import TooLarge
 from momentron.separability.rows import Examples, PairRows
 from momentron.separability.story import circuit_story, contradictory_rows, duplicate_story
 from momentron.separability.verdict import Verdict
-from momentron.verify import verify
+from momentron.threads import one_thread
+from momentron.verify import check_claim
 
 SMALL = 20_000  # entries up to which a story that floats miss is found by exact steps
 LARGE = 4e9  # flops of an interior-point iteration above which `max_margin` is asked first
+GRACE = 0.4  # seconds beyond the budget, for reading the data and for closing
+QUICK = 0.1  # seconds in which the classes' means are read exactly
 DIRECTION_BITS = (20, 50)  # short weights first: they keep the proof small
 
 
@@ -56,13 +62,15 @@ def check_separability(
     fit_intercept : bool
         Allow intercepts.
     max_time : float, optional
-        Seconds; where they end first the verdict is "undecided". A single exact solve is not
-        interrupted. Data beyond about 3,000 independent features may be undecided without it.
+        Seconds; where they end first the verdict is "undecided". Data beyond about 3,000
+        independent features, or 2 GB of work space, may be undecided without it.
 
     Returns
     -------
     Verdict
-        It has passed `momentron.verify.verify` on these data, "undecided" with its interval too.
+        Its JSON has passed `momentron.verify.verify` on these data, "undecided" with its interval
+        too. Only where the time ends before the data are read there is nothing to verify: the
+        interval is then [0, ∞].
 
     Notes
     -----
@@ -84,20 +92,23 @@ def check_separability(
     'separable'
     """
     start = time.perf_counter()
-    deadline = start + _seconds(max_time)
     if not isinstance(fit_intercept, bool | np.bool_):
         raise InputError(f"fit_intercept={fit_intercept!r} must be True or False")
-    rows = PairRows(Examples.from_data(X, y, fit_intercept=fit_intercept))
-    case = _Case(rows, y, deadline)
-    try:
-        proof = case.proof()
-    except (OutOfTime, TooLarge):
-        proof = case.undecided()
-    lower, upper = (float.fromhex(proof["margin"][end]) for end in ("lower", "upper"))
-    return Verdict(proof["kind"], lower, upper, proof, time.perf_counter() - start)
+    seconds = seconds_of(max_time)
+    grace = max(GRACE, seconds / 20)  # to read the data, and to close
+    with standard_arithmetic(), one_thread():
+        try:
+            with until(start + max(seconds, grace)):
+                case = _Case(X, y, fit_intercept=bool(fit_intercept))
+            proof = case.decided(start + seconds, grace)
+        except OutOfTime:
+            n, d = np.shape(X)
+            proof = unread_proof(n, d, label_texts(y), fit_intercept=bool(fit_intercept))
+    return Verdict(proof["kind"], *interval(proof), proof, time.perf_counter() - start)
 
 
-def _seconds(max_time: float | None) -> float:
+def seconds_of(max_time: float | None) -> float:
+    """A budget in seconds; infinite where there is none."""
     if max_time is None:
         return math.inf
     if not isinstance(max_time, Real) or isinstance(max_time, bool) or not max_time > 0.0:
@@ -108,31 +119,42 @@ def _seconds(max_time: float | None) -> float:
 class _Case:
     """One data set under investigation."""
 
-    def __init__(self, rows: PairRows, y: Any, deadline: float) -> None:
-        self.rows = rows
-        self.y = y
-        self.deadline = deadline
+    def __init__(self, X: Any, y: Any, *, fit_intercept: bool) -> None:
+        examples = Examples.from_data(X, y, fit_intercept=fit_intercept)
+        self.rows = PairRows(examples)
+        data = examples.data
+        data.digest(version_for(data.n, data.d, len(examples.classes)))  # kept for every proof
+
+    def decided(self, moment: float, grace: float) -> dict[str, Any]:
+        """A verified proof; of an interval only, where the moment comes first."""
+        try:
+            with until(moment):
+                return self.proof()
+        except (OutOfTime, TooLarge, ProofTooLarge):
+            try:
+                with until(time.perf_counter() + grace):
+                    return self.undecided()
+            except (OutOfTime, ProofTooLarge):
+                return build_proof(self.rows, "undecided", upper=math.inf)
 
     def proof(self) -> dict[str, Any]:
         """A verified proof, from floats where they see enough and else from exact steps."""
         twins = contradictory_rows(self.rows.examples)
         story = duplicate_story(self.rows, twins) if twins else None
-        n, d = self.rows.A.shape
+        n, d = self.rows.example.size, self.rows.n_coordinates
         if story is None and n * d * min(n, d) > LARGE:
-            interval = margin_interval(self.rows, None, self.deadline)
-            if interval.lower > 0.0:
-                return self._verified(self._with_interval(interval))
-        proposal = propose(self.rows.A, self.deadline)
-        if proposal is None:
-            raise OutOfTime
+            found = margin_interval(self.rows, None)
+            if found.lower > 0.0:
+                return self._verified(self._with_interval(found))
+        proposal = propose(self.rows.A)
         for bits in DIRECTION_BITS:
             try:
                 return self._verified(self._from_floats(proposal, story, bits))
+            except (TooLarge, ProofTooLarge):
+                return self._partly(story)
             except (ProofError, NotExact, ZeroDivisionError):
                 continue
-            except TooLarge:
-                return self._partly(story)
-        pair = exact_pair(self.rows, self.deadline)
+        pair = exact_pair(self.rows)
         kind = ("quasi-separable" if pair.w else "overlapping") if pair.plane else "separable"
         if kind == "separable":
             return self._verified(self._separable(pair.w))
@@ -140,8 +162,9 @@ class _Case:
         return self._verified(build_proof(self.rows, kind, w=pair.w, plane=pair.plane, story=story))
 
     def undecided(self) -> dict[str, Any]:
-        """A verified proof of an interval, and of nothing else."""
-        dual = mean_dual(self.rows)
+        """A verified proof of an interval, and of nothing else, in little time."""
+        is_quick = reading_seconds(self.rows) < QUICK
+        dual = mean_dual(self.rows) if is_quick else two_rows(self.rows)
         upper = upper_bound(self.rows, dual)
         return self._verified(build_proof(self.rows, "undecided", dual=dual, upper=upper))
 
@@ -161,7 +184,8 @@ class _Case:
         )
 
     def _verified(self, proof: dict[str, Any]) -> dict[str, Any]:
-        verify(proof, self.rows.examples.X, self.y)
+        """The proof, once its JSON has been verified: what is written is what will be read."""
+        check_claim(json.dumps(proof), self.rows.examples.data)
         return proof
 
     def _from_floats(self, proposal: Proposal, story: Weights | None, bits: int) -> dict[str, Any]:
@@ -178,15 +202,17 @@ class _Case:
         kind = "quasi-separable" if w else "overlapping"
         groups, enclosure = self._plane(basis, q)
         if story is None:
-            story = self._story(basis, q)
+            # the verdict stands without a story; the verification comes first
+            with suppress(OutOfTime), until(deadline() - reading_seconds(self.rows, 3.0)):
+                story = self._story(basis, q)
         return build_proof(self.rows, kind, w=w, plane=groups, story=story, basis=enclosure)
 
     def _story(self, basis: Basis, q: np.ndarray) -> Weights | None:
         """A smallest story, from floats or else by exact steps; the verdict stands without one."""
         story = circuit_story(self.rows, basis, q)
         if story is None and self.rows.example.size * self.rows.n_coordinates < SMALL:
-            with suppress(TooLarge, OutOfTime):
-                story = exact_pair(self.rows, self.deadline).story
+            with suppress(TooLarge):
+                story = exact_pair(self.rows).story
         return story
 
     def _plane(self, basis: Basis, q: np.ndarray) -> tuple[list[Weights], Weights | None]:
@@ -196,14 +222,14 @@ class _Case:
             return enclosed_plane(self.rows, basis, q)
 
     def _separable(self, w: list[int]) -> dict[str, Any]:
-        return self._with_interval(margin_interval(self.rows, w, self.deadline))
+        return self._with_interval(margin_interval(self.rows, w))
 
-    def _with_interval(self, interval: Interval) -> dict[str, Any]:
+    def _with_interval(self, found: Interval) -> dict[str, Any]:
         return build_proof(
             self.rows,
             "separable",
-            w=interval.w,
-            dual=interval.dual,
-            lower=interval.lower,
-            upper=interval.upper,
+            w=found.w,
+            dual=found.dual,
+            lower=found.lower,
+            upper=found.upper,
         )

@@ -13,11 +13,13 @@ import scipy.linalg as sl
 import scipy.sparse as sp
 
 from momentron.separability.canonical import MAX_BASIS
-from momentron.separability.proposal import Proposal
-from momentron.separability.rational import TooLarge, pivot_columns, solve_whole
+from momentron.separability.limits import TooLarge, require_memory
+from momentron.separability.patience import patiently
+from momentron.separability.proposal import Normal
+from momentron.separability.rational import pivot_columns, solve_whole
 from momentron.separability.rows import PairRows
 
-MAX_COLUMNS = 12_000  # of a dense normal matrix: 1 GB
+MAX_COLUMNS = 12_000  # of a dense normal matrix
 WEIGHT_BITS = 40  # of the largest weight off the basis
 
 
@@ -54,14 +56,15 @@ def find_basis(rows: PairRows, plane: np.ndarray, q: np.ndarray) -> Basis:
     part = A[:, columns]
     part = part.toarray() if sp.issparse(part) else part.copy()
     part *= q[plane][:, None]
-    part /= np.abs(part).max(axis=0)
+    part /= np.maximum(part.max(axis=0), -part.min(axis=0))
     leading = pivot_order(part)[: columns.size]
     return Basis(plane, np.sort(plane[leading]), columns)
 
 
 def pivot_order(matrix: np.ndarray) -> np.ndarray:
     """The rows of a tall matrix in the order in which elimination picks them as pivots."""
-    _, swaps, _ = sl.lapack.dgetrf(matrix)
+    n, d = matrix.shape
+    _, swaps, _ = patiently(float(n) * d * min(n, d), sl.lapack.dgetrf, matrix)
     order = np.arange(len(matrix))
     for i, j in enumerate(swaps.tolist()):
         order[[i, j]] = order[[j, i]]
@@ -87,17 +90,12 @@ def refine(rows: PairRows, plane: np.ndarray, q: np.ndarray) -> np.ndarray:
     A = rows.A[plane]
     if A.shape[1] > MAX_COLUMNS:
         raise TooLarge(f"{A.shape[1]} columns; weights are refined for up to {MAX_COLUMNS}")
+    require_memory(24.0 * A.shape[1] ** 2, f"a normal matrix of {A.shape[1]} columns")
     q = q.copy()
     for _ in range(3):
-        weighted = sp.diags_array(q) @ A if sp.issparse(A) else q[:, None] * A
-        gram = weighted.T @ weighted
-        gram = gram.toarray() if sp.issparse(gram) else gram
-        scale = 1.0 / np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))
-        gram *= scale[:, None] * scale
-        gram[np.diag_indices_from(gram)] += 1e-13
-        residual = np.asarray(A.T @ q)
-        step = scale * sl.solve(gram, scale * residual, assume_a="pos", check_finite=False)
-        moved = q - q * np.asarray(weighted @ step)
+        normal = Normal(A, q * q)
+        step = normal.solve(np.asarray(A.T @ q))
+        moved = q - q * q * np.asarray(A @ step)
         if not (moved > 0.0).all():
             break
         q = moved
@@ -115,6 +113,7 @@ def exact_plane(rows: PairRows, basis: Basis, q: np.ndarray) -> list[Weights]:
     numerators = [short[pair] for pair in rest.tolist()]
     total = rows.combine(rest, numerators)
     coordinates = rows.columns[basis.columns].tolist()
+    rows.examples.keep_whole_rows()
     found = [rows.whole_row(pair) for pair in basis.rows.tolist()]
     matrix = [[row.get(c, 0) for row in found] for c in coordinates]
     solution, denominator = solve_whole(matrix, [-total[c] for c in coordinates])
@@ -143,11 +142,6 @@ def exact_direction(rows: PairRows, basis: Basis, w: np.ndarray, bits: int) -> l
     for c, v in zip(coordinates, solution, strict=True):
         answer[c] = v
     return answer
-
-
-def plane_of(proposal: Proposal) -> np.ndarray:
-    """The pairs that the proposal places on the plane."""
-    return np.flatnonzero(~proposal.strict)
 
 
 def enclosed_plane(

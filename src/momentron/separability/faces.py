@@ -7,19 +7,20 @@ arithmetic. The supports F are independent up to one relation: the first is a sm
 """
 
 import math
-import time
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from scipy.optimize import nnls
 
-from momentron.clock import OutOfTime
+from momentron.clock import require_time
 from momentron.separability.correction import Weights
+from momentron.separability.limits import require_memory
 from momentron.separability.rational import independent, solve_many, solve_whole
-from momentron.separability.rows import PairRows
+from momentron.separability.rows import BYTES_PER_WHOLE, PairRows
 
 Vector = list[int]
+GUESS_FLOPS = 1e9  # of one call of non-negative least squares
 
 
 @dataclass(frozen=True)
@@ -31,15 +32,17 @@ class ExactPair:
     story: Weights | None
 
 
-def exact_pair(rows: PairRows, deadline: float) -> ExactPair:
+def exact_pair(rows: PairRows) -> ExactPair:
     """Decide by exact arithmetic alone.
 
     Raises
     ------
     OutOfTime
         When the deadline comes first.
+    TooLarge
+        Where all pairs in all coordinates do not fit into memory.
     """
-    faces = _Faces(rows, deadline)
+    faces = _Faces(rows)
     w = faces.reduce()
     plane = sorted(faces.q)
     common = math.lcm(*(faces.q[pair].denominator for pair in plane))
@@ -51,10 +54,13 @@ def exact_pair(rows: PairRows, deadline: float) -> ExactPair:
 class _Faces:
     """The rows found to lie on the plane so far, and weights q > 0 on them that cancel."""
 
-    def __init__(self, rows: PairRows, deadline: float) -> None:
+    def __init__(self, rows: PairRows) -> None:
         self.rows = rows
-        self.deadline = deadline
+        entries = float(rows.example.size + rows.n_coordinates) * rows.n_coordinates
+        size = entries * (BYTES_PER_WHOLE + rows.examples.data.bits / 8)
+        require_memory(size, f"{rows.example.size} pairs in whole numbers")
         self.size = rows.n_coordinates
+        rows.examples.keep_whole_rows()
         self.vectors = [rows.whole_row(pair) for pair in range(rows.example.size)]
         self.q: dict[int, Fraction] = {}
         self.basis: list[int] = []
@@ -74,7 +80,7 @@ class _Faces:
             if not kept:
                 return []
             even, factors = _even_lengths([p for _, p in kept])
-            weights, v = _Wolfe(even, self.deadline).run()
+            weights, v = _Wolfe(even).run()
             if any(v):
                 return [sum(map(int.__mul__, v, column)) for column in zip(*null, strict=True)]
             face = {kept[i][0]: weight * factors[i] for i, weight in weights.items()}
@@ -85,16 +91,20 @@ class _Faces:
     def _modulo_plane(self, left: list[int]) -> tuple[list[Vector], list[Vector]]:
         """(null space, the rows left in its coordinates), coordinates of one order of magnitude."""
         null = self._null_space()
-        points = [[_dot(self.vectors[pair], v) for v in null] for pair in left]
+        points = [self._coordinates(pair, null) for pair in left]
         bits = [max(map(int.bit_length, column)) for column in zip(*points, strict=True)]
         shifts = [max(bits) - b if b else 0 for b in bits]
         null = [[v << shift for v in vector] for vector, shift in zip(null, shifts, strict=True)]
         points = [[v << shift for v, shift in zip(p, shifts, strict=True)] for p in points]
         return null, points
 
+    def _coordinates(self, pair: int, null: list[Vector]) -> Vector:
+        require_time()
+        return [_dot(self.vectors[pair], v) for v in null]
+
     def _null_space(self) -> list[Vector]:
         """Whole vectors that span {v : a·v = 0 for the rows on the plane}."""
-        free = [c for c in range(self.size) if c not in set(self.coordinates)]
+        free = sorted(set(range(self.size)) - set(self.coordinates))
         if not self.basis:
             return [[int(c == f) for c in range(self.size)] for f in free]
         found = [self.vectors[pair] for pair in self.basis]
@@ -103,6 +113,7 @@ class _Faces:
         solution, denominator = solve_many(matrix, right)
         null = []
         for m, f in enumerate(free):
+            require_time()
             v = [0] * self.size
             v[f] = denominator
             for c, row in zip(self.coordinates, solution, strict=True):
@@ -123,6 +134,7 @@ class _Faces:
             common = math.lcm(*(weight.denominator for weight in face.values()))
             total = dict.fromkeys(self.coordinates, 0)
             for pair, weight in face.items():
+                require_time()
                 for c, v in self.vectors[pair].items():
                     if c in total:
                         total[c] += int(weight * common) * v
@@ -154,9 +166,8 @@ class _Faces:
 class _Wolfe:
     """The minimum-norm point of the convex hull of whole points, exactly."""
 
-    def __init__(self, points: list[Vector], deadline: float) -> None:
+    def __init__(self, points: list[Vector]) -> None:
         self.points = points
-        self.deadline = deadline
         self.products: dict[tuple[int, int], int] = {}
 
     def run(self) -> tuple[dict[int, Fraction], Vector]:
@@ -169,8 +180,7 @@ class _Wolfe:
 
     def _descend(self, weights: dict[int, Fraction]) -> tuple[dict[int, Fraction], Vector]:
         while True:
-            if time.perf_counter() > self.deadline:
-                raise OutOfTime
+            require_time()
             target = self._face_minimiser(list(weights))
             if min(target.values()) > 0:
                 common = math.lcm(*(weight.denominator for weight in target.values()))
@@ -179,7 +189,7 @@ class _Wolfe:
                     sum(weight * self.points[i][c] for i, weight in whole.items())
                     for c in range(len(self.points[0]))
                 ]
-                slopes = [sum(map(int.__mul__, x, p)) for p in self.points]
+                slopes = [self._slope(x, p) for p in self.points]
                 entering = min(range(len(slopes)), key=slopes.__getitem__)
                 if slopes[entering] * common >= sum(v * v for v in x):
                     return target, _primitive(x)
@@ -196,9 +206,14 @@ class _Wolfe:
         solution, denominator = solve_whole(matrix, [*(0 for _ in support), 1])
         return {i: Fraction(v, denominator) for i, v in zip(support, solution, strict=False)}
 
+    def _slope(self, x: Vector, point: Vector) -> int:
+        require_time()
+        return sum(map(int.__mul__, x, point))
+
     def _product(self, i: int, j: int) -> int:
         key = (min(i, j), max(i, j))
         if key not in self.products:
+            require_time()
             self.products[key] = sum(map(int.__mul__, self.points[i], self.points[j]))
         return self.products[key]
 
@@ -208,7 +223,16 @@ class _Wolfe:
         top = max(tops)
         P = np.array([[v / top for v in p] for p in self.points])
         heavy = 1e3 * math.sqrt(P.shape[1])
-        q, _ = nnls(np.vstack([P.T, np.full(len(P), heavy)]), np.r_[np.zeros(P.shape[1]), heavy])
+        steps = min(3 * len(P), int(GUESS_FLOPS / (2.0 * P.size)))
+        if steps < P.shape[1]:
+            raise RuntimeError("a guess would take too long")
+        require_time()
+        # it raises RuntimeError after so many steps
+        q, _ = nnls(
+            np.vstack([P.T, np.full(len(P), heavy)]),
+            np.r_[np.zeros(P.shape[1]), heavy],
+            maxiter=steps,
+        )
         counts = {i: int(q[i] * 2**30) + 1 for i in np.flatnonzero(q > 1e-9).tolist()}
         if not counts:
             raise RuntimeError("no guess")

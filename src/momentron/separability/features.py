@@ -1,15 +1,14 @@
 """Which features carry the separation: does it survive without each of them?"""
 
-import math
 import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from momentron.clock import time_left, until
 from momentron.errors import InputError
 from momentron.exactness import require_exact
-from momentron.separability.canonical import whole
 from momentron.separability.verdict import Verdict
 
 
@@ -59,32 +58,27 @@ def feature_report(
     >>> [role.is_needed for role in check_separability(X, y).features(X, y)]
     [False, False]
     """
-    from momentron.separability.check import check_separability
+    from momentron.separability.check import check_separability, seconds_of
 
     if not verdict.is_separable:
         raise InputError(
             f"the verdict is {verdict.kind!r}; only separable data have features that carry it"
         )
     require_exact(X)
-    deadline = math.inf if max_time is None else time.perf_counter() + max_time
     columns = X.tocsc() if hasattr(X, "tocsc") else np.asarray(X)
     d = columns.shape[1]
-    weights = whole(verdict.proof["weights"])
     width = d + bool(verdict.proof["fit_intercept"])
+    weighted = {place % width for place in verdict.whole_weights()}
     strength = np.abs(verdict.coef).max(axis=0)
     kinds = {0: "overlapping"} if d == 1 else {}  # nothing is left to tell the classes apart
-    for j in np.argsort(-strength, kind="stable").tolist():
-        left = deadline - time.perf_counter()
-        if j in kinds or left <= 0.0:
-            continue
-        if not any(weights[j::width]):  # the plane does not look at it; floats may underflow
-            kinds[j] = "separable"
-            continue
-        rest = columns[:, np.delete(np.arange(d), j)]
-        kinds[j] = check_separability(
-            rest,
-            y,
-            fit_intercept=bool(verdict.proof["fit_intercept"]),
-            max_time=None if math.isinf(left) else left,
-        ).kind
+    with until(time.perf_counter() + seconds_of(max_time)):
+        for j in np.argsort(-strength, kind="stable").tolist():
+            if j in kinds or time_left() <= 0.0:
+                continue
+            if j not in weighted:  # the plane does not look at it; floats may underflow
+                kinds[j] = "separable"
+                continue
+            rest = columns[:, np.delete(np.arange(d), j)]
+            intercept = bool(verdict.proof["fit_intercept"])
+            kinds[j] = check_separability(rest, y, fit_intercept=intercept).kind
     return [FeatureRole(j, kinds.get(j, "undecided")) for j in range(d)]

@@ -9,36 +9,56 @@ from fractions import Fraction
 
 import numpy as np
 
+from momentron.clock import require_time
 from momentron.separability.correction import Weights
 from momentron.separability.rows import PairRows
 
 DUAL_BITS = 50
 
 
+MANTISSA = 53
+LEAST_EXPONENT = -1074
+LARGEST = float(np.finfo(np.float64).max)
+
+
 def root_down(value: Fraction) -> float:
     """The largest float whose square is at most the value."""
-    root = _near_root(value)
-    while root > 0.0 and Fraction(root) ** 2 > value:
-        root = math.nextafter(root, 0.0)
-    return root
+    return _root(value, up=False)
 
 
 def root_up(value: Fraction) -> float:
-    """The smallest float, or nearly, whose square is at least the value."""
-    root = _near_root(value)
-    while root < math.inf and Fraction(root) ** 2 < value:
-        root = math.nextafter(root, math.inf)
-    return root
+    """The smallest float whose square is at least the value."""
+    return _root(value, up=True)
 
 
-def _near_root(value: Fraction) -> float:
-    shift = max(0, 140 - value.numerator.bit_length() + value.denominator.bit_length())
-    shift += shift % 2
-    root = math.isqrt((value.numerator << shift) // value.denominator)
+def _root(value: Fraction, *, up: bool) -> float:
+    """√value, rounded down or up to a float, in whole numbers: nothing is tried twice."""
+    if value <= 0:
+        return 0.0
+    size = value.numerator.bit_length() - value.denominator.bit_length()  # of value, in bits
+    exponent = max(LEAST_EXPONENT, (size - 1) // 2 - MANTISSA)
+    root, is_exact = _whole_root(value, exponent)
+    if root.bit_length() > MANTISSA:
+        exponent += root.bit_length() - MANTISSA
+        root, is_exact = _whole_root(value, exponent)
+    if up and not is_exact:
+        root += 1
     try:
-        return float(Fraction(root, 1 << (shift // 2)))
+        return math.ldexp(root, exponent)
     except OverflowError:
-        return float(np.finfo(np.float64).max)
+        return math.inf if up else LARGEST
+
+
+def _whole_root(value: Fraction, exponent: int) -> tuple[int, bool]:
+    """(⌊√value / 2^exponent⌋, whether that is √value itself)."""
+    numerator, denominator = value.numerator, value.denominator
+    if exponent < 0:
+        numerator <<= -2 * exponent
+    else:
+        denominator <<= 2 * exponent
+    quotient, rest = divmod(numerator, denominator)
+    root = math.isqrt(quotient)
+    return root, rest == 0 and root * root == quotient
 
 
 def squared_length(vectors: list[list[int]], k: int) -> Fraction:
@@ -56,7 +76,8 @@ def lower_bound(rows: PairRows, w: list[int]) -> float:
     width, (_, d), k = examples.width, examples.shape, len(examples.classes)
     vectors = [w[c : c + width] for c in range(0, len(w), width)]
     least: int | None = None
-    for own, (columns, x) in zip(examples.codes.tolist(), examples.whole, strict=True):
+    for own, (columns, x) in zip(examples.codes.tolist(), examples.whole_rows(), strict=True):
+        require_time()
         f = [0, *(sum(map(int.__mul__, x, map(v.__getitem__, columns))) for v in vectors)]
         for j in range(k):
             if j != own:
@@ -101,6 +122,17 @@ def balanced_dual(rows: PairRows, classes: tuple[int, int], q: np.ndarray) -> We
     weights = [int(whole[i]) for i in rows.example[pairs].tolist()]
     kept = [(pair, v) for pair, v in zip(pairs.tolist(), weights, strict=True) if v > 0]
     return Weights(np.array([pair for pair, _ in kept]), [v for _, v in kept], 1)
+
+
+def two_rows(rows: PairRows, classes: tuple[int, int] = (0, 1)) -> Weights:
+    """The first row of each class: γ̄ is at most half their distance."""
+    codes = rows.examples.codes
+    places = [int(np.argmax(codes == c)) for c in classes]
+    pairs = [
+        int(np.flatnonzero((rows.example == i) & (rows.other == c))[0])
+        for i, c in zip(places, classes[::-1], strict=True)
+    ]
+    return Weights(np.array(pairs), [1, 1], 1)
 
 
 def mean_dual(rows: PairRows, classes: tuple[int, int] = (0, 1)) -> Weights:

@@ -10,13 +10,17 @@ and its central path ends in such a pair whatever A is (Ye, Todd, Mizuno 1994). 
 here: which rows, and about which weights.
 """
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
+
+from momentron.clock import require_time
+from momentron.separability.limits import require_memory
+from momentron.separability.patience import patiently
+from momentron.threads import threads_for_factor
 
 MAX_ITERATIONS = 100
 LEAST_MU = 1e-15  # complementarity at which float64 has no more to say
@@ -32,41 +36,43 @@ class Proposal:
     strict: np.ndarray
 
 
-def propose(A: Any, deadline: float) -> Proposal | None:
-    """A pair (w, q) near a Goldman–Tucker pair of A; None where the deadline comes first.
+def propose(A: Any) -> Proposal:
+    """A pair (w, q) near a Goldman–Tucker pair of A.
 
     Costs n·d² flops an iteration for the smaller of the two sides, some 10 to 30 iterations.
     """
     n, d = A.shape
+    require_memory(32.0 * min(n, d) ** 2, f"dense matrices of {min(n, d)} rows")
     if d <= n:
-        return _follow(A, deadline)
+        return _follow(A)
     basis, reduced = _row_space(A)
-    found = _follow(reduced, deadline)
-    if found is not None:
-        found.w = basis(found.w)
+    found = _follow(reduced)
+    found.w = basis(found.w)
     return found
 
 
 def _row_space(A: Any) -> tuple[Any, np.ndarray]:
     """(map of reduced weights to weights of A, A in coordinates of its row space)."""
+    n, d = A.shape
     if not sp.issparse(A):
-        Q, R = sl.qr(A.T, mode="economic", check_finite=False)
+        Q, R = patiently(4.0 * d * n * n, sl.qr, A.T, mode="economic", check_finite=False)
         return (lambda w: Q @ w), np.ascontiguousarray(R.T)
-    values, vectors = np.linalg.eigh((A @ A.T).toarray())
+    gram = patiently(2.0 * A.nnz * n, lambda: (A @ A.T).toarray())
+    values, vectors = patiently(10.0 * n**3, np.linalg.eigh, gram)
     keep = values > 1e-13 * values[-1]
     roots = np.sqrt(values[keep])
     return (lambda w: A.T @ (vectors[:, keep] @ (w / roots))), vectors[:, keep] * roots
 
 
-class _Normal:
+class Normal:
     """The normal matrix AᵀDA, scaled to a unit diagonal and factored."""
 
     def __init__(self, A: Any, D: np.ndarray) -> None:
+        n, d = A.shape
         if sp.issparse(A):
-            N = (A.T @ sp.diags_array(D) @ A).toarray()
+            N = patiently(2.0 * A.nnz * d, lambda: (A.T @ sp.diags_array(D) @ A).toarray())
         else:
-            weighted = np.sqrt(D)[:, None] * A
-            N = weighted.T @ weighted
+            N = patiently(2.0 * n * d * d, _weighted_gram, A, D)
         diagonal = np.diag(N)
         self.scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
         N *= self.scale[:, None] * self.scale
@@ -74,7 +80,8 @@ class _Normal:
         for ridge in (1e-13, 1e-11, 1e-9, 1e-6):
             N[np.diag_indices_from(N)] = 1.0 + ridge
             try:
-                self.factor = sl.cho_factor(N, lower=True, check_finite=False)
+                # numpy's lets other threads work meanwhile, scipy's does not
+                self.factor = patiently(d**3 / 3.0, np.linalg.cholesky, N), True
                 return
             except np.linalg.LinAlgError:
                 continue
@@ -118,15 +125,20 @@ class _Point:
         return longest
 
 
-def _follow(A: Any, deadline: float) -> Proposal | None:
+def _weighted_gram(A: np.ndarray, D: np.ndarray) -> np.ndarray:
+    weighted = np.sqrt(D)[:, None] * A
+    with threads_for_factor(2.0 * A.shape[0] * A.shape[1] ** 2):
+        return np.asarray(weighted.T @ weighted)
+
+
+def _follow(A: Any) -> Proposal:
     """Mehrotra's predictor and corrector along the central path of the embedding."""
     n, d = A.shape
     gradient = np.asarray(A.T @ np.ones(n))
     point = _Point(np.zeros(d), np.ones(n), np.ones(n))
     best = point
     for _ in range(MAX_ITERATIONS):
-        if time.perf_counter() > deadline:
-            return None
+        require_time()
         with np.errstate(all="ignore"):
             try:
                 following = _iterate(A, gradient, point)
@@ -146,7 +158,7 @@ def _follow(A: Any, deadline: float) -> Proposal | None:
 
 def _iterate(A: Any, gradient: np.ndarray, point: _Point) -> _Point:
     D = point.q / point.s
-    normal = _Normal(A, D)
+    normal = Normal(A, D)
     slope = normal.solve(np.asarray(A.T @ D) + gradient)
     rise = A @ slope
 

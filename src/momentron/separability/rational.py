@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.separability.lifting import lift
+from momentron.clock import require_time, time_left
+from momentron.separability import lifting
+from momentron.separability.limits import TooLarge
 
+PIECE = 2e9  # multiplications between two looks at the clock
 PRIME = 2**31 - 1  # a Mersenne prime: 2^k mod p has period 31, and products fit into int64
 SMALL = 24  # equations that elimination solves sooner than p-adic lifting
 MAX_ELIMINATION = 3e10  # operations modulo a prime: some minutes
 MAX_EQUATIONS = {True: 2500, False: 1000}  # solved within minutes, with python-flint and without
-
-
-class TooLarge(ArithmeticError):
-    """A system too large for exact arithmetic."""
+SHORT = 0.3  # seconds of a call of python-flint, which nothing can interrupt
 
 
 def has_flint() -> bool:
@@ -51,15 +51,27 @@ def solve_many(matrix: list[list[int]], right: list[list[int]]) -> tuple[list[li
     if size > MAX_EQUATIONS[flint]:
         raise TooLarge(f"{size} equations; at most {MAX_EQUATIONS[flint]} are solved exactly")
     rows = [_primitive([*row, *b]) for row, b in zip(matrix, right, strict=True)]
-    if not flint and size <= SMALL:
+    left, rest = [row[:size] for row in rows], [row[size:] for row in rows]
+    if flint and _flint_seconds(rows) < SHORT:
+        return _by_flint(left, rest)
+    if size <= SMALL:
         return _bareiss(rows)
-    if not flint:
-        return lift([row[:size] for row in rows], [row[size:] for row in rows])
+    if lifting.seconds(left, len(rest[0])) > time_left():
+        raise TooLarge(f"{size} equations; the time left does not suffice for an exact solution")
+    return lifting.lift(left, rest)
+
+
+def _flint_seconds(rows: list[list[int]]) -> float:
+    """About how long python-flint takes for an augmented system, in one call."""
+    size, bits = len(rows), max(abs(v).bit_length() for row in rows for v in row)
+    many = len(rows[0]) - size
+    return 1e-12 * size**3 * (size + many) * bits * max(1.0, bits / 500)
+
+
+def _by_flint(left: list[list[int]], right: list[list[int]]) -> tuple[list[list[int]], int]:
     from flint import fmpz_mat
 
-    solution: Any = fmpz_mat([row[:size] for row in rows]).solve(
-        fmpz_mat([row[size:] for row in rows])
-    )
+    solution: Any = fmpz_mat(left).solve(fmpz_mat(right))
     numerators, denominator = solution.numer_denom()
     return [[int(v) for v in row] for row in numerators.tolist()], int(denominator)
 
@@ -74,6 +86,7 @@ def _bareiss(rows: list[list[int]]) -> tuple[list[list[int]], int]:
     """Fraction-free elimination of an augmented system, in place."""
     size, previous = len(rows), 1
     for i in range(size):
+        require_time()
         pivot = next((r for r in range(i, size) if rows[r][i]), None)
         if pivot is None:
             raise ZeroDivisionError("the system is singular")
@@ -86,6 +99,7 @@ def _bareiss(rows: list[list[int]]) -> tuple[list[list[int]], int]:
     many = len(rows[0]) - size
     x = [[Fraction(0)] * many for _ in range(size)]
     for i in reversed(range(size)):
+        require_time()
         for m in range(many):
             rest = sum((rows[i][j] * x[j][m] for j in range(i + 1, size)), Fraction(0))
             x[i][m] = (rows[i][size + m] - rest) / rows[i][i]
@@ -121,8 +135,9 @@ def pivot_columns(A: Any, order: np.ndarray) -> np.ndarray:
     if n_sums**2 * d > MAX_ELIMINATION:
         raise TooLarge(f"{n} × {d} entries; a basis is found for up to about 3,000 × 3,000")
     K = np.zeros((n_sums, d), np.int64)
-    step = max(1, (1 << 24) // n_sums)
+    step = max(1, min(1 << 20, int(PIECE / (n_sums * d))))
     for start in range(0, n, step):  # sums of 2^21 residues below 2^31 are exact in float64
+        require_time()
         part = A[start : start + step]
         signs = rng.choice(np.array([-1.0, 1.0]), (n_sums, part.shape[0]))
         residues = _residues(part)
@@ -149,6 +164,7 @@ def _echelon(K: np.ndarray) -> np.ndarray:
     pivots: list[int] = []
     row = 0
     for column in range(K.shape[1]):
+        require_time()
         nonzero = np.flatnonzero(K[row:, column])
         if nonzero.size == 0:
             continue

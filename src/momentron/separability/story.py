@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.separability.canonical import blocks
+from momentron.clock import require_time
 from momentron.separability.correction import Basis, Weights, pivot_order
-from momentron.separability.rational import TooLarge, pivot_columns, solve_whole
+from momentron.separability.limits import TooLarge, require_memory
+from momentron.separability.patience import patiently
+from momentron.separability.rational import pivot_columns, solve_whole
 from momentron.separability.rows import Examples, PairRows
 
 NEGLIGIBLE = 1e-9  # weights below this share of the largest are rounding errors
@@ -20,14 +22,11 @@ NEGLIGIBLE = 1e-9  # weights below this share of the largest are rounding errors
 def contradictory_rows(examples: Examples) -> tuple[int, int] | None:
     """Two equal rows with different labels; the first such pair, in O(n·d)."""
     seen: dict[bytes, tuple[int, int]] = {}
-    i = 0
-    for block in blocks(examples.X):
-        for row in block:
-            code = int(examples.codes[i])
-            first, label = seen.setdefault(row.tobytes(), (i, code))
-            if label != code:
-                return first, i
-            i += 1
+    for i, name in enumerate(examples.data.row_digests()):
+        code = int(examples.codes[i])
+        first, label = seen.setdefault(name, (i, code))
+        if label != code:
+            return first, i
     return None
 
 
@@ -57,13 +56,16 @@ def circuit_story(rows: PairRows, basis: Basis, q: np.ndarray) -> Weights | None
 
 def _crossover(rows: PairRows, basis: Basis, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(r + 1 pairs, weights of them with Σ q a ≈ 0): a vertex of {q ≥ 0, Aᵀq = 0, Σq = 1}."""
+    size = basis.columns.size + 1
+    require_memory(24.0 * (basis.plane.size + size) * size, "a crossover")
     V = rows.dense(basis.plane, basis.columns)
     V = np.column_stack([V / np.abs(V).max(axis=0), np.ones(len(V))])
     places, size = pivot_order(q[:, None] * V), V.shape[1]
     members, outside = places[:size].copy(), places[size:]
-    inverse = np.linalg.inv(V[members].T)
+    inverse = patiently(2.0 * size**3, np.linalg.inv, V[members].T)
     weights = q[members] / q.sum()
     for i in outside[np.argsort(q[outside])].tolist():
+        require_time()
         step = inverse @ V[i]  # a_i as a combination of the members
         amount = q[i] / q.sum()
         falling = step < -1e-12
@@ -82,7 +84,7 @@ def _crossover(rows: PairRows, basis: Basis, q: np.ndarray) -> tuple[np.ndarray,
     target[-1] = 1.0
     if not np.isfinite(inverse).all():
         raise np.linalg.LinAlgError("the basis is singular")
-    sharp = np.linalg.lstsq(V[members].T, target, rcond=None)[0]
+    sharp = patiently(30.0 * size**3, np.linalg.lstsq, V[members].T, target, rcond=None)[0]
     return basis.plane[members], np.maximum(sharp, 0.0)
 
 

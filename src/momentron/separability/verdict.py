@@ -120,9 +120,21 @@ class Verdict:
 
     def _weights(self) -> np.ndarray:
         width = self.proof["data"]["features"] + bool(self.proof["fit_intercept"])
-        numbers = whole(self.proof["weights"]) or [0] * (width * (len(self.classes) - 1))
-        top = max(map(abs, numbers)) or 1
-        return np.array([v / top for v in numbers]).reshape(-1, width)
+        weights = np.zeros((len(self.classes) - 1) * width)
+        found = self.whole_weights()
+        top = max(map(abs, found.values()), default=1)
+        for place, v in found.items():
+            weights[place] = v / top
+        return weights.reshape(-1, width)
+
+    def whole_weights(self) -> dict[int, int]:
+        """The weights that are not zero, in whole numbers, by their place among all of them."""
+        found = self.proof["weights"]
+        if isinstance(found, dict):  # from version 2 of the format
+            places, numbers = found["coordinates"], whole(found["numbers"])
+        else:
+            places, numbers = range(len(found)), whole(found)
+        return {place: v for place, v in zip(places, numbers, strict=True) if v}
 
     @property
     def story(self) -> list[StoryRow]:
