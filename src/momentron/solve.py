@@ -14,7 +14,7 @@ from momentron.clock import OutOfTime, Stopwatch
 from momentron.problem import Problem
 from momentron.solvers.base import Aim, Candidates, Solver, Start
 from momentron.status import Status
-from momentron.threads import threads_for_products
+from momentron.threads import one_thread
 from momentron.trace import Row, Trace
 
 Callback = Callable[[Row], Any]
@@ -179,7 +179,7 @@ def solve(
     trace = Trace()
     remaining = budget.max_time - stopwatch.seconds() - _closing_seconds(problem)
     aim = Aim(budget.tol, time.perf_counter() + remaining, start, random_state)
-    with threads_for_products(problem.operator.dense_entries):
+    with one_thread():
         try:
             if solver.wants_tight_radius:
                 problem.tighten()

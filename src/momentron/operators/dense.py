@@ -3,6 +3,7 @@
 import numpy as np
 
 from momentron.operators.base import Operator, block_rows, row_blocks
+from momentron.threads import in_threads, reading_parts
 
 LONG_ROW = 64
 
@@ -24,7 +25,7 @@ def _row_squares(block: np.ndarray) -> np.ndarray:
 
 
 class DenseOperator(Operator):
-    """X as an array. `apply` and `adjoint` are one BLAS call each, on X as given.
+    """X as an array. `apply` and `adjoint` are one BLAS call per thread, on X as given.
 
     Parameters
     ----------
@@ -42,10 +43,40 @@ class DenseOperator(Operator):
         self._set_norms(squares, self.shape[1])
 
     def _matvec(self, w: np.ndarray) -> np.ndarray:
-        return (self.X @ w.astype(self.X.dtype, copy=False)).astype(np.float64, copy=False)
+        products = self._times(w.astype(self.X.dtype, copy=False))
+        return products.astype(np.float64, copy=False)
+
+    def _times(self, w: np.ndarray) -> np.ndarray:
+        parts = self._parts(w)
+        if len(parts) == 1:
+            return self.X @ w
+        products = np.empty((self.shape[0], *w.shape[1:]), np.result_type(self.X, w))
+
+        def multiply(rows: slice) -> None:
+            products[rows] = self.X[rows] @ w
+
+        in_threads(multiply, parts)
+        return products
 
     def _rmatvec(self, a: np.ndarray) -> np.ndarray:
-        return (self.X.T @ a.astype(self.X.dtype, copy=False)).astype(np.float64, copy=False)
+        a = a.astype(self.X.dtype, copy=False)
+        parts = self._parts(a)
+        if len(parts) == 1:
+            return (self.X.T @ a).astype(np.float64, copy=False)
+        sums: list[np.ndarray] = [np.empty(0)] * len(parts)
+
+        def combine(i: int) -> None:
+            sums[i] = self.X[parts[i]].T @ a[parts[i]]
+
+        in_threads(combine, range(len(parts)))
+        total = sums[0].astype(np.float64, copy=False)
+        for part in sums[1:]:
+            total += part
+        return total
+
+    def _parts(self, vectors: np.ndarray) -> list[slice]:
+        """The rows in runs, for a product with one vector or several."""
+        return reading_parts(self.shape[0], float(self.X.size) * vectors[:1].size)
 
     def rows(self, index: np.ndarray) -> np.ndarray:
         return self.X[index].astype(np.float64, copy=False)
@@ -57,7 +88,7 @@ class DenseOperator(Operator):
 
     def exact_scores(self, w: np.ndarray) -> np.ndarray:
         if self.X.dtype == np.float64:
-            return self.X @ w
+            return self._times(w)
         scores = np.empty((self.shape[0], *w.shape[1:]))
         for rows in row_blocks(*self.shape):
             scores[rows] = self.X[rows].astype(np.float64) @ w

@@ -3,12 +3,14 @@
 import numpy as np
 from scipy.linalg import blas, qr
 
+from momentron.clock import require_time
 from momentron.solvers.auto.forms import Deadline, Form
 from momentron.solvers.auto.linear_algebra import (
     add_to_diagonal,
     back_solve,
     cholesky,
     matvec,
+    pieces_for,
     rmatvec,
     symmetric_product,
 )
@@ -100,6 +102,7 @@ class PrimalForm(Form):
         """H += sign · A_iᵀA_i over the named rows, in blocks where they are not a working set."""
         size = index.size if self.has_copy else max(1, BLOCK_ENTRIES // self.k)
         for start in range(0, index.size, max(size, 1)):
+            require_time()
             self._add_block(sign, index[start : start + size])
 
     def _add_block(self, sign: float, index: np.ndarray) -> None:
@@ -116,7 +119,8 @@ class PrimalForm(Form):
                     self.H += sign * (B.T @ B).toarray()
                     return
                 B = B.toarray()
-        if own_threads(float(index.size) * self.k**2) > 1:
+        flops = float(index.size) * self.k**2
+        if own_threads(flops) > 1 or pieces_for(flops) > 1:
             self.H += sign * symmetric_product(B)
         else:
             self.H = blas.dsyrk(sign, B.T, lower=1, beta=1.0, c=self.H, overwrite_c=1)

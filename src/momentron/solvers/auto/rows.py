@@ -14,6 +14,7 @@ from momentron.solvers.auto.linear_algebra import (
     gram_product,
     matvec,
     parts_of,
+    pieces_for,
     rmatvec,
     submatrix,
 )
@@ -250,10 +251,10 @@ def gram_columns_of(X: Any, new: np.ndarray) -> np.ndarray:
     if sp.issparse(X):
         return (X @ X[new].T).toarray()
     columns, right = np.empty((X.shape[0], new.size)), X[new].T
-    count = own_threads(2.0 * float(X.shape[0]) * new.size * X.shape[1])
+    flops = 2.0 * float(X.shape[0]) * new.size * X.shape[1]
 
     def multiply(part: slice) -> None:
         np.matmul(X[part], right, out=columns[part])
 
-    in_threads(multiply, parts_of(X.shape[0], count))
+    in_threads(multiply, parts_of(X.shape[0], max(own_threads(flops), pieces_for(flops))))
     return columns
