@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from exact import ExactProblem, best_margin_squared, signed_square
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from benchmarks.hostile.exact import ExactProblem, best_margin_squared, signed_square
 from momentron.certificate import Certificate, certify
 from momentron.constraints import SignedRows
 from momentron.dualsets import Simplex

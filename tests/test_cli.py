@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import json
+import os
 import subprocess
 import sys
 
@@ -224,3 +225,110 @@ def test_import_is_light():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+STRANGE = ["[/a]", "[bold]b", "\x1b[31mred"]
+
+
+@pytest.fixture
+def strange(tmp_path):
+    """Rows whose labels, and file's name, are made to be misread."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(24, 2))
+    np.savez(tmp_path / "[b]x\x1b[2J.npz", X=X, y=np.array(STRANGE)[np.arange(24) % 3])
+    np.savez(tmp_path / "two.npz", X=X[:12], y=np.array(STRANGE[::2])[np.arange(12) % 2])
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", ["fit", "check", "race"])
+@pytest.mark.parametrize("name", ["[b]x\x1b[2J.npz", "two.npz"])
+def test_labels_and_names_are_shown_as_they_are(capsys, strange, command, name):
+    options = ["--passes", 5] if command == "race" else ["--max-time", 5]
+    code, out, err = run(capsys, command, strange / name, *options)
+    assert code in (0, 1, 4)
+    assert "\x1b" not in out + err
+    assert "Traceback" not in err
+    if name == "two.npz" and command != "race":
+        assert "[/a]" in out
+        assert r"\x1b[31mred" in out
+
+
+def test_errors_show_names_as_they_are(capsys, tmp_path):
+    for name in ("[/a]\x1b[2J.csv", "a\nb.csv", "\udcff.csv"):
+        code, out, err = run(capsys, "fit", tmp_path / name)
+        assert code == 2
+        assert len(err.splitlines()) == 1
+        assert "\x1b" not in out + err
+    code, _, err = run(capsys, "fit", "--tol", "\x1b[2J")
+    assert code == 2
+    assert "\x1b" not in err
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["fit --save", "check --proof", "race --plot", "bench --json"])
+@pytest.mark.parametrize("target", ["no/folder/x.png", "folder", "link.png", "picture.png/x.png"])
+def test_targets_are_tried_before_the_work(capsys, csv, tmp_path, monkeypatch, command, target):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "picture.png").write_text("mine")
+    (tmp_path / "link.png").symlink_to(tmp_path / "picture.png")
+    name, option = command.split()
+    data = [] if name == "bench" else [csv]
+
+    def never(*args, **kwargs):
+        raise AssertionError("the data were read")
+
+    for module in ("fit", "check", "race"):
+        monkeypatch.setattr(f"momentron.cli.{module}.load_data", never)
+    monkeypatch.setattr("momentron.benchmarks.runner.run_suite", never)
+    code, out, err = run(capsys, name, *data, option, target)
+    assert code == 2
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert (tmp_path / "picture.png").read_text() == "mine"
+
+
+LIMITED = """
+import resource, signal, sys
+from momentron.cli import main
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))  # as if the disk had so much room
+main(sys.argv[1:])
+"""
+
+
+def run_limited(*args):
+    pytest.importorskip("resource")
+    command = [sys.executable, "-c", LIMITED, *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("command", ["fit --save", "check --proof"])
+def test_a_full_disk_does_not_lose_the_answer(csv, tmp_path, command):
+    name, option = command.split()
+    target = tmp_path / "out" / "answer"
+    target.parent.mkdir()
+    done = run_limited(name, csv, option, target)
+    assert done.returncode == 2
+    assert "best margin     in [" in done.stdout
+    assert len(done.stderr.splitlines()) == 1
+    assert "the answer above stands" in done.stderr
+    assert list(target.parent.iterdir()) == []
+
+
+def test_a_checkpoint_that_cannot_be_written_is_one_line(csv, tmp_path):
+    options = ["--method", "momentum", "--max-iter", 9, "--checkpoint", tmp_path / "state"]
+    done = run_limited("fit", csv, *options)
+    assert done.returncode == 1
+    assert "best margin     in [" in done.stdout
+    assert done.stderr.startswith("momentron: warning: checkpoint")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_a_proof_that_is_a_pipe_is_not_waited_for(csv, tmp_path):
+    os.mkfifo(tmp_path / "proof.json")
+    command = [sys.executable, "-m", "momentron", "verify", tmp_path / "proof.json", csv]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "not a regular file" in done.stderr

@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from exact_kernels import exact_kernel
 
+from benchmarks.hostile.exact_kernels import exact_kernel
 from momentron.certificate import certify
 from momentron.constraints import SignedRows
 from momentron.datasets import make_separable

@@ -6,10 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from exact_kernels import exact_kernel
 from sklearn.metrics import pairwise
 from sklearn.svm import SVC
 
+from benchmarks.hostile.exact_kernels import exact_kernel
 from momentron.errors import InputError
 from momentron.kernels import (
     GaussianKernel,
@@ -145,18 +145,35 @@ def test_a_gaussian_far_from_the_origin_keeps_its_digits():
     near = GaussianKernel(0.3).bind(X)
     assert near.points.centre is not None
     assert near.relative_error < 1e-13
-    # where it cannot be moved digits are lost, and the bound says so
+    # where it cannot be moved, differences are squared one by one
     X = DATA["sparse-far"](np.random.default_rng(7))
     left = GaussianKernel(0.3).bind(X)
     K = np.array(exact_kernel(GaussianKernel(0.3), X.toarray()), dtype=float)
     lost = np.abs(left.block(np.arange(9), np.arange(9)) - K).max()
-    assert 1e-8 < lost < left.relative_error < 1e-3
+    assert lost < left.relative_error < 1e-13
+
+
+@pytest.mark.parametrize("gamma", [1e-300, 1e-20, 1.0, 1e20, 1e300])
+@pytest.mark.parametrize("scale", [1e-150, 1.0, 1e6, 1e150])
+@pytest.mark.parametrize("kind", [GaussianKernel, LaplacianKernel])
+def test_no_parameter_makes_a_value_that_is_not_a_number(kind, gamma, scale):
+    X = scale * np.random.default_rng(3).normal(size=(7, 3))
+    bound = kind(gamma).bind(X)
+    K = bound.block(slice(0, 7), slice(0, 7))
+    assert np.all((K >= 0.0) & (K <= 1.0))
+    assert np.all(np.abs(np.diagonal(K) - 1.0) <= bound.relative_error)
 
 
 def test_the_bound_is_capped_where_nothing_is_known():
-    bound = GaussianKernel(1e30).bind(sp.csr_array(np.eye(3)))
+    # squares of differences would overflow
+    bound = GaussianKernel(1e30).bind(sp.csr_array(1e154 * np.eye(3)))
     assert bound.relative_error == 1.0
     assert np.array_equal(bound.block(slice(0, 3), slice(0, 3)), np.eye(3))
+
+
+def test_distances_that_overflow_are_refused():
+    with pytest.raises(InputError, match="rescale X"):
+        LaplacianKernel(1e-308).bind(np.array([[1e308], [-1e308]]))
 
 
 # --- functions and matrices of the user's ----------------------------------------------------

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import test_theorems as theorems
-from exact_pairs import ExactPairs
 from many_classes import (
     FORMS,
     NOT_SEPARABLE,
@@ -26,6 +25,7 @@ from many_classes import (
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
+from benchmarks.hostile.exact_pairs import ExactPairs
 from momentron import MaxMarginClassifier, NotSeparableWarning, Status, max_margin
 from momentron.certificate import certify_margin
 from momentron.circulations import Circulations

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from exact import ExactProblem, best_margin_squared, signed_square
-from exact_pairs import ExactPairs
 from many_classes import assert_witness, blobs, explicit, leads, pairs_problem, touching
 from test_certificate_properties import LAYOUTS, draw_entries, draw_scale
 from test_flows import best_by_linear_program
 
+from benchmarks.hostile.exact import ExactProblem, best_margin_squared, signed_square
+from benchmarks.hostile.exact_pairs import ExactPairs
 from momentron import Status, max_margin
 from momentron.certificate import Certificate, certify, certify_margin
 from momentron.constraints import Slack

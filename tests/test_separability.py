@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import typer
-from exact import best_margin_squared, signed_square
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from typer.testing import CliRunner
 
 import momentron
+from benchmarks.hostile.exact import best_margin_squared, signed_square
 from momentron.cli import check as check_command
 from momentron.cli import verify as verify_command
 from momentron.errors import InputError

@@ -1,9 +1,13 @@
 """The command line on data in blocks, and the model of how far it scales."""
 
+import contextlib
 import json
 import math
+import socket
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -160,3 +164,56 @@ def test_file_sources_pickle(files):
     assert DiskStream(again).fingerprint() == DiskStream(source).fingerprint()
     with pytest.raises(InputError, match="neither"):
         open_file(files / "rows.npy", "kind")
+
+
+def serve(answer):
+    """A server that is no scheduler: says something to all, or nothing."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def work():
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            threading.Thread(target=reply, args=(connection,), daemon=True).start()
+
+    def reply(connection):
+        with connection, contextlib.suppress(OSError):
+            if answer is None or answer.startswith(b"HTTP"):  # which speaks when spoken to
+                connection.recv(10)
+            if answer is None:
+                time.sleep(30.0)
+            else:
+                connection.sendall(answer)
+
+    threading.Thread(target=work, daemon=True).start()
+    return server
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-OpenSSH_9.6\r\n", b"", None],
+    ids=["web", "shell", "closed", "silent"],
+)
+def test_what_is_no_scheduler_gives_one_line(files, capsys, answer):
+    pytest.importorskip("distributed")
+    with serve(answer) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        begin = time.perf_counter()
+        code, shown = run(capsys, files / "rows.npy", "--dask", address)
+    assert time.perf_counter() - begin < 15.0
+    assert code == 2
+    assert len(shown.err.strip().splitlines()) == 1
+    assert "scheduler" in shown.err
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["tcp://127.0.0.1:1", "127.0.0.1:1", "nonsense", "x://y", "", "tcp://127.0.0.1:99999999"],
+)
+def test_addresses_where_nothing_is(files, capsys, address):
+    pytest.importorskip("distributed")
+    code, shown = run(capsys, files / "rows.npy", "--dask", address)
+    assert code == 2
+    assert len(shown.err.strip().splitlines()) == 1

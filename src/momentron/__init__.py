@@ -8,7 +8,7 @@ loads neither torch, dask nor matplotlib.
 
 from momentron.api import max_margin
 from momentron.certificate import Certificate, certify
-from momentron.errors import BudgetWarning, InputError, NotSeparableWarning
+from momentron.errors import BudgetWarning, InputError, NotSeparableWarning, WriteWarning
 from momentron.estimators import KernelMaxMarginClassifier, MaxMarginClassifier
 from momentron.problem import Problem
 from momentron.result import MarginResult
@@ -32,6 +32,7 @@ __all__ = [
     "ProofError",
     "Status",
     "Verdict",
+    "WriteWarning",
     "certify",
     "check_separability",
     "max_margin",

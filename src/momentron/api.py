@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from momentron.certificate import LONG, SHORT, Certificate, certify_margin
-from momentron.checkpoint import Checkpoint, identity_of
-from momentron.clock import Stopwatch
+from momentron.certificate import LONG, SHORT, certify_margin
+from momentron.checkpoint import Checkpoint
+from momentron.clock import OutOfTime, Stopwatch, until
 from momentron.constraints import Slack
 from momentron.errors import InputError
+from momentron.identity import identity_of
 from momentron.kernels import Kernel
 from momentron.losses import Exponential, Loss, as_loss
 from momentron.operators import KernelOperator
@@ -159,7 +160,7 @@ def max_margin(
     if checkpoint is not None:
         options = {"loss": loss.name, "C": C, "kernel": choice, "random_state": random_state}
         options["fit_intercept"] = fit_intercept
-        file = Checkpoint(checkpoint, identity_of(problem, solver, **options))
+        file = Checkpoint(checkpoint, identity_of(problem, solver, X, **options))
     start = make_start(problem, initial)
     reporter = TableReporter() if verbose else None
     outcome = solve(
@@ -255,18 +256,16 @@ def make_budget(
 
 def make_result(problem: Problem, solver: Solver, outcome: Outcome) -> MarginResult:
     """The outcome in the user's units, with a classifier of unit length."""
-    certificate = outcome.certificate
-    w = outcome.w
+    certificate, w = outcome.certificate, outcome.w
     if certificate.margin <= 0.0 and outcome.n_iter:
         # nothing separates: the last iterate still follows the loss, and classifies well
         w = outcome.last_w
-        certificate = replace(certificate, margin=certify_margin(problem, w))
+        certificate = replace(certificate, margin=_margin_in_time(problem, w, outcome))
     if w.dtype == np.longdouble:
         # the interval is proved by w in extended precision; the margin is that of the classifier
         w = w.astype(np.float64)
-        certificate = replace(certificate, margin=certify_margin(problem, w, sharp=True))
-    margin = certificate.margin - _rounding_loss(problem, w)
-    certificate = Certificate(certificate.lower, certificate.upper, margin)
+        certificate = replace(certificate, margin=_margin_in_time(problem, w, outcome, sharp=True))
+    certificate = replace(certificate, margin=certificate.margin - _rounding_loss(problem, w))
     coef, intercept = classifier(problem, w)
     return MarginResult(
         status=outcome.status,
@@ -280,6 +279,17 @@ def make_result(problem: Problem, solver: Solver, outcome: Outcome) -> MarginRes
         classes=problem.classes,
         method=solver.name,
     )
+
+
+def _margin_in_time(
+    problem: Problem, w: np.ndarray, outcome: Outcome, *, sharp: bool = False
+) -> float:
+    """A sure lower bound on the margin of w; none where the time for it is over."""
+    try:
+        with until(outcome.closing):
+            return certify_margin(problem, w, sharp=sharp)
+    except OutOfTime:
+        return -math.inf
 
 
 def _rounding_loss(problem: Problem, w: np.ndarray) -> float:

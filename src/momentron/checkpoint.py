@@ -1,37 +1,41 @@
 """Checkpoints: the state of a solve in a file, so that a run that was killed goes on.
 
-A file has a line that says what it is, a line of JSON that says of which problem and method, with
-the length and the SHA-256 of the rest, and the arrays in numpy's .npz format. It is written beside
-its place and then moved there, so that a reader finds the old one or the new one, whole. A file
-that is damaged, foreign or of another problem is an error: it is never written over.
+The file says of which problem and method it is, and has the arrays of the state; its format is that
+of `momentron.arrayfile`. It is written beside its place and then moved there, so that a reader
+finds the old one or the new one, whole. A file that is damaged, foreign or of another problem is an
+error: it is never written over.
 """
 
-import hashlib
-import io
-import json
 import os
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields, is_dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from momentron.errors import InputError
+from momentron.arrayfile import Arrays, DamagedFile, ForeignFile, read_arrays, write_arrays
+from momentron.errors import InputError, WriteWarning
 from momentron.problem import Problem
+from momentron.safefiles import (
+    PRIVATE,
+    Lock,
+    open_regular,
+    reason,
+    require_writable,
+    write_atomically,
+)
 from momentron.trace import Row, Trace
 
 if TYPE_CHECKING:
     from momentron.clock import Stopwatch
     from momentron.solve import Incumbent, Judge
-    from momentron.solvers.base import Solver
 
-MAGIC = b"momentron checkpoint 1\n"
+TITLE = b"momentron checkpoint 2\n"
 EVERY = 5.0  # seconds between two writes
-HASHED_ROWS = 64
-Arrays = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class Progress:
         best, found = self.best, section("best", arrays)
         best.w, best.q, best.last_w = found["w"], found["q"], found["last_w"]
         lower, upper, following, seconds = arrays["numbers"].tolist()
-        best.lower, best.upper, best.certificate = lower, upper, None
+        best.lower, best.upper = lower, upper
         self.judge.next = int(following)
         self.stopwatch.before = seconds
         integers = {field.name for field in fields(Row) if field.type in (int, "int")}
@@ -77,11 +81,12 @@ class Progress:
 
 
 class Checkpoint:
-    """A file that holds the progress of one solve.
+    """A file that holds the progress of one solve; a context in which no other run may write it.
 
     Parameters
     ----------
     path : path
+        A regular file, or none yet, in a folder that can be written to.
     identity : dict of str to str
         What the file is for; one that differs is refused.
     every : float
@@ -95,39 +100,48 @@ class Checkpoint:
         self.identity = dict(identity)
         self._every = every
         self._written = time.perf_counter()
-        if self.path.is_dir() or not self.path.absolute().parent.is_dir():
-            raise InputError(f"checkpoint {self.path} is no file in a folder that exists; name one")
+        self._lock = Lock(self.path)
+        require_writable(self.path)
+
+    def __enter__(self) -> "Checkpoint":
+        self._lock.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._lock.__exit__(kind, error, traceback)
 
     def read(self) -> Arrays | None:
         """The arrays of the file, checked; None where there is no file."""
-        if not self.path.exists():
-            return None
-        header, payload = self._parts(self.path.read_bytes())
-        self._require_same(header.get("identity", {}))
-        with np.load(io.BytesIO(payload), allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-
-    def _parts(self, content: bytes) -> tuple[dict[str, Any], bytes]:
         remedy = "move it away or name another path, it is left as it is"
-        if not content.startswith(MAGIC):
-            raise InputError(f"{self.path} is not a checkpoint of this version: {remedy}")
-        line, _, payload = content[len(MAGIC) :].partition(b"\n")
         try:
-            header = json.loads(line)
-            is_whole = hashlib.sha256(payload).hexdigest() == header["sha256"]
-        except (ValueError, KeyError, TypeError):
-            is_whole, header = False, {}
-        if not is_whole:
-            raise InputError(f"checkpoint {self.path} is damaged: {remedy}")
-        return header, payload
+            with open_regular(self.path, follow_links=False) as file:
+                identity, arrays = read_arrays(file, TITLE)
+        except FileNotFoundError:
+            return None
+        except ForeignFile:
+            raise InputError(f"{self.path} is not a checkpoint of this version: {remedy}") from None
+        except DamagedFile:
+            raise InputError(f"checkpoint {self.path} is damaged: {remedy}") from None
+        except MemoryError as error:
+            raise InputError(f"checkpoint {self.path} {error}: {remedy}") from None
+        except OSError as error:
+            raise InputError(f"checkpoint {self.path} cannot be read: {reason(error)}") from error
+        self._require_same(identity)
+        return arrays
 
     def _require_same(self, found: Mapping[str, str]) -> None:
         for name in self.identity | dict(found):
             mine, theirs = self.identity.get(name), found.get(name)
             if mine != theirs:
                 raise InputError(
-                    f"checkpoint {self.path} is of another run: its {name} is {theirs}, here it is "
-                    f"{mine}; move it away or name another path, it is left as it is"
+                    f"checkpoint {self.path} is of another run: its {name} is {_short(theirs)}, "
+                    f"here it is {_short(mine)}; move it away or name another path, it is left as "
+                    "it is"
                 )
 
     def resume(self, progress: Progress) -> bool:
@@ -140,26 +154,33 @@ class Checkpoint:
         return arrays is not None
 
     def save(self, progress: Progress, *, is_last: bool = False) -> None:
-        """Write the file, if the last time is long enough ago or there will be no other."""
+        """Write the file, if the last time is long enough ago or there will be no other.
+
+        A file that cannot be written is no reason to lose the run: it warns, and tries again later.
+        """
         if not is_last and time.perf_counter() - self._written < self._every:
             return
-        self.write(progress.to_arrays())
+        try:
+            self.write(progress.to_arrays())
+        except OSError as error:
+            self._written = time.perf_counter()
+            warnings.warn(
+                f"checkpoint {self.path} could not be written ({reason(error)}); the run goes on, "
+                "and the file is as it was",
+                WriteWarning,
+                stacklevel=2,
+            )
 
     def write(self, arrays: Arrays) -> None:
         """Replace the file by one with these arrays, at once and whole."""
-        buffer = io.BytesIO()
-        np.savez(buffer, **arrays)  # type: ignore[arg-type]
-        payload = buffer.getvalue()
-        digest = hashlib.sha256(payload).hexdigest()
-        header = json.dumps({"identity": self.identity, "sha256": digest}).encode()
-        part = self.path.with_name(self.path.name + ".part")
-        with part.open("wb") as file:
-            file.write(MAGIC + header + b"\n")
-            file.write(payload)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(self.path)
+        write_atomically(
+            self.path, lambda file: write_arrays(file, TITLE, self.identity, arrays), PRIVATE
+        )
         self._written = time.perf_counter()
+
+
+def _short(text: str | None) -> str:
+    return str(text) if text is None or len(text) <= 80 else text[:79] + "…"
 
 
 def state_arrays(state: Any) -> Arrays:
@@ -186,55 +207,6 @@ def restore_state(state: Any, arrays: Arrays) -> None:
     for field in fields(state):
         value, fresh = arrays[field.name], getattr(state, field.name)
         setattr(state, field.name, value if isinstance(fresh, np.ndarray) else value.item())
-
-
-def identity_of(problem: Problem, solver: "Solver", **options: Any) -> dict[str, str]:
-    """What tells a problem in memory and a method from others."""
-    constraints = problem.constraints
-    labels = getattr(constraints, "labels", getattr(constraints, "signs", np.empty(0)))
-    return {
-        "method": solver.name,
-        "parameters": parameters_of(solver),
-        "shape": " × ".join(str(size) for size in problem.operator.shape),
-        "classes": digest_of(problem.classes.astype(str)),
-        "labels": digest_of(np.asarray(labels)),
-        "data": digest_of(constraints.row_norms, *_some_rows(problem.operator)),
-    } | {name: _shown(value) for name, value in options.items()}
-
-
-def _some_rows(operator: Any) -> list[np.ndarray]:
-    """Rows spread over X, where there is an X to take them from."""
-    X = getattr(operator, "X", None)
-    if X is None:
-        return []
-    n = X.shape[0]
-    index = np.unique(np.linspace(0, n - 1, min(n, HASHED_ROWS)).astype(int))
-    rows = sp.csr_array(X)[index].toarray() if sp.issparse(X) else X[index]
-    return [np.ascontiguousarray(rows)]
-
-
-def digest_of(*arrays: np.ndarray) -> str:
-    """A short hash of arrays: their types, shapes and bytes."""
-    total = hashlib.sha256()
-    for array in arrays:
-        total.update(f"{array.dtype.str}{array.shape}".encode())
-        total.update(np.ascontiguousarray(array).tobytes())
-    return total.hexdigest()[:16]
-
-
-def parameters_of(solver: "Solver") -> str:
-    """The parameters of a method, as text."""
-    return ", ".join(f"{name}={_shown(value)}" for name, value in sorted(vars(solver).items()))
-
-
-def _shown(value: Any) -> str:
-    if not callable(value):
-        return repr(value)
-    name = getattr(value, "__qualname__", type(value).__qualname__)
-    try:  # a schedule: its first values tell it from others of the same name
-        return f"{name} {[float(value(t)) for t in (0, 1, 2, 10)]}"
-    except Exception:
-        return name
 
 
 def _prefixed(prefix: str, arrays: Mapping[str, np.ndarray]) -> Arrays:

@@ -70,11 +70,13 @@ class Stopwatch:
         return time.perf_counter() + seconds - self.seconds()
 
     def exclude(self, function: Callable[[T], Any] | None, argument: T) -> Any:
-        """Call function(argument) off the clock."""
+        """Call function(argument) off the clock: the deadline in force moves with it."""
         if function is None:
             return None
         begin = time.perf_counter()
         try:
             return function(argument)
         finally:
-            self._excluded += time.perf_counter() - begin
+            elapsed = time.perf_counter() - begin
+            self._excluded += elapsed
+            _deadline.set(_deadline.get() + elapsed)

@@ -5,9 +5,25 @@ class InputError(ValueError):
     """Bad input: one line that names the value, the limit and the remedy."""
 
 
+class ArithmeticEnvironmentError(RuntimeError):
+    """The processor's arithmetic is not what bounds and proofs assume, and could not be set so."""
+
+
 class NotSeparableWarning(UserWarning):
     """The fit is a working classifier, but no positive margin was certified."""
 
 
 class BudgetWarning(UserWarning):
     """A budget ended the fit before the certified gap reached the tolerance."""
+
+
+class SolverError(ValueError):
+    """A solver handed in what is no proposal: one line that says what was wanted instead."""
+
+
+class ContradictionError(RuntimeError):
+    """Two proven bounds contradict each other: what they were proven of must have changed."""
+
+
+class WriteWarning(UserWarning):
+    """A file could not be written; the answer is not affected."""

@@ -1,10 +1,13 @@
 """Pictures; needs the extra `plot` (matplotlib), imported only when a picture is drawn."""
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from momentron.errors import InputError
 from momentron.result import MarginResult
+from momentron.safefiles import Pathname, require_writable
 from momentron.trace import Trace
 
 
@@ -19,9 +22,25 @@ def _pyplot() -> Any:
     return plt
 
 
-def plot_race(
-    traces: Mapping[str, Trace], best: MarginResult, path: str | Path, *, title: str = ""
-) -> None:
+def require_picture(path: Pathname) -> None:
+    """Refuse a path to which no picture can be written, before there is one."""
+    require_writable(path)
+    suffix = Path(path).suffix
+    known = _pyplot().Figure().canvas.get_supported_filetypes()
+    if suffix[1:].lower() not in known:
+        endings = ", ".join(f".{name}" for name in sorted(known))
+        raise InputError(f"{path} has ending {suffix!r}; pictures have one of {endings}")
+
+
+def picture_of(path: Pathname, figure: Any, dpi: int = 160) -> bytes:
+    """A figure in the format that the path's ending names; the figure is closed."""
+    stream = io.BytesIO()
+    figure.savefig(stream, format=Path(path).suffix[1:].lower(), dpi=dpi)
+    _pyplot().close(figure)
+    return stream.getvalue()
+
+
+def draw_race(traces: Mapping[str, Trace], best: MarginResult, *, title: str = "") -> Any:
     """Margins against passes over the data, one line a method (Figure 1 of the paper).
 
     The passes are on a log axis; the dashed line is the certified best margin, with its interval
@@ -40,7 +59,6 @@ def plot_race(
     axes.set_ylim(-0.25 * best.upper, 1.1 * best.upper)
     axes.set_xlabel("passes over the data")
     axes.set_ylabel("margin")
-    axes.set_title(title)
+    axes.set_title(title, parse_math=False)  # a file's name may have dollars
     axes.legend(loc="lower right", fontsize="small")
-    figure.savefig(path, dpi=160)
-    plt.close(figure)
+    return figure

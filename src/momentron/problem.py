@@ -12,6 +12,7 @@ import numpy as np
 from momentron.circulations import Circulations
 from momentron.constraints import Constraints, LabelPairs, SignedRows, Slack
 from momentron.dualsets import ClassBalanced, DualSet, Simplex, Vertex
+from momentron.environment import standard_arithmetic
 from momentron.errors import InputError
 from momentron.kernels import BoundKernel, Kernel, as_kernel, require_semidefinite
 from momentron.losses import Loss, as_loss
@@ -68,10 +69,12 @@ class Problem:
     ) -> None:
         self.constraints = constraints
         self.dual_set = dual_set
+        self.longest = constraints.radius  # max‖z‖, rounded up: no weights give a longer Zᵀq
         self.exponent = exponent
         self.classes = np.array([-1, 1]) if classes is None else classes
 
     @classmethod
+    @standard_arithmetic()
     def from_data(
         cls,
         X: Any,

@@ -52,6 +52,18 @@ def down(value: float, roundings: int = 4) -> float:
     return math.nextafter(value - abs(value) * gamma(roundings), -math.inf)
 
 
+def root_up(square: float) -> float:
+    """A sure upper bound of √s, given one of s; infinite where that is not a number."""
+    if math.isnan(square):
+        return math.inf
+    return up(math.sqrt(square)) if square > 0.0 else 0.0
+
+
+def root_down(square: float) -> float:
+    """A sure lower bound of √s, given one of s; 0 where that is negative or not a number."""
+    return max(0.0, down(math.sqrt(square))) if square > 0.0 else 0.0
+
+
 def times_power_of_two(values: np.ndarray, exponent: int) -> np.ndarray:
     """values · 2^exponent, exact but for what underflows; ten times as fast as np.ldexp."""
     if -1000 < exponent < 1000:

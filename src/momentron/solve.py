@@ -3,15 +3,19 @@
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from momentron.certificate import Certificate, certify, relative_gap
+from momentron.certificate import Certificate, admitted, certify_admitted, lend, relative_gap
 from momentron.checkpoint import Checkpoint, Progress
-from momentron.clock import OutOfTime, Stopwatch
+from momentron.clock import OutOfTime, Stopwatch, until
+from momentron.environment import standard_arithmetic
+from momentron.errors import SolverError
 from momentron.problem import Problem
+from momentron.rounding import up
 from momentron.solvers.base import Aim, Candidates, Solver, Start
 from momentron.status import Status
 from momentron.threads import one_thread
@@ -20,6 +24,11 @@ from momentron.trace import Row, Trace
 Callback = Callable[[Row], Any]
 Reporter = Callable[[Row], None]
 Certifier = Callable[..., Certificate]
+
+ENDINGS = (None, Status.STALLED, Status.TIME_BUDGET, Status.ITERATION_BUDGET)
+LARGEST_BLUR = 1e-4  # in units of R: what is called not separable has an upper bound below this
+PATIENCE = 0.6  # seconds in which the last certificate must be there, after Ctrl-C or the budget
+PATIENCE_SHARE = 0.06  # or this share of the budget, if that is longer
 
 
 @dataclass(frozen=True)
@@ -43,74 +52,113 @@ class Outcome:
     n_iter: int
     seconds: float
     trace: Trace
+    closing: float  # when the result must be there, on the clock of `time.perf_counter`
 
 
-@dataclass
-class Incumbent:
-    """The best w and the best q seen, as copies that a later step cannot overwrite."""
+@dataclass(frozen=True)
+class Certified:
+    """A pair with the certificate that was computed from it."""
 
     w: np.ndarray
     q: np.ndarray
-    certifier: Certifier = certify
-    lower: float = -math.inf
-    upper: float = math.inf
-    last_w: np.ndarray = field(init=False)
-    certificate: Certificate | None = field(default=None, init=False)
-    refined: tuple[np.ndarray, np.ndarray] | None = field(default=None, init=False)
+    certificate: Certificate
 
-    def __post_init__(self) -> None:
-        self.last_w = self.w
 
-    def adopt_refined(self, problem: Problem) -> Certificate | None:
-        """Take the pair in extended precision, if its certificate is the better one."""
-        if self.refined is None:
-            return None
-        certificate = self.certifier(problem, *self.refined, sharp=True)
-        if self.certificate is None or certificate.gap < self.certificate.gap:
-            (self.w, self.q), self.certificate = self.refined, certificate
-        return self.certificate
+class Incumbent:
+    """The best w and the best q that were proposed, as copies that no solver can reach.
 
-    def certify(self, problem: Problem, *, sharp: bool) -> Certificate:
-        """The certificate of the pair as it stands; forgotten when the pair improves."""
-        self.certificate = self.certifier(problem, self.w, self.q, sharp=sharp)
-        return self.certificate
+    Which proposal is best is judged by the solver's own claims, `lower` and `upper` in units of R:
+    claims that lie cost digits, never truth. What is certified is published by one assignment, so
+    that an interrupt at any moment leaves a pair with its own certificate.
+    """
 
-    def update(self, problem: Problem, candidates: Candidates) -> float:
-        """Keep what is better; return the margin of the current iterate.
+    def __init__(self, problem: Problem, certifier: Certifier = certify_admitted) -> None:
+        self.w = self.last_w = problem.zeros()
+        self.q = problem.even_weights()
+        self._shapes = self.w.shape, self.q.shape
+        self.lower, self.upper = -math.inf, math.inf
+        self.certified: Certified | None = None
+        self._problem = problem
+        self._certifier = certifier
+        self._refined: tuple[np.ndarray, np.ndarray] | None = None
+
+    def update(self, lent: Problem, candidates: Candidates) -> float:
+        """Keep what is better; return the claimed margin of the current iterate.
 
         What float64 estimates cannot tell from the best so far is kept beside it.
         """
-        if candidates.primals[0].w.dtype == np.longdouble:
-            self.refined = (candidates.primals[0].w.copy(), candidates.q.copy())
-        margins = [problem.margin(primal.w, primal.scores) for primal in candidates.primals]
+        primals = candidates.primals
+        if not primals:
+            raise SolverError("a method must propose at least one classifier after each step")
+        margins = [lent.margin(primal.w, primal.scores) for primal in primals]
+        if primals[0].w.dtype == np.longdouble:
+            self._refined = self._admitted_w(primals[0].w), self._admitted_q(candidates.q)
         best = max(range(len(margins)), key=margins.__getitem__)
         if margins[best] > self.lower:
+            self.w = self._admitted_w(primals[best].w)
             self.lower = margins[best]
-            self.w = candidates.primals[best].w.copy()
-            self.certificate = None
         if candidates.upper < self.upper:
+            self.q = self._admitted_q(candidates.q)
             self.upper = candidates.upper
-            self.q = candidates.q.copy()
-            self.certificate = None
-        self.last_w = candidates.primals[0].w
+        self.last_w = primals[0].w
         return margins[0]
+
+    def take_last(self) -> None:
+        """Make a copy of the last iterate, which until then may be the solver's own array."""
+        self.last_w = self._admitted_w(self.last_w)
+
+    def _admitted_w(self, w: Any) -> np.ndarray:
+        return admitted(w, self._shapes[0], "w")
+
+    def _admitted_q(self, q: Any) -> np.ndarray:
+        return admitted(q, self._shapes[1], "q")
+
+    @property
+    def is_certified(self) -> bool:
+        """Whether the present pair is the one that was certified last."""
+        done = self.certified
+        return done is not None and done.w is self.w and done.q is self.q
+
+    def certify(self, *, sharp: bool) -> Certificate:
+        """The certificate of the present pair."""
+        w, q = self.w, self.q
+        certificate = self._certifier(self._problem, w, q, sharp=sharp)
+        self.certified = Certified(w, q, certificate)
+        return certificate
+
+    def adopt_refined(self) -> Certificate | None:
+        """Take the pair in extended precision, if its certificate is the better one."""
+        if self._refined is None:
+            return None
+        w, q = self._refined
+        certificate = self._certifier(self._problem, w, q, sharp=True)
+        if self.certified is None or certificate.gap < self.certified.certificate.gap:
+            self.w, self.q = w, q
+            self.certified = Certified(w, q, certificate)
+        return self.certified.certificate
 
 
 class Judge:
     """Asks the certificate whether the question is answered, no more often than is worth it.
 
-    The first certificate is asked for as soon as the estimates say so; where rounding keeps the
-    certified gap above the tolerance, the next only after a tenth more iterations.
+    The status follows from the certificate alone; a method may only say why it ends without an
+    answer. The first certificate is asked for as soon as the estimates say so; where rounding keeps
+    the certified gap above the tolerance, the next only after a tenth more iterations.
     """
 
-    def __init__(self, problem: Problem, budget: Budget, vanishing: float) -> None:
+    def __init__(self, problem: Problem, budget: Budget, solver: Solver) -> None:
         self._problem = problem
         self._tol = budget.tol
-        self._vanishing = vanishing
+        self._vanishing = min(budget.tol, solver.vanishing(budget.tol))
         self.next = 0  # the iteration from which to ask again
 
     def verdict(self, best: Incumbent, iteration: int, ending: Status | None) -> Status | None:
         """OPTIMAL or NOT_SEPARABLE where the certificate says so, else the method's own ending."""
+        if ending not in ENDINGS:
+            raise SolverError(
+                f"a method may end with STALLED or a budget, not with {ending!r}: whether the "
+                "question is answered is for the certificate to say"
+            )
         separated = best.lower > 0.0 and relative_gap(best.lower, best.upper) <= self._tol
         vanished = best.upper <= self._vanishing
         is_worth_asking = separated or vanished
@@ -120,19 +168,19 @@ class Judge:
         if ending is None and (not is_worth_asking or iteration < self.next):
             return None
         for sharp in (False, True):
-            status = self._answer(best.certify(self._problem, sharp=sharp))
+            status = self._answer(best.certify(sharp=sharp))
             if status is not None:
                 return status
         self.next = iteration + 1 + iteration // 10
-        refined = best.adopt_refined(self._problem)
+        refined = best.adopt_refined()
         return (self._answer(refined) if refined is not None else None) or ending
 
     def _answer(self, certificate: Certificate) -> Status | None:
         if certificate.lower > 0.0 and certificate.gap <= self._tol:
             return Status.OPTIMAL
         problem = self._problem
-        # rounding is all that any witness can reach
-        floor = problem.to_units_of_x(problem.operator.resolution)
+        # rounding is all that any witness can reach; where it blurs everything, it shows nothing
+        floor = problem.to_units_of_x(min(problem.operator.resolution, LARGEST_BLUR))
         limit = problem.to_units_of_x(self._vanishing)
         if certificate.lower > 0.0 or certificate.upper > max(limit, floor):
             return None
@@ -140,18 +188,18 @@ class Judge:
         limit *= problem.tight_radius / problem.radius
         return Status.NOT_SEPARABLE if certificate.upper <= max(limit, floor) else None
 
-    def final(self, best: Incumbent, status: Status) -> Certificate:
-        """The certificate of the result; sharp where rounding is what is left of the gap."""
-        if best.certificate is not None:
-            return best.certificate
-        certificate = best.certify(self._problem, sharp=False)
-        if status is Status.TIME_BUDGET:
-            return certificate
+    def close(self, best: Incumbent, status: Status) -> None:
+        """Certify the pair of the result; sharply where rounding is what is left of the gap."""
+        if best.is_certified:
+            return
+        certificate = best.certify(sharp=False)
+        if status in (Status.TIME_BUDGET, Status.INTERRUPTED):
+            return
         if relative_gap(max(0.0, best.lower), best.upper) < 0.5 * certificate.gap:
-            return best.certify(self._problem, sharp=True)
-        return certificate
+            best.certify(sharp=True)
 
 
+@standard_arithmetic()
 def solve(
     problem: Problem,
     solver: Solver,
@@ -162,7 +210,7 @@ def solve(
     callback: Callback | None = None,
     reporter: Reporter | None = None,
     stopwatch: Stopwatch | None = None,
-    certifier: Certifier = certify,
+    certifier: Certifier = certify_admitted,
     checkpoint: Checkpoint | None = None,
 ) -> Outcome:
     """Run a method until its certified gap is within the tolerance, or a budget ends.
@@ -174,49 +222,74 @@ def solve(
     them. Ctrl-C ends the run with what it has.
     """
     stopwatch = stopwatch or Stopwatch()
-    best = Incumbent(problem.zeros(), problem.even_weights(), certifier)
-    judge = Judge(problem, budget, solver.vanishing(budget.tol))
+    best = Incumbent(problem, certifier)
+    judge = Judge(problem, budget, solver)
     trace = Trace()
-    remaining = budget.max_time - stopwatch.seconds() - _closing_seconds(problem)
-    aim = Aim(budget.tol, time.perf_counter() + remaining, start, random_state)
-    with one_thread():
+    lent = lend(problem)
+    moment = stopwatch.deadline(budget.max_time)
+    aim = Aim(budget.tol, moment - _closing_seconds(problem), start, random_state)
+    with checkpoint or nullcontext(), one_thread():
         try:
-            if solver.wants_tight_radius:
-                problem.tighten()
-            state = solver.init(problem, aim)
-            status = None
-            progress = Progress(problem, state, best, judge, trace, stopwatch)
-            if checkpoint is not None and checkpoint.resume(progress):
-                status = judge.verdict(best, state.t, None)
-                status = status or _exhausted(budget, state.t, stopwatch.seconds())
-            while status is None:
-                solver.step(problem, state)
-                candidates = solver.candidates(problem, state)
-                margin = best.update(problem, candidates)
-                row = _row(problem, state.t, stopwatch.total(), margin, best, candidates.interval)
-                trace.append(row)
-                stopwatch.exclude(reporter, row)
-                status = judge.verdict(best, state.t, candidates.ending)
-                if status is None and stopwatch.exclude(callback, row):
-                    status = Status.STOPPED
-                status = status or _exhausted(budget, state.t, stopwatch.seconds())
-                if checkpoint is not None:
-                    checkpoint.save(progress, is_last=status is not None)
+            with until(aim.deadline):
+                if solver.wants_tight_radius:
+                    lent.tighten()
+                state = solver.init(lent, aim)
+                status = None
+                progress = Progress(lent, state, best, judge, trace, stopwatch)
+                if checkpoint is not None and checkpoint.resume(progress):
+                    status = judge.verdict(best, len(trace), None)
+                    status = status or _exhausted(budget, len(trace), stopwatch.seconds())
+                while status is None:
+                    solver.step(lent, state)
+                    candidates = solver.candidates(lent, state)
+                    margin = best.update(lent, candidates)
+                    seconds = stopwatch.total()
+                    row = _row(lent, len(trace) + 1, seconds, margin, best, candidates.interval)
+                    trace.append(row)
+                    stopwatch.exclude(reporter, row)
+                    status = judge.verdict(best, len(trace), candidates.ending)
+                    if status is None and stopwatch.exclude(callback, row):
+                        status = Status.STOPPED
+                    status = status or _exhausted(budget, len(trace), stopwatch.seconds())
+                    if checkpoint is not None:
+                        checkpoint.save(progress, is_last=status is not None)
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
-        except OutOfTime:  # in the middle of a pass over data on disk
+        except OutOfTime:
             status = Status.TIME_BUDGET
-        certificate = judge.final(best, status)
+        closing = time.perf_counter() + PATIENCE
+        if status is not Status.INTERRUPTED:
+            grace = max(PATIENCE, PATIENCE_SHARE * budget.max_time)
+            closing = max(closing, stopwatch.deadline(budget.max_time + grace))
+        done = _closed(problem, best, judge, status, closing)
     return Outcome(
         status=status,
-        certificate=certificate,
-        w=best.w,
-        last_w=best.last_w.copy(),
-        q=problem.dual_set.normalize(best.q),
+        certificate=done.certificate,
+        w=done.w,
+        last_w=best.last_w,
+        q=problem.dual_set.normalize(done.q),
         n_iter=len(trace),
         seconds=stopwatch.total(),
         trace=trace,
+        closing=closing,
     )
+
+
+def _closed(
+    problem: Problem, best: Incumbent, judge: Judge, status: Status, closing: float
+) -> Certified:
+    """The best pair, certified; where there is no time for it, the one that was certified last."""
+    try:
+        with until(closing):
+            best.take_last()
+            judge.close(best, status)
+    except (KeyboardInterrupt, OutOfTime):
+        pass
+    if best.certified is not None:
+        return best.certified
+    # no time at all: any weights give a vector no longer than the longest row of Z
+    longest = up(problem.to_units_of_x(problem.longest / problem.radius))
+    return Certified(best.w, best.q, Certificate.from_bounds(-math.inf, longest))
 
 
 def _closing_seconds(problem: Problem) -> float:

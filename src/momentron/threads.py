@@ -24,6 +24,7 @@ from weakref import ref
 from threadpoolctl import ThreadpoolController
 
 from momentron.clock import require_time
+from momentron.environment import use_standard_arithmetic
 
 T = TypeVar("T")
 
@@ -168,7 +169,12 @@ def one_thread() -> AbstractContextManager[Any]:
 def _helpers() -> ThreadPoolExecutor:
     """Threads of our own, started when first needed and kept: starting them takes a while."""
     number = max(1, _crew.threads() - 1)
-    return ThreadPoolExecutor(number, "momentron", initializer=_have_one_thread_here)
+    return ThreadPoolExecutor(number, "momentron", initializer=_begin_helping)
+
+
+def _begin_helping() -> None:
+    use_standard_arithmetic()
+    _have_one_thread_here()
 
 
 if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads

@@ -12,7 +12,6 @@ moments and started again each time, beside one that is not.
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import os
 import signal
@@ -25,7 +24,9 @@ from typing import Any
 
 import numpy as np
 
+from momentron.arrayfile import read_arrays
 from momentron.benchmarks.memory import peak_resident
+from momentron.checkpoint import TITLE
 from momentron.datasets import make_nonseparable, make_separable
 from momentron.trace import Row
 
@@ -184,10 +185,8 @@ def _steps_in(checkpoint: Path) -> int:
     """How many steps a checkpoint holds."""
     if not checkpoint.exists():
         return 0
-    content = checkpoint.read_bytes()
-    payload = content.split(b"\n", 2)[2]
-    with np.load(io.BytesIO(payload)) as arrays:
-        return int(arrays["state.t"])
+    with checkpoint.open("rb") as file:
+        return int(read_arrays(file, TITLE)[1]["state.t"])
 
 
 def run(folder: Path, n: int, d: int, kills: int) -> None:

@@ -9,7 +9,6 @@ import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from momentron.benchmarks.runner import Entry, ProblemResult
@@ -214,11 +213,11 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def write_json(results: Sequence[ProblemResult], path: Path) -> None:
-    path.write_text(json.dumps(as_dict(results), indent=2) + "\n")
+def as_json(results: Sequence[ProblemResult]) -> str:
+    return json.dumps(as_dict(results), indent=2) + "\n"
 
 
-def plot(results: Sequence[ProblemResult], path: Path) -> None:
+def draw(results: Sequence[ProblemResult]) -> Any:
     """Time ratios to momentron on a log axis, one line of marks a problem.
 
     Full marks reach the target, hollow ones do not; arrows were killed at the time limit.
@@ -254,5 +253,4 @@ def plot(results: Sequence[ProblemResult], path: Path) -> None:
     )
     if colours:
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
-    figure.savefig(path, dpi=160)
-    plt.close(figure)
+    return figure

@@ -1,11 +1,13 @@
 """The command line: `momentron fit | check | verify | race | reproduce | bench`."""
 
 import sys
+import warnings
+from typing import Any
 
 import typer
-from rich.console import Console
 
 from momentron.cli import bench, check, fit, race, reproduce, verify
+from momentron.cli.output import complain
 from momentron.errors import InputError
 
 app = typer.Typer(
@@ -22,17 +24,31 @@ app.command()(reproduce.reproduce)
 app.command()(bench.bench)
 
 BAD_INPUT = 2
+INTERRUPTED = 130
+# click's own, wherever this version of typer has it from
+USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
 
 
 def main(args: list[str] | None = None) -> None:
     """Run the command line; bad input gives one line on standard error and exit code 2."""
-    try:
-        app(args=args)
-    except (ValueError, OSError, ImportError, MemoryError) as error:
-        # scikit-learn and numpy raise plain ValueErrors on bad arrays; ours are InputErrors
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
-        Console(stderr=True, soft_wrap=True).print(
-            f"momentron: {kind}{lines[0]}", markup=False, highlight=False
-        )
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning  # one line, like errors
+        try:
+            sys.exit(app(args=args, standalone_mode=False))
+        except USAGE_ERROR as error:
+            if type(error).__name__ == "NoArgsIsHelpError":
+                error.show()  # the help itself
+            else:
+                complain(f"{error.format_message().rstrip('.')}; see --help")
+        except typer.Abort:
+            complain("interrupted")
+            sys.exit(INTERRUPTED)
+        except (ValueError, OSError, ImportError, MemoryError) as error:
+            # scikit-learn and numpy raise plain ValueErrors on bad arrays; ours are InputErrors
+            kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
+            complain(f"{kind}{str(error).strip() or 'no more is known'}")
         sys.exit(BAD_INPUT)
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    complain(f"warning: {message}")

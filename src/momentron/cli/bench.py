@@ -6,7 +6,10 @@ from typing import Annotated, TypeVar
 
 import typer
 
+from momentron.cli.output import write_after_answer
 from momentron.errors import InputError
+from momentron.plotting import picture_of, require_picture
+from momentron.safefiles import require_writable
 
 Named = TypeVar("Named")
 
@@ -49,9 +52,10 @@ def bench(
     default = [p.name for p in PROBLEMS.values() if p.quick or not quick]
     chosen_problems = _choose("--problem", problems or default, PROBLEMS)
     chosen_solvers = _choose("--solver", solvers or list(SOLVERS), SOLVERS)
-    for target in (plot, json):
-        if target is not None and not target.resolve().parent.is_dir():
-            raise InputError(f"{target} cannot be written: its folder does not exist")
+    if plot is not None:
+        require_picture(plot)
+    if json is not None:
+        require_writable(json)
     if list_names:
         print(_listing(PROBLEMS, SOLVERS))
         return
@@ -68,9 +72,9 @@ def bench(
     print()
     print(report.format_summary(report.summarise(results)))
     if json is not None:
-        report.write_json(results, json)
+        write_after_answer(json, report.as_json(results))
     if plot is not None:
-        report.plot(results, plot)
+        write_after_answer(plot, picture_of(plot, report.draw(results)))
 
 
 def _progress(line: str) -> None:

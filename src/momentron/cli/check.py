@@ -15,6 +15,8 @@ from momentron.cli.data import (
     TargetOption,
     load_data,
 )
+from momentron.cli.output import cell, say, write_after_answer
+from momentron.safefiles import require_writable
 from momentron.separability.check import check_separability
 from momentron.separability.verdict import Verdict
 
@@ -38,10 +40,10 @@ def check(
 
     Exit code 0: separable. 3: quasi-separable. 4: overlapping. 5: undecided. 2: bad input.
     """
+    if proof is not None:
+        require_writable(proof)
     loaded = load_data(data, target, classes)
     verdict = check_separability(loaded.X, loaded.y, fit_intercept=intercept, max_time=max_time)
-    if proof is not None:
-        proof.write_text(verdict.to_json(), encoding="utf-8")
     roles = []
     if features and verdict.is_separable:
         roles = verdict.features(loaded.X, loaded.y, max_time=max_time)
@@ -49,7 +51,11 @@ def check(
     if as_json:
         print(json.dumps(summary))
     else:
-        print_summary(summary, proof)
+        print_summary(summary)
+    if proof is not None:
+        write_after_answer(proof, verdict.to_json())
+        if not as_json:
+            say(f"saved           {proof}")
     raise typer.Exit(EXIT_CODES[verdict.kind])
 
 
@@ -74,9 +80,8 @@ def summarise(loaded: LoadedData, verdict: Verdict, roles: list[Any]) -> dict[st
     }
 
 
-def print_summary(summary: dict[str, Any], proof: Path | None) -> None:
+def print_summary(summary: dict[str, Any]) -> None:
     """The verdict, one fact a line, and the story as a table."""
-    console = Console(highlight=False, soft_wrap=True)
     classes = " against ".join(summary["classes"][:2])
     if len(summary["classes"]) > 2:
         classes = f"{len(summary['classes'])} classes, jointly"
@@ -94,11 +99,9 @@ def print_summary(summary: dict[str, Any], proof: Path | None) -> None:
         lines.append(f"needed features {_some(needed, summary['features'])}")
         lines.append(f"spare features  {_some(spare, summary['features'])}")
     lines.append(f"work            {summary['seconds']:.3f} s")
-    if proof is not None:
-        lines.append(f"saved           {proof}")
-    console.print("\n".join(lines), markup=False)
+    say(*lines)
     if summary["story"]:
-        console.print(_story_table(summary["story"]))
+        Console(highlight=False, soft_wrap=True).print(_story_table(summary["story"]))
 
 
 def _some(indices: list[int], total: int) -> str:
@@ -114,7 +117,7 @@ def _story_table(story: list[list[Any]]) -> Table:
     title = f"{len(story)} rows whose weighted averages coincide"
     table = Table("row", "class", "against", "weight", title=title, title_justify="left")
     for row, label, against, weight in sorted(story, key=lambda s: -s[3])[:ROWS_SHOWN]:
-        table.add_row(str(row), label, against, f"{weight:.6g}")
+        table.add_row(str(row), cell(label), cell(against), f"{weight:.6g}")
     if len(story) > ROWS_SHOWN:
         table.add_row("…", "", "", f"{len(story) - ROWS_SHOWN} more")
     return table

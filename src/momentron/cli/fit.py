@@ -5,7 +5,7 @@ import math
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import IO, Annotated, Any, NoReturn
 
 import numpy as np
 import typer
@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.text import Text
 
 from momentron.api import check_C, make_budget, make_kernel, make_result
-from momentron.checkpoint import Checkpoint, identity_of
+from momentron.checkpoint import Checkpoint
 from momentron.cli.data import (
     ClassesOption,
     DataArgument,
@@ -22,13 +22,16 @@ from momentron.cli.data import (
     TargetOption,
     load_data,
 )
+from momentron.cli.output import say, write_after_answer
 from momentron.errors import InputError
 from momentron.estimators import labels_of
+from momentron.identity import identity_of
 from momentron.losses import Exponential
 from momentron.operators import KernelOperator
 from momentron.problem import KernelChoice, Problem
 from momentron.reporting import HEADER, TableReporter, format_row
 from momentron.result import MarginResult
+from momentron.safefiles import require_writable
 from momentron.solve import Budget, Outcome, Reporter, solve
 from momentron.solvers import Solver, as_solver
 from momentron.streams import BlockData, Stream, StreamResult, require_plain, stream_margin
@@ -75,6 +78,9 @@ def fit(
 
     Exit code 0: answered. 1: a budget ended first. 2: bad input.
     """
+    for path in (save, checkpoint):
+        if path is not None:
+            require_writable(path)
     solver = as_solver(method)
     budget = make_budget(solver, tol=tol, max_iter=max_iter, max_time=max_time)
     choice = make_kernel(kernel, as_number(gamma), degree, coef0, cache_size)
@@ -95,7 +101,7 @@ def fit(
     file = None
     if checkpoint is not None:
         options = {"C": C, "fit_intercept": intercept, "kernel": choice}
-        file = Checkpoint(checkpoint, identity_of(problem, solver, **options))
+        file = Checkpoint(checkpoint, identity_of(problem, solver, loaded.X, **options))
     outcome = _run_with_progress(problem, solver, budget, file, quiet=as_json)
     result = make_result(problem, solver, outcome)
     more = {} if choice is None or save is None else kernel_model(choice, loaded.X, result)
@@ -113,13 +119,15 @@ def as_number(word: str) -> float | str:
 def _report(
     summary: dict[str, Any], result: MarginResult, save: Path | None, as_json: bool, **more: Any
 ) -> NoReturn:
-    """Save, print, and leave with the exit code."""
-    if save is not None:
-        save_model(save, result, **more)
+    """Print, save, and leave with the exit code."""
     if as_json:
         print(json.dumps(summary))
     else:
-        print_summary(summary, save)
+        print_summary(summary)
+    if save is not None:
+        write_after_answer(save, lambda stream: write_model(stream, result, **more))
+        if not as_json:
+            say(f"saved           {save}")
     raise typer.Exit(0 if result.status.is_final else BUDGET_REACHED)
 
 
@@ -237,7 +245,7 @@ def summarise_stream(data: str, result: StreamResult) -> dict[str, Any]:
     }
 
 
-def print_summary(summary: dict[str, Any], save: Path | None) -> None:
+def print_summary(summary: dict[str, Any]) -> None:
     """The verdict, one fact a line."""
     classes = summary["classes"]
     story = " against ".join(classes) if len(classes) == 2 else f"{len(classes)} classes"
@@ -255,9 +263,7 @@ def print_summary(summary: dict[str, Any], save: Path | None) -> None:
     if "bytes_read" in summary:
         speed = summary["bytes_read"] / max(summary["seconds"], 1e-9) / 1e6
         lines.append(f"read            {summary['bytes_read'] / 1e9:.3f} GB, {speed:.0f} MB/s")
-    if save is not None:
-        lines.append(f"saved           {save}")
-    print("\n".join(lines))
+    say(*lines)
 
 
 def _share(value: float | None) -> str:
@@ -279,21 +285,20 @@ def kernel_model(choice: KernelChoice, X: Any, result: MarginResult) -> dict[str
     return model | {name: value for name, value in numbers.items() if value is not None}
 
 
-def save_model(path: Path, result: MarginResult, **more: Any) -> None:
+def write_model(stream: IO[bytes], result: MarginResult, **more: Any) -> None:
     """The classifier and its certificate as an .npz file that loads without pickle."""
     classes = result.classes
     if classes.dtype.kind == "O":
         classes = classes.astype(str)
     is_short = isinstance(result, StreamResult)  # it has the support's weights alone
-    with path.open("wb") as file:
-        arrays: dict[str, Any] = {
-            "coef": result.coef,
-            "intercept": result.intercept,
-            "classes": classes,
-            "lower": result.lower,
-            "upper": result.upper,
-            "support": result.support,
-            "dual": result.dual if is_short else result.dual[result.support],
-            "status": str(result.status),
-        }
-        np.savez(file, **(arrays | more))
+    arrays: dict[str, Any] = {
+        "coef": result.coef,
+        "intercept": result.intercept,
+        "classes": classes,
+        "lower": result.lower,
+        "upper": result.upper,
+        "support": result.support,
+        "dual": result.dual if is_short else result.dual[result.support],
+        "status": str(result.status),
+    }
+    np.savez(stream, **(arrays | more))

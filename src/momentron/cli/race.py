@@ -10,7 +10,9 @@ from rich.table import Table
 
 from momentron.api import max_margin
 from momentron.cli.data import ClassesOption, DataArgument, TargetOption, load_data
+from momentron.cli.output import say, write_after_answer
 from momentron.errors import InputError
+from momentron.plotting import draw_race, picture_of, require_picture
 from momentron.result import MarginResult
 from momentron.solvers import SOLVERS
 from momentron.trace import Row, Trace
@@ -41,6 +43,8 @@ def race(
     for name in names:
         if name not in SOLVERS:
             raise InputError(f"--method {name!r} is not known; choose from {list(SOLVERS)}")
+    if plot is not None:
+        require_picture(plot)
     loaded = load_data(data, target, classes)
     console = Console()
     traces: dict[str, Trace] = {}
@@ -49,16 +53,12 @@ def race(
             traces[name] = run_for_passes(loaded.X, loaded.y, name, passes, intercept).trace
     with console.status("the best margin …"):
         best = max_margin(loaded.X, loaded.y, fit_intercept=intercept, max_time=60.0)
-    console.print(f"{loaded.title}: margins against passes over the data", highlight=False)
+    say(f"{loaded.title}: margins against passes over the data")
     console.print(margin_table(traces, passes))
-    console.print(
-        f"best margin in [{best.lower:.9g}, {best.upper:.9g}] ({best.status})", highlight=False
-    )
+    say(f"best margin in [{best.lower:.9g}, {best.upper:.9g}] ({best.status})")
     if plot is not None:
-        from momentron.plotting import plot_race
-
-        plot_race(traces, best, plot, title=loaded.title)
-        console.print(f"drawn: {plot}", highlight=False)
+        write_after_answer(plot, picture_of(plot, draw_race(traces, best, title=loaded.title)))
+        say(f"drawn: {plot}")
 
 
 def run_for_passes(

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from momentron.cli.output import cell, say
 from momentron.errors import InputError
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def reproduce(
             # one figure's data may be missing where another's are at hand
             failures.append(f"{name}: {error}")
         except KeyboardInterrupt:
-            console.print(f"{name}: interrupted; the same command goes on from here")
+            say(f"{name}: interrupted; the same command goes on from here")
             raise typer.Exit(INTERRUPTED) from None
     if failures:
         raise InputError("; ".join(failures))
@@ -128,8 +129,9 @@ def print_results(console: Console, name: str, results: "Reproduction") -> None:
     for claim in results.claims:
         plain = claim.to_dict()
         words = measured_words(plain["measured"])
-        table.add_row(plain["claim"], words, "yes" if plain["holds"] else "NO", end_section=True)
+        table.add_row(
+            cell(plain["claim"]), cell(words), "yes" if plain["holds"] else "NO", end_section=True
+        )
     console.print(table)
     earlier = f", of which earlier: {', '.join(results.resumed)}" if results.resumed else ""
-    console.print(f"{results.seconds:.1f} s of work{earlier}", soft_wrap=True)
-    console.print(f"written to {results.folder}", soft_wrap=True)
+    say(f"{results.seconds:.1f} s of work{earlier}", f"written to {results.folder}")

@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 
 from momentron.cli.data import ClassesOption, DataArgument, TargetOption, load_data
+from momentron.cli.output import say
+from momentron.safefiles import open_regular
 from momentron.separability.canonical import LIMIT, ProofError, interval, load_proof
 from momentron.verify import verify as verify_proof
 
@@ -23,19 +25,19 @@ def verify(
     Exit code 0: the proof holds. 1: it does not, or is of an undecided verdict. 2: a file cannot be
     read.
     """
-    with proof.open("rb") as file:
+    with open_regular(proof) as file:
         content = file.read(LIMIT + 1)  # one more than is allowed, so that longer files are seen
     loaded = load_data(data, target, classes)
     try:
         claim = load_proof(content)
         verify_proof(claim, loaded.X, loaded.y)
     except ProofError as error:
-        print(f"rejected: {error}")
+        say(f"rejected: {error}")
         raise typer.Exit(REJECTED) from None
     lower, upper = interval(claim)
     intercept = "with an intercept" if claim["fit_intercept"] else "without an intercept"
     margin = f"{intercept}, best margin in [{lower!r}, {upper!r}]"
     if claim["kind"] == "undecided":
-        print(f"undecided: the proof for {loaded.title} proves nothing but the interval: {margin}")
+        say(f"undecided: the proof for {loaded.title} proves nothing but the interval: {margin}")
         raise typer.Exit(REJECTED)
-    print(f"verified: {loaded.title} is {claim['kind']} {margin}, in exact arithmetic")
+    say(f"verified: {loaded.title} is {claim['kind']} {margin}, in exact arithmetic")

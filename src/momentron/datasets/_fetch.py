@@ -6,13 +6,13 @@ import hashlib
 import http.client
 import shutil
 import tarfile
-import tempfile
 import urllib.request
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO
+
+from momentron.safefiles import write_atomically
 
 TIMEOUT = 60.0
 """Seconds without an answer after which a download gives up."""
@@ -51,6 +51,7 @@ def fetch(remote: Remote, cache: Path) -> Path:
         return target
     for i, url in enumerate(remote.urls):
         try:
+            target.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(target, partial(_copy, url, remote.md5))
             break
         except FAILURES:
@@ -83,22 +84,6 @@ def unpack_cifar10(archive: Path) -> None:
             if source is None:
                 raise ValueError(f"{archive} lacks {name}")
             write_atomically(archive.parent / name, partial(shutil.copyfileobj, source))
-
-
-def write_atomically(target: Path, write: Callable[[IO[bytes]], None]) -> None:
-    """Let `write` fill a temporary file in the same folder, then rename it to `target`."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(
-        dir=target.parent, prefix=f".{target.name}.", delete=False
-    ) as stream:
-        temporary = Path(stream.name)
-        try:
-            write(stream)
-        except BaseException:  # an interrupt must not leave half a file either
-            stream.close()
-            temporary.unlink(missing_ok=True)
-            raise
-    temporary.replace(target)
 
 
 def _copy(url: str, md5: str | None, stream: IO[bytes]) -> None:

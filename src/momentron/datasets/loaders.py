@@ -15,6 +15,7 @@ from momentron.datasets import _formats as formats
 from momentron.datasets._draws import check_count, check_dtype
 from momentron.datasets._fetch import FAILURES, Remote, fetch, fetch_cifar10
 from momentron.errors import InputError
+from momentron.userfiles import cache_dir
 
 ENVIRONMENT = "MOMENTRON_DATA"
 
@@ -173,12 +174,6 @@ def load(
         rows = _rows_kept(raw.y_test, kept if classes is not None else None)
         bunch.X_test, bunch.y_test = raw.scaled(raw.X_test[rows], real), raw.y_test[rows]
     return bunch
-
-
-def cache_dir() -> Path:
-    """Return the folder for downloads (it need not exist)."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if base else Path.home() / ".cache") / "momentron"
 
 
 def _read_bundled(name: str) -> formats.Raw:

@@ -19,7 +19,8 @@ from momentron.experiments import style
 from momentron.experiments.claims import PAPER, Claim
 from momentron.experiments.figure import Figure, Measured, Part
 from momentron.experiments.page import page
-from momentron.experiments.store import Store, write_whole
+from momentron.experiments.store import Store
+from momentron.safefiles import require_writable_folder, write_atomically
 
 Watch = Callable[[str, float], None]
 """Told the part in hand, and the share of the work that is done."""
@@ -64,22 +65,25 @@ def reproduce(figure: Figure, out: Path, *, watch: Watch | None = None) -> Repro
     """
     folder = out / figure.name
     style.require()
+    require_writable_folder(folder)
     store = Store(folder / "parts", identity(figure))
     measured, seconds, resumed = measure(figure.parts(), store, watch)
     claims = figure.claims(measured)
     for suffix, picture in style.render(lambda: figure.draw(measured)).items():
-        write_whole(folder / f"{figure.name}.{suffix}", picture)
+        write_atomically(folder / f"{figure.name}.{suffix}", picture)
     curves = {name: part.columns for name, part in measured.items() if part.columns}
-    write_whole(folder / f"{figure.name}.csv", curves_csv(curves, leave_out=("seconds",)))
-    write_whole(
+    write_atomically(folder / f"{figure.name}.csv", curves_csv(curves, leave_out=("seconds",)))
+    write_atomically(
         folder / f"{figure.name}-seconds.csv", curves_csv(curves, only=("iteration", "seconds"))
     )
     for part in measured.values():
         for name, text in part.files.items():
-            write_whole(folder / name, text)
+            write_atomically(folder / name, text)
     summary = summarise(figure, claims, seconds)
-    write_whole(folder / f"{figure.name}.md", page(summary, figure.title, figure.about()))
-    write_whole(folder / "claims.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
+    write_atomically(folder / f"{figure.name}.md", page(summary, figure.title, figure.about()))
+    write_atomically(
+        folder / "claims.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
+    )
     return Reproduction(folder, claims, seconds, resumed)
 
 

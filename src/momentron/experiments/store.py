@@ -3,7 +3,6 @@
 import hashlib
 import io
 import json
-import os
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from momentron.experiments.figure import Measured, Part
+from momentron.safefiles import open_regular, write_atomically
 
 COLUMN = "column."
 UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
@@ -47,7 +47,9 @@ class Store:
         arrays["words"] = np.frombuffer(json.dumps(words).encode(), np.uint8)
         stream = io.BytesIO()
         np.savez_compressed(stream, **arrays)
-        write_whole(self._path(part), stream.getvalue())
+        path = self._path(part)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, stream.getvalue())
 
     def _path(self, part: Part) -> Path:
         everything = {"part": part.name, "parameters": dict(part.parameters), **self._identity}
@@ -61,18 +63,7 @@ def _read(path: Path) -> dict[str, np.ndarray] | None:
         return None
     try:
         # np.load would leave a file that it cannot read open
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+        with open_regular(path) as stream, np.load(stream, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except UNREADABLE:
         return None
-
-
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file in one piece: an interrupt leaves the old one or the new one, never half."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -35,6 +35,8 @@ from momentron.threads import in_threads
 TILE_SIDE = 256  # the shorter side of a tile: long enough for a matrix product
 FEW_ROWS = 4
 EXP_ERROR = 8.0 * UNIT_ROUNDOFF  # numpy's exp is right to four units in the last place
+LARGEST_SQUARE = 2.0**1020  # squared differences of rows up to this length do not overflow
+LARGE_ERROR = 1e-9  # from which its differences are squared one by one
 SMALL_ERROR = 1e-12  # a Gaussian kernel's error up to which its points may lie where they are
 
 
@@ -247,6 +249,7 @@ class GaussianKernel(PairwiseKernel):
     Far from the origin that would cost digits: where Δ counts, and dense rows are much shorter as
     seen from their mean, they are moved there as they are read. Each coordinate is then rounded
     once, which moves a point by at most uR and ‖x − x′‖² by 8uR²: five more roundings cover it.
+    Where Δ would still blur the answer, differences are squared one by one, at ten times the price.
     """
 
     is_bounded = True
@@ -254,6 +257,13 @@ class GaussianKernel(PairwiseKernel):
 
     def __post_init__(self) -> None:
         require_positive_gamma(self.gamma)
+
+    def bind(self, X: Any) -> BoundPairwise:
+        points = self.points(as_rows(X))
+        safe = points.squares.max() < LARGEST_SQUARE
+        if safe and self._exponent_error(points) > LARGE_ERROR:
+            return BoundPairwise(GaussianOfDifferences(self.gamma), Points(points.X))
+        return BoundPairwise(self, points)
 
     def points(self, X: Any) -> Points:
         points = Points(X)
@@ -273,10 +283,14 @@ class GaussianKernel(PairwiseKernel):
         self, A: Any, B: Any, squares_a: np.ndarray, squares_b: np.ndarray, out: np.ndarray
     ) -> None:
         inner_products(A, B, out)
-        out *= 2.0 * self.gamma
-        out -= (self.gamma * squares_a)[:, None]
-        out -= self.gamma * squares_b
+        # a large γ comes last, a small one first: then nothing overflows that is finite in the end
+        first, last = (1.0, self.gamma) if self.gamma > 1.0 else (self.gamma, 1.0)
+        out *= 2.0 * first
+        out -= (first * squares_a)[:, None]
+        out -= first * squares_b
         np.minimum(out, 0.0, out=out)
+        if last != 1.0:
+            out *= last
         np.exp(out, out=out)
 
     def errors(self, points: Points) -> tuple[float, float, float]:
@@ -287,6 +301,41 @@ class GaussianKernel(PairwiseKernel):
 
     def diagonal_of(self, points: Points) -> np.ndarray:
         require_finite_values(points.squares, "the squared norm of a row")
+        return np.ones(points.n)
+
+
+@dataclass(frozen=True)
+class GaussianOfDifferences(PairwiseKernel):
+    """K(x, x′) = exp(−γ‖x − x′‖²) from the differences of coordinates, as `LaplacianKernel`.
+
+    Notes
+    -----
+    ‖x − x′‖² has a relative error of γ_{d+3}, however far the rows lie from the origin, and t =
+    γ‖x − x′‖² one of δ = γ_{d+4}: so exp(−t) errs by at most δ/(e(1 − δ)), beside what exp rounds.
+    """
+
+    is_bounded = True
+    gamma: float
+
+    uses_squares = False
+
+    def as_dense(self, left: Points, right: Points, shape: tuple[int, int]) -> tuple[bool, bool]:
+        return left.is_sparse, right.is_sparse
+
+    def fill(
+        self, A: Any, B: Any, squares_a: np.ndarray, squares_b: np.ndarray, out: np.ndarray
+    ) -> None:
+        from scipy.spatial.distance import cdist
+
+        out[...] = cdist(A, B, "sqeuclidean")
+        out *= -self.gamma
+        np.exp(out, out=out)
+
+    def errors(self, points: Points) -> tuple[float, float, float]:
+        error = up(0.37 * gamma(points.d + 6) + 2.0 * EXP_ERROR)
+        return error, 0.0, 4.0 * (points.d + 1) * max(1.0, self.gamma) * UNDERFLOW
+
+    def diagonal_of(self, points: Points) -> np.ndarray:
         return np.ones(points.n)
 
 
@@ -331,6 +380,9 @@ class LaplacianKernel(PairwiseKernel):
         return error, 0.0, 4.0 * (terms + 1) * max(1.0, self.gamma) * UNDERFLOW
 
     def diagonal_of(self, points: Points) -> np.ndarray:
+        largest = max(abs(float(points.X.max())), abs(float(points.X.min())))
+        # a sum of differences that overflows would vanish in exp, whatever γ
+        require_finite_values(np.array(2.0 * points.d * largest), "a sum of differences of rows")
         return np.ones(points.n)
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from momentron.errors import InputError
-from momentron.plotting import _pyplot
+from momentron.plotting import _pyplot, picture_of
+from momentron.safefiles import write_atomically
 from momentron.table import Table
 
 KERNEL, NETWORK, TRAIN = "#D55E00", "#0072B2", "#999999"
@@ -82,7 +83,7 @@ class KernelEvolution(Table[EvolutionRow]):
         for row in self._rows:
             writer.writerow([repr(value) for value in astuple(row)])
         if path is not None:
-            Path(path).write_text(text.getvalue(), encoding="utf-8")
+            write_atomically(path, text.getvalue())
         return text.getvalue()
 
     def plot(self, path: str | Path | None = None, *, title: str = "") -> Any:
@@ -109,7 +110,7 @@ class KernelEvolution(Table[EvolutionRow]):
         if title:
             figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         if path is not None:
-            figure.savefig(path, dpi=115)
+            write_atomically(path, picture_of(path, figure, dpi=115))
         plt.close(figure)  # the figure lives on; pyplot need not
         return figure
 

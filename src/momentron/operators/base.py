@@ -131,12 +131,12 @@ class Operator(ABC):
         return 4.0 * math.sqrt(gamma(self.shape[0]) + self.kernel_error)
 
     def image(self, a: np.ndarray) -> np.ndarray:
-        """Xᵀa in float64, read-only. The last is kept: what a solver proposes is certified next."""
+        """Xᵀa in float64, read-only. The last is kept: methods ask for it more than once."""
         if self._last_image is not None and np.array_equal(self._last_image[0], a):
             return self._last_image[1]
         image = self.exact_adjoint(a)
         image.flags.writeable = False
-        self._last_image = a, image
+        self._last_image = a.copy(), image
         return image
 
     def adjoint_norm(self, a: np.ndarray) -> float:
@@ -197,7 +197,7 @@ class Operator(ABC):
             vector = self.sharp_adjoint(a)
             error = gamma(2 * n_nonzero + 8, EXTENDED_ROUNDOFF) * weighted_norms
         else:
-            vector = self.image(a)
+            vector = self.exact_adjoint(a)
             error = gamma(self.adjoint_depth(n_nonzero)) * weighted_norms
         # weights and entries below the smallest float may have vanished
         underflow = n_nonzero * vector.size * UNDERFLOW * (1.0 + self.radius)

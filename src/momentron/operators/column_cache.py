@@ -42,6 +42,8 @@ class ColumnCache:
         How many were found instead.
     """
 
+    is_lent_whole = True  # what it returns is always a copy
+
     def __init__(
         self, compute: Callable[[Index, Index], np.ndarray], n: int, max_bytes: int
     ) -> None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from momentron.clock import require_time
 from momentron.operators.base import Operator, block_rows, row_blocks
 from momentron.threads import in_threads, reading_parts
 
@@ -91,6 +92,7 @@ class DenseOperator(Operator):
             return self._times(w)
         scores = np.empty((self.shape[0], *w.shape[1:]))
         for rows in row_blocks(*self.shape):
+            require_time()
             scores[rows] = self.X[rows].astype(np.float64) @ w
         return scores
 
@@ -99,6 +101,7 @@ class DenseOperator(Operator):
         nonzero = np.flatnonzero(a if a.ndim == 1 else a.any(axis=1))
         reads_all = self._reads_all(nonzero.size)
         for rows in row_blocks(self.shape[0] if reads_all else nonzero.size, self.shape[1]):
+            require_time()
             index = rows if reads_all else nonzero[rows]
             part = self.X[index].astype(np.float64, copy=False).T @ a[index]
             total = part if total is None else np.add(total, part, out=total)

@@ -7,7 +7,7 @@ import numpy as np
 
 from momentron.operators.base import Operator, row_blocks
 from momentron.operators.column_cache import ColumnCache
-from momentron.rounding import EXTENDED_ROUNDOFF, UNDERFLOW, down, gamma, up
+from momentron.rounding import EXTENDED_ROUNDOFF, UNDERFLOW, down, gamma, root_down, root_up, up
 
 if TYPE_CHECKING:
     from momentron.kernels import BoundKernel
@@ -179,10 +179,7 @@ class KernelOperator(Operator):
         coef = w[0][nonzero].astype(np.longdouble)
         square = float(np.sum(coef * w[1][nonzero]))
         error = self._square_error(w[0], self._magnitude(w[0]), gamma(nonzero.size + 4))
-        return (
-            max(0.0, down(math.sqrt(max(0.0, down(square - error))))),
-            up(math.sqrt(max(0.0, up(square + error)))),
-        )
+        return root_down(down(square - error)), root_up(up(square + error))
 
     def adjoint_norm_bound(
         self, a: np.ndarray, weighted_norms: float, *, sharp: bool = False
@@ -194,7 +191,7 @@ class KernelOperator(Operator):
         size = _nonzero_rows(a).size
         sums = gamma(size + 4, EXTENDED_ROUNDOFF) if sharp else gamma(size + 4)
         error = self._square_error(a, min(weighted_norms, self._magnitude(a)), sums)
-        return up(math.sqrt(max(0.0, up(square + error))))
+        return root_up(up(square + error))
 
     def _squared_norm(self, a: np.ndarray, precision: type) -> float:
         """aᵀKa over the rows where a is not zero: scores in the given precision, then a sum."""

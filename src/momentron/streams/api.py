@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from momentron.checkpoint import Checkpoint, parameters_of, section
+from momentron.checkpoint import Checkpoint, section
 from momentron.clock import Stopwatch
 from momentron.errors import InputError
+from momentron.identity import parameters_of
 from momentron.losses import Exponential, Loss
 from momentron.reporting import TableReporter
 from momentron.solve import Budget, Callback, Reporter, solve

@@ -38,11 +38,12 @@ class BlockData:
     @contextmanager
     def opened(self) -> Iterator[Stream]:
         """The stream of blocks, with a client of the cluster as long as it is needed."""
-        source = open_file(self.path, self.target, self.block_size)
         if self.scheduler is None:
-            yield DiskStream(source)
+            yield DiskStream(open_file(self.path, self.target, self.block_size))
             return
-        from momentron.streams.dask import DaskStream, connected
+        from momentron.streams.dask import DaskStream
+        from momentron.streams.scheduler import connected
 
-        with connected(self.scheduler) as client:
+        with connected(self.scheduler) as client:  # before the file, which may take a conversion
+            source = open_file(self.path, self.target, self.block_size)
             yield DaskStream.from_source(source, client)

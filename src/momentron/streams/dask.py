@@ -7,8 +7,8 @@ and as large as a finding back, once a worker; partitions stay where they are.
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -353,26 +353,6 @@ def current_client() -> Any:
         return default_client()
     except ValueError:
         return None
-
-
-@contextmanager
-def connected(address: str) -> Iterator[Any]:
-    """A client of the scheduler at an address."""
-    require_dask()
-    try:
-        from distributed import Client
-    except ImportError:
-        raise ImportError(
-            "a Dask scheduler needs distributed: install it with pip install 'momentron[dask]'"
-        ) from None
-    try:
-        client = Client(address, timeout=PATIENCE, set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise ClusterError(f"no Dask scheduler answers at {address}: {error}") from error
-    try:
-        yield client
-    finally:
-        client.close()
 
 
 def require_dask() -> None:

@@ -45,6 +45,8 @@ class StreamProblem(Problem):
         Whether the method takes linear combinations of images, whose roundings count.
     """
 
+    is_lent_whole = True
+
     def __init__(
         self, stream: Stream, found: Found, *, fit_intercept: bool, combines: bool = True
     ) -> None:

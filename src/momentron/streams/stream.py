@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from momentron.checkpoint import digest_of
 from momentron.clock import OutOfTime
 from momentron.errors import InputError
+from momentron.identity import digest_of
 from momentron.streams.blocks import Block, as_block
 from momentron.streams.reader import Reader, explained
 from momentron.streams.source import Source

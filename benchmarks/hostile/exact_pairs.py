@@ -14,8 +14,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from exact import _wolfe
 from flint import fmpq, fmpq_mat, fmpz_mat
+
+from benchmarks.hostile.exact import _wolfe
 
 Arc = tuple[int, int]
 

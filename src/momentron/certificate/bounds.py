@@ -1,16 +1,17 @@
-"""The certificate: from any (w, q) to an interval that contains the best margin.
+"""Sure bounds on the best margin, from a candidate w and a candidate q.
 
 Weak duality says γ(w) ≤ γ̄ ≤ ‖Zᵀq‖ for every w ≠ 0 and every q in the dual set. Both sides are
-computed here in float64, from the data alone, with every rounding error bounded and moved outward:
-a bad solver can loosen the interval, never falsify it.
+computed here in float64, from the data alone, with every rounding error bounded and moved outward.
 """
 
 import math
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from momentron.problem import Problem
+from momentron.certificate.interval import Certificate
+from momentron.certificate.proposals import admitted
+from momentron.environment import standard_arithmetic
 from momentron.rounding import (
     EXTENDED_ROUNDOFF,
     UNIT_ROUNDOFF,
@@ -20,45 +21,16 @@ from momentron.rounding import (
     up,
 )
 
+if TYPE_CHECKING:
+    from momentron.problem import Problem
+
 SHORT, LONG = 2.0**-60, 2.0**60  # between them, no product with the scaled data over- or underflows
 
 
-@dataclass(frozen=True)
-class Certificate:
-    """A proven interval on the best margin γ̄, in the units of X.
-
-    Attributes
-    ----------
-    lower, upper : float
-        lower ≤ γ̄ ≤ upper. lower is never negative, since γ(0) = 0.
-    margin : float
-        A proven lower bound on the margin of w itself; negative where w errs.
-    """
-
-    lower: float
-    upper: float
-    margin: float
-
-    @property
-    def width(self) -> float:
-        return self.upper - self.lower
-
-    @property
-    def gap(self) -> float:
-        """(upper − lower)/upper, and 0 where both are 0."""
-        return relative_gap(self.lower, self.upper)
-
-
-def relative_gap(lower: float, upper: float) -> float:
-    """(upper − lower)/upper, the quantity that `tol` bounds."""
-    if upper <= lower:  # both zero, or crossed by a rounding within the bounds
-        return 0.0
-    if not math.isfinite(upper):
-        return float("inf")
-    return 1.0 - lower / upper
-
-
-def certify(problem: Problem, w: np.ndarray, q: np.ndarray, *, sharp: bool = False) -> Certificate:
+@standard_arithmetic()
+def certify(
+    problem: "Problem", w: np.ndarray, q: np.ndarray, *, sharp: bool = False
+) -> Certificate:
     """Certify an interval on the best margin from a candidate w and a candidate q.
 
     Parameters
@@ -81,20 +53,27 @@ def certify(problem: Problem, w: np.ndarray, q: np.ndarray, *, sharp: bool = Fal
     -----
     Costs one pass over the data for w, and one over the rows with q_i > 0.
     """
-    margin = certify_margin(problem, w, sharp=sharp)
+    w = admitted(w, problem.zeros().shape, "w")
+    return certify_admitted(problem, w, admitted(q, (problem.size,), "q"), sharp=sharp)
+
+
+def certify_admitted(
+    problem: "Problem", w: np.ndarray, q: np.ndarray, *, sharp: bool = False
+) -> Certificate:
+    """The certificate of a pair that has been copied and checked by `admitted`."""
+    margin = _to_user(problem, margin_bound(problem, w, sharp=sharp), -np.inf)
     upper = _to_user(problem, dual_bound(problem, q, sharp=sharp), np.inf)
-    # what is not a number bounds nothing
-    margin = -np.inf if np.isnan(margin) else margin
-    upper = np.inf if np.isnan(upper) else upper
-    return Certificate(lower=max(0.0, margin), upper=max(0.0, upper), margin=margin)
+    return Certificate.from_bounds(margin, upper)
 
 
-def certify_margin(problem: Problem, w: np.ndarray, *, sharp: bool = False) -> float:
+@standard_arithmetic()
+def certify_margin(problem: "Problem", w: np.ndarray, *, sharp: bool = False) -> float:
     """A sure lower bound on the margin of w alone, in the units of X."""
+    w = admitted(w, problem.zeros().shape, "w")
     return _to_user(problem, margin_bound(problem, w, sharp=sharp), -np.inf)
 
 
-def margin_bound(problem: Problem, w: np.ndarray, *, sharp: bool = False) -> float:
+def margin_bound(problem: "Problem", w: np.ndarray, *, sharp: bool = False) -> float:
     """A sure lower bound on the margin of w, in the operator's units."""
     constraints = problem.constraints
     w = constraints.refreshed(w if sharp else np.asarray(w, np.float64))
@@ -119,7 +98,7 @@ def margin_bound(problem: Problem, w: np.ndarray, *, sharp: bool = False) -> flo
 
 
 def _sharpen(
-    problem: Problem, w: np.ndarray, norm: float, scores: np.ndarray, errors: np.ndarray
+    problem: "Problem", w: np.ndarray, norm: float, scores: np.ndarray, errors: np.ndarray
 ) -> None:
     """Replace the upper bounds on the scores that decide the margin by sharper ones, in place.
 
@@ -135,7 +114,7 @@ def _sharpen(
     scores[index] = np.minimum(scores[index], sharper)
 
 
-def dual_bound(problem: Problem, q: np.ndarray, *, sharp: bool = False) -> float:
+def dual_bound(problem: "Problem", q: np.ndarray, *, sharp: bool = False) -> float:
     """A sure upper bound on ‖Zᵀq‖ for q brought into the dual set, in the operator's units."""
     constraints, dual_set = problem.constraints, problem.dual_set
     if constraints.radius == 0.0:
@@ -158,7 +137,7 @@ def _to_safe_length(w: np.ndarray) -> np.ndarray:
     return times_power_of_two(w, -int(np.frexp(top)[1]))
 
 
-def _to_user(problem: Problem, value: float, direction: float) -> float:
+def _to_user(problem: "Problem", value: float, direction: float) -> float:
     """A bound in the units of X; scaling by a power of two may round at the ends of the range."""
     if problem.exponent == 0:
         return value

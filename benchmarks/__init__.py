@@ -1,0 +1,1 @@
+"""Benchmarks and campaigns, run from a checkout: python -m benchmarks.NAME."""

@@ -1,0 +1,1 @@
+"""Liars, random problems, interrupts, damaged files and odd machines against exact answers."""

@@ -1,0 +1,28 @@
+"""The kernel of trust: the only code that can make a `Certificate`.
+
+As in a theorem prover of the LCF family, where only the kernel makes theorems: solvers, however
+clever or hostile, propose a pair (w, q), and what is claimed of it is computed here from the data.
+A bad proposal can loosen the interval, never falsify it.
+
+    proposals   what a solver hands in: copied, and its shape and type required
+    bounds      sure bounds from a pair (w, q), rounding included
+    interval    the certificate itself, which cannot hold NaN or crossed ends
+    lending     the problem as solvers see it: copies of its objects, read-only views of its arrays
+"""
+
+from momentron.certificate.bounds import LONG, SHORT, certify, certify_admitted, certify_margin
+from momentron.certificate.interval import Certificate, relative_gap
+from momentron.certificate.lending import lend
+from momentron.certificate.proposals import admitted
+
+__all__ = [
+    "LONG",
+    "SHORT",
+    "Certificate",
+    "admitted",
+    "certify",
+    "certify_admitted",
+    "certify_margin",
+    "lend",
+    "relative_gap",
+]

@@ -1,0 +1,62 @@
+"""The certificate: a proven interval on the best margin."""
+
+import math
+from dataclasses import dataclass
+
+from momentron.errors import ContradictionError
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A proven interval on the best margin γ̄, in the units of X.
+
+    Attributes
+    ----------
+    lower, upper : float
+        lower ≤ γ̄ ≤ upper. lower is never negative, since γ(0) = 0.
+    margin : float
+        A proven lower bound on the margin of w itself; negative where w errs.
+
+    Raises
+    ------
+    ContradictionError
+        If lower exceeds upper. Both are sure, so the data were not the same for both.
+    """
+
+    lower: float
+    upper: float
+    margin: float
+
+    def __post_init__(self) -> None:
+        if not self.lower <= self.upper:  # NaN on either side, too
+            raise ContradictionError(
+                f"proven bounds contradict each other: lower {self.lower!r}, upper {self.upper!r}. "
+                "The data must have changed while they were read: a file or memory map, an array "
+                "that another thread writes to, or a kernel whose values differ from call to call; "
+                "if none did, please report a bug"
+            )
+
+    @classmethod
+    def from_bounds(cls, margin: float, upper: float) -> "Certificate":
+        """The interval that a margin of some w and an upper bound prove; NaN bounds nothing."""
+        margin = -math.inf if math.isnan(margin) else margin
+        upper = math.inf if math.isnan(upper) else upper
+        return cls(lower=max(0.0, margin), upper=max(0.0, upper), margin=margin)
+
+    @property
+    def width(self) -> float:
+        return self.upper - self.lower
+
+    @property
+    def gap(self) -> float:
+        """(upper − lower)/upper, and 0 where both are 0."""
+        return relative_gap(self.lower, self.upper)
+
+
+def relative_gap(lower: float, upper: float) -> float:
+    """(upper − lower)/upper, the quantity that `tol` bounds; 0 where estimates have crossed."""
+    if upper <= lower:
+        return 0.0
+    if not math.isfinite(upper):
+        return float("inf")
+    return 1.0 - lower / upper

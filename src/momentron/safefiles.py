@@ -1,0 +1,208 @@
+"""Files read and written so that nobody else can be in between.
+
+What is read is a regular file: never a pipe or a device, on which a read may wait for ever. What is
+written appears at once and whole under its name: it is filled under a random name that did not
+exist before, in the same folder, and then moved. Links are not followed on the way out.
+"""
+
+import os
+import secrets
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from momentron.errors import InputError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+PRIVATE = 0o600
+SHARED = 0o666  # less what the umask takes
+BLOCK = 8 * 2**20  # bytes that are copied or hashed at a time
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_CREATE = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
+_NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
+
+Pathname = str | os.PathLike[str]
+
+
+def reason(error: BaseException) -> str:
+    """Why the system refused, without the path that the message around it names already."""
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return " ".join(str(text).split())
+
+
+def open_regular(path: Pathname, *, follow_links: bool = True) -> IO[bytes]:
+    """A regular file, open for reading.
+
+    Raises
+    ------
+    InputError
+        If it is a pipe, a device or a folder; or a link, where links are not followed.
+    OSError
+        If it cannot be opened.
+    """
+    if not follow_links and Path(path).is_symlink():
+        raise InputError(f"{path} is a link; name the file that it points to")
+    descriptor = os.open(path, _READ | (0 if follow_links else _NO_LINKS))
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise InputError(f"{path} is not a regular file, but {_kind_of(path)}; name a file")
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def require_writable(path: Pathname) -> None:
+    """Refuse a path at which `write_atomically` would fail, before any work is done for it."""
+    path = Path(path)
+    try:
+        if not path.absolute().parent.is_dir():
+            raise InputError(f"the parent directory of {path} does not exist; create it first")
+        if path.is_symlink():
+            raise InputError(f"{path} is a link; name the file that it points to")
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path} is not a regular file, but {_kind_of(path)}; name a file")
+        descriptor, temporary = _create_beside(path, PRIVATE)
+        os.close(descriptor)
+        temporary.unlink()
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} cannot be written: {reason(error)}; name another path") from error
+
+
+def require_writable_folder(folder: Pathname) -> None:
+    """Make a folder, and refuse one in which no file can be written."""
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"{folder} cannot be made: {reason(error)}; name another folder"
+        ) from error
+    require_writable(Path(folder) / ".momentron-probe")
+
+
+def write_atomically(
+    path: Pathname, content: bytes | str | Callable[[IO[bytes]], object], mode: int = SHARED
+) -> None:
+    """Replace the file by one with this content, or with what a function writes to a stream.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; the old file is then as it was, and nothing else is left.
+    """
+    path = Path(path)
+    descriptor, temporary = _create_beside(path, mode)
+    try:
+        with os.fdopen(descriptor, "w+b") as stream:
+            if isinstance(content, bytes | str):
+                stream.write(content.encode() if isinstance(content, str) else content)
+            else:
+                content(stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except BaseException:  # an interrupt must not leave half a file either
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def create_private(path: Pathname) -> IO[bytes]:
+    """A new file for this user alone, open for writing; an error where there is one already."""
+    return os.fdopen(os.open(path, _CREATE | _NO_LINKS | os.O_EXCL, PRIVATE), "wb")
+
+
+class Lock:
+    """One process at a time works on a file; used as a context manager.
+
+    The system frees the lock of a process that died. Where the file system has no locks, nothing is
+    locked.
+
+    Parameters
+    ----------
+    path : path
+        The file that is worked on. A hidden, empty file beside it is locked, and then removed.
+    patience : float
+        Seconds to wait for the other one.
+    """
+
+    def __init__(self, path: Pathname, patience: float = 0.0) -> None:
+        path = Path(path)
+        self._path = path
+        self._patience = patience
+        self._file = path.absolute().with_name(f".{path.name[:100]}.momentron-lock")
+        self._descriptor: int | None = None
+
+    def __enter__(self) -> None:
+        if fcntl is None:
+            return
+        begin = time.perf_counter()
+        while self._descriptor is None:
+            try:
+                descriptor = os.open(self._file, _CREATE | _NO_LINKS | _READ, PRIVATE)
+            except OSError as error:
+                raise InputError(f"{self._path} cannot be locked: {reason(error)}") from error
+            # the one who held it may have removed the file since it was opened here
+            if _is_locked(descriptor) and _is_same(descriptor, self._file):
+                self._descriptor = descriptor
+                return
+            os.close(descriptor)
+            if time.perf_counter() - begin >= self._patience:
+                raise InputError(
+                    f"another run is writing {self._path}; wait for its end or name another path"
+                )
+            time.sleep(0.05)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            if os.fstat(descriptor).st_size == 0:  # else it is somebody's file of that name
+                self._file.unlink(missing_ok=True)
+            os.close(descriptor)
+
+
+def _create_beside(path: Path, mode: int) -> tuple[int, Path]:
+    """A new, empty file of a random name in the folder of a path."""
+    while True:
+        temporary = path.absolute().with_name(f".momentron-{secrets.token_hex(8)}.part")
+        try:
+            return os.open(temporary, _CREATE | _NO_LINKS | os.O_EXCL, mode), temporary
+        except FileExistsError:
+            continue
+
+
+def _is_locked(descriptor: int) -> bool:
+    """Whether the lock is ours now, or there are no locks on this file system."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def _is_same(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except FileNotFoundError:
+        return False
+
+
+def _kind_of(path: Pathname) -> str:
+    mode = Path(path).stat().st_mode
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "a device")

@@ -1,0 +1,472 @@
+"""Files that somebody planted, damaged or holds: an error of one line or the right answer."""
+
+import gc
+import json
+import os
+import stat
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from momentron import InputError, max_margin
+from momentron.datasets import make_separable
+from momentron.streams import open_file
+
+posix = pytest.mark.skipif(os.name == "nt", reason="links, pipes and limits of POSIX")
+TEXT = "1 1:2.0 2:1.0\n-1 1:-2.0 2:-1.5\n1 1:3.0\n-1 2:-4.0\n"
+TRUTH = max_margin([[2.0, 1.0], [-2.0, -1.5], [3.0, 0.0], [0.0, -4.0]], [1, -1, 1, -1], tol=1e-9)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    """A cache of the user's own that no other test has seen."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "data" / "rows.svm"
+    path.parent.mkdir()
+    path.write_text(TEXT)
+    return path
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_separable(200, 4, margin=0.2, fit_intercept=True, random_state=4)
+
+
+def run(code, *args, **options):
+    """A script in a process of its own, so that a crash is seen as one."""
+    command = [sys.executable, "-c", code, *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+
+
+FIT = """
+import sys, warnings
+warnings.simplefilter("ignore")
+from momentron import InputError, max_margin
+for path in sys.argv[1:]:
+    try:
+        result = max_margin(path, tol=1e-9)
+    except InputError as error:
+        print("refused", error)
+    else:
+        print(result.lower, result.upper)
+"""
+
+
+def answers(*paths):
+    """What fits say of the files, in another process: the interval, or None for a refusal."""
+    done = run(FIT, *paths)
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(paths)
+    return [None if s.startswith("refused") else tuple(map(float, s.split())) for s in lines]
+
+
+def answer(path):
+    """The same for one file, in this process."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = max_margin(path, tol=1e-9)
+    gc.collect()  # with the source goes its private folder
+    return found.lower, found.upper
+
+
+def is_true(found):
+    return found is not None and found[0] <= TRUTH.upper and TRUTH.lower <= found[1]
+
+
+def cache_of(text):
+    return text.with_name(text.name + ".momentron-cache")
+
+
+# --- conversions of svmlight ---------------------------------------------------------------------
+
+
+def plant_version_one(text, width=2, indices=(1, 2, 1, 2, 1, 2), values=None, **parts):
+    """A folder as an earlier version wrote it, with the stamp of the text."""
+    folder = cache_of(text)
+    folder.mkdir(exist_ok=True)
+    found = text.stat()
+    header = {"width": width, "base": 1, "version": 1, "text": [found.st_size, found.st_mtime_ns]}
+    (folder / "header.json").write_text(json.dumps(header))
+    values = np.arange(1.0, 7.0) if values is None else np.asarray(values)
+    (folder / "values.bin").write_bytes(values.tobytes())
+    (folder / "indices.bin").write_bytes(np.asarray(indices, np.int32).tobytes())
+    np.save(folder / "indptr.npy", parts.get("indptr", np.array([0, 2, 4, 5, 6])))
+    np.save(folder / "labels.npy", parts.get("labels", np.array([1, -1, 1, -1])))
+    return folder
+
+
+PLANTED = [
+    {"indices": (1, 2**30, 1, 2**30, 1, 2**30)},
+    {"indices": (-(2**30), 2, 1, 2, 1, 2)},
+    {"width": 2**31 - 1},
+    {"indptr": np.array([0, 2**40, 4, 5, 6])},
+    {"indptr": np.array([0, 6, 2, 5, 6])},
+    {"indptr": np.array([0, 2, 4, 5, 10**9])},
+    {"values": [9.0, 9.0, -9.0, -9.0, 9.0, -9.0]},
+    {"labels": np.array([1, 1, -1, -1])},
+]
+
+
+def test_planted_folders_are_neither_believed_nor_removed(tmp_path):
+    texts = []
+    for i, parts in enumerate(PLANTED):
+        texts.append(tmp_path / str(i) / "rows.svm")
+        texts[-1].parent.mkdir()
+        texts[-1].write_text(TEXT)
+        plant_version_one(texts[-1], **parts)
+    planted = {p: p.read_bytes() for p in tmp_path.glob("*/*/*")}
+    for found in answers(*texts):
+        assert is_true(found)
+    assert {p: p.read_bytes() for p in planted} == planted
+
+
+def test_a_folder_signed_by_nobody_is_not_believed(text, home):
+    open_file(text)
+    (home / "momentron" / "key").unlink()  # as if it had come with the data from another user
+    folder = cache_of(text)
+    lie = np.frombuffer((folder / "values.bin").read_bytes()) * 3.0
+    (folder / "values.bin").write_bytes(lie.tobytes())
+    assert is_true(answer(text))
+
+
+def test_parts_that_were_changed_are_made_anew(text):
+    for name in ("values.bin", "indices.bin", "indptr.npy", "labels.npy", "header.json"):
+        for damage in (lambda b: b[:-1] + bytes([b[-1] ^ 1]), lambda b: b[:-4], lambda b: b""):
+            open_file(text)
+            part = cache_of(text) / name
+            part.write_bytes(damage(part.read_bytes()))
+            assert is_true(answer(text)), name
+            if name == "header.json":  # which is not ours any more, and stays
+                for path in cache_of(text).iterdir():
+                    path.unlink()
+                cache_of(text).rmdir()
+
+
+def test_a_text_that_changes_at_equal_size_and_time_is_read_anew(text):
+    open_file(text)
+    stamp = text.stat().st_mtime_ns
+    text.write_text(TEXT.replace("3.0", "9.0"))
+    os.utime(text, ns=(stamp, stamp))
+    X, _ = open_file(text).block(0)
+    assert X.toarray().max() == 9.0
+
+
+def test_an_unrelated_folder_is_left_alone(text):
+    folder = cache_of(text)
+    folder.mkdir()
+    (folder / "thesis.tex").write_text("my only copy")
+    assert is_true(answer(text))
+    assert [p.name for p in folder.iterdir()] == ["thesis.tex"]
+    assert sorted(p.name for p in text.parent.iterdir()) == ["rows.svm", folder.name]
+
+
+def test_what_users_put_into_our_folder_stays(text):
+    open_file(text)
+    (cache_of(text) / "notes.txt").write_text("mine")
+    text.write_text(TEXT + "1 1:5.0\n")
+    open_file(text)
+    assert [p.read_text() for p in text.parent.rglob("notes.txt")] == ["mine"]
+
+
+@posix
+def test_links_in_place_of_the_folder_or_its_parts(text, tmp_path):
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "values.bin").write_bytes(b"precious")
+    cache_of(text).symlink_to(victim)
+    assert is_true(answer(text))
+    assert (victim / "values.bin").read_bytes() == b"precious"
+    cache_of(text).unlink()
+    open_file(text)
+    part = cache_of(text) / "values.bin"
+    part.rename(tmp_path / "values")
+    part.symlink_to(tmp_path / "values")
+    os.utime(text, ns=(1, 1))
+    assert is_true(answer(text))
+    assert not part.is_symlink()
+
+
+@posix
+def test_a_folder_that_others_may_write_to_is_not_believed(text):
+    open_file(text)
+    cache_of(text).chmod(0o777)
+    assert is_true(answer(text))
+    assert stat.S_IMODE(cache_of(text).stat().st_mode) == 0o777
+
+
+def test_a_part_that_changes_while_in_use_is_an_error_not_a_crash(text):
+    source = open_file(text)
+    part = cache_of(text) / "indices.bin"
+    part.write_bytes(np.full(6, 2**30, np.int32).tobytes())
+    with pytest.raises(InputError, match="changed while it was in use"):
+        source.block(0)
+    part.write_bytes(b"")
+    with pytest.raises(InputError, match="changed while it was in use"):
+        source.block(0)
+
+
+def test_two_processes_convert_at_once(text):
+    command = [sys.executable, "-W", "error", "-c", FIT.replace('"ignore"', '"error"'), str(text)]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    for process in processes:
+        out, _ = process.communicate(timeout=120)
+        assert process.returncode == 0
+        assert is_true(tuple(map(float, out.split())))
+    assert sorted(p.name for p in text.parent.iterdir()) == ["rows.svm", cache_of(text).name]
+
+
+@posix
+def test_a_private_folder_serves_where_none_can_be_kept(text, home):
+    home.write_text("a file where the user's folder should be")
+    with pytest.warns(UserWarning, match="not kept"):
+        source = open_file(text)
+    assert source.block(0)[0].shape == (4, 2)
+    assert source.folder.exists()
+    folder = source.folder
+    del source
+    assert not folder.exists()
+    assert [p.name for p in text.parent.iterdir()] == ["rows.svm"]
+
+
+# --- checkpoints ---------------------------------------------------------------------------------
+
+OPTIONS = {"method": "momentum", "max_iter": 40, "tol": 0.0}
+
+
+def written(data, path, **more):
+    max_margin(data.X, data.y, checkpoint=path, **(OPTIONS | more))
+    return path.read_bytes()
+
+
+@posix
+def test_a_planted_part_file_is_not_followed(data, tmp_path):
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"mine")
+    (tmp_path / "state.part").symlink_to(precious)
+    written(data, tmp_path / "state")
+    assert precious.read_bytes() == b"mine"
+
+
+@posix
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "link", "dangling"])
+def test_a_checkpoint_is_a_regular_file(data, tmp_path, kind):
+    path, other = tmp_path / "state", tmp_path / "other"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path = Path("/dev/null")
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to(other)
+        if kind == "link":
+            written(data, other)
+    before = other.read_bytes() if other.exists() else None
+    ended = []
+
+    def fit():
+        try:
+            max_margin(data.X, data.y, checkpoint=path, **OPTIONS)
+        except InputError as error:
+            ended.append(str(error))
+
+    thread = threading.Thread(target=fit, daemon=True)  # a pipe may block for ever
+    thread.start()
+    thread.join(20.0)
+    assert len(ended) == 1
+    assert "link" in ended[0] or "not a regular file" in ended[0]
+    assert (other.read_bytes() if other.exists() else None) == before
+
+
+@posix
+def test_a_second_writer_is_refused(data, tmp_path):
+    path, started, release = tmp_path / "state", threading.Event(), threading.Event()
+
+    def wait(row):
+        started.set()
+        release.wait(30.0)
+
+    first = threading.Thread(
+        target=lambda: max_margin(data.X, data.y, checkpoint=path, callback=wait, **OPTIONS)
+    )
+    first.start()
+    assert started.wait(30.0)
+    try:
+        with pytest.raises(InputError, match="another run is writing"):
+            max_margin(data.X, data.y, checkpoint=path, **OPTIONS)
+    finally:
+        release.set()
+        first.join()
+    written(data, path)
+    assert [p.name for p in tmp_path.iterdir() if p.is_file()] == ["state"]
+
+
+HOLD = """
+import sys, time
+from momentron import max_margin
+def wait(row):
+    print("ready", flush=True)
+    time.sleep(60.0)
+max_margin([[1.0], [-1.0]], [1, -1], method="momentum", checkpoint=sys.argv[1], callback=wait,
+           tol=0.0, max_iter=5)
+"""
+
+
+@posix
+def test_the_lock_of_a_dead_process_is_free(tmp_path):
+    path = tmp_path / "state"
+    command = [sys.executable, "-c", HOLD, str(path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    options = {"method": "momentum", "tol": 0.0, "max_iter": 5, "checkpoint": path}
+    with pytest.raises(InputError, match="another run is writing"):
+        max_margin([[1.0], [-1.0]], [1, -1], **options)
+    process.kill()
+    process.communicate()
+    assert max_margin([[1.0], [-1.0]], [1, -1], **options).upper >= 1.0
+
+
+def test_every_damaged_byte_is_seen(data, tmp_path):
+    path = tmp_path / "state"
+    good = written(data, path)
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        place, bit = int(rng.integers(len(good))), 1 << int(rng.integers(8))
+        path.write_bytes(good[:place] + bytes([good[place] ^ bit]) + good[place + 1 :])
+        with pytest.raises(InputError, match=r"damaged|not a checkpoint"):
+            max_margin(data.X, data.y, checkpoint=path, **OPTIONS)
+    for length in rng.integers(0, len(good), 20):
+        path.write_bytes(good[:length])
+        with pytest.raises(InputError, match=r"damaged|not a checkpoint"):
+            max_margin(data.X, data.y, checkpoint=path, **OPTIONS)
+    path.write_bytes(good + b"\0")
+    with pytest.raises(InputError, match="damaged"):
+        max_margin(data.X, data.y, checkpoint=path, **OPTIONS)
+
+
+def forged(good, table=None, payload=None, **changed):
+    """A checkpoint with another header, and the hash that belongs to it."""
+    import hashlib
+
+    title, _, header, rest = good.split(b"\n", 3)
+    content = json.loads(header)
+    content |= {"arrays": content["arrays"] if table is None else table} | changed
+    body = json.dumps(content).encode() + b"\n" + (rest if payload is None else payload)
+    return title + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+
+
+def test_headers_that_promise_too_much_are_refused(data, tmp_path):
+    path = tmp_path / "state"
+    good = written(data, path)
+    tables = [
+        [["state.w", "<f8", [10**15]]],
+        [["state.w", "<f8", [2**62, 2**62]]],
+        [["state.w", "<f8", [0] * 100]],
+        [["state.w", "<f8", [0, 2**62, 2**62]]],
+        [["state.w", "|O8", [1]]],
+        [["state.w", "<f8,<f8", [1]]],
+        [["state.w", "<f3", [1]]],
+        [["state.w", "<f8", [-1]]],
+        [["state.w", "<f8", [1.5]]],
+        [["state.w", "<f8", True]],
+        [["state.w", "<U1", [1]]],
+        [["a", "<f8", [0]], ["a", "<f8", [0]]],
+        "no table",
+        {},
+        [[[[[]]]]],
+    ]
+    for table in tables:
+        path.write_bytes(forged(good, table, b"\xff\xff\xff\xff" if "<U1" in str(table) else b""))
+        with pytest.raises(InputError, match="damaged"):
+            max_margin(data.X, data.y, checkpoint=path, **OPTIONS)
+    path.write_bytes(forged(good, [], b"", words={"data": 3}))
+    with pytest.raises(InputError, match="damaged"):
+        max_margin(data.X, data.y, checkpoint=path, **OPTIONS)
+
+
+@posix
+def test_a_checkpoint_larger_than_memory_is_refused_before_it_is_read(data, tmp_path):
+    path = tmp_path / "state"
+    size = 2**42
+    path.write_bytes(forged(written(data, path), [["state.w", "<f8", [size // 8]]], b""))
+    os.truncate(path, path.stat().st_size + size)  # a hole, which takes no room on disk
+    begin = time.perf_counter()
+    with pytest.raises(InputError, match="bytes, but only"):
+        max_margin(data.X, data.y, checkpoint=path, **OPTIONS)
+    assert time.perf_counter() - begin < 5.0
+
+
+def test_every_row_is_part_of_the_identity(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((5000, 3))
+    y = np.where(X[:, 0] > 0.0, 1, -1)
+    path = tmp_path / "state"
+    max_margin(X, y, checkpoint=path, **OPTIONS)
+    X[1234, 1:] *= -1.0  # between the rows that a sample would look at; of the same length
+    with pytest.raises(InputError, match="its data is"):
+        max_margin(X, y, checkpoint=path, **OPTIONS)
+
+
+KERNEL = """
+import sys, numpy as np
+from momentron import max_margin
+pad = [object() for _ in range(int(sys.argv[2]))]
+scale = float(sys.argv[3])
+def make(s):
+    def kernel(A, B):
+        return np.exp(-s * ((A[:, None] - B[None]) ** 2).sum(-1))
+    return kernel
+X = np.random.default_rng(0).standard_normal((30, 2))
+r = max_margin(X, np.arange(30) % 2, kernel=make(scale), method="momentum", max_iter=20, tol=0.0,
+               checkpoint=sys.argv[1])
+print(r.n_iter)
+"""
+
+
+def test_a_kernel_that_is_a_function_goes_on_in_another_process(tmp_path):
+    first = run(KERNEL, tmp_path / "state", 0, 1.0)
+    assert first.returncode == 0, first.stderr
+    again = run(KERNEL, tmp_path / "state", 1000, 1.0)
+    assert again.returncode == 0, again.stderr
+    other = run(KERNEL, tmp_path / "state", 0, 2.0)
+    assert other.returncode == 1
+    assert "its kernel is" in other.stderr
+
+
+# --- disks that are full -------------------------------------------------------------------------
+
+LIMITED = """
+import resource, signal, sys, warnings
+import numpy as np
+from momentron import max_margin
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+X = np.random.default_rng(0).standard_normal((3000, 3))
+y = np.where(X[:, 0] > 0.0, 1, -1)
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))  # as if the disk had so much room
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    result = max_margin(X, y, method="momentum", max_iter=30, checkpoint=sys.argv[1])
+print(result.upper, [str(w.message) for w in caught])
+"""
+
+
+@posix
+def test_a_full_disk_does_not_lose_the_answer(tmp_path):
+    folder = tmp_path / "full"
+    folder.mkdir()
+    done = run(LIMITED, folder / "state")
+    assert done.returncode == 0, done.stderr
+    assert "could not be written" in done.stdout
+    assert list(folder.iterdir()) == []
