@@ -7,14 +7,15 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
-from scipy.linalg import blas, lapack
+from scipy.linalg import blas, lapack, qr
 
 from momentron.clock import require_time
 from momentron.factors import factor_in_place
 from momentron.threads import MOST_PARTS, in_threads, own_threads
 
 GATHERED = 128  # rows of a matrix picked at a time
-STRIP = 256  # rows of a large Gram matrix computed at a time
+STRIP = 256  # rows of a large Gram matrix computed at a time, and columns reflected
+PANEL = 64  # columns whose reflections are applied together
 PIECE = 4e9  # flops between two looks at the clock: a tenth of a second
 
 
@@ -109,6 +110,33 @@ def back_solve(factor: np.ndarray, rhs: np.ndarray) -> np.ndarray:
         require_time()
         solution[:, part] = potrs(factor, rhs[:, part], lower=1)[0]
     return solution
+
+
+def thin_qr(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(Q, R) with A = QR and orthonormal columns in Q: Householder's, some columns at a time."""
+    d, m = A.shape
+    rank = min(d, m)
+    if pieces_for(4.0 * d * m * rank) == 1:
+        return qr(A, mode="economic", check_finite=False)
+    R, Q, panels = np.array(A, order="F"), np.eye(d, rank, order="F"), []
+    for start in range(0, rank, PANEL):
+        require_time()
+        own = slice(start, min(start + PANEL, rank))
+        reflectors, tau, _, _ = lapack.dgeqrf(R[start:, own])
+        R[start:, own] = np.triu(reflectors)
+        panels.append((start, reflectors, tau))
+        _reflect(reflectors, tau, R[start:, own.stop :], b"T")
+    for start, reflectors, tau in reversed(panels):
+        _reflect(reflectors, tau, Q[start:, start:], b"N")
+    return Q, R[:rank]
+
+
+def _reflect(reflectors: np.ndarray, tau: np.ndarray, columns: np.ndarray, way: bytes) -> None:
+    """Apply a panel's reflections to the columns, in place."""
+    for start in range(0, columns.shape[1], STRIP):
+        require_time()
+        part = columns[:, start : start + STRIP]
+        part[...] = lapack.dormqr(b"L", way, reflectors, tau, part, PANEL * STRIP)[0]
 
 
 def gram_product(A: np.ndarray) -> np.ndarray:

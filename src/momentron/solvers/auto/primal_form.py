@@ -1,7 +1,7 @@
 """The d × d form: w itself, with the intercepts as more, unpenalised, coordinates."""
 
 import numpy as np
-from scipy.linalg import blas, qr
+from scipy.linalg import blas
 
 from momentron.clock import require_time
 from momentron.solvers.auto.forms import Deadline, Form
@@ -13,6 +13,7 @@ from momentron.solvers.auto.linear_algebra import (
     pieces_for,
     rmatvec,
     symmetric_product,
+    thin_qr,
 )
 from momentron.solvers.auto.rows import Rows
 from momentron.threads import own_threads
@@ -201,7 +202,7 @@ class ReducedForm(PrimalForm):
     """Few rows in many features, rewritten in their span by QR: no squared condition number."""
 
     def __init__(self, rows: Rows, deadline: Deadline) -> None:
-        self.Q, R = qr(rows.X.T, mode="economic", check_finite=False)
+        self.Q, R = thin_qr(rows.X.T)
         super().__init__(Rows(np.ascontiguousarray(R.T), rows.signs, rows.balance), deadline)
 
     def answer(self) -> tuple[np.ndarray, np.ndarray]:

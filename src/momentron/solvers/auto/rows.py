@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from momentron.clock import require_time
 from momentron.operators import KernelOperator, dense, sparse
 from momentron.operators.split_rows import SplitRows
 from momentron.solvers.auto.balance import Balance
@@ -241,9 +242,14 @@ class SlackRows(WorkingRows):
 
 def gram_of(X: Any) -> np.ndarray:
     """XXᵀ, dense."""
-    if sp.issparse(X):
-        return (X @ X.T).toarray()
-    return gram_product(X)
+    if not sp.issparse(X):
+        return gram_product(X)
+    gram = np.empty((X.shape[0], X.shape[0]))
+    for start in range(0, X.shape[0], NEW_COLUMNS):
+        require_time()
+        part = slice(start, start + NEW_COLUMNS)
+        gram[part] = (X[part] @ X.T).toarray()
+    return gram
 
 
 def gram_columns_of(X: Any, new: np.ndarray) -> np.ndarray:
