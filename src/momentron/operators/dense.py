@@ -91,9 +91,11 @@ class DenseOperator(Operator):
         if self.X.dtype == np.float64:
             return self._times(w)
         scores = np.empty((self.shape[0], *w.shape[1:]))
-        for rows in row_blocks(*self.shape):
-            require_time()
+
+        def multiply(rows: slice) -> None:
             scores[rows] = self.X[rows].astype(np.float64) @ w
+
+        in_threads(multiply, list(row_blocks(*self.shape)))
         return scores
 
     def exact_adjoint(self, a: np.ndarray) -> np.ndarray:
