@@ -1,16 +1,18 @@
 """Threads of our own: every item once, errors as they come, nothing that hangs."""
 
+import linecache
 import os
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from momentron import threads
+from momentron import max_margin, threads
 from momentron.operators import SparseOperator
 from momentron.solvers.auto.linear_algebra import gram_product, submatrix, symmetric_product
 from momentron.solvers.auto.rows import gram_columns_of
@@ -19,8 +21,7 @@ from momentron.solvers.auto.rows import gram_columns_of
 @pytest.fixture(params=[1, 2, 5])
 def number(request, monkeypatch):
     """As many threads as if the user had set so many."""
-    pools, _ = threads._pools()
-    monkeypatch.setattr(threads, "_pools", lambda: (pools, request.param))
+    monkeypatch.setattr(threads._crew, "threads", lambda: request.param)
     threads._helpers.cache_clear()
     yield request.param
     threads._helpers.cache_clear()
@@ -33,10 +34,129 @@ def test_every_item_once(number):
         assert sorted(seen) == list(range(count))
 
 
-def test_one_blas_thread_inside_and_all_after(number):
-    def blas():
-        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+def blas():
+    """How many threads each BLAS has."""
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
+
+def separable(kernel=None):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(800, 60))
+    w = rng.normal(size=60) / 8.0
+    y = np.sign(X @ w)
+    return {"X": X + 0.3 * y[:, None] * w, "y": y, "kernel": kernel}
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+def test_fits_at_once_are_those_one_after_the_other(kernel):
+    """The same to the last bit, and in about the same time."""
+    problem, found = separable(kernel), []
+
+    def fit():
+        for _ in range(3):
+            found.append(max_margin(**problem))
+
+    with threadpool_limits(2, user_api="blas"):
+        before = blas()
+        max_margin(**problem)
+        start = time.perf_counter()
+        for _ in range(4):
+            fit()
+        alone = time.perf_counter() - start
+        callers = [threading.Thread(target=fit) for _ in range(4)]
+        start = time.perf_counter()
+        for caller in callers:
+            caller.start()
+        for caller in callers:
+            caller.join(120)
+        together = time.perf_counter() - start
+        assert blas() == before
+    assert len(found) == 24
+    assert len({(result.lower, result.upper) for result in found}) == 1
+    assert all(np.array_equal(result.coef, found[0].coef) for result in found)
+    assert together < 4.0 * alone + 0.5
+
+
+def test_each_thread_has_one_blas_thread_and_the_last_restores_them():
+    seen, begun, go = [], threading.Barrier(3), threading.Event()
+
+    def work():
+        with threads.one_thread():
+            begun.wait(30)
+            seen.append(blas())
+            go.wait(30)
+
+    with threadpool_limits(2, user_api="blas"):
+        workers = [threading.Thread(target=work) for _ in range(2)]
+        for worker in workers:
+            worker.start()
+        begun.wait(30)
+        with threads.one_thread():
+            seen.append(blas())
+        seen.append(blas())  # the others are at work still
+        go.set()
+        for worker in workers:
+            worker.join(30)
+        assert set(blas()) == {2}
+    assert {count for counts in seen for count in counts} == {1}
+
+
+def test_what_the_user_sets_meanwhile_stays():
+    with threadpool_limits(1, user_api="blas"):
+        pass
+    before = blas()
+    with threads.one_thread(), threads.one_thread():
+        for library in threads._found()[0]:
+            threads._set(library, 2)
+    assert set(blas()) == {2}
+    for library, count in zip(threads._found()[0], before, strict=True):
+        threads._set(library, count)
+
+
+def test_ctrl_c_at_any_line_restores_them():
+    def work():
+        with threads.one_thread():
+            threads.in_threads(lambda item: None, range(3))
+
+    with threadpool_limits(2, user_api="blas"):
+        work()
+        at = 1
+        while _interrupted(work, at):
+            assert set(blas()) == {2}, f"at line event {at}"
+            assert not threads._crew.at_work
+            at += 1
+    assert at > 30
+
+
+def _interrupted(work, at):
+    """Do the work, with Ctrl-C at the given line of threads.py; whether it came."""
+    left, came = at, False
+
+    def look(frame, event, argument):
+        nonlocal left, came
+        if frame.f_code.co_filename != threads.__file__:
+            return None
+        # signals are heard inside a with statement and in its exit, but not between the two
+        line = linecache.getline(threads.__file__, frame.f_lineno).strip()
+        if event in ("line", "call") and not line.startswith("with "):
+            left -= 1
+            if left == 0:
+                came = True
+                raise KeyboardInterrupt
+        return look
+
+    before = sys.gettrace()
+    sys.settrace(look)
+    try:
+        work()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
+    return came
+
+
+def test_one_blas_thread_inside_and_all_after(number):
     before, inside = blas(), []
     threads.in_threads(lambda item: inside.append(blas()), range(4))
     if number > 1:
@@ -91,8 +211,7 @@ import os, sys
 import numpy as np
 from momentron import threads
 from momentron.operators import SparseOperator
-pools, _ = threads._pools()
-threads._pools = lambda: (pools, 2)
+threads._crew.threads = lambda: 2
 def work():
     seen = []
     threads.in_threads(seen.append, range(10))

@@ -18,7 +18,7 @@ from momentron.problem import Problem
 from momentron.rounding import up
 from momentron.solvers.base import Aim, Candidates, Solver, Start
 from momentron.status import Status
-from momentron.threads import threads_for_products
+from momentron.threads import one_thread
 from momentron.trace import Row, Trace
 
 Callback = Callable[[Row], Any]
@@ -229,7 +229,7 @@ def solve(
     lent = lend(problem)
     moment = stopwatch.deadline(budget.max_time)
     aim = Aim(budget.tol, moment - _closing_seconds(problem), start, random_state)
-    with checkpoint or nullcontext(), threads_for_products(problem.operator.dense_entries):
+    with checkpoint or nullcontext(), one_thread():
         try:
             with until(aim.deadline):
                 if solver.wants_tight_radius:

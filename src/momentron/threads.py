@@ -1,75 +1,185 @@
-"""One BLAS thread for small matrices, and threads of our own for what can be divided.
+"""One BLAS thread while we work, and threads of our own for what can be divided.
 
 Waking the others of BLAS costs more than they bring. On a busy machine the difference is a factor
 of a hundred: threads that spin for a core which another process holds stall every one of a thousand
 small products. Ours wait for nothing but the end.
+
+The number of BLAS threads belongs to the whole process. The first of our calls lowers it to one and
+the last to end restores it, however many run at once: nothing is raced, and since work is divided
+by the user's setting and not by who else is there, results do not depend on that either. What the
+user sets while we work stays.
 """
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar, copy_context
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar, Token, copy_context
 from functools import cache
+from threading import RLock
 from typing import Any, TypeVar
+from weakref import ref
 
 from threadpoolctl import ThreadpoolController
 
+from momentron.clock import require_time
+from momentron.environment import use_standard_arithmetic
+
 T = TypeVar("T")
 
-WORTH_THREADS = 5e10  # flops (seconds of work) from which a second thread is worth its risk
-WORTH_OWN_THREADS = 1e8  # the same for threads of our own, which do not spin
+WORTH_OWN_THREADS = 1e8  # flops from which a second thread of our own is worth waking
 MOST_PARTS = 4  # into which a sum of products is divided: each takes memory for its result
-SMALL_MATRIX = 2_000_000  # entries up to which a product is faster with one thread
-
-
-_current: ContextVar[int | None] = ContextVar("blas_threads", default=None)
+WORTH_READING = 2_000_000  # entries from which a product with a vector is worth dividing
+MOST_READ = 100_000_000  # entries that are read between two looks at the clock
 
 
 @cache
-def _pools() -> tuple[Any, int]:
-    """numpy's and scipy's thread pools, and the user's own setting, as first met.
+def _found() -> tuple[list[Any], list[Any]]:
+    """numpy's and scipy's BLAS: those with one number for the process, and with one per thread.
 
     Finding them takes milliseconds, so it is done once.
     """
-    pools = ThreadpoolController().select(user_api="blas")
-    return pools, max((pool.num_threads for pool in pools.lib_controllers), default=1)
+    all_of_them = ThreadpoolController().select(user_api="blas").lib_controllers
+    per_thread = [b for b in all_of_them if getattr(b, "threading_layer", "") == "openmp"]
+    return [blas for blas in all_of_them if blas not in per_thread], per_thread
+
+
+def _counts(libraries: list[Any]) -> list[int]:
+    """How many threads each has now."""
+    return [library.num_threads for library in libraries]
+
+
+def _set(library: Any, count: int) -> None:
+    """Give it so many threads, whichever thread asks.
+
+    Recent versions of threadpoolctl listen to the first thread that asks, and to no other.
+    """
+    take_control = getattr(library, "clear_controlling_thread", None)
+    if take_control is None:
+        library.set_num_threads(count)
+        return
+    take_control(force=True)
+    library.set_num_threads(count)
+    take_control(force=True)  # the user may have others to set it
+
+
+class _Badge(ref["_Shift"]):
+    """Tells that somebody is at work without keeping them, and outlives them."""
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class _Crew:
+    """Who is at work, and what the user had set before anyone was.
+
+    `settle` brings BLAS in line with that. It may be called at any moment, by any thread and inside
+    itself, so that nothing is lost where Ctrl-C strikes between two lines.
+    """
+
+    def __init__(self) -> None:
+        self.at_work: set[_Badge] = set()
+        self.before: list[int] | None = None
+        self._lock = RLock()
+
+    def settle(self) -> None:
+        with self._lock:
+            if self.at_work:
+                if self.before is None:
+                    self.before = _counts(_found()[0])
+                    for library in _found()[0]:
+                        _set(library, 1)
+            elif self.before is not None:
+                for library, count in zip(_found()[0], self.before, strict=True):
+                    if library.num_threads == 1:  # else the user has set it since
+                        _set(library, count)
+                self.before = None
+
+    def leave(self, shift: "_Badge") -> None:
+        self.at_work.discard(shift)
+        if not self.at_work:
+            self.settle()
+
+    def threads(self) -> int:
+        """How many threads the user lets BLAS have."""
+        with self._lock:
+            shift = _shift.get()
+            here = shift() if shift in self.at_work else None
+            shared = self.before or _counts(_found()[0])
+            return max([*shared, *(here.before if here else _counts(_found()[1]))], default=1)
+
+    def begin_as_child(self) -> None:
+        """After a fork: of all that were at work, the one that forked is left."""
+        self._lock = RLock()
+        shift = _shift.get()
+        self.at_work = {shift} if shift in self.at_work else set()
+        self.settle()
+
+
+_crew = _Crew()
+_shift: ContextVar["_Badge | None"] = ContextVar("shift", default=None)
+
+
+class _Shift:
+    """One call at work, for as long as it lives: forgotten where Ctrl-C left it no time to end."""
+
+    _token: Token[Any]
+
+    def __enter__(self) -> None:
+        self._own = _Badge(self, _crew.leave)
+        self.before = _counts(_found()[1])
+        try:
+            _crew.at_work.add(self._own)
+            _crew.settle()
+            _have_one_thread_here()
+            self._token = _shift.set(self._own)
+        except BaseException:
+            self._leave()
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        _shift.reset(self._token)
+        self._leave()
+
+    def _leave(self) -> None:
+        _crew.leave(self._own)
+        del self._own  # nobody needs to be told of the end
+        for library, count in zip(_found()[1], self.before, strict=True):
+            _set(library, count)
+
+
+def _have_one_thread_here() -> None:
+    """Where each thread has a number of its own."""
+    for library in _found()[1]:
+        _set(library, 1)
 
 
 NOTHING_TO_DO: AbstractContextManager[Any] = nullcontext()
 
 
-def _threads(many: bool) -> AbstractContextManager[Any]:
-    """As many BLAS threads as the user set, or one; nothing to do where that is so already."""
-    wanted = _pools()[1] if many else 1
-    return NOTHING_TO_DO if _current.get() == wanted else _setting(wanted)
-
-
-@contextmanager
-def _setting(wanted: int) -> Iterator[None]:
-    """So many BLAS threads, and then as many as before."""
-    libraries = _pools()[0].lib_controllers
-    before = [library.num_threads for library in libraries]
-    token = _current.set(wanted)
-    try:
-        for library in libraries:
-            library.set_num_threads(wanted)
-        yield
-    finally:
-        for library, count in zip(libraries, before, strict=True):
-            library.set_num_threads(count)
-        _current.reset(token)
+def one_thread() -> AbstractContextManager[Any]:
+    """One BLAS thread from here on; what is called inside, helpers too, has no more to do."""
+    return NOTHING_TO_DO if _shift.get() in _crew.at_work else _Shift()
 
 
 @cache
 def _helpers() -> ThreadPoolExecutor:
     """Threads of our own, started when first needed and kept: starting them takes a while."""
-    return ThreadPoolExecutor(max(1, _pools()[1] - 1), thread_name_prefix="momentron")
+    number = max(1, _crew.threads() - 1)
+    return ThreadPoolExecutor(number, "momentron", initializer=_begin_helping)
+
+
+def _begin_helping() -> None:
+    use_standard_arithmetic()
+    _have_one_thread_here()
 
 
 if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
     os.register_at_fork(after_in_child=_helpers.cache_clear)
+    os.register_at_fork(after_in_child=_crew.begin_as_child)
 
 
 def in_threads(function: Callable[[T], Any], items: Sequence[T]) -> None:
@@ -77,13 +187,10 @@ def in_threads(function: Callable[[T], Any], items: Sequence[T]) -> None:
 
     Each call has one BLAS thread. Threads that share no barrier lose little on a busy machine,
     where those of BLAS lose a hundredfold. The caller's thread takes its share, and all of it
-    where no helper has found the time to begin.
+    where no helper has found the time to begin. The caller's deadline is looked at before each
+    item, and Ctrl-C ends it after those that have begun: no item should take long.
     """
-    _, number = _pools()
-    if number == 1 or len(items) == 1:
-        for item in items:
-            function(item)
-        return
+    number = _crew.threads()
     waiting = deque(items)
 
     def work() -> None:
@@ -93,17 +200,22 @@ def in_threads(function: Callable[[T], Any], items: Sequence[T]) -> None:
             except IndexError:  # another thread was faster
                 return
             try:
+                require_time()
                 function(item)
             except BaseException:
                 waiting.clear()  # nobody needs the rest
                 raise
 
+    if number == 1 or len(items) == 1:
+        work()
+        return
     with one_thread():
         others = range(min(number, len(items)) - 1)
         helpers = [_helpers().submit(copy_context().run, work) for _ in others]
         try:
             work()
         finally:
+            waiting.clear()  # Ctrl-C may have come between two items
             began = [helper for helper in helpers if not helper.cancel()]
             wait(began)
         for helper in began:
@@ -114,19 +226,15 @@ def own_threads(flops: float) -> int:
     """How many threads of our own are worth waking for so much arithmetic."""
     if flops < WORTH_OWN_THREADS:
         return 1
-    return min(_pools()[1], MOST_PARTS)
+    return min(_crew.threads(), MOST_PARTS)
 
 
-def one_thread() -> AbstractContextManager[Any]:
-    """One BLAS thread, for a loop of small matrices; large pieces inside may ask for more."""
-    return _threads(many=False)
+def reading_parts(rows: int, entries: float) -> list[slice]:
+    """Runs of rows for a product that reads so many entries of them: one for each thread, or more.
 
-
-def threads_for_factor(flops: float) -> AbstractContextManager[Any]:
-    """Many threads for a factor or a matrix product that takes so much arithmetic."""
-    return _threads(many=True) if flops > WORTH_THREADS else NOTHING_TO_DO
-
-
-def threads_for_products(entries: int) -> AbstractContextManager[Any]:
-    """Many threads for products of a vector with a dense matrix of many entries."""
-    return _threads(many=entries > SMALL_MATRIX)
+    Memory and not arithmetic is what such products wait for.
+    """
+    count = 1
+    if entries > WORTH_READING:
+        count = min(rows, max(_crew.threads(), 1 + int(entries / MOST_READ)))
+    return [slice(rows * i // count, rows * (i + 1) // count) for i in range(count)]

@@ -33,6 +33,7 @@ from momentron.rounding import UNDERFLOW, UNIT_ROUNDOFF, gamma, up
 from momentron.threads import in_threads
 
 TILE_SIDE = 256  # the shorter side of a tile: long enough for a matrix product
+DIFFERENCES = 1 << 27  # of coordinates in a tile: a tenth of a second
 FEW_ROWS = 4
 EXP_ERROR = 8.0 * UNIT_ROUNDOFF  # numpy's exp is right to four units in the last place
 LARGEST_SQUARE = 2.0**1020  # squared differences of rows up to this length do not overflow
@@ -61,6 +62,10 @@ class PairwiseKernel(Kernel):
         on_left = shape[0] <= shape[1]
         pays = min(shape) <= FEW_ROWS or (left if on_left else right).is_crowded
         return pays and on_left, pays and not on_left
+
+    def tile_values(self, points: Points) -> int:
+        """How many values to compute at a time: few enough for deadlines and Ctrl-C to wait."""
+        return TILE_VALUES
 
     @abstractmethod
     def fill(
@@ -113,13 +118,14 @@ class BoundPairwise(BoundKernel):
         out = np.empty((n_rows, n_cols))
         dense_left, dense_right = self.kernel.as_dense(left, right, out.shape)
         height, width = left.tile(as_dense=dense_left), right.tile(as_dense=dense_right)
+        most = self.kernel.tile_values(right)
         # long and narrow, since strided memory is slow to work on
         if n_rows <= n_cols:
             height = max(1, min(height, n_rows, TILE_SIDE))
-            width = min(width, TILE_VALUES // height)
+            width = min(width, max(1, most // height))
         else:
             width = max(1, min(width, n_cols, TILE_SIDE))
-            height = min(height, TILE_VALUES // width)
+            height = min(height, max(1, most // width))
         nothing, uses_squares = np.empty(0), self.kernel.uses_squares
 
         def fill(tile: tuple[tuple[slice, Any], tuple[slice, Any]]) -> None:
@@ -360,6 +366,9 @@ class LaplacianKernel(PairwiseKernel):
 
     def __post_init__(self) -> None:
         require_positive_gamma(self.gamma)
+
+    def tile_values(self, points: Points) -> int:
+        return min(TILE_VALUES, DIFFERENCES // max(points.length, 1))
 
     def as_dense(self, left: Points, right: Points, shape: tuple[int, int]) -> tuple[bool, bool]:
         mixed = left.is_sparse != right.is_sparse

@@ -1,10 +1,10 @@
 """Whether a Gram matrix can be one: refuse what has a clearly negative eigenvalue."""
 
 import numpy as np
-from scipy.linalg import eigh, lapack
+from scipy.linalg import eigh
 
 from momentron.errors import InputError
-from momentron.threads import threads_for_factor
+from momentron.factors import factor_in_place
 
 TOLERANCE = 1e-8  # negative eigenvalues up to this share of the largest are rounding
 
@@ -23,14 +23,12 @@ def require_semidefinite(K: np.ndarray, rows: np.ndarray) -> None:
     """
     m = K.shape[0]
     largest_diagonal = float(np.diagonal(K).max(initial=0.0))
-    with threads_for_factor(m**3 / 3.0):
-        shifted = np.array(K, dtype=np.float64, order="F")
-        # the largest eigenvalue is no smaller than any diagonal entry: a factor settles it
-        shifted[np.diag_indices(m)] += 0.5 * TOLERANCE * largest_diagonal
-        _, info = lapack.dpotrf(shifted, lower=1, clean=0, overwrite_a=1)
-        if m == 0 or (info == 0 and largest_diagonal > 0.0):
-            return
-        values, vectors = eigh(K, check_finite=False)
+    shifted = np.array(K, dtype=np.float64, order="F")
+    # the largest eigenvalue is no smaller than any diagonal entry: a factor settles it
+    shifted[np.diag_indices(m)] += 0.5 * TOLERANCE * largest_diagonal
+    if m == 0 or (factor_in_place(shifted)[1] and largest_diagonal > 0.0):
+        return
+    values, vectors = eigh(K, check_finite=False)
     smallest, largest = float(values[0]), float(np.abs(values).max())
     if smallest >= -TOLERANCE * largest:
         return

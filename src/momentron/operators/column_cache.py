@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from momentron.clock import require_time
+
 COLUMNS = 512  # computed at a time: enough for products in several threads to run at full speed
 STRIP = 256  # rows of a block computed or copied at a time
 TILE_VALUES = 1 << 22  # values computed or copied at a time: 32 MB
@@ -17,6 +19,10 @@ class ColumnCache:
     Each is a row of one array, so that K[:, index] @ a is one product with BLAS for all columns
     that are in it. The array is as long as the limit allows from the start: the system gives memory
     to the rows that have been written to, and the first slots are filled first.
+
+    Whatever ends a call on its way, Ctrl-C or a deadline, leaves it right: which column is in which
+    slot is known to `_slot_of` alone, a column is entered there after its values are in the store,
+    and struck out before another takes its slot.
 
     Parameters
     ----------
@@ -48,9 +54,8 @@ class ColumnCache:
         self._owns_store = True
         self._capacity = max(0, min(n, int(max_bytes) // (8 * n)))
         self._store = np.empty((0, n))
-        self._slot_of = np.full(n, -1, np.intp)
-        self._column_of = np.empty(0, np.intp)  # −1 where a slot is free
-        self._last_use = np.empty(0, np.int64)
+        self._slot_of = np.full(n, -1, np.intp)  # −1 where a column is not held
+        self._last_use = np.zeros(n, np.int64)
         self._clock = 0
 
     @classmethod
@@ -61,24 +66,24 @@ class ColumnCache:
         cache._owns_store = False
         cache._store = matrix if matrix.flags.c_contiguous else matrix.T
         cache._slot_of = np.arange(n)
-        cache._column_of = np.arange(n)
-        cache._last_use = np.zeros(n, np.int64)
         return cache
 
     @property
     def nbytes(self) -> int:
         """Memory that the columns take, up to the last slot in use."""
-        used = np.flatnonzero(self._column_of >= 0)
-        return 8 * self.n * (int(used[-1]) + 1) if self._owns_store and used.size else 0
+        return 8 * self.n * (int(self._slot_of.max()) + 1) if self._owns_store else 0
 
     @property
     def size(self) -> int:
         """How many columns are held."""
-        return int(np.count_nonzero(self._column_of >= 0))
+        return self._held_columns().size
 
     def holds(self, index: np.ndarray) -> bool:
         """Whether all these columns are in memory."""
         return bool(np.all(self._slot_of[index] >= 0))
+
+    def _held_columns(self) -> np.ndarray:
+        return np.flatnonzero(self._slot_of >= 0)
 
     # --- products ----------------------------------------------------------------------------
 
@@ -94,6 +99,7 @@ class ColumnCache:
         slots = self._slot_of[index]
         is_held = slots >= 0
         if is_held.any():
+            self._last_use[index[is_held]] = self._clock
             self._add_held(slots[is_held], weights[..., is_held], total)
         missing = np.flatnonzero(~is_held)
         if missing.size:
@@ -105,17 +111,19 @@ class ColumnCache:
         return total.T
 
     def _add_held(self, slots: np.ndarray, weights: np.ndarray, total: np.ndarray) -> None:
-        self._last_use[slots] = self._clock
         self.hits += self.n * slots.size
-        top = int(slots.max()) + 1
+        top, step = int(slots.max()) + 1, max(1, TILE_VALUES // self.n)
         if 3 * slots.size >= top:
             # reading a column that does not count is cheaper than copying those that do
             spread = np.zeros((*weights.shape[:-1], top))
             spread[..., slots] = weights
-            total += spread @ self._store[:top]
+            for start in range(0, top, step):
+                require_time()
+                part = slice(start, start + step)
+                total += spread[..., part] @ self._store[:top][part]
             return
-        step = max(1, TILE_VALUES // self.n)
         for start in range(0, slots.size, step):
+            require_time()
             part = slice(start, start + step)
             total += weights[..., part] @ self._store[slots[part]]
 
@@ -126,6 +134,7 @@ class ColumnCache:
         index = _as_run(columns)
         height = max(1, TILE_VALUES // columns.size)
         for start in range(0, self.n, height):
+            require_time()
             rows = slice(start, min(start + height, self.n))
             tile = self._compute(index, rows)
             self.evaluations += tile.size
@@ -134,9 +143,8 @@ class ColumnCache:
                 self._store[places, rows] = tile[: places.size]
         # only now, so that an error on the way leaves no half of a column behind
         kept = columns[: places.size]
+        self._last_use[kept] = self._clock
         self._slot_of[kept] = places
-        self._column_of[places] = kept
-        self._last_use[places] = self._clock
 
     # --- blocks ------------------------------------------------------------------------------
 
@@ -146,12 +154,14 @@ class ColumnCache:
         self._clock += 1
         slots = self._slot_of[cols]
         is_held = slots >= 0
+        self._last_use[cols[is_held]] = self._clock
         for part in _strips(np.flatnonzero(is_held)):
             values[:, part] = self._held(slots[part], rows).T
         rest = np.flatnonzero(~is_held)
         if rest.size:
             slots = self._slot_of[rows]
             is_held = slots >= 0
+            self._last_use[rows[is_held]] = self._clock
             for part in _strips(np.flatnonzero(is_held)):
                 values[np.ix_(part, rest)] = self._held(slots[part], cols[rest])
             self._fill(values, np.flatnonzero(~is_held), rest, rows, cols)
@@ -159,7 +169,7 @@ class ColumnCache:
 
     def _held(self, slots: np.ndarray, others: np.ndarray) -> np.ndarray:
         """Some values of each of some columns that are held, a row for each column."""
-        self._last_use[slots] = self._clock
+        require_time()
         self.hits += slots.size * others.size
         return self._store[slots[:, None], others]
 
@@ -180,6 +190,7 @@ class ColumnCache:
         if is_symmetric:
             step = min(step, STRIP)
         for start in range(0, lacking.size, step):
+            require_time()
             part = lacking[start : start + step]
             others = rest[start:] if is_symmetric else rest
             computed = self._compute(_as_run(rows[part]), _as_run(cols[others]))
@@ -192,35 +203,27 @@ class ColumnCache:
 
     def _make_room(self, count: int) -> np.ndarray:
         """Free slots for as many columns as there can be, at most `count`."""
-        free = np.flatnonzero(self._column_of < 0)
-        if free.size < count and not self._store.size:
+        if not self._store.size:
             self._store = np.empty((self._capacity, self.n))
-            self._set_length(self._capacity)
-            free = np.flatnonzero(self._column_of < 0)
-        if free.size < count:
-            old = np.flatnonzero((self._column_of >= 0) & (self._last_use < self._clock))
-            out = self._oldest(old, count - free.size)
-            self._drop(out)
-            free = np.concatenate([free, out])
-        return free[:count]
+        missing = count - (self._store.shape[0] - self.size)
+        if missing > 0:
+            held = self._held_columns()
+            self._drop(self._oldest(held[self._last_use[held] < self._clock], missing))
+        return self._free_slots()[:count]
 
-    def _oldest(self, slots: np.ndarray, count: int) -> np.ndarray:
-        """Those of the slots, at most `count`, whose last use is the longest ago."""
-        if count >= slots.size:
-            return slots
-        return slots[np.argpartition(self._last_use[slots], count)[:count]]
+    def _free_slots(self) -> np.ndarray:
+        is_free = np.ones(self._store.shape[0], bool)
+        is_free[self._slot_of[self._held_columns()]] = False
+        return np.flatnonzero(is_free)
 
-    def _drop(self, slots: np.ndarray) -> None:
-        self._slot_of[self._column_of[slots]] = -1
-        self._column_of[slots] = -1
+    def _oldest(self, columns: np.ndarray, count: int) -> np.ndarray:
+        """Those of the columns, at most `count`, whose last use is the longest ago."""
+        if count >= columns.size:
+            return columns
+        return columns[np.argpartition(self._last_use[columns], count)[:count]]
 
-    def _set_length(self, length: int) -> None:
-        """Cut the store, in its place."""
-        kept = min(length, self._column_of.size)
-        self._store.resize((length, self.n), refcheck=False)  # no view of it ever leaves this class
-        column_of, last_use = np.full(length, -1, np.intp), np.zeros(length, np.int64)
-        column_of[:kept], last_use[:kept] = self._column_of[:kept], self._last_use[:kept]
-        self._column_of, self._last_use = column_of, last_use
+    def _drop(self, columns: np.ndarray) -> None:
+        self._slot_of[columns] = -1
 
     def resize(self, max_bytes: int) -> None:
         """Allow less memory: the least recently used columns go at once.
@@ -233,16 +236,14 @@ class ColumnCache:
         self._capacity = max(0, min(self.n, int(max_bytes) // (8 * self.n)))
         if self._store.shape[0] <= self._capacity:
             return
-        held = np.flatnonzero(self._column_of >= 0)
+        held = self._held_columns()
         self._drop(self._oldest(held, max(0, held.size - self._capacity)))
-        held = np.flatnonzero(self._column_of >= 0)
-        free = np.flatnonzero(self._column_of[: self._capacity] < 0)
-        for source, target in zip(held[held >= self._capacity], free, strict=False):
-            self._store[target] = self._store[source]
-            self._column_of[target] = self._column_of[source]
-            self._last_use[target] = self._last_use[source]
-            self._slot_of[self._column_of[source]] = target
-        self._set_length(self._capacity)
+        outside = np.flatnonzero(self._slot_of >= self._capacity)
+        for column, slot in zip(outside, self._free_slots(), strict=False):
+            self._store[slot] = self._store[self._slot_of[column]]
+            self._slot_of[column] = slot
+        # in its place: no view of it ever leaves this class
+        self._store.resize((self._capacity, self.n), refcheck=False)
 
 
 def _strips(places: np.ndarray) -> list[np.ndarray]:

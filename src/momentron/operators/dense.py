@@ -1,14 +1,12 @@
 """A dense X, float32 or float64, in C or Fortran order, possibly read-only or memory-mapped."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from momentron.clock import require_time
 from momentron.operators.base import Operator, block_rows, row_blocks
+from momentron.threads import in_threads, reading_parts
 
 LONG_ROW = 64
-RUN_ENTRIES = 1 << 27  # read by one product, in some tenths of a second
 
 
 def squared_row_norms(X: np.ndarray) -> np.ndarray:
@@ -28,7 +26,7 @@ def _row_squares(block: np.ndarray) -> np.ndarray:
 
 
 class DenseOperator(Operator):
-    """X as an array. `apply` and `adjoint` are one BLAS call each, on X as given.
+    """X as an array. `apply` and `adjoint` are one BLAS call per thread, on X as given.
 
     Parameters
     ----------
@@ -46,27 +44,40 @@ class DenseOperator(Operator):
         self._set_norms(squares, self.shape[1])
 
     def _matvec(self, w: np.ndarray) -> np.ndarray:
-        return self._times(w.astype(self.X.dtype, copy=False)).astype(np.float64, copy=False)
+        products = self._times(w.astype(self.X.dtype, copy=False))
+        return products.astype(np.float64, copy=False)
+
+    def _times(self, w: np.ndarray) -> np.ndarray:
+        parts = self._parts(w)
+        if len(parts) == 1:
+            return self.X @ w
+        products = np.empty((self.shape[0], *w.shape[1:]), np.result_type(self.X, w))
+
+        def multiply(rows: slice) -> None:
+            products[rows] = self.X[rows] @ w
+
+        in_threads(multiply, parts)
+        return products
 
     def _rmatvec(self, a: np.ndarray) -> np.ndarray:
         a = a.astype(self.X.dtype, copy=False)
-        total: np.ndarray = sum(self.X[rows].T @ a[rows] for rows in self._runs())
-        return total.astype(np.float64, copy=False)
+        parts = self._parts(a)
+        if len(parts) == 1:
+            return (self.X.T @ a).astype(np.float64, copy=False)
+        sums: list[np.ndarray] = [np.empty(0)] * len(parts)
 
-    def _times(self, w: np.ndarray) -> np.ndarray:
-        parts = [self.X[rows] @ w for rows in self._runs()]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        def combine(i: int) -> None:
+            sums[i] = self.X[parts[i]].T @ a[parts[i]]
 
-    def _runs(self) -> Iterator[slice]:
-        """Rows in runs that a product reads in a fraction of a second: nearly always one."""
-        n = self.shape[0]
-        size = max(1, RUN_ENTRIES // self.shape[1])
-        if n <= size:
-            yield slice(None)
-            return
-        for start in range(0, n, size):
-            require_time()
-            yield slice(start, start + size)
+        in_threads(combine, range(len(parts)))
+        total = sums[0].astype(np.float64, copy=False)
+        for part in sums[1:]:
+            total += part
+        return total
+
+    def _parts(self, vectors: np.ndarray) -> list[slice]:
+        """The rows in runs, for a product with one vector or several."""
+        return reading_parts(self.shape[0], float(self.X.size) * vectors[:1].size)
 
     def rows(self, index: np.ndarray) -> np.ndarray:
         return self.X[index].astype(np.float64, copy=False)
@@ -80,9 +91,11 @@ class DenseOperator(Operator):
         if self.X.dtype == np.float64:
             return self._times(w)
         scores = np.empty((self.shape[0], *w.shape[1:]))
-        for rows in row_blocks(*self.shape):
-            require_time()
+
+        def multiply(rows: slice) -> None:
             scores[rows] = self.X[rows].astype(np.float64) @ w
+
+        in_threads(multiply, list(row_blocks(*self.shape)))
         return scores
 
     def exact_adjoint(self, a: np.ndarray) -> np.ndarray:

@@ -45,7 +45,7 @@ class Auto(Solver):
     default_max_iter = 100
 
     def init(self, problem: Problem, aim: Aim = AIM) -> AutoState:
-        deadline = Deadline(aim.deadline)
+        deadline = Deadline()
         work: Rounds | SoftMargin
         first = None
         if isinstance(problem.constraints, Slack):
@@ -66,10 +66,10 @@ class Auto(Solver):
         work = state.work
         try:
             work.advance()
-        except (FloatingPointError, np.linalg.LinAlgError, OutOfTime):
-            work.is_done = True  # the last proposal stands: the certificate says what it is worth
-        else:
             state.proposal = _propose(problem, work)
+        except (FloatingPointError, np.linalg.LinAlgError, OutOfTime) as error:
+            work.is_done = True  # the last proposal stands: the certificate says what it is worth
+            work.deadline.was_met |= isinstance(error, OutOfTime)
         state.t += 1
 
     def candidates(self, problem: Problem, state: AutoState) -> Candidates:

@@ -5,13 +5,12 @@ questions, so that Newton's method and the interior point are written once.
 """
 
 import math
-import time
 from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
 
-from momentron.clock import OutOfTime
+from momentron.clock import OutOfTime, time_left
 from momentron.solvers.auto.balance import Balance
 from momentron.solvers.auto.rows import WorkingRows
 
@@ -19,15 +18,14 @@ FLOPS = 2e10  # a cautious rate at which this kind of machine multiplies matrice
 
 
 class Deadline:
-    """When a working-set solve has to hand over what it has."""
+    """The clock's, for working-set solves, which think in flops and remember that it was met."""
 
-    def __init__(self, at: float = math.inf) -> None:
-        self.at = at
+    def __init__(self) -> None:
         self.was_met = False
 
     def has_passed(self, flops: float = 0.0) -> bool:
         """Whether it has, or will have before that much arithmetic is done."""
-        if time.perf_counter() + flops / FLOPS > self.at:
+        if time_left() < flops / FLOPS:
             self.was_met = True
         return self.was_met
 

@@ -1,17 +1,22 @@
 """Factors and products for the working-set solves: scipy's BLAS and LAPACK, with one thread each.
 
-Products that are worth dividing are numpy's, in threads of our own.
+Products that are worth dividing are numpy's, in threads of our own; what takes long is cut.
 """
 
 from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
-from scipy.linalg import blas, lapack
+from scipy.linalg import blas, lapack, qr
 
-from momentron.threads import in_threads, own_threads, threads_for_factor
+from momentron.clock import require_time
+from momentron.factors import factor_in_place
+from momentron.threads import MOST_PARTS, in_threads, own_threads
 
 GATHERED = 128  # rows of a matrix picked at a time
+STRIP = 256  # rows of a large Gram matrix computed at a time, and columns reflected
+PANEL = 64  # columns whose reflections are applied together
+PIECE = 4e9  # flops between two looks at the clock: a tenth of a second
 
 
 def matvec(A: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -45,6 +50,7 @@ def submatrix(K: np.ndarray, index: np.ndarray, out: np.ndarray | None = None) -
             return K.take(index, axis=0).take(index, axis=1)
         out = np.empty((index.size, index.size))
     for start in range(0, index.size, GATHERED):
+        require_time()
         rows = K.take(index[start : start + GATHERED], axis=0)
         out[start : start + GATHERED] = rows.take(index, axis=1)
     return out
@@ -56,64 +62,99 @@ def cholesky(M: np.ndarray) -> np.ndarray:
     Where rounding has made M indefinite, its diagonal is raised until the factor exists:
     rank-deficient working sets are ordinary, and the steps that use the factor correct themselves.
     """
-    with threads_for_factor(M.shape[0] ** 3 / 3.0):
-        factor, info = lapack.dpotrf(M, lower=1, clean=0, overwrite_a=0)
-    if info == 0:
+    factor, exists = factor_in_place(M.copy(order="F"))
+    if exists:
         return factor
     diagonal = M.diagonal().copy()
     top = float(diagonal.max())
     if not np.isfinite(top):
         raise FloatingPointError("the matrix of a Newton step is not finite")
     raised, index = 0.0, np.arange(M.shape[0])
-    while info != 0:
+    while not exists:
         raised = max(100.0 * raised, 1e-15 * max(top, 1e-300))
         if raised > 1e3 * max(top, 1e-300):
             raise FloatingPointError("the matrix of a Newton step has no Cholesky factor")
         M[index, index] = diagonal + raised
-        factor, info = lapack.dpotrf(M, lower=1, clean=0, overwrite_a=0)
+        factor, exists = factor_in_place(M.copy(order="F"))
     return factor
 
 
 def cholesky_of(make: Callable[[], np.ndarray]) -> np.ndarray:
     """The factor of the matrix that `make` returns, in its place: no second copy of it."""
-    M = make()
-    with threads_for_factor(M.shape[0] ** 3 / 3.0):
-        factor, info = lapack.dpotrf(M, lower=1, clean=0, overwrite_a=1)
-    return factor if info == 0 else cholesky(make())
+    factor, exists = factor_in_place(make())
+    return factor if exists else cholesky(make())
 
 
 def solve_definite(M: np.ndarray, rhs: np.ndarray, smallest: float) -> np.ndarray | None:
     """M⁻¹ rhs, factored in the matrix's place; None where a pivot is not above the smallest."""
-    with threads_for_factor(M.shape[0] ** 3 / 3.0):
-        factor, solution, info = lapack.dposv(M, rhs, lower=1, overwrite_a=1)
-    if info != 0 or factor.diagonal().min() ** 2 < smallest:
+    factor, exists = factor_in_place(M)
+    if not exists or factor.diagonal().min() ** 2 < smallest:
         return None
-    return solution
+    return back_solve(factor, rhs)
 
 
 def single_cholesky(M: np.ndarray) -> np.ndarray | None:
     """The factor in single precision, at half the price; None where it does not exist."""
-    with threads_for_factor(M.shape[0] ** 3 / 6.0):
-        factor, info = lapack.spotrf(M, lower=1, clean=0, overwrite_a=1)
-    return factor if info == 0 else None
+    factor, exists = factor_in_place(M)
+    return factor if exists else None
 
 
 def back_solve(factor: np.ndarray, rhs: np.ndarray) -> np.ndarray:
     """Solve with a factor of either precision."""
     potrs = lapack.spotrs if factor.dtype == np.float32 else lapack.dpotrs
-    return potrs(factor, rhs, lower=1)[0].astype(np.float64, copy=False)
+    pieces = pieces_for(2.0 * factor.size * (rhs.size // max(rhs.shape[0], 1)))
+    if rhs.ndim == 1 or pieces == 1:
+        return potrs(factor, rhs, lower=1)[0].astype(np.float64, copy=False)
+    solution = np.empty(rhs.shape, order="F")
+    for part in parts_of(rhs.shape[1], min(pieces, rhs.shape[1])):
+        require_time()
+        solution[:, part] = potrs(factor, rhs[:, part], lower=1)[0]
+    return solution
+
+
+def thin_qr(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(Q, R) with A = QR and orthonormal columns in Q: Householder's, some columns at a time."""
+    d, m = A.shape
+    rank = min(d, m)
+    if pieces_for(4.0 * d * m * rank) == 1:
+        return qr(A, mode="economic", check_finite=False)
+    R, Q, panels = np.array(A, order="F"), np.eye(d, rank, order="F"), []
+    for start in range(0, rank, PANEL):
+        require_time()
+        own = slice(start, min(start + PANEL, rank))
+        reflectors, tau, _, _ = lapack.dgeqrf(R[start:, own])
+        R[start:, own] = np.triu(reflectors)
+        panels.append((start, reflectors, tau))
+        _reflect(reflectors, tau, R[start:, own.stop :], b"T")
+    for start, reflectors, tau in reversed(panels):
+        _reflect(reflectors, tau, Q[start:, start:], b"N")
+    return Q, R[:rank]
+
+
+def _reflect(reflectors: np.ndarray, tau: np.ndarray, columns: np.ndarray, way: bytes) -> None:
+    """Apply a panel's reflections to the columns, in place."""
+    for start in range(0, columns.shape[1], STRIP):
+        require_time()
+        part = columns[:, start : start + STRIP]
+        part[...] = lapack.dormqr(b"L", way, reflectors, tau, part, PANEL * STRIP)[0]
 
 
 def gram_product(A: np.ndarray) -> np.ndarray:
     """AAᵀ, both halves."""
-    count = own_threads(float(A.shape[0]) ** 2 * A.shape[1])
-    return _sum_of_squares([A[:, part] for part in parts_of(A.shape[1], count)])
+    flops = float(A.shape[0]) ** 2 * A.shape[1]
+    if pieces_for(flops) > MOST_PARTS:
+        return _in_strips(A)
+    return _sum_of_squares([A[:, part] for part in parts_of(A.shape[1], own_threads(flops))])
 
 
 def symmetric_product(A: np.ndarray) -> np.ndarray:
     """AᵀA, both halves, F-ordered as factors want it."""
-    count = own_threads(float(A.shape[1]) ** 2 * A.shape[0])
-    return _sum_of_squares([A[part].T for part in parts_of(A.shape[0], count)]).T
+    return gram_product(A.T).T
+
+
+def pieces_for(flops: float) -> int:
+    """Into how many pieces so much arithmetic is cut, for deadlines and Ctrl-C to come between."""
+    return 1 + int(flops / PIECE)
 
 
 def parts_of(size: int, count: int) -> list[slice]:
@@ -136,3 +177,24 @@ def _sum_of_squares(parts: list[np.ndarray]) -> np.ndarray:
     for product in products[1:]:
         total += product
     return total
+
+
+def _in_strips(A: np.ndarray) -> np.ndarray:
+    """AAᵀ, some rows at a time up to the diagonal; the rest by symmetry."""
+    m, depth = A.shape
+    out = np.empty((m, m))
+
+    def fill(rows: slice) -> None:
+        strip, mirrored = out[rows, : rows.stop], out[: rows.start, rows]
+        pieces = pieces_for(2.0 * strip.size * depth)
+        for number, part in enumerate(parts_of(depth, min(pieces, depth))):
+            require_time()
+            if number == 0:
+                np.matmul(A[rows, part], A[: rows.stop, part].T, out=strip)
+            else:
+                strip += A[rows, part] @ A[: rows.stop, part].T
+        mirrored[...] = strip[:, : rows.start].T
+
+    strips = [slice(start, min(start + STRIP, m)) for start in range(0, m, STRIP)]
+    in_threads(fill, strips[::-1])  # the long ones first
+    return out

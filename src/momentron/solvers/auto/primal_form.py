@@ -1,16 +1,19 @@
 """The d × d form: w itself, with the intercepts as more, unpenalised, coordinates."""
 
 import numpy as np
-from scipy.linalg import blas, qr
+from scipy.linalg import blas
 
+from momentron.clock import require_time
 from momentron.solvers.auto.forms import Deadline, Form
 from momentron.solvers.auto.linear_algebra import (
     add_to_diagonal,
     back_solve,
     cholesky,
     matvec,
+    pieces_for,
     rmatvec,
     symmetric_product,
+    thin_qr,
 )
 from momentron.solvers.auto.rows import Rows
 from momentron.threads import own_threads
@@ -100,6 +103,7 @@ class PrimalForm(Form):
         """H += sign · A_iᵀA_i over the named rows, in blocks where they are not a working set."""
         size = index.size if self.has_copy else max(1, BLOCK_ENTRIES // self.k)
         for start in range(0, index.size, max(size, 1)):
+            require_time()
             self._add_block(sign, index[start : start + size])
 
     def _add_block(self, sign: float, index: np.ndarray) -> None:
@@ -116,7 +120,8 @@ class PrimalForm(Form):
                     self.H += sign * (B.T @ B).toarray()
                     return
                 B = B.toarray()
-        if own_threads(float(index.size) * self.k**2) > 1:
+        flops = float(index.size) * self.k**2
+        if own_threads(flops) > 1 or pieces_for(flops) > 1:
             self.H += sign * symmetric_product(B)
         else:
             self.H = blas.dsyrk(sign, B.T, lower=1, beta=1.0, c=self.H, overwrite_c=1)
@@ -197,7 +202,7 @@ class ReducedForm(PrimalForm):
     """Few rows in many features, rewritten in their span by QR: no squared condition number."""
 
     def __init__(self, rows: Rows, deadline: Deadline) -> None:
-        self.Q, R = qr(rows.X.T, mode="economic", check_finite=False)
+        self.Q, R = thin_qr(rows.X.T)
         super().__init__(Rows(np.ascontiguousarray(R.T), rows.signs, rows.balance), deadline)
 
     def answer(self) -> tuple[np.ndarray, np.ndarray]:

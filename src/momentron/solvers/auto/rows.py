@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from momentron.clock import require_time
 from momentron.operators import KernelOperator, dense, sparse
 from momentron.operators.split_rows import SplitRows
 from momentron.solvers.auto.balance import Balance
@@ -14,6 +15,7 @@ from momentron.solvers.auto.linear_algebra import (
     gram_product,
     matvec,
     parts_of,
+    pieces_for,
     rmatvec,
     submatrix,
 )
@@ -240,9 +242,14 @@ class SlackRows(WorkingRows):
 
 def gram_of(X: Any) -> np.ndarray:
     """XXᵀ, dense."""
-    if sp.issparse(X):
-        return (X @ X.T).toarray()
-    return gram_product(X)
+    if not sp.issparse(X):
+        return gram_product(X)
+    gram = np.empty((X.shape[0], X.shape[0]))
+    for start in range(0, X.shape[0], NEW_COLUMNS):
+        require_time()
+        part = slice(start, start + NEW_COLUMNS)
+        gram[part] = (X[part] @ X.T).toarray()
+    return gram
 
 
 def gram_columns_of(X: Any, new: np.ndarray) -> np.ndarray:
@@ -250,10 +257,10 @@ def gram_columns_of(X: Any, new: np.ndarray) -> np.ndarray:
     if sp.issparse(X):
         return (X @ X[new].T).toarray()
     columns, right = np.empty((X.shape[0], new.size)), X[new].T
-    count = own_threads(2.0 * float(X.shape[0]) * new.size * X.shape[1])
+    flops = 2.0 * float(X.shape[0]) * new.size * X.shape[1]
 
     def multiply(part: slice) -> None:
         np.matmul(X[part], right, out=columns[part])
 
-    in_threads(multiply, parts_of(X.shape[0], count))
+    in_threads(multiply, parts_of(X.shape[0], max(own_threads(flops), pieces_for(flops))))
     return columns
