@@ -96,10 +96,10 @@ class MaxMarginClassifier(MarginClassifier):
         """
         if is_streamed(X):
             return self._fit_stream(X, y, callback)
-        _, result = self._fit(X, y, callback)
+        _, labels, result = self._fit(X, y, callback)
         self.coef_ = np.atleast_2d(result.coef)
         self.support_ = result.support
-        self.dual_coef_ = signed_weights(result, np.asarray(y).ravel())[:, self.support_]
+        self.dual_coef_ = signed_weights(result, labels)[:, self.support_]
         warn_of(result)
         return self
 

@@ -13,9 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.errors import InputError
-from momentron.exactness import require_exact
 from momentron.separability.canonical import fingerprint, label_texts, whole_rows
-from momentron.validation import _as_matrix, _require_finite, clean_targets
+from momentron.validation import _require_finite, as_matrix, clean_targets
 
 MAX_ENTRIES = 1 << 28  # of the float matrix of all pairs: 2 GB
 
@@ -80,14 +79,8 @@ class Examples:
 
 def _as_exact_matrix(X: Any) -> Any:
     """X as a matrix of floats, refused where that would change an entry."""
-    if sp.issparse(X) and X.ndim == 2:
-        X = X.tocsr()
-        if not X.has_canonical_format:  # duplicates are summed in their own type, then checked
-            X = X.copy()
-            X.sum_duplicates()
-    require_exact(X)
     try:
-        return _as_matrix(X)
+        return as_matrix(X)
     except TypeError as error:
         raise InputError(f"X has an entry that is no real number: {error}") from None
 

@@ -1,6 +1,5 @@
 """Svmlight text, converted once to binary parts beside it."""
 
-import io
 import json
 import math
 import os
@@ -13,7 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.datafiles._common import labels as as_labels
-from momentron.datafiles._common import one_line
+from momentron.datafiles._common import one_line, require_file
+from momentron.datafiles.svmlight import parse_svmlight
 from momentron.errors import InputError
 from momentron.streams.source import BLOCK_BYTES, NpyFile, rows_of
 
@@ -38,6 +38,7 @@ class SvmlightSource:
 
     def __init__(self, path: str | Path, block_size: int = BLOCK_BYTES) -> None:
         path = Path(path)
+        require_file(path)
         self.folder = path.with_name(path.name + ".momentron-cache")
         header = _read_header(self.folder)
         if header is None or header["text"] != _stamp(path):
@@ -126,10 +127,10 @@ def _piece(file: BinaryIO) -> bytes:
 
 
 def _parse(path: Path, text: bytes, line: int) -> tuple[Any, np.ndarray]:
-    from sklearn.datasets import load_svmlight_file
-
     try:
-        X, y = load_svmlight_file(io.BytesIO(text), zero_based=True)
+        X, y = parse_svmlight(text, line, zero_based=True)
+    except InputError as error:
+        raise InputError(f"{path} {error}") from error
     except (ValueError, OverflowError) as error:
         last = line + text.count(b"\n")
         raise InputError(
