@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from momentron.constraints import Constraints, LabelPairs, SignedRows, Slack
 from momentron.dualsets import ClassBalanced, DualSet, Simplex, Vertex
 from momentron.errors import InputError
 from momentron.kernels import BoundKernel, Kernel, as_kernel, require_semidefinite
+from momentron.kernels.parameters import require_parameters
 from momentron.losses import Loss, as_loss
 from momentron.operators import KernelOperator, Operator
 from momentron.validation import CleanData, clean_data, clean_labels, clean_matrix
@@ -31,6 +31,11 @@ class KernelChoice:
     coef0: float = 0.0
     cache_size: float = 1000.0
 
+    def __post_init__(self) -> None:
+        require_parameters(
+            gamma=self.gamma, degree=self.degree, coef0=self.coef0, cache_size=self.cache_size
+        )
+
     def resolve(self, X: Any) -> Kernel:
         """The kernel with its parameters as numbers, which "scale" takes from the data."""
         return as_kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
@@ -41,8 +46,6 @@ class KernelChoice:
 
     def operator(self, X: Any) -> KernelOperator:
         """X as an operator, seen through the kernel."""
-        if not isinstance(self.cache_size, Real) or not self.cache_size > 0.0:
-            raise InputError(f"cache_size={self.cache_size!r} must be a positive number of MB")
         operator = KernelOperator(self.bind(X), int(1e6 * self.cache_size))
         if not operator.kernel.is_semidefinite:
             few = np.unique(np.linspace(0, operator.shape[0] - 1, CHECKED_ROWS).astype(int))

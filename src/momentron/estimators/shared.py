@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import validate_data
 
 from momentron.api import max_margin
+from momentron.arguments import as_flag
 from momentron.errors import BudgetWarning, NotSeparableWarning
 from momentron.result import MarginResult
 from momentron.solve import Callback
@@ -28,7 +29,8 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         """(X and y as they were read, the result), with the common attributes set."""
         clean_X, y = self._check_training_data(X, y)
         options = self._options()
-        initial = self._last_result(clean_X, y) if self.warm_start else None
+        is_warm = as_flag("warm_start", self.warm_start)
+        initial = self._last_result(clean_X, y) if is_warm else None
         result = max_margin(clean_X, y, **options, initial=initial, callback=callback)
         if result.status is Status.NOT_SEPARABLE and options["method"] == "auto":
             result = self._work_without_margin(clean_X, y, result)

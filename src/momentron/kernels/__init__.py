@@ -67,7 +67,7 @@ def as_kernel(
     """
     if isinstance(kernel, Kernel):
         return kernel
-    if callable(kernel):
+    if callable(kernel) and not isinstance(kernel, type):
         return CallableKernel(kernel)
     if not isinstance(kernel, str) or kernel not in NAMES:
         raise InputError(
