@@ -149,7 +149,7 @@ def test_bad_kernels():
     for X, options, words in [
         (data.X, {"kernel": "precomputed"}, "shape"),
         (A, {"kernel": "precomputed"}, "diagonal|symmetric|negative"),
-        (0.5 * (indefinite + indefinite.T), {"kernel": "precomputed"}, "eigenvalue -0.05"),
+        (0.5 * (indefinite + indefinite.T), {"kernel": "precomputed"}, "eigenvalue -0.0"),
         (data.X, {"kernel": "sigmoid"}, "sigmoid"),
         (data.X, {"kernel": "rbf", "gamma": -1.0}, "gamma"),
         (data.X, {"kernel": "rbf", "cache_size": 0.0}, "cache_size"),

@@ -12,7 +12,7 @@ from momentron.circulations import Circulations
 from momentron.constraints import Constraints, LabelPairs, SignedRows, Slack
 from momentron.dualsets import ClassBalanced, DualSet, Simplex, Vertex
 from momentron.errors import InputError
-from momentron.kernels import BoundKernel, Kernel, as_kernel, require_semidefinite
+from momentron.kernels import BoundKernel, Kernel, as_kernel, negative_part
 from momentron.kernels.parameters import require_parameters
 from momentron.losses import Loss, as_loss
 from momentron.operators import KernelOperator, Operator
@@ -46,11 +46,13 @@ class KernelChoice:
 
     def operator(self, X: Any) -> KernelOperator:
         """X as an operator, seen through the kernel."""
-        operator = KernelOperator(self.bind(X), int(1e6 * self.cache_size))
-        if not operator.kernel.is_semidefinite:
-            few = np.unique(np.linspace(0, operator.shape[0] - 1, CHECKED_ROWS).astype(int))
-            require_semidefinite(operator.block(few, few), few)
-        return operator
+        bound = self.bind(X)
+        if not bound.is_semidefinite:
+            few = np.unique(np.linspace(0, bound.n - 1, CHECKED_ROWS).astype(int))
+            values = bound.block(few, few)
+            bound.diagonal_evaluations += 0 if bound.matrix is not None else values.size
+            bound.widen(negative_part(values, few, bound.relative_error))
+        return KernelOperator(bound, int(1e6 * self.cache_size))
 
 
 class Problem:

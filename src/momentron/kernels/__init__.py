@@ -14,7 +14,7 @@ from momentron.kernels.pairwise import (
 )
 from momentron.kernels.parameters import as_gamma
 from momentron.kernels.points import as_rows
-from momentron.kernels.semidefinite import require_semidefinite
+from momentron.kernels.semidefinite import negative_part, require_semidefinite
 
 __all__ = [
     "BoundKernel",
@@ -26,6 +26,7 @@ __all__ = [
     "PolynomialKernel",
     "PrecomputedKernel",
     "as_kernel",
+    "negative_part",
     "require_semidefinite",
 ]
 
