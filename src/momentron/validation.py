@@ -137,13 +137,21 @@ def _require_distinct(given: Any, y: np.ndarray) -> None:
     """Refuse labels that numpy merges: large integers beside floats, or trailing NULs."""
     if hasattr(given, "dtype"):
         return  # an array, a series: its labels have one type already
-    labels = {label for label in _plain(given) if label is not None and label == label}
+    labels = {label for label in _plain(given) if not _is_missing(label)}
     kept = len(set(y.tolist()))
     if len(labels) > kept:
         raise InputError(
             f"y has {len(labels)} labels, but only {kept} as a numpy array of "
             f"{y.dtype}; pass them as short strings or small integers"
         )
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label is None, NaN, or pandas' NA, which is not even equal or different."""
+    try:
+        return label is None or bool(label != label)
+    except (TypeError, ValueError):
+        return True
 
 
 def _plain(labels: Any) -> list[Any]:
@@ -166,8 +174,11 @@ def _one_label_a_row(y: Any, n_rows: int) -> np.ndarray:
         given, y = y, column_or_1d(y, warn=True)
         _require_distinct(given, y)
     if y.dtype.kind == "O":
-        # numpy's own numbers are compared after rounding, and a large integer is a float's equal
-        y = np.array([*_plain(y), None], dtype=object)[:-1]
+        # numpy compares its own numbers after rounding: as Python's they stay what they are
+        labels = _plain(y)
+        y = np.empty(len(labels), dtype=object)
+        y[:] = labels
+        _require_distinct(labels, np.asarray(labels))
     if y.size != n_rows:
         raise InputError(f"X has {n_rows} rows but y has {y.size} labels; they must agree")
     return y
@@ -190,5 +201,5 @@ def _require_classes(y: np.ndarray) -> None:
             )
     if y.dtype.kind == "O":
         for i, label in enumerate(y):
-            if label is None or label != label:
+            if _is_missing(label):
                 raise InputError(f"y contains NaN: y[{i}] is {label}; drop that row")
