@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from momentron import MaxMarginClassifier, max_margin
+from momentron import KernelMaxMarginClassifier, MaxMarginClassifier, max_margin
+from momentron.errors import InputError
+from momentron.kernels import PrecomputedKernel
 
 NAN, INF = float("nan"), float("inf")
 GOOD = np.array([[0.0, 2.0], [1.0, 3.0], [0.0, -1.0], [2.0, -4.0]])
@@ -76,6 +78,35 @@ OPTION_ERRORS = {
     "max_time nan": ({"max_time": NAN}, "max_time=nan"),
     "method": ({"method": "newton"}, "method='newton' is not known"),
     "loss": ({"loss": "hinge"}, "loss='hinge' is not known"),
+    "method list": ({"method": []}, r"method=\[\] is not known"),
+    "loss list": ({"loss": []}, r"loss=\[\] is not known"),
+    "tol bool": ({"tol": False}, "tol=False must be"),
+    "max_time bool": ({"max_time": True}, "max_time=True must be"),
+    "max_time beyond floats": ({"max_time": 10**400}, "max_time=1000.* must be"),
+    "fit_intercept text": ({"fit_intercept": "False"}, "fit_intercept='False' must be True or"),
+    "fit_intercept number": ({"fit_intercept": 0}, "fit_intercept=0 must be True or False"),
+    "fit_intercept None": ({"fit_intercept": None}, "fit_intercept=None must be True or False"),
+    "verbose": ({"verbose": "no"}, "verbose='no' must be 0"),
+    "verbose negative": ({"verbose": -1}, "verbose=-1 must be 0"),
+    "callback": ({"callback": 3}, "callback=3 must be a function"),
+    "seed text": ({"random_state": "a"}, "random_state='a' must be an integer"),
+    "seed negative": ({"random_state": -1}, "random_state=-1 must be an integer"),
+    "initial": ({"initial": 1}, "initial=1 must be the MarginResult"),
+    "cache_size inf": ({"kernel": "rbf", "cache_size": INF}, "cache_size=inf must be .* finite"),
+    "cache_size nan": ({"kernel": "rbf", "cache_size": NAN}, "cache_size=nan must be"),
+    "cache_size bool": ({"kernel": "rbf", "cache_size": True}, "cache_size=True must be"),
+    "cache_size alone": ({"cache_size": INF}, "cache_size=inf must be"),
+    "gamma unused": ({"kernel": "linear", "gamma": "big"}, "gamma='big' must be 'scale'"),
+    "gamma bool": ({"kernel": "rbf", "gamma": True}, "gamma=True must be"),
+    "gamma beyond floats": ({"kernel": "rbf", "gamma": 10**400}, "gamma=1000.* must be"),
+    "gamma array": ({"gamma": np.ones(2)}, "no meaning without a kernel"),
+    "degree unused": ({"kernel": "rbf", "degree": 2.5}, "degree=2.5 must be an integer"),
+    "coef0 unused": ({"kernel": "rbf", "coef0": "a"}, "coef0='a' must be a finite number"),
+    "kernel class": ({"kernel": PrecomputedKernel}, "is unknown; choose one of"),
+    "block_size": ({"block_size": "."}, r"block_size='\.' must be a positive number"),
+    "block_size bool": ({"block_size": True}, "block_size=True must be"),
+    "C": ({"C": "1"}, "C='1' must be a positive number"),
+    "C bool": ({"C": True}, "C=True must be a positive number"),
 }
 
 
@@ -98,6 +129,36 @@ def test_option_errors(case):
     options, words = OPTION_ERRORS[case]
     with pytest.raises(ValueError, match=words):
         max_margin(GOOD, LABELS, **options)
+
+
+@pytest.mark.parametrize("case", OPTION_ERRORS)
+def test_estimators_check_options_in_fit(case):
+    options, words = OPTION_ERRORS[case]
+    has_kernel = "kernel" in options
+    model = KernelMaxMarginClassifier() if has_kernel else MaxMarginClassifier()
+    if not options.keys() <= model.get_params().keys():
+        pytest.skip("no parameter of the estimator")
+    model.set_params(**options)
+    with pytest.raises(ValueError, match=words):
+        model.fit(GOOD, LABELS)
+
+
+def test_warm_start_is_a_flag():
+    with pytest.raises(InputError, match="warm_start='no' must be True or False"):
+        MaxMarginClassifier(warm_start="no").fit(GOOD, LABELS)
+
+
+def test_numpy_flags_and_numbers_are_taken():
+    result = max_margin(
+        GOOD,
+        LABELS,
+        fit_intercept=np.True_,
+        tol=np.float32(1e-3),
+        max_iter=np.int64(1000),
+        verbose=np.False_,
+        random_state=np.random.default_rng(0),
+    )
+    assert result.gap <= 1e-3
 
 
 def frame():

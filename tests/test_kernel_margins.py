@@ -149,7 +149,7 @@ def test_bad_kernels():
     for X, options, words in [
         (data.X, {"kernel": "precomputed"}, "shape"),
         (A, {"kernel": "precomputed"}, "diagonal|symmetric|negative"),
-        (0.5 * (indefinite + indefinite.T), {"kernel": "precomputed"}, "eigenvalue -0.05"),
+        (0.5 * (indefinite + indefinite.T), {"kernel": "precomputed"}, "eigenvalue -0.0"),
         (data.X, {"kernel": "sigmoid"}, "sigmoid"),
         (data.X, {"kernel": "rbf", "gamma": -1.0}, "gamma"),
         (data.X, {"kernel": "rbf", "cache_size": 0.0}, "cache_size"),
@@ -158,3 +158,28 @@ def test_bad_kernels():
     ]:
         with pytest.raises(InputError, match=words):
             max_margin(X, data.y, **options)
+
+
+def test_an_interval_allows_for_the_eigenvalues_that_were_let_pass():
+    rng = np.random.default_rng(1)
+    A = rng.normal(size=(60, 5))
+    y = A[:, 0] > 0.0
+    A[y, 0] += 1.0
+    A /= np.linalg.norm(A, axis=1, keepdims=True)
+    K = A @ A.T
+    values, vectors = np.linalg.eigh(K)
+    v = vectors[:, 0]
+    for indefinite in (K - 0.5e-8 * values[-1] * np.outer(v, v), K.astype(np.float32)):
+        indefinite = (indefinite + indefinite.T) / 2
+        result = max_margin(indefinite, y, kernel="precomputed", tol=1e-3)
+        roots = np.sqrt(np.diagonal(indefinite).astype(float))
+        negative = -np.linalg.eigvalsh(indefinite / np.outer(roots, roots))[0]
+        assert negative > 1e-9
+        nearest = indefinite + np.diag(1.01 * negative * np.diagonal(indefinite).astype(float))
+        best = max_margin(nearest, y, kernel="precomputed", tol=1e-8)
+        # the interval of the matrix as passed holds for one so near that is positive semidefinite
+        assert result.lower <= best.lower
+        assert best.upper <= result.upper
+    indefinite = K - 2e-8 * values[-1] * np.outer(v, v)
+    with pytest.raises(InputError, match=r"not positive semidefinite.*times its diagonal"):
+        max_margin((indefinite + indefinite.T) / 2, y, kernel="precomputed")

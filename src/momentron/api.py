@@ -3,12 +3,19 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
+from momentron.arguments import (
+    as_flag,
+    as_number,
+    require_callback,
+    require_seed,
+    require_verbose,
+)
 from momentron.certificate import LONG, SHORT, certify_margin
 from momentron.checkpoint import Checkpoint
 from momentron.clock import OutOfTime, Stopwatch, until
@@ -132,6 +139,10 @@ def max_margin(
     stopwatch = Stopwatch()
     solver = as_solver(method)
     loss = as_loss(loss)
+    fit_intercept = as_flag("fit_intercept", fit_intercept)
+    require_verbose(verbose)
+    require_callback(callback)
+    require_seed(random_state)
     if not solver.uses_loss and not isinstance(loss, Exponential):
         raise InputError(
             f"loss={loss.name!r} has no meaning for method={solver.name!r}; leave it out"
@@ -189,26 +200,29 @@ def make_kernel(
     """The kernel that was asked for, if any; its parameters mean nothing without one."""
     if kernel is not None:
         return KernelChoice(kernel, gamma, degree, coef0, cache_size)
-    default = KernelChoice("linear")
+    default = KernelChoice("linear", cache_size=cache_size)
     for name, value in (("gamma", gamma), ("degree", degree), ("coef0", coef0)):
-        if value != getattr(default, name):
+        if np.ndim(value) or value != getattr(default, name):
             raise InputError(f"{name}={value!r} has no meaning without a kernel; name one")
     return None
 
 
 def check_C(C: float) -> float:
     """C as a float, checked."""
-    if not isinstance(C, Real) or isinstance(C, bool) or not C > 0.0:
-        raise InputError(f"C={C!r} must be a positive number; inf is the hard margin")
-    if not math.isinf(C) and not 1e-100 < C < 1e100:
+    number = as_number("C", C, "a positive number; inf is the hard margin")
+    if not (number == math.inf or 1e-100 < number < 1e100):
         raise InputError(f"C={C!r} must lie between 1e-100 and 1e100; inf is the hard margin")
-    return float(C)
+    return number
 
 
 def make_start(problem: Problem, initial: MarginResult | None) -> Start | None:
     """The start that an earlier result gives, checked against the problem."""
     if initial is None:
         return None
+    if not isinstance(initial, MarginResult):
+        raise InputError(
+            f"initial={initial!r} must be the MarginResult of an earlier call, or None"
+        )
     n_features = problem.operator.shape[1]
     coef = initial.coef
     if isinstance(problem.operator, KernelOperator) and coef.shape[-1] < n_features:
@@ -241,17 +255,17 @@ def make_budget(
     solver: Solver, *, tol: float, max_iter: int | None, max_time: float | None
 ) -> Budget:
     """Check the budgets, and fill in the method's defaults."""
-    if not isinstance(tol, Real) or not 0.0 <= tol < 1.0:
+    if not 0.0 <= as_number("tol", tol, "a number in [0, 1)") < 1.0:
         raise InputError(f"tol={tol!r} must be a number in [0, 1)")
     if max_iter is None:
         max_iter = solver.default_max_iter
     if not isinstance(max_iter, Integral) or isinstance(max_iter, bool) or max_iter < 1:
         raise InputError(f"max_iter={max_iter!r} must be an integer of at least 1, or None")
-    if max_time is None:
-        max_time = math.inf
-    if not isinstance(max_time, Real) or not max_time > 0.0:
-        raise InputError(f"max_time={max_time!r} must be a positive number of seconds, or None")
-    return Budget(tol=float(tol), max_iter=int(max_iter), max_time=float(max_time))
+    wanted = "a positive number of seconds, or None"
+    seconds = math.inf if max_time is None else as_number("max_time", max_time, wanted)
+    if not seconds > 0.0:
+        raise InputError(f"max_time={max_time!r} must be {wanted}")
+    return Budget(tol=float(tol), max_iter=int(max_iter), max_time=seconds)
 
 
 def make_result(problem: Problem, solver: Solver, outcome: Outcome) -> MarginResult:

@@ -106,6 +106,6 @@ def as_loss(loss: str | Loss) -> Loss:
     """A loss by name, or the instance itself."""
     if isinstance(loss, Loss):
         return loss
-    if loss not in LOSSES:
+    if not isinstance(loss, str) or loss not in LOSSES:
         raise InputError(f"loss={loss!r} is not known; choose one of {sorted(LOSSES)}")
     return LOSSES[loss]()

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,8 @@ from momentron.constraints import Constraints, LabelPairs, SignedRows, Slack
 from momentron.dualsets import ClassBalanced, DualSet, Simplex, Vertex
 from momentron.environment import standard_arithmetic
 from momentron.errors import InputError
-from momentron.kernels import BoundKernel, Kernel, as_kernel, require_semidefinite
+from momentron.kernels import BoundKernel, Kernel, as_kernel, negative_part
+from momentron.kernels.parameters import require_parameters
 from momentron.losses import Loss, as_loss
 from momentron.operators import KernelOperator, Operator
 from momentron.validation import CleanData, clean_data, clean_labels, clean_matrix
@@ -32,6 +32,11 @@ class KernelChoice:
     coef0: float = 0.0
     cache_size: float = 1000.0
 
+    def __post_init__(self) -> None:
+        require_parameters(
+            gamma=self.gamma, degree=self.degree, coef0=self.coef0, cache_size=self.cache_size
+        )
+
     def resolve(self, X: Any) -> Kernel:
         """The kernel with its parameters as numbers, which "scale" takes from the data."""
         return as_kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
@@ -42,13 +47,13 @@ class KernelChoice:
 
     def operator(self, X: Any) -> KernelOperator:
         """X as an operator, seen through the kernel."""
-        if not isinstance(self.cache_size, Real) or not self.cache_size > 0.0:
-            raise InputError(f"cache_size={self.cache_size!r} must be a positive number of MB")
-        operator = KernelOperator(self.bind(X), int(1e6 * self.cache_size))
-        if not operator.kernel.is_semidefinite:
-            few = np.unique(np.linspace(0, operator.shape[0] - 1, CHECKED_ROWS).astype(int))
-            require_semidefinite(operator.block(few, few), few)
-        return operator
+        bound = self.bind(X)
+        if not bound.is_semidefinite:
+            few = np.unique(np.linspace(0, bound.n - 1, CHECKED_ROWS).astype(int))
+            values = bound.block(few, few)
+            bound.diagonal_evaluations += 0 if bound.matrix is not None else values.size
+            bound.widen(negative_part(values, few, bound.relative_error))
+        return KernelOperator(bound, int(1e6 * self.cache_size))
 
 
 class Problem:

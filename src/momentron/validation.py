@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_array, column_or_1d
 
 from momentron.errors import InputError
-from momentron.exactness import require_exact
+from momentron.exactness import as_exact
 from momentron.operators import Operator, as_operator, dense, sparse
 from momentron.operators.base import row_blocks
 
@@ -26,7 +26,7 @@ class CleanData:
 
 def clean_data(X: Any) -> CleanData:
     """Check X and wrap it, without a copy unless its type, layout or scale forces one."""
-    X = _as_matrix(X)
+    X = as_matrix(X)
     squares = (sparse if sp.issparse(X) else dense).squared_row_norms(X)
     largest = float(squares.max(initial=0.0))
     limit = _EXPONENT_LIMIT[X.dtype]
@@ -43,27 +43,26 @@ def clean_data(X: Any) -> CleanData:
 
 def clean_matrix(X: Any) -> Any:
     """X checked, as a 2-D float32/float64 array or a CSR matrix, in its own scale."""
-    X = _as_matrix(X)
+    X = as_matrix(X)
     _require_finite(X)
     return X.tocsr() if sp.issparse(X) else X
 
 
-def _as_matrix(X: Any) -> Any:
-    """X as a 2-D float32/float64 array or CSR/CSC matrix that BLAS reads without a copy."""
+def as_matrix(X: Any) -> Any:
+    """X as a 2-D float32/float64 array or CSR/CSC matrix that BLAS reads without a copy.
+
+    No value is changed on the way: `momentron.exactness` says what is refused.
+    """
     is_plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype in _EXPONENT_LIMIT
     if not (is_plain and X.shape[0] > 0 and X.shape[1] > 0):  # else there is nothing to convert
-        require_exact(X)
         X = check_array(
-            X,
+            as_exact(X),
             accept_sparse=("csr", "csc"),
             dtype=(np.float64, np.float32),
             ensure_all_finite=False,
             input_name="X",
         )
     if sp.issparse(X):
-        if not X.has_canonical_format:
-            X = X.copy()  # duplicates are summed: the user's matrix stays as it is
-            X.sum_duplicates()
         return X
     strides = sorted(abs(s) for s in X.strides)
     if (X.size and strides[0] != X.itemsize) or any(s < 0 for s in X.strides):
@@ -117,7 +116,12 @@ def clean_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
         if is_pair and (is_high | (y == low)).all():
             return np.array([low, high]), is_high.astype(np.intp)
     _require_classes(y)
-    classes, codes = np.unique(y, return_inverse=True)
+    try:
+        classes, codes = np.unique(y, return_inverse=True)
+    except TypeError:
+        raise InputError(
+            "y mixes labels that have no order, such as text and numbers; pass strings alone"
+        ) from None
     if classes.size < 2:
         raise InputError(
             f"y has {classes.size} class; max_margin needs at least 2: pass rows of two or more"
@@ -130,16 +134,30 @@ def _is_whole(label: Any) -> bool:
 
 
 def _require_distinct(given: Any, y: np.ndarray) -> None:
-    """Refuse a list whose labels numpy merges: large integers beside floats, or trailing NULs."""
-    if not isinstance(given, list | tuple):
-        return
-    labels = {label for label in given if isinstance(label, int | float | str)}
+    """Refuse labels that numpy merges: large integers beside floats, or trailing NULs."""
+    if hasattr(given, "dtype"):
+        return  # an array, a series: its labels have one type already
+    labels = {label for label in _plain(given) if not _is_missing(label)}
     kept = len(set(y.tolist()))
     if len(labels) > kept:
         raise InputError(
             f"y has {len(labels)} labels, but only {kept} as a numpy array of "
             f"{y.dtype}; pass them as short strings or small integers"
         )
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label is None, NaN, or pandas' NA, which is not even equal or different."""
+    try:
+        return label is None or bool(label != label)
+    except (TypeError, ValueError):
+        return True
+
+
+def _plain(labels: Any) -> list[Any]:
+    """Labels as Python's own numbers and text, whose comparison is exact."""
+    values = np.asarray(labels, dtype=object).ravel().tolist()
+    return [label.item() if isinstance(label, np.generic) else label for label in values]
 
 
 def clean_targets(y: Any, n_rows: int) -> np.ndarray:
@@ -155,6 +173,11 @@ def _one_label_a_row(y: Any, n_rows: int) -> np.ndarray:
     if not (type(y) is np.ndarray and y.ndim == 1):
         given, y = y, column_or_1d(y, warn=True)
         _require_distinct(given, y)
+    if y.dtype.kind == "O":
+        # numpy compares its own numbers after rounding: as Python's they stay what they are
+        labels = _plain(y)
+        y = np.empty(len(labels), dtype=object)
+        y[:] = labels
     if y.size != n_rows:
         raise InputError(f"X has {n_rows} rows but y has {y.size} labels; they must agree")
     return y
@@ -177,5 +200,5 @@ def _require_classes(y: np.ndarray) -> None:
             )
     if y.dtype.kind == "O":
         for i, label in enumerate(y):
-            if label is None or label != label:
+            if _is_missing(label):
                 raise InputError(f"y contains NaN: y[{i}] is {label}; drop that row")

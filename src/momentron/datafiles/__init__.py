@@ -17,7 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from momentron.datafiles._common import DataFile, Target, fail, is_number, one_line, some
+from momentron.datafiles._common import (
+    DataFile,
+    Target,
+    exact_key,
+    fail,
+    one_line,
+    require_file,
+    some,
+)
 from momentron.datafiles.arrays import read_npy, read_npz, read_parquet
 from momentron.datafiles.text import read_svmlight, read_table, read_txt
 from momentron.errors import InputError
@@ -82,7 +90,7 @@ def read_data(
     ['yes', 'no']
     """
     shown = str(path)
-    _check_file(shown, Path(path).expanduser())
+    require_file(Path(path).expanduser(), shown)
     plain, packing = _split_suffix(Path(path))
     reader = _READERS.get(plain)
     if reader is None or (packing and plain in (".npz", ".parquet")):
@@ -105,16 +113,6 @@ def _split_suffix(path: Path) -> tuple[str, str]:
     return (suffixes[-1] if suffixes else ""), ""
 
 
-def _check_file(shown: str, path: Path) -> None:
-    try:
-        if path.is_dir():
-            fail(shown, "is a directory; give a file in it")
-        if not path.exists():
-            fail(shown, "does not exist; check the path")
-    except OSError as error:  # a folder on the way that may not be entered
-        fail(shown, f"cannot be reached: {one_line(error)}", error)
-
-
 def _content(shown: str, path: Path, packing: str) -> bytes:
     try:
         content = path.read_bytes()
@@ -128,16 +126,13 @@ def _content(shown: str, path: Path, packing: str) -> bytes:
     return content
 
 
-def _key(label: Any) -> str:
-    text = str(label).strip()
-    return f"{float(text):.17g}" if is_number(text) else text
-
-
 def _restrict(shown: str, data: DataFile, classes: Sequence[Any]) -> DataFile:
     """Keep the rows of the classes named."""
     present = np.unique(data.y)
-    by_key = {_key(label): label for label in present}
-    wanted = {_key(label): label for label in ([classes] if isinstance(classes, str) else classes)}
+    by_key = {exact_key(label): label for label in present}
+    wanted = {
+        exact_key(label): label for label in ([classes] if isinstance(classes, str) else classes)
+    }
     for key, label in wanted.items():
         if key not in by_key:
             fail(shown, f"has no label {label!r}; its labels: {some(present.tolist())}")

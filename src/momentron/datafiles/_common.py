@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from operator import index
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -41,6 +44,21 @@ class DataFile:
 def fail(shown: str, what: str, cause: BaseException | None = None) -> NoReturn:
     """Raise the one-line error of a file."""
     raise InputError(f"{shown} {what}") from cause
+
+
+def require_file(path: str | Path, shown: str | None = None) -> None:
+    """Refuse what is no regular file before it is opened: a pipe would be waited for, for ever."""
+    shown = str(path) if shown is None else shown
+    try:
+        mode = Path(path).stat().st_mode
+    except FileNotFoundError:
+        fail(shown, "does not exist; check the path")
+    except (OSError, ValueError) as error:  # a folder on the way that may not be entered
+        fail(shown, f"cannot be reached: {one_line(error)}", error)
+    if stat.S_ISDIR(mode):
+        fail(shown, "is a directory; give a file in it")
+    if not stat.S_ISREG(mode):
+        fail(shown, "is a pipe, a socket or a device; copy what it gives to a file first")
 
 
 def one_line(error: BaseException | str, limit: int = 160) -> str:
@@ -83,18 +101,34 @@ def labels(shown: str, values: Any) -> NDArray[Any]:
         return found
     if found.dtype.kind not in "bfUS":
         fail(shown, f"has labels of type {found.dtype}; give numbers or text")
-    if found.dtype.kind in "bS":
-        found = found.astype(str)
-    try:
-        numbers = found.astype(np.float64)
-    except ValueError:
-        return found
-    if found.dtype.kind == "f" and not np.isfinite(numbers).all():
-        fail(shown, "has a missing or infinite label; remove that row")
+    if found.dtype.kind == "f":
+        if not np.isfinite(found).all():
+            fail(shown, "has a missing or infinite label; remove that row")
+        # Above 2^53 distinct whole numbers share a float.
+        is_whole = (found == np.rint(found)).all() and (np.abs(found) < 2.0**53).all()
+        return found.astype(np.int64) if is_whole else found
+    texts, codes = np.unique(found.astype(str), return_inverse=True)
+    return _as_numbers(texts)[codes.ravel()]
+
+
+def _as_numbers(texts: NDArray[np.str_]) -> NDArray[Any]:
+    """Return texts as numbers where each is one, and different ones stay different."""
+    cells = texts.tolist()
+    if not all(is_number(cell) and np.isfinite(float(cell)) for cell in cells):
+        return texts
+    numbers = np.array([float(cell) for cell in cells])
+    exact = {exact_key(cell) for cell in cells}
     # Above 2^53 distinct whole numbers share a float, so long identifiers stay text.
-    if np.isfinite(numbers).all() and (np.abs(numbers) < 2.0**53).all():
-        return numbers.astype(np.int64) if (numbers == np.rint(numbers)).all() else numbers
-    return found
+    if not (np.abs(numbers) < 2.0**53).all() or len(exact) > np.unique(numbers).size:
+        return texts
+    is_whole = all(number == int(number) for number in exact)
+    return numbers.astype(np.int64) if is_whole else numbers
+
+
+def exact_key(label: Any) -> Any:
+    """Return what tells a label from others: its value where it reads as a number ("1" is 1.0)."""
+    text = str(label).strip()
+    return Decimal(text) if is_number(text) and np.isfinite(float(text)) else text
 
 
 def no_target(shown: str, target: Target, why: str) -> None:

@@ -19,7 +19,7 @@ from momentron.datafiles._common import (
     some,
 )
 from momentron.errors import InputError
-from momentron.exactness import require_exact
+from momentron.exactness import as_exact
 
 
 def read_npy(shown: str, content: bytes, target: Target) -> DataFile:
@@ -59,11 +59,10 @@ def read_npz(shown: str, content: bytes, target: Target) -> DataFile:
 def _csr(shown: str, data: Any, indices: Any, indptr: Any, shape: Any) -> Any:
     from scipy.sparse import csr_matrix
 
-    _exact(shown, data)
     rows, columns = (int(size) for size in shape)
-    X = csr_matrix((data.astype(np.float64), indices, indptr), shape=(rows, columns))
+    X = csr_matrix((data, indices, indptr), shape=(rows, columns))
     X.check_format(full_check=True)
-    return X
+    return _exact(shown, X).astype(np.float64)
 
 
 def read_parquet(shown: str, content: bytes, target: Target) -> DataFile:
@@ -104,8 +103,7 @@ def _finite(
         fail(shown, f"has X of shape {X.shape}; give 2-D with at least one row and feature")
     if X.dtype.kind not in "biuf":
         fail(shown, f"has values of type {X.dtype}; give real numbers")
-    _exact(shown, X)
-    out = X.astype(np.float64, copy=False)
+    out = _exact(shown, X).astype(np.float64, copy=False)
     if not np.isfinite(out).all():
         i, j = np.argwhere(~np.isfinite(out))[0]
         place = int(j) + (skipped is not None and j >= skipped)
@@ -114,9 +112,9 @@ def _finite(
     return out
 
 
-def _exact(shown: str, values: NDArray[Any]) -> None:
-    """Refuse the file where float64 would round a number of it."""
+def _exact(shown: str, values: Any) -> Any:
+    """Return values as floats; refuse the file where float64 would round one."""
     try:
-        require_exact(values)
+        return as_exact(values)
     except InputError as error:
         fail(shown, f"cannot be used: {error}", error)

@@ -19,7 +19,11 @@ from momentron.datafiles._common import (
     one_line,
     position,
 )
+from momentron.datafiles.svmlight import describe_change, parse_svmlight
+from momentron.errors import InputError
+from momentron.exactness import doubtful_cells, is_kept, may_change
 
+LINES = 4096  # of a table, compared with what was read of them at a time
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-"})
 _SVMLIGHT_LINE = re.compile(r"\s*[+-]?[\d.]\S*(\s+qid:\d+)?(\s+\d+:\S+)+\s*(#.*)?$")
 
@@ -70,10 +74,36 @@ def read_table(shown: str, content: bytes, target: Target, delimiter: str = ",")
     if table.shape[1] != len(first) or unlabelled or not np.isfinite(X).all():
         _locate(shown, text, delimiter, column, first, names)
         fail(shown, "has a missing or infinite value; remove that row")
+    if may_change(content):
+        _require_kept(shown, body, delimiter, table, column, names)
     y = labels(shown, list(codes))[table[:, column].astype(np.int64)]
     if names is None:
         return DataFile(X, y)
     return DataFile(X, y, names[:column] + names[column + 1 :], names[column])
+
+
+def _require_kept(
+    shown: str,
+    body: list[str],
+    delimiter: str,
+    table: np.ndarray,
+    column: int,
+    names: list[str] | None,
+) -> None:
+    """Refuse the first cell that float64 does not hold as it is written."""
+    width = table.shape[1]
+    for start in range(0, len(body), LINES):
+        lines, values = body[start : start + LINES], table[start : start + LINES].ravel()
+        # where a cell is quoted the count of cells may be wrong, and then all of them are in doubt
+        cells = "\n".join(lines).replace(delimiter, "\n").encode()
+        rows: list[list[str]] = []
+        for place in doubtful_cells(cells, values):
+            i, j = divmod(int(place), width)
+            rows = rows or list(csv.reader(lines, delimiter=delimiter))
+            if j != column and not is_kept(rows[i][j], float(values[place])):
+                called = f"column {names[j]!r}" if names else f"column {j}"
+                change = describe_change(rows[i][j], float(values[place]))
+                fail(shown, f"row {start + i + 1} of the data, {called}: {change}")
 
 
 def _label_column(
@@ -142,12 +172,12 @@ def _locate(
 
 def read_svmlight(shown: str, content: bytes, target: Target) -> DataFile:
     """Read lines of `label index:value ...`."""
-    from sklearn.datasets import load_svmlight_file
-
     no_target(shown, target, "svmlight puts the label first in each line")
     text = _text(shown, content)
     try:
-        X, y = load_svmlight_file(io.BytesIO(text.encode()))
+        X, y = parse_svmlight(text.encode())
+    except InputError as error:
+        fail(shown, f"cannot be used: {error}", error)
     except (ValueError, OverflowError) as error:
         _locate_svmlight(shown, text)
         fail(shown, f"cannot be read as svmlight: {one_line(error)}", error)

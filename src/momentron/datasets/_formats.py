@@ -17,6 +17,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentron.datafiles.svmlight import parse_svmlight
 from momentron.errors import InputError
 
 _CIFAR10_RECORD = 1 + 3 * 32 * 32
@@ -121,11 +122,9 @@ def _read_batch(path: Path) -> NDArray[np.uint8]:
 
 def read_svmlight(path: Path, n_features: int) -> Raw:
     """Read an svmlight file of integer labels with a known number of features."""
-    from sklearn.datasets import load_svmlight_file
-
     with _reading(path), open_compressed(path) as stream:
         # The sets count features from 1; guessing would shift one whose first is always zero.
-        X, y = load_svmlight_file(stream, n_features=n_features, zero_based=False)
+        X, y = parse_svmlight(stream.read(), n_features=n_features, zero_based=False)
     labels = y.astype(np.int64)
     if len(np.unique(labels)) == 2:  # one copy of mushrooms says 1 and 2, another −1 and 1
         labels = np.where(labels == labels.max(), 1, -1)

@@ -109,7 +109,7 @@ class KernelMaxMarginClassifier(MarginClassifier):
         """
         if self.kernel is None:
             raise InputError("kernel=None; name a kernel, or use MaxMarginClassifier")
-        clean_X, result = self._fit(X, y, callback)
+        clean_X, _, result = self._fit(X, y, callback)
         coef = np.atleast_2d(result.coef)
         self.support_ = np.flatnonzero(coef.any(axis=0))
         self.dual_coef_ = coef[:, self.support_]

@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from momentron.api import max_margin
+from momentron.arguments import as_flag
 from momentron.errors import InputError
 from momentron.estimators.shared import MarginClassifier, signed_weights, warn_of
 from momentron.losses import Loss
@@ -96,16 +97,16 @@ class MaxMarginClassifier(MarginClassifier):
         """
         if is_streamed(X):
             return self._fit_stream(X, y, callback)
-        _, result = self._fit(X, y, callback)
+        _, labels, result = self._fit(X, y, callback)
         self.coef_ = np.atleast_2d(result.coef)
         self.support_ = result.support
-        self.dual_coef_ = signed_weights(result, np.asarray(y).ravel())[:, self.support_]
+        self.dual_coef_ = signed_weights(result, labels)[:, self.support_]
         warn_of(result)
         return self
 
     def _fit_stream(self, X: Any, y: Any, callback: Callback | None) -> "MaxMarginClassifier":
         """Data in blocks: the weights are those of the support alone."""
-        if self.warm_start:
+        if as_flag("warm_start", self.warm_start):
             raise InputError("warm_start=True is for data in memory; leave it out for blocks")
         result = max_margin(X, y, **self._options(), callback=callback)
         assert isinstance(result, StreamResult)

@@ -10,12 +10,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import validate_data
 
 from momentron.api import max_margin
+from momentron.arguments import as_flag
 from momentron.errors import BudgetWarning, NotSeparableWarning
-from momentron.exactness import require_exact
 from momentron.result import MarginResult
 from momentron.solve import Callback
 from momentron.status import Status
-from momentron.validation import clean_targets
+from momentron.validation import as_matrix, clean_matrix, clean_targets
 
 
 class MarginClassifier(ClassifierMixin, BaseEstimator):
@@ -23,16 +23,19 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
 
     warm_start: bool
 
-    def _fit(self, X: Any, y: Any, callback: Callback | None) -> tuple[Any, MarginResult]:
-        """(X as it was read, the result), with the attributes that all classifiers have set."""
+    def _fit(
+        self, X: Any, y: Any, callback: Callback | None
+    ) -> tuple[Any, np.ndarray, MarginResult]:
+        """(X and y as they were read, the result), with the common attributes set."""
         clean_X, y = self._check_training_data(X, y)
         options = self._options()
-        initial = self._last_result(clean_X, y) if self.warm_start else None
+        is_warm = as_flag("warm_start", self.warm_start)
+        initial = self._last_result(clean_X, y) if is_warm else None
         result = max_margin(clean_X, y, **options, initial=initial, callback=callback)
         if result.status is Status.NOT_SEPARABLE and options["method"] == "auto":
             result = self._work_without_margin(clean_X, y, result)
         self._adopt(result)
-        return clean_X, result
+        return clean_X, y, result
 
     def _adopt(self, result: MarginResult) -> None:
         """The attributes that all classifiers have."""
@@ -53,21 +56,20 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     def _check_training_data(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         if y is None:
             raise ValueError("fit requires y to be passed, but the target y is None")
-        require_exact(X)
-        X = validate_data(
-            self,
-            X,
-            accept_sparse=("csr", "csc"),
-            dtype=(np.float64, np.float32),
-            ensure_all_finite=False,
-        )
-        return X, clean_targets(y, X.shape[0])
+        clean_X = as_matrix(X)
+        self._check_features(X, clean_X, reset=True)
+        return clean_X, clean_targets(y, clean_X.shape[0])
 
     def _check_rows(self, X: Any) -> Any:
         """Rows to be classified, checked against those of the fit."""
-        return validate_data(
-            self, X, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32), reset=False
-        )
+        clean_X = clean_matrix(X)
+        self._check_features(X, clean_X, reset=False)
+        return clean_X
+
+    def _check_features(self, given: Any, clean_X: Any, *, reset: bool) -> None:
+        """Keep the names and the number of features, or compare them with those of the fit."""
+        named = given if hasattr(given, "columns") else clean_X
+        validate_data(self, named, reset=reset, skip_check_array=True)
 
     @abstractmethod
     def _last_result(self, X: Any, y: np.ndarray) -> MarginResult | None:

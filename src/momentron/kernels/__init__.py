@@ -14,7 +14,7 @@ from momentron.kernels.pairwise import (
 )
 from momentron.kernels.parameters import as_gamma
 from momentron.kernels.points import as_rows
-from momentron.kernels.semidefinite import require_semidefinite
+from momentron.kernels.semidefinite import negative_part, require_semidefinite
 
 __all__ = [
     "BoundKernel",
@@ -26,6 +26,7 @@ __all__ = [
     "PolynomialKernel",
     "PrecomputedKernel",
     "as_kernel",
+    "negative_part",
     "require_semidefinite",
 ]
 
@@ -67,7 +68,7 @@ def as_kernel(
     """
     if isinstance(kernel, Kernel):
         return kernel
-    if callable(kernel):
+    if callable(kernel) and not isinstance(kernel, type):
         return CallableKernel(kernel)
     if not isinstance(kernel, str) or kernel not in NAMES:
         raise InputError(

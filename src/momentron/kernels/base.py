@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from momentron.errors import InputError
-from momentron.rounding import UNIT_ROUNDOFF
+from momentron.rounding import UNIT_ROUNDOFF, up
 
 Index = np.ndarray | slice  # some of the rows: their numbers, or a run of them
 
@@ -81,6 +81,12 @@ class BoundKernel(ABC):
         # the error ε r_i r_j is at least `absolute` where both r are at least √(absolute/ε)
         pad = np.sqrt(absolute / relative) * (1.0 + 8.0 * UNIT_ROUNDOFF) if absolute > 0.0 else 0.0
         self.row_norms = np.sqrt(diagonal) * grown + pad
+
+    def widen(self, relative: float) -> None:
+        """Let values be wrong by so much more, over √(K_ii K_jj), the diagonal included."""
+        if relative > 0.0:
+            self.relative_error = up(self.relative_error + relative)
+            self.row_norms = self.row_norms * up(1.0 + relative, 8)
 
 
 def require_finite_values(values: np.ndarray, name: str) -> None:

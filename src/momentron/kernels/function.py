@@ -28,10 +28,12 @@ class CallableKernel(Kernel):
 
     Notes
     -----
-    The values are taken as they are: they stand for a positive semidefinite matrix that differs by
-    at most 16u√(K_ii K_jj) an entry, u = 2⁻⁵³, and four times what the values for one pair of rows
-    were found to differ from call to call. For a function that computes in float32 that is some
-    1e-7; the matrix of its values, computed once and passed as "precomputed", has no such noise.
+    The values are taken as they are. Certificates hold for every positive semidefinite matrix that
+    differs from theirs by at most ε√(K_ii K_jj) an entry: ε is 16u, u = 2⁻⁵³, and four times what
+    the values for one pair of rows were found to differ from call to call, and what was found of
+    negative eigenvalues, as `PrecomputedKernel` says. For a function that computes in float32 that
+    is some 1e-7; the matrix of its values, computed once and passed as "precomputed", has no such
+    noise.
     """
 
     function: Callable[[Any, Any], Any]

@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.errors import InputError
+from momentron.exactness import as_exact
 from momentron.kernels.base import BoundKernel, Index, Kernel, require_features
 from momentron.operators.base import row_blocks
 from momentron.rounding import UNIT_ROUNDOFF, up
@@ -23,9 +24,13 @@ class PrecomputedKernel(Kernel):
 
     Notes
     -----
-    The matrix is taken as it is. It stands for a positive semidefinite one that differs from its
-    symmetric part by at most 16u√(K_ii K_jj) an entry, u = 2⁻⁵³, whatever the type of its entries;
-    the asymmetry that was found is added to that. Certificates hold for this matrix.
+    The matrix is taken as it is, whatever the type of its entries. Certificates hold for every
+    positive semidefinite matrix that differs from its symmetric part by at most ε√(K_ii K_jj) an
+    entry. ε is 16u, u = 2⁻⁵³, and what was found of asymmetry, of entries beyond √(K_ii K_jj), and
+    of negative eigenvalues among 200 rows spread over all of them, if these are beyond rounding.
+    That there is such a matrix is checked on those rows, and by method="auto" on the rows that it
+    works with: where there is none, K is refused. So a Gram matrix in float32 has a wider interval
+    where its rows are dependent, or is refused; one in float64 has not.
     """
 
     def bind(self, X: Any) -> "BoundMatrix":
@@ -51,7 +56,8 @@ class BoundMatrix(BoundKernel):
         diagonal = np.diagonal(K).astype(np.float64)
         _require_finite(K)
         _require_nonnegative(diagonal)
-        error = up(FLOAT_ERROR + 0.5 * _asymmetry(K, np.sqrt(diagonal)), 8)
+        asymmetry, excess = _irregularity(K, np.sqrt(diagonal))
+        error = up(FLOAT_ERROR + 0.5 * asymmetry + excess, 8)
         self._set_errors(diagonal, error, on_diagonal=FLOAT_ERROR, absolute=0.0)
 
     def block(self, rows: Index, cols: Index) -> np.ndarray:
@@ -75,17 +81,13 @@ def _as_square(X: Any) -> np.ndarray:
         raise InputError(
             "kernel='precomputed' was given a sparse matrix; pass the dense one, X.toarray()"
         )
-    K = np.asarray(X)
+    K = as_exact(X)
     if K.ndim != 2 or K.shape[0] != K.shape[1] or K.shape[0] == 0:
         raise InputError(
             f"kernel='precomputed' was given an X of shape {K.shape}; pass the square matrix of "
             "kernel values of all pairs of rows"
         )
-    if K.dtype in (np.float32, np.float64):
-        return K
-    if K.dtype.kind not in "biuf":
-        raise InputError(f"the kernel matrix has entries of type {K.dtype}; pass real numbers")
-    return K.astype(np.float64)
+    return K
 
 
 def _require_finite(K: np.ndarray) -> None:
@@ -107,10 +109,13 @@ def _require_nonnegative(diagonal: np.ndarray) -> None:
         )
 
 
-def _asymmetry(K: np.ndarray, roots: np.ndarray) -> float:
-    """max |K_ij − K_ji| / √(K_ii K_jj), refused if it is large; a pair of tiles at a time."""
+def _irregularity(K: np.ndarray, roots: np.ndarray) -> tuple[float, float]:
+    """(asymmetry, excess): max |K_ij − K_ji| and |K_ij| − √(K_ii K_jj), both over √(K_ii K_jj).
+
+    Refused if large; looked at a pair of tiles at a time.
+    """
     kind = K.dtype.str[1:]
-    worst = 0.0
+    asymmetry, excess = 0.0, 0.0
     for a in range(0, K.shape[0], TILE):
         rows = slice(a, a + TILE)
         for b in range(a, K.shape[0], TILE):
@@ -123,8 +128,10 @@ def _asymmetry(K: np.ndarray, roots: np.ndarray) -> float:
             _refuse_first(K, difference > ASYMMETRY[kind] * limits, (a, b), _refuse_asymmetry)
             _refuse_first(K, largest > (1.0 + EXCESS[kind]) * limits, (a, b), _refuse_excess)
             np.divide(difference, limits, out=difference, where=limits > 0.0)
-            worst = max(worst, float(difference.max()))
-    return worst
+            asymmetry = max(asymmetry, float(difference.max()))
+            np.divide(largest, limits, out=largest, where=limits > 0.0)
+            excess = max(excess, float(largest.max()) - 1.0 if limits.any() else 0.0)
+    return asymmetry, excess
 
 
 def _refuse_first(K: np.ndarray, bad: np.ndarray, corner: tuple[int, int], refuse: Any) -> None:

@@ -1,12 +1,13 @@
 """The numbers that kernels take: γ, the degree and c, as scikit-learn reads them."""
 
 import math
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from momentron.arguments import as_number
 from momentron.errors import InputError
 from momentron.operators.base import row_blocks
 
@@ -17,9 +18,7 @@ def as_gamma(gamma: Any, X: Any) -> float:
         if gamma == "auto":
             return 1.0 / X.shape[1]
         if gamma != "scale":
-            raise InputError(
-                f"gamma={gamma!r} is unknown; pass 'scale', 'auto' or a positive number"
-            )
+            raise InputError(f"gamma={gamma!r} must be 'scale', 'auto' or a number above 0")
         variance = entry_variance(X)
         value = 1.0 / (X.shape[1] * variance) if variance != 0.0 else 1.0
         if not math.isfinite(value) or value <= 0.0:
@@ -60,20 +59,36 @@ def entry_variance(X: Any) -> float:
 
 def require_positive_gamma(gamma: Any) -> None:
     """Raise unless γ is a positive number."""
-    is_number = isinstance(gamma, Real) and not isinstance(gamma, bool)
-    if not is_number or not 0.0 < gamma < math.inf:
-        raise InputError(
-            f"gamma={gamma!r} is no positive number; pass 'scale', 'auto' or a number above 0"
-        )
+    wanted = "'scale', 'auto' or a number above 0"
+    if not 0.0 < as_number("gamma", gamma, wanted) < math.inf:
+        raise InputError(f"gamma={gamma!r} must be {wanted}")
 
 
 def require_polynomial(degree: Any, coef0: Any) -> None:
     """Raise unless (γt + coef0)^degree is positive semidefinite for every γ > 0."""
-    if not isinstance(degree, Integral) or isinstance(degree, bool) or degree < 1:
-        raise InputError(f"degree={degree!r} is no degree; pass an integer of at least 1")
-    is_number = isinstance(coef0, Real) and not isinstance(coef0, bool)
-    if not is_number or not 0.0 <= coef0 < math.inf:
+    require_degree(degree)
+    if not 0.0 <= as_number("coef0", coef0, "a number of at least 0") < math.inf:
         raise InputError(
             f"coef0={coef0!r} gives a polynomial that is not positive semidefinite; pass a number "
             "of at least 0"
         )
+
+
+def require_degree(degree: Any) -> None:
+    """Raise unless the degree is a whole number of at least 1."""
+    if not isinstance(degree, Integral) or isinstance(degree, bool) or degree < 1:
+        raise InputError(f"degree={degree!r} must be an integer of at least 1")
+
+
+def require_parameters(*, gamma: Any, degree: Any, coef0: Any, cache_size: Any) -> None:
+    """Raise unless the parameters are of the right kind, also those that a kernel does not use."""
+    if not isinstance(gamma, str):
+        require_positive_gamma(gamma)
+    elif gamma not in ("scale", "auto"):
+        raise InputError(f"gamma={gamma!r} must be 'scale', 'auto' or a number above 0")
+    require_degree(degree)
+    if not math.isfinite(as_number("coef0", coef0, "a finite number")):
+        raise InputError(f"coef0={coef0!r} must be a finite number")
+    wanted = "a positive, finite number of MB"
+    if not 0.0 < as_number("cache_size", cache_size, wanted) < math.inf:
+        raise InputError(f"cache_size={cache_size!r} must be {wanted}")

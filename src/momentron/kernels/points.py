@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.errors import InputError
+from momentron.exactness import as_exact
 from momentron.kernels.base import Index
 from momentron.operators import dense, sparse
 from momentron.operators.base import row_blocks
@@ -19,23 +20,14 @@ DENSE_ENOUGH = 0.05  # the share of stored entries from which dense arithmetic i
 
 def as_rows(X: Any) -> Any:
     """X as a 2-D array or canonical CSR matrix of floats: itself, if it is one."""
-    if sp.issparse(X):
-        X = X.tocsr()
-        if not X.has_canonical_format:
-            X = X.copy()  # the caller's own stays as it is
-            X.sum_duplicates()
-    else:
-        X = np.asarray(X)
+    X = as_exact(X)
+    X = X.tocsr() if sp.issparse(X) else X
     if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] == 0:
         raise InputError(
             f"X has shape {X.shape}; a kernel by name needs a 2-D array of at least one row and "
             "one column"
         )
-    if X.dtype in (np.float32, np.float64):
-        return X
-    if X.dtype.kind not in "biuf":
-        raise InputError(f"X has entries of type {X.dtype}; a kernel by name needs real numbers")
-    return X.astype(np.float64)
+    return X
 
 
 def index_size(index: Index, n: int) -> int:

@@ -6,14 +6,13 @@ X is read some rows at a time and never copied as a whole; zeros cost nothing wh
 
 import hashlib
 from collections.abc import Iterator
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from momentron.clock import require_time
 from momentron.errors import InputError
-from momentron.exactness import require_exact
+from momentron.exactness import as_exact
 
 BLOCK_ENTRIES = 1 << 19  # 4 MB of float64
 
@@ -64,9 +63,8 @@ class Data:
     """
 
     def __init__(self, X: Any, labels: list[str]) -> None:
-        require_exact(X)
         self.is_sparse = hasattr(X, "tocsr")
-        self.X: Any = plain_rows(X) if self.is_sparse else np.asarray(X)
+        self.X: Any = as_exact(X).tocsr() if self.is_sparse else as_exact(X)
         if self.X.ndim != 2:
             raise ValueError(f"X has {self.X.ndim} dimensions; it must be a matrix")
         self.labels = labels
@@ -222,38 +220,3 @@ class Data:
             x = [a << b for a, b in zip(integers[start:stop], shifts[start:stop], strict=True)]
             yield places[start:stop] + last_place, x + one
             start = stop
-
-
-def plain_rows(X: Any) -> Any:
-    """A sparse matrix by rows, without duplicates: their sums must be exact in float64."""
-    X = X.tocsr()
-    if X.has_canonical_format:
-        return X
-    require_exact(X)  # in the type it has: a sum in that type might wrap around
-    given, X = X, X.copy()  # the user's matrix stays as it is
-    X.data = X.data.astype(np.float64)
-    X.sum_duplicates()
-    for i in np.flatnonzero(np.diff(given.indptr) != np.diff(X.indptr)).tolist():
-        _require_exact_sums(*(_row_of(matrix, i) for matrix in (given, X)))
-    return X
-
-
-def _row_of(X: Any, i: int) -> tuple[list[int], list[float]]:
-    part = slice(X.indptr[i], X.indptr[i + 1])
-    return X.indices[part].tolist(), X.data[part].tolist()
-
-
-def _require_exact_sums(
-    given: tuple[list[int], list[float]], summed: tuple[list[int], list[float]]
-) -> None:
-    exact: dict[int, Fraction] = {}
-    for column, value in zip(*given, strict=True):
-        if not np.isfinite(value):
-            return  # refused as such later
-        exact[column] = exact.get(column, Fraction(0)) + Fraction(value)
-    for column, value in zip(*summed, strict=True):
-        if not np.isfinite(value) or Fraction(value) != exact[column]:
-            raise InputError(
-                f"X has duplicate entries in column {column} whose sum float64 cannot hold "
-                "exactly; sum them yourself"
-            )

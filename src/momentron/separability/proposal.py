@@ -20,7 +20,6 @@ import scipy.sparse as sp
 from momentron.clock import require_time
 from momentron.separability.limits import require_memory
 from momentron.separability.patience import patiently
-from momentron.threads import threads_for_factor
 
 MAX_ITERATIONS = 100
 LEAST_MU = 1e-15  # complementarity at which float64 has no more to say
@@ -127,8 +126,7 @@ class _Point:
 
 def _weighted_gram(A: np.ndarray, D: np.ndarray) -> np.ndarray:
     weighted = np.sqrt(D)[:, None] * A
-    with threads_for_factor(2.0 * A.shape[0] * A.shape[1] ** 2):
-        return np.asarray(weighted.T @ weighted)
+    return np.asarray(weighted.T @ weighted)
 
 
 def _follow(A: Any) -> Proposal:

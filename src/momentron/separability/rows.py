@@ -15,10 +15,9 @@ import scipy.sparse as sp
 
 from momentron.clock import require_time
 from momentron.errors import InputError
-from momentron.exactness import require_exact
-from momentron.separability.data import Data, label_texts, plain_rows
+from momentron.separability.data import Data, label_texts
 from momentron.separability.limits import memory_cap, require_memory
-from momentron.validation import _as_matrix, _require_finite, clean_targets
+from momentron.validation import _require_finite, as_matrix, clean_targets
 
 BYTES_PER_PAIR_ENTRY = 64  # while the sparse matrix of many classes' pairs is put together
 BYTES_PER_WHOLE = 100  # of an integer with its column, in Python's lists
@@ -140,10 +139,9 @@ def _require_few_pairs(n: int, k: int) -> None:
 
 def _as_exact_matrix(X: Any) -> Any:
     """X as a matrix of floats, refused where that would change an entry."""
-    X = plain_rows(X) if sp.issparse(X) and X.ndim == 2 else X
-    require_exact(X)
     try:
-        return _as_matrix(X)
+        X = as_matrix(X)
+        return X.tocsr() if sp.issparse(X) else X
     except TypeError as error:
         raise InputError(f"X has an entry that is no real number: {error}") from None
 

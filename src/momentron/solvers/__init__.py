@@ -51,6 +51,6 @@ def as_solver(method: str | Solver) -> Solver:
     """A method by name, or the instance itself."""
     if isinstance(method, Solver):
         return method
-    if method not in SOLVERS:
+    if not isinstance(method, str) or method not in SOLVERS:
         raise InputError(f"method={method!r} is not known; choose one of {list(SOLVERS)}")
     return SOLVERS[method]()

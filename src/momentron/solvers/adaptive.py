@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from momentron.arguments import require_seed
 from momentron.errors import InputError
 from momentron.operators import KernelOperator
 from momentron.problem import Problem
@@ -283,9 +284,5 @@ def _generator(random_state: Any) -> np.random.Generator:
     """The generator of a seed; the same seed gives the same run."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(int(random_state.randint(2**31)))
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"random_state={random_state!r} must be an integer of at least 0, a Generator or None"
-        ) from None
+    require_seed(random_state)
+    return np.random.default_rng(random_state)

@@ -63,10 +63,6 @@ def as_stream(X: Any, y: Any = None, block_size: int | str | None = None) -> Str
         if y is not None:
             raise InputError("y must be None where X gives its labels block by block")
         return DiskStream(X)
-    if not hasattr(X, "shape"):
-        X = np.asarray(X)
-    elif hasattr(X, "iloc"):
-        X = X.to_numpy()
     return DiskStream(ArraySource(X, y, size))
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from momentron.datafiles._common import require_file
 from momentron.errors import InputError
 from momentron.streams.source import BLOCK_BYTES, NpySource, Source
 
@@ -25,8 +26,8 @@ def open_file(path: str | Path, y: Any = None, block_size: int = BLOCK_BYTES) ->
         Bytes of a block.
     """
     path = Path(path).expanduser()
-    if not path.exists():
-        raise InputError(f"{path} does not exist; check the path")
+    if not path.is_dir():
+        require_file(path)
     suffix = path.suffix.lower()
     if path.is_dir() or suffix == ".parquet":
         from momentron.streams.parquet import ParquetSource

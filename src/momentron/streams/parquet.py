@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from momentron.datafiles._common import LABEL_NAMES, position
+from momentron.datafiles._common import LABEL_NAMES, position, require_file
 from momentron.errors import InputError
-from momentron.exactness import require_exact
+from momentron.exactness import as_exact
 from momentron.streams.source import BLOCK_BYTES, rows_of
 
 
@@ -49,6 +49,7 @@ class ParquetSource:
         self.names: list[str] = []
         self.pieces: list[Piece] = []
         for file in files:
+            require_file(file)
             metadata = self._metadata(parquet, file)
             schema = metadata.schema.to_arrow_schema()
             if not self.names:
@@ -98,10 +99,7 @@ class ParquetSource:
             column = batch.column(name)
             if column.null_count:
                 raise InputError(f"{self.pieces[i].file} column {name!r} has missing values")
-            values = column.to_numpy(zero_copy_only=False)
-            if values.dtype.kind in "iu":
-                require_exact(values)
-            X[:, j] = values
+            X[:, j] = as_exact(column.to_numpy(zero_copy_only=False))
         labels = batch.column(self.label)
         if labels.null_count:
             raise InputError(f"{self.pieces[i].file} column {self.label!r} has missing labels")

@@ -12,8 +12,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import scipy.sparse as sp
 
+from momentron.datafiles._common import require_file
 from momentron.errors import InputError
-from momentron.exactness import require_exact
+from momentron.exactness import as_exact
+from momentron.validation import clean_targets
 
 BLOCK_BYTES = 16 * 2**20
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
@@ -54,9 +56,9 @@ def parse_size(size: int | str, name: str = "block_size") -> int:
     if isinstance(size, Integral) and not isinstance(size, bool) and size > 0:
         return int(size)
     if isinstance(size, str):
-        match = re.fullmatch(r"\s*([0-9.]+)\s*([a-zA-Z]*)\s*", size)
+        match = re.fullmatch(r"\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*([a-zA-Z]*)\s*", size)
         unit = _UNITS.get(match.group(2).lower()) if match else None
-        if match and unit is not None and match.group(1).count(".") <= 1:
+        if match and unit is not None:
             value = int(float(match.group(1)) * unit)
             if value > 0:
                 return value
@@ -73,7 +75,7 @@ class ArraySource:
 
     Parameters
     ----------
-    X : ndarray, memmap or sparse matrix of shape (n, d)
+    X : ndarray, memmap, sparse matrix or data frame of shape (n, d)
     y : array of shape (n,)
     block_size : int
         Bytes of a block.
@@ -81,17 +83,14 @@ class ArraySource:
 
     def __init__(self, X: Any, y: Any, block_size: int = BLOCK_BYTES) -> None:
         if sp.issparse(X):
-            X = sp.csr_array(X)
-            X.sum_duplicates()
+            X = sp.csr_array(as_exact(X))
             row_bytes = 12.0 * X.nnz / max(X.shape[0], 1)
         else:
+            X = X if isinstance(X, np.ndarray) else as_exact(X)  # of arrays each block is converted
             if X.ndim != 2 or 0 in X.shape:
                 raise InputError(f"X has shape {X.shape}; give 2-D with at least one row")
             row_bytes = X.itemsize * X.shape[1]
-        y = np.asarray(y)
-        if y.shape != (X.shape[0],):
-            raise InputError(f"X has {X.shape[0]} rows but y has shape {y.shape}; they must agree")
-        self.X, self.y = X, y
+        self.X, self.y = X, clean_targets(y, X.shape[0])
         self.rows = rows_of(block_size, row_bytes)
 
     def __len__(self) -> int:
@@ -148,8 +147,7 @@ class NpySource:
         elif isinstance(self.labels, NpyFile):
             _require_length(self.labels.shape, n, str(labels))
         else:
-            self.labels = np.asarray(self.labels)
-            _require_length(self.labels.shape, n, "y")
+            self.labels = clean_targets(self.labels, n)
         self.rows = rows_of(block_size, width * self.table.dtype.itemsize)
 
     def __len__(self) -> int:
@@ -166,10 +164,7 @@ class NpySource:
             y = self.labels.read(start, stop)
         else:
             y = self.labels[start:stop]
-        if X.dtype not in (np.float32, np.float64):
-            require_exact(X)
-            X = X.astype(np.float64)
-        return X, y
+        return as_exact(X), y
 
 
 class NpyFile:
@@ -177,8 +172,7 @@ class NpyFile:
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
-        if not Path(path).is_file():
-            raise InputError(f"{path} does not exist, or is no file; check the path")
+        require_file(path)
         try:
             with Path(path).open("rb") as file:
                 version = np.lib.format.read_magic(file)

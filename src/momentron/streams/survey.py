@@ -62,7 +62,14 @@ class Found:
     @property
     def classes(self) -> np.ndarray:
         """The labels in sorted order."""
-        return np.unique(np.array(list(self.counts)))
+        labels = list(self.counts)
+        found = np.unique(np.array(labels))
+        if found.size < len(labels):  # integers of one block beside floats of another
+            raise InputError(
+                f"y has {len(labels)} labels, but only {found.size} as a numpy array of "
+                f"{found.dtype}; give labels of the same type in all blocks"
+            )
+        return found
 
     @property
     def n_rows(self) -> int:

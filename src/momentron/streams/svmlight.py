@@ -1,7 +1,6 @@
 """Svmlight text, converted once to binary parts beside it."""
 
 import hashlib
-import io
 import math
 import os
 import tempfile
@@ -15,7 +14,8 @@ import scipy.sparse as sp
 
 from momentron.clock import require_time
 from momentron.datafiles._common import labels as as_labels
-from momentron.datafiles._common import one_line
+from momentron.datafiles._common import one_line, require_file
+from momentron.datafiles.svmlight import parse_svmlight
 from momentron.errors import InputError, WriteWarning
 from momentron.safefiles import create_private, open_regular, reason
 from momentron.streams import converted
@@ -43,6 +43,7 @@ class SvmlightSource:
 
     def __init__(self, path: str | Path, block_size: int = BLOCK_BYTES) -> None:
         path = Path(path)
+        require_file(path)
         self.folder = path.with_name(path.name + ".momentron-cache")
         header = converted.read_header(self.folder)
         if header is None or not _is_current(path, self.folder, header):
@@ -170,10 +171,10 @@ def _piece(file: IO[bytes]) -> bytes:
 
 
 def _parse(path: Path, text: bytes, line: int) -> tuple[Any, np.ndarray]:
-    from sklearn.datasets import load_svmlight_file
-
     try:
-        X, y = load_svmlight_file(io.BytesIO(text), zero_based=True)
+        X, y = parse_svmlight(text, line, zero_based=True)
+    except InputError as error:
+        raise InputError(f"{path} {error}") from error
     except (ValueError, OverflowError) as error:
         last = line + text.count(b"\n")
         raise InputError(

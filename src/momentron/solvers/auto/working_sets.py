@@ -181,7 +181,7 @@ class WorkingSets:
             K = rows.gram()
         self._known_gram = W, K
         if self.kernel is not None and not self.kernel.kernel.is_semidefinite:
-            require_semidefinite(K, W)
+            require_semidefinite(K, W, self.kernel.kernel.relative_error)
         return K
 
     def _has_room_for_two(self, m: int) -> bool:
