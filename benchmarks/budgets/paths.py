@@ -33,8 +33,8 @@ def _taught(n: int, d: int, classes: int = 2, dtype: str = "float64") -> tuple[A
 
 def _sparse(n: int, d: int, entries: int, classes: int = 2) -> tuple[Any, Any]:
     rng = np.random.default_rng(0)
-    columns = rng.integers(0, d, (n, entries)).ravel()
-    ends = np.arange(0, n * entries + 1, entries)
+    columns = rng.integers(0, d, (n, entries), dtype=np.int32).ravel()
+    ends = np.arange(0, n * entries + 1, entries, dtype=np.int32)
     X = sp.csr_array((rng.standard_normal(n * entries), columns, ends), shape=(n, d))
     X.sum_duplicates()
     return X, rng.integers(0, classes, n)

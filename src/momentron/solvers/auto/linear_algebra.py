@@ -16,6 +16,7 @@ from momentron.threads import MOST_PARTS, in_threads, own_threads
 GATHERED = 128  # rows of a matrix picked at a time
 STRIP = 256  # rows of a large Gram matrix computed at a time, and columns reflected
 PANEL = 64  # columns whose reflections are applied together
+WRITTEN = 5_000_000  # entries between two looks at the clock
 PIECE = 4e9  # flops between two looks at the clock: a tenth of a second
 
 
@@ -56,13 +57,27 @@ def submatrix(K: np.ndarray, index: np.ndarray, out: np.ndarray | None = None) -
     return out
 
 
+def copied(M: np.ndarray) -> np.ndarray:
+    """An F-ordered copy, some columns at a time."""
+    copy = np.empty(M.shape, M.dtype, order="F")
+    for part in column_parts(*M.shape):
+        require_time()
+        copy[:, part] = M[:, part]
+    return copy
+
+
+def column_parts(rows: int, columns: int) -> list[slice]:
+    """Runs of columns with so few entries that to write them takes a fraction of a second."""
+    return parts_of(columns, 1 + rows * columns // WRITTEN)
+
+
 def cholesky(M: np.ndarray) -> np.ndarray:
     """The lower Cholesky factor of M (F-ordered, lower half read).
 
     Where rounding has made M indefinite, its diagonal is raised until the factor exists:
     rank-deficient working sets are ordinary, and the steps that use the factor correct themselves.
     """
-    factor, exists = factor_in_place(M.copy(order="F"))
+    factor, exists = factor_in_place(copied(M))
     if exists:
         return factor
     diagonal = M.diagonal().copy()
@@ -75,7 +90,7 @@ def cholesky(M: np.ndarray) -> np.ndarray:
         if raised > 1e3 * max(top, 1e-300):
             raise FloatingPointError("the matrix of a Newton step has no Cholesky factor")
         M[index, index] = diagonal + raised
-        factor, exists = factor_in_place(M.copy(order="F"))
+        factor, exists = factor_in_place(copied(M))
     return factor
 
 

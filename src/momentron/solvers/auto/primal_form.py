@@ -9,6 +9,8 @@ from momentron.solvers.auto.linear_algebra import (
     add_to_diagonal,
     back_solve,
     cholesky,
+    column_parts,
+    copied,
     matvec,
     pieces_for,
     rmatvec,
@@ -91,10 +93,12 @@ class PrimalForm(Form):
             self._add(-1.0, changed[~S[changed]])
         self.H_rows = S.copy()
         if self.H.shape[0] == self.k:
-            return self.H.copy(order="F")
+            return copied(self.H)
         # one intercept, whose column is βy as the rows are yx
         d, M = self.rows.d, np.zeros((self.k, self.k), order="F")
-        M[:d, :d] = self.H
+        for part in column_parts(d, d):
+            require_time()
+            M[:d, part] = self.H[:, part]
         M[d, :d] = self.beta * self.H_sums
         M[d, d] = self.beta**2 * np.count_nonzero(S)
         return M
@@ -117,7 +121,9 @@ class PrimalForm(Form):
                 self.H_sums += sign * (B.T @ np.ones(index.size))
             if self.rows.is_sparse:
                 if 100.0 * (B.nnz / index.size) ** 2 < self.rows.d**2:
-                    self.H += sign * (B.T @ B).toarray()
+                    for part in column_parts(*self.H.shape):
+                        require_time()
+                        self.H[:, part] += sign * (B.T @ B[:, part]).toarray()
                     return
                 B = B.toarray()
         flops = float(index.size) * self.k**2

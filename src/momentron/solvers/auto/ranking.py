@@ -3,6 +3,7 @@
 import numpy as np
 
 from momentron.circulations import Circulations
+from momentron.clock import require_time
 from momentron.constraints import LabelPairs, SignedRows
 from momentron.dualsets import Simplex
 from momentron.kernels import as_kernel
@@ -48,8 +49,7 @@ def _pairs_by_momentum(sets: WorkingSets, rng: np.random.Generator) -> np.ndarra
     state = solver.init(problem)
     with one_thread():
         for _ in range(MOMENTUM_STEPS):
-            if sets.deadline.has_passed():
-                break
+            require_time()
             solver.step(problem, state)
     part = problem.constraints
     assert isinstance(part, LabelPairs)
