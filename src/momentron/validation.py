@@ -116,17 +116,22 @@ def clean_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
         if is_pair and (is_high | (y == low)).all():
             return np.array([low, high]), is_high.astype(np.intp)
     _require_classes(y)
-    try:
-        classes, codes = np.unique(y, return_inverse=True)
-    except TypeError:
-        raise InputError(
-            "y mixes labels that have no order, such as text and numbers; pass strings alone"
-        ) from None
+    classes, codes = sorted_labels(y)
     if classes.size < 2:
         raise InputError(
             f"y has {classes.size} class; max_margin needs at least 2: pass rows of two or more"
         )
     return classes, codes.ravel()
+
+
+def sorted_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(the different labels in order, the place of each row's label there)."""
+    try:
+        return np.unique(y, return_inverse=True)
+    except TypeError:
+        raise InputError(
+            "y mixes labels that have no order, such as text and numbers; pass strings alone"
+        ) from None
 
 
 def _is_whole(label: Any) -> bool:

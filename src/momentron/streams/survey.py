@@ -15,7 +15,7 @@ from momentron.rounding import gamma
 from momentron.streams.blocks import Block, Kept, in_float64, kind_of, large_tiles, tiles
 from momentron.streams.digest import content_digest
 from momentron.streams.shortlist import Shortlist
-from momentron.validation import clean_matrix
+from momentron.validation import clean_matrix, sorted_labels
 
 MOST_CLASSES = 10_000
 FEW_CLASSES = 8  # up to which a product with a full matrix of ones and zeros is the fastest sum
@@ -223,7 +223,7 @@ def _labels_of(block: Block, seen: Found | None) -> tuple[np.ndarray, np.ndarray
             return labels, block.codes(labels)
         except InputError:
             pass
-    labels, codes = np.unique(block.y, return_inverse=True)
+    labels, codes = sorted_labels(block.y)
     return labels, codes
 
 
