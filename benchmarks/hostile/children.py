@@ -5,6 +5,7 @@ import os
 import resource
 import selectors
 import signal
+import tempfile
 import time
 import traceback
 import warnings
@@ -53,10 +54,11 @@ def run_trials(
     waiting.reverse()
     selector = selectors.DefaultSelector()
     running: dict[int, Child] = {}
+    scratch = tempfile.TemporaryDirectory(prefix="hostile-", ignore_cleanup_errors=True)
     try:
         while waiting or running:
             while waiting and len(running) < workers:
-                child = _fork(trial, waiting.pop(), memory)
+                child = _fork(trial, waiting.pop(), memory, scratch.name)
                 running[child.pipe] = child
                 selector.register(child.pipe, selectors.EVENT_READ)
             for key, _ in selector.select(timeout=0.2):
@@ -75,6 +77,7 @@ def run_trials(
             os.kill(child.pid, signal.SIGKILL)
             os.waitpid(child.pid, 0)
             os.close(child.pipe)
+        scratch.cleanup()  # what children leave that were killed, too
 
 
 def _heard(child: Child, content: bytes) -> Iterator[tuple[int, str | None]]:
@@ -111,7 +114,9 @@ def _ended(
         waiting.append(child.trials[1:])
 
 
-def _fork(trial: Callable[[int], str | None], trials: list[int], memory: int | None) -> Child:
+def _fork(
+    trial: Callable[[int], str | None], trials: list[int], memory: int | None, scratch: str
+) -> Child:
     reader, writer = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # threads of BLAS that are idle
@@ -121,6 +126,7 @@ def _fork(trial: Callable[[int], str | None], trials: list[int], memory: int | N
         return Child(list(trials), pid, reader)
     try:
         os.close(reader)
+        tempfile.tempdir = scratch
         if memory is not None:
             resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         for number in trials:

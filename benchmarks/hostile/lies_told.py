@@ -318,12 +318,26 @@ def _scores_out_of_step(problem: Any, state: Any, honest: Candidates) -> Any:
 
 
 def _wide(problem: Any, state: Any, honest: Candidates) -> Any:
-    """Twice the columns: read row by row, they are scores of the first half of the data."""
-    w = honest.primals[0].w
-    rng = np.random.default_rng(state.t)
-    wide = rng.normal(size=(*w.shape[:-1], 2 * w.shape[-1]))
+    """Twice the columns: read row by row, their outputs are k a time of the first half of the data.
+
+    A perceptron makes those outputs separate the labels that they would be taken for.
+    """
+    constraints, k = problem.constraints, problem.classes.size
+    n, labels = constraints.labels.size, constraints.labels
+    rows = problem.operator.rows(np.arange(n))
+    W = np.zeros((rows.shape[1], 2 * k))
+    for _ in range(200):
+        for i, own in enumerate(labels.tolist()):
+            x, first = rows[i // 2], k * (i % 2)
+            part = W[:, first : first + k]
+            outputs = x @ part
+            outputs[own] -= 0.5
+            worst = int(outputs.argmax())
+            if worst != own:
+                part[:, own] += x
+                part[:, worst] -= x
     scores = np.full(problem.size, TOO_GOOD * (1 + state.t))
-    return replace(honest, primals=[Primal(wide, scores)])
+    return replace(honest, primals=[Primal(W, scores)])
 
 
 def enter() -> None:
@@ -338,7 +352,7 @@ def enter() -> None:
     for name, fields in FIELDS.items():
         tells(name, told=_field_lie(fields))
     tells("the start as the answer", told=_stationary)
-    tells("w: random, twice the columns", told=_wide)
+    tells("w: twice the columns, trained", told=_wide)
     tells("kept scores out of step", told=_scores_out_of_step)
     tells("candidates are None", told=lambda problem, state, honest: None)
     tells("candidates are a tuple", told=lambda p, s, honest: (honest.primals, honest.q))
