@@ -1,7 +1,5 @@
 """Ways to damage a file, or to plant another in its place."""
 
-import hashlib
-import io
 import json
 import os
 from collections.abc import Callable
@@ -9,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from momentron.arrayfile import read_arrays, write_arrays
+from momentron.checkpoint import TITLE
 
 Damage = Callable[[np.random.Generator, Path], None]
 
@@ -150,19 +151,15 @@ def _changed(rng: np.random.Generator, arrays: dict[str, Any]) -> dict[str, Any]
 
 def lying_checkpoint(rng: np.random.Generator, path: Path) -> None:
     """A checkpoint whose arrays lie, with the hash that belongs to them."""
-    content = path.read_bytes()
-    start = content.index(b"PK\x03\x04")
-    with np.load(io.BytesIO(content[start:])) as archive:
-        arrays = {name: archive[name] for name in archive.files}
-    buffer = io.BytesIO()
-    np.savez(buffer, **_changed(rng, arrays))
-    payload, lines = buffer.getvalue(), content[:start].split(b"\n")
-    for place, line in enumerate(lines):
-        if line.startswith(b"{"):
-            header = json.loads(line)
-            header |= {"sha256": hashlib.sha256(payload).hexdigest(), "bytes": len(payload)}
-            lines[place] = json.dumps(header).encode()
-    path.write_bytes(b"\n".join(lines) + payload)
+    with path.open("rb") as file:
+        words, arrays = read_arrays(file, TITLE)
+    while True:
+        try:
+            with path.open("wb") as file:
+                write_arrays(file, TITLE, words, _changed(rng, dict(arrays)))
+            return
+        except TypeError:  # a type that no such file can hold
+            continue
 
 
 def lying_numbers(rng: np.random.Generator, path: Path) -> None:
@@ -176,8 +173,8 @@ def lying_numbers(rng: np.random.Generator, path: Path) -> None:
 
 def lying_json(rng: np.random.Generator, path: Path) -> None:
     """JSON with a value changed somewhere."""
-    loaded = json.loads(path.read_text())
-    path.write_text(json.dumps(_edited(rng, loaded)))
+    first, line_end, rest = path.read_text().partition("\n")  # a signature may follow
+    path.write_text(json.dumps(_edited(rng, json.loads(first))) + line_end + rest)
 
 
 def _edited(rng: np.random.Generator, value: Any) -> Any:

@@ -164,7 +164,9 @@ class Survey:
                 found.depth = max(found.depth, rows.stop - rows.start) + 1
         found.stored = int(np.diff(X.indptr).max(initial=0)) if found.is_sparse else X.shape[1]
         found.longest = float(norm_upper_bounds(np.array([largest]), found.stored)[0])
-        if X.dtype == np.float32 and not self.is_careful:
+        if largest == 0.0:  # every row is zero, or all squares have vanished
+            found.longest = found.stored * float(max(-X.min(), X.max()))
+        if X.dtype == np.float32 and not self.is_careful and found.longest > 0.0:
             vanished = found.stored * 2.0**-63  # squares below the smallest float32
             found.longest = found.longest * (1.0 + gamma(found.stored + 4, SINGLE)) + vanished
         if self.is_careful:
