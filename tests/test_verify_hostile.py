@@ -38,6 +38,11 @@ HOSTILE = {
         "proof['plane'] = [proof['dual'][0]] * 2\n"
         "proof['kind'] = 'quasi-separable'"
     ),
+    "true weights times a number of 60,000 digits": (
+        "from momentron.separability.canonical import whole\n"
+        "weights = whole(proof['weights'])\n"
+        "proof['weights'] = [hex(v * int('f' * 60_000, 16)) for v in weights]"
+    ),
     "ten million rows": "proof['dual'][0]['rows'] = [1] * 10**7",
     "ten million weights": "proof['weights'] = ['0x1'] * 10**7",
     "ten million strings in a field of no use": "proof['x'] = ['a'] * 10**7",

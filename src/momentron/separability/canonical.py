@@ -23,7 +23,7 @@ MAX_CONTAINERS = 64  # lists and objects in a proof: four groups of weights need
 BUDGET = 1 << 37  # products of 30-bit digits that the verifier computes: some minutes
 MAX_BASIS = 4_000  # pairs of an enclosure: 128 MB for each of a few dense matrices
 DIGITS = 1 << 16  # hexadecimal digits of a number
-MAX_DENSE = 1 << 36  # entries of X, zeros among them, up to which version 1 is hashed: minutes
+MAX_DENSE = 1 << 35  # entries of X, zeros among them, up to which version 1 is hashed: minutes
 Pairs = dict[tuple[int, int], int]  # (row, other class) → numerator of its weight
 FAULTS = (  # what a hostile proof, or data that are none, can make Python raise
     LookupError,
