@@ -60,7 +60,7 @@ class Version:
 
 def cases(names: list[str]) -> dict[str, Any]:
     """The problems of the suite as arguments of `max_margin`, by name; all where none is named."""
-    from momentron.benchmarks.problems import PROBLEMS
+    from benchmarks.suite.problems import PROBLEMS
 
     found: dict[str, Any] = {}
     for name, problem in PROBLEMS.items():

@@ -39,7 +39,7 @@ def main() -> None:
     for name, problem in PROBLEMS.items():
         max_margin(**problem)
         found: list[tuple[float, float]] = []
-        alone = _seconds(lambda: [_fit(problem, found) for _ in range(CALLERS)])  # noqa: B023
+        alone = _seconds(lambda: _one_by_one(problem, found))  # noqa: B023
         together = _seconds(lambda: _at_once(problem, found))  # noqa: B023
         same = "yes" if len(set(found)) == 1 else "no"
         print(f"| {name} | {alone:.2f} | {together:.2f} | {together / alone:.2f} | {same} |")
@@ -49,6 +49,11 @@ def _fit(problem: dict[str, Any], found: list[tuple[float, float]]) -> None:
     for _ in range(FITS):
         result = max_margin(**problem)
         found.append((result.lower, result.upper))
+
+
+def _one_by_one(problem: dict[str, Any], found: list[tuple[float, float]]) -> None:
+    for _ in range(CALLERS):
+        _fit(problem, found)
 
 
 def _at_once(problem: dict[str, Any], found: list[tuple[float, float]]) -> None:

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from momentron.benchmarks import growth, report
-from momentron.benchmarks import problems as problems_module
-from momentron.benchmarks.objective import Objective
-from momentron.benchmarks.problems import PROBLEMS, BenchProblem, real, teacher
-from momentron.benchmarks.runner import FULL, QUICK, Entry, Limits, ProblemResult, run_suite
-from momentron.benchmarks.solvers import CLASSICS, REFERENCE, SOLVERS, BenchSolver
-from momentron.benchmarks.task import Answer, Task, read_task, tiny_task, write_task
-from momentron.benchmarks.worker import Worker
+from benchmarks.suite import growth, report
+from benchmarks.suite import problems as problems_module
+from benchmarks.suite.objective import Objective
+from benchmarks.suite.problems import PROBLEMS, BenchProblem, real, teacher
+from benchmarks.suite.runner import FULL, QUICK, Entry, Limits, ProblemResult, run_suite
+from benchmarks.suite.solvers import CLASSICS, REFERENCE, SOLVERS, BenchSolver
+from benchmarks.suite.task import Answer, Task, read_task, tiny_task, write_task
+from benchmarks.suite.worker import Worker
 from momentron.datasets import make_nonseparable, make_separable
 from momentron.plotting import picture_of
 
@@ -374,7 +374,7 @@ def test_command_line():
     import typer
     from typer.testing import CliRunner
 
-    from momentron.cli.bench import bench
+    from benchmarks.suite.__main__ import bench
 
     app = typer.Typer()
     app.command()(bench)

@@ -95,7 +95,7 @@ def test_forms_follow_the_cost():
 
 PEAK = """
 import sys, torch
-from momentron.benchmarks.memory import peak_resident
+from benchmarks.memory import peak_resident
 from momentron.ntk import EmpiricalNTK, alexnet
 torch.set_num_threads(1)
 ntk, X = EmpiricalNTK(alexnet(width=32)), torch.randn(90, 3, 32, 32)

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from momentron.benchmarks.out_of_core import Case, write_case
-from momentron.benchmarks.scaling_model import Drawn, Fit, Model, fitted, measure_fit, simulate
+from benchmarks.out_of_core import Case, write_case
+from benchmarks.scaling_model import Drawn, Fit, Model, fitted, measure_fit, simulate
 from momentron.cli import main
 from momentron.datasets import make_separable
 from momentron.errors import InputError
@@ -115,7 +115,7 @@ def test_benchmark_case_has_its_margin(tmp_path):
 def test_benchmark_reports_memory_and_throughput(tmp_path):
     case = Case.named(tmp_path, "small")
     write_case(case, 5_000, 160, separable=True)
-    command = [sys.executable, "-m", "momentron.benchmarks.out_of_core", "--worker"]
+    command = [sys.executable, "-m", "benchmarks.out_of_core", "--worker"]
     found = subprocess.run(
         [*command, case.rows, case.labels], check=True, capture_output=True, text=True
     )

@@ -18,13 +18,13 @@ from momentron import check_separability, max_margin
 Call = Callable[[float | None], Any]
 
 
-def _noise(n: int, d: int, classes: int = 2, dtype: str = "float64") -> tuple[Any, Any]:
+def _noise(n: int, d: int, classes: int = 2, dtype: Any = np.float64) -> tuple[Any, Any]:
     """Random rows and random labels: no structure for a method to end early by."""
     rng = np.random.default_rng(0)
     return rng.standard_normal((n, d), dtype=dtype), rng.integers(0, classes, n)
 
 
-def _taught(n: int, d: int, classes: int = 2, dtype: str = "float64") -> tuple[Any, Any]:
+def _taught(n: int, d: int, classes: int = 2, dtype: Any = np.float64) -> tuple[Any, Any]:
     """Rows that a random linear classifier labels: separable, with hardly any margin."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, d), dtype=dtype)

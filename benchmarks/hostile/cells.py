@@ -1,6 +1,6 @@
 """One cell of the matrix: a liar, a kind of problem, and whether the answer was true."""
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,10 @@ from momentron import max_margin
 TOL = 1e-6
 STEPS = 8
 SECONDS = 10.0
+
+
+def _refuted(truth: Any, found: Any) -> str | None:
+    return None if found is None else truth.refutes(found, TOL)
 
 
 def cell(name: str, kind: str, *, with_auto: bool = False) -> str | None:
@@ -32,7 +36,7 @@ def cell(name: str, kind: str, *, with_auto: bool = False) -> str | None:
         truth = known_truth(kind, is_separable)
         reason = outcome(
             attempt,
-            lambda found, t=truth: None if found is None else t.refutes(found, TOL),
+            partial(_refuted, truth),
             SECONDS,
         )
         if reason is not None:

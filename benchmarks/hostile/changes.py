@@ -85,7 +85,7 @@ def full_disk(rng: np.random.Generator, base: Template, home: Path) -> str | Non
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limit = int(rng.integers(0, 4000))
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-    blocks = {"block_size": 120} if rng.random() < 0.5 else {}
+    blocks: dict[str, Any] = {"block_size": 120} if rng.random() < 0.5 else {}
     reason = outcome(
         lambda: max_margin(base.X, base.y, checkpoint=home / "new.state", **MOMENTUM, **blocks),
         lambda found: base.truth.refutes(found, TOL),

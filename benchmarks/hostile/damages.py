@@ -189,7 +189,22 @@ def _edited(rng: np.random.Generator, value: Any) -> Any:
         place = int(rng.integers(len(value)))
         value[place] = _edited(rng, value[place])
         return value
-    others = [0, 1, -1, 2**70, 1e400, None, True, [], {}, "", "0x1p+0", "0x0", "-0x1", "separable"]
+    others: list[Any] = [
+        0,
+        1,
+        -1,
+        2**70,
+        1e400,
+        None,
+        True,
+        [],
+        {},
+        "",
+        "0x1p+0",
+        "0x0",
+        "-0x1",
+        "separable",
+    ]
     others += ["overlapping", "quasi-separable", "0x" + "f" * 40_000, "0x1p+99999", "nan", "inf"]
     others += [[[[]]], {"a": 1}, 3.5, "0x1.8p-1", [0, 1, 2], ["0x1", "0x1"]]
     return others[int(rng.integers(len(others)))]

@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -78,7 +78,7 @@ DOORS: dict[str, Callable[[np.ndarray, np.ndarray], tuple[Any, Any]]] = {
     "objects": lambda X, y: (X.astype(object), y),
     "numeric strings": lambda X, y: (X.astype(str), y),
     "objects of strings": lambda X, y: (X.astype(str).astype(object), y),
-    "memoryview": lambda X, y: (memoryview(X), y),
+    "memoryview": lambda X, y: (memoryview(cast(Any, X)), y),
     "__array__": lambda X, y: (GivesArray(X), y),
     "fractions": lambda X, y: ([[Fraction(v) for v in row] for row in X.tolist()], y),
     "csr": lambda X, y: (sp.csr_array(X), y),

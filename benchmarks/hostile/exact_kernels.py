@@ -2,11 +2,14 @@
 
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from typing import Any
+
+import numpy as np
 
 from momentron.kernels import GaussianKernel, LinearKernel, PolynomialKernel
 
 
-def exact_kernel(kernel, X):
+def exact_kernel(kernel: Any, X: np.ndarray) -> list[list[Fraction]]:
     """K in exact or 60-digit arithmetic, as Fractions."""
     rows = [[Fraction(float(v)) for v in row] for row in X]
     if isinstance(kernel, LinearKernel | PolynomialKernel):
@@ -19,7 +22,7 @@ def exact_kernel(kernel, X):
     return [[_exact_exp(kernel.gamma, a, b, power) for b in rows] for a in rows]
 
 
-def _exact_exp(scale, a, b, power):
+def _exact_exp(scale: float, a: list[Fraction], b: list[Fraction], power: int) -> Fraction:
     t = Fraction(scale) * sum(abs(p - q) ** power for p, q in zip(a, b, strict=True))
     with localcontext() as context:
         context.prec = 60

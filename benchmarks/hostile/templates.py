@@ -39,7 +39,12 @@ def template(is_separable: bool) -> Template:
     """Made once in the parent process; trials copy it."""
     path = Path(tempfile.mkdtemp(prefix="hostile-files-"))
     owner = os.getpid()
-    atexit.register(lambda: os.getpid() == owner and shutil.rmtree(path, ignore_errors=True))
+
+    def remove() -> None:
+        if os.getpid() == owner:
+            shutil.rmtree(path, ignore_errors=True)
+
+    atexit.register(remove)
     X, y = rows_for(2, is_separable)
     _write_data(path, X, y)
     max_margin(X, y, checkpoint=path / "memory.state", **MOMENTUM)

@@ -1,4 +1,4 @@
-"""The command line: `momentron fit | check | verify | race | reproduce | bench`."""
+"""The command line: `momentron fit | check | verify | race | reproduce`."""
 
 import sys
 import warnings
@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from momentron.cli import bench, check, fit, race, reproduce, verify
+from momentron.cli import check, fit, race, reproduce, verify
 from momentron.cli.output import complain
 from momentron.errors import InputError
 
@@ -21,7 +21,6 @@ app.command()(check.check)
 app.command()(verify.verify)
 app.command()(race.race)
 app.command()(reproduce.reproduce)
-app.command()(bench.bench)
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -30,7 +29,12 @@ USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
 
 
 def main(args: list[str] | None = None) -> None:
-    """Run the command line; bad input gives one line on standard error and exit code 2."""
+    """Run the command line."""
+    run(app, args)
+
+
+def run(app: typer.Typer, args: list[str] | None = None) -> None:
+    """Run some commands; bad input gives one line on standard error and exit code 2."""
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning  # one line, like errors
         try:

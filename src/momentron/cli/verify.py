@@ -19,6 +19,9 @@ def verify(
     data: DataArgument = None,
     target: TargetOption = None,
     classes: ClassesOption = None,
+    max_time: Annotated[
+        float | None, typer.Option(help="Seconds after which to give up; no limit by default.")
+    ] = None,
 ) -> None:
     """Check a proof of separability in exact arithmetic, trusting no solver.
 
@@ -30,7 +33,7 @@ def verify(
     loaded = load_data(data, target, classes)
     try:
         claim = load_proof(content)
-        verify_proof(claim, loaded.X, loaded.y)
+        verify_proof(claim, loaded.X, loaded.y, max_time=max_time)
     except ProofError as error:
         say(f"rejected: {error}")
         raise typer.Exit(REJECTED) from None

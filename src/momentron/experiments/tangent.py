@@ -6,13 +6,45 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from momentron.benchmarks.figure_three import BoundTangentKernel, TangentKernel
 from momentron.experiments.sample import Sample
+from momentron.kernels import BoundKernel, Kernel
 from momentron.kernels.base import Index
 from momentron.ntk import TwoLayerReLUKernel
+from momentron.rounding import gamma
 from momentron.threads import in_threads, one_thread
 
 FEW_ROWS = 8  # up to which sparse products beat dense ones
+
+
+@dataclass(frozen=True)
+class TangentKernel(Kernel):
+    """A two-layer ReLU kernel that keeps what it needs of the rows it is bound to."""
+
+    network: TwoLayerReLUKernel
+
+    def bind(self, X: Any) -> "BoundTangentKernel":
+        return BoundTangentKernel(self.network, X)
+
+
+class BoundTangentKernel(BoundKernel):
+    """The kernel over the rows of X, whose hidden layer is computed once."""
+
+    def __init__(self, network: TwoLayerReLUKernel, X: Any) -> None:
+        self.network = network
+        self.rows = network.prepare(X)
+        self.n = len(self.rows)
+        width, d = network.V.shape
+        # three inner products; by Cauchy and Schwarz each errs by γ times a share of √(K_ii K_jj)
+        error = gamma(d + 2 * width + 16)
+        diagonal = network.diagonal(self.rows)
+        self._set_errors(diagonal, error, on_diagonal=error, absolute=0.0)
+        self.diagonal_evaluations = self.n
+
+    def block(self, rows: Index, cols: Index) -> np.ndarray:
+        return self.network(self.rows[rows], self.rows[cols])
+
+    def cross(self, B: Any, index: Index = slice(None)) -> np.ndarray:
+        return self.network(B, self.rows[index])
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from typing import Any
 
-from momentron.benchmarks.runner import Entry, ProblemResult
-from momentron.benchmarks.solvers import ANOTHER_VARIANT, CLASSICS, REFERENCE
+from benchmarks.suite.runner import Entry, ProblemResult
+from benchmarks.suite.solvers import ANOTHER_VARIANT, CLASSICS, REFERENCE
 
 PACKAGES = (
     "momentron",

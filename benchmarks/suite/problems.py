@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.benchmarks.task import Kind, Task
+from benchmarks.suite.task import Kind, Task
 from momentron.datasets import load, make_sparse_separable
 
 Data = tuple[Any, np.ndarray]
@@ -25,7 +25,7 @@ class BenchProblem:
     """A named question: where its data come from, and what is asked of them.
 
     `loader` returns X and labels ±1, and raises InputError where a set is not available. `quick`
-    problems are those of `momentron bench --quick`.
+    problems are those of `python -m benchmarks.suite --quick`.
     """
 
     name: str

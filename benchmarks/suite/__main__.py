@@ -1,4 +1,4 @@
-"""`momentron bench`: momentron against its peers, each in its own process."""
+"""`python -m benchmarks.suite`: momentron against its peers, each in its own process."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
+from momentron.cli import run
 from momentron.cli.output import write_after_answer
 from momentron.errors import InputError
 from momentron.plotting import picture_of, require_picture
@@ -43,11 +44,11 @@ def bench(
     """
     from dataclasses import replace
 
-    from momentron.benchmarks import report
-    from momentron.benchmarks.growth import run_growth
-    from momentron.benchmarks.problems import PROBLEMS
-    from momentron.benchmarks.runner import FULL, QUICK, run_suite
-    from momentron.benchmarks.solvers import SOLVERS
+    from benchmarks.suite import report
+    from benchmarks.suite.growth import run_growth
+    from benchmarks.suite.problems import PROBLEMS
+    from benchmarks.suite.runner import FULL, QUICK, run_suite
+    from benchmarks.suite.solvers import SOLVERS
 
     default = [p.name for p in PROBLEMS.values() if p.quick or not quick]
     chosen_problems = _choose("--problem", problems or default, PROBLEMS)
@@ -95,3 +96,9 @@ def _listing(problems: Mapping[str, object], solvers: Mapping[str, object]) -> s
         intercept = ", intercept" if getattr(problem, "fit_intercept", False) else ""
         lines.append(f"  {name:<22} {getattr(problem, 'kind', '')}{intercept}{quick}")
     return "\n".join([*lines, "solvers", *(f"  {name}" for name in solvers)])
+
+
+if __name__ == "__main__":
+    app = typer.Typer(add_completion=False)
+    app.command()(bench)
+    run(app)

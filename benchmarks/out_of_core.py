@@ -1,4 +1,4 @@
-"""Data larger than memory: ``python -m momentron.benchmarks.out_of_core FOLDER``.
+"""Data larger than memory: ``python -m benchmarks.out_of_core FOLDER``.
 
 Writes 4,000,000 × 200 float32 rows with a known margin to a .npy file, and a twin that nothing
 separates, and fits both from disk in fresh processes. Reported are the certified interval, the
@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.memory import peak_resident
 from momentron.arrayfile import read_arrays
-from momentron.benchmarks.memory import peak_resident
 from momentron.checkpoint import TITLE
 from momentron.datasets import make_nonseparable, make_separable
 from momentron.trace import Row

@@ -1,4 +1,4 @@
-"""How far it scales: ``python -m momentron.benchmarks.scaling_model``.
+"""How far it scales: ``python -m benchmarks.scaling_model``.
 
 A model of the time that `auto` on blocks takes to a gap of 1e-4,
 
@@ -27,8 +27,8 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import nnls
 
+from benchmarks.out_of_core import MARGIN, Case, write_case
 from momentron.api import max_margin
-from momentron.benchmarks.out_of_core import MARGIN, Case, write_case
 from momentron.datasets import make_separable
 from momentron.errors import InputError
 from momentron.streams import DiskStream, StreamResult, open_file

@@ -1,4 +1,4 @@
-"""How time and memory grow: ``python -m momentron.benchmarks.growth``.
+"""How time and memory grow: ``python -m benchmarks.suite.growth``.
 
 Time against n (d = 20) and against d (n = 2,000), on Gaussian rows labelled by a random hyperplane,
 no intercept, to a certified gap of 1e-6; best of three. Peak memory beyond X is that of a fresh
@@ -21,10 +21,10 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.memory import peak_resident
+from benchmarks.suite.problems import PROBLEMS, Data, teacher
+from benchmarks.suite.task import Task, read_task, tiny_task, write_task
 from momentron.api import max_margin
-from momentron.benchmarks.memory import peak_resident
-from momentron.benchmarks.problems import PROBLEMS, Data, teacher
-from momentron.benchmarks.task import Task, read_task, tiny_task, write_task
 from momentron.errors import InputError
 
 ROWS = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)

@@ -1,4 +1,4 @@
-"""The tangent kernel of AlexNet: ``python -m momentron.benchmarks.tangent_kernel``.
+"""The tangent kernel of AlexNet: ``python -m benchmarks.tangent_kernel``.
 
 Time of `EmpiricalNTK` on 128 × 128 random images against chunked Jacobian contraction (for each
 output and each block of images `torch.func.jacrev` writes out the gradients of every parameter, and
@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch.func import functional_call, jacrev, vmap
 
-from momentron.benchmarks.memory import peak_resident
+from benchmarks.memory import peak_resident
 from momentron.ntk import EmpiricalNTK, alexnet
 from momentron.ntk.memory import parse_memory
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from momentron.benchmarks.task import Answer, Task, read_task, tiny_task
+from benchmarks.suite.task import Answer, Task, read_task, tiny_task
 
 START_LIMIT = 120.0
 """Seconds for a worker to import its solver, load the data and warm up."""

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.benchmarks import quadratic
-from momentron.benchmarks.task import Answer, Task
+from benchmarks.suite import quadratic
+from benchmarks.suite.task import Answer, Task
 
 REFERENCE = "momentron"
 """The solver that every other is compared with; it always runs."""

@@ -1,4 +1,4 @@
-"""``python -m momentron.benchmarks.false_verdicts``: the table, and the mutations."""
+"""``python -m benchmarks.false_verdicts``: the table, and the mutations."""
 
 import argparse
 import time
@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 
 import numpy as np
 
-from momentron.benchmarks.false_verdicts.mutations import MUTATIONS, Case, Tally, mutate_all
-from momentron.benchmarks.false_verdicts.peers import LATE, NO, NONE, PEERS, YES, Peer
-from momentron.benchmarks.false_verdicts.problems import KnownProblem, all_problems
+from benchmarks.false_verdicts.mutations import MUTATIONS, Case, Tally, mutate_all
+from benchmarks.false_verdicts.peers import LATE, NO, NONE, PEERS, YES, Peer
+from benchmarks.false_verdicts.problems import KnownProblem, all_problems
 from momentron.separability.check import check_separability
 from momentron.verify import verify
 

@@ -1,6 +1,6 @@
 """The joint margin of many classes, against LIBLINEAR's method of Crammer and Singer.
 
-    python -m momentron.benchmarks.multiclass_race
+    python -m benchmarks.multiclass_race
 
 scikit-learn's ten digits: momentron to a certified gap of 1e-8, LinearSVC(multi_class=
 "crammer_singer", C=1e6, fit_intercept=False, tol=1e-8), run in turn, the best of three. Then what

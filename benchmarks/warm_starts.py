@@ -1,6 +1,6 @@
 """What warm starts save: a path of twenty values of C, and refits after 1 % new rows.
 
-    python -m momentron.benchmarks.warm_starts
+    python -m benchmarks.warm_starts
 
 Each problem of the suite that is named is solved cold and warm in turn, and the best of the rounds
 counts. A refit starts from the result for the first 99 % of the rows, in an order drawn anew for
@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.suite.problems import PROBLEMS
+from benchmarks.suite.task import Task
 from momentron import max_margin
-from momentron.benchmarks.problems import PROBLEMS
-from momentron.benchmarks.task import Task
 
 PATHS = ("a9a-soft", "w8a-soft", "mushrooms", "mnist-01", "teacher-5000x200", "noise-1000x800")
 REFITS = (

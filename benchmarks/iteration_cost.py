@@ -1,6 +1,6 @@
 """The cost of one `momentum` iteration, as a multiple of two bare matrix-vector products.
 
-Run with ``python -m momentron.benchmarks.iteration_cost``. Both are timed in turn on one matrix,
+Run with ``python -m benchmarks.iteration_cost``. Both are timed in turn on one matrix,
 and the best of several rounds is kept for each. Memory is the peak of all allocations beyond X in a
 whole `max_margin` run.
 """

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from momentron.benchmarks.objective import Objective
-from momentron.benchmarks.problems import BenchProblem
-from momentron.benchmarks.solvers import REFERENCE, SOLVERS, BenchSolver
-from momentron.benchmarks.task import Task, write_task
-from momentron.benchmarks.worker import Timed, Worker
+from benchmarks.suite.objective import Objective
+from benchmarks.suite.problems import BenchProblem
+from benchmarks.suite.solvers import REFERENCE, SOLVERS, BenchSolver
+from benchmarks.suite.task import Task, write_task
+from benchmarks.suite.worker import Timed, Worker
 from momentron.errors import InputError
 
 Say = Callable[[str], None]

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.benchmarks.task import TARGET, Answer, Task
+from benchmarks.suite.task import TARGET, Answer, Task
 from momentron.certificate import certify
 from momentron.problem import Problem
 

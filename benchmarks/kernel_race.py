@@ -1,6 +1,6 @@
 """Time to a certified gap with a kernel, against scikit-learn's SVC, as the data grow.
 
-    python -m momentron.benchmarks.kernel_race --rows 5000 10000 60000
+    python -m benchmarks.kernel_race --rows 5000 10000 60000
 
 MNIST, even against odd digits, RBF with gamma="scale": momentron to a certified gap of 1e-4, SVC
 with C=1e10 and tol=1e-4, which certifies nothing. Each run has a process of its own, in turn; up to
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.benchmarks.memory import peak_resident
+from benchmarks.memory import peak_resident
 
 SOLVERS = ("momentron", "svc")
 

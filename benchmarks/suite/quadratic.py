@@ -25,7 +25,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from momentron.benchmarks.task import Answer, Task
+from benchmarks.suite.task import Answer, Task
 
 MEMORY = 2e9  # bytes of the largest dense matrix that a peer is given
 RIDGE = 1e-6

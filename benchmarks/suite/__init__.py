@@ -1,0 +1,1 @@
+"""Momentron against its peers: problems, solvers in processes of their own, scores, a report."""

@@ -1,1 +1,0 @@
-"""Benchmarks: speed is shown here, never by a timed test."""
