@@ -107,10 +107,10 @@ def test_what_the_user_sets_meanwhile_stays():
     before = blas()
     with threads.one_thread(), threads.one_thread():
         for library in threads._found()[0]:
-            threads._set(library, 2)
+            library.set(2)
     assert set(blas()) == {2}
     for library, count in zip(threads._found()[0], before, strict=True):
-        threads._set(library, count)
+        library.set(count)
 
 
 def test_ctrl_c_at_any_line_restores_them():

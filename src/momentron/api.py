@@ -32,8 +32,10 @@ from momentron.rounding import UNIT_ROUNDOFF
 from momentron.solve import Budget, Callback, Outcome, Reporter, solve
 from momentron.solvers import Solver, Start, as_solver
 from momentron.streams import as_stream, is_streamed, require_plain, stream_margin
+from momentron.threads import with_one_thread
 
 
+@with_one_thread
 def max_margin(
     X: Any,
     y: Any = None,

@@ -16,9 +16,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar, Token, copy_context
-from functools import cache
+from functools import cache, wraps
+from itertools import product
 from threading import RLock
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 from weakref import ref
 
 from threadpoolctl import ThreadpoolController
@@ -27,6 +28,8 @@ from momentron.clock import require_time
 from momentron.environment import use_standard_arithmetic
 
 T = TypeVar("T")
+R = TypeVar("R")
+P = ParamSpec("P")
 
 WORTH_OWN_THREADS = 1e8  # flops from which a second thread of our own is worth waking
 MOST_PARTS = 4  # into which a sum of products is divided: each takes memory for its result
@@ -34,34 +37,40 @@ WORTH_READING = 2_000_000  # entries from which a product with a vector is worth
 MOST_READ = 100_000_000  # entries that are read between two looks at the clock
 
 
+class _Blas:
+    """A BLAS library: how many threads it has, and a way to set that.
+
+    threadpoolctl finds it, but listens to the first thread alone that sets a number. So OpenBLAS,
+    which numpy and scipy bring along, is told by itself.
+    """
+
+    def __init__(self, library: Any) -> None:
+        self.is_per_thread = getattr(library, "threading_layer", "") == "openmp"
+        self.count: Callable[[], int] = library.get_num_threads
+        self.set: Callable[[int], Any] = library.set_num_threads
+        if library.internal_api != "openblas" or self.is_per_thread:
+            return
+        for prefix, suffix in product(("", "scipy_"), ("", "64_", "_64")):
+            name = f"{prefix}openblas_%s_num_threads{suffix}"
+            if hasattr(library.dynlib, name % "set") and hasattr(library.dynlib, name % "get"):
+                self.set = getattr(library.dynlib, name % "set")
+                self.count = getattr(library.dynlib, name % "get")
+
+
 @cache
-def _found() -> tuple[list[Any], list[Any]]:
+def _found() -> tuple[list[_Blas], list[_Blas]]:
     """numpy's and scipy's BLAS: those with one number for the process, and with one per thread.
 
     Finding them takes milliseconds, so it is done once.
     """
-    all_of_them = ThreadpoolController().select(user_api="blas").lib_controllers
-    per_thread = [b for b in all_of_them if getattr(b, "threading_layer", "") == "openmp"]
-    return [blas for blas in all_of_them if blas not in per_thread], per_thread
+    found = [_Blas(item) for item in ThreadpoolController().select(user_api="blas").lib_controllers]
+    per_thread = [library for library in found if library.is_per_thread]
+    return [library for library in found if not library.is_per_thread], per_thread
 
 
-def _counts(libraries: list[Any]) -> list[int]:
+def _counts(libraries: list[_Blas]) -> list[int]:
     """How many threads each has now."""
-    return [library.num_threads for library in libraries]
-
-
-def _set(library: Any, count: int) -> None:
-    """Give it so many threads, whichever thread asks.
-
-    Recent versions of threadpoolctl listen to the first thread that asks, and to no other.
-    """
-    take_control = getattr(library, "clear_controlling_thread", None)
-    if take_control is None:
-        library.set_num_threads(count)
-        return
-    take_control(force=True)
-    library.set_num_threads(count)
-    take_control(force=True)  # the user may have others to set it
+    return [library.count() for library in libraries]
 
 
 class _Badge(ref["_Shift"]):
@@ -91,11 +100,11 @@ class _Crew:
                 if self.before is None:
                     self.before = _counts(_found()[0])
                     for library in _found()[0]:
-                        _set(library, 1)
+                        library.set(1)
             elif self.before is not None:
                 for library, count in zip(_found()[0], self.before, strict=True):
-                    if library.num_threads == 1:  # else the user has set it since
-                        _set(library, count)
+                    if library.count() == 1:  # else the user has set it since
+                        library.set(count)
                 self.before = None
 
     def leave(self, shift: "_Badge") -> None:
@@ -148,13 +157,13 @@ class _Shift:
         _crew.leave(self._own)
         del self._own  # nobody needs to be told of the end
         for library, count in zip(_found()[1], self.before, strict=True):
-            _set(library, count)
+            library.set(count)
 
 
 def _have_one_thread_here() -> None:
     """Where each thread has a number of its own."""
     for library in _found()[1]:
-        _set(library, 1)
+        library.set(1)
 
 
 NOTHING_TO_DO: AbstractContextManager[Any] = nullcontext()
@@ -163,6 +172,17 @@ NOTHING_TO_DO: AbstractContextManager[Any] = nullcontext()
 def one_thread() -> AbstractContextManager[Any]:
     """One BLAS thread from here on; what is called inside, helpers too, has no more to do."""
     return NOTHING_TO_DO if _shift.get() in _crew.at_work else _Shift()
+
+
+def with_one_thread(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, with one BLAS thread for all of it."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        with one_thread():
+            return function(*args, **kwargs)
+
+    return call
 
 
 @cache
