@@ -13,7 +13,7 @@ def exact_kernel(kernel: Any, X: np.ndarray) -> list[list[Fraction]]:
     """K in exact or 60-digit arithmetic, as Fractions."""
     rows = [[Fraction(float(v)) for v in row] for row in X]
     if isinstance(kernel, LinearKernel | PolynomialKernel):
-        K = [[sum(p * q for p, q in zip(a, b, strict=True)) for b in rows] for a in rows]
+        K = [[_dot(a, b) for b in rows] for a in rows]
         if isinstance(kernel, PolynomialKernel):
             scale, shift = Fraction(kernel.gamma), Fraction(kernel.coef0)
             K = [[(scale * t + shift) ** kernel.degree for t in row] for row in K]
@@ -27,3 +27,7 @@ def _exact_exp(scale: float, a: list[Fraction], b: list[Fraction], power: int) -
     with localcontext() as context:
         context.prec = 60
         return Fraction((-Decimal(t.numerator) / Decimal(t.denominator)).exp())
+
+
+def _dot(a: list[Fraction], b: list[Fraction]) -> Fraction:
+    return sum((p * q for p, q in zip(a, b, strict=True)), Fraction(0))
