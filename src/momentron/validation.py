@@ -116,17 +116,23 @@ def clean_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
         if is_pair and (is_high | (y == low)).all():
             return np.array([low, high]), is_high.astype(np.intp)
     _require_classes(y)
-    try:
-        classes, codes = np.unique(y, return_inverse=True)
-    except TypeError:
-        raise InputError(
-            "y mixes labels that have no order, such as text and numbers; pass strings alone"
-        ) from None
+    classes, codes = sorted_labels(y)
     if classes.size < 2:
         raise InputError(
             f"y has {classes.size} class; max_margin needs at least 2: pass rows of two or more"
         )
-    return classes, codes.ravel()
+    return classes, codes
+
+
+def sorted_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(the different labels in order, the place of each label there)."""
+    try:
+        labels, codes = np.unique(y, return_inverse=True)
+    except TypeError:
+        raise InputError(
+            "y mixes labels that have no order, such as text and numbers; pass strings alone"
+        ) from None
+    return labels, codes.ravel()
 
 
 def _is_whole(label: Any) -> bool:
@@ -178,7 +184,6 @@ def _one_label_a_row(y: Any, n_rows: int) -> np.ndarray:
         labels = _plain(y)
         y = np.empty(len(labels), dtype=object)
         y[:] = labels
-        _require_distinct(labels, np.asarray(labels))
     if y.size != n_rows:
         raise InputError(f"X has {n_rows} rows but y has {y.size} labels; they must agree")
     return y

@@ -14,7 +14,7 @@ from momentron.operators.sparse import squared_row_norms
 from momentron.rounding import gamma
 from momentron.streams.blocks import Block, in_float64, kind_of, tiles
 from momentron.streams.shortlist import Shortlist
-from momentron.validation import clean_matrix
+from momentron.validation import clean_matrix, sorted_labels
 
 MOST_CLASSES = 10_000
 SINGLE = 2.0**-24  # the unit roundoff of float32
@@ -223,8 +223,7 @@ def _labels_of(block: Block, seen: Found | None) -> tuple[np.ndarray, np.ndarray
             return labels, block.codes(labels)
         except InputError:
             pass
-    labels, codes = np.unique(block.y, return_inverse=True)
-    return labels, codes
+    return sorted_labels(block.y)
 
 
 def _largest_square(tile: Any) -> float:
