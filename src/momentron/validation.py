@@ -121,17 +121,18 @@ def clean_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
         raise InputError(
             f"y has {classes.size} class; max_margin needs at least 2: pass rows of two or more"
         )
-    return classes, codes.ravel()
+    return classes, codes
 
 
 def sorted_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(the different labels in order, the place of each row's label there)."""
+    """(the different labels in order, the place of each label there)."""
     try:
-        return np.unique(y, return_inverse=True)
+        labels, codes = np.unique(y, return_inverse=True)
     except TypeError:
         raise InputError(
             "y mixes labels that have no order, such as text and numbers; pass strings alone"
         ) from None
+    return labels, codes.ravel()
 
 
 def _is_whole(label: Any) -> bool:

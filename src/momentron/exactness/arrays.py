@@ -145,7 +145,7 @@ def _as_array(X: Any) -> np.ndarray:
         values = np.asarray(X)
         if values.dtype.kind == "O" and values.ndim == 0 and hasattr(X, "__dlpack__"):
             values = np.from_dlpack(X)
-    except Exception as error:  # an object's own conversion can raise anything
+    except (TypeError, ValueError, BufferError) as error:
         raise InputError(
             f"X of type {type(X).__name__} cannot be read as an array: {_one_line(error)}"
         ) from error

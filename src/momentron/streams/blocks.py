@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from momentron.clock import require_time
 from momentron.errors import InputError
+from momentron.exactness.sparse import canonical
 from momentron.operators.base import row_blocks
 from momentron.validation import clean_matrix, clean_targets
 
@@ -105,7 +106,8 @@ def _is_plain(X: Any) -> bool:
     """Whether products read X as it is."""
     if sp.issparse(X):
         is_float = X.dtype.kind == "f" and X.dtype.itemsize in (4, 8)
-        return X.format == "csr" and is_float and X.shape[0] > 0 and X.has_canonical_format
+        # what it says of its own form may be out of date, and products would read other memory
+        return X.format == "csr" and is_float and X.shape[0] > 0 and canonical(X) is X
     return (
         type(X) is np.ndarray
         and X.ndim == 2

@@ -225,8 +225,7 @@ def _labels_of(block: Block, seen: Found | None) -> tuple[np.ndarray, np.ndarray
             return labels, block.codes(labels)
         except InputError:
             pass
-    labels, codes = sorted_labels(block.y)
-    return labels, codes
+    return sorted_labels(block.y)
 
 
 def _class_sums(tile: Any, codes: np.ndarray, n_classes: int) -> np.ndarray:
