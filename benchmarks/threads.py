@@ -20,6 +20,16 @@ def _taught(n: int, d: int, margin: float) -> dict[str, Any]:
     return {"X": X + margin * y[:, None] * w, "y": y}
 
 
+def _images(n: int, d: int) -> dict[str, Any]:
+    """Two classes of few patterns each, like two digits: few support vectors in many features."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, n)
+    patterns = rng.random((2, 15, d))
+    weights = rng.random((n, 15))
+    X = np.where(y[:, None] == 1, weights @ patterns[1], weights @ patterns[0])
+    return {"X": X, "y": y}
+
+
 def _ring(n: int) -> dict[str, Any]:
     X = np.random.default_rng(0).standard_normal((n, 20))
     return {"X": X, "y": np.sign(X[:, 0] + X[:, 1] ** 2 - 1.0), "kernel": "rbf"}
@@ -27,7 +37,7 @@ def _ring(n: int) -> dict[str, Any]:
 
 PROBLEMS = {
     "2,000 × 100": _taught(2000, 100, 0.1),
-    "12,000 × 784": _taught(12_000, 784, 0.3),
+    "12,000 × 784": _images(12_000, 784),
     "rbf, 1,000 rows": _ring(1000),
 }
 
