@@ -22,8 +22,9 @@ class MarginResult:
     gap : float
         (upper − lower)/upper.
     margin : float
-        A proven lower bound on the margin of `coef` itself. It equals `lower` where positive, but
-        for the rounding of coef to float64 and to unit length.
+        A proven lower bound on the margin of `coef` itself with its best intercept; with a finite C,
+        of (coef, √C · slack). It equals `lower` where positive, but for the rounding of coef to
+        float64 and to unit length; −inf where nothing is proven.
     coef : ndarray of shape (d,), or (k, d) for k ≥ 3 classes
         The classifier, of unit length: y (x·coef + intercept) is a distance in the units of X.
         With a finite C, (coef, √C · slack) has unit length. Divided by `lower`, coef and intercept

@@ -1,5 +1,6 @@
 """What the estimators share: fitting, labels, and the warnings that a short answer deserves."""
 
+import math
 import warnings
 from abc import abstractmethod
 from dataclasses import replace
@@ -81,8 +82,11 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
 
     def _work_without_margin(self, X: Any, y: np.ndarray, verdict: MarginResult) -> MarginResult:
         """The verdict, with a classifier that works where nothing separates."""
-        followed = max_margin(X, y, **(self._options() | self._following(X)))
-        certificate = replace(verdict.certificate, margin=min(0.0, followed.margin))
+        options = self._options() | self._following(X)
+        followed = max_margin(X, y, **options)
+        # that of a soft margin is for (coef, slack), and says nothing of coef alone
+        margin = -math.inf if math.isfinite(options["C"]) else min(0.0, followed.margin)
+        certificate = replace(verdict.certificate, margin=margin)
         return replace(
             verdict,
             certificate=certificate,
