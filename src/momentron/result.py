@@ -22,7 +22,7 @@ class MarginResult:
     gap : float
         (upper − lower)/upper.
     margin : float
-        A proven lower bound on the margin of `coef` itself with its best intercept; with a finite C,
+        A proven lower bound on the margin of `coef` with its best intercept; with a finite C,
         of (coef, √C · slack). It equals `lower` where positive, but for the rounding of coef to
         float64 and to unit length; −inf where nothing is proven.
     coef : ndarray of shape (d,), or (k, d) for k ≥ 3 classes
