@@ -113,6 +113,8 @@ def test_what_the_user_sets_meanwhile_stays():
         library.set(count)
 
 
+# inside a weak reference's callback Python has nobody to raise to, and only says so
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_ctrl_c_at_any_line_restores_them():
     def work():
         with threads.one_thread():

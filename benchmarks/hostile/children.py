@@ -1,5 +1,6 @@
 """Trials in forked children: what crashes or hangs there is a finding, not the end of the run."""
 
+import faulthandler
 import json
 import os
 import resource
@@ -126,6 +127,7 @@ def _fork(
         return Child(list(trials), pid, reader)
     try:
         os.close(reader)
+        faulthandler.disable()  # a crash is reported by the parent, in one line
         tempfile.tempdir = scratch
         if memory is not None:
             resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
