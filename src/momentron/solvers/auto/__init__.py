@@ -10,6 +10,7 @@ from momentron.constraints import Slack
 from momentron.problem import Problem
 from momentron.solvers.auto import interpolation
 from momentron.solvers.auto.forms import Deadline
+from momentron.solvers.auto.joint_margin import JointMargin
 from momentron.solvers.auto.rounds import Rounds
 from momentron.solvers.auto.soft import SoftMargin
 from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
@@ -20,7 +21,7 @@ from momentron.status import Status
 class AutoState(State):
     """The rounds of a hard margin, or the one solve of a soft one; and what they propose."""
 
-    work: Rounds | SoftMargin
+    work: Rounds | SoftMargin | JointMargin
     first: Primal | None = None
     proposal: Candidates | None = None
 
@@ -46,9 +47,11 @@ class Auto(Solver):
 
     def init(self, problem: Problem, aim: Aim = AIM) -> AutoState:
         deadline = Deadline(aim.deadline)
-        work: Rounds | SoftMargin
+        work: Rounds | SoftMargin | JointMargin
         first = None
-        if isinstance(problem.constraints, Slack):
+        if JointMargin.suits(problem):
+            work = JointMargin(problem, deadline, aim.start)
+        elif isinstance(problem.constraints, Slack):
             work = SoftMargin(problem, deadline, aim.start)
         else:
             work = Rounds(problem, aim.tol, deadline)
@@ -68,6 +71,9 @@ class Auto(Solver):
             work.advance()
         except (FloatingPointError, np.linalg.LinAlgError, OutOfTime):
             work.is_done = True  # the last proposal stands: the certificate says what it is worth
+            work.deadline.has_passed()  # it says so itself from now on
+            if isinstance(work, JointMargin) and work.has_begun:
+                state.proposal = work.candidates()  # a step that was cut short has changed nothing
         else:
             state.proposal = _propose(problem, work)
         state.t += 1
@@ -84,8 +90,10 @@ class Auto(Solver):
         return proposal
 
 
-def _propose(problem: Problem, work: Rounds | SoftMargin) -> Candidates:
+def _propose(problem: Problem, work: Rounds | SoftMargin | JointMargin) -> Candidates:
     """(w, q) of the work so far, in units of R."""
+    if isinstance(work, JointMargin):
+        return work.candidates()
     if isinstance(work, SoftMargin):
         w = Slack.join(work.w, math.sqrt(work.C) * work.slack())
         q = problem.dual_set.normalize(work.lam)
