@@ -22,12 +22,13 @@ from momentron.solvers.base import Candidates, Fallback, Primal, Start
 
 MANY_PAIRS = 20_000  # from which this engine takes over
 SAMPLE = 2000  # examples on which the first classifier is found
-ACCURACY = 0.1  # of a Newton direction
+ACCURACY, FINEST = 0.1, 1e-4  # of a Newton direction: the usual, and where that is too rough
+NEAR = 3e-3  # √(gᵀH⁻¹g)/‖W‖ at which multipliers may be updated, or less where the gap is small
 FIRST_C = 10.0  # the first penalty of hard margins, and the largest first one of soft ones
 WARM_C, MOST_HARD_C, LARGEST_C = 100.0, 1000.0, 1e7  # all in units of 1/mean‖z‖²
 FAINT = 0.01  # mean slack of the active pairs at which multipliers take over
 ROUGH_STEPS = 3  # at each C on the way
-MOST_INNER = 8  # Newton steps between two updates of the multipliers
+MOST_INNER = 20  # Newton steps between two updates of the multipliers
 PATIENCE = 8  # steps, or updates of multipliers, without a better gap: then rounding is reached
 
 
@@ -52,6 +53,7 @@ class JointMargin:
         self.start = start
         self.is_done = self.has_begun = False
         self.steps = self.failures = 0
+        self.accuracy = ACCURACY
         self.is_last_stage = self.newton.C == self.C
         self._last_gap = math.inf  # after the last update of the multipliers
         self.gap = math.inf  # the smallest so far, as far as float64 tells
@@ -81,7 +83,11 @@ class JointMargin:
             self.has_begun = True
             self._begin()
             return
-        step = self.newton.step(ACCURACY, self.slack, self.image)
+        step = self.newton.step(self.accuracy, self.slack, self.image)
+        if (
+            step.length > 1.5
+        ):  # a solution would have its lowest point at 1, but for pairs that come
+            self.accuracy = max(FINEST, 0.3 * self.accuracy)
         self.steps += 1
         self._look()
         relative = step.decrement / max(float(np.linalg.norm(self.newton.W)), 1e-300)
@@ -93,10 +99,12 @@ class JointMargin:
             return
         if self.newton.C == self.C:  # no multipliers
             self._watch(self._measure())
-        elif relative <= 0.1 * min(self.gap, 0.1) or self.steps >= MOST_INNER:
+            return
+        is_near = relative <= min(0.1 * self.gap, NEAR)
+        if is_near or self.steps >= MOST_INNER:
             gap = self._measure()
             self._watch(gap)
-            self._update_multipliers(gap)
+            self._update_multipliers(gap, may_grow=is_near)
 
     def _watch(self, gap: float) -> None:
         """Give up where rounding has the last word."""
@@ -105,11 +113,11 @@ class JointMargin:
             self.is_done = True
         self.gap = min(self.gap, gap)
 
-    def _update_multipliers(self, gap: float) -> None:
+    def _update_multipliers(self, gap: float, *, may_grow: bool) -> None:
         """u ← slack (1 − c/C); where that brought little, a larger penalty c."""
         newton, self.steps = self.newton, 0
         before = newton.C
-        if gap > 0.5 * self._last_gap and before * self.scale < LARGEST_C:
+        if may_grow and gap > 0.5 * self._last_gap and before * self.scale < LARGEST_C:
             newton.C = min(4.0 * before, self.C)
         self._last_gap = gap
         newton.target = self.pairs.ones() + self.slack * (before / newton.C - before / self.C)

@@ -212,6 +212,7 @@ class ConjugateGradients:
     def run(self, blocks: ClassBlocks | None, accuracy: float, limit: int) -> bool:
         """Whether the residual, as the preconditioner measures it, fell by that much."""
         p, rho, goal = self.x, 0.0, 0.0
+        gain = total = 0.0  # of the last product, and of all: what preconditioner there is
         for count in range(limit + 1):
             z = self.r.copy() if blocks is None else blocks.apply(self.r)
             z -= z.mean(axis=1, keepdims=True)
@@ -221,7 +222,7 @@ class ConjugateGradients:
             if not new > 0.0:
                 self.has_failed = bool(self.r.any())
                 return not self.has_failed
-            if new <= goal:
+            if new <= goal and gain <= accuracy**2 * total:
                 return True
             if count == limit:
                 break
@@ -233,6 +234,8 @@ class ConjugateGradients:
                 self.has_failed = True
                 return False
             alpha = rho / curvature
+            gain = alpha * rho
+            total += gain
             self.x = self.x + alpha * p
             self.r = self.r - alpha * Hp
             self.products += 1
