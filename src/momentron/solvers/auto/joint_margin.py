@@ -17,6 +17,7 @@ from momentron.problem import Problem
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.forms import Deadline, gap_of
 from momentron.solvers.auto.joint_newton import JointNewton
+from momentron.solvers.auto.joint_witness import balanced
 from momentron.solvers.auto.pair_table import PairTable
 from momentron.solvers.base import Candidates, Fallback, Primal, Start
 
@@ -29,6 +30,7 @@ WARM_C, MOST_HARD_C, LARGEST_C = 100.0, 1000.0, 1e7  # all in units of 1/mean‖
 FAINT = 0.01  # mean slack of the active pairs at which multipliers take over
 ROUGH_STEPS = 3  # at each C on the way
 MOST_INNER = 20  # Newton steps between two updates of the multipliers
+WITNESS_STEPS = (2, 8, 32, 128)  # of the last stage, after which a witness is sought
 PATIENCE = 8  # steps, or updates of multipliers, without a better gap: then rounding is reached
 
 
@@ -52,7 +54,7 @@ class JointMargin:
         )
         self.start = start
         self.is_done = self.has_begun = False
-        self.steps = self.failures = 0
+        self.steps = self.failures = self.tries = 0
         self.accuracy = ACCURACY
         self.is_last_stage = self.newton.C == self.C
         self._last_gap = math.inf  # after the last update of the multipliers
@@ -84,9 +86,7 @@ class JointMargin:
             self._begin()
             return
         step = self.newton.step(self.accuracy, self.slack, self.image)
-        if (
-            step.length > 1.5
-        ):  # a solution would have its lowest point at 1, but for pairs that come
+        if step.length > 1.5:  # an exact direction has its lowest point near 1
             self.accuracy = max(FINEST, 0.3 * self.accuracy)
         self.steps += 1
         self._look()
@@ -100,6 +100,8 @@ class JointMargin:
         if self.newton.C == self.C:  # no multipliers
             self._watch(self._measure())
             return
+        if self.soft is None and self._looks_inseparable():
+            self._seek_witness()
         is_near = relative <= min(0.1 * self.gap, NEAR)
         if is_near or self.steps >= MOST_INNER:
             gap = self._measure()
@@ -197,6 +199,19 @@ class JointMargin:
         norm = constraints.norm(w)
         lower = dual_set.margin(scores) / norm if norm > 0.0 else -math.inf
         return gap_of(lower, upper)
+
+    def _looks_inseparable(self) -> bool:
+        """Whether it is time to look for a witness: seldom, since that costs several steps."""
+        self.tries += 1
+        is_due = self.tries in WITNESS_STEPS
+        return is_due and bool((self.newton.margins() <= 0.0).sum() > self.pairs.labels.size)
+
+    def _seek_witness(self) -> None:
+        weights = self.base.from_dual(balanced(self.newton, self.slack))
+        q = self.problem.dual_set.normalize(weights)
+        upper = self.problem.constraints.dual_norm(q)
+        if upper < self.upper:
+            self.q, self.upper = q, upper
 
     def _primal(self) -> tuple[np.ndarray, np.ndarray]:
         """The classifier as the constraints see it, and its scores in the units of X."""

@@ -90,7 +90,7 @@ class JointNewton:
         active = slack > 0.0
         index = np.flatnonzero(active.any(axis=1))
         local, S = self.pairs.some(index), active[index]
-        rows = self._rows_at(index, self._precision(index, local.diagonal(S)))
+        rows = self.rows_at(index, self._precision(index, local.diagonal(S)))
         gradient = self._gradient(slack, image)
         direction, products = self._direction(Hessian(rows, local, S, self.C), gradient, accuracy)
         self.last_products = products
@@ -136,7 +136,7 @@ class JointNewton:
         largest = self.C * float((self.operator.row_norms[index] ** 2 @ diagonal).max(initial=0.0))
         return np.float64 if self._needs_double or largest > SINGLE else np.float32
 
-    def _rows_at(self, index: np.ndarray, precision: type) -> ActiveRows:
+    def rows_at(self, index: np.ndarray, precision: type) -> ActiveRows:
         """The named rows, copied anew only where they are others than last time."""
         last = self._rows
         if last is None or last.X.dtype != precision or not np.array_equal(last.index, index):
