@@ -16,6 +16,8 @@ from momentron.solvers.auto.soft import SoftMargin
 from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
 from momentron.status import Status
 
+MANY_SLACKS = 2000  # from which a soft margin may end before its first good proposal
+
 
 @dataclass
 class AutoState(State):
@@ -43,7 +45,7 @@ class Auto(Solver):
     uses_loss = False
     warm_starts = True
     wants_tight_radius = False
-    default_max_iter = 100
+    default_max_iter = 1000
 
     def init(self, problem: Problem, aim: Aim = AIM) -> AutoState:
         deadline = Deadline(aim.deadline)
@@ -59,6 +61,8 @@ class Auto(Solver):
                 work.begin_from(aim.start)
             elif interpolation.suits(work.sets):
                 first = _first_primal(problem, work)
+        if isinstance(problem.constraints, Slack) and problem.size > MANY_SLACKS:
+            first = _all_slack(problem, problem.constraints)
         return AutoState(work, first)
 
     def vanishing(self, tol: float) -> float:
@@ -114,5 +118,16 @@ def _first_primal(problem: Problem, work: Rounds) -> Primal | None:
 
 def _nothing(problem: Problem) -> Candidates:
     """What is known before any round: w = 0 and even weights."""
-    n = problem.size
-    return Candidates([Primal(problem.zeros(), np.zeros(n))], np.ones(n), math.inf)
+    constraints, n = problem.constraints, problem.size
+    if isinstance(constraints, Slack):
+        primal = _all_slack(problem, constraints)
+    else:
+        primal = Primal(problem.zeros(), np.zeros(n))
+    return Candidates([primal], np.ones(n), math.inf)
+
+
+def _all_slack(problem: Problem, constraints: Slack) -> Primal:
+    """W = 0 with slack 1 for all, which proves a lower bound of 1/√(C n)."""
+    tail = np.full(problem.size, 1.0 / constraints.root)
+    scores = np.full(problem.size, -1.0 / problem.radius)
+    return Primal(Slack.join(constraints.base.zeros(), tail), scores)

@@ -30,8 +30,9 @@ WARM_C, MOST_HARD_C, LARGEST_C = 100.0, 1000.0, 1e7  # all in units of 1/mean‖
 FAINT = 0.01  # mean slack of the active pairs at which multipliers take over
 ROUGH_STEPS = 3  # at each C on the way
 MOST_INNER = 20  # Newton steps between two updates of the multipliers
-WITNESS_STEPS = (2, 8, 32, 128)  # of the last stage, after which a witness is sought
-PATIENCE = 8  # steps, or updates of multipliers, without a better gap: then rounding is reached
+WITNESS_STEPS = (2, 8, 32, 64, 128, 256)  # of the last stage, after which a witness is sought
+ROUNDING = 1e-8  # √(gᵀH⁻¹g)/‖W‖ at which rounding may be what keeps the gap open
+PATIENCE, LONG_PATIENCE = 8, 40  # looks at the gap without a better one: at that point, and before
 
 
 class JointMargin:
@@ -57,6 +58,7 @@ class JointMargin:
         self.steps = self.failures = self.tries = 0
         self.accuracy = ACCURACY
         self.is_last_stage = self.newton.C == self.C
+        self._last_upper = math.inf  # at the last look without a margin
         self._last_gap = math.inf  # after the last update of the multipliers
         self.gap = math.inf  # the smallest so far, as far as float64 tells
         self.fallback: Fallback | None = None
@@ -98,21 +100,26 @@ class JointMargin:
                 self._next_stage()
             return
         if self.newton.C == self.C:  # no multipliers
-            self._watch(self._measure())
+            self._watch(self._measure(), relative)
             return
         if self.soft is None and self._looks_inseparable():
             self._seek_witness()
         is_near = relative <= min(0.1 * self.gap, NEAR)
         if is_near or self.steps >= MOST_INNER:
             gap = self._measure()
-            self._watch(gap)
+            self._watch(gap, relative)
             self._update_multipliers(gap, may_grow=is_near)
 
-    def _watch(self, gap: float) -> None:
+    def _watch(self, gap: float, relative: float) -> None:
         """Give up where rounding has the last word."""
-        self.failures = self.failures + 1 if gap > 0.9 * self.gap else 0
-        if self.failures >= PATIENCE and self.gap < 0.5:
-            self.is_done = True
+        if gap < 1.0:
+            is_better = gap <= 0.9 * self.gap
+        else:  # no margin yet, and perhaps there is none
+            is_better = self.upper <= 0.7 * self._last_upper
+            self._last_upper = min(self.upper, self._last_upper)
+        self.failures = 0 if is_better else self.failures + 1
+        is_rounding = relative < ROUNDING or gap >= 1.0
+        self.is_done = self.failures >= (PATIENCE if is_rounding else LONG_PATIENCE)
         self.gap = min(self.gap, gap)
 
     def _update_multipliers(self, gap: float, *, may_grow: bool) -> None:
