@@ -10,6 +10,7 @@ from momentron.constraints import Slack
 from momentron.problem import Problem
 from momentron.solvers.auto import interpolation
 from momentron.solvers.auto.forms import Deadline
+from momentron.solvers.auto.joint_kernel import JointKernel
 from momentron.solvers.auto.joint_margin import JointMargin
 from momentron.solvers.auto.rounds import Rounds
 from momentron.solvers.auto.soft import SoftMargin
@@ -19,11 +20,14 @@ from momentron.status import Status
 MANY_SLACKS = 2000  # from which a soft margin may end before its first good proposal
 
 
+Work = Rounds | SoftMargin | JointMargin | JointKernel
+
+
 @dataclass
 class AutoState(State):
     """The rounds of a hard margin, or the one solve of a soft one; and what they propose."""
 
-    work: Rounds | SoftMargin | JointMargin
+    work: Work
     first: Primal | None = None
     proposal: Candidates | None = None
 
@@ -49,10 +53,12 @@ class Auto(Solver):
 
     def init(self, problem: Problem, aim: Aim = AIM) -> AutoState:
         deadline = Deadline(aim.deadline)
-        work: Rounds | SoftMargin | JointMargin
+        work: Work
         first = None
         if JointMargin.suits(problem):
             work = JointMargin(problem, deadline, aim.start)
+        elif aim.start is None and JointKernel.suits(problem):
+            work = JointKernel(problem, aim.tol, deadline)
         elif isinstance(problem.constraints, Slack):
             work = SoftMargin(problem, deadline, aim.start)
         else:
@@ -76,7 +82,7 @@ class Auto(Solver):
         except (FloatingPointError, np.linalg.LinAlgError, OutOfTime):
             work.is_done = True  # the last proposal stands: the certificate says what it is worth
             work.deadline.has_passed()  # it says so itself from now on
-            if isinstance(work, JointMargin) and work.has_begun:
+            if isinstance(work, JointMargin | JointKernel) and work.has_begun:
                 state.proposal = work.candidates()  # a step that was cut short has changed nothing
         else:
             state.proposal = _propose(problem, work)
@@ -94,9 +100,9 @@ class Auto(Solver):
         return proposal
 
 
-def _propose(problem: Problem, work: Rounds | SoftMargin | JointMargin) -> Candidates:
+def _propose(problem: Problem, work: Work) -> Candidates:
     """(w, q) of the work so far, in units of R."""
-    if isinstance(work, JointMargin):
+    if isinstance(work, JointMargin | JointKernel):
         return work.candidates()
     if isinstance(work, SoftMargin):
         w = Slack.join(work.w, math.sqrt(work.C) * work.slack())

@@ -69,11 +69,8 @@ class JointMargin:
     @staticmethod
     def suits(problem: Problem) -> bool:
         """Whether pairs are too many for exact solves on working sets of them."""
-        constraints = problem.constraints
-        base = constraints.base if isinstance(constraints, Slack) else constraints
-        if not isinstance(base, LabelPairs) or base.size < MANY_PAIRS:
-            return False
-        return isinstance(base.operator, DenseOperator | SparseOperator)
+        is_explicit = isinstance(problem.operator, DenseOperator | SparseOperator)
+        return is_explicit and has_many_pairs(problem)
 
     def _first_C(self) -> float:
         """The first penalty: from far away a large one takes many steps."""
@@ -244,6 +241,13 @@ class JointMargin:
         """The first soft margin, which is the most regular one, serves where nothing separates."""
         if self.soft is None:
             self.fallback = Fallback(self.newton.W, self.newton.b)
+
+
+def has_many_pairs(problem: Problem) -> bool:
+    """Whether there are many classes, and too many pairs for matrices of them."""
+    constraints = problem.constraints
+    base = constraints.base if isinstance(constraints, Slack) else constraints
+    return isinstance(base, LabelPairs) and base.size >= MANY_PAIRS
 
 
 def _some_rows(operator: Operator, index: np.ndarray) -> Operator:
