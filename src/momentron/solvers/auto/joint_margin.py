@@ -85,7 +85,7 @@ class JointMargin:
             self._begin()
             return
         step = self.newton.step(self.accuracy, self.slack, self.image)
-        if step.length > 1.5:  # an exact direction has its lowest point near 1
+        if self.is_last_stage and step.length > 1.5:  # an exact direction's best is near 1
             self.accuracy = max(FINEST, 0.3 * self.accuracy)
         self.steps += 1
         self._look()

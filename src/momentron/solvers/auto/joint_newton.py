@@ -19,7 +19,7 @@ from momentron.solvers.auto.newton import line_search
 from momentron.solvers.auto.pair_table import PairTable
 
 MOST_PRODUCTS = 200  # for one direction
-SINGLE = 1e6  # the trace of a Hessian's block up to which single precision serves
+SINGLE = 1e7  # the trace of a Hessian's block up to which single precision serves
 STALE = 2.0  # times the products that a new preconditioner needed: then it is made anew
 LEAST_PRODUCTS = 12  # for one direction, before an old preconditioner is given up
 
