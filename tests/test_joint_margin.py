@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from momentron import Status, max_margin
+from momentron import MaxMarginClassifier, Status, max_margin
 from momentron.clock import OutOfTime, until
+from momentron.errors import NotSeparableWarning
 from momentron.operators import DenseOperator
 from momentron.problem import Problem
 from momentron.solvers import Auto
@@ -23,7 +24,12 @@ from momentron.solvers.auto.pair_table import PairTable
 @pytest.fixture
 def always(monkeypatch):
     """The engine for problems of any size."""
-    monkeypatch.setattr(joint_margin, "MANY_PAIRS", 0)
+    set_threshold(monkeypatch, 0)
+
+
+def set_threshold(monkeypatch, pairs):
+    monkeypatch.setattr(joint_margin, "MANY_PAIRS", pairs)
+    monkeypatch.setattr(joint_margin, "MANY_SIMPLE_PAIRS", pairs)
 
 
 def random_problem(seed):
@@ -41,7 +47,7 @@ def both(X, y, monkeypatch, **options):
     """(by the engine, by exact solves on working sets)."""
     results = []
     for threshold in (0, 10**9):
-        monkeypatch.setattr(joint_margin, "MANY_PAIRS", threshold)
+        set_threshold(monkeypatch, threshold)
         results.append(max_margin(X, y, **options))
     return results
 
@@ -191,3 +197,28 @@ def test_a_warm_start_takes_few_steps(always):
         warm = max_margin(X, y, C=C, initial=cold)
         assert warm.gap <= 1e-6
         assert warm.n_iter < cold.n_iter
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("C", [math.inf, 3.0])
+def test_kernels_agree_with_exact_solves(seed, C, monkeypatch):
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(3, 8))
+    y = np.r_[np.arange(k), rng.integers(0, k, 140)]
+    X = rng.normal(size=(y.size, 6)) + rng.normal(size=(k, 6))[y]
+    monkeypatch.setattr("momentron.solvers.auto.joint_kernel.FIRST_SIZE", 40)
+    options = {"kernel": "rbf", "gamma": 0.2, "C": C, "fit_intercept": seed % 2 == 0}
+    ours, exact = both(X, y, monkeypatch, **options)
+    assert ours.lower <= exact.upper and exact.lower <= ours.upper
+    assert ours.gap <= 1e-6
+
+
+def test_estimators_classify_where_nothing_separates():
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 4, 400)
+    X = rng.normal(size=(400, 5)) + 2.0 * rng.normal(size=(4, 5))[y]
+    X[0] += 100.0
+    with pytest.warns(NotSeparableWarning):
+        model = MaxMarginClassifier().fit(X, y)
+    assert model.status_ is Status.NOT_SEPARABLE
+    assert model.score(X, y) > 0.75

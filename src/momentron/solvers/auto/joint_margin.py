@@ -22,6 +22,7 @@ from momentron.solvers.auto.pair_table import PairTable
 from momentron.solvers.base import Candidates, Fallback, Primal, Start
 
 MANY_PAIRS = 20_000  # from which this engine takes over
+MANY_SIMPLE_PAIRS = 60_000  # the same for hard margins without intercepts, exact solves' best case
 SAMPLE = 2000  # examples on which the first classifier is found
 ACCURACY, FINEST = 0.1, 1e-4  # of a Newton direction: the usual, and where that is too rough
 NEAR = 3e-3  # √(gᵀH⁻¹g)/‖W‖ at which multipliers may be updated, or less where the gap is small
@@ -247,7 +248,9 @@ def has_many_pairs(problem: Problem) -> bool:
     """Whether there are many classes, and too many pairs for matrices of them."""
     constraints = problem.constraints
     base = constraints.base if isinstance(constraints, Slack) else constraints
-    return isinstance(base, LabelPairs) and base.size >= MANY_PAIRS
+    is_simple = base is constraints and not problem.dual_set.fits_intercept
+    many = MANY_SIMPLE_PAIRS if is_simple else MANY_PAIRS
+    return isinstance(base, LabelPairs) and base.size >= many
 
 
 def _some_rows(operator: Operator, index: np.ndarray) -> Operator:
