@@ -76,12 +76,12 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         """The last fit, where it can start this one."""
 
     @abstractmethod
-    def _following(self, X: Any) -> dict[str, Any]:
+    def _following(self, X: Any, n_classes: int) -> dict[str, Any]:
         """Options for a classifier of data that nothing separates."""
 
     def _work_without_margin(self, X: Any, y: np.ndarray, verdict: MarginResult) -> MarginResult:
         """The verdict, with a classifier that works where nothing separates."""
-        followed = max_margin(X, y, **(self._options() | self._following(X)))
+        followed = max_margin(X, y, **(self._options() | self._following(X, verdict.classes.size)))
         certificate = replace(verdict.certificate, margin=min(0.0, followed.margin))
         return replace(
             verdict,
