@@ -34,6 +34,7 @@ MOST_INNER = 20  # Newton steps between two updates of the multipliers
 WITNESS_STEPS = (2, 8, 32, 64, 128, 256)  # of the last stage, after which a witness is sought
 ROUNDING = 1e-8  # √(gᵀH⁻¹g)/‖W‖ at which rounding may be what keeps the gap open
 PATIENCE, LONG_PATIENCE = 8, 40  # looks at the gap without a better one: at that point, and before
+SHORT_PATIENCE = 3  # the same as long as nothing separates: then it is an upper bound that falls
 
 
 class JointMargin:
@@ -116,8 +117,8 @@ class JointMargin:
             is_better = self.upper <= 0.7 * self._last_upper
             self._last_upper = min(self.upper, self._last_upper)
         self.failures = 0 if is_better else self.failures + 1
-        is_rounding = relative < ROUNDING or gap >= 1.0
-        self.is_done = self.failures >= (PATIENCE if is_rounding else LONG_PATIENCE)
+        patience = PATIENCE if relative < ROUNDING else LONG_PATIENCE
+        self.is_done = self.failures >= (patience if gap < 1.0 else SHORT_PATIENCE)
         self.gap = min(self.gap, gap)
 
     def _update_multipliers(self, gap: float, *, may_grow: bool) -> None:
