@@ -20,6 +20,7 @@ from momentron.solvers.auto.joint_newton import JointNewton
 from momentron.solvers.auto.joint_witness import balanced
 from momentron.solvers.auto.pair_table import PairTable
 from momentron.solvers.base import Candidates, Fallback, Primal, Start
+from momentron.threads import one_thread
 
 MANY_PAIRS = 20_000  # from which this engine takes over
 MANY_SIMPLE_PAIRS = 60_000  # the same for hard margins without intercepts, exact solves' best case
@@ -82,6 +83,10 @@ class JointMargin:
 
     def advance(self) -> None:
         """A Newton step, and what follows from it; the first time, a start."""
+        with one_thread():  # hundreds of small products: threads that spin would stall each
+            self._advance()
+
+    def _advance(self) -> None:
         if not self.has_begun:
             self.has_begun = True
             self._begin()
