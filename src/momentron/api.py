@@ -294,6 +294,7 @@ def make_result(problem: Problem, solver: Solver, outcome: Outcome) -> MarginRes
         trace=outcome.trace,
         classes=problem.classes,
         method=solver.name,
+        is_fallback=b is not None,
     )
 
 

@@ -136,7 +136,7 @@ class KernelMaxMarginClassifier(MarginClassifier):
             return None
         return last if np.array_equal(last.classes, np.unique(y)) else None
 
-    def _following(self, X: Any, n_classes: int) -> dict[str, Any]:
+    def _following(self, X: Any) -> dict[str, Any]:
         """A soft margin with a large C, at the price of a fit."""
         diagonal = self._as_kernel(X).bind(X).diagonal()
         return {"C": 1e4 / max(float(diagonal.mean()), 1e-90), "verbose": 0}

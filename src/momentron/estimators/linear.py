@@ -4,7 +4,6 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from momentron.api import max_margin
@@ -18,7 +17,6 @@ from momentron.solvers import Solver
 from momentron.streams import StreamResult, is_dask, is_streamed
 from momentron.streams.lazy import lazily
 
-FOLLOW_C = 5.0  # of a soft margin of many classes there, in units of 1/mean‖x‖²
 FOLLOW_ITERATIONS = 500  # steps of Algorithm 1 where no margin exists
 
 
@@ -126,16 +124,8 @@ class MaxMarginClassifier(MarginClassifier):
             return None
         return last if np.array_equal(last.classes, np.unique(y)) else None
 
-    def _following(self, X: Any, n_classes: int) -> dict[str, Any]:
-        """`auto` stops at its proof; Algorithm 1 still classifies well (the paper's Figure 2).
-
-        Not so with many classes, whose intercepts would be those of the worst examples: a soft
-        margin takes its place there.
-        """
-        if n_classes > 2:
-            entries = X.data if issparse(X) else X.ravel()
-            square = float(np.vdot(entries, entries)) / X.shape[0]
-            return {"C": FOLLOW_C / max(square, 1e-90), "verbose": 0}
+    def _following(self, X: Any) -> dict[str, Any]:
+        """`auto` stops at its proof; Algorithm 1 still classifies well (the paper's Figure 2)."""
         return {"method": "momentum", "tol": 0.0, "max_iter": FOLLOW_ITERATIONS, "verbose": 0}
 
     def decision_function(self, X: Any) -> np.ndarray:

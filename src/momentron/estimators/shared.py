@@ -32,7 +32,8 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         is_warm = as_flag("warm_start", self.warm_start)
         initial = self._last_result(clean_X, y) if is_warm else None
         result = max_margin(clean_X, y, **options, initial=initial, callback=callback)
-        if result.status is Status.NOT_SEPARABLE and options["method"] == "auto":
+        is_open = result.status is Status.NOT_SEPARABLE and not result.is_fallback
+        if is_open and options["method"] == "auto":
             result = self._work_without_margin(clean_X, y, result)
         self._adopt(result)
         return clean_X, y, result
@@ -76,12 +77,12 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         """The last fit, where it can start this one."""
 
     @abstractmethod
-    def _following(self, X: Any, n_classes: int) -> dict[str, Any]:
+    def _following(self, X: Any) -> dict[str, Any]:
         """Options for a classifier of data that nothing separates."""
 
     def _work_without_margin(self, X: Any, y: np.ndarray, verdict: MarginResult) -> MarginResult:
         """The verdict, with a classifier that works where nothing separates."""
-        followed = max_margin(X, y, **(self._options() | self._following(X, verdict.classes.size)))
+        followed = max_margin(X, y, **(self._options() | self._following(X)))
         certificate = replace(verdict.certificate, margin=min(0.0, followed.margin))
         return replace(
             verdict,

@@ -20,6 +20,7 @@ from momentron.solvers.auto.joint_newton import JointNewton
 from momentron.solvers.auto.joint_witness import balanced
 from momentron.solvers.auto.pair_table import PairTable
 from momentron.solvers.base import Candidates, Fallback, Primal, Start
+from momentron.threads import one_thread
 
 MANY_PAIRS = 20_000  # from which this engine takes over
 MANY_SIMPLE_PAIRS = 60_000  # the same for hard margins without intercepts, exact solves' best case
@@ -34,6 +35,7 @@ MOST_INNER = 20  # Newton steps between two updates of the multipliers
 WITNESS_STEPS = (2, 8, 32, 64, 128, 256)  # of the last stage, after which a witness is sought
 ROUNDING = 1e-8  # √(gᵀH⁻¹g)/‖W‖ at which rounding may be what keeps the gap open
 PATIENCE, LONG_PATIENCE = 8, 40  # looks at the gap without a better one: at that point, and before
+SHORT_PATIENCE = 3  # the same as long as nothing separates: then it is an upper bound that falls
 
 
 class JointMargin:
@@ -81,6 +83,10 @@ class JointMargin:
 
     def advance(self) -> None:
         """A Newton step, and what follows from it; the first time, a start."""
+        with one_thread():  # hundreds of small products: threads that spin would stall each
+            self._advance()
+
+    def _advance(self) -> None:
         if not self.has_begun:
             self.has_begun = True
             self._begin()
@@ -116,8 +122,8 @@ class JointMargin:
             is_better = self.upper <= 0.7 * self._last_upper
             self._last_upper = min(self.upper, self._last_upper)
         self.failures = 0 if is_better else self.failures + 1
-        is_rounding = relative < ROUNDING or gap >= 1.0
-        self.is_done = self.failures >= (PATIENCE if is_rounding else LONG_PATIENCE)
+        patience = PATIENCE if relative < ROUNDING else LONG_PATIENCE
+        self.is_done = self.failures >= (patience if gap < 1.0 else SHORT_PATIENCE)
         self.gap = min(self.gap, gap)
 
     def _update_multipliers(self, gap: float, *, may_grow: bool) -> None:

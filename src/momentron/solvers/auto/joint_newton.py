@@ -93,12 +93,9 @@ class JointNewton:
         rows = self.rows_at(index, self._precision(index, local.diagonal(S)))
         gradient = self._gradient(slack, image)
         direction, products = self._direction(Hessian(rows, local, S, self.C), gradient, accuracy)
-        self.last_products = products
         decrement = math.sqrt(max(-float(np.vdot(gradient, direction)), 0.0))
         length, changed = self._move(direction, active)
         return Step(products, length, decrement, changed)
-
-    last_products = 0
 
     def slide(self, slack: np.ndarray, image: np.ndarray) -> None:
         """Down the gradient to the lowest point: a cheap first step, which most pairs leave."""
