@@ -272,17 +272,17 @@ def make_budget(
 
 def make_result(problem: Problem, solver: Solver, outcome: Outcome) -> MarginResult:
     """The outcome in the user's units, with a classifier of unit length."""
-    certificate, w = outcome.certificate, outcome.w
+    certificate, w, b = outcome.certificate, outcome.w, None
     if certificate.margin <= 0.0 and outcome.n_iter:
         # nothing separates: the last iterate still follows the loss, and classifies well
-        w = outcome.last_w
+        w, b = outcome.last_w, outcome.last_b
         certificate = replace(certificate, margin=_margin_in_time(problem, w, outcome))
     if w.dtype == np.longdouble:
         # the interval is proved by w in extended precision; the margin is that of the classifier
         w = w.astype(np.float64)
         certificate = replace(certificate, margin=_margin_in_time(problem, w, outcome, sharp=True))
     certificate = replace(certificate, margin=certificate.margin - _rounding_loss(problem, w))
-    coef, intercept = classifier(problem, w)
+    coef, intercept = classifier(problem, w, b)
     return MarginResult(
         status=outcome.status,
         certificate=certificate,
@@ -294,6 +294,7 @@ def make_result(problem: Problem, solver: Solver, outcome: Outcome) -> MarginRes
         trace=outcome.trace,
         classes=problem.classes,
         method=solver.name,
+        is_fallback=b is not None,
     )
 
 
@@ -319,8 +320,13 @@ def _rounding_loss(problem: Problem, w: np.ndarray) -> float:
     return problem.to_units_of_x(8.0 * UNIT_ROUNDOFF * share * constraints.radius / problem.radius)
 
 
-def classifier(problem: Problem, w: np.ndarray) -> tuple[np.ndarray, Any]:
+def classifier(
+    problem: Problem, w: np.ndarray, b: np.ndarray | None = None
+) -> tuple[np.ndarray, Any]:
     """(coef, intercept): w at unit length, and the best intercept for it in the units of X.
+
+    Where nothing separates, the best intercept is that of a few outliers; b, if it is given, is
+    better there.
 
     Of a soft margin's unit vector (w, √C ξ) only the part w is the classifier.
     """
@@ -328,15 +334,19 @@ def classifier(problem: Problem, w: np.ndarray) -> tuple[np.ndarray, Any]:
     norm = constraints.norm(w)
     if not SHORT < norm < LONG:
         top = float(np.max(np.abs(w), initial=0.0))
-        w = w / top if top > 0.0 else w
+        w, b = (w / top, _over(b, top)) if top > 0.0 else (w, b)
         norm = constraints.norm(w)
-    w = w / norm if norm > 0.0 else w
+    w, b = (w / norm, _over(b, norm)) if norm > 0.0 else (w, b)
     intercept: Any = np.zeros(problem.classes.size) if problem.classes.size > 2 else 0.0
     if problem.dual_set.fits_intercept:
         with np.errstate(over="ignore", under="ignore"):
-            best = problem.dual_set.intercept(constraints.exact_scores(w))
+            best = problem.dual_set.intercept(constraints.exact_scores(w)) if b is None else b
             intercept = np.ldexp(best, problem.exponent)
     return constraints.coef_of(w), intercept if np.ndim(intercept) else float(intercept)
+
+
+def _over(b: np.ndarray | None, length: float) -> np.ndarray | None:
+    return None if b is None else b / length
 
 
 __all__ = [

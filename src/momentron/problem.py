@@ -202,11 +202,14 @@ def _pose(
         dual_set = ClassBalanced(signs, loss) if fit_intercept else Simplex(signs.size, loss)
         return SignedRows(operator, signs), dual_set
     pairs = LabelPairs(operator, codes, n_classes)
+    return pairs, dual_set_of(pairs, fit_intercept, loss)
+
+
+def dual_set_of(pairs: LabelPairs, fit_intercept: bool, loss: Loss) -> DualSet:
+    """The dual set that goes with the pairs of many classes."""
     if fit_intercept:
-        dual_set = Circulations(*pairs.pair_classes, n_classes, loss)
-    else:
-        dual_set = Simplex(pairs.size, loss)
-    return pairs, dual_set
+        return Circulations(*pairs.pair_classes, pairs.n_classes, loss)
+    return Simplex(pairs.size, loss)
 
 
 def _slack_root(C: float, exponent: int) -> float:

@@ -43,6 +43,9 @@ class MarginResult:
     classes : ndarray of shape (k,)
         Of two, the second is the one with positive decision values.
     method : str
+    is_fallback : bool
+        Whether coef and intercept are a soft margin's, which the method keeps for data that nothing
+        separates.
     """
 
     status: Status
@@ -55,6 +58,7 @@ class MarginResult:
     trace: Trace = field(repr=False)
     classes: np.ndarray = field(repr=False)
     method: str
+    is_fallback: bool = field(default=False, repr=False)
 
     @property
     def lower(self) -> float:

@@ -48,6 +48,7 @@ class Outcome:
     certificate: Certificate
     w: np.ndarray
     last_w: np.ndarray
+    last_b: np.ndarray | None  # the method's own intercepts for last_w, if it names any
     q: np.ndarray
     n_iter: int
     seconds: float
@@ -74,6 +75,8 @@ class Incumbent:
 
     def __init__(self, problem: Problem, certifier: Certifier = certify_admitted) -> None:
         self.w = self.last_w = problem.zeros()
+        self.last_b: np.ndarray | None = None
+        self._n_outputs = problem.classes.size
         self.q = problem.even_weights()
         self._shapes = self.w.shape, self.q.shape
         self.lower, self.upper = -math.inf, math.inf
@@ -100,12 +103,16 @@ class Incumbent:
         if candidates.upper < self.upper:
             self.q = self._admitted_q(candidates.q)
             self.upper = candidates.upper
-        self.last_w = primals[0].w
+        fallback = candidates.fallback
+        self.last_w = primals[0].w if fallback is None else fallback.w
+        self.last_b = None if fallback is None else fallback.b
         return margins[0]
 
     def take_last(self) -> None:
         """Make a copy of the last iterate, which until then may be the solver's own array."""
         self.last_w = self._admitted_w(self.last_w)
+        if self.last_b is not None:
+            self.last_b = admitted(self.last_b, (self._n_outputs,), "b")
 
     def _admitted_w(self, w: Any) -> np.ndarray:
         return admitted(w, self._shapes[0], "w")
@@ -270,6 +277,7 @@ def solve(
         certificate=done.certificate,
         w=done.w,
         last_w=best.last_w,
+        last_b=best.last_b,
         q=problem.dual_set.normalize(done.q),
         n_iter=len(trace),
         seconds=stopwatch.total(),

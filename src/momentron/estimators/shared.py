@@ -33,7 +33,8 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         is_warm = as_flag("warm_start", self.warm_start)
         initial = self._last_result(clean_X, y) if is_warm else None
         result = max_margin(clean_X, y, **options, initial=initial, callback=callback)
-        if result.status is Status.NOT_SEPARABLE and options["method"] == "auto":
+        is_open = result.status is Status.NOT_SEPARABLE and not result.is_fallback
+        if is_open and options["method"] == "auto":
             result = self._work_without_margin(clean_X, y, result)
         self._adopt(result)
         return clean_X, y, result

@@ -20,6 +20,14 @@ class Primal:
 
 
 @dataclass(frozen=True)
+class Fallback:
+    """What classifies well where nothing separates: w, and its intercepts, one per class."""
+
+    w: np.ndarray
+    b: np.ndarray
+
+
+@dataclass(frozen=True)
 class Start:
     """Where a warm start begins: (w, b) with functional margin 1, and weights of the first rows."""
 
@@ -65,6 +73,8 @@ class Candidates:
         A further interval on γ̄ that the method's own theory gives (Theorem 1.2).
     ending : Status, optional
         Why the method can do no better than this: STALLED, or TIME_BUDGET.
+    fallback : Fallback, optional
+        The classifier to use as long as none has a positive margin; else the current iterate is it.
     """
 
     primals: list[Primal]
@@ -72,6 +82,7 @@ class Candidates:
     upper: float
     interval: tuple[float, float] | None = None
     ending: Status | None = None
+    fallback: Fallback | None = None
 
 
 AIM = Aim()

@@ -10,17 +10,24 @@ from momentron.constraints import Slack
 from momentron.problem import Problem
 from momentron.solvers.auto import interpolation
 from momentron.solvers.auto.forms import Deadline
+from momentron.solvers.auto.joint_kernel import JointKernel
+from momentron.solvers.auto.joint_margin import JointMargin
 from momentron.solvers.auto.rounds import Rounds
 from momentron.solvers.auto.soft import SoftMargin
 from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
 from momentron.status import Status
+
+MANY_SLACKS = 2000  # from which a soft margin may end before its first good proposal
+
+
+Work = Rounds | SoftMargin | JointMargin | JointKernel
 
 
 @dataclass
 class AutoState(State):
     """The rounds of a hard margin, or the one solve of a soft one; and what they propose."""
 
-    work: Rounds | SoftMargin
+    work: Work
     first: Primal | None = None
     proposal: Candidates | None = None
 
@@ -42,13 +49,17 @@ class Auto(Solver):
     uses_loss = False
     warm_starts = True
     wants_tight_radius = False
-    default_max_iter = 100
+    default_max_iter = 1000
 
     def init(self, problem: Problem, aim: Aim = AIM) -> AutoState:
         deadline = Deadline()
-        work: Rounds | SoftMargin
+        work: Work
         first = None
-        if isinstance(problem.constraints, Slack):
+        if JointMargin.suits(problem):
+            work = JointMargin(problem, deadline, aim.start)
+        elif aim.start is None and JointKernel.suits(problem):
+            work = JointKernel(problem, aim.tol, deadline)
+        elif isinstance(problem.constraints, Slack):
             work = SoftMargin(problem, deadline, aim.start)
         else:
             work = Rounds(problem, aim.tol, deadline)
@@ -56,6 +67,8 @@ class Auto(Solver):
                 work.begin_from(aim.start)
             elif interpolation.suits(work.sets):
                 first = _first_primal(problem, work)
+        if isinstance(problem.constraints, Slack) and problem.size > MANY_SLACKS:
+            first = _all_slack(problem, problem.constraints)
         return AutoState(work, first)
 
     def vanishing(self, tol: float) -> float:
@@ -70,6 +83,8 @@ class Auto(Solver):
         except (FloatingPointError, np.linalg.LinAlgError, OutOfTime) as error:
             work.is_done = True  # the last proposal stands: the certificate says what it is worth
             work.deadline.was_met |= isinstance(error, OutOfTime)
+            if isinstance(work, JointMargin | JointKernel) and work.has_begun:
+                state.proposal = work.candidates()  # a step that was cut short has changed nothing
         state.t += 1
 
     def candidates(self, problem: Problem, state: AutoState) -> Candidates:
@@ -84,8 +99,10 @@ class Auto(Solver):
         return proposal
 
 
-def _propose(problem: Problem, work: Rounds | SoftMargin) -> Candidates:
+def _propose(problem: Problem, work: Work) -> Candidates:
     """(w, q) of the work so far, in units of R."""
+    if isinstance(work, JointMargin | JointKernel):
+        return work.candidates()
     if isinstance(work, SoftMargin):
         w = Slack.join(work.w, math.sqrt(work.C) * work.slack())
         q = problem.dual_set.normalize(work.lam)
@@ -106,5 +123,16 @@ def _first_primal(problem: Problem, work: Rounds) -> Primal | None:
 
 def _nothing(problem: Problem) -> Candidates:
     """What is known before any round: w = 0 and even weights."""
-    n = problem.size
-    return Candidates([Primal(problem.zeros(), np.zeros(n))], np.ones(n), math.inf)
+    constraints, n = problem.constraints, problem.size
+    if isinstance(constraints, Slack):
+        primal = _all_slack(problem, constraints)
+    else:
+        primal = Primal(problem.zeros(), np.zeros(n))
+    return Candidates([primal], np.ones(n), math.inf)
+
+
+def _all_slack(problem: Problem, constraints: Slack) -> Primal:
+    """W = 0 with slack 1 for all, which proves a lower bound of 1/√(C n)."""
+    tail = np.full(problem.size, 1.0 / constraints.root)
+    scores = np.full(problem.size, -1.0 / problem.radius)
+    return Primal(Slack.join(constraints.base.zeros(), tail), scores)

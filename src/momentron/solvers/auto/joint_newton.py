@@ -1,0 +1,239 @@
+"""Newton's method for the joint margin of many classes, with conjugate gradients on the pairs.
+
+    min ½‖W‖² + (C/2) Σ_{i, j≠c} max(0, T_ij − (F_ic − F_ij) − (b_c − b_j))²,   F = XW,
+
+is piecewise quadratic in (W, b). Its Hessian, I + C Σ_i x_i x_iᵀ ⊗ M_i with the k × k matrices
+M_i = Σ_{j active} (e_c − e_j)(e_c − e_j)ᵀ, is never formed: its product with a direction V is two
+passes over the rows that have an active pair.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from momentron.operators import DenseOperator, Operator
+from momentron.solvers.auto.active_rows import ActiveRows
+from momentron.solvers.auto.class_blocks import ClassBlocks
+from momentron.solvers.auto.newton import line_search
+from momentron.solvers.auto.pair_table import PairTable
+
+MOST_PRODUCTS = 200  # for one direction
+SINGLE = 1e7  # the trace of a Hessian's block up to which single precision serves
+STALE = 2.0  # times the products that a new preconditioner needed: then it is made anew
+LEAST_PRODUCTS = 12  # for one direction, before an old preconditioner is given up
+
+
+class Step(NamedTuple):
+    """What a Newton step did: products, length, √(gᵀH⁻¹g) before it, and pairs that changed."""
+
+    products: int
+    length: float
+    decrement: float
+    changed: int
+
+
+class JointNewton:
+    """The point (W, b) with its outputs F = XW, and Newton steps from it.
+
+    Attributes
+    ----------
+    C : float
+    target : ndarray of shape (n, k)
+        T, zero at the own labels.
+    """
+
+    def __init__(
+        self, operator: Operator, pairs: PairTable, C: float, *, fits_intercept: bool
+    ) -> None:
+        self.operator = operator
+        self.pairs = pairs
+        self.C = C
+        self.fits_intercept = fits_intercept
+        n, d = operator.shape
+        k = pairs.n_classes
+        self.W, self.b = np.zeros((d, k)), np.zeros(k)
+        self.F = np.zeros((n, k))
+        self.target = pairs.ones()
+        self._centre: np.ndarray | None = None
+        if fits_intercept and isinstance(operator, DenseOperator):
+            self._centre = operator.exact_adjoint(np.full(n, 1.0 / n))
+        self._needs_double = False
+        self._rows: ActiveRows | None = None
+        self.blocks: ClassBlocks | None = None
+        self._blocks_C = 0.0
+        self._usual_products = 0
+
+    # --- the point -----------------------------------------------------------------------------
+
+    def margins(self) -> np.ndarray:
+        """Functional margins of all pairs, zero at the own labels."""
+        return self.pairs.margins(self.F + self.b if self.fits_intercept else self.F)
+
+    def slack(self) -> np.ndarray:
+        """max(0, T − margins)."""
+        return np.maximum(self.target - self.margins(), 0.0)
+
+    def go_to(self, W: np.ndarray, b: np.ndarray) -> None:
+        """Take another point: one pass."""
+        self.W, self.b = W, b
+        self.F = self.operator.exact_scores(W)
+
+    def image(self, slack: np.ndarray) -> np.ndarray:
+        """C Σ_pairs slack · x_i (e_c − e_j)ᵀ: where the gradient vanishes, W."""
+        return self.C * self.operator.exact_adjoint(self.pairs.mix(slack))
+
+    # --- a step --------------------------------------------------------------------------------
+
+    def step(self, accuracy: float, slack: np.ndarray, image: np.ndarray) -> Step:
+        """Towards the minimiser, given `slack()` and its `image` here."""
+        active = slack > 0.0
+        index = np.flatnonzero(active.any(axis=1))
+        local, S = self.pairs.some(index), active[index]
+        rows = self.rows_at(index, self._precision(index, local.diagonal(S)))
+        gradient = self._gradient(slack, image)
+        direction, products = self._direction(Hessian(rows, local, S, self.C), gradient, accuracy)
+        decrement = math.sqrt(max(-float(np.vdot(gradient, direction)), 0.0))
+        length, changed = self._move(direction, active)
+        return Step(products, length, decrement, changed)
+
+    def slide(self, slack: np.ndarray, image: np.ndarray) -> None:
+        """Down the gradient to the lowest point: a cheap first step, which most pairs leave."""
+        self._move(-self._gradient(slack, image), slack > 0.0)
+
+    def _gradient(self, slack: np.ndarray, image: np.ndarray) -> np.ndarray:
+        """That of (W, b), the intercepts in the last row and as seen from the centre."""
+        gradient = self.W - image
+        if not self.fits_intercept:
+            return gradient
+        b_gradient = -self.C * self.pairs.mix(slack).sum(axis=0)
+        if self._centre is not None:
+            gradient -= np.outer(self._centre, b_gradient)
+        return np.concatenate([gradient, b_gradient[None]])
+
+    def _move(self, direction: np.ndarray, active: np.ndarray) -> tuple[float, int]:
+        """To the lowest point along a direction: (its length, pairs that a full step changes)."""
+        dW, db = direction, np.zeros_like(self.b)
+        if self.fits_intercept:
+            dW, db = direction[:-1], direction[-1]
+            if self._centre is not None:
+                db = db - self._centre @ dW
+        dF = self.operator.exact_scores(dW)
+        rest, dp = self.target - self.margins(), self.pairs.margins(dF + db)
+        length, changed = 1.0, int(np.count_nonzero((rest - dp > 0.0) != active))
+        if changed:
+            slope, curvature = float(np.vdot(self.W, dW)), float(np.vdot(dW, dW))
+            length = line_search(slope, curvature, rest.ravel(), dp.ravel(), self.C)
+        self.W, self.b = self.W + length * dW, self.b + length * db
+        self.F = self.F + length * dF
+        return length, changed
+
+    def _precision(self, index: np.ndarray, diagonal: np.ndarray) -> type:
+        """Single, where the Hessian's blocks are far from singular in it."""
+        largest = self.C * float((self.operator.row_norms[index] ** 2 @ diagonal).max(initial=0.0))
+        return np.float64 if self._needs_double or largest > SINGLE else np.float32
+
+    def rows_at(self, index: np.ndarray, precision: type) -> ActiveRows:
+        """The named rows, copied anew only where they are others than last time."""
+        last = self._rows
+        if last is None or last.X.dtype != precision or not np.array_equal(last.index, index):
+            self._rows = last = None
+            last = ActiveRows.of(self.operator, index, self._centre, self.fits_intercept, precision)
+            self._rows = last
+        return last
+
+    def _direction(
+        self, hessian: "Hessian", gradient: np.ndarray, accuracy: float
+    ) -> tuple[np.ndarray, int]:
+        """(−H⁻¹g to a relative accuracy, products it took).
+
+        An old preconditioner is given up where it takes twice the products that it took when new.
+        """
+        is_new = self.blocks is None or self._blocks_C != self.C
+        if is_new:
+            self._renew(hessian)
+        assert self.blocks is not None
+        limit = MOST_PRODUCTS if is_new else max(LEAST_PRODUCTS, int(STALE * self._usual_products))
+        gradients = ConjugateGradients(hessian, gradient)
+        is_solved = gradients.run(self.blocks, accuracy, limit)
+        products = gradients.products
+        if gradients.has_failed:  # rounding: the next step is in double precision
+            self.blocks = None
+            if self._needs_double:
+                gradients.run(None, accuracy, MOST_PRODUCTS)
+            self._needs_double = True
+        elif not (is_solved or is_new):
+            self._renew(hessian)
+            gradients.run(self.blocks, accuracy, MOST_PRODUCTS)
+            self._usual_products = gradients.products - products
+        elif is_new:
+            self._usual_products = products
+        return gradients.x, gradients.products
+
+    def _renew(self, hessian: "Hessian") -> None:
+        """The preconditioner of the pairs that are active now."""
+        self.blocks = None  # its memory first
+        self.blocks = ClassBlocks(hessian.rows, hessian.pairs.diagonal(hessian.active), self.C)
+        self._blocks_C = self.C
+
+
+class Hessian:
+    """V ↦ V + C Xᵀ(M_i applied to the rows of XV), over the rows that have an active pair."""
+
+    def __init__(self, rows: ActiveRows, pairs: PairTable, active: np.ndarray, C: float) -> None:
+        self.rows, self.pairs, self.active, self.C = rows, pairs, active, C
+        self._weights = active.astype(rows.X.dtype)
+
+    def times(self, V: np.ndarray) -> np.ndarray:
+        """H V; intercepts, in the last row, have no part in the identity."""
+        pairs = self.pairs
+        product = self.rows.adjoint(pairs.mix(pairs.margins(self.rows.times(V)) * self._weights))
+        product *= self.C
+        product[: self.rows.d] += V[: self.rows.d]
+        return product
+
+
+class ConjugateGradients:
+    """H x = −g, from x = 0 and as far as asked.
+
+    All that has a meaning adds up to zero over the classes, and so do residuals; what the
+    preconditioner adds beside it is taken off again.
+    """
+
+    def __init__(self, hessian: Hessian, gradient: np.ndarray) -> None:
+        self.hessian = hessian
+        self.x, self.r = np.zeros_like(gradient), -gradient
+        self.products = 0
+        self.has_failed = False  # whether rounding has made a matrix indefinite
+
+    def run(self, blocks: ClassBlocks | None, accuracy: float, limit: int) -> bool:
+        """Whether the residual, as the preconditioner measures it, fell by that much."""
+        p, rho, goal = self.x, 0.0, 0.0
+        gain = total = 0.0  # of the last product, and of all: what preconditioner there is
+        for count in range(limit + 1):
+            z = self.r.copy() if blocks is None else blocks.apply(self.r)
+            z -= z.mean(axis=1, keepdims=True)
+            new = float(np.vdot(self.r, z))
+            if count == 0:
+                goal = accuracy**2 * new
+            if not new > 0.0:
+                self.has_failed = bool(self.r.any())
+                return not self.has_failed
+            if new <= goal and gain <= accuracy**2 * total:
+                return True
+            if count == limit:
+                break
+            p = z if count == 0 else z + (new / rho) * p
+            rho = new
+            Hp = self.hessian.times(p)
+            curvature = float(np.vdot(p, Hp))
+            if not curvature > 0.0:
+                self.has_failed = True
+                return False
+            alpha = rho / curvature
+            gain = alpha * rho
+            total += gain
+            self.x = self.x + alpha * p
+            self.r = self.r - alpha * Hp
+            self.products += 1
+        return False

@@ -1,0 +1,54 @@
+"""Weights that prove that nothing separates: q ≥ 0 with Zᵀq = 0, by rescaling.
+
+Multipliers of data that are not separable, brought to mass 1, approach such weights slowly. From
+nearby, q ← q∘(1 − Zv) does it in a few rounds, where v solves (Zᵀ diag(q) Z) v = Zᵀq: then Zᵀq
+vanishes, and no weight changes its sign as long as Zv < 1. Intercepts are columns of Z here.
+"""
+
+import numpy as np
+
+from momentron.solvers.auto.active_rows import ActiveRows
+from momentron.solvers.auto.class_blocks import ClassBlocks
+from momentron.solvers.auto.joint_newton import ConjugateGradients, Hessian, JointNewton
+
+ROUNDS = 8
+MOST_CUTS = 2  # rounds in which a weight would change its sign: then q is not near enough
+STIFF = 1e8  # the least-squares problem's weight against the identity, in units of its trace
+PRODUCTS = 60  # in one round
+FAINT = 1e-10  # a weight below this, beside the largest, is left out
+SMALL = 1e-15  # ‖Zᵀq‖ / (mass · mean‖x‖) at which rounding is all there is
+
+
+def balanced(newton: JointNewton, weights: np.ndarray) -> np.ndarray:
+    """A table of weights of mass 1 near the given one, with Zᵀq nearly zero if there are such."""
+    q = weights / weights.sum()
+    q[q < FAINT * q.max()] = 0.0
+    length = float(np.mean(newton.operator.row_norms))
+    cuts = 0
+    for _ in range(ROUNDS):
+        index = np.flatnonzero(q.any(axis=1))
+        rows = newton.rows_at(index, np.float64)
+        local, Q = newton.pairs.some(index), q[index]
+        image = rows.adjoint(local.mix(Q))
+        if not float(np.linalg.norm(image)) > SMALL * length:
+            break
+        ratio = np.where(Q > 0.0, local.margins(rows.times(_solve(rows, newton, Q, image))), 0.0)
+        share = min(1.0, 0.9 / max(float(ratio.max()), 1e-300))
+        Q *= 1.0 - share * ratio
+        q[index] = Q
+        q /= q.sum()
+        cuts += share < 1.0
+        if cuts == MOST_CUTS:
+            break
+    return q
+
+
+def _solve(rows: ActiveRows, newton: JointNewton, Q: np.ndarray, image: np.ndarray) -> np.ndarray:
+    """v of the rescaling: least squares with the weights Q, and hardly any ridge."""
+    local = newton.pairs.some(rows.index)
+    diagonal = local.diagonal(Q)
+    trace = float((newton.operator.row_norms[rows.index] ** 2 @ diagonal).max())
+    C = STIFF / trace
+    gradients = ConjugateGradients(Hessian(rows, local, Q, C), -C * image)
+    gradients.run(ClassBlocks(rows, diagonal, C), 1e-10, PRODUCTS)
+    return gradients.x

@@ -1,0 +1,224 @@
+"""The engine for many pairs: against exact solves on working sets, and against dense algebra."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from momentron import MaxMarginClassifier, Status, max_margin
+from momentron.clock import OutOfTime, until
+from momentron.errors import NotSeparableWarning
+from momentron.operators import DenseOperator
+from momentron.problem import Problem
+from momentron.solvers import Auto
+from momentron.solvers.auto import joint_margin
+from momentron.solvers.auto.active_rows import ActiveRows
+from momentron.solvers.auto.class_blocks import ClassBlocks
+from momentron.solvers.auto.forms import Deadline
+from momentron.solvers.auto.joint_newton import Hessian, JointNewton
+from momentron.solvers.auto.pair_table import PairTable
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """The engine for problems of any size."""
+    set_threshold(monkeypatch, 0)
+
+
+def set_threshold(monkeypatch, pairs):
+    monkeypatch.setattr(joint_margin, "MANY_PAIRS", pairs)
+    monkeypatch.setattr(joint_margin, "MANY_SIMPLE_PAIRS", pairs)
+
+
+def random_problem(seed):
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(3, 31))
+    n, d = int(rng.integers(k + 5, 201)), int(rng.integers(2, 51))
+    y = np.r_[np.arange(k), rng.integers(0, k, n - k)]
+    centres = rng.choice([0.5, 2.0, 6.0]) * rng.normal(size=(k, d))
+    X = rng.normal(size=(n, d)) + centres[y] + rng.choice([0.0, 10.0])
+    C = float(rng.choice([math.inf, math.inf, 0.001, 0.1, 1.0, 100.0, 1e4]))
+    return X, y, {"C": C, "fit_intercept": bool(rng.integers(2))}
+
+
+def both(X, y, monkeypatch, **options):
+    """(by the engine, by exact solves on working sets)."""
+    results = []
+    for threshold in (0, 10**9):
+        set_threshold(monkeypatch, threshold)
+        results.append(max_margin(X, y, **options))
+    return results
+
+
+@pytest.mark.parametrize("seed", range(1000, 1040))
+def test_intervals_overlap_those_of_exact_solves(seed, monkeypatch):
+    X, y, options = random_problem(seed)
+    ours, exact = both(X, y, monkeypatch, **options)
+    assert ours.lower <= exact.upper and exact.lower <= ours.upper
+    if exact.status is Status.NOT_SEPARABLE:  # a witness, or as near to one as rounding lets it
+        assert ours.lower == 0.0 and ours.upper < 1e-3
+    else:
+        assert ours.gap <= 1e-6
+
+
+@pytest.mark.parametrize("C", [math.inf, 0.5])
+def test_forms_of_data_agree(C, always):
+    X, y, _ = random_problem(7)
+    whole = max_margin(X, y, C=C)
+    for form in (X.astype(np.float32), sp.csr_array(X), sp.csc_array(X), np.asfortranarray(X)):
+        result = max_margin(form, y, C=C)
+        assert result.gap <= 1e-6
+        assert result.lower == pytest.approx(whole.lower, rel=1e-5)
+
+
+def hessian_problem(has_border):
+    rng = np.random.default_rng(3)
+    X, labels = rng.normal(size=(9, 4)), rng.integers(0, 3, 9)
+    active = rng.random((9, 3)) < 0.6
+    active[np.arange(9), labels] = False
+    pairs = PairTable(labels, 3)
+    rows = ActiveRows(X, np.arange(9), has_border)
+    width = 4 + has_border
+    A = np.hstack([X, np.ones((9, 1))])[:, :width]
+    ridge = np.diag(np.r_[np.ones(4), np.zeros(int(has_border))])
+    dense = np.kron(ridge, np.eye(3))
+    for i, c in enumerate(labels):
+        for j in np.flatnonzero(active[i]):
+            z = np.outer(A[i], np.eye(3)[c] - np.eye(3)[j]).ravel()
+            dense += 2.5 * np.outer(z, z)
+    return Hessian(rows, pairs, active, 2.5), dense, width
+
+
+@pytest.mark.parametrize("has_border", [False, True])
+def test_hessian_products_are_those_of_the_matrix(has_border):
+    hessian, dense, width = hessian_problem(has_border)
+    V = np.random.default_rng(4).normal(size=(width, 3))
+    np.testing.assert_allclose(hessian.times(V).ravel(), dense @ V.ravel(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("has_border", [False, True])
+@pytest.mark.parametrize("thin", [0.0, 100.0])
+def test_class_blocks_are_the_inverse_of_the_diagonal_blocks(has_border, thin, monkeypatch):
+    monkeypatch.setattr("momentron.solvers.auto.class_blocks.THIN", thin)
+    hessian, dense, width = hessian_problem(has_border)
+    blocks = ClassBlocks(hessian.rows, hessian.pairs.diagonal(hessian.active), 2.5)
+    r = np.random.default_rng(5).normal(size=(width, 3))
+    z = blocks.apply(r)
+    for c in range(3):
+        np.testing.assert_allclose(dense[c::3, c::3] @ z[:, c], r[:, c], rtol=1e-3, atol=1e-3)
+
+
+def test_a_gradient_is_the_slope_of_the_objective():
+    X, y, _ = random_problem(11)
+    newton = JointNewton(DenseOperator(X), PairTable(y, y.max() + 1), 0.1, fits_intercept=False)
+    rng = np.random.default_rng(0)
+    newton.go_to(0.1 * rng.normal(size=newton.W.shape), newton.b)
+    slack = newton.slack()
+    gradient = newton.W - newton.image(slack)
+    direction = rng.normal(size=newton.W.shape)
+
+    def objective(t):
+        moved = JointNewton(newton.operator, newton.pairs, 0.1, fits_intercept=False)
+        moved.go_to(newton.W + t * direction, newton.b)
+        return 0.5 * np.sum(moved.W**2) + 0.05 * np.sum(moved.slack() ** 2)
+
+    slope = (objective(1e-6) - objective(-1e-6)) / 2e-6
+    assert slope == pytest.approx(float(np.vdot(gradient, direction)), rel=1e-6)
+
+
+def test_a_witness_where_nothing_separates(always):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 3)), rng.integers(0, 6, 300)
+    result = max_margin(X, y)
+    assert result.status is Status.NOT_SEPARABLE
+
+
+def test_the_fallback_classifies_where_nothing_separates(always):
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 4, 800)
+    X = rng.normal(size=(800, 5)) + 3.0 * rng.normal(size=(4, 5))[y]
+    X[0] += 100.0  # an outlier: the intercepts of the worst pairs would be its own
+    result = max_margin(X, y)
+    assert result.lower == 0.0
+    predicted = (X @ result.coef.T + result.intercept).argmax(axis=1)
+    assert np.mean(predicted != y) < 0.2
+
+
+@pytest.mark.parametrize("C", [math.inf, 1.0])
+@pytest.mark.parametrize("seconds", [0.02, 0.1, 0.3])
+def test_time_outs_leave_valid_proposals(C, seconds, always):
+    rng = np.random.default_rng(2)
+    y = rng.integers(0, 20, 3000)
+    X = rng.normal(size=(3000, 100)) + 0.5 * rng.normal(size=(20, 100))[y]
+    start = time.perf_counter()
+    result = max_margin(X, y, C=C, max_time=seconds)
+    assert time.perf_counter() - start < seconds + 3.0
+    assert 0.0 <= result.lower <= result.upper < math.inf
+    assert np.isfinite(result.coef).all() and np.isfinite(result.intercept).all()
+
+
+def test_a_step_that_is_cut_short_changes_nothing(always):
+    X, y, _ = random_problem(12)
+    problem = Problem.from_data(X, y)
+    work = joint_margin.JointMargin(problem, Deadline())
+    for _ in range(3):
+        work.advance()
+    W, F = work.newton.W, work.newton.F
+    with until(time.perf_counter() - 1.0), pytest.raises(OutOfTime):
+        work.advance()
+    assert work.newton.W is W and work.newton.F is F
+
+
+def test_a_soft_margin_is_never_below_that_of_zero(monkeypatch):
+    """W = 0 with slack 1 for all has margin 1/√(C · pairs), whatever the budget."""
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(3000, 50)), rng.integers(0, 10, 3000)
+    problem = Problem.from_data(X, y, C=0.01)
+    solver = Auto()
+    state = solver.init(problem)
+    monkeypatch.setattr(type(state.work), "advance", _out_of_time)
+    solver.step(problem, state)
+    candidates = solver.candidates(problem, state)
+    margins = [problem.margin(primal.w, primal.scores) for primal in candidates.primals]
+    least = 1.0 / math.sqrt(0.01 * problem.size)
+    assert problem.to_units_of_x(max(margins)) >= least * (1.0 - 1e-9)
+
+
+def _out_of_time(work):
+    raise OutOfTime
+
+
+def test_a_warm_start_takes_few_steps(always):
+    X, y, _ = random_problem(13)
+    for C in (math.inf, 0.1):
+        cold = max_margin(X, y, C=C)
+        warm = max_margin(X, y, C=C, initial=cold)
+        assert warm.gap <= 1e-6
+        assert warm.n_iter < cold.n_iter
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("C", [math.inf, 3.0])
+def test_kernels_agree_with_exact_solves(seed, C, monkeypatch):
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(3, 8))
+    y = np.r_[np.arange(k), rng.integers(0, k, 140)]
+    X = rng.normal(size=(y.size, 6)) + rng.normal(size=(k, 6))[y]
+    monkeypatch.setattr("momentron.solvers.auto.joint_kernel.FIRST_SIZE", 40)
+    options = {"kernel": "rbf", "gamma": 0.2, "C": C, "fit_intercept": seed % 2 == 0}
+    ours, exact = both(X, y, monkeypatch, **options)
+    assert ours.lower <= exact.upper and exact.lower <= ours.upper
+    assert ours.gap <= 1e-6
+
+
+def test_estimators_keep_the_fallback(always):
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 4, 400)
+    X = rng.normal(size=(400, 5)) + 2.0 * rng.normal(size=(4, 5))[y]
+    X[0] += 100.0
+    with pytest.warns(NotSeparableWarning):
+        model = MaxMarginClassifier().fit(X, y)
+    assert model.result_.is_fallback and model.margin_ < 0.0
+    assert model.score(X, y) > 0.75
