@@ -276,7 +276,9 @@ def make_result(problem: Problem, solver: Solver, outcome: Outcome) -> MarginRes
     if certificate.margin <= 0.0 and outcome.n_iter:
         # nothing separates: the last iterate still follows the loss, and classifies well
         w, b = outcome.last_w, outcome.last_b
-        certificate = replace(certificate, margin=_margin_in_time(problem, w, outcome))
+        # what is proven is for the best intercept, and b is another
+        margin = _margin_in_time(problem, w, outcome) if b is None else -math.inf
+        certificate = replace(certificate, margin=margin)
     if w.dtype == np.longdouble:
         # the interval is proved by w in extended precision; the margin is that of the classifier
         w = w.astype(np.float64)
