@@ -40,8 +40,8 @@ def _require_sound(X: Any) -> None:
 
 def _is_canonical(X: Any) -> bool:
     """Whether indices rise within each row, or column; what X says of itself may be out of date."""
-    indices, starts = X.indices[: X.indptr[-1]], X.indptr[1:-1]
-    starts = np.unique(starts[(starts > 0) & (starts < indices.size)])
+    indices, pointers = X.indices[: X.indptr[-1]], X.indptr
+    starts = pointers[:-1][pointers[1:] > pointers[:-1]][1:]  # of lines that hold something
     drops = np.count_nonzero(indices[1:] <= indices[:-1])
     return bool(drops == np.count_nonzero(indices[starts] <= indices[starts - 1]))
 
