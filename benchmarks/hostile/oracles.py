@@ -19,6 +19,7 @@ from benchmarks.hostile.exact import _wolfe
 from benchmarks.hostile.exact_pairs import least_mean_cycle, whole_numbers
 from momentron import Status
 
+DEFINITE = Fraction(1, 2**170)
 CLOSE = Fraction(1, 10**40)  # what seventy digits of an exponential leave open
 VANISHING = 10.0  # times the tolerance and the radius: above it, "not separable" is false
 
@@ -105,7 +106,11 @@ class Rows:
 
     @classmethod
     def of_exponentials(cls, X: np.ndarray, gamma: float, power: int) -> "Rows":
-        """exp(−γ Σ|x − x′|^power) to seventy digits; below 1e-990 it counts as zero."""
+        """exp(−γ Σ|x − x′|^power) to seventy digits; below 1e-990 it counts as zero.
+
+        Rounding could make the matrix slightly indefinite, for which Wolfe's algorithm has no end:
+        the diagonal is raised by far less than `CLOSE`.
+        """
         rows = [[Fraction(float(v)) for v in row] for row in X]
         K = [[Fraction(0)] * len(rows) for _ in rows]
         for i, a in enumerate(rows):
@@ -113,6 +118,7 @@ class Rows:
                 t = sum(abs(p - q) ** power for p, q in zip(a, b, strict=True)) * Fraction(gamma)
                 if t < 2280:
                     K[i][j] = K[j][i] = _negative_exponential(t)
+            K[i][i] += DEFINITE
         return cls.of_kernel(K)
 
     def times(self, a: fmpz_mat) -> fmpz_mat:

@@ -139,22 +139,23 @@ class Lock:
         self._path = path
         self._patience = patience
         self._file = path.absolute().with_name(f".{path.name[:100]}.momentron-lock")
-        self._descriptor: int | None = None
+        # closed, and so unlocked, at the latest when nobody holds it: Ctrl-C may come at any line
+        self._held: IO[bytes] | None = None
 
     def __enter__(self) -> None:
         if fcntl is None:
             return
         begin = time.perf_counter()
-        while self._descriptor is None:
+        while True:
             try:
-                descriptor = os.open(self._file, _CREATE | _NO_LINKS | _READ, PRIVATE)
+                file = open(self._file, "ab", buffering=0, opener=_open_lock)
             except OSError as error:
                 raise InputError(f"{self._path} cannot be locked: {reason(error)}") from error
             # the one who held it may have removed the file since it was opened here
-            if _is_locked(descriptor) and _is_same(descriptor, self._file):
-                self._descriptor = descriptor
+            if _is_locked(file.fileno()) and _is_same(file.fileno(), self._file):
+                self._held = file
                 return
-            os.close(descriptor)
+            file.close()
             if time.perf_counter() - begin >= self._patience:
                 raise InputError(
                     f"another run is writing {self._path}; wait for its end or name another path"
@@ -167,11 +168,18 @@ class Lock:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            if os.fstat(descriptor).st_size == 0:  # else it is somebody's file of that name
+        if self._held is None:
+            return
+        try:
+            if os.fstat(self._held.fileno()).st_size == 0:  # else somebody's file of that name
                 self._file.unlink(missing_ok=True)
-            os.close(descriptor)
+        finally:
+            self._held.close()
+            self._held = None
+
+
+def _open_lock(path: str, flags: int) -> int:
+    return os.open(path, _CREATE | _NO_LINKS | _READ, PRIVATE)
 
 
 def _create_beside(path: Path, mode: int) -> tuple[int, Path]:
