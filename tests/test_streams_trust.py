@@ -254,7 +254,7 @@ class Writing(Momentum):
         gradient = problem.gradient(state.q)
         for array in (scores, gradient, state.q, state.mu, state.scores, state.z_mu):
             array[...] = 0.0
-        for value in list(vars(problem).values()) + list(vars(problem.evidence).values()):
+        for value in list(vars(problem).values()) + list(vars(problem._evidence).values()):
             if isinstance(value, np.ndarray) and value.dtype.kind == "f":
                 try:
                     value.setflags(write=True)
@@ -354,7 +354,7 @@ def test_weights_on_rows_are_not_for_those_who_have_none():
     problem, _ = open_problem(DiskStream(Pieces(X, y)), Momentum(), True, 10**6)
     working = WorkingSet(X[:2], np.array([0, 1]), np.array([0, 1]))
     with pytest.raises(TypeError):
-        problem.keep_weights(working, np.array([0.5, 0.5]), 0.0)
+        problem._keep_weights(working, np.array([0.5, 0.5]), 0.0)
 
 
 def test_frozen_arrays_stay_so():

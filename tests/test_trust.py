@@ -3,6 +3,7 @@
 import ast
 import math
 import re
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -277,6 +278,92 @@ def test_rounding_that_blurs_everything_shows_nothing():
 
     outcome = run(problem, Momentum(), Budget(tol=1e-6, max_iter=1))
     assert outcome.status is not Status.NOT_SEPARABLE
+
+
+# --- found by a hostile reader -------------------------------------------------------------------
+
+
+def exact_margin_squared(X, y, coef):
+    """The signed square of the margin of coef with its best intercept, as a rational."""
+    c = [Fraction(v) for v in coef]
+    products = [sum(Fraction(a) * b for a, b in zip(x, c, strict=True)) for x in X]
+    least = min(p for p, label in zip(products, y, strict=True) if label > 0)
+    most = max(p for p, label in zip(products, y, strict=True) if label < 0)
+    margin = (least - most) / 2
+    return margin * abs(margin) / sum(v * v for v in c)
+
+
+@pytest.mark.parametrize("block_size", [None, 400])
+@pytest.mark.parametrize("seed", range(8))
+def test_the_margin_is_that_of_the_classifier_as_rounded(seed, block_size):
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(40) % 2, 1, -1)
+    X = rng.normal(size=(40, 3)) * np.array([0.1, 1e4, 1e4])
+    X[:, 0] += 4 * y
+    X = X @ np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    result = max_margin(X, y, block_size=block_size, max_iter=100)
+    claimed = Fraction(result.margin) * abs(Fraction(result.margin))
+    assert exact_margin_squared(X, y, result.coef) >= claimed
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-300, 1e200, 1e300])
+def test_the_margin_of_a_classifier_of_any_length(scale):
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(30) % 2, 1, -1)
+    X = rng.normal(size=(30, 3)) * 1e3
+    X[:, 0] += 1e4 * y
+    good = max_margin(X, y)
+
+    class Stretched(Momentum):
+        def candidates(self, problem, state):
+            w = good.coef * scale
+            return Candidates([Primal(w, problem.scores(good.coef))], np.ones(30), 1e-20)
+
+    result = max_margin(X, y, method=Stretched(), max_iter=2)
+    assert not math.isnan(result.margin)
+    if math.isfinite(result.margin):
+        claimed = Fraction(result.margin) * abs(Fraction(result.margin))
+        assert exact_margin_squared(X, y, result.coef) >= claimed
+
+
+def test_what_passes_have_proved_is_not_lent(data):
+    class Liar(Momentum):
+        def step(self, problem, state):
+            super().step(problem, state)
+            for name in ("longest", "pose", "classes", "counts", "stream", "exponent"):
+                with pytest.raises(AttributeError):
+                    setattr(problem, name, None)
+            assert not hasattr(problem, "evidence")
+
+    honest = max_margin(data.X, data.y)
+    result = max_margin(data.X, data.y, method=Liar(), block_size=400, max_iter=3)
+    assert result.lower <= honest.upper
+    assert honest.lower <= result.upper
+
+
+def test_columns_are_stored_under_their_own_numbers():
+    class Index(np.ndarray):
+        def __getitem__(self, key):
+            if isinstance(key, slice):
+                return np.asarray(self)[::-1][key]
+            return super().__getitem__(key)
+
+    class Liar(Momentum):
+        def init(self, problem, aim):
+            index = np.arange(problem.operator.shape[0]).view(Index)
+            problem.operator.cache.product(index, np.zeros(index.size))
+            with pytest.raises(AttributeError):
+                problem.operator.cache.n = 1
+            return super().init(problem, aim)
+
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    y = np.where(np.arange(12) % 2, 1, -1)
+    options = {"kernel": "rbf", "gamma": 1.0, "fit_intercept": False}
+    honest = max_margin(X, y, **options)
+    result = max_margin(X, y, method=Liar(), max_iter=300, **options)
+    assert result.status is not Status.NOT_SEPARABLE
+    assert result.lower <= honest.upper
+    assert honest.lower <= result.upper
 
 
 # --- the house -----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import warnings
 from typing import Any
 
 from benchmarks.budgets.paths import PATHS
+from momentron import InputError
 
 MOST_SECONDS = 60.0  # of a call, after which it is killed
 MOST_BUILDING = 120.0
@@ -51,6 +52,8 @@ def _work(path: str, max_time: float | None, strike: float | None) -> dict[str, 
         ending = _ending(call(max_time))
     except KeyboardInterrupt:
         ending = "KeyboardInterrupt"
+    except InputError as error:  # no answer is an answer, if it comes in time
+        ending = f"error: {error}"
     end = time.perf_counter()
     if timer is None:
         return {"ending": ending, "seconds": end - start}

@@ -16,7 +16,7 @@ from momentron.arguments import (
     require_seed,
     require_verbose,
 )
-from momentron.certificate import LONG, SHORT, certify_margin
+from momentron.certificate import LONG, SHORT, certify_margin, to_safe_length
 from momentron.checkpoint import Checkpoint
 from momentron.clock import OutOfTime, Stopwatch, until
 from momentron.constraints import Slack
@@ -283,7 +283,9 @@ def make_result(problem: Problem, solver: Solver, outcome: Outcome) -> MarginRes
         # the interval is proved by w in extended precision; the margin is that of the classifier
         w = w.astype(np.float64)
         certificate = replace(certificate, margin=_margin_in_time(problem, w, outcome, sharp=True))
-    certificate = replace(certificate, margin=certificate.margin - _rounding_loss(problem, w))
+    w = w if b is not None else _settled(problem, w)
+    margin = certificate.margin - _rounding_loss(problem, w)
+    certificate = replace(certificate, margin=-math.inf if math.isnan(margin) else margin)
     coef, intercept = classifier(problem, w, b)
     return MarginResult(
         status=outcome.status,
@@ -309,6 +311,13 @@ def _margin_in_time(
             return certify_margin(problem, w, sharp=sharp)
     except OutOfTime:
         return -math.inf
+
+
+def _settled(problem: Problem, w: np.ndarray) -> np.ndarray:
+    """w at a safe length, with all that a solver kept beside its coefficients computed anew."""
+    constraints = problem.constraints
+    w = constraints.refreshed(w)
+    return w if SHORT < constraints.norm(w) < LONG else to_safe_length(w)
 
 
 def _rounding_loss(problem: Problem, w: np.ndarray) -> float:

@@ -31,6 +31,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 P = ParamSpec("P")
 
+TURN = 0.1  # seconds that a call waits for another thread's
 WORTH_OWN_THREADS = 1e8  # flops from which a second thread of our own is worth waking
 MOST_PARTS = 4  # into which a sum of products is divided: each takes memory for its result
 WORTH_READING = 2_000_000  # entries from which a product with a vector is worth dividing
@@ -166,6 +167,8 @@ def _have_one_thread_here() -> None:
         library.set(1)
 
 
+_turns = [RLock()]  # re-entrant: a callback may call us again
+
 NOTHING_TO_DO: AbstractContextManager[Any] = nullcontext()
 
 
@@ -175,12 +178,22 @@ def one_thread() -> AbstractContextManager[Any]:
 
 
 def with_one_thread(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, with one BLAS thread for all of it."""
+    """The function, with one BLAS thread for all of it; short calls take turns.
+
+    Threads that wrest the interpreter from each other every few microseconds take half as long
+    again. A call that is not done after a moment lets the others in, so that none waits for long.
+    """
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        with one_thread():
-            return function(*args, **kwargs)
+        lock = _turns[0]
+        is_mine = lock.acquire(timeout=TURN)
+        try:
+            with one_thread():
+                return function(*args, **kwargs)
+        finally:
+            if is_mine:
+                lock.release()
 
     return call
 
@@ -200,6 +213,7 @@ def _begin_helping() -> None:
 if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
     os.register_at_fork(after_in_child=_helpers.cache_clear)
     os.register_at_fork(after_in_child=_crew.begin_as_child)
+    os.register_at_fork(after_in_child=lambda: _turns.__setitem__(0, RLock()))
 
 
 def in_threads(function: Callable[[T], Any], items: Sequence[T]) -> None:

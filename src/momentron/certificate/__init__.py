@@ -10,7 +10,14 @@ A bad proposal can loosen the interval, never falsify it.
     lending     the problem as solvers see it: copies of its objects, read-only views of its arrays
 """
 
-from momentron.certificate.bounds import LONG, SHORT, certify, certify_admitted, certify_margin
+from momentron.certificate.bounds import (
+    LONG,
+    SHORT,
+    certify,
+    certify_admitted,
+    certify_margin,
+    to_safe_length,
+)
 from momentron.certificate.interval import Certificate, relative_gap
 from momentron.certificate.lending import lend
 from momentron.certificate.proposals import admitted
@@ -25,4 +32,5 @@ __all__ = [
     "certify_margin",
     "lend",
     "relative_gap",
+    "to_safe_length",
 ]

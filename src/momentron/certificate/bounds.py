@@ -79,7 +79,7 @@ def margin_bound(problem: "Problem", w: np.ndarray, *, sharp: bool = False) -> f
     w = constraints.refreshed(w if sharp else np.asarray(w, np.float64))
     norm_low, norm_high = constraints.norm_bounds(w)
     if not SHORT < norm_high < LONG:  # products might overflow or vanish
-        w = constraints.refreshed(_to_safe_length(w))
+        w = constraints.refreshed(to_safe_length(w))
         norm_low, norm_high = constraints.norm_bounds(w)
     if not math.isfinite(norm_high):
         return -np.inf
@@ -127,7 +127,7 @@ def dual_bound(problem: "Problem", q: np.ndarray, *, sharp: bool = False) -> flo
     return up(norm + dual_set.mass_error(q, norms, weighted_norms, norm), 6)
 
 
-def _to_safe_length(w: np.ndarray) -> np.ndarray:
+def to_safe_length(w: np.ndarray) -> np.ndarray:
     """w scaled by a power of two to length about 1, which changes no margin."""
     if w.dtype != np.longdouble:
         w = np.asarray(w, dtype=np.float64)

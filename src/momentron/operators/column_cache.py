@@ -47,7 +47,7 @@ class ColumnCache:
     def __init__(
         self, compute: Callable[[Index, Index], np.ndarray], n: int, max_bytes: int
     ) -> None:
-        self.n = n
+        self._n = n
         self.evaluations = 0
         self.hits = 0
         self._compute = compute
@@ -67,6 +67,10 @@ class ColumnCache:
         cache._store = matrix if matrix.flags.c_contiguous else matrix.T
         cache._slot_of = np.arange(n)
         return cache
+
+    @property
+    def n(self) -> int:
+        return self._n
 
     @property
     def nbytes(self) -> int:
@@ -93,7 +97,7 @@ class ColumnCache:
         Columns that are missing cost n values each, and are kept as far as there is room: others
         make way for them, the least recently used first, but none that this product needs.
         """
-        weights = np.asarray(a, dtype=np.float64).T
+        index, weights = _own(index), np.asarray(a, dtype=np.float64).T
         total = np.zeros((*weights.shape[:-1], self.n))
         self._clock += 1
         slots = self._slot_of[index]
@@ -249,6 +253,11 @@ class ColumnCache:
 def _strips(places: np.ndarray) -> list[np.ndarray]:
     """The places, some at a time: copies of all the values at once would break the limit."""
     return [places[start : start + STRIP] for start in range(0, places.size, STRIP)]
+
+
+def _own(index: np.ndarray) -> np.ndarray:
+    """A copy of the caller's index, which answers the same however often it is asked."""
+    return np.array(index, dtype=np.intp, copy=True, subok=False, ndmin=1)
 
 
 def _as_run(index: np.ndarray) -> Index:

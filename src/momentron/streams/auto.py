@@ -103,7 +103,7 @@ class StreamAuto(Solver):
         assert isinstance(problem, StreamProblem)
         state.t += 1
         inner = self._solve(problem, state)
-        problem.keep_weights(state.working, inner.dual, inner.upper)
+        problem._keep_weights(state.working, inner.dual, inner.upper)
         q, upper = problem.even_weights(), inner.upper / problem.radius
         if inner.status is Status.NOT_SEPARABLE:
             w = problem.pose.from_coef(self._solve(problem, state, **FOLLOWING).coef)
@@ -112,7 +112,7 @@ class StreamAuto(Solver):
         w = problem.pose.from_coef(inner.coef)
         seen = problem.look(w, n_worst=self.room.worst, **_ranking(problem, inner))
         state.proposal = Candidates([_primal(problem, w, seen)], q, upper)
-        known = problem.evidence.of(w)
+        known = problem.known(w)
         gap = 1.0 - known.margin / max(inner.upper, 1e-300) if known is not None else 1.0
         self._renew(problem, state, inner, seen.worst, gap)
 

@@ -10,6 +10,7 @@ Solvers may do with them as they please: what is proved rests on `Evidence` alon
 own. Zero scores stand for w = 0: what is kept of ψ and q is the difference from there.
 """
 
+import copy
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -18,13 +19,14 @@ from typing import Any, cast
 import numpy as np
 
 from momentron.certificate import Certificate
+from momentron.certificate.lending import read_only
 from momentron.checkpoint import section, unusable
 from momentron.clock import OutOfTime
 from momentron.dualsets import DualSet
 from momentron.problem import Problem
 from momentron.rounding import gamma, up
 from momentron.streams.averages import Image, frozen
-from momentron.streams.evidence import Evidence
+from momentron.streams.evidence import Evidence, Known
 from momentron.streams.look import Look, Seen
 from momentron.streams.poses import Pose
 from momentron.streams.spread import centred_radius
@@ -51,28 +53,54 @@ class StreamProblem(Problem):
     def __init__(
         self, stream: Stream, found: Found, *, fit_intercept: bool, combines: bool = True
     ) -> None:
-        self.stream, self.found, self.combines = stream, found, combines
-        self.classes = found.classes
+        self.stream, self._found, self.combines = stream, found, combines
+        self.classes = read_only(found.classes)
         self.pose = Pose(self.classes.size, fit_intercept)
         self.exponent = 0
-        self.counts = np.array([found.counts[label] for label in self.classes.tolist()])
+        self.counts = read_only(np.array([found.counts[label] for label in self.classes.tolist()]))
         # max‖z‖
         self.longest = up(found.longest * self.pose.radius_factor) if found.longest else 0.0
         self._unit = self.longest or 1.0
         self._arcs = self.pose.dual_set()
         self._shape = self.pose.zeros(found.width).shape
-        self.evidence = Evidence(self.pose.dual_set(), self._shape, self.longest)
-        self.weights: SparseWeights | None = None
+        self._evidence = Evidence(self.pose.dual_set(), self._shape, self.longest)
+        self._weights: SparseWeights | None = None
         self._is_closed = False
         if combines:
-            self.evidence.begin(self.even_image)
+            self._evidence.begin(self.even_image)
         # answers to what solvers on streams, and the loop, ask of a dual set and of an operator
         self.dual_set = cast(DualSet, StreamedSet(self))
         self._operator = StreamedRows(stream, found)
 
+        self._is_sealed = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """What solvers see is read-only: they get the problem itself, since passes are counted."""
+        if not name.startswith("_") and "_is_sealed" in self.__dict__:
+            raise AttributeError(f"the {name} of a stream's problem is read-only")
+        super().__setattr__(name, value)
+
     @property
     def operator(self) -> Any:
         return self._operator
+
+    @property
+    def found(self) -> Found:
+        """What the first pass found, as a copy."""
+        return copy.copy(self._found)
+
+    @property
+    def weights(self) -> SparseWeights | None:
+        """The weights of the smallest upper bound, where a method has any."""
+        return self._weights
+
+    def known(self, w: np.ndarray) -> Known | None:
+        """What a pass saw of a classifier, if one has looked at it lately."""
+        return self._evidence.of(w)
+
+    def best_known(self) -> Known | None:
+        """The classifier with the largest margin of those that are remembered."""
+        return self._evidence.best
 
     @property
     def size(self) -> int:
@@ -91,8 +119,8 @@ class StreamProblem(Problem):
         if not self.pose.fit_intercept or self.longest == 0.0:
             return self.longest or 1.0
         if not self.combines:
-            return self.found.reach * self.pose.radius_factor
-        return centred_radius(self.stream, self.found) * self.pose.radius_factor or 1.0
+            return self._found.reach * self.pose.radius_factor
+        return centred_radius(self.stream, self._found) * self.pose.radius_factor or 1.0
 
     def tighten(self) -> None:
         self._unit = self.tight_radius
@@ -114,19 +142,19 @@ class StreamProblem(Problem):
 
     def look(self, w: np.ndarray, **options: Any) -> Seen:
         """One pass over the stream for a classifier."""
-        w = self.evidence.copied(w)
+        w = self._evidence.copied(w)
         task = Look(
             w,
             self.pose,
             self.classes,
             radius=self.longest,
-            depth=self.found.stored,
+            depth=self._found.stored,
             divisor=self._unit,
             is_compact=self.stream.is_remote,
             **options,
         )
         seen: Seen = self.stream.run(task)
-        self.evidence.remember(w, seen.tops[self.pose.used])
+        self._evidence.remember(w, seen.tops[self.pose.used])
         return seen
 
     def close(self) -> None:
@@ -143,7 +171,7 @@ class StreamProblem(Problem):
         There the rows' weights depend on a balance of all k² arcs, and one read would have to
         bring back a sum of rows for each of them.
         """
-        pose, arcs, w = self.pose, self.pose.used, self.evidence.copied(w)
+        pose, arcs, w = self.pose, self.pose.used, self._evidence.copied(w)
         seen = self.look(w, has_weights=True)
         logs = seen.peaks[arcs] + np.log(seen.totals[arcs])
         flow, psi = self._arcs.link(logs)
@@ -164,7 +192,7 @@ class StreamProblem(Problem):
         # the sums and the masses by which they are divided both err, each by its own chain
         error += 2.0 * gamma(seen.depth + 8) * self.longest
         image = Image(frozen(vector.reshape(self._shape)), error)
-        self.evidence.remember_image(w, image)
+        self._evidence.remember_image(w, image)
         change = self.as_weights(image) - self.as_weights(self.even_image)
         return np.concatenate([tops, [psi - self.dual_set.psi_zero], change])
 
@@ -185,25 +213,25 @@ class StreamProblem(Problem):
 
         Costs a pass where w is not what the last one weighed, as after a checkpoint.
         """
-        if (image := self.evidence.image_of(w)) is None:
+        if (image := self._evidence.image_of(w)) is None:
             self.scores(w)
-            image = self.evidence.image_of(w)
+            image = self._evidence.image_of(w)
         assert image is not None
-        self.evidence.average(image, share)
+        self._evidence.average(image, share)
 
     def mass(self, q: np.ndarray) -> float:
         return 1.0
 
-    def keep_weights(self, working: WorkingSet, dual: np.ndarray, upper: float) -> None:
+    def _keep_weights(self, working: WorkingSet, dual: np.ndarray, upper: float) -> None:
         """Remember weights on rows in memory, if their upper bound is the smallest so far.
 
         Not for methods that average: they have no rows, and so no weights that could be shown.
         """
         if self.combines:
             raise TypeError("weights on rows belong to a method that keeps rows")
-        if upper < self.evidence.upper or self.weights is None:
-            self.evidence.upper = min(upper, self.evidence.upper)
-            self.weights = working.weights(dual)
+        if upper < self._evidence.upper or self._weights is None:
+            self._evidence.upper = min(upper, self._evidence.upper)
+            self._weights = working.weights(dual)
 
     # --- images --------------------------------------------------------------------------------
 
@@ -212,7 +240,7 @@ class StreamProblem(Problem):
         """The image of the weights at w = 0, from the sums of the classes' rows."""
         pose, counts = self.pose, self.counts
         flow, _ = self._arcs.link(np.log(pose.arc_counts(counts)))
-        sums = np.stack([self.found.sums[label] for label in self.classes.tolist()])
+        sums = np.stack([self._found.sums[label] for label in self.classes.tolist()])
         k = counts.size
         if not pose.is_paired:
             shares = flow[[1, 0]] if pose.fit_intercept else counts / counts.sum()
@@ -226,7 +254,7 @@ class StreamProblem(Problem):
                 np.fill_diagonal(share, 0.0)
             means = sums / counts[:, None]
             vector = means.T @ (share - np.diag(share.sum(axis=1)))
-        error = 2.0 * gamma(self.found.depth + 2 * k + 16) * self.longest
+        error = 2.0 * gamma(self._found.depth + 2 * k + 16) * self.longest
         return Image(frozen(vector), error)
 
     # --- for the loop --------------------------------------------------------------------------
@@ -241,20 +269,20 @@ class StreamProblem(Problem):
         Costs a pass where none has looked at w lately. At the deadline, or once closed, the best
         classifier that is known stands for such a w.
         """
-        w = self.evidence.copied(w)
-        if w.any() and self.evidence.of(w) is None and not self._is_closed:
+        w = self._evidence.copied(w)
+        if w.any() and self._evidence.of(w) is None and not self._is_closed:
             with suppress(OutOfTime):
                 self.scores(w) if self.combines else self.look(w)
-        return self.evidence.certificate(w)
+        return self._evidence.certificate(w)
 
     # --- for checkpoints -------------------------------------------------------------------------
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         stream = self.stream
         counts = (stream.passes, stream.nbytes, stream.seconds)
-        arrays = {"counts": np.array(counts, dtype=np.float64), "content": self.found.content}
-        if self.weights is not None:
-            own = self.weights.to_arrays() | {"upper": np.array(self.evidence.upper)}
+        arrays = {"counts": np.array(counts, dtype=np.float64), "content": self._found.content}
+        if self._weights is not None:
+            own = self._weights.to_arrays() | {"upper": np.array(self._evidence.upper)}
             arrays |= {f"weights.{name}": value for name, value in own.items()}
         return arrays
 
@@ -269,11 +297,11 @@ class StreamProblem(Problem):
         self.stream.nbytes += int(counts[1])
         self.stream.seconds += float(counts[2])
         if self.combines:
-            self.evidence.begin(None)
-        elif (kept := WorkingSet.from_rows(self.found.kept, self.classes)) is not None:
+            self._evidence.begin(None)
+        elif (kept := WorkingSet.from_rows(self._found.kept, self.classes)) is not None:
             dual, claimed = kept.dual_from(section("weights", arrays), self.pose)
             # at most as good as claimed: a run that was killed then ends as if it had not been
-            self.keep_weights(kept, dual, max(claimed, kept.upper_bound(dual, self.pose)))
+            self._keep_weights(kept, dual, max(claimed, kept.upper_bound(dual, self.pose)))
 
 
 class StreamedSet:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from momentron.result import MarginResult
+from momentron.rounding import UNIT_ROUNDOFF, up
 from momentron.solve import Outcome
 from momentron.solvers import Solver
 from momentron.streams.problem import StreamProblem
@@ -54,18 +55,21 @@ class StreamResult(MarginResult):
 
 def make_result(problem: StreamProblem, solver: Solver, outcome: Outcome) -> StreamResult:
     """The outcome in the user's units, with a classifier of unit length."""
-    certificate, known = outcome.certificate, problem.evidence.of(outcome.w)
+    certificate, known = outcome.certificate, problem.known(outcome.w)
     if known is None and outcome.w.any():  # no time was left for a look at it
-        known = problem.evidence.best
+        known = problem.best_known()
     if certificate.margin <= 0.0 and not outcome.w.any() and outcome.n_iter:
         # nothing separates: the last iterate still follows the loss
-        known = problem.evidence.of(outcome.last_w)
+        known = problem.known(outcome.last_w)
         certificate = replace(certificate, margin=known.margin if known is not None else 0.0)
     w = problem.zeros() if known is None else known.w
     norm = float(np.linalg.norm(w))
     intercept: Any = np.zeros(problem.classes.size) if problem.pose.is_paired else 0.0
     if problem.pose.fit_intercept and known is not None and norm > 0.0:
         intercept = problem.intercept(known.tops) / norm
+    # bringing w to unit length rounds each entry twice
+    loss = up(8.0 * UNIT_ROUNDOFF * problem.longest)
+    certificate = replace(certificate, margin=certificate.margin - loss)
     weights = problem.weights or _no_weights(problem)
     order = np.argsort(weights.numbers)
     return StreamResult(
