@@ -200,11 +200,17 @@ class StreamProblem(Problem):
         """Zᵀq and its error for weights that nearly flow in circles."""
         k = self.pose.n_classes
         mass = float(seen.totals.sum())
-        flow = seen.totals.reshape(k, k) / mass
+        return seen.vectors / mass, self._imbalance(seen.totals.reshape(k, k) / mass, seen.depth)
+
+    def _imbalance(self, flow: np.ndarray, depth: int) -> float:
+        """How far Zᵀq may be from that of weights that flow in circles, for a flow of mass 1.
+
+        What is out of balance is led back along at most k − 1 arcs: see `Circulations`.
+        """
+        k = self.pose.n_classes
         rest = float(np.abs(flow.sum(axis=0) - flow.sum(axis=1)).sum())
-        rest += 4.0 * gamma(seen.depth + 2 * k + 8)
-        # what is out of balance is led back along at most k − 1 arcs: see `Circulations`
-        return seen.vectors / mass, 0.5 * (k - 1) * rest * self.longest * (1.0 + 1e-9)
+        rest += 4.0 * gamma(depth + 2 * k + 8)
+        return 0.5 * (k - 1) * rest * self.longest * (1.0 + 1e-9)
 
     def average(
         self, mu: np.ndarray, q: np.ndarray, share: float, *, w: np.ndarray, scratch: np.ndarray
@@ -241,7 +247,7 @@ class StreamProblem(Problem):
         pose, counts = self.pose, self.counts
         flow, _ = self._arcs.link(np.log(pose.arc_counts(counts)))
         sums = np.stack([self._found.sums[label] for label in self.classes.tolist()])
-        k = counts.size
+        k, error = counts.size, 0.0
         if not pose.is_paired:
             shares = flow[[1, 0]] if pose.fit_intercept else counts / counts.sum()
             vector = (np.array([1.0, -1.0]) * shares / counts) @ sums
@@ -249,12 +255,13 @@ class StreamProblem(Problem):
             share = np.zeros((k, k))
             if pose.fit_intercept:
                 share.ravel()[pose.used] = flow
+                error = self._imbalance(share, self._found.depth)
             else:
                 share[:] = counts[:, None] / (counts.sum() * (k - 1))
                 np.fill_diagonal(share, 0.0)
             means = sums / counts[:, None]
             vector = means.T @ (share - np.diag(share.sum(axis=1)))
-        error = 2.0 * gamma(self._found.depth + 2 * k + 16) * self.longest
+        error += 2.0 * gamma(self._found.depth + 2 * k + 16) * self.longest
         return Image(frozen(vector), error)
 
     # --- for the loop --------------------------------------------------------------------------
