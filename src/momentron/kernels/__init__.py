@@ -4,14 +4,10 @@ from typing import Any
 
 from momentron.errors import InputError
 from momentron.kernels.base import BoundKernel, Kernel
+from momentron.kernels.distances import GaussianKernel, LaplacianKernel
 from momentron.kernels.function import CallableKernel
 from momentron.kernels.matrix import PrecomputedKernel
-from momentron.kernels.pairwise import (
-    GaussianKernel,
-    LaplacianKernel,
-    LinearKernel,
-    PolynomialKernel,
-)
+from momentron.kernels.pairwise import LinearKernel, PolynomialKernel
 from momentron.kernels.parameters import as_gamma
 from momentron.kernels.points import as_rows
 from momentron.kernels.semidefinite import negative_part, require_semidefinite
