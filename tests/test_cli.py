@@ -111,6 +111,7 @@ def test_json(capsys, csv):
     assert code == 0
     assert summary["lower"] <= 0.5 <= summary["upper"]
     assert summary["rows"] == 30
+    assert summary["passes"] > 0
     assert summary["training_error"] == 0.0
 
 

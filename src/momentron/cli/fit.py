@@ -197,7 +197,7 @@ def _live_reporter(live: Live) -> Reporter:
 
 def summarise(loaded: LoadedData, result: MarginResult, problem: Problem) -> dict[str, Any]:
     """Everything the command reports, as plain numbers."""
-    operator, passes = problem.operator, problem.passes
+    operator = problem.operator
     if isinstance(operator, KernelOperator):
         outputs = operator.apply(operator.from_coefficients(result.coef.T))
     else:
@@ -211,7 +211,7 @@ def summarise(loaded: LoadedData, result: MarginResult, problem: Problem) -> dic
         **_answer(result),
         "training_error": float(np.mean(predicted != loaded.y)),
         "iterations": result.n_iter,
-        "passes": passes,
+        "passes": int(result.trace["passes"][-1]) if len(result.trace) else 0,
         "seconds": result.seconds,
     }
 
