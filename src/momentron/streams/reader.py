@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from momentron.clock import OutOfTime, require_time
+from momentron.datafiles._common import one_line
 from momentron.errors import InputError
 from momentron.streams.blocks import Block, as_block
 from momentron.streams.digest import keyed_digest
@@ -142,5 +143,5 @@ def explained(number: int, n_blocks: int, error: BaseException) -> BaseException
     """An error of a source, with the number of the block; Ctrl-C stays what it is."""
     if not isinstance(error, Exception) or isinstance(error, OutOfTime):
         return error
-    what = f"block {number} of {n_blocks} cannot be read: {type(error).__name__}: {error}"
+    what = f"block {number} of {n_blocks} cannot be read: {type(error).__name__}: {one_line(error)}"
     return InputError(what) if isinstance(error, InputError) else BlockError(what)
