@@ -11,15 +11,18 @@ intercept, which has no term in the identity, is a border that is eliminated:
     u = C XᵀD_c1,  t = B_c⁻¹u,  σ = C 1ᵀD_c1 − uᵀt,  z_b = (r_b − tᵀr)/σ,  z = B_c⁻¹r − t z_b.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.linalg import lapack
 
-from momentron.clock import require_time
+from momentron.factors import inverse_in_place
 from momentron.solvers.auto.active_rows import ActiveRows
+from momentron.threads import in_threads
 
 MOST_ENTRIES = 60_000_000  # of all the blocks together: 500 MB in float64
+TAME = 1e5  # trace of a block up to which Woodbury's difference keeps digits in single precision
 THIN = 1.0  # rows per feature up to which a block is held by its rows
 
 
@@ -30,24 +33,27 @@ class ClassBlocks:
         self.rows = rows
         self.k = weights.shape[1]
         d = rows.d
-        members = [np.flatnonzero(weights[:, c]) for c in range(self.k)]
         self._thin: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self._full: dict[int, np.ndarray] = {}
         self._diagonal: dict[int, np.ndarray] = {}
+        work: list[Callable[[], None]] = []
         room = MOST_ENTRIES
-        for c, S in enumerate(members):
-            require_time()
+        is_single, squares = rows.X.dtype == np.float32, rows.squares()
+        for c in range(self.k):
+            S = np.flatnonzero(weights[:, c])
             if S.size == 0:
                 continue
             D = C * weights[S, c]
-            if S.size <= THIN * d and S.size**2 <= room:
-                self._thin[c] = S, self._thin_inverse(S, D)
+            is_thin = S.size <= THIN * d and (not is_single or D @ squares[S] < TAME)
+            if is_thin and S.size**2 <= room:
+                work.append(partial(self._add_thin, c, S, D))
                 room -= S.size**2
             elif d * d <= room:
-                self._full[c] = self._full_inverse(S, D)
+                work.append(partial(self._add_full, c, S, D))
                 room -= d * d
             else:
-                self._diagonal[c] = self._diagonal_inverse(S, D)
+                work.append(partial(self._add_diagonal, c, S, D))
+        in_threads(lambda task: task(), work)
         self._border: tuple[np.ndarray, np.ndarray] | None = None
         if rows.has_border:
             self._border = self._eliminate(rows.adjoint(C * weights))
@@ -61,18 +67,18 @@ class ClassBlocks:
             for place, (c, (S, G)) in enumerate(self._thin.items()):
                 sums = G.sum(axis=1)
                 spread[S, place], sigma[c] = sums, sums.sum(dtype=np.float64)
-            t[:, list(self._thin)] = self.rows.X.T @ spread
+            t[:, list(self._thin)] = self.rows.inputs(spread)
         # a class without active pairs leaves its intercept where it is
         return t, np.where(u[-1] > 0.0, np.maximum(sigma, 1e-12 * u[-1]), np.inf)
 
-    def _thin_inverse(self, S: np.ndarray, D: np.ndarray) -> np.ndarray:
-        X = self.rows.X[S].astype(np.float64)
+    def _add_thin(self, c: int, S: np.ndarray, D: np.ndarray) -> None:
+        X = self.rows.X[S]
         K = X @ X.T
-        K = np.asarray(K.toarray() if self.rows.is_sparse else K, np.float64)
-        K.flat[:: S.size + 1] += 1.0 / D
-        return _inverse(K)
+        K = K.toarray() if self.rows.is_sparse else K
+        K.flat[:: S.size + 1] += (1.0 / D).astype(K.dtype)
+        self._thin[c] = S, _inverse(K)
 
-    def _full_inverse(self, S: np.ndarray, D: np.ndarray) -> np.ndarray:
+    def _add_full(self, c: int, S: np.ndarray, D: np.ndarray) -> None:
         X = self.rows.X[S]
         root = np.sqrt(D).astype(X.dtype)[:, None]
         if self.rows.is_sparse:
@@ -81,14 +87,13 @@ class ClassBlocks:
         else:
             X *= root
             B = X.T @ X
-        B = np.asarray(B, np.float64)
         B.flat[:: self.rows.d + 1] += 1.0
-        return _inverse(B)
+        self._full[c] = _inverse(B)
 
-    def _diagonal_inverse(self, S: np.ndarray, D: np.ndarray) -> np.ndarray:
+    def _add_diagonal(self, c: int, S: np.ndarray, D: np.ndarray) -> None:
         X = self.rows.X[S]
         squares = X.multiply(X).T @ D if self.rows.is_sparse else np.einsum("ij,ij,i->j", X, X, D)
-        return 1.0 / (1.0 + squares)
+        self._diagonal[c] = 1.0 / (1.0 + squares)
 
     def apply(self, r: np.ndarray) -> np.ndarray:
         """The blocks' inverse times r."""
@@ -102,11 +107,11 @@ class ClassBlocks:
         z = r.copy()
         if self._thin:
             X, columns = self.rows.X, list(self._thin)
-            products = X @ r[:, columns].astype(X.dtype)
+            products = self.rows.outputs(r[:, columns].astype(X.dtype))
             spread = np.zeros_like(products)
             for place, (S, G) in enumerate(self._thin.values()):
                 spread[S, place] = G @ products[S, place]
-            z[:, columns] -= X.T @ spread
+            z[:, columns] -= self.rows.inputs(spread)
         for c, inverse in self._full.items():
             z[:, c] = inverse @ r[:, c].astype(inverse.dtype)
         for c, inverse in self._diagonal.items():
@@ -115,12 +120,10 @@ class ClassBlocks:
 
 
 def _inverse(A: np.ndarray) -> np.ndarray:
-    """The inverse of a positive definite matrix, in single precision where that keeps it so."""
-    factor, info = lapack.dpotrf(A, lower=1, overwrite_a=0)
-    if info != 0:
-        raise np.linalg.LinAlgError("a class block is not positive definite")
-    inverse, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
-    lower = np.tril(inverse)
-    full = lower + np.tril(inverse, -1).T
-    spread = float(np.diag(factor).max() / np.diag(factor).min()) ** 2
-    return full.astype(np.float32) if spread < 1e5 else full
+    """The inverse of a positive definite matrix, in its own precision if that keeps it so."""
+    inverse, exists = inverse_in_place(np.array(A, order="F"))
+    if not exists:
+        inverse, exists = inverse_in_place(np.array(A, np.float64, order="F"))
+        if not exists:
+            raise np.linalg.LinAlgError("a class block is not positive definite")
+    return inverse
