@@ -134,7 +134,7 @@ ARRAYS = {
     "X": lambda problem: problem.operator.X,
     "row norms of X": lambda problem: problem.operator.row_norms,
     "row norms of Z": lambda problem: problem.constraints.row_norms,
-    "signs": lambda problem: problem.constraints.signs,
+    "signs": lambda problem: problem.constraints.labels.signs,
     "classes": lambda problem: problem.dual_set.classes[0],
 }
 
@@ -164,7 +164,8 @@ def test_attributes_that_a_solver_sets_are_its_own(data):
         problem.operator.radius = problem.constraints.radius = 0.0
         problem.operator.shape = (1, 1)
         problem.constraints.row_norms = np.zeros(problem.size)
-        problem.constraints.signs = problem.constraints._minus_signs = np.ones(problem.size)
+        labels = problem.constraints.labels
+        labels.signs = labels._minus_signs = np.ones(problem.size)
         problem.dual_set.size = 1
         return Candidates(proposal.primals, proposal.q, 0.0)
 
