@@ -1,6 +1,5 @@
 """The kernel of trust: what a solver says, keeps or changes never makes a false interval."""
 
-import ast
 import math
 import re
 from fractions import Fraction
@@ -368,21 +367,6 @@ def test_columns_are_stored_under_their_own_numbers():
 
 
 # --- the house -----------------------------------------------------------------------------------
-
-
-def test_the_kernel_of_trust_imports_nothing_clever():
-    package = Path(momentron.certificate.__file__).parent
-    allowed = {"certificate", "environment", "errors", "rounding"}
-    for file in package.glob("*.py"):
-        for node in ast.parse(file.read_text()).body:  # what is imported for types alone is nested
-            modules = [node.module] if isinstance(node, ast.ImportFrom) else []
-            modules += [name.name for name in node.names] if isinstance(node, ast.Import) else []
-            for module in modules:
-                parts = module.split(".")
-                assert parts[0] not in ("sklearn", "scipy", "threadpoolctl"), (
-                    f"{file.name}: {module}"
-                )
-                assert parts[0] != "momentron" or parts[1] in allowed, f"{file.name}: {module}"
 
 
 def test_only_the_kernel_of_trust_makes_certificates():
