@@ -17,7 +17,7 @@ from momentron.kernels import BoundKernel, Kernel, as_kernel, negative_part
 from momentron.kernels.parameters import require_parameters
 from momentron.losses import Loss, as_loss
 from momentron.operators import KernelOperator, Operator
-from momentron.validation import CleanData, clean_data, clean_labels, clean_matrix
+from momentron.validation import CleanData, TrainingData, operator_of
 
 CHECKED_ROWS = 200  # on which a kernel that might be indefinite is tried, whatever the method
 
@@ -79,7 +79,6 @@ class Problem:
         self.classes = np.array([-1, 1]) if classes is None else classes
 
     @classmethod
-    @standard_arithmetic()
     def from_data(
         cls,
         X: Any,
@@ -91,14 +90,28 @@ class Problem:
         kernel: KernelChoice | None = None,
     ) -> "Problem":
         """Validate X and y, and state the problem they pose."""
-        data = clean_data(X) if kernel is None else CleanData(kernel.operator(clean_matrix(X)), 0)
-        classes, codes = clean_labels(y, data.operator.shape[0])
+        data = TrainingData.from_arrays(X, y, is_finite=kernel is not None)
+        return cls.of(data, fit_intercept=fit_intercept, loss=as_loss(loss), C=C, kernel=kernel)
+
+    @classmethod
+    @standard_arithmetic()
+    def of(
+        cls,
+        data: TrainingData,
+        *,
+        fit_intercept: bool,
+        loss: Loss,
+        C: float,
+        kernel: KernelChoice | None,
+    ) -> "Problem":
+        """The problem that rows and labels pose which have been validated."""
+        clean = operator_of(data.X) if kernel is None else CleanData(kernel.operator(data.X), 0)
         constraints, dual_set = _pose(
-            data.operator, classes.size, codes, fit_intercept, as_loss(loss)
+            clean.operator, data.classes.size, data.codes, fit_intercept, loss
         )
         if math.isfinite(C):
-            constraints = Slack(constraints, _slack_root(C, data.exponent))
-        return cls(constraints, dual_set, exponent=data.exponent, classes=classes)
+            constraints = Slack(constraints, _slack_root(C, clean.exponent))
+        return cls(constraints, dual_set, exponent=clean.exponent, classes=data.classes)
 
     @property
     def operator(self) -> Operator:
