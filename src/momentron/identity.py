@@ -29,14 +29,12 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 def identity_of(problem: Problem, solver: "Solver", X: Any, **options: Any) -> dict[str, str]:
     """What tells a problem in memory and a method from others. Reads all of X once."""
-    constraints = problem.constraints
-    labels = getattr(constraints, "labels", getattr(constraints, "signs", np.empty(0)))
     return {
         "method": solver.name,
         "parameters": parameters_of(solver),
         "shape": " × ".join(str(size) for size in problem.operator.shape),
         "classes": digest_of(problem.classes.astype(str)),
-        "labels": digest_of(np.asarray(labels)),
+        "labels": digest_of(problem.constraints.labels.codes),
         "data": _digest_of_rows(clean_matrix(X)),
     } | {name: shown(value) for name, value in options.items()}
 
