@@ -10,55 +10,52 @@ import math
 import numpy as np
 from scipy.linalg import lapack
 
-from momentron.clock import require_time
 from momentron.constraints import Constraints, LabelPairs, Slack
 from momentron.operators import DenseOperator, KernelOperator
 from momentron.problem import Problem, dual_set_of
 from momentron.solvers.auto import selection
-from momentron.solvers.auto.forms import Deadline
-from momentron.solvers.auto.joint_margin import JointMargin, has_many_pairs
+from momentron.solvers.auto.deadline import Deadline
+from momentron.solvers.auto.engine import Engine
+from momentron.solvers.auto.joint_margin import JointMargin
 from momentron.solvers.auto.pair_table import PairTable
+from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.solvers.base import Candidates, Fallback, Primal, Start
 
-FIRST_SIZE = 1000  # examples of the first working set
-ENTRY_BYTES = 24  # for each entry of K_SS: that, its factor, and what products need
-ROUGH = 0.01  # the gap to which a working set is solved while many examples outside are too near
-SPARE = 1.3  # functional margin up to which an example without weight stays in the working set
-MOST_ROUNDS = 40
-RIDGE = 1e-13  # added to the diagonal of K_SS, in units of its mean
 
-
-class JointKernel:
+class JointKernel(Engine):
     """Rounds of a working set solved and a look at all the examples."""
 
-    def __init__(self, problem: Problem, tol: float, deadline: Deadline) -> None:
-        constraints = problem.constraints
+    def __init__(
+        self,
+        problem: Problem,
+        tol: float,
+        deadline: Deadline,
+        settings: AutoSettings = SETTINGS,
+    ) -> None:
+        constraints, self.settings = problem.constraints, settings
         self.problem, self.tol, self.deadline = problem, tol, deadline
         self.soft = constraints if isinstance(constraints, Slack) else None
         base = self.soft.base if self.soft is not None else constraints
-        assert isinstance(base, LabelPairs)
-        assert isinstance(base.operator, KernelOperator)
-        self.base, self.operator = base, base.operator
+        kernel = base.operator.as_kernel()
+        assert isinstance(base, LabelPairs) and kernel is not None
+        self.base, self.operator = base, kernel
         self.pairs = PairTable(base.labels, base.n_classes)
         n = base.labels.size
-        self.S = selection.sample(base.labels, FIRST_SIZE, np.random.default_rng(0), least=0.0)
+        self.S = selection.sample(
+            base.labels, settings.kernel_first, np.random.default_rng(0), least=0.0
+        )
         self.table = np.zeros((n, base.n_classes))  # the multipliers of all pairs
         self.w, self.b = base.zeros(), np.zeros(base.n_classes)
         self.q, self.upper = problem.even_weights(), math.inf
         self.fallback: Fallback | None = None
-        self.goal = ROUGH
+        self.goal = settings.kernel_rough_gap
         self.rounds = 0
-        self.is_done = self.has_begun = False
 
     @staticmethod
-    def suits(problem: Problem) -> bool:
-        """Whether pairs are many, and all examples would nearly fit a working set."""
-        if not has_many_pairs(problem):
-            return False
-        operator = problem.operator
-        if not isinstance(operator, KernelOperator) or not operator.kernel.is_semidefinite:
-            return False
-        return ENTRY_BYTES * operator.shape[0] ** 2 <= 3 * operator.cache_bytes
+    def fits(kernel: KernelOperator, settings: AutoSettings) -> bool:
+        """Whether all examples would nearly fit a working set."""
+        n_bytes = settings.kernel_entry_bytes * kernel.shape[0] ** 2
+        return kernel.kernel.is_semidefinite and n_bytes <= 3 * kernel.cache_bytes
 
     def advance(self) -> None:
         """Solve the working set, look at all, and take in what is too near."""
@@ -69,7 +66,7 @@ class JointKernel:
         table[self.S] = weights
         # of the point itself: a combination by the multipliers is as good at the very end only
         self.w = self.operator.combine(self.S, _coefficients(self._L, inner.newton.W))
-        self.b, self.table, self.has_begun = inner.newton.b, table, True
+        self.b, self.table, self.is_interruptible = inner.newton.b, table, True
         if self.soft is None and (self.fallback is None or inner.fallback is not None):
             self.fallback = Fallback(self.w, self.b)
         q = self.problem.dual_set.normalize(self.base.from_dual(table))
@@ -94,16 +91,17 @@ class JointKernel:
             b = self.b[:-1] - self.b[-1] if fits_intercept else np.zeros(0)
             W = lapack.dtrtrs(L, self.w[1][S], lower=1)[0]  # the same outputs on S
             start = Start(W, b, pairs.from_dual(self.table[S]))
-        inner = JointMargin(Problem(constraints, dual_set), self.deadline, start)
+        problem = Problem(constraints, dual_set)
+        inner = JointMargin(problem, self.deadline, start, self.settings)
         while not inner.is_done and inner.gap > self.goal:
             inner.advance()
         return inner
 
     def _factor(self, S: np.ndarray) -> np.ndarray:
         """L with L Lᵀ = K_SS, nearly."""
-        require_time(S.size**3 / 3.0 / 2e10)
+        self.deadline.require(S.size**3 / 3.0)
         K = self.operator.block(S, S)
-        ridge = RIDGE * float(np.trace(K)) / S.size
+        ridge = self.settings.kernel_ridge * float(np.trace(K)) / S.size
         for _ in range(5):
             A = K.copy()
             A.flat[:: S.size + 1] += ridge
@@ -119,18 +117,19 @@ class JointKernel:
         least = np.where(self.pairs.ones() > 0.0, self.pairs.margins(F), math.inf).min(axis=1)
         inside = np.zeros(least.size, bool)
         inside[self.S] = True
+        most_rounds = self.settings.kernel_rounds
         below = np.flatnonzero(~inside & (least < 1.0 - 0.1 * self.tol))
         if below.size == 0:
             is_last = self.goal <= 0.25 * self.tol
-            self.is_done = is_last or self.rounds >= MOST_ROUNDS
+            self.is_done = is_last or self.rounds >= most_rounds
             self.goal = 0.25 * self.tol
             return
-        self.is_done = self.rounds >= MOST_ROUNDS
+        self.is_done = self.rounds >= most_rounds
         if below.size < 0.05 * self.S.size:
             self.goal = max(0.25 * self.tol, 0.1 * self.goal)
-        most = max(FIRST_SIZE, self.S.size)
+        most = max(self.settings.kernel_first, self.S.size)
         taken = below[np.argsort(least[below], kind="stable")[:most]]
-        kept = self.S[self.table[self.S].any(axis=1) | (least[self.S] < SPARE)]
+        kept = self.S[self.table[self.S].any(axis=1) | (least[self.S] < self.settings.kernel_spare)]
         self.S = np.union1d(kept, taken)
         missing = np.setdiff1d(np.arange(self.base.n_classes), self.base.labels[self.S])
         if missing.size:  # every class keeps an example

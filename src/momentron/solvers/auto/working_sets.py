@@ -6,20 +6,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from momentron.constraints import Constraints, LabelPairs, SignedRows
-from momentron.kernels import require_semidefinite
-from momentron.operators import DenseOperator, KernelOperator
+from momentron.kernels import as_kernel, require_semidefinite
+from momentron.operators import KernelOperator, Operator
 from momentron.problem import Problem
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.balance import Balance, ManyClasses, NoIntercept, TwoClasses
-from momentron.solvers.auto.forms import Deadline, Form
+from momentron.solvers.auto.deadline import Deadline
+from momentron.solvers.auto.forms import Form
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.primal_form import PrimalForm
 from momentron.solvers.auto.rows import PairRows, Rows, WorkingRows, written_out
+from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.threads import one_thread
-
-FORM_BYTES = 16  # of a form for each entry of its Gram matrix: that, and a factor
-TELLING = 1e-3  # of ‖a‖², the square of a margin that a Gram matrix shows to 13 digits
-FLAT_WIDTH = 2500  # d·k up to which the rows of a working set of pairs are written out
 
 
 class Told(NamedTuple):
@@ -46,19 +44,27 @@ class WorkingSets:
         The length of w: features, times classes where there are many.
     """
 
-    def __init__(self, problem: Problem, constraints: Constraints, deadline: Deadline) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        constraints: Constraints,
+        deadline: Deadline,
+        settings: AutoSettings = SETTINGS,
+    ) -> None:
         assert isinstance(constraints, LabelPairs | SignedRows)
         self.constraints = constraints
         self.operator = constraints.operator
         self.dual_set = problem.dual_set
-        self.deadline = deadline
+        self.deadline, self.settings = deadline, settings
         self.fits_intercept = problem.dual_set.fits_intercept
         self.size = constraints.size
         self.shape = constraints.zeros().shape
-        self.kernel = self.operator if isinstance(self.operator, KernelOperator) else None
+        self.kernel, self.matrix = self.operator.as_kernel(), self.operator.as_matrix()
         self.is_kernel = self.kernel is not None
         self.is_paired = isinstance(constraints, LabelPairs)
-        self.is_single = getattr(self.operator, "X", np.empty(0)).dtype == np.float32
+        self.is_plain = not (self.is_kernel or self.is_paired)
+        self.is_single = self.matrix is not None and self.matrix.is_single_precision
+        self.is_dense = self.matrix is not None and not self.matrix.is_sparse
         self.width = self.operator.shape[1] * (constraints.n_classes if self.is_paired else 1)
         # over all the rows: pairs are too many for the columns of a Balance
         self._whole = None if self.is_paired else self.balance(np.arange(self.size))
@@ -70,7 +76,9 @@ class WorkingSets:
         """The largest working set that the memory for kernel values allows."""
         if self.kernel is None or self.kernel.kernel.matrix is not None:
             return self.size
-        return min(self.size, max(2, math.isqrt(self.kernel.cache_bytes // FORM_BYTES)))
+        return min(
+            self.size, max(2, math.isqrt(self.kernel.cache_bytes // self.settings.form_bytes))
+        )
 
     @property
     def n_intercepts(self) -> int:
@@ -80,27 +88,47 @@ class WorkingSets:
 
     # --- opening and closing a working set -----------------------------------------------------
 
-    def open(self, W: np.ndarray, *, by_gram: bool = False) -> Form:
-        """A form on the rows W, at w = 0: by their Gram matrix if they are wide, or if asked."""
-        self.deadline.require(self._opening_flops(W))
-        if self.kernel is not None:
-            # the Gram matrix, and a factor of it, come out of the memory for kernel values
-            self.kernel.reserve(FORM_BYTES * W.size**2)
-        rows = self.rows(W)
+    def open(self, W: np.ndarray) -> Form:
+        """A form on the rows W, at w = 0: by their Gram matrix if they are wide."""
+        rows = self._opened(W)
         flat = None
-        by_gram = by_gram or self.is_wide(W.size) or self.is_kernel
+        by_gram = self.is_wide(W.size) or self.is_kernel
         if not (by_gram or self.width > self._flat_limit):
             flat = written_out(rows) if self.is_paired else rows
         if flat is None:
-            with one_thread():
-                K = self._gram(W, rows)
-            return GramForm(rows, self.deadline, K)
+            return self._by_gram(W, rows)
         assert isinstance(flat, Rows)
-        return PrimalForm(flat, self.deadline)
+        return PrimalForm(flat, self.deadline, self.settings)
+
+    def open_gram(self, W: np.ndarray) -> GramForm:
+        """A form by the Gram matrix of the rows W, wide or not."""
+        return self._by_gram(W, self._opened(W))
+
+    def _opened(self, W: np.ndarray) -> WorkingRows:
+        self.deadline.require(self._opening_flops(W))
+        if self.kernel is not None:
+            # the Gram matrix, and a factor of it, come out of the memory for kernel values
+            self.kernel.reserve(self.settings.form_bytes * W.size**2)
+        return self.rows(W)
+
+    def _by_gram(self, W: np.ndarray, rows: WorkingRows) -> GramForm:
+        with one_thread():
+            K = self._gram(W, rows)
+        return GramForm(rows, K, self.deadline, self.settings)
+
+    def all_rows(self) -> Rows:
+        """Every row of two classes, as it is: not centred, since the copy would be a second X."""
+        return self.plain_rows(np.arange(self.size))
+
+    def plain_rows(self, index: np.ndarray) -> Rows:
+        """The named rows of two classes, as they are."""
+        assert self.matrix is not None and isinstance(self.constraints, SignedRows)
+        X = self.matrix.working_rows(index)
+        return Rows(X, self.constraints.signs[index], self.balance(index))
 
     def _opening_flops(self, W: np.ndarray) -> float:
         """The arithmetic of opening a form, roughly: its Gram matrix, or its first Hessian."""
-        if not isinstance(self.operator, DenseOperator):
+        if not self.is_dense:
             return float(W.size) ** 2
         d = self.operator.shape[1]
         if not self.is_paired:
@@ -110,11 +138,12 @@ class WorkingSets:
 
     @property
     def _flat_limit(self) -> float:
-        return FLAT_WIDTH if self.is_paired else math.inf
+        return self.settings.flat_width if self.is_paired else math.inf
 
     def is_wide(self, m: int) -> bool:
         """Whether m rows are better seen through their Gram matrix."""
-        return m <= (1.5 * self.width if m > 300 else self.width)
+        ratio = self.settings.wide_ratio if m > self.settings.wide_small else 1.0
+        return m <= ratio * self.width
 
     def warm(self, form: Form, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
         """Take a form to (w, b), where w = Aᵀu."""
@@ -141,12 +170,14 @@ class WorkingSets:
             signs = constraints.signs[W]
             if self.kernel is not None:
                 return PairRows(self.kernel, W, np.arange(W.size), signs[:, None], balance)
-            return Rows(self._centred(self.operator.working_rows(W)), signs, balance)
+            assert self.matrix is not None
+            return Rows(self._centred(self.matrix.working_rows(W)), signs, balance)
         examples, place = np.unique(constraints.examples(W), return_inverse=True)
         outputs = _outputs(constraints, W)
         if self.kernel is not None:
             return PairRows(self.kernel, examples, place, outputs, balance)
-        source = self._centred(self.operator.working_rows(examples))
+        assert self.matrix is not None
+        source = self._centred(self.matrix.working_rows(examples))
         return PairRows(source, examples, place, outputs, balance)
 
     def _centred(self, X: Any) -> Any:
@@ -174,7 +205,7 @@ class WorkingSets:
             old, last = self._known_gram
             at = np.minimum(np.searchsorted(old, W), old.size - 1)
             known = old[at] == W
-            if known.mean() >= 0.4:
+            if known.mean() >= self.settings.known_share:
                 K = rows.extend_gram(last, at[known], np.flatnonzero(known))
         if K is None:
             self._known_gram = None
@@ -186,7 +217,7 @@ class WorkingSets:
 
     def _has_room_for_two(self, m: int) -> bool:
         """Whether the last Gram matrix may stay while the next is made."""
-        return self.kernel is None or 3 * FORM_BYTES * m**2 <= self.kernel.cache_bytes
+        return self.kernel is None or 3 * self.settings.form_bytes * m**2 <= self.kernel.cache_bytes
 
     # --- all the rows --------------------------------------------------------------------------
 
@@ -214,7 +245,8 @@ class WorkingSets:
         near = np.flatnonzero(p < 1.01 + blur)
         for start in range(0, near.size, 4096):
             part = near[start : start + 4096]
-            products[part] = self.operator.rows(part) @ w
+            assert self.matrix is not None
+            products[part] = self.matrix.rows(part) @ w
         return products, self._margins(products, b)
 
     def told_by(self, form: Form, lam: np.ndarray) -> Told | None:
@@ -224,13 +256,13 @@ class WorkingSets:
         for its length. None where there is no such matrix, or an intercept, or another w, or where
         squares have cost too many digits.
         """
-        if not isinstance(form, GramForm) or self.fits_intercept or self.is_paired:
+        if form.gram is None or self.fits_intercept or self.is_paired:
             return None
-        if self.is_kernel or form.u is not lam:
+        if self.is_kernel or not np.array_equal(form.point.x, lam):
             return None
         image = self.operator.image(self.constraints.mix(self.dual_set.normalize(lam)))
         upper = self.operator.norm(image)
-        if upper**2 < TELLING * form.scale:
+        if upper**2 < self.settings.telling_square * form.scale:
             return None
         assert isinstance(self.constraints, SignedRows)
         return Told(-float(lam.sum()) * image, self.constraints.signs * form.p, form.p, upper)
@@ -252,6 +284,14 @@ class WorkingSets:
         if not np.any(lam > 0.0):
             return np.inf
         return self.constraints.dual_norm(self.dual_set.normalize(lam))
+
+    def operator_of(self, examples: np.ndarray) -> Operator:
+        """An operator of some of the examples."""
+        if self.matrix is not None:
+            return self.matrix.some(examples)
+        assert self.kernel is not None
+        block = self.kernel.block(examples, examples)
+        return KernelOperator(as_kernel("precomputed", X=block).bind(block), 0)
 
     # --- choosing rows -------------------------------------------------------------------------
 
