@@ -19,7 +19,6 @@ from momentron.arguments import (
 from momentron.certificate import LONG, SHORT, certify_margin, to_safe_length
 from momentron.checkpoint import Checkpoint
 from momentron.clock import OutOfTime, Stopwatch, until
-from momentron.constraints import Slack
 from momentron.errors import InputError
 from momentron.identity import identity_of
 from momentron.kernels import Kernel
@@ -245,11 +244,8 @@ def make_start(problem: Problem, initial: MarginResult | None) -> Start | None:
     if not 0.0 < scale < math.inf:
         return None
     b = np.ldexp(np.atleast_1d(initial.intercept), -problem.exponent) / scale
-    if not problem.dual_set.fits_intercept:
-        b = np.zeros(0)
-    elif b.size > 1:
-        b = b[:-1] - b[-1]
     constraints = problem.constraints
+    b = constraints.labels.free_intercepts(b)
     return Start(constraints.from_coef(coef) / scale, b, constraints.from_dual(initial.dual))
 
 
@@ -326,8 +322,7 @@ def _rounding_loss(problem: Problem, w: np.ndarray) -> float:
     norm = constraints.norm(w)
     if not norm > 0.0:
         return 0.0
-    head = constraints.split(w)[0] if isinstance(constraints, Slack) else w
-    share = problem.operator.magnitude(head, norm) / norm
+    share = problem.operator.magnitude(constraints.split(w)[0], norm) / norm
     return problem.to_units_of_x(8.0 * UNIT_ROUNDOFF * share * constraints.radius / problem.radius)
 
 

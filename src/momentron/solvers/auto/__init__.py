@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from momentron.clock import OutOfTime
-from momentron.constraints import LabelPairs, Slack
 from momentron.problem import Problem
 from momentron.solvers.auto import interpolation
 from momentron.solvers.auto.deadline import Deadline
@@ -77,23 +76,22 @@ class Auto(Solver):
             work = JointMargin(problem, deadline, aim.start, settings)
         elif is_joint and kernel and aim.start is None and JointKernel.fits(kernel, settings):
             work = JointKernel(problem, aim.tol, deadline, settings)
-        elif isinstance(problem.constraints, Slack):
+        elif problem.constraints.is_soft:
             work = SoftMargin(problem, deadline, aim.start, settings)
         else:
             work = rounds = Rounds(problem, aim.tol, deadline, settings, aim.start)
             if aim.start is None and interpolation.suits(rounds.sets):
                 first = _first_primal(problem, rounds)
-        if isinstance(problem.constraints, Slack) and problem.size > settings.many_slacks:
-            first = _all_slack(problem, problem.constraints)
+        if problem.constraints.is_soft and problem.size > settings.many_slacks:
+            first = _nothing(problem).primals[0]
         return AutoState(work, first)
 
     def _has_many_pairs(self, problem: Problem) -> bool:
         """Whether there are many classes, and too many pairs for matrices of them."""
         constraints, settings = problem.constraints, self.settings
-        base = constraints.base if isinstance(constraints, Slack) else constraints
-        is_simple = base is constraints and not problem.dual_set.fits_intercept
+        is_simple = not (constraints.is_soft or problem.dual_set.fits_intercept)
         many = settings.many_simple_pairs if is_simple else settings.many_pairs
-        return isinstance(base, LabelPairs) and base.size >= many
+        return constraints.labels.is_paired and problem.size >= many
 
     def vanishing(self, tol: float) -> float:
         """A witness at rounding level is what this method is for, whatever the tolerance."""
@@ -133,17 +131,11 @@ def _first_primal(problem: Problem, work: Rounds) -> Primal | None:
 
 
 def _nothing(problem: Problem) -> Candidates:
-    """What is known before any round: w = 0 and even weights."""
+    """What is known before any round: even weights, and w = 0.
+
+    With slack 1 for all, where there is slack, that proves a lower bound of 1/√(C n).
+    """
     constraints, n = problem.constraints, problem.size
-    if isinstance(constraints, Slack):
-        primal = _all_slack(problem, constraints)
-    else:
-        primal = Primal(problem.zeros(), np.zeros(n))
-    return Candidates([primal], np.ones(n), math.inf)
-
-
-def _all_slack(problem: Problem, constraints: Slack) -> Primal:
-    """W = 0 with slack 1 for all, which proves a lower bound of 1/√(C n)."""
-    tail = np.full(problem.size, 1.0 / constraints.root)
-    scores = np.full(problem.size, -1.0 / problem.radius)
-    return Primal(Slack.join(constraints.base.zeros(), tail), scores)
+    slack = np.full(n, 1.0 if constraints.is_soft else 0.0)
+    w = constraints.with_slack(constraints.base.zeros(), slack)
+    return Candidates([Primal(w, -slack / problem.radius)], np.ones(n), math.inf)

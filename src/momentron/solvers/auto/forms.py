@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from momentron.solvers.auto.balance import Balance
+from momentron.dualsets import DualSet
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.rows import WorkingRows
 from momentron.solvers.auto.settings import AutoSettings
@@ -119,7 +119,7 @@ class Form(ABC):
         return self.point.p
 
     @property
-    def balance(self) -> Balance:
+    def balance(self) -> DualSet:
         """The intercepts' part."""
         return self.rows.balance
 

@@ -25,7 +25,7 @@ from momentron.solvers.auto.linear_algebra import (
     submatrix,
 )
 from momentron.solvers.auto.primal_form import ReducedForm
-from momentron.solvers.auto.rows import WorkingRows, written_out
+from momentron.solvers.auto.rows import WorkingRows
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 
 
@@ -113,8 +113,10 @@ class GramForm(Form):
         return GramInterior(self, lam, s)
 
     def reduced(self) -> Form | None:
-        rows = written_out(self.rows)
-        return None if rows is None else ReducedForm(rows, self.deadline, self.settings)
+        rows = self.rows.written_out()
+        if rows is None or rows.is_sparse:
+            return None
+        return ReducedForm(rows, self.deadline, self.settings)
 
     def equalise(self, S: np.ndarray) -> Point | None:
         """The point with p = 1 and u free on S, u = 0 elsewhere; None where K_SS is singular."""

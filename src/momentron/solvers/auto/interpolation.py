@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from momentron.constraints import LabelPairs
 from momentron.solvers.auto.linear_algebra import add_to_diagonal, back_solve, cholesky
 from momentron.solvers.auto.rows import gram_of
 from momentron.solvers.auto.working_sets import WorkingSets
@@ -12,7 +11,7 @@ def suits(sets: WorkingSets) -> bool:
     """Whether the examples are few and wide enough to be fitted exactly, and the pairs many."""
     n, d = sets.operator.shape
     settings = sets.settings
-    is_explicit = sets.is_paired and not sets.is_kernel
+    is_explicit = sets.labels.is_paired and not sets.is_kernel
     is_few = n <= min(d, settings.interpolated_examples)
     return is_explicit and is_few and sets.size >= settings.interpolated_pairs
 
@@ -23,13 +22,13 @@ def interpolate(sets: WorkingSets) -> np.ndarray:
     Every pair then has a functional margin near 1, so that W proves a positive margin at the price
     of one n × n factor, where the working sets of a hundred classes take minutes.
     """
-    pairs = sets.constraints
-    assert isinstance(pairs, LabelPairs) and sets.matrix is not None
-    n = pairs.labels.size
+    assert sets.matrix is not None
+    codes, k = sets.labels.codes, sets.labels.n_classes
+    n = codes.size
     sets.deadline.require(n**3 / 3.0)
     rows = sets.matrix.working_rows(np.arange(n))
     gram = np.asfortranarray(gram_of(rows))
     add_to_diagonal(gram, sets.settings.interpolation_ridge * float(gram.diagonal().mean()))
-    targets = np.zeros((n, pairs.n_classes))
-    targets[np.arange(n), pairs.labels] = 1.0
-    return rows.T @ back_solve(cholesky(gram), targets - 1.0 / pairs.n_classes)
+    targets = np.zeros((n, k))
+    targets[np.arange(n), codes] = 1.0
+    return rows.T @ back_solve(cholesky(gram), targets - 1.0 / k)

@@ -12,22 +12,21 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from momentron.constraints import LabelPairs, Slack
 from momentron.operators import MatrixOperator
 from momentron.problem import Problem
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.deadline import Deadline
-from momentron.solvers.auto.engine import Engine
 from momentron.solvers.auto.forms import Bounds
+from momentron.solvers.auto.joint_engine import JointEngine
 from momentron.solvers.auto.joint_newton import JointNewton
 from momentron.solvers.auto.joint_witness import balanced
 from momentron.solvers.auto.pair_table import PairTable
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
-from momentron.solvers.base import Candidates, Fallback, Primal, Start
+from momentron.solvers.base import Candidates, Fallback, Start
 from momentron.threads import one_thread
 
 
-class JointMargin(Engine):
+class JointMargin(JointEngine):
     """What is carried from one Newton step to the next, and what it proposes.
 
     Attributes
@@ -45,29 +44,22 @@ class JointMargin(Engine):
         start: Start | None = None,
         settings: AutoSettings = SETTINGS,
     ) -> None:
-        self.problem, self.deadline, self.settings = problem, deadline, settings
-        constraints = problem.constraints
-        self.soft = constraints if isinstance(constraints, Slack) else None
-        self.C = self.soft.C if self.soft is not None else math.inf
-        base = self.soft.base if self.soft is not None else constraints
-        operator = base.operator.as_matrix()
-        assert isinstance(base, LabelPairs) and operator is not None
-        self.base, self.operator = base, operator
-        self.pairs = PairTable(base.labels, base.n_classes)
+        super().__init__(problem, deadline, settings)
+        operator = problem.operator.as_matrix()
+        assert operator is not None
+        self.operator, self.C = operator, self.constraints.C
         self.scale = 2.0 * float(np.mean(operator.row_norms**2)) or 1.0
-        self.fits_intercept = problem.dual_set.fits_intercept
         # from far away a large penalty takes many steps
         C = min(settings.joint_first_C / self.scale, self.C)
         self.newton = self._newton(operator, self.pairs, C)
         self.stage: Stage = Begin(start)
         self.gap = math.inf
-        self.fallback: Fallback | None = None
-        self.q, self.upper = problem.even_weights(), math.inf
         self.look()
 
     def _newton(self, operator: MatrixOperator, pairs: PairTable, C: float) -> JointNewton:
+        fits_intercept = self.problem.dual_set.fits_intercept
         return JointNewton(
-            operator, pairs, C, fits_intercept=self.fits_intercept, settings=self.settings
+            operator, pairs, C, fits_intercept=fits_intercept, settings=self.settings
         )
 
     def advance(self) -> None:
@@ -90,7 +82,7 @@ class JointMargin(Engine):
     def from_sample(self, size: int) -> tuple[np.ndarray, np.ndarray]:
         """(W, b) of about so many examples, roughly, at the same share of risk and norm."""
         n = self.operator.shape[0]
-        index = selection.sample(self.base.labels, size, np.random.default_rng(0), least=0.0)
+        index = selection.sample(self.labels.codes, size, np.random.default_rng(0), least=0.0)
         C = self.newton.C * n / index.size
         small = self._newton(self.operator.some(index), self.pairs.some(index), C)
         slack = small.slack()
@@ -100,52 +92,21 @@ class JointMargin(Engine):
             small.step(self.settings.joint_accuracy, slack, small.image(slack))
         return small.W, small.b
 
-    # --- proposals -----------------------------------------------------------------------------
-
     def measure(self) -> float:
         """The relative gap of the present point and multipliers, as far as float64 tells."""
-        constraints, dual_set = self.problem.constraints, self.problem.dual_set
-        upper = self._offer(self.slack)
-        w, scores = self._primal()
-        norm = constraints.norm(w)
-        lower = dual_set.margin(scores) / norm if norm > 0.0 else -math.inf
-        return Bounds(lower, upper).gap
-
-    def seek_witness(self) -> None:
-        """Weights near the multipliers that prove that nothing separates, if there are such."""
-        self._offer(balanced(self.newton, self.slack))
-
-    def _offer(self, table: np.ndarray) -> float:
-        """‖Zᵀq‖ of a table of weights, which are kept where they are the best so far."""
-        q = self.problem.dual_set.normalize(self.base.from_dual(table))
-        upper = self.problem.constraints.dual_norm(q)
-        if upper < self.upper:
-            self.q, self.upper = q, upper
-        return upper
-
-    def _primal(self) -> tuple[np.ndarray, np.ndarray]:
-        """The classifier as the constraints see it, and its scores in the units of X."""
-        newton = self.newton
-        scores = self.base.from_products(newton.F)
-        if self.soft is None:
-            return newton.W, scores
-        slack = self.base.from_dual(np.maximum(self.pairs.ones() - newton.margins(), 0.0))
-        scores -= slack
-        return Slack.join(newton.W, slack / self.soft.root), scores
+        upper = self.offer(self.slack)
+        primal = self.primal(self.newton.W, self.newton.F, self.newton.b)
+        norm = self.constraints.norm(primal.w)
+        margin = self.problem.dual_set.margin(primal.scores)
+        return Bounds(margin / norm if norm > 0.0 else -math.inf, upper).gap
 
     def candidates(self) -> Candidates:
-        """The present point and multipliers, at no pass."""
-        w, scores = self._primal()
-        return Candidates(
-            [Primal(w, scores / self.problem.radius)],
-            self.q,
-            self.upper / self.problem.radius,
-            fallback=self.fallback,
-        )
+        """The present point and the best multipliers, at no pass."""
+        return self.propose(self.newton.W, self.newton.F, self.newton.b)
 
     def keep_fallback(self) -> None:
         """The first soft margin, which is the most regular one, serves where nothing separates."""
-        if self.soft is None:
+        if not self.is_soft:
             self.fallback = Fallback(self.newton.W, self.newton.b)
 
 
@@ -183,13 +144,13 @@ class Begin(Stage):
     def _go_to(self, joint: JointMargin, start: Start) -> None:
         newton = joint.newton
         newton.C = min(joint.settings.joint_warm_C / joint.scale, joint.C)
-        newton.go_to(start.w, np.append(start.b, 0.0) if joint.fits_intercept else newton.b)
+        newton.go_to(start.w, joint.labels.all_intercepts(start.b))
         if newton.C < joint.C:  # the weights λ have mass ‖W‖² where the margin is 1
-            weights = np.zeros(joint.base.size)
+            weights = np.zeros(joint.labels.size)
             weights[: start.q.size] = start.q
             square, mass = float(np.vdot(newton.W, newton.W)), float(weights.sum())
             share = (1.0 / newton.C - 1.0 / joint.C) * (square / mass if mass else 0.0)
-            newton.target += share * joint.base.dual_of(weights)
+            newton.target += share * joint.labels.dual_of(weights)
 
 
 class Grow(Stage):
@@ -242,8 +203,8 @@ class Close(Stage):
         if joint.newton.C == joint.C:  # no multipliers
             self._watch(joint, joint.measure(), relative)
             return self
-        if joint.soft is None and self._is_due(joint):
-            joint.seek_witness()
+        if self._is_due(joint):
+            joint.offer(balanced(joint.newton, joint.slack))
         is_near = relative <= min(0.1 * joint.gap, settings.joint_near)
         if is_near or self.steps >= settings.joint_inner_steps:
             gap = joint.measure()
@@ -279,5 +240,5 @@ class Close(Stage):
     def _is_due(self, joint: JointMargin) -> bool:
         """Whether it is time to look for a witness: seldom, since that costs several steps."""
         self.tries += 1
-        is_due = self.tries in joint.settings.witness_steps
+        is_due = not joint.is_soft and self.tries in joint.settings.witness_steps
         return is_due and bool((joint.newton.margins() <= 0.0).sum() > joint.pairs.labels.size)

@@ -10,7 +10,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from momentron.constraints import SignedRows
 from momentron.errors import BudgetWarning
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.deadline import Deadline
@@ -143,10 +142,10 @@ class Search:
 
     def is_contradicted(self) -> bool:
         """Whether two equal rows have opposite labels; their weights are the witness then."""
-        constraints = self.sets.constraints
-        if not isinstance(constraints, SignedRows) or self.sets.matrix is None:
+        sets = self.sets
+        if not sets.is_plain or sets.matrix is None:
             return False
-        twins = selection.opposite_twins(self.sets.matrix, constraints.signs, self.answer.p)
+        twins = selection.opposite_twins(sets.matrix, sets.signs(slice(None)), self.answer.p)
         if twins is None:
             return False
         self.weigh_alone(twins)

@@ -4,10 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from momentron.circulations import Circulations
 from momentron.clock import require_time
-from momentron.constraints import LabelPairs, SignedRows
-from momentron.dualsets import Simplex
 from momentron.losses import Exponential
 from momentron.problem import Problem
 from momentron.solvers.auto import selection
@@ -31,19 +28,19 @@ def first_working_set(sets: WorkingSets) -> np.ndarray:
     if sets.size <= min(few, sets.capacity):
         return np.arange(sets.size)
     rng = np.random.default_rng(0)
-    if isinstance(sets.constraints, SignedRows):
-        return selection.sample(sets.constraints.signs, min(settings.small, sets.capacity), rng)
+    if not sets.labels.is_paired:
+        return selection.sample(sets.labels.codes, min(settings.small, sets.capacity), rng)
     return _pairs_by_momentum(sets, rng)
 
 
 def _pairs_by_momentum(sets: WorkingSets, rng: np.random.Generator) -> np.ndarray:
     """The pairs with the smallest margins after some steps of Algorithm 1 on a sample."""
-    pairs, settings = sets.constraints, sets.settings
-    assert isinstance(pairs, LabelPairs)
-    few = selection.sample(
-        pairs.labels, min(settings.momentum_sample, pairs.labels.size), rng, least=0.0
-    )
-    problem = _restricted(sets, few)
+    labels, settings = sets.labels, sets.settings
+    size = min(settings.momentum_sample, labels.codes.size)
+    few = selection.sample(labels.codes, size, rng, least=0.0)
+    some = labels.some(few)
+    constraints = sets.constraints.like(sets.operator_of(few), some)
+    problem = Problem(constraints, some.dual_set(Exponential()))
     problem.tighten()
     solver = Momentum()
     state = solver.init(problem)
@@ -51,23 +48,10 @@ def _pairs_by_momentum(sets: WorkingSets, rng: np.random.Generator) -> np.ndarra
         for _ in range(settings.momentum_steps):
             require_time()
             solver.step(problem, state)
-    part = problem.constraints
-    assert isinstance(part, LabelPairs)
-    classes = part.pair_classes if sets.fits_intercept else None
-    size = min(max(settings.small, 4 * pairs.n_classes), sets.capacity)
-    chosen = selection.smallest_pairs(-state.scores, size, np.empty(0, int), classes)
-    wrong = pairs.n_classes - 1
+    size = min(max(settings.small, 4 * labels.n_classes), sets.capacity)
+    chosen = np.unique(problem.dual_set.lowest(-state.scores, size))
+    wrong = labels.per_example
     return few[chosen // wrong] * wrong + chosen % wrong
-
-
-def _restricted(sets: WorkingSets, few: np.ndarray) -> Problem:
-    """The problem of some of the examples, with all their pairs."""
-    pairs = sets.constraints
-    assert isinstance(pairs, LabelPairs)
-    part = LabelPairs(sets.operator_of(few), pairs.labels[few], pairs.n_classes)
-    if not sets.fits_intercept:
-        return Problem(part, Simplex(part.size, Exponential()))
-    return Problem(part, Circulations(*part.pair_classes, pairs.n_classes, Exponential()))
 
 
 def first_phase(search: Search) -> Phase:
@@ -76,9 +60,10 @@ def first_phase(search: Search) -> Phase:
     if search.has_all:
         return RankWorkingSets(settings.all_Cs)
     if sets.is_plain and not sets.is_dense and sets.width > settings.wide:
-        form = PassForm(sets.all_rows(), sets.operator.row_norms**2, sets.deadline, settings)
+        rows = sets.plain_rows(np.arange(sets.size))
+        form = PassForm(rows, sets.operator.row_norms**2, sets.deadline, settings)
         return RankByPasses(form, settings.pass_Cs)
-    return RankWorkingSets(settings.pair_Cs if sets.is_paired else settings.sample_Cs)
+    return RankWorkingSets(settings.pair_Cs if sets.labels.is_paired else settings.sample_Cs)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import lapack
 
-from momentron.constraints import SignedRows
 from momentron.solvers.auto.phases import End, Phase, Reason, Search
 
 
@@ -17,16 +16,15 @@ class Refine(Phase):
     """Extended precision for w on the support, a proposal beside the one in float64."""
 
     def advance(self, search: Search) -> Phase:
-        answer, constraints = search.answer, search.sets.constraints
+        answer, sets = search.answer, search.sets
         settings = search.settings
-        matrix = search.sets.matrix
-        assert isinstance(constraints, SignedRows) and matrix is not None
+        assert sets.matrix is not None
         least = settings.support_share * float(answer.lam.max())
         support = search.W[answer.lam[search.W] > least]
         if support.size <= settings.refined_order and not search.deadline.has_passed():
-            signs = constraints.signs[support]
-            rows = matrix.rows(support) * signs[:, None]
-            fits_intercept = search.sets.fits_intercept
+            signs = sets.signs(support)
+            rows = sets.matrix.rows(support) * signs[:, None]
+            fits_intercept = sets.fits_intercept
             refined = None
             if sum(rows.shape) + fits_intercept <= settings.refined_order:
                 refined = refine(rows, signs, fits_intercept, settings.refined_steps)

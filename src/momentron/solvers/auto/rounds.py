@@ -41,7 +41,7 @@ class Rounds(Engine):
 
     def candidates(self) -> Candidates:
         answer, radius = self.search.answer, self.problem.radius
-        scores = self.sets.constraints.from_products(answer.products) / radius
+        scores = self.sets.labels.scores(answer.products) / radius
         return Candidates([Primal(answer.w, scores)], answer.lam, answer.upper / radius)
 
 

@@ -1,11 +1,9 @@
 """The soft margin with squared hinge, exactly: Newton on all the rows, or on those with slack."""
 
-import math
 from abc import ABC, abstractmethod
 
 import numpy as np
 
-from momentron.constraints import SignedRows, Slack
 from momentron.problem import Problem
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.deadline import Deadline
@@ -41,7 +39,6 @@ class SoftMargin(Engine):
         settings: AutoSettings = SETTINGS,
     ) -> None:
         constraints = problem.constraints
-        assert isinstance(constraints, Slack)
         self.problem, self.deadline, self.settings = problem, deadline, settings
         self.C, self.start = constraints.C, start
         self.sets = WorkingSets(problem, constraints.base, deadline, settings)
@@ -64,16 +61,14 @@ class SoftMargin(Engine):
 
     def candidates(self) -> Candidates:
         problem = self.problem
-        w = Slack.join(self.w, math.sqrt(self.C) * (self.lam / self.C))  # ξ = λ/C
+        w = problem.constraints.with_slack(self.w, self.lam / self.C)
         q = problem.dual_set.normalize(self.lam)
         upper = problem.constraints.dual_norm(q) / problem.radius
         return Candidates([Primal(w, problem.scores(w))], q, upper)
 
     def hard_working_set(self) -> np.ndarray:
         """That of the hard margin, which has nearly the same support."""
-        constraints = self.problem.constraints
-        assert isinstance(constraints, Slack)
-        problem = Problem(constraints.base, self.problem.dual_set)
+        problem = Problem(self.problem.constraints.base, self.problem.dual_set)
         hard = Rounds(problem, 1e-3, self.deadline, self.settings)
         while not hard.is_done:
             hard.advance()
@@ -127,7 +122,6 @@ class AllRows(SoftPhase):
         sets, settings, start = soft.sets, soft.settings, soft.start
         n, d = sets.operator.shape
         size = max(settings.soft_sample, settings.soft_sample_ratio * d)
-        constraints = sets.constraints
         if start is not None:
             weights = np.zeros(n)
             weights[: start.q.size] = start.q
@@ -137,8 +131,8 @@ class AllRows(SoftPhase):
             form.warm(start.w, start.b, weights)
         elif n > 4 * size and not sets.is_wide(n):
             # tall data: the first step on all the rows then sees little more than the true support
-            assert isinstance(constraints, SignedRows)
-            index = selection.sample(constraints.signs, size, np.random.default_rng(0), least=0.0)
+            codes = sets.labels.codes
+            index = selection.sample(codes, size, np.random.default_rng(0), least=0.0)
             small = self._open(soft, index)
             step_along_mean(small, soft.C * n / index.size)
             soft_margin(small, soft.C * n / index.size, max_steps=2, slack=0.1)
