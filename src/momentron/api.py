@@ -1,8 +1,8 @@
 """`max_margin`: the library in one call."""
 
 import math
+import time
 from collections.abc import Callable
-from dataclasses import replace
 from numbers import Integral
 from os import PathLike
 from typing import Any
@@ -16,10 +16,10 @@ from momentron.arguments import (
     require_seed,
     require_verbose,
 )
-from momentron.certificate import LONG, SHORT, certify_margin, to_safe_length
+from momentron.certificate import Certificate
 from momentron.checkpoint import Checkpoint
-from momentron.clock import OutOfTime, Stopwatch, until
-from momentron.constraints import Slack
+from momentron.choice import choose_classifier
+from momentron.clock import Stopwatch
 from momentron.errors import InputError
 from momentron.identity import identity_of
 from momentron.kernels import Kernel
@@ -28,7 +28,6 @@ from momentron.operators import KernelOperator
 from momentron.problem import KernelChoice, Problem
 from momentron.reporting import TableReporter
 from momentron.result import MarginResult
-from momentron.rounding import UNIT_ROUNDOFF
 from momentron.solve import Budget, Callback, Outcome, Reporter, solve
 from momentron.solvers import Solver, Start, as_solver
 from momentron.streams import as_stream, is_streamed, require_plain, stream_margin
@@ -240,9 +239,9 @@ def make_start(problem: Problem, initial: MarginResult | None) -> Start | None:
             f"initial has {max(n_outputs, 2)} classes but y has {n_initial}; they must agree"
         )
     # functional margin 1, and the units of the operator, which are those of X over 2^exponent
-    scale = initial.lower if initial.lower > 0.0 else initial.upper
+    scale = 1.0 if math.isfinite(initial.C) else initial.lower or initial.upper
     scale = float(np.ldexp(scale, -problem.exponent))
-    if not 0.0 < scale < math.inf:
+    if initial.is_fallback or not 0.0 < scale < math.inf:
         return None
     b = np.ldexp(np.atleast_1d(initial.intercept), -problem.exponent) / scale
     if not problem.dual_set.fits_intercept:
@@ -271,99 +270,34 @@ def make_budget(
 
 
 def make_result(problem: Problem, solver: Solver, outcome: Outcome) -> MarginResult:
-    """The outcome in the user's units, with a classifier of unit length."""
-    certificate, w, b = outcome.certificate, outcome.w, None
-    if certificate.margin <= 0.0 and outcome.n_iter:
-        # nothing separates: the last iterate still follows the loss, and classifies well
-        w, b = outcome.last_w, outcome.last_b
-        # what is proven is for the best intercept, and b is another
-        margin = _margin_in_time(problem, w, outcome) if b is None else -math.inf
-        certificate = replace(certificate, margin=margin)
-    if w.dtype == np.longdouble:
-        # the interval is proved by w in extended precision; the margin is that of the classifier
-        w = w.astype(np.float64)
-        certificate = replace(certificate, margin=_margin_in_time(problem, w, outcome, sharp=True))
-    w = w if b is not None else _settled(problem, w)
-    margin = certificate.margin - _rounding_loss(problem, w)
-    certificate = replace(certificate, margin=-math.inf if math.isnan(margin) else margin)
-    coef, intercept = classifier(problem, w, b)
+    """The outcome in the user's units."""
+    begin = time.perf_counter()
+    chosen = choose_classifier(problem, outcome)
     return MarginResult(
         status=outcome.status,
-        certificate=certificate,
-        coef=coef,
-        intercept=intercept,
+        certificate=_with_margin(outcome.certificate, problem, chosen.margin),
+        coef=chosen.coef,
+        intercept=chosen.intercept,
         dual=problem.constraints.dual_of(outcome.q),
         n_iter=outcome.n_iter,
-        seconds=outcome.seconds,
+        seconds=outcome.seconds + time.perf_counter() - begin,
         trace=outcome.trace,
         classes=problem.classes,
         method=solver.name,
-        is_fallback=b is not None,
+        is_fallback=chosen.is_fallback,
+        C=problem.C,
     )
 
 
-def _margin_in_time(
-    problem: Problem, w: np.ndarray, outcome: Outcome, *, sharp: bool = False
-) -> float:
-    """A sure lower bound on the margin of w; none where the time for it is over."""
-    try:
-        with until(outcome.closing):
-            return certify_margin(problem, w, sharp=sharp)
-    except OutOfTime:
-        return -math.inf
-
-
-def _settled(problem: Problem, w: np.ndarray) -> np.ndarray:
-    """w at a safe length, with all that a solver kept beside its coefficients computed anew."""
-    constraints = problem.constraints
-    w = constraints.refreshed(w)
-    return w if SHORT < constraints.norm(w) < LONG else to_safe_length(w)
-
-
-def _rounding_loss(problem: Problem, w: np.ndarray) -> float:
-    """What the margin may lose when w is brought to unit length, which rounds each entry twice."""
-    constraints = problem.constraints
-    norm = constraints.norm(w)
-    if not norm > 0.0:
-        return 0.0
-    head = constraints.split(w)[0] if isinstance(constraints, Slack) else w
-    share = problem.operator.magnitude(head, norm) / norm
-    return problem.to_units_of_x(8.0 * UNIT_ROUNDOFF * share * constraints.radius / problem.radius)
-
-
-def classifier(
-    problem: Problem, w: np.ndarray, b: np.ndarray | None = None
-) -> tuple[np.ndarray, Any]:
-    """(coef, intercept): w at unit length, and the best intercept for it in the units of X.
-
-    Where nothing separates, the best intercept is that of a few outliers; b, if it is given, is
-    better there.
-
-    Of a soft margin's unit vector (w, √C ξ) only the part w is the classifier.
-    """
-    constraints = problem.constraints
-    norm = constraints.norm(w)
-    if not SHORT < norm < LONG:
-        top = float(np.max(np.abs(w), initial=0.0))
-        w, b = (w / top, _over(b, top)) if top > 0.0 else (w, b)
-        norm = constraints.norm(w)
-    w, b = (w / norm, _over(b, norm)) if norm > 0.0 else (w, b)
-    intercept: Any = np.zeros(problem.classes.size) if problem.classes.size > 2 else 0.0
-    if problem.dual_set.fits_intercept:
-        with np.errstate(over="ignore", under="ignore"):
-            best = problem.dual_set.intercept(constraints.exact_scores(w)) if b is None else b
-            intercept = np.ldexp(best, problem.exponent)
-    return constraints.coef_of(w), intercept if np.ndim(intercept) else float(intercept)
-
-
-def _over(b: np.ndarray | None, length: float) -> np.ndarray | None:
-    return None if b is None else b / length
+def _with_margin(certificate: Certificate, problem: Problem, margin: float) -> Certificate:
+    """The interval with the classifier's own margin, which may be a better lower bound."""
+    lower = certificate.lower if math.isfinite(problem.C) else max(certificate.lower, margin)
+    return Certificate(lower=lower, upper=certificate.upper, margin=margin)
 
 
 __all__ = [
     "Reporter",
     "check_C",
-    "classifier",
     "make_budget",
     "make_kernel",
     "make_result",

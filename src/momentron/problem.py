@@ -71,8 +71,10 @@ class Problem:
         *,
         exponent: int = 0,
         classes: np.ndarray | None = None,
+        C: float = math.inf,
     ) -> None:
         self.constraints = constraints
+        self.C = C
         self.dual_set = dual_set
         self.longest = constraints.radius  # max‖z‖, rounded up: no weights give a longer Zᵀq
         self.exponent = exponent
@@ -98,7 +100,7 @@ class Problem:
         )
         if math.isfinite(C):
             constraints = Slack(constraints, _slack_root(C, data.exponent))
-        return cls(constraints, dual_set, exponent=data.exponent, classes=classes)
+        return cls(constraints, dual_set, exponent=data.exponent, classes=classes, C=C)
 
     @property
     def operator(self) -> Operator:

@@ -43,6 +43,11 @@ class Constraints(ABC):
         """Take this radius as the unit, if it is positive."""
         self.divisor = radius if radius > 0.0 else 1.0
 
+    @property
+    def without_slack(self) -> "Constraints":
+        """The constraints on w alone."""
+        return self
+
     # --- the labels' part --------------------------------------------------------------------
 
     @abstractmethod

@@ -39,15 +39,18 @@ class KernelMaxMarginClassifier(MarginClassifier):
     Attributes
     ----------
     margin_ : float
-        Proven lower bound on the margin of this classifier, a distance in feature space.
+        Proven lower bound on the margin of this classifier, a distance in feature space: negative
+        where it errs on a training row.
     certificate_ : Certificate
-        Proven interval on the best margin that any classifier has.
+        Proven interval on the best margin that any classifier has; with a finite C, on 1/√(2·value)
+        of the soft margin's problem.
     support_ : ndarray of shape (n_support,)
         Rows of X that the classifier is made of.
     support_vectors_ : array or sparse matrix of shape (n_support, d)
         Those rows; none where the kernel is precomputed.
     dual_coef_ : ndarray of shape (1, n_support), or (k, n_support)
-        The classifier, of unit length in feature space: w = Σ dual_coef_i φ(x_i).
+        The classifier, w = Σ dual_coef_i φ(x_i): of unit length in feature space with C = inf, with
+        a finite C in the scale of ½‖w‖² + (C/2) Σ max(0, 1 − y f)².
     intercept_ : ndarray of shape (1,), or (k,)
     classes_ : ndarray of shape (k,)
     n_iter_ : int
@@ -136,13 +139,8 @@ class KernelMaxMarginClassifier(MarginClassifier):
             return None
         return last if np.array_equal(last.classes, np.unique(y)) else None
 
-    def _following(self, X: Any) -> dict[str, Any]:
-        """A soft margin with a large C, at the price of a fit."""
-        diagonal = self._as_kernel(X).bind(X).diagonal()
-        return {"C": 1e4 / max(float(diagonal.mean()), 1e-90), "verbose": 0}
-
     def decision_function(self, X: Any) -> np.ndarray:
-        """Signed distances in feature space, shape (n,): positive means classes_[1].
+        """Outputs of shape (n,): positive means classes_[1]. Distances with C = inf.
 
         With three classes or more, the outputs F of shape (n, k): the largest names the class. For
         a precomputed kernel X holds the values for the rows of the fit, shape (n, n_fit).

@@ -17,8 +17,6 @@ from momentron.solvers import Solver
 from momentron.streams import StreamResult, is_dask, is_streamed
 from momentron.streams.lazy import lazily
 
-FOLLOW_ITERATIONS = 500  # steps of Algorithm 1 where no margin exists
-
 
 class MaxMarginClassifier(MarginClassifier):
     """A linear classifier with the largest margin, and a proof of how large that is.
@@ -37,11 +35,14 @@ class MaxMarginClassifier(MarginClassifier):
     Attributes
     ----------
     margin_ : float
-        Proven lower bound on the margin of this classifier, in the units of X.
+        Proven lower bound on the margin of this classifier, the least y (x·coef_ + intercept_)/
+        ‖coef_‖ over the training rows: negative where it errs on one of them.
     certificate_ : Certificate
-        Proven interval on the best margin that any classifier has.
+        Proven interval on the best margin that any classifier has; with a finite C, on 1/√(2·value)
+        of the soft margin's problem.
     coef_ : ndarray of shape (1, d), or (k, d) for k ≥ 3 classes
-        Of unit length: `decision_function` of two classes is a signed distance in the units of X.
+        Of unit length with C = inf: `decision_function` of two classes is a signed distance in the
+        units of X. With a finite C in the scale of ½‖w‖² + (C/2) Σ max(0, 1 − y f)².
     intercept_ : ndarray of shape (1,), or (k,)
     dual_coef_ : ndarray of shape (1, n_support), or (k, n_support)
         y_i q_i of the support vectors; with many classes, of each class: the weight of all wrong
@@ -124,12 +125,8 @@ class MaxMarginClassifier(MarginClassifier):
             return None
         return last if np.array_equal(last.classes, np.unique(y)) else None
 
-    def _following(self, X: Any) -> dict[str, Any]:
-        """`auto` stops at its proof; Algorithm 1 still classifies well (the paper's Figure 2)."""
-        return {"method": "momentum", "tol": 0.0, "max_iter": FOLLOW_ITERATIONS, "verbose": 0}
-
     def decision_function(self, X: Any) -> np.ndarray:
-        """Signed distances to the plane, shape (n,): positive means classes_[1].
+        """Outputs of shape (n,): positive means classes_[1]. Signed distances with C = inf.
 
         With three classes or more, the outputs F of shape (n, k): the largest names the class.
         Those of a Dask collection are a Dask array, not computed yet.

@@ -3,7 +3,6 @@
 import math
 import warnings
 from abc import abstractmethod
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,9 +32,6 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         is_warm = as_flag("warm_start", self.warm_start)
         initial = self._last_result(clean_X, y) if is_warm else None
         result = max_margin(clean_X, y, **options, initial=initial, callback=callback)
-        is_open = result.status is Status.NOT_SEPARABLE and not result.is_fallback
-        if is_open and options["method"] == "auto":
-            result = self._work_without_margin(clean_X, y, result)
         self._adopt(result)
         return clean_X, y, result
 
@@ -78,26 +74,6 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         """The last fit, where it can start this one."""
 
     @abstractmethod
-    def _following(self, X: Any) -> dict[str, Any]:
-        """Options for a classifier of data that nothing separates."""
-
-    def _work_without_margin(self, X: Any, y: np.ndarray, verdict: MarginResult) -> MarginResult:
-        """The verdict, with a classifier that works where nothing separates."""
-        options = self._options() | self._following(X)
-        followed = max_margin(X, y, **options)
-        # that of a soft margin is for (coef, slack), and says nothing of coef alone
-        margin = -math.inf if math.isfinite(options["C"]) else min(0.0, followed.margin)
-        certificate = replace(verdict.certificate, margin=margin)
-        return replace(
-            verdict,
-            certificate=certificate,
-            coef=followed.coef,
-            intercept=followed.intercept,
-            n_iter=verdict.n_iter + followed.n_iter,
-            seconds=verdict.seconds + followed.seconds,
-        )
-
-    @abstractmethod
     def decision_function(self, X: Any) -> np.ndarray:
         """Signed distances of shape (n,), or outputs of shape (n, k)."""
 
@@ -128,20 +104,33 @@ def signed_weights(result: MarginResult, y: np.ndarray) -> np.ndarray:
     return weights.T
 
 
+INSTEAD = {
+    True: "predict uses a logistic regression instead",
+    False: "predict uses the last iterate",
+}
+REMEDY = "pass C= for a soft margin, or ask check_separability(X, y) for a proof"
+RAISE = {Status.TIME_BUDGET: "raise max_time", Status.ITERATION_BUDGET: "raise max_iter"}
+
+
 def warn_of(result: MarginResult) -> None:
-    """A warning where the answer is short of optimal, with what to change."""
-    interval = f"the best margin lies in [{result.lower:.6g}, {result.upper:.6g}]"
-    if result.status is Status.NOT_SEPARABLE or result.margin <= 0.0:
-        warnings.warn(
-            f"no positive margin was found: {interval} ({result.status}). The classifier is "
-            "the last iterate; if the data are separable, raise max_iter or lower tol",
-            NotSeparableWarning,
-            stacklevel=3,
-        )
-    elif not result.status.is_final:
-        warnings.warn(
-            f"{result.status}: {interval}, gap {result.gap:.2e}. Raise max_iter or max_time, "
-            f"or accept it with tol={result.gap:.1e}",
-            BudgetWarning,
-            stacklevel=3,
-        )
+    """A warning where the answer is short of optimal, with what to change.
+
+    Its text is the same for all data, so that Python shows it once; the numbers are in `result_`.
+    """
+    if result.status is Status.OPTIMAL:
+        return
+    category: type[Warning] = BudgetWarning
+    more = RAISE.get(result.status)
+    if result.status is Status.NOT_SEPARABLE:
+        category = NotSeparableWarning
+        text = f"no classifier separates these data; {INSTEAD[result.is_fallback]}: {REMEDY}"
+    elif math.isinf(result.C) and result.margin <= 0.0:
+        category = NotSeparableWarning
+        remedies = REMEDY if more is None else f"{more}; if the classes overlap, {REMEDY}"
+        text = f"no separating classifier was found; {INSTEAD[result.is_fallback]}: {remedies}"
+    elif math.isfinite(result.C) and result.is_fallback:
+        text = f"the soft margin is far from certified; {INSTEAD[True]}: {more or 'raise tol'}"
+    else:
+        remedies = "raise tol" if more is None else f"{more}, or tol"
+        text = f"the certified gap, result_.gap, is above tol: {remedies}"
+    warnings.warn(text, category, stacklevel=3)
