@@ -51,7 +51,7 @@ class FallbackSettings:
     steps : int
         Of L-BFGS, at most.
     accuracy : float
-        It ends where a step promises to change the loss by no more than this share.
+        It ends where a step promises to lower the mean loss by no more than this share of ln k.
     whitened : int
         Columns up to which a sample is whitened; above, standardised columns have to do.
     seconds : float
@@ -60,13 +60,13 @@ class FallbackSettings:
 
     C: float = 10.0
     rows: int = 4000
-    rows_per_column: int = 50
+    rows_per_column: int = 40
     entries: int = 50_000_000
     at_once: int = 3_000_000
     landmarks: int = 1000
     kernel_values: int = 20_000_000
     steps: int = 100
-    accuracy: float = 1e-3
+    accuracy: float = 3e-4
     whitened: int = 1500
     seconds: float = 0.25
 
@@ -211,7 +211,7 @@ class Objective:
 
     def _whitening(self, n: int) -> np.ndarray | None:
         """The Cholesky factor of the Hessian at zero, as a sample of the rows has it."""
-        size = min(n, 2000 + 4 * self.shape[0])
+        size = min(n, 1000 + 3 * self.shape[0])
         require_time(float(size) * self.shape[0] ** 2 / 1e10)
         H = self.columns.gram(_sample(self.labels.codes, size))
         diagonal = H.ravel()[:: self.shape[0] + 1]  # a view
@@ -277,14 +277,14 @@ class Point:
 def minimised(point: Point, settings: FallbackSettings) -> Point:
     """L-BFGS from a point; where time ends, what there is."""
     memory = int(np.clip(MEMORY_ENTRIES // max(point.V.size, 1), 2, MEMORY))
+    least = settings.accuracy * math.log(point.objective.labels.n_classes)
     history: list[tuple[np.ndarray, np.ndarray, float]] = []
     try:
         for _ in range(settings.steps):
             require_time()
             direction = -_inverse_hessian_times(point.gradient, history)
             slope = float(np.vdot(point.gradient, direction))
-            least = settings.accuracy if len(history) >= ENOUGH else 0.0
-            if not -slope > least * point.loss:
+            if not -slope > (least if len(history) >= ENOUGH else 0.0):
                 break
             new, length = point.moved(direction)
             if not math.isfinite(new.loss):
@@ -396,8 +396,9 @@ class _Fitting:
             d = min(n, settings.landmarks, max(settings.kernel_values // n, 50))
             landmarks = Landmarks(operator, _sample(self.labels.codes, d))
         enough = (settings.rows + settings.rows_per_column * d) * (1 + self.labels.n_classes) // 3
-        size = min(n, enough, max(settings.entries // max(d, 1), 1000))
-        sizes = [size] if size * d <= settings.at_once else [-(-size // 5), size]
+        width = operator.X.nnz / n if isinstance(operator, SparseOperator) else d
+        size = min(n, enough, max(int(settings.entries / max(width, 1.0)), 1000))
+        sizes = [size] if size * width <= settings.at_once else [-(-size // 5), size]
         start = None
         for size in sizes:
             index = np.arange(n) if size == n else _sample(self.labels.codes, size)
