@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from momentron.clock import until
+from momentron.dualsets import ClassBalanced, Simplex
+from momentron.losses import Exponential
 from momentron.solvers.auto.active_set import exchange
-from momentron.solvers.auto.balance import NoIntercept, TwoClasses
 from momentron.solvers.auto.exact import solve_by_exchange
 from momentron.solvers.auto.forms import Deadline
 from momentron.solvers.auto.gram_form import GramForm
@@ -13,7 +14,8 @@ from momentron.solvers.auto.rows import Rows
 
 
 def gram_form(X, signs, fit_intercept=False):
-    balance = TwoClasses(signs) if fit_intercept else NoIntercept(signs.size)
+    loss = Exponential()
+    balance = ClassBalanced(signs, loss) if fit_intercept else Simplex(signs.size, loss)
     rows = Rows(np.ascontiguousarray(X, dtype=float), signs, balance)
     return GramForm(rows, Deadline(), rows.gram())
 

@@ -12,11 +12,9 @@ from momentron.errors import BudgetWarning, InputError, NotSeparableWarning, Wri
 from momentron.estimators import KernelMaxMarginClassifier, MaxMarginClassifier
 from momentron.problem import Problem
 from momentron.result import MarginResult
-from momentron.separability.canonical import ProofError
-from momentron.separability.check import check_separability
-from momentron.separability.verdict import Verdict
+from momentron.separability import Verdict, check_separability
 from momentron.status import Status
-from momentron.verify import verify
+from momentron.verify import ProofError, verify
 
 __version__ = "0.1.0"
 

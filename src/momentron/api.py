@@ -16,7 +16,6 @@ from momentron.arguments import (
     require_seed,
     require_verbose,
 )
-from momentron.certificate import Certificate
 from momentron.checkpoint import Checkpoint
 from momentron.choice import choose_classifier
 from momentron.clock import Stopwatch
@@ -239,16 +238,13 @@ def make_start(problem: Problem, initial: MarginResult | None) -> Start | None:
             f"initial has {max(n_outputs, 2)} classes but y has {n_initial}; they must agree"
         )
     # functional margin 1, and the units of the operator, which are those of X over 2^exponent
-    scale = 1.0 if math.isfinite(initial.C) else initial.lower or initial.upper
+    scale = 1.0 if initial.is_soft else initial.lower or initial.upper
     scale = float(np.ldexp(scale, -problem.exponent))
     if initial.is_fallback or not 0.0 < scale < math.inf:
         return None
     b = np.ldexp(np.atleast_1d(initial.intercept), -problem.exponent) / scale
-    if not problem.dual_set.fits_intercept:
-        b = np.zeros(0)
-    elif b.size > 1:
-        b = b[:-1] - b[-1]
     constraints = problem.constraints
+    b = constraints.labels.free_intercepts(b)
     return Start(constraints.from_coef(coef) / scale, b, constraints.from_dual(initial.dual))
 
 
@@ -272,10 +268,10 @@ def make_budget(
 def make_result(problem: Problem, solver: Solver, outcome: Outcome) -> MarginResult:
     """The outcome in the user's units."""
     begin = time.perf_counter()
-    chosen = choose_classifier(problem, outcome)
+    chosen, is_soft = choose_classifier(problem, outcome), problem.constraints.is_soft
     return MarginResult(
         status=outcome.status,
-        certificate=_with_margin(outcome.certificate, problem, chosen.margin),
+        certificate=outcome.certificate.with_margin(chosen.margin, is_bound=not is_soft),
         coef=chosen.coef,
         intercept=chosen.intercept,
         dual=problem.constraints.dual_of(outcome.q),
@@ -285,14 +281,8 @@ def make_result(problem: Problem, solver: Solver, outcome: Outcome) -> MarginRes
         classes=problem.classes,
         method=solver.name,
         is_fallback=chosen.is_fallback,
-        C=problem.C,
+        is_soft=is_soft,
     )
-
-
-def _with_margin(certificate: Certificate, problem: Problem, margin: float) -> Certificate:
-    """The interval with the classifier's own margin, which may be a better lower bound."""
-    lower = certificate.lower if math.isfinite(problem.C) else max(certificate.lower, margin)
-    return Certificate(lower=lower, upper=certificate.upper, margin=margin)
 
 
 __all__ = [

@@ -18,7 +18,6 @@ from momentron.certificate import (
     to_safe_length,
 )
 from momentron.clock import OutOfTime, until
-from momentron.constraints import Slack
 from momentron.fallback import Candidate, Classifier, fallback
 from momentron.problem import Problem
 from momentron.rounding import UNIT_ROUNDOFF
@@ -40,9 +39,9 @@ class Choice(NamedTuple):
 def choose_classifier(problem: Problem, outcome: Outcome) -> Choice:
     """The classifier of a result; what takes time ends when the outcome says that it must."""
     certificate, constraints = outcome.certificate, problem.constraints
-    if isinstance(constraints, Slack):
+    if constraints.is_soft:
         is_good = outcome.status is Status.OPTIMAL or certificate.gap <= OPEN
-        soft, choice = _soft(problem, constraints, outcome)
+        soft, choice = _soft(problem, outcome)
         return choice if is_good else _fallback(problem, outcome, soft)
     if certificate.margin > 0.0:
         return _separating(problem, outcome)
@@ -105,7 +104,7 @@ def _intercept(problem: Problem, scores: np.ndarray) -> Any:
 
 def to_unit_length(problem: Problem, w: np.ndarray, b: Any = 0.0) -> tuple[np.ndarray, Any]:
     """(w, b) divided by ‖w‖, whatever its size; zero stays zero."""
-    constraints = problem.constraints.without_slack
+    constraints = problem.constraints.base
     norm = constraints.norm(w)
     if not SHORT < norm < LONG:
         top = float(np.max(np.abs(w), initial=0.0))
@@ -123,16 +122,17 @@ def _in_units_of_x(problem: Problem, b: Any) -> Any:
 # --- a soft margin -------------------------------------------------------------------------------
 
 
-def _soft(problem: Problem, constraints: Slack, outcome: Outcome) -> tuple[Classifier, Choice]:
+def _soft(problem: Problem, outcome: Outcome) -> tuple[Classifier, Choice]:
     """w and b in the scale in which y (x·w + b) ≥ 1 − ξ, and the margin that they have themselves.
 
     (w, √C ξ) at unit length has the margin γ; divided by γ it is the problem's solution.
     """
+    constraints = problem.constraints
     w = _settled(problem, np.asarray(outcome.w, np.float64))
     norm = constraints.norm(w)
     head, tail = constraints.split(w / norm if norm > 0.0 else w)
     products = constraints.operator.exact_scores(head)
-    scores = constraints.base.from_products(products) - constraints.root * tail
+    scores = constraints.labels.scores(products) - constraints.root * tail
     b = _intercept(problem, scores)
     margin = certify_classifier(problem, head, b, products=products)
     scale = outcome.certificate.lower or 1.0
@@ -161,7 +161,7 @@ def _fallback(problem: Problem, outcome: Outcome, own: Classifier) -> Choice:
             margin = certify_classifier(problem, w, b) if w.any() else 0.0
     except (OutOfTime, KeyboardInterrupt):
         pass
-    coef = problem.constraints.without_slack.coef_of(w)
+    coef = problem.constraints.base.coef_of(w)
     return Choice(coef, _in_units_of_x(problem, b), margin, is_fallback=not is_own)
 
 
@@ -170,10 +170,10 @@ def _candidates(problem: Problem, own: Classifier) -> list[Candidate]:
     w = np.asarray(own.w, np.float64)
     if not (np.isfinite(w).all() and w.any()):
         return []
-    constraints = problem.constraints.without_slack
+    constraints = problem.constraints.base
     w, b = to_unit_length(problem, w, 0.0 if own.b is None else own.b)
     w = constraints.refreshed(w)
     products = constraints.operator.exact_scores(w)
     if own.b is None:
-        b = _intercept(problem, constraints.from_products(products))
+        b = _intercept(problem, constraints.labels.scores(products))
     return [Candidate(Classifier(w, b), products)]

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from momentron.circulations import Circulations
-from momentron.constraints import Constraints, LabelPairs, SignedRows, Slack
-from momentron.dualsets import ClassBalanced, DualSet, Simplex, Vertex
+from momentron.constraints import Constraints, Slack
+from momentron.dualsets import DualSet, Vertex
 from momentron.environment import standard_arithmetic
 from momentron.errors import InputError
 from momentron.kernels import BoundKernel, Kernel, as_kernel, negative_part
 from momentron.kernels.parameters import require_parameters
+from momentron.labels import as_labels
 from momentron.losses import Loss, as_loss
 from momentron.operators import KernelOperator, Operator
 from momentron.validation import CleanData, clean_data, clean_labels, clean_matrix
@@ -71,10 +71,8 @@ class Problem:
         *,
         exponent: int = 0,
         classes: np.ndarray | None = None,
-        C: float = math.inf,
     ) -> None:
         self.constraints = constraints
-        self.C = C
         self.dual_set = dual_set
         self.longest = constraints.radius  # max‖z‖, rounded up: no weights give a longer Zᵀq
         self.exponent = exponent
@@ -95,12 +93,12 @@ class Problem:
         """Validate X and y, and state the problem they pose."""
         data = clean_data(X) if kernel is None else CleanData(kernel.operator(clean_matrix(X)), 0)
         classes, codes = clean_labels(y, data.operator.shape[0])
-        constraints, dual_set = _pose(
-            data.operator, classes.size, codes, fit_intercept, as_loss(loss)
-        )
+        labels = as_labels(classes.size, fit_intercept, codes)
+        dual_set = labels.dual_set(as_loss(loss))
+        constraints = Constraints(data.operator, labels)
         if math.isfinite(C):
             constraints = Slack(constraints, _slack_root(C, data.exponent))
-        return cls(constraints, dual_set, exponent=data.exponent, classes=classes, C=C)
+        return cls(constraints, dual_set, exponent=data.exponent, classes=classes)
 
     @property
     def operator(self) -> Operator:
@@ -192,26 +190,6 @@ class Problem:
             return float(value * self.radius)
         with np.errstate(over="ignore", under="ignore"):
             return float(np.ldexp(value * self.radius, self.exponent))
-
-
-def _pose(
-    operator: Operator, n_classes: int, codes: np.ndarray, fit_intercept: bool, loss: Loss
-) -> tuple[Constraints, DualSet]:
-    """The constraints that labels 0..k−1 put on the data, and the dual set that goes with them."""
-    dual_set: DualSet
-    if n_classes == 2:
-        signs = np.where(codes == 1, 1.0, -1.0)
-        dual_set = ClassBalanced(signs, loss) if fit_intercept else Simplex(signs.size, loss)
-        return SignedRows(operator, signs), dual_set
-    pairs = LabelPairs(operator, codes, n_classes)
-    return pairs, dual_set_of(pairs, fit_intercept, loss)
-
-
-def dual_set_of(pairs: LabelPairs, fit_intercept: bool, loss: Loss) -> DualSet:
-    """The dual set that goes with the pairs of many classes."""
-    if fit_intercept:
-        return Circulations(*pairs.pair_classes, pairs.n_classes, loss)
-    return Simplex(pairs.size, loss)
 
 
 def _slack_root(C: float, exponent: int) -> float:

@@ -1,6 +1,5 @@
 """What `max_margin` returns."""
 
-import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -48,8 +47,8 @@ class MarginResult:
         Whether the method ended without a classifier worth the name: none that separates, or a soft
         margin far from the best. Then coef and intercept are those of a logistic regression
         (`momentron.fallback`).
-    C : float
-        Of the problem.
+    is_soft : bool
+        Whether C was finite.
     """
 
     status: Status
@@ -63,7 +62,7 @@ class MarginResult:
     classes: np.ndarray = field(repr=False)
     method: str
     is_fallback: bool = field(default=False, repr=False)
-    C: float = field(default=math.inf, repr=False)
+    is_soft: bool = field(default=False, repr=False)
 
     @property
     def lower(self) -> float:

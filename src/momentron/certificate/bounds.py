@@ -93,7 +93,7 @@ def certify_classifier(
     products : ndarray, optional
         Xw as `Operator.exact_scores` has it, if it is at hand for a w that was `refreshed`.
     """
-    constraints = problem.constraints.without_slack
+    constraints = problem.constraints.base
     if products is None:
         w = constraints.refreshed(admitted(w, constraints.zeros().shape, "w"))
         products = constraints.operator.exact_scores(w)
@@ -101,7 +101,7 @@ def certify_classifier(
     largest = float(np.max(np.abs(b), initial=0.0))
     if not (norm_low > 0.0 and norm_high < LONG and largest < math.inf):
         return -math.inf
-    scores = constraints.from_products(products + b)
+    scores = constraints.labels.scores(products + b)
     scores += constraints.score_errors(slice(None), w, norm_high, UNIT_ROUNDOFF, 24)
     margin = down(-float(scores.max()) - 64.0 * UNIT_ROUNDOFF * largest, 2)
     bound = down(margin / (norm_high if margin > 0.0 else norm_low))

@@ -1,6 +1,5 @@
 """What the estimators share: fitting, labels, and the warnings that a short answer deserves."""
 
-import math
 import warnings
 from abc import abstractmethod
 from typing import Any
@@ -124,11 +123,11 @@ def warn_of(result: MarginResult) -> None:
     if result.status is Status.NOT_SEPARABLE:
         category = NotSeparableWarning
         text = f"no classifier separates these data; {INSTEAD[result.is_fallback]}: {REMEDY}"
-    elif math.isinf(result.C) and result.margin <= 0.0:
+    elif not result.is_soft and result.margin <= 0.0:
         category = NotSeparableWarning
         remedies = REMEDY if more is None else f"{more}; if the classes overlap, {REMEDY}"
         text = f"no separating classifier was found; {INSTEAD[result.is_fallback]}: {remedies}"
-    elif math.isfinite(result.C) and result.is_fallback:
+    elif result.is_soft and result.is_fallback:
         text = f"the soft margin is far from certified; {INSTEAD[True]}: {more or 'raise tol'}"
     else:
         remedies = "raise tol" if more is None else f"{more}, or tol"

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from momentron.clock import OutOfTime
-from momentron.constraints import Slack
 from momentron.problem import Problem
 from momentron.solvers.auto import interpolation
 from momentron.solvers.auto.forms import Deadline
@@ -59,7 +58,7 @@ class Auto(Solver):
             work = JointMargin(problem, deadline, aim.start)
         elif aim.start is None and JointKernel.suits(problem):
             work = JointKernel(problem, aim.tol, deadline)
-        elif isinstance(problem.constraints, Slack):
+        elif problem.constraints.is_soft:
             work = SoftMargin(problem, deadline, aim.start)
         else:
             work = Rounds(problem, aim.tol, deadline)
@@ -67,8 +66,8 @@ class Auto(Solver):
                 work.begin_from(aim.start)
             elif interpolation.suits(work.sets):
                 first = _first_primal(problem, work)
-        if isinstance(problem.constraints, Slack) and problem.size > MANY_SLACKS:
-            first = _all_slack(problem, problem.constraints)
+        if problem.constraints.is_soft and problem.size > MANY_SLACKS:
+            first = _all_slack(problem)
         return AutoState(work, first)
 
     def vanishing(self, tol: float) -> float:
@@ -104,11 +103,11 @@ def _propose(problem: Problem, work: Work) -> Candidates:
     if isinstance(work, JointMargin | JointKernel):
         return work.candidates()
     if isinstance(work, SoftMargin):
-        w = Slack.join(work.w, math.sqrt(work.C) * work.slack())
+        w = problem.constraints.with_slack(work.w, work.slack())
         q = problem.dual_set.normalize(work.lam)
         upper = problem.constraints.dual_norm(q) / problem.radius
         return Candidates([Primal(w, problem.scores(w))], q, upper)
-    scores = problem.constraints.from_products(work.products) / problem.radius
+    scores = problem.constraints.labels.scores(work.products) / problem.radius
     return Candidates([Primal(work.w, scores)], work.lam, work.upper() / problem.radius)
 
 
@@ -123,16 +122,11 @@ def _first_primal(problem: Problem, work: Rounds) -> Primal | None:
 
 def _nothing(problem: Problem) -> Candidates:
     """What is known before any round: w = 0 and even weights."""
-    constraints, n = problem.constraints, problem.size
-    if isinstance(constraints, Slack):
-        primal = _all_slack(problem, constraints)
-    else:
-        primal = Primal(problem.zeros(), np.zeros(n))
-    return Candidates([primal], np.ones(n), math.inf)
+    return Candidates([_all_slack(problem)], np.ones(problem.size), math.inf)
 
 
-def _all_slack(problem: Problem, constraints: Slack) -> Primal:
-    """W = 0 with slack 1 for all, which proves a lower bound of 1/√(C n)."""
-    tail = np.full(problem.size, 1.0 / constraints.root)
-    scores = np.full(problem.size, -1.0 / problem.radius)
-    return Primal(Slack.join(constraints.base.zeros(), tail), scores)
+def _all_slack(problem: Problem) -> Primal:
+    """w = 0 with slack 1 for all that have any, which proves a lower bound of 1/√(C n)."""
+    constraints = problem.constraints
+    slack = np.full(problem.size, 1.0 if constraints.is_soft else 0.0)
+    return Primal(constraints.with_slack(constraints.base.zeros(), slack), -slack / problem.radius)

@@ -11,7 +11,6 @@ from momentron.solvers.auto.interior import interior_point
 from momentron.solvers.auto.newton import multipliers
 from momentron.solvers.auto.pivots import pivot
 from momentron.solvers.auto.primal_form import ReducedForm
-from momentron.solvers.auto.rows import written_out
 
 CROWDED = 0.85  # of the rank: more support vectors leave exchanges no room
 VANISHED = 1e-13  # ‖Aᵀq‖ in units of ‖a‖ at which q is a witness
@@ -75,8 +74,8 @@ def solve_by_interior_point(
         lam, gap = polish(form, lam, gap, tol)
         if is_solved(form, gap, upper, tol):
             return form, lam
-    rows = written_out(form.rows) if isinstance(form, GramForm) else None
-    if rows is not None:
+    rows = form.rows.written_out() if isinstance(form, GramForm) else None
+    if rows is not None and not rows.is_sparse:
         other, other_lam = solve_by_interior_point(ReducedForm(rows, form.deadline), tol, None)
         other_gap, other_upper = true_gap(other, other_lam)
         is_better_witness = gap >= 1.0 and other_upper < upper

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from momentron.clock import OutOfTime, time_left
-from momentron.solvers.auto.balance import Balance
+from momentron.dualsets import DualSet
 from momentron.solvers.auto.rows import WorkingRows
 
 FLOPS = 2e10  # a cautious rate at which this kind of machine multiplies matrices
@@ -61,7 +61,7 @@ class Form(ABC):
         return self.rows.m
 
     @property
-    def balance(self) -> Balance:
+    def balance(self) -> DualSet:
         """The intercepts' part."""
         return self.rows.balance
 

@@ -2,8 +2,6 @@
 
 import numpy as np
 
-from momentron.constraints import LabelPairs
-from momentron.operators import KernelOperator
 from momentron.solvers.auto.forms import Deadline
 from momentron.solvers.auto.linear_algebra import add_to_diagonal, back_solve, cholesky
 from momentron.solvers.auto.rows import gram_of
@@ -19,7 +17,7 @@ RIDGE = 1e-4
 def suits(sets: WorkingSets) -> bool:
     """Whether the examples are few and wide enough to be fitted exactly, and the pairs many."""
     n, d = sets.operator.shape
-    is_explicit = isinstance(sets.constraints, LabelPairs) and not sets.is_kernel
+    is_explicit = sets.labels.is_paired and not sets.is_kernel
     return is_explicit and n <= min(d, MAX_EXAMPLES) and sets.size >= MIN_PAIRS
 
 
@@ -29,13 +27,12 @@ def interpolate(sets: WorkingSets, deadline: Deadline) -> np.ndarray:
     Every pair then has a functional margin near 1, so that W proves a positive margin at the price
     of one n × n factor, where the working sets of a hundred classes take minutes.
     """
-    pairs = sets.constraints
-    assert isinstance(pairs, LabelPairs) and not isinstance(sets.operator, KernelOperator)
-    n = pairs.labels.size
+    codes, k = sets.labels.codes, sets.labels.n_classes
+    n = codes.size
     deadline.require(n**3 / 3.0)
     rows = sets.operator.working_rows(np.arange(n))
     gram = np.asfortranarray(gram_of(rows))
     add_to_diagonal(gram, RIDGE * float(gram.diagonal().mean()))
-    targets = np.zeros((n, pairs.n_classes))
-    targets[np.arange(n), pairs.labels] = 1.0
-    return rows.T @ back_solve(cholesky(gram), targets - 1.0 / pairs.n_classes)
+    targets = np.zeros((n, k))
+    targets[np.arange(n), codes] = 1.0
+    return rows.T @ back_solve(cholesky(gram), targets - 1.0 / k)

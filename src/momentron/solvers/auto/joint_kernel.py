@@ -11,9 +11,8 @@ import numpy as np
 from scipy.linalg import lapack
 
 from momentron.clock import require_time
-from momentron.constraints import Constraints, LabelPairs, Slack
 from momentron.operators import DenseOperator, KernelOperator
-from momentron.problem import Problem, dual_set_of
+from momentron.problem import Problem
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.forms import Deadline
 from momentron.solvers.auto.joint_margin import JointMargin, has_many_pairs
@@ -34,16 +33,14 @@ class JointKernel:
     def __init__(self, problem: Problem, tol: float, deadline: Deadline) -> None:
         constraints = problem.constraints
         self.problem, self.tol, self.deadline = problem, tol, deadline
-        self.soft = constraints if isinstance(constraints, Slack) else None
-        base = self.soft.base if self.soft is not None else constraints
-        assert isinstance(base, LabelPairs)
-        assert isinstance(base.operator, KernelOperator)
-        self.base, self.operator = base, base.operator
-        self.pairs = PairTable(base.labels, base.n_classes)
-        n = base.labels.size
-        self.S = selection.sample(base.labels, FIRST_SIZE, np.random.default_rng(0), least=0.0)
-        self.table = np.zeros((n, base.n_classes))  # the multipliers of all pairs
-        self.w, self.b = base.zeros(), np.zeros(base.n_classes)
+        labels = constraints.labels
+        assert isinstance(constraints.operator, KernelOperator)
+        self.constraints, self.labels = constraints, labels
+        self.operator = constraints.operator
+        self.pairs = PairTable(labels.codes, labels.n_classes)
+        self.S = selection.sample(labels.codes, FIRST_SIZE, np.random.default_rng(0), least=0.0)
+        self.table = labels.zeros(labels.codes.size)  # the multipliers of all pairs
+        self.w, self.b = constraints.base.zeros(), np.zeros(labels.n_classes)
         self.q, self.upper = problem.even_weights(), math.inf
         self.fallback: Fallback | None = None
         self.goal = ROUGH
@@ -70,31 +67,28 @@ class JointKernel:
         # of the point itself: a combination by the multipliers is as good at the very end only
         self.w = self.operator.combine(self.S, _coefficients(self._L, inner.newton.W))
         self.b, self.table, self.has_begun = inner.newton.b, table, True
-        if self.soft is None and (self.fallback is None or inner.fallback is not None):
+        if not self.constraints.is_soft and (self.fallback is None or inner.fallback is not None):
             self.fallback = Fallback(self.w, self.b)
-        q = self.problem.dual_set.normalize(self.base.from_dual(table))
-        upper = self.problem.constraints.dual_norm(q)
+        q = self.problem.dual_set.normalize(self.labels.from_dual(table))
+        upper = self.constraints.dual_norm(q)
         if upper < self.upper:
             self.q, self.upper = q, upper
         self._choose()
 
     def _solve(self) -> JointMargin:
         """The working set's own problem, to the present goal."""
-        base, S = self.base, self.S
+        S, labels = self.S, self.labels.some(self.S)
         L = self._L = self._factor(S)
-        labels = base.labels[S]
-        pairs = LabelPairs(DenseOperator(L), labels, base.n_classes)
-        constraints: Constraints = pairs
-        if self.soft is not None:
-            constraints = Slack(pairs, self.soft.root)
-        fits_intercept = self.problem.dual_set.fits_intercept
-        dual_set = dual_set_of(pairs, fits_intercept, self.problem.dual_set.loss)
+        problem = Problem(
+            self.constraints.like(DenseOperator(L), labels),
+            labels.dual_set(self.problem.dual_set.loss),
+        )
         start = None
         if self.rounds > 1:
-            b = self.b[:-1] - self.b[-1] if fits_intercept else np.zeros(0)
             W = lapack.dtrtrs(L, self.w[1][S], lower=1)[0]  # the same outputs on S
-            start = Start(W, b, pairs.from_dual(self.table[S]))
-        inner = JointMargin(Problem(constraints, dual_set), self.deadline, start)
+            b = labels.free_intercepts(self.b)
+            start = Start(W, b, labels.from_dual(self.table[S]))
+        inner = JointMargin(problem, self.deadline, start)
         while not inner.is_done and inner.gap > self.goal:
             inner.advance()
         return inner
@@ -132,20 +126,22 @@ class JointKernel:
         taken = below[np.argsort(least[below], kind="stable")[:most]]
         kept = self.S[self.table[self.S].any(axis=1) | (least[self.S] < SPARE)]
         self.S = np.union1d(kept, taken)
-        missing = np.setdiff1d(np.arange(self.base.n_classes), self.base.labels[self.S])
+        codes = self.labels.codes
+        missing = np.setdiff1d(np.arange(self.labels.n_classes), codes[self.S])
         if missing.size:  # every class keeps an example
-            first = [int(np.flatnonzero(self.base.labels == c)[0]) for c in missing]
+            first = [int(np.flatnonzero(codes == c)[0]) for c in missing]
             self.S = np.union1d(self.S, first)
 
     def candidates(self) -> Candidates:
         """The classifier of the last round, with its scores on all examples."""
-        scores = self.base.from_products(self.operator.apply(self.w))
+        scores = self.labels.scores(self.operator.apply(self.w))
         w = self.w
-        if self.soft is not None:
-            F = self.operator.apply(self.w) + self.b
-            slack = self.base.from_dual(np.maximum(self.pairs.ones() - self.pairs.margins(F), 0.0))
-            scores = scores - slack
-            w = Slack.join(w, slack / self.soft.root)
+        if self.constraints.is_soft:
+            F = self.operator.apply(w) + self.b
+            table = np.maximum(self.pairs.ones() - self.pairs.margins(F), 0.0)
+            slack = self.labels.from_dual(table)
+            scores -= slack
+            w = self.constraints.with_slack(w, slack)
         radius = self.problem.radius
         primals = [Primal(w, scores / radius)]
         return Candidates(primals, self.q, self.upper / radius, fallback=self.fallback)

@@ -11,7 +11,6 @@ import math
 
 import numpy as np
 
-from momentron.constraints import LabelPairs, Slack
 from momentron.operators import DenseOperator, Operator, SparseOperator
 from momentron.problem import Problem
 from momentron.solvers.auto import selection
@@ -45,16 +44,14 @@ class JointMargin:
         self.problem = problem
         self.deadline = deadline
         constraints = problem.constraints
-        self.soft = constraints if isinstance(constraints, Slack) else None
-        self.C = self.soft.C if self.soft is not None else math.inf
-        base = self.soft.base if self.soft is not None else constraints
-        assert isinstance(base, LabelPairs)
-        self.base = base
-        self.pairs = PairTable(base.labels, base.n_classes)
-        self.scale = 2.0 * float(np.mean(base.operator.row_norms**2)) or 1.0
+        operator, labels = constraints.operator, constraints.labels
+        self.C, self.is_soft = constraints.C, constraints.is_soft
+        self.operator, self.labels = operator, labels
+        self.pairs = PairTable(labels.codes, labels.n_classes)
+        self.scale = 2.0 * float(np.mean(operator.row_norms**2)) or 1.0
         self.fits_intercept = problem.dual_set.fits_intercept
         self.newton = JointNewton(
-            base.operator, self.pairs, self._first_C(), fits_intercept=self.fits_intercept
+            operator, self.pairs, self._first_C(), fits_intercept=self.fits_intercept
         )
         self.start = start
         self.is_done = self.has_begun = False
@@ -106,7 +103,7 @@ class JointMargin:
         if self.newton.C == self.C:  # no multipliers
             self._watch(self._measure(), relative)
             return
-        if self.soft is None and self._looks_inseparable():
+        if not self.is_soft and self._looks_inseparable():
             self._seek_witness()
         is_near = relative <= min(0.1 * self.gap, NEAR)
         if is_near or self.steps >= MOST_INNER:
@@ -162,16 +159,15 @@ class JointMargin:
         if self.start is not None:
             self.is_last_stage = True
             newton.C = min(WARM_C / self.scale, self.C)
-            b = np.append(self.start.b, 0.0) if self.fits_intercept else newton.b
-            newton.go_to(self.start.w, b)
+            newton.go_to(self.start.w, self.labels.all_intercepts(self.start.b))
             if newton.C < self.C:  # the weights λ have mass ‖W‖² where the margin is 1
-                weights = np.zeros(self.base.size)
+                weights = np.zeros(self.labels.size)
                 weights[: self.start.q.size] = self.start.q
                 square, mass = float(np.vdot(newton.W, newton.W)), float(weights.sum())
                 share = (1.0 / newton.C - 1.0 / self.C) * (square / mass if mass else 0.0)
-                newton.target += share * self.base.dual_of(weights)
+                newton.target += share * self.labels.dual_of(weights)
         else:
-            n, d = self.base.operator.shape
+            n, d = self.operator.shape
             size = max(SAMPLE, 2 * d)
             if n > 2 * size:
                 newton.go_to(*self._from_sample(size))
@@ -182,10 +178,10 @@ class JointMargin:
 
     def _from_sample(self, size: int) -> tuple[np.ndarray, np.ndarray]:
         """(W, b) of about so many examples, roughly, at the same share of risk and norm."""
-        base, n = self.base, self.base.operator.shape[0]
-        index = selection.sample(base.labels, size, np.random.default_rng(0), least=0.0)
+        n = self.operator.shape[0]
+        index = selection.sample(self.labels.codes, size, np.random.default_rng(0), least=0.0)
         small = JointNewton(
-            _some_rows(base.operator, index),
+            _some_rows(self.operator, index),
             self.pairs.some(index),
             self.newton.C * n / index.size,
             fits_intercept=self.fits_intercept,
@@ -202,7 +198,7 @@ class JointMargin:
     def _measure(self) -> float:
         """The relative gap of the present point and multipliers, as far as float64 tells."""
         constraints, dual_set = self.problem.constraints, self.problem.dual_set
-        q = dual_set.normalize(self.base.from_dual(self.slack))
+        q = dual_set.normalize(self.labels.from_dual(self.slack))
         upper = constraints.dual_norm(q)
         if upper < self.upper:
             self.q, self.upper = q, upper
@@ -218,7 +214,7 @@ class JointMargin:
         return is_due and bool((self.newton.margins() <= 0.0).sum() > self.pairs.labels.size)
 
     def _seek_witness(self) -> None:
-        weights = self.base.from_dual(balanced(self.newton, self.slack))
+        weights = self.labels.from_dual(balanced(self.newton, self.slack))
         q = self.problem.dual_set.normalize(weights)
         upper = self.problem.constraints.dual_norm(q)
         if upper < self.upper:
@@ -227,12 +223,12 @@ class JointMargin:
     def _primal(self) -> tuple[np.ndarray, np.ndarray]:
         """The classifier as the constraints see it, and its scores in the units of X."""
         newton = self.newton
-        scores = self.base.from_products(newton.F)
-        if self.soft is None:
+        scores = self.labels.scores(newton.F)
+        if not self.is_soft:
             return newton.W, scores
-        slack = self.base.from_dual(np.maximum(self.pairs.ones() - newton.margins(), 0.0))
+        slack = self.labels.from_dual(np.maximum(self.pairs.ones() - newton.margins(), 0.0))
         scores -= slack
-        return Slack.join(newton.W, slack / self.soft.root), scores
+        return self.problem.constraints.with_slack(newton.W, slack), scores
 
     def candidates(self) -> Candidates:
         """The present point and multipliers, at no pass."""
@@ -246,17 +242,16 @@ class JointMargin:
 
     def _keep_fallback(self) -> None:
         """The first soft margin, which is the most regular one, serves where nothing separates."""
-        if self.soft is None:
+        if not self.is_soft:
             self.fallback = Fallback(self.newton.W, self.newton.b)
 
 
 def has_many_pairs(problem: Problem) -> bool:
     """Whether there are many classes, and too many pairs for matrices of them."""
     constraints = problem.constraints
-    base = constraints.base if isinstance(constraints, Slack) else constraints
-    is_simple = base is constraints and not problem.dual_set.fits_intercept
+    is_simple = not (constraints.is_soft or problem.dual_set.fits_intercept)
     many = MANY_SIMPLE_PAIRS if is_simple else MANY_PAIRS
-    return isinstance(base, LabelPairs) and base.size >= many
+    return constraints.labels.is_paired and problem.size >= many
 
 
 def _some_rows(operator: Operator, index: np.ndarray) -> Operator:

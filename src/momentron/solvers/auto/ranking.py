@@ -2,10 +2,7 @@
 
 import numpy as np
 
-from momentron.circulations import Circulations
 from momentron.clock import require_time
-from momentron.constraints import LabelPairs, SignedRows
-from momentron.dualsets import Simplex
 from momentron.kernels import as_kernel
 from momentron.losses import Exponential
 from momentron.operators import KernelOperator, Operator, SparseOperator, as_operator
@@ -27,22 +24,21 @@ MAX_RANKINGS = 4
 def first_working_set(sets: WorkingSets) -> tuple[np.ndarray, tuple[float, ...]]:
     """All the rows where they are few, else some of them; and the Cs to rank them by."""
     few = 1.5 * SMALL
-    if not (sets.is_paired or sets.is_kernel):
+    if sets.is_plain:
         few = max(few, min(1.5 * sets.width, 3000))
     if sets.size <= min(few, sets.capacity):
         return np.arange(sets.size), (100.0,)
     rng = np.random.default_rng(0)
-    if isinstance(sets.constraints, SignedRows):
+    if not sets.labels.is_paired:
         size = min(SMALL, sets.capacity)
-        return selection.sample(sets.constraints.signs, size, rng), (10.0, 100.0)
+        return selection.sample(sets.labels.codes, size, rng), (10.0, 100.0)
     return _pairs_by_momentum(sets, rng), (100.0, 1000.0)
 
 
 def _pairs_by_momentum(sets: WorkingSets, rng: np.random.Generator) -> np.ndarray:
     """The pairs with the smallest margins after some steps of Algorithm 1 on a sample."""
-    pairs = sets.constraints
-    assert isinstance(pairs, LabelPairs)
-    few = selection.sample(pairs.labels, min(SAMPLE, pairs.labels.size), rng, least=0.0)
+    labels = sets.labels
+    few = selection.sample(labels.codes, min(SAMPLE, labels.codes.size), rng, least=0.0)
     problem = _restricted(sets, few)
     problem.tighten()
     solver = Momentum()
@@ -51,28 +47,21 @@ def _pairs_by_momentum(sets: WorkingSets, rng: np.random.Generator) -> np.ndarra
         for _ in range(MOMENTUM_STEPS):
             require_time()
             solver.step(problem, state)
-    part = problem.constraints
-    assert isinstance(part, LabelPairs)
-    classes = part.pair_classes if sets.fits_intercept else None
-    size = min(max(SMALL, 4 * pairs.n_classes), sets.capacity)
-    chosen = selection.smallest_pairs(-state.scores, size, np.empty(0, int), classes)
-    wrong = pairs.n_classes - 1
+    size = min(max(SMALL, 4 * labels.n_classes), sets.capacity)
+    chosen = np.unique(problem.dual_set.lowest(-state.scores, size))
+    wrong = labels.per_example
     return few[chosen // wrong] * wrong + chosen % wrong
 
 
 def _restricted(sets: WorkingSets, few: np.ndarray) -> Problem:
     """The problem of some of the examples, with all their pairs."""
-    pairs = sets.constraints
-    assert isinstance(pairs, LabelPairs)
     if isinstance(sets.operator, KernelOperator):
         block = sets.operator.block(few, few)
         operator: Operator = KernelOperator(as_kernel("precomputed", X=block).bind(block), 0)
     else:
         operator = as_operator(sets.operator.working_rows(few))
-    part = LabelPairs(operator, pairs.labels[few], pairs.n_classes)
-    if not sets.fits_intercept:
-        return Problem(part, Simplex(part.size, Exponential()))
-    return Problem(part, Circulations(*part.pair_classes, pairs.n_classes, Exponential()))
+    labels = sets.labels.some(few)
+    return Problem(sets.constraints.like(operator, labels), labels.dual_set(Exponential()))
 
 
 class PassRanking:
@@ -80,10 +69,9 @@ class PassRanking:
 
     def __init__(self, sets: WorkingSets, deadline: Deadline) -> None:
         assert isinstance(sets.operator, SparseOperator)
-        assert isinstance(sets.constraints, SignedRows)
         self.form = PassForm(
             as_rows(sets.operator.X),
-            sets.constraints.signs,
+            sets.signs(slice(None)),
             sets.operator.row_norms**2,
             sets.fits_intercept,
             deadline,
@@ -94,9 +82,7 @@ class PassRanking:
     @staticmethod
     def suits(sets: WorkingSets) -> bool:
         """A sample says nothing about rows that share no features with it."""
-        return (
-            isinstance(sets.operator, SparseOperator) and sets.width > 3000 and not sets.is_paired
-        )
+        return sets.is_plain and isinstance(sets.operator, SparseOperator) and sets.width > 3000
 
     @property
     def is_done(self) -> bool:

@@ -5,7 +5,6 @@ import warnings
 
 import numpy as np
 
-from momentron.constraints import SignedRows
 from momentron.errors import BudgetWarning
 from momentron.problem import Problem
 from momentron.solvers.auto import selection
@@ -161,10 +160,10 @@ class Rounds:
 
     def _is_contradicted(self) -> bool:
         """Equal rows with opposite labels end the search at once."""
-        constraints = self.sets.constraints
-        if not isinstance(constraints, SignedRows) or self.sets.is_kernel:
+        if not self.sets.is_plain:
             return False
-        twins = selection.opposite_twins(constraints.operator, constraints.signs, self.p)
+        signs = self.sets.signs(slice(None))
+        twins = selection.opposite_twins(self.sets.operator, signs, self.p)
         if twins is None:
             return False
         self.lam = np.zeros(self.size)
@@ -228,7 +227,7 @@ class Rounds:
 
     def _is_worth_refining(self, form: Form, lower: float) -> bool:
         """Whether the support looks right, but float64 cannot hold the gap that is asked for."""
-        if self.sets.is_paired or self.sets.is_kernel:
+        if not self.sets.is_plain:
             return False
         if lower <= 0.0 or 8.0 * gap_floor(form, lower) <= self.tol:
             return False
@@ -237,12 +236,10 @@ class Rounds:
 
     def _refine(self) -> None:
         """Extended precision for w on the support, a proposal beside the one in float64."""
-        constraints = self.sets.constraints
-        assert isinstance(constraints, SignedRows)
         support = self.W[self.lam[self.W] > 1e-9 * float(self.lam.max())]
         if support.size <= MAX_ORDER and not self.deadline.has_passed():
-            signs = constraints.signs[support]
-            rows = constraints.operator.rows(support) * signs[:, None]
+            signs = self.sets.signs(support)
+            rows = self.sets.operator.rows(support) * signs[:, None]
             refined = refine(rows, signs, self.sets.fits_intercept)
             if refined is not None:
                 self.w = refined[0]

@@ -1,5 +1,6 @@
 """The signed rows of a working set: a matrix, or the examples and labels behind them."""
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -7,9 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.clock import require_time
+from momentron.dualsets import DualSet
 from momentron.operators import KernelOperator, dense, sparse
 from momentron.operators.split_rows import SplitRows
-from momentron.solvers.auto.balance import Balance
 from momentron.solvers.auto.linear_algebra import (
     add_to_diagonal,
     gram_product,
@@ -31,14 +32,14 @@ class WorkingRows(ABC):
     Attributes
     ----------
     m : int
-    balance : Balance
-        The intercepts' part.
+    balance : DualSet
+        What the intercepts ask of the multipliers of these rows.
     is_explicit : bool
         Whether there is more to know than the Gram matrix: margins can be had from the rows.
     """
 
     m: int
-    balance: Balance
+    balance: DualSet
     is_explicit: bool = True
 
     @abstractmethod
@@ -56,6 +57,10 @@ class WorkingRows(ABC):
     @abstractmethod
     def _gram_columns(self, new: np.ndarray) -> np.ndarray:
         """The named columns of K."""
+
+    def written_out(self, widest: float = math.inf) -> "Rows | None":
+        """The rows as those of a matrix; None where that is not known, too large or too wide."""
+        return None
 
     def extend_gram(self, last: np.ndarray, at: np.ndarray, known: np.ndarray) -> np.ndarray:
         """K, given that K[known, known] is last[at, at]: only the new rows cost products."""
@@ -81,10 +86,10 @@ class Rows(WorkingRows):
     X : ndarray or csr_array of shape (m, d)
         Own copy of the rows: they are few.
     signs : ndarray of shape (m,)
-    balance : Balance
+    balance : DualSet
     """
 
-    def __init__(self, X: Any, signs: np.ndarray, balance: Balance) -> None:
+    def __init__(self, X: Any, signs: np.ndarray, balance: DualSet) -> None:
         self.X = X
         self.signs = signs
         self.balance = balance
@@ -98,6 +103,9 @@ class Rows(WorkingRows):
     def combine(self, v: np.ndarray) -> np.ndarray:
         v = self.signs * v
         return rmatvec(self.X, v) if self._lines is None else self._lines.transposed_times(v)
+
+    def written_out(self, widest: float = math.inf) -> "Rows | None":
+        return self
 
     def take(self, index: Any) -> np.ndarray:
         """Some of the signed rows, dense."""
@@ -134,7 +142,7 @@ class PairRows(WorkingRows):
         e(p) as a position in `examples`.
     outputs : ndarray of shape (m, k)
         v_p.
-    balance : Balance
+    balance : DualSet
     """
 
     def __init__(
@@ -143,7 +151,7 @@ class PairRows(WorkingRows):
         examples: np.ndarray,
         place: np.ndarray,
         outputs: np.ndarray,
-        balance: Balance,
+        balance: DualSet,
     ) -> None:
         self.source, self.examples, self.place = source, examples, place
         self.outputs, self.balance = outputs, balance
@@ -192,26 +200,20 @@ class PairRows(WorkingRows):
         block *= self.outputs @ self.outputs[new].T
         return block
 
+    def written_out(self, widest: float = math.inf) -> Rows | None:
+        width = self.source.shape[1] * self.outputs.shape[1]
+        if not self.is_explicit or width > widest or self.m * width > MAX_WRITTEN:
+            return None
+        X = self.source.toarray() if sp.issparse(self.source) else self.source
+        flat = X[self.place][:, :, None] * self.outputs[:, None, :]
+        return Rows(flat.reshape(self.m, width), np.ones(self.m), self.balance)
+
     def _example_gram(self, columns: np.ndarray | None) -> np.ndarray:
         """⟨x, x′⟩ of all the examples, or with some of them."""
         if isinstance(self.source, KernelOperator):
             others = self.examples if columns is None else self.examples[columns]
             return self.source.block(self.examples, others)
         return gram_of(self.source) if columns is None else gram_columns_of(self.source, columns)
-
-
-def written_out(rows: WorkingRows) -> Rows | None:
-    """The rows as a dense matrix, where they are explicit and that is not too large."""
-    if isinstance(rows, Rows):
-        return None if rows.is_sparse else rows
-    if not isinstance(rows, PairRows) or not rows.is_explicit:
-        return None
-    width = rows.source.shape[1] * rows.outputs.shape[1]
-    if rows.m * width > MAX_WRITTEN:
-        return None
-    X = rows.source.toarray() if sp.issparse(rows.source) else rows.source
-    flat = X[rows.place][:, :, None] * rows.outputs[:, None, :]
-    return Rows(flat.reshape(rows.m, width), np.ones(rows.m), rows.balance)
 
 
 class SlackRows(WorkingRows):

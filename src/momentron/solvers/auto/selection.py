@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from momentron.dualsets import DualSet
 from momentron.operators import Operator
 
 
@@ -17,46 +18,14 @@ def sample(
     return np.sort(np.concatenate(parts))
 
 
-def smallest(
-    p: np.ndarray, signs: np.ndarray, size: int, by_class: bool, kept: np.ndarray
-) -> np.ndarray:
-    """The rows with the smallest margins (half from each class if by_class), and those kept."""
-    pick = np.zeros(p.size, bool)
-    if by_class:
-        for rows in (np.flatnonzero(signs > 0.0), np.flatnonzero(signs < 0.0)):
-            pick[rows[_lowest(p[rows], (size + 1) // 2)]] = True
-    else:
-        pick[_lowest(p, size)] = True
-    pick[kept] = True
-    return np.flatnonzero(pick)
-
-
-def smallest_pairs(
-    p: np.ndarray,
-    size: int,
-    kept: np.ndarray,
-    classes: tuple[np.ndarray, np.ndarray] | None,
-) -> np.ndarray:
-    """The pairs with the smallest margins, and those kept.
-
-    With intercepts, `classes` = (c, j) of every pair: the smallest pair out of each class and the
-    smallest into it are taken as well, so that every intercept has something to hold it.
+def smallest(dual_set: DualSet, p: np.ndarray, size: int, kept: np.ndarray) -> np.ndarray:
+    """The rows with the smallest margins, some of every class that has an intercept, and those
+    kept; in order.
     """
     pick = np.zeros(p.size, bool)
-    pick[_lowest(p, size)] = True
+    pick[dual_set.lowest(p, size)] = True
     pick[kept] = True
-    for side in classes or ():
-        order = np.lexsort((p, side))
-        first = np.unique(side[order], return_index=True)[1]
-        pick[order[first]] = True
     return np.flatnonzero(pick)
-
-
-def _lowest(values: np.ndarray, size: int) -> np.ndarray:
-    """Positions of the `size` lowest values, in no order."""
-    if size >= values.size:
-        return np.arange(values.size)
-    return np.argpartition(values, size - 1)[:size]
 
 
 def on_support(lam: np.ndarray, p: np.ndarray, squares: np.ndarray, most: int) -> np.ndarray:

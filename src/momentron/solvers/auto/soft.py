@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from momentron.constraints import SignedRows, Slack
 from momentron.operators import DenseOperator
 from momentron.problem import Problem
 from momentron.solvers.auto import selection
@@ -34,7 +33,6 @@ class SoftMargin:
 
     def __init__(self, problem: Problem, deadline: Deadline, start: Start | None = None) -> None:
         constraints = problem.constraints
-        assert isinstance(constraints, Slack)
         self.C = constraints.C
         self.sets = WorkingSets(problem, constraints.base, deadline)
         self.size = self.sets.size
@@ -44,7 +42,7 @@ class SoftMargin:
         scale = float(np.mean(constraints.base.row_norms**2))
         self.is_nearly_hard = self.C * scale > NEARLY_HARD
         self.start = start
-        self.is_plain = not (self.sets.is_paired or self.sets.is_kernel)
+        self.is_plain = self.sets.is_plain
         is_tall = isinstance(self.sets.operator, DenseOperator) and self.size > 4 * self.sets.width
         is_known = start is not None and is_tall and not self.is_nearly_hard
         self.takes_all = self.is_plain and not is_known
@@ -89,13 +87,12 @@ class SoftMargin:
 
     def _open(self, index: np.ndarray) -> Form:
         """Rows as they are, not centred: all of them, and the copy would be a second X."""
-        operator, constraints = self.sets.operator, self.sets.constraints
-        assert isinstance(constraints, SignedRows)
+        operator = self.sets.operator
         d = operator.shape[1]
         if isinstance(operator, DenseOperator):
             self.deadline.require(float(index.size) * d * min(8, index.size, d))
-        balance = self.sets.balance(index)
-        rows = Rows(operator.working_rows(index), constraints.signs[index], balance)
+        balance = self.sets.dual_set.some(index)
+        rows = Rows(operator.working_rows(index), self.sets.signs(index), balance)
         if self.sets.is_wide(rows.m):
             return GramForm(rows, self.deadline, rows.gram())
         return PrimalForm(rows, self.deadline, borrow=True)
@@ -104,7 +101,6 @@ class SoftMargin:
         """Move to a first point: a given one, a sample's solution, or along the mean."""
         n, d = self.sets.operator.shape
         size = max(2000, 10 * d)
-        constraints = self.sets.constraints
         if self.start is not None:
             weights = np.zeros(n)
             weights[: self.start.q.size] = self.start.q
@@ -114,8 +110,8 @@ class SoftMargin:
             form.warm(self.start.w, self.start.b, weights)
         elif n > 4 * size and isinstance(form, PrimalForm):
             # tall data: the first step on all the rows then sees little more than the true support
-            assert isinstance(constraints, SignedRows)
-            index = selection.sample(constraints.signs, size, np.random.default_rng(0), least=0.0)
+            codes = self.sets.labels.codes
+            index = selection.sample(codes, size, np.random.default_rng(0), least=0.0)
             small = self._open(index)
             _step_along_mean(small, self.C * n / index.size)
             soft_margin(small, self.C * n / index.size, max_steps=2, slack=0.1)

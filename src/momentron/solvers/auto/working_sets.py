@@ -5,21 +5,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from momentron.constraints import Constraints, LabelPairs, SignedRows
+from momentron.constraints import Constraints
 from momentron.kernels import require_semidefinite
 from momentron.operators import DenseOperator, KernelOperator
 from momentron.problem import Problem
 from momentron.solvers.auto import selection
-from momentron.solvers.auto.balance import Balance, ManyClasses, NoIntercept, TwoClasses
 from momentron.solvers.auto.forms import Deadline, Form
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.primal_form import PrimalForm
-from momentron.solvers.auto.rows import PairRows, Rows, WorkingRows, written_out
+from momentron.solvers.auto.rows import PairRows, Rows, WorkingRows
 from momentron.threads import one_thread
 
 FORM_BYTES = 16  # of a form for each entry of its Gram matrix: that, and a factor
-TELLING = 1e-3  # of ‖a‖², the square of a margin that a Gram matrix shows to 13 digits
 FLAT_WIDTH = 2500  # d·k up to which the rows of a working set of pairs are written out
+TELLING = 1e-3  # of ‖a‖², the square of a margin that a Gram matrix shows to 13 digits
 
 
 class Told(NamedTuple):
@@ -44,12 +43,13 @@ class WorkingSets:
         The number of constraints.
     width : int
         The length of w: features, times classes where there are many.
+    is_plain : bool
+        Whether the rows are those of a matrix, with a sign each: two classes, and no kernel.
     """
 
     def __init__(self, problem: Problem, constraints: Constraints, deadline: Deadline) -> None:
-        assert isinstance(constraints, LabelPairs | SignedRows)
         self.constraints = constraints
-        self.operator = constraints.operator
+        self.operator, self.labels = constraints.operator, constraints.labels
         self.dual_set = problem.dual_set
         self.deadline = deadline
         self.fits_intercept = problem.dual_set.fits_intercept
@@ -57,11 +57,9 @@ class WorkingSets:
         self.shape = constraints.zeros().shape
         self.kernel = self.operator if isinstance(self.operator, KernelOperator) else None
         self.is_kernel = self.kernel is not None
-        self.is_paired = isinstance(constraints, LabelPairs)
+        self.is_plain = not (self.is_kernel or self.labels.is_paired)
         self.is_single = getattr(self.operator, "X", np.empty(0)).dtype == np.float32
-        self.width = self.operator.shape[1] * (constraints.n_classes if self.is_paired else 1)
-        # over all the rows: pairs are too many for the columns of a Balance
-        self._whole = None if self.is_paired else self.balance(np.arange(self.size))
+        self.width = self.operator.shape[1] * self.labels.n_outputs
         self._shift: np.ndarray | None = None
         self._known_gram: tuple[np.ndarray, np.ndarray] | None = None
 
@@ -74,9 +72,11 @@ class WorkingSets:
 
     @property
     def n_intercepts(self) -> int:
-        if not self.fits_intercept:
-            return 0
-        return self.constraints.n_classes - 1 if self.is_paired else 1
+        return self.dual_set.n_intercepts
+
+    def signs(self, index: np.ndarray | slice) -> np.ndarray:
+        """y of the named rows, of two classes."""
+        return self.labels.output_signs(index)[:, 0]
 
     # --- opening and closing a working set -----------------------------------------------------
 
@@ -87,30 +87,22 @@ class WorkingSets:
             # the Gram matrix, and a factor of it, come out of the memory for kernel values
             self.kernel.reserve(FORM_BYTES * W.size**2)
         rows = self.rows(W)
-        flat = None
-        by_gram = by_gram or self.is_wide(W.size) or self.is_kernel
-        if not (by_gram or self.width > self._flat_limit):
-            flat = written_out(rows) if self.is_paired else rows
-        if flat is None:
-            with one_thread():
-                K = self._gram(W, rows)
-            return GramForm(rows, self.deadline, K)
-        assert isinstance(flat, Rows)
-        return PrimalForm(flat, self.deadline)
+        flat = None if by_gram or self.is_wide(W.size) else rows.written_out(FLAT_WIDTH)
+        if flat is not None:
+            return PrimalForm(flat, self.deadline)
+        with one_thread():
+            K = self._gram(W, rows)
+        return GramForm(rows, self.deadline, K)
 
     def _opening_flops(self, W: np.ndarray) -> float:
         """The arithmetic of opening a form, roughly: its Gram matrix, or its first Hessian."""
         if not isinstance(self.operator, DenseOperator):
             return float(W.size) ** 2
         d = self.operator.shape[1]
-        if not self.is_paired:
+        if self.is_plain:
             return float(W.size) * d * min(W.size, d)
-        n_examples = np.unique(self.constraints.examples(W)).size
+        n_examples = np.unique(self.labels.examples(W)).size
         return float(n_examples) ** 2 * d + float(W.size) ** 2
-
-    @property
-    def _flat_limit(self) -> float:
-        return FLAT_WIDTH if self.is_paired else math.inf
 
     def is_wide(self, m: int) -> bool:
         """Whether m rows are better seen through their Gram matrix."""
@@ -126,28 +118,16 @@ class WorkingSets:
         w = w.reshape(self.shape)
         return w, b - self._shifted(w)
 
-    def balance(self, W: np.ndarray) -> Balance:
-        """What the intercepts ask of the rows W."""
-        if not self.fits_intercept:
-            return NoIntercept(W.size)
-        if isinstance(self.constraints, SignedRows):
-            return TwoClasses(self.constraints.signs[W])
-        return ManyClasses(*self.constraints.classes_of(W), self.constraints.n_classes)
-
     def rows(self, W: np.ndarray) -> WorkingRows:
         """The rows W, as few numbers as there are."""
-        constraints, balance = self.constraints, self.balance(W)
-        if isinstance(constraints, SignedRows):
-            signs = constraints.signs[W]
-            if self.kernel is not None:
-                return PairRows(self.kernel, W, np.arange(W.size), signs[:, None], balance)
-            return Rows(self._centred(self.operator.working_rows(W)), signs, balance)
-        examples, place = np.unique(constraints.examples(W), return_inverse=True)
-        outputs = _outputs(constraints, W)
-        if self.kernel is not None:
-            return PairRows(self.kernel, examples, place, outputs, balance)
-        source = self._centred(self.operator.working_rows(examples))
-        return PairRows(source, examples, place, outputs, balance)
+        balance = self.dual_set.some(W)
+        if self.is_plain:
+            return Rows(self._centred(self.operator.working_rows(W)), self.signs(W), balance)
+        examples, place = np.unique(self.labels.examples(W), return_inverse=True)
+        source = self.kernel
+        if source is None:
+            source = self._centred(self.operator.working_rows(examples))
+        return PairRows(source, examples, place, self.labels.output_signs(W), balance)
 
     def _centred(self, X: Any) -> Any:
         """Dense rows less one point, the same in all rounds so that K is reused.
@@ -164,8 +144,7 @@ class WorkingSets:
         """What the shift adds to b."""
         if self._shift is None:
             return 0.0
-        added = self._shift @ w
-        return added[:-1] - added[-1] if self.is_paired else added
+        return self.labels.free_intercepts(self._shift @ w)
 
     def _gram(self, W: np.ndarray, rows: WorkingRows) -> np.ndarray:
         """K on the rows W, with the part that is known from the last working set."""
@@ -192,8 +171,7 @@ class WorkingSets:
 
     def no_products(self) -> np.ndarray:
         """Xw for w = 0, without a pass."""
-        n = self.operator.shape[0]
-        return np.zeros((n, self.constraints.n_classes) if self.is_paired else n)
+        return self.labels.zeros(self.operator.shape[0])
 
     def look(
         self, w: np.ndarray, b: np.ndarray, *, is_exact: bool
@@ -204,14 +182,12 @@ class WorkingSets:
         clearly above the margin, in blocks.
         """
         products = self.operator.apply(w)
-        if self.is_single and is_exact and self.is_paired:
-            products = self.operator.exact_scores(w)
         p = self._margins(products, b)
-        if not (self.is_single and is_exact) or self.is_paired:
+        if not (self.is_single and is_exact):
             return products, p
         top = float(np.abs(b).max(initial=0.0))
         blur = 1e-6 * (float(np.linalg.norm(w)) * self.operator.radius + top)
-        near = np.flatnonzero(p < 1.01 + blur)
+        near = np.unique(self.labels.examples(np.flatnonzero(p < 1.01 + blur)))
         for start in range(0, near.size, 4096):
             part = near[start : start + 4096]
             products[part] = self.operator.rows(part) @ w
@@ -224,28 +200,28 @@ class WorkingSets:
         for its length. None where there is no such matrix, or an intercept, or another w, or where
         squares have cost too many digits.
         """
-        if not isinstance(form, GramForm) or self.fits_intercept or self.is_paired:
+        if not (isinstance(form, GramForm) and self.is_plain) or self.fits_intercept:
             return None
-        if self.is_kernel or form.u is not lam:
+        if form.u is not lam:
             return None
         image = self.operator.image(self.constraints.mix(self.dual_set.normalize(lam)))
         upper = self.operator.norm(image)
         if upper**2 < TELLING * form.scale:
             return None
-        assert isinstance(self.constraints, SignedRows)
-        return Told(-float(lam.sum()) * image, self.constraints.signs * form.p, form.p, upper)
+        products = self.signs(slice(None)) * form.p
+        return Told(-float(lam.sum()) * image, products, form.p, upper)
 
     def _margins(self, products: np.ndarray, b: np.ndarray) -> np.ndarray:
         if b.size:
-            products = products + (np.append(b, 0.0) if self.is_paired else b[0])
-        return -self.constraints.from_products(products)
+            products = products + self.labels.all_intercepts(b)
+        return -self.labels.scores(products)
 
     def lower(self, w: np.ndarray, p: np.ndarray) -> float:
         """The margin of w with the best intercepts, from the last look."""
         norm = self.constraints.norm(w)
         if not norm > 0.0:
             return -np.inf
-        return (self._whole.worst(p) if self._whole else self.dual_set.margin(-p)) / norm
+        return self.dual_set.worst(p) / norm
 
     def upper(self, lam: np.ndarray) -> float:
         """‖Zᵀq‖ for the normalised multipliers."""
@@ -267,17 +243,4 @@ class WorkingSets:
         return W
 
     def _smallest(self, p: np.ndarray, size: int, kept: np.ndarray) -> np.ndarray:
-        constraints, size = self.constraints, max(size, 1)
-        if isinstance(constraints, SignedRows):
-            return selection.smallest(p, constraints.signs, size, self.fits_intercept, kept)
-        classes = constraints.pair_classes if self.fits_intercept else None
-        return selection.smallest_pairs(p, size, kept, classes)
-
-
-def _outputs(constraints: LabelPairs, W: np.ndarray) -> np.ndarray:
-    """e_c − e_j of each pair."""
-    own, other = constraints.classes_of(W)
-    outputs = np.zeros((W.size, constraints.n_classes))
-    outputs[np.arange(W.size), own] = 1.0
-    outputs[np.arange(W.size), other] = -1.0
-    return outputs
+        return selection.smallest(self.dual_set, p, max(size, 1), kept)
