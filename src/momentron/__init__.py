@@ -8,7 +8,8 @@ loads neither torch, dask nor matplotlib.
 
 from momentron.api import max_margin
 from momentron.certificate import Certificate, certify
-from momentron.errors import BudgetWarning, InputError, NotSeparableWarning, WriteWarning
+from momentron.convergence import BudgetWarning
+from momentron.errors import InputError, NotSeparableWarning, WriteWarning
 from momentron.estimators import KernelMaxMarginClassifier, MaxMarginClassifier
 from momentron.problem import Problem
 from momentron.result import MarginResult

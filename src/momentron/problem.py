@@ -17,7 +17,7 @@ from momentron.kernels.parameters import require_parameters
 from momentron.labels import as_labels
 from momentron.losses import Loss, as_loss
 from momentron.operators import KernelOperator, Operator
-from momentron.validation import CleanData, clean_data, clean_labels, clean_matrix
+from momentron.validation import CleanData, TrainingData, operator_of
 
 CHECKED_ROWS = 200  # on which a kernel that might be indefinite is tried, whatever the method
 
@@ -79,7 +79,6 @@ class Problem:
         self.classes = np.array([-1, 1]) if classes is None else classes
 
     @classmethod
-    @standard_arithmetic()
     def from_data(
         cls,
         X: Any,
@@ -91,14 +90,28 @@ class Problem:
         kernel: KernelChoice | None = None,
     ) -> "Problem":
         """Validate X and y, and state the problem they pose."""
-        data = clean_data(X) if kernel is None else CleanData(kernel.operator(clean_matrix(X)), 0)
-        classes, codes = clean_labels(y, data.operator.shape[0])
-        labels = as_labels(classes.size, fit_intercept, codes)
-        dual_set = labels.dual_set(as_loss(loss))
-        constraints = Constraints(data.operator, labels)
+        data = TrainingData.from_arrays(X, y, is_finite=kernel is not None)
+        return cls.of(data, fit_intercept=fit_intercept, loss=as_loss(loss), C=C, kernel=kernel)
+
+    @classmethod
+    @standard_arithmetic()
+    def of(
+        cls,
+        data: TrainingData,
+        *,
+        fit_intercept: bool,
+        loss: Loss,
+        C: float,
+        kernel: KernelChoice | None,
+    ) -> "Problem":
+        """The problem that rows and labels pose which have been validated."""
+        clean = operator_of(data.X) if kernel is None else CleanData(kernel.operator(data.X), 0)
+        labels = as_labels(data.classes.size, fit_intercept, data.codes)
+        dual_set = labels.dual_set(loss)
+        constraints = Constraints(clean.operator, labels)
         if math.isfinite(C):
-            constraints = Slack(constraints, _slack_root(C, data.exponent))
-        return cls(constraints, dual_set, exponent=data.exponent, classes=classes)
+            constraints = Slack(constraints, _slack_root(C, clean.exponent))
+        return cls(constraints, dual_set, exponent=clean.exponent, classes=data.classes)
 
     @property
     def operator(self) -> Operator:

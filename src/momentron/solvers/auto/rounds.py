@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 
-from momentron.errors import BudgetWarning
+from momentron.convergence import BudgetWarning
 from momentron.problem import Problem
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.active_set import exchange
