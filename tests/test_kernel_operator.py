@@ -149,8 +149,7 @@ def test_linear_kernel_is_the_explicit_operator(trailing, capacity):
     assert np.allclose(operator.block(rows, rows), K[np.ix_(rows, rows)])
     assert np.allclose(operator.sharp_adjoint(a).astype(float), w)
     assert operator.centred_radius() == operator.radius >= np.sqrt(K.max())
-    with pytest.raises(TypeError, match=r"use block\(rows, cols\)"):
-        operator.rows(rows)
+    assert operator.as_kernel() is operator and operator.as_matrix() is None
 
 
 def test_costs_are_columns_and_nothing_else():

@@ -26,6 +26,8 @@ from momentron.solve import Budget
 from momentron.solvers import Solver, as_solver
 from momentron.validation import TrainingData
 
+DEFAULTS = ("scale", 3, 0.0, 1000.0)  # of gamma, degree, coef0 and cache_size
+
 
 @dataclass(frozen=True)
 class FitOptions:
@@ -138,9 +140,12 @@ def _kernel_choice(
     """The kernel that was asked for, if any; its parameters mean nothing without one."""
     if kernel is not None:
         return KernelChoice(kernel, gamma, degree, coef0, cache_size)
-    default = KernelChoice("linear", cache_size=cache_size)
-    for name, value in (("gamma", gamma), ("degree", degree), ("coef0", coef0)):
-        if np.ndim(value) or value != getattr(default, name):
+    given = (gamma, degree, coef0, cache_size)
+    if all(type(a) is type(b) and a == b for a, b in zip(given, DEFAULTS, strict=True)):
+        return None  # nearly always, so that there is nothing to check
+    KernelChoice("linear", cache_size=cache_size)
+    for name, value, default in zip(("gamma", "degree", "coef0"), given, DEFAULTS, strict=False):
+        if np.ndim(value) or value != default:
             raise InputError(f"{name}={value!r} has no meaning without a kernel; name one")
     return None
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from momentron.clock import require_time
-from momentron.operators import DenseOperator, Operator, SparseOperator
+from momentron.operators import MatrixOperator
 from momentron.operators.base import row_blocks
 
 TINY, LEAST = 1e-30, 1e-30  # columns that vary less, relative to the most or at all, are constant
@@ -15,7 +15,7 @@ class Columns:
     An array V has the coefficients of the columns, and below them the intercepts, if any.
     """
 
-    def __init__(self, operator: Operator, *, fit_intercept: bool, alike: bool) -> None:
+    def __init__(self, operator: MatrixOperator, *, fit_intercept: bool, alike: bool) -> None:
         """`alike` gives all columns one scale: those of a kernel have no meaning one by one.
 
         It is that of the median row, since images of outliers may be very long.
@@ -67,12 +67,12 @@ class Columns:
         return rows.T @ rows / index.size
 
 
-def _moments(operator: Operator) -> tuple[np.ndarray, np.ndarray]:
+def _moments(operator: MatrixOperator) -> tuple[np.ndarray, np.ndarray]:
     """(mean, standard deviation) of every column, in float64 and without a dense copy."""
     n = operator.shape[0]
     mean = operator.exact_adjoint(np.full(n, 1.0 / n))
     with np.errstate(under="ignore"):
-        if isinstance(operator, SparseOperator):
+        if operator.is_sparse:
             X = operator.X.tocsc()
             stored = np.diff(X.indptr)
             entries = X.data.astype(np.float64) - np.repeat(mean, stored)
@@ -85,15 +85,6 @@ def _moments(operator: Operator) -> tuple[np.ndarray, np.ndarray]:
             block = operator.rows(np.arange(part.start, part.stop)) - mean
             squares += np.einsum("ij,ij->j", block, block)
     return mean, np.sqrt(squares / n)
-
-
-def some_rows(operator: Operator, index: np.ndarray) -> Operator:
-    """An operator of some rows."""
-    if index.size == operator.shape[0]:
-        return operator
-    if isinstance(operator, SparseOperator):
-        return SparseOperator(operator.sparse_rows(index))
-    return DenseOperator(operator.rows(index))
 
 
 def sample(codes: np.ndarray, size: int) -> np.ndarray:

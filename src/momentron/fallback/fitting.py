@@ -9,11 +9,11 @@ import numpy as np
 
 from momentron.clock import OutOfTime, require_time, until
 from momentron.environment import standard_arithmetic
-from momentron.fallback.columns import Columns, sample, some_rows
-from momentron.fallback.landmarks import Landmarks
+from momentron.fallback.columns import Columns, sample
 from momentron.fallback.logistic import LogisticLoss, Objective, Point, minimised
+from momentron.fallback.rows import Landmarks, PlainRows
 from momentron.fallback.settings import SETTINGS, FallbackSettings
-from momentron.operators import KernelOperator, Operator, SparseOperator
+from momentron.operators import MatrixOperator
 from momentron.problem import Problem
 from momentron.threads import one_thread
 
@@ -79,30 +79,33 @@ class _Fitting:
         self.is_complete = False
 
     def run(self) -> None:
-        operator, settings = self.operator, self.settings
-        n, d = operator.shape
-        landmarks = None
-        if isinstance(operator, KernelOperator):
-            d = min(n, settings.landmarks, max(settings.kernel_values // n, 50))
-            landmarks = Landmarks(operator, sample(self.loss.codes, d))
-        enough = (settings.rows + settings.rows_per_column * d) * (1 + self.loss.n_classes) // 3
-        width = operator.X.nnz / n if isinstance(operator, SparseOperator) else d
-        size = min(n, enough, max(int(settings.entries / max(width, 1.0)), 1000))
-        sizes = [size] if size * width <= settings.at_once else [-(-size // 5), size]
+        """Fit, and keep what is found on the way; nothing where rows can only be multiplied."""
+        codes, settings = self.loss.codes, self.settings
+        n = codes.size
+        rows: Landmarks | PlainRows
+        kernel, matrix = self.operator.as_kernel(), self.operator.as_matrix()
+        if kernel is not None:
+            size = min(n, settings.landmarks, max(settings.kernel_values // n, 50))
+            rows = Landmarks(kernel, sample(codes, size))
+        elif matrix is not None:
+            rows = PlainRows(matrix)
+        else:
+            return
+        enough = settings.rows + settings.rows_per_column * rows.n_columns
+        size = min(n, enough * (1 + self.loss.n_classes) // 3)
+        size = min(size, max(int(settings.entries / max(rows.width, 1.0)), 1000))
         start = None
-        for size in sizes:
-            index = np.arange(n) if size == n else sample(self.loss.codes, size)
-            rows = some_rows(operator, index) if landmarks is None else landmarks.features(index)
-            W, b, outputs = self._fit(rows, index, start, alike=landmarks is not None)
+        for share in (1,) if size * rows.width <= settings.at_once else (5, 1):
+            index = np.arange(n) if size == n * share else sample(codes, -(-size // share))
+            W, b, outputs = self._fit(rows.some(index), index, start, alike=rows.are_alike)
             start = W, b
-            w = W if landmarks is None else landmarks.combine(W)
-            self._keep(w, b, index, outputs)
+            self._keep(rows.combine(W), b, index, outputs)
         require_time()
         self.is_complete = True
 
     def _fit(
         self,
-        rows: Operator,
+        rows: MatrixOperator,
         index: np.ndarray,
         start: tuple[np.ndarray, np.ndarray] | None,
         *,

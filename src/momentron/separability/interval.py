@@ -109,10 +109,11 @@ def _proposed(pairs: Pairs, seconds: float) -> tuple[list[int] | None, np.ndarra
         raise KeyboardInterrupt
     W = np.column_stack([np.atleast_2d(result.coef), np.atleast_1d(result.intercept)])
     W = W[:, : pairs.width]
+    dual = result.dual
     if pairs.k == 2:
-        q = result.dual[pairs.example]
+        q = dual[pairs.example]
     else:
-        q = result.dual[pairs.example, pairs.other]
+        q = dual[pairs.example, pairs.other]
         with np.errstate(over="ignore", invalid="ignore"):
             W = W[1:] - W[0]
     w = W.ravel()

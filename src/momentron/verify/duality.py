@@ -13,7 +13,8 @@ which defines the vector a of the pair. Four things are checked.
    since Σ q s = w·Σ q a = 0; and every w with s ≥ 0 everywhere has s = 0 wherever q > 0: these are
    the boundary pairs. If q > 0 on all pairs, every such w has s = 0 on all (Stiemke): overlap.
 3. *No pair is left open*: s > 0 or q > 0 on each, unless the proof says it is not complete.
-4. *The interval* (weak duality): min s/‖w‖ ≤ best margin ≤ ‖Σ q a‖/Σ q for every w and every q.
+4. *The interval* (weak duality): min s/‖w‖ ≤ best margin ≤ ‖Σ q a‖/Σ q, for every w and for every
+   q ≥ 0 with which Σ q a vanishes along the intercepts, which have no part in ‖w‖.
 """
 
 import math

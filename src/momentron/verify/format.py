@@ -308,6 +308,8 @@ def _read_basis(basis: Any, codes: list[int], k: int) -> set[Pair] | None:
     """The pairs of an enclosure, if there is one."""
     if basis is None:
         return None
+    if type(basis) is not dict:
+        raise ProofError(f"basis is {str(basis)[:50]}; it must be null or an object of pairs")
     if len(basis["rows"]) > limits.MAX_BASIS:
         raise ProofError(
             f"the basis has {len(basis['rows'])} pairs; at most {limits.MAX_BASIS} are read"

@@ -126,6 +126,51 @@ class Rows(WorkingRows):
         return gram_columns_of(self.X, new) * self.signs[:, None] * self.signs[new]
 
 
+class MatrixSource:
+    """Examples as the rows of a matrix, dense or CSR."""
+
+    def __init__(self, X: Any) -> None:
+        self.X = X
+        self.size = X.shape[0]
+
+    def products(self, w: np.ndarray) -> np.ndarray:
+        """X w."""
+        return self.X @ w
+
+    def combine(self, a: np.ndarray) -> np.ndarray:
+        """Xᵀ a."""
+        return self.X.T @ a
+
+    def gram(self, columns: np.ndarray | None = None) -> np.ndarray:
+        """⟨x, x′⟩ of all the examples, or with some of them."""
+        return gram_of(self.X) if columns is None else gram_columns_of(self.X, columns)
+
+    def matrix(self) -> Any:
+        """X, if there is such a matrix."""
+        return self.X
+
+
+class KernelSource:
+    """Some examples of a kernel, known by their inner products alone."""
+
+    def __init__(self, kernel: KernelOperator, examples: np.ndarray) -> None:
+        self.kernel, self.examples = kernel, examples
+        self.size = examples.size
+
+    def products(self, w: np.ndarray) -> np.ndarray:
+        return self.kernel.products_at(self.examples, w)
+
+    def combine(self, a: np.ndarray) -> np.ndarray:
+        return self.kernel.combine(self.examples, a)
+
+    def gram(self, columns: np.ndarray | None = None) -> np.ndarray:
+        others = self.examples if columns is None else self.examples[columns]
+        return self.kernel.block(self.examples, others)
+
+    def matrix(self) -> Any:
+        return None
+
+
 class PairRows(WorkingRows):
     """a_p = x_e(p) ⊗ v_p: an example e, and how its outputs enter the constraint.
 
@@ -134,12 +179,10 @@ class PairRows(WorkingRows):
 
     Parameters
     ----------
-    source : ndarray, csr_array or KernelOperator
-        The rows of the examples in the working set; or a kernel over all examples.
-    examples : ndarray of shape (l,)
-        The numbers of the examples in the working set, for a kernel.
+    source : MatrixSource or KernelSource
+        The examples in the working set.
     place : ndarray of shape (m,)
-        e(p) as a position in `examples`.
+        e(p) as a position among them.
     outputs : ndarray of shape (m, k)
         v_p.
     balance : DualSet
@@ -147,39 +190,32 @@ class PairRows(WorkingRows):
 
     def __init__(
         self,
-        source: Any,
-        examples: np.ndarray,
+        source: MatrixSource | KernelSource,
         place: np.ndarray,
         outputs: np.ndarray,
         balance: DualSet,
     ) -> None:
-        self.source, self.examples, self.place = source, examples, place
+        self.source, self.place = source, place
         self.outputs, self.balance = outputs, balance
         self.m = place.size
         self._is_paired = outputs.shape[1] > 1
-        self.is_explicit = not isinstance(source, KernelOperator)
+        self.is_explicit = source.matrix() is not None
 
     def products(self, w: np.ndarray) -> np.ndarray:
-        if isinstance(self.source, KernelOperator):
-            outputs = self.source.products_at(self.examples, w)
-        else:
-            outputs = self.source @ w
+        outputs = self.source.products(w)
         if not self._is_paired:
             return outputs * self.outputs[:, 0]
         return np.einsum("pk,pk->p", outputs[self.place], self.outputs)
 
     def combine(self, v: np.ndarray) -> np.ndarray:
-        if self._is_paired:
-            weights = np.zeros((self.examples.size, self.outputs.shape[1]))
-            np.add.at(weights, self.place, v[:, None] * self.outputs)
-        else:
-            weights = v * self.outputs[:, 0]
-        if isinstance(self.source, KernelOperator):
-            return self.source.combine(self.examples, weights)
-        return self.source.T @ weights
+        if not self._is_paired:
+            return self.source.combine(v * self.outputs[:, 0])
+        weights = np.zeros((self.source.size, self.outputs.shape[1]))
+        np.add.at(weights, self.place, v[:, None] * self.outputs)
+        return self.source.combine(weights)
 
     def gram(self) -> np.ndarray:
-        K = self._example_gram(None)
+        K = self.source.gram()
         if self._is_paired:
             K = K[self.place[:, None], self.place]
             K *= self.outputs @ self.outputs.T
@@ -191,29 +227,25 @@ class PairRows(WorkingRows):
 
     def _gram_columns(self, new: np.ndarray) -> np.ndarray:
         if not self._is_paired:
-            block = self._example_gram(new)
+            block = self.source.gram(new)
             block *= self.outputs
             block *= self.outputs[new, 0]
             return block
         few, at = np.unique(self.place[new], return_inverse=True)
-        block = self._example_gram(few)[self.place[:, None], at]
+        block = self.source.gram(few)[self.place[:, None], at]
         block *= self.outputs @ self.outputs[new].T
         return block
 
     def written_out(self, widest: float = math.inf) -> Rows | None:
-        width = self.source.shape[1] * self.outputs.shape[1]
-        if not self.is_explicit or width > widest or self.m * width > MAX_WRITTEN:
+        X = self.source.matrix()
+        if X is None:
             return None
-        X = self.source.toarray() if sp.issparse(self.source) else self.source
+        width = X.shape[1] * self.outputs.shape[1]
+        if width > widest or self.m * width > MAX_WRITTEN:
+            return None
+        X = X.toarray() if sp.issparse(X) else X
         flat = X[self.place][:, :, None] * self.outputs[:, None, :]
         return Rows(flat.reshape(self.m, width), np.ones(self.m), self.balance)
-
-    def _example_gram(self, columns: np.ndarray | None) -> np.ndarray:
-        """⟨x, x′⟩ of all the examples, or with some of them."""
-        if isinstance(self.source, KernelOperator):
-            others = self.examples if columns is None else self.examples[columns]
-            return self.source.block(self.examples, others)
-        return gram_of(self.source) if columns is None else gram_columns_of(self.source, columns)
 
 
 class SlackRows(WorkingRows):

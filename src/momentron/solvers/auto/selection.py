@@ -3,7 +3,7 @@
 import numpy as np
 
 from momentron.dualsets import DualSet
-from momentron.operators import Operator
+from momentron.operators import MatrixOperator
 
 
 def sample(
@@ -43,7 +43,7 @@ def on_support(lam: np.ndarray, p: np.ndarray, squares: np.ndarray, most: int) -
     return kept
 
 
-def opposite_twins(operator: Operator, signs: np.ndarray, p: np.ndarray) -> np.ndarray | None:
+def opposite_twins(matrix: MatrixOperator, signs: np.ndarray, p: np.ndarray) -> np.ndarray | None:
     """Two equal rows with opposite labels, if equal scores x·w + b betray any.
 
     Whatever w is, one of the two has p ≤ 0: only such rows are looked at, with the rows of the
@@ -63,7 +63,7 @@ def opposite_twins(operator: Operator, signs: np.ndarray, p: np.ndarray) -> np.n
     suspects = np.flatnonzero(close & (signs[wrong[place]] != signs[others]))[:50]
     for k in suspects:
         pair = np.array([wrong[place[k]], others[k]])
-        first, second = operator.rows(pair)
+        first, second = matrix.rows(pair)
         if np.array_equal(first, second):
             return pair
     return None
