@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from margins_known import KINDS, problem_of
 
-from momentron.solvers.combination import Combination, direction
+from momentron.combination import Combination, direction
 from momentron.solvers.sampling import BLOCK, as_sampler, draw_cycles, longer_cycles, pick
 
 
@@ -95,7 +95,7 @@ def test_combinations_keep_scores_and_weights_in_step(kind, kernel, C):
     combination, sampler = Combination(problem), as_sampler(problem)
     for _ in range(5):
         vertex = sampler.draw(np.full(problem.size, 1.0 / problem.size), rng)
-        combination.move(direction(problem, vertex), 0.7)
+        combination.move_along(direction(problem, vertex), 0.7)
     combination.shrink(0.5)
     assert np.allclose(combination.w, -problem.gradient(combination.q), atol=1e-12)
     assert np.allclose(combination.scores(), problem.scores(combination.w), atol=1e-12)

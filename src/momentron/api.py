@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from numbers import Integral
 from os import PathLike
 from typing import Any
@@ -16,10 +15,8 @@ from momentron.arguments import (
     require_seed,
     require_verbose,
 )
-from momentron.certificate import LONG, SHORT, certify_margin, to_safe_length
 from momentron.checkpoint import Checkpoint
-from momentron.clock import OutOfTime, Stopwatch, until
-from momentron.constraints import Slack
+from momentron.clock import Stopwatch
 from momentron.errors import InputError
 from momentron.identity import identity_of
 from momentron.kernels import Kernel
@@ -27,9 +24,8 @@ from momentron.losses import Exponential, Loss, as_loss
 from momentron.operators import KernelOperator
 from momentron.problem import KernelChoice, Problem
 from momentron.reporting import TableReporter
-from momentron.result import MarginResult
-from momentron.rounding import UNIT_ROUNDOFF
-from momentron.solve import Budget, Callback, Outcome, Reporter, solve
+from momentron.result import MarginResult, make_result
+from momentron.solve import Budget, Callback, Reporter, solve
 from momentron.solvers import Solver, Start, as_solver
 from momentron.streams import as_stream, is_streamed, require_plain, stream_margin
 from momentron.threads import with_one_thread
@@ -73,8 +69,8 @@ def max_margin(
     X : array, sparse matrix or data frame of shape (n, d)
         float32 and float64 are read in place, in any layout. Data larger than memory: the path of
         a .npy, .parquet or svmlight file or of a folder of .parquet files, any object that follows
-        `momentron.streams.Source`, or a Dask array or data frame; by "auto" or "momentum" alone,
-        for a hard margin without a kernel.
+        `momentron.streams.Source`, or a Dask array or data frame; for a hard margin without a
+        kernel, by any method but "adaptive".
     y : array of shape (n,)
         Two classes or more: strings, integers or booleans. The joint margin of two classes would be
         √2 times the binary margin, which is the one that is kept for them.
@@ -124,7 +120,6 @@ def max_margin(
     Returns
     -------
     MarginResult
-        For data in blocks a `momentron.streams.StreamResult`.
 
     Examples
     --------
@@ -250,7 +245,7 @@ def make_start(problem: Problem, initial: MarginResult | None) -> Start | None:
     elif b.size > 1:
         b = b[:-1] - b[-1]
     constraints = problem.constraints
-    return Start(constraints.from_coef(coef) / scale, b, constraints.from_dual(initial.dual))
+    return Start(constraints.from_coef(coef) / scale, b, constraints.from_dual(initial.full_dual()))
 
 
 def make_budget(
@@ -270,100 +265,9 @@ def make_budget(
     return Budget(tol=float(tol), max_iter=int(max_iter), max_time=seconds)
 
 
-def make_result(problem: Problem, solver: Solver, outcome: Outcome) -> MarginResult:
-    """The outcome in the user's units, with a classifier of unit length."""
-    certificate, w, b = outcome.certificate, outcome.w, None
-    if certificate.margin <= 0.0 and outcome.n_iter:
-        # nothing separates: the last iterate still follows the loss, and classifies well
-        w, b = outcome.last_w, outcome.last_b
-        # what is proven is for the best intercept, and b is another
-        margin = _margin_in_time(problem, w, outcome) if b is None else -math.inf
-        certificate = replace(certificate, margin=margin)
-    if w.dtype == np.longdouble:
-        # the interval is proved by w in extended precision; the margin is that of the classifier
-        w = w.astype(np.float64)
-        certificate = replace(certificate, margin=_margin_in_time(problem, w, outcome, sharp=True))
-    w = w if b is not None else _settled(problem, w)
-    margin = certificate.margin - _rounding_loss(problem, w)
-    certificate = replace(certificate, margin=-math.inf if math.isnan(margin) else margin)
-    coef, intercept = classifier(problem, w, b)
-    return MarginResult(
-        status=outcome.status,
-        certificate=certificate,
-        coef=coef,
-        intercept=intercept,
-        dual=problem.constraints.dual_of(outcome.q),
-        n_iter=outcome.n_iter,
-        seconds=outcome.seconds,
-        trace=outcome.trace,
-        classes=problem.classes,
-        method=solver.name,
-        is_fallback=b is not None,
-    )
-
-
-def _margin_in_time(
-    problem: Problem, w: np.ndarray, outcome: Outcome, *, sharp: bool = False
-) -> float:
-    """A sure lower bound on the margin of w; none where the time for it is over."""
-    try:
-        with until(outcome.closing):
-            return certify_margin(problem, w, sharp=sharp)
-    except OutOfTime:
-        return -math.inf
-
-
-def _settled(problem: Problem, w: np.ndarray) -> np.ndarray:
-    """w at a safe length, with all that a solver kept beside its coefficients computed anew."""
-    constraints = problem.constraints
-    w = constraints.refreshed(w)
-    return w if SHORT < constraints.norm(w) < LONG else to_safe_length(w)
-
-
-def _rounding_loss(problem: Problem, w: np.ndarray) -> float:
-    """What the margin may lose when w is brought to unit length, which rounds each entry twice."""
-    constraints = problem.constraints
-    norm = constraints.norm(w)
-    if not norm > 0.0:
-        return 0.0
-    head = constraints.split(w)[0] if isinstance(constraints, Slack) else w
-    share = problem.operator.magnitude(head, norm) / norm
-    return problem.to_units_of_x(8.0 * UNIT_ROUNDOFF * share * constraints.radius / problem.radius)
-
-
-def classifier(
-    problem: Problem, w: np.ndarray, b: np.ndarray | None = None
-) -> tuple[np.ndarray, Any]:
-    """(coef, intercept): w at unit length, and the best intercept for it in the units of X.
-
-    Where nothing separates, the best intercept is that of a few outliers; b, if it is given, is
-    better there.
-
-    Of a soft margin's unit vector (w, √C ξ) only the part w is the classifier.
-    """
-    constraints = problem.constraints
-    norm = constraints.norm(w)
-    if not SHORT < norm < LONG:
-        top = float(np.max(np.abs(w), initial=0.0))
-        w, b = (w / top, _over(b, top)) if top > 0.0 else (w, b)
-        norm = constraints.norm(w)
-    w, b = (w / norm, _over(b, norm)) if norm > 0.0 else (w, b)
-    intercept: Any = np.zeros(problem.classes.size) if problem.classes.size > 2 else 0.0
-    if problem.dual_set.fits_intercept:
-        with np.errstate(over="ignore", under="ignore"):
-            best = problem.dual_set.intercept(constraints.exact_scores(w)) if b is None else b
-            intercept = np.ldexp(best, problem.exponent)
-    return constraints.coef_of(w), intercept if np.ndim(intercept) else float(intercept)
-
-
-def _over(b: np.ndarray | None, length: float) -> np.ndarray | None:
-    return None if b is None else b / length
-
-
 __all__ = [
     "Reporter",
     "check_C",
-    "classifier",
     "make_budget",
     "make_kernel",
     "make_result",

@@ -1,10 +1,15 @@
 """What `max_margin` returns."""
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from momentron.certificate import Certificate
+from momentron.clock import OutOfTime, until
+from momentron.margin_problem import MarginProblem
+from momentron.solve import Outcome
+from momentron.solvers.base import Solver
 from momentron.status import Status
 from momentron.trace import Trace
 
@@ -30,14 +35,25 @@ class MarginResult:
         With a finite C, (coef, √C · slack) has unit length. Divided by `lower`, coef and intercept
         are a support vector machine's in its usual scale.
         Where no positive margin was found, the method's last iterate.
-        With a kernel: one number an example, w = Σ coef_i φ(x_i), so d is n.
+        With a kernel: one number per example, w = Σ coef_i φ(x_i), so d is n.
     intercept : float, or ndarray of shape (k,)
-    dual : ndarray of shape (n,), or (n, k)
-        Weights q with γ̄ ≤ ‖Σ q_i y_i x_i‖ = upper (mass 1, or ½ a class with an intercept). With
-        many classes, of each example and wrong label; what flows out of a class flows in where
-        there are intercepts.
-    n_iter : int
-    seconds : float
+    support : ndarray of shape (s,)
+        The rows with a dual weight above rounding level, by number, in sorted order.
+    dual : ndarray of shape (s,), or (s, k)
+        The weights of these rows: q with γ̄ ≤ ‖Σ q_i y_i x_i‖ = upper (mass 1, or ½ per class with
+        an intercept). With many classes, of each example and wrong label; what flows out of a class
+        flows in where there are intercepts. `full_dual` has a weight for every row.
+        Empty for methods that average over all rows of data in blocks, such as momentum: their
+        weights are never stored, and `upper` is the length of Zᵀq, which was carried from pass to
+        pass with a bound on its rounding.
+    support_labels : ndarray of shape (s,)
+        The labels of these rows.
+    n_rows, n_iter, passes : int
+        Rows of the data, iterations, and passes over the data, the first look at blocks included.
+    bytes_read : int
+        Of data in blocks, in all passes.
+    seconds, pass_seconds : float
+        Of work in all, and in reading blocks.
     trace : Trace
     certificate : Certificate
     classes : ndarray of shape (k,)
@@ -52,13 +68,19 @@ class MarginResult:
     certificate: Certificate
     coef: np.ndarray = field(repr=False)
     intercept: float | np.ndarray
+    support: np.ndarray = field(repr=False)
     dual: np.ndarray = field(repr=False)
+    support_labels: np.ndarray = field(repr=False)
+    n_rows: int
     n_iter: int
+    passes: int
     seconds: float
     trace: Trace = field(repr=False)
     classes: np.ndarray = field(repr=False)
     method: str
     is_fallback: bool = field(default=False, repr=False)
+    bytes_read: int = field(default=0, repr=False)
+    pass_seconds: float = field(default=0.0, repr=False)
 
     @property
     def lower(self) -> float:
@@ -76,16 +98,66 @@ class MarginResult:
     def margin(self) -> float:
         return self.certificate.margin
 
-    @property
-    def support(self) -> np.ndarray:
-        """Indices of the rows with a dual weight above rounding level."""
-        weights = self.dual if self.dual.ndim == 1 else self.dual.sum(axis=1)
-        return np.flatnonzero(weights > 1e-12 * weights.max(initial=0.0))
+    def full_dual(self) -> np.ndarray:
+        """The weights of all rows, shape (n,) or (n, k): zero but on the support."""
+        full = np.zeros((self.n_rows, *self.dual.shape[1:]), self.dual.dtype)
+        full[self.support] = self.dual
+        return full
 
     def __repr__(self) -> str:
         return (
             f"MarginResult: {self.status}\n"
             f"  best margin in [{self.lower:.12g}, {self.upper:.12g}], gap {self.gap:.2e}\n"
-            f"  method {self.method}, {self.n_iter} iterations, {self.seconds:.3f} s, "
-            f"{self.support.size} of {self.dual.shape[0]} rows with weight"
+            f"  method {self.method}, {self.n_iter} iterations, {self.passes} passes over "
+            f"{self.n_rows} rows, {self.seconds:.3f} s, {self.support.size} rows with weight"
         )
+
+
+def make_result(problem: MarginProblem, solver: Solver, outcome: Outcome) -> MarginResult:
+    """The outcome in the user's units, with a classifier of unit length."""
+    certificate, w, b = outcome.certificate, outcome.w, None
+    if certificate.margin <= 0.0 and outcome.n_iter:
+        # nothing separates: the last iterate still follows the loss, and classifies well
+        w, b = outcome.last_w, outcome.last_b
+        # what is proven is for the best intercept, and b is another
+        margin = _margin_in_time(problem, w, outcome) if b is None else -math.inf
+        certificate = replace(certificate, margin=margin)
+    if w.dtype == np.longdouble:
+        # the interval is proved by w in extended precision; the margin is that of the classifier
+        w = w.astype(np.float64)
+        certificate = replace(certificate, margin=_margin_in_time(problem, w, outcome, sharp=True))
+    w = w if b is not None else problem.settled(w)
+    margin = certificate.margin - problem.rounding_loss(w)
+    certificate = replace(certificate, margin=-math.inf if math.isnan(margin) else margin)
+    coef, intercept = problem.classifier(w, b)
+    dual = problem.sparse_dual(outcome.q)
+    return MarginResult(
+        status=outcome.status,
+        certificate=certificate,
+        coef=coef,
+        intercept=intercept,
+        support=dual.rows,
+        dual=dual.weights,
+        support_labels=problem.classes[dual.codes],
+        n_rows=problem.n_rows,
+        n_iter=outcome.n_iter,
+        passes=outcome.passes,
+        seconds=outcome.seconds,
+        trace=outcome.trace,
+        classes=problem.classes,
+        method=solver.name,
+        is_fallback=b is not None,
+        bytes_read=problem.bytes_read,
+        pass_seconds=problem.pass_seconds,
+    )
+
+
+def _margin_in_time(
+    problem: MarginProblem, w: np.ndarray, outcome: Outcome, *, sharp: bool = False
+) -> float:
+    """A sure lower bound on the margin of w; none where the time for it is over."""
+    try:
+        with until(outcome.closing):
+            return problem.certified_margin(w, sharp=sharp)
+    except OutOfTime:
+        return -math.inf

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from momentron.api import check_C, make_budget, make_kernel, make_result
+from momentron.api import check_C, make_budget, make_kernel
 from momentron.checkpoint import Checkpoint
 from momentron.cli.data import (
     ClassesOption,
@@ -30,11 +30,11 @@ from momentron.losses import Exponential
 from momentron.operators import KernelOperator
 from momentron.problem import KernelChoice, Problem
 from momentron.reporting import HEADER, TableReporter, format_row
-from momentron.result import MarginResult
+from momentron.result import MarginResult, make_result
 from momentron.safefiles import require_writable
 from momentron.solve import Budget, Outcome, Reporter, solve
 from momentron.solvers import Solver, as_solver
-from momentron.streams import BlockData, Stream, StreamResult, require_plain, stream_margin
+from momentron.streams import BlockData, Stream, require_plain, stream_margin
 from momentron.streams.reporting import HEADER as PASS_HEADER
 from momentron.streams.reporting import StreamReporter
 from momentron.trace import Row
@@ -157,7 +157,7 @@ def _run_stream(
     checkpoint: Path | None,
     *,
     quiet: bool,
-) -> StreamResult:
+) -> MarginResult:
     """The same for data in blocks, whose passes may take minutes: the line moves within them."""
     run = partial(
         stream_margin,
@@ -230,7 +230,7 @@ def _answer(result: MarginResult) -> dict[str, Any]:
     }
 
 
-def summarise_stream(data: str, result: StreamResult) -> dict[str, Any]:
+def summarise_stream(data: str, result: MarginResult) -> dict[str, Any]:
     """The same for data in blocks; no pass is spent on the errors of a classifier that has some."""
     return {
         "data": Path(data).name,
@@ -290,7 +290,6 @@ def write_model(stream: IO[bytes], result: MarginResult, **more: Any) -> None:
     classes = result.classes
     if classes.dtype.kind == "O":
         classes = classes.astype(str)
-    is_short = isinstance(result, StreamResult)  # it has the support's weights alone
     arrays: dict[str, Any] = {
         "coef": result.coef,
         "intercept": result.intercept,
@@ -298,7 +297,7 @@ def write_model(stream: IO[bytes], result: MarginResult, **more: Any) -> None:
         "lower": result.lower,
         "upper": result.upper,
         "support": result.support,
-        "dual": result.dual if is_short else result.dual[result.support],
+        "dual": result.dual,
         "status": str(result.status),
     }
     np.savez(stream, **(arrays | more))

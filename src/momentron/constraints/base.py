@@ -67,6 +67,11 @@ class Constraints(ABC):
 
     @property
     @abstractmethod
+    def codes(self) -> np.ndarray:
+        """The place of each example's label among the classes."""
+
+    @property
+    @abstractmethod
     def label_roundings(self) -> int:
         """Roundings that `from_products` and `mix` add to those of the operator."""
 

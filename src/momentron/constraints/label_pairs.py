@@ -45,6 +45,10 @@ class LabelPairs(Constraints):
         self._set_norms(np.repeat(bounds, others))
 
     @property
+    def codes(self) -> np.ndarray:
+        return self.labels
+
+    @property
     def label_roundings(self) -> int:
         return self.n_classes
 

@@ -27,6 +27,10 @@ class SignedRows(Constraints):
         self.size = signs.size
         self._set_norms(operator.row_norms)
 
+    @property
+    def codes(self) -> np.ndarray:
+        return (self.signs > 0.0).astype(int)
+
     def zeros(self) -> np.ndarray:
         return self.operator.zeros()
 

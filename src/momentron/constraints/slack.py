@@ -33,6 +33,10 @@ class Slack(Constraints):
         self._set_norms(np.hypot(base.row_norms, root) * (1.0 + 8.0 * UNIT_ROUNDOFF))
 
     @property
+    def codes(self) -> np.ndarray:
+        return self.base.codes
+
+    @property
     def label_roundings(self) -> int:
         return self.base.label_roundings + 2
 

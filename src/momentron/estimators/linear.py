@@ -14,7 +14,7 @@ from momentron.losses import Loss
 from momentron.result import MarginResult
 from momentron.solve import Callback
 from momentron.solvers import Solver
-from momentron.streams import StreamResult, is_dask, is_streamed
+from momentron.streams import is_dask, is_streamed
 from momentron.streams.lazy import lazily
 
 FOLLOW_ITERATIONS = 500  # steps of Algorithm 1 where no margin exists
@@ -97,23 +97,22 @@ class MaxMarginClassifier(MarginClassifier):
         """
         if is_streamed(X):
             return self._fit_stream(X, y, callback)
-        _, labels, result = self._fit(X, y, callback)
+        result = self._fit(X, y, callback)[2]
         self.coef_ = np.atleast_2d(result.coef)
         self.support_ = result.support
-        self.dual_coef_ = signed_weights(result, labels)[:, self.support_]
+        self.dual_coef_ = signed_weights(result)
         warn_of(result)
         return self
 
     def _fit_stream(self, X: Any, y: Any, callback: Callback | None) -> "MaxMarginClassifier":
-        """Data in blocks: the weights are those of the support alone."""
+        """Data in blocks, which are read where they are."""
         if as_flag("warm_start", self.warm_start):
             raise InputError("warm_start=True is for data in memory; leave it out for blocks")
         result = max_margin(X, y, **self._options(), callback=callback)
-        assert isinstance(result, StreamResult)
         self._adopt(result)
         self.coef_ = np.atleast_2d(result.coef)
         self.support_ = result.support
-        self.dual_coef_ = signed_weights(result, result.support_labels)
+        self.dual_coef_ = signed_weights(result)
         self.n_features_in_ = self.coef_.shape[1]
         warn_of(result)
         return self

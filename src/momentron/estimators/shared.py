@@ -118,9 +118,9 @@ def labels_of(decision: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return classes[decision.argmax(axis=1)]
 
 
-def signed_weights(result: MarginResult, y: np.ndarray) -> np.ndarray:
-    """Dual weights with the signs of their constraints, shape (1, n) or (k, n)."""
-    codes = np.searchsorted(result.classes, y)
+def signed_weights(result: MarginResult) -> np.ndarray:
+    """Dual weights of the support with the signs of their constraints: (1, s) or (k, s)."""
+    codes = np.searchsorted(result.classes, result.support_labels)
     if result.dual.ndim == 1:
         return (np.where(codes == 1, 1.0, -1.0) * result.dual)[None, :]
     weights = -result.dual

@@ -114,7 +114,7 @@ def _two_classes(rows: PairRows, seconds: float) -> tuple[list[int] | None, Weig
     lifted = bool(examples.lift)
     result = _solved(examples.X, examples.codes, fit_intercept=lifted, max_time=seconds)
     w = np.append(result.coef, [result.intercept] * examples.lift)
-    return _whole(w), balanced_dual(rows, (0, 1), result.dual)
+    return _whole(w), balanced_dual(rows, (0, 1), result.full_dual())
 
 
 def _jointly(rows: PairRows, seconds: float) -> tuple[list[int] | None, Weights]:
@@ -133,7 +133,7 @@ def _jointly(rows: PairRows, seconds: float) -> tuple[list[int] | None, Weights]
     W = result.coef.reshape(k, width)
     with np.errstate(over="ignore", invalid="ignore"):
         W[:, d:] = np.ldexp(W[:, d:] * INTERCEPT_REACH, exponent)
-        return _whole((W[1:] - W[0]).ravel()), _circulation(rows, result.dual)
+        return _whole((W[1:] - W[0]).ravel()), _circulation(rows, result.full_dual())
 
 
 def _whole(w: np.ndarray) -> list[int] | None:

@@ -8,7 +8,6 @@ from momentron.streams.api import as_stream, is_dask, is_streamed, require_plain
 from momentron.streams.block_data import BlockData
 from momentron.streams.files import open_file
 from momentron.streams.reader import BlockError
-from momentron.streams.result import StreamResult
 from momentron.streams.source import ArraySource, NpySource, Source, parse_size
 from momentron.streams.stream import DiskStream, Stream
 
@@ -20,7 +19,6 @@ __all__ = [
     "NpySource",
     "Source",
     "Stream",
-    "StreamResult",
     "as_stream",
     "is_dask",
     "is_streamed",

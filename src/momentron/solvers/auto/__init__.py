@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,30 @@ class AutoState(State):
     first: Primal | None = None
     proposal: Candidates | None = None
 
+    def advance(self, problem: Problem) -> None:
+        """One round."""
+        work = self.work
+        try:
+            work.advance()
+            self.proposal = _propose(problem, work)
+        except (FloatingPointError, np.linalg.LinAlgError, OutOfTime) as error:
+            work.is_done = True  # the last proposal stands: the certificate says what it is worth
+            work.deadline.was_met |= isinstance(error, OutOfTime)
+            if isinstance(work, JointMargin | JointKernel) and work.has_begun:
+                self.proposal = work.candidates()  # a step that was cut short has changed nothing
+
+    def proposed(self, problem: Problem) -> Candidates:
+        """What the last round proposes."""
+        proposal = self.proposal or _nothing(problem)
+        if self.first is not None:
+            proposal.primals.append(self.first)
+            self.first = None
+        if self.work.deadline.was_met:
+            proposal.ending = Status.TIME_BUDGET
+        elif self.work.is_done:
+            proposal.ending = Status.STALLED
+        return proposal
+
 
 class Auto(Solver):
     """Working sets, solved exactly, checked against all the rows.
@@ -42,16 +67,23 @@ class Auto(Solver):
     separable the multipliers, normalised, are a witness: ‖Zᵀq‖ falls to rounding level. Three to
     ten passes in all.
 
-    A finite C is solved directly, by Newton on all the rows.
+    A finite C is solved directly, by Newton on all the rows. Data in blocks are solved by rounds of
+    their own, which keep the rows that matter in memory (`MarginProblem.rounds`).
     """
 
     name = "auto"
     uses_loss = False
     warm_starts = True
     wants_tight_radius = False
+    uses_working_sets = True
     default_max_iter = 1000
 
-    def init(self, problem: Problem, aim: Aim = AIM) -> AutoState:
+    def init(self, problem: Any, aim: Aim = AIM) -> Any:
+        rounds = problem.rounds(aim)  # of data in blocks
+        return self._in_memory(problem, aim) if rounds is None else rounds
+
+    @staticmethod
+    def _in_memory(problem: Problem, aim: Aim) -> "AutoState":
         deadline = Deadline()
         work: Work
         first = None
@@ -75,27 +107,12 @@ class Auto(Solver):
         """A witness at rounding level is what this method is for, whatever the tolerance."""
         return min(tol, 1e-12)
 
-    def step(self, problem: Problem, state: AutoState) -> None:
-        work = state.work
-        try:
-            work.advance()
-            state.proposal = _propose(problem, work)
-        except (FloatingPointError, np.linalg.LinAlgError, OutOfTime) as error:
-            work.is_done = True  # the last proposal stands: the certificate says what it is worth
-            work.deadline.was_met |= isinstance(error, OutOfTime)
-            if isinstance(work, JointMargin | JointKernel) and work.has_begun:
-                state.proposal = work.candidates()  # a step that was cut short has changed nothing
+    def step(self, problem: Any, state: Any) -> None:
+        state.advance(problem)
         state.t += 1
 
-    def candidates(self, problem: Problem, state: AutoState) -> Candidates:
-        proposal = state.proposal or _nothing(problem)
-        if state.first is not None:
-            proposal.primals.append(state.first)
-            state.first = None
-        if state.work.deadline.was_met:
-            proposal.ending = Status.TIME_BUDGET
-        elif state.work.is_done:
-            proposal.ending = Status.STALLED
+    def candidates(self, problem: Any, state: Any) -> Candidates:
+        proposal: Candidates = state.proposed(problem)
         return proposal
 
 

@@ -43,8 +43,7 @@ def _pairs_by_momentum(sets: WorkingSets, rng: np.random.Generator) -> np.ndarra
     pairs = sets.constraints
     assert isinstance(pairs, LabelPairs)
     few = selection.sample(pairs.labels, min(SAMPLE, pairs.labels.size), rng, least=0.0)
-    problem = _restricted(sets, few)
-    problem.tighten()
+    problem = _restricted(sets, few).tightened()
     solver = Momentum()
     state = solver.init(problem)
     with one_thread():
