@@ -143,8 +143,7 @@ class Combination:
 
     def upper(self) -> float:
         """‖Zᵀq‖ over the mass of q, in units of R."""
-        mass = float(self.q.sum())
-        return self._problem.norm(self.w) / mass if mass > 0.0 else np.inf
+        return self._problem.upper(self.w, self.q)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """What a checkpoint keeps."""

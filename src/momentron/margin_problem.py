@@ -1,5 +1,6 @@
 """What every problem answers, wherever its rows are: in memory, on disk or on a cluster."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -204,6 +205,11 @@ class MarginProblem(ABC):
     @abstractmethod
     def mass(self, q: Any) -> float:
         """The sum of the weights."""
+
+    def upper(self, image: np.ndarray, q: Any) -> float:
+        """The upper bound ‖Zᵀq‖ over the mass of q, in units of R, for the image Zᵀq."""
+        mass = self.mass(q)
+        return self.norm(image) / mass if mass > 0.0 else math.inf
 
     # --- for the loop --------------------------------------------------------------------------
 

@@ -51,9 +51,8 @@ class Descent(Solver):
         state.t += 1
 
     def candidates(self, problem: MarginProblem, state: DescentState) -> Candidates:
-        mass = problem.mass(state.average)
         return Candidates(
             primals=[Primal(state.w, state.scores)],
             q=state.average,
-            upper=problem.norm(state.w) / mass if mass > 0.0 else np.inf,
+            upper=problem.upper(state.w, state.average),
         )

@@ -68,5 +68,5 @@ class DualNesterov(Solver):
         return Candidates(
             primals=[Primal(state.w, state.scores)],
             q=state.nu,
-            upper=problem.norm(state.z_nu) / problem.mass(state.nu),
+            upper=problem.upper(state.z_nu, state.nu),
         )

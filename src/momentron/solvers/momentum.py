@@ -95,20 +95,18 @@ class Momentum(Solver):
         state.t = t + 1
 
     def candidates(self, problem: MarginProblem, state: MomentumState) -> Candidates:
-        norm = problem.norm(state.z_mu)
         return Candidates(
             primals=[Primal(state.w, state.scores)],
             q=state.mu,
-            upper=norm / problem.mass(state.mu),
-            interval=self.interval(problem, state, norm),
+            upper=problem.upper(state.z_mu, state.mu),
+            interval=self.interval(problem, state),
         )
 
-    def interval(
-        self, problem: MarginProblem, state: MomentumState, norm: float
-    ) -> tuple[float, float] | None:
+    def interval(self, problem: MarginProblem, state: MomentumState) -> tuple[float, float] | None:
         """Theorem 1.2 at t ≥ 1: ‖Zᵀμ_t‖² − 2 λ_{t−1}² ρ ψ(0)/θ ≤ γ̄² ≤ ‖Zᵀμ_t‖²."""
         if state.t_mu == 0:
             return None
+        norm = problem.norm(state.z_mu)
         slack = 2.0 * state.dual_rate * problem.rho * problem.psi_zero
         return math.sqrt(max(0.0, norm * norm - slack)), norm
 

@@ -48,8 +48,7 @@ class BlockCombination:
 
     def upper(self) -> float:
         """‖Zᵀq‖ over the mass of q, in units of R."""
-        mass = self._problem.mass(self.q)
-        return self._problem.norm(self.w) / mass if mass > 0.0 else np.inf
+        return self._problem.upper(self.w, self.q)
 
     def to_arrays(self) -> dict[str, Any]:
         """What a checkpoint keeps."""
