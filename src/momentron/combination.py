@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from momentron.constraints import Slack
 from momentron.dualsets import Vertex
 from momentron.operators import KernelOperator
 
@@ -42,7 +41,7 @@ class Direction:
 def direction(problem: "Problem", vertex: Vertex) -> Direction:
     """−Zᵀe in units of R: one pass over linear data, or n kernel values a row that is new."""
     constraints, operator = problem.constraints, problem.operator
-    rows, a = constraints.mix_some(vertex.index, vertex.weight / -constraints.divisor)
+    rows, a = constraints.labels.mix_at(vertex.index, vertex.weight / -constraints.divisor)
     labels = None
     if a.ndim == 2:
         labels = np.flatnonzero(a.any(axis=0))
@@ -82,10 +81,7 @@ class Combination:
         self.w = problem.zeros()
         self.q = np.zeros(problem.size)
         self._arrays = [self.w.reshape(-1), self.q]
-        self._slack = constraints if isinstance(constraints, Slack) else None
-        head = self.w
-        if self._slack is not None:
-            head, self._tail = self._slack.split(self.w)  # views of w
+        head, self._tail = constraints.split(self.w)  # views of w
         if isinstance(operator, KernelOperator):
             self._coef, self._products = head[0], head[1]
         else:
@@ -102,8 +98,8 @@ class Combination:
         self._scores = None
         vertex, rows = direction.vertex, direction.rows
         self.q[vertex.index] += step * vertex.weight
-        if self._slack is not None:
-            lift = step * self._slack.root / self._slack.divisor
+        if self._constraints.is_soft:
+            lift = step * self._constraints.root / self._constraints.divisor
             self._tail[vertex.index] += lift * vertex.weight
         if direction.labels is None:
             self._coef[rows] += step * direction.coef
@@ -130,9 +126,9 @@ class Combination:
     def scores(self) -> np.ndarray:
         """Zw in units of R."""
         if self._scores is None:
-            scores = self._constraints.from_products(self._products)
-            if self._slack is not None:
-                scores -= self._slack.root * self._tail
+            scores = self._constraints.labels.scores(self._products)
+            if self._constraints.is_soft:
+                scores -= self._constraints.root * self._tail
             scores /= self._constraints.divisor
             self._scores = scores
         return self._scores

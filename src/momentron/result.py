@@ -1,15 +1,10 @@
 """What `max_margin` returns."""
 
-import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from momentron.certificate import Certificate
-from momentron.clock import OutOfTime, until
-from momentron.margin_problem import MarginProblem
-from momentron.solve import Outcome
-from momentron.solvers.base import Solver
 from momentron.status import Status
 from momentron.trace import Trace
 
@@ -111,53 +106,3 @@ class MarginResult:
             f"  method {self.method}, {self.n_iter} iterations, {self.passes} passes over "
             f"{self.n_rows} rows, {self.seconds:.3f} s, {self.support.size} rows with weight"
         )
-
-
-def make_result(problem: MarginProblem, solver: Solver, outcome: Outcome) -> MarginResult:
-    """The outcome in the user's units, with a classifier of unit length."""
-    certificate, w, b = outcome.certificate, outcome.w, None
-    if certificate.margin <= 0.0 and outcome.n_iter:
-        # nothing separates: the last iterate still follows the loss, and classifies well
-        w, b = outcome.last_w, outcome.last_b
-        # what is proven is for the best intercept, and b is another
-        margin = _margin_in_time(problem, w, outcome) if b is None else -math.inf
-        certificate = replace(certificate, margin=margin)
-    if w.dtype == np.longdouble:
-        # the interval is proved by w in extended precision; the margin is that of the classifier
-        w = w.astype(np.float64)
-        certificate = replace(certificate, margin=_margin_in_time(problem, w, outcome, sharp=True))
-    w = w if b is not None else problem.settled(w)
-    margin = certificate.margin - problem.rounding_loss(w)
-    certificate = replace(certificate, margin=-math.inf if math.isnan(margin) else margin)
-    coef, intercept = problem.classifier(w, b)
-    dual = problem.sparse_dual(outcome.q)
-    return MarginResult(
-        status=outcome.status,
-        certificate=certificate,
-        coef=coef,
-        intercept=intercept,
-        support=dual.rows,
-        dual=dual.weights,
-        support_labels=problem.classes[dual.codes],
-        n_rows=problem.n_rows,
-        n_iter=outcome.n_iter,
-        passes=outcome.passes,
-        seconds=outcome.seconds,
-        trace=outcome.trace,
-        classes=problem.classes,
-        method=solver.name,
-        is_fallback=b is not None,
-        bytes_read=problem.bytes_read,
-        pass_seconds=problem.pass_seconds,
-    )
-
-
-def _margin_in_time(
-    problem: MarginProblem, w: np.ndarray, outcome: Outcome, *, sharp: bool = False
-) -> float:
-    """A sure lower bound on the margin of w; none where the time for it is over."""
-    try:
-        with until(outcome.closing):
-            return problem.certified_margin(w, sharp=sharp)
-    except OutOfTime:
-        return -math.inf

@@ -4,19 +4,23 @@ import math
 import warnings
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import validate_data
 
-from momentron.api import max_margin
 from momentron.arguments import as_flag
-from momentron.errors import BudgetWarning, NotSeparableWarning
+from momentron.clock import Stopwatch
+from momentron.convergence import BudgetWarning
+from momentron.errors import NotSeparableWarning
+from momentron.in_memory import Fit, fit_in_memory
+from momentron.options import FitOptions
 from momentron.result import MarginResult
 from momentron.solve import Callback
 from momentron.status import Status
-from momentron.validation import as_matrix, clean_matrix, clean_targets
+from momentron.validation import TrainingData, clean_matrix
 
 
 class MarginClassifier(ClassifierMixin, BaseEstimator):
@@ -24,20 +28,23 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
 
     warm_start: bool
 
+    # what stops a fit is for the caller, not for meta-estimators to hand on
+    __metadata_request__fit: ClassVar[dict[str, Any]] = {"callback": UNUSED}
+
     def _fit(
-        self, X: Any, y: Any, callback: Callback | None
-    ) -> tuple[Any, np.ndarray, MarginResult]:
-        """(X and y as they were read, the result), with the common attributes set."""
-        clean_X, y = self._check_training_data(X, y)
-        options = self._options()
+        self, X: Any, y: Any, options: FitOptions, callback: Callback | None
+    ) -> tuple[TrainingData, Fit]:
+        """(the data as they were read, the fit), with the common attributes set."""
+        stopwatch = Stopwatch()
+        data = self._read(X, y, options)
         is_warm = as_flag("warm_start", self.warm_start)
-        initial = self._last_result(clean_X, y) if is_warm else None
-        result = max_margin(clean_X, y, **options, initial=initial, callback=callback)
-        is_open = result.status is Status.NOT_SEPARABLE and not result.is_fallback
-        if is_open and options["method"] == "auto":
-            result = self._work_without_margin(clean_X, y, result)
-        self._adopt(result)
-        return clean_X, y, result
+        initial = self._last_result(data) if is_warm else None
+        fit = fit_in_memory(data, options, initial=initial, callback=callback, stopwatch=stopwatch)
+        is_open = fit.result.status is Status.NOT_SEPARABLE and not fit.result.is_fallback
+        if is_open and options.solver.name == "auto":
+            fit = replace(fit, result=self._work_without_margin(data, options, fit))
+        self._adopt(fit.result)
+        return data, fit
 
     def _adopt(self, result: MarginResult) -> None:
         """The attributes that all classifiers have."""
@@ -49,18 +56,19 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         self.n_iter_ = result.n_iter
         self.status_ = result.status
 
-    def _options(self) -> dict[str, Any]:
-        """The parameters as arguments of `max_margin`."""
-        options = self.get_params(deep=False)
-        del options["warm_start"]
-        return options
+    def _options(self) -> FitOptions:
+        """The parameters, checked."""
+        parameters = self.get_params(deep=False)
+        del parameters["warm_start"]
+        return FitOptions.from_arguments(**parameters)
 
-    def _check_training_data(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+    def _read(self, X: Any, y: Any, options: FitOptions) -> TrainingData:
+        """Rows and labels, with the names and the number of the features kept."""
         if y is None:
             raise ValueError("fit requires y to be passed, but the target y is None")
-        clean_X = as_matrix(X)
-        self._check_features(X, clean_X, reset=True)
-        return clean_X, clean_targets(y, clean_X.shape[0])
+        data = TrainingData.from_arrays(X, y, is_finite=options.kernel is not None)
+        self._check_features(X, data.X, reset=True)
+        return data
 
     def _check_rows(self, X: Any) -> Any:
         """Rows to be classified, checked against those of the fit."""
@@ -73,20 +81,30 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         named = given if hasattr(given, "columns") else clean_X
         validate_data(self, named, reset=reset, skip_check_array=True)
 
-    @abstractmethod
-    def _last_result(self, X: Any, y: np.ndarray) -> MarginResult | None:
+    def _last_result(self, data: TrainingData) -> MarginResult | None:
         """The last fit, where it can start this one."""
+        last: MarginResult | None = getattr(self, "result_", None)
+        if last is None or not self._can_start(last.coef.shape[-1], data.X):
+            return None
+        return last if np.array_equal(last.classes, data.classes) else None
 
     @abstractmethod
-    def _following(self, X: Any) -> dict[str, Any]:
+    def _can_start(self, n_weights: int, X: Any) -> bool:
+        """Whether a classifier of so many weights can start a fit to X."""
+
+    @abstractmethod
+    def _following(self, options: FitOptions, fit: Fit) -> FitOptions:
         """Options for a classifier of data that nothing separates."""
 
-    def _work_without_margin(self, X: Any, y: np.ndarray, verdict: MarginResult) -> MarginResult:
+    def _work_without_margin(
+        self, data: TrainingData, options: FitOptions, fit: Fit
+    ) -> MarginResult:
         """The verdict, with a classifier that works where nothing separates."""
-        options = self._options() | self._following(X)
-        followed = max_margin(X, y, **options)
+        verdict = fit.result
+        options = replace(self._following(options, fit), verbose=0)
+        followed = fit_in_memory(data, options).result
         # that of a soft margin is for (coef, slack), and says nothing of coef alone
-        margin = -math.inf if math.isfinite(options["C"]) else min(0.0, followed.margin)
+        margin = -math.inf if math.isfinite(options.C) else min(0.0, followed.margin)
         certificate = replace(verdict.certificate, margin=margin)
         return replace(
             verdict,
@@ -118,13 +136,19 @@ def labels_of(decision: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return classes[decision.argmax(axis=1)]
 
 
-def signed_weights(result: MarginResult) -> np.ndarray:
-    """Dual weights of the support with the signs of their constraints: (1, s) or (k, s)."""
+def dual_coefficients(result: MarginResult) -> np.ndarray:
+    """What combines the rows of the support to the classifier, shape (1, s) or (k, s).
+
+    Σ y_i q_i x_i has the length of the upper bound, and at the optimum the classifier's direction.
+    """
+    length = result.upper if result.lower > 0.0 else 1.0
     codes = np.searchsorted(result.classes, result.support_labels)
-    if result.dual.ndim == 1:
-        return (np.where(codes == 1, 1.0, -1.0) * result.dual)[None, :]
-    weights = -result.dual
-    weights[np.arange(codes.size), codes] = result.dual.sum(axis=1)
+    weights = result.dual / length
+    if weights.ndim == 1:
+        return (np.where(codes == 1, 1.0, -1.0) * weights)[None, :]
+    own = weights.sum(axis=1)
+    weights *= -1.0
+    weights[np.arange(codes.size), codes] = own
     return weights.T
 
 

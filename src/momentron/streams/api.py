@@ -8,19 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from momentron.arguments import parse_size
 from momentron.checkpoint import Checkpoint, unusable
+from momentron.classifier import make_result
 from momentron.clock import OutOfTime, Stopwatch, until
 from momentron.errors import InputError
 from momentron.identity import parameters_of
 from momentron.losses import Exponential, Loss
 from momentron.reporting import TableReporter
-from momentron.result import MarginResult, make_result
+from momentron.result import MarginResult
 from momentron.solve import Budget, Callback, Reporter, solve
 from momentron.solvers import Solver
 from momentron.streams.auto import Room
 from momentron.streams.files import open_file
 from momentron.streams.problem import BlockProblem
-from momentron.streams.source import BLOCK_BYTES, ArraySource, parse_size
+from momentron.streams.source import BLOCK_BYTES, ArraySource
 from momentron.streams.stream import DiskStream, Stream
 from momentron.streams.survey import Found, Survey, require_usable
 from momentron.streams.working_set import Rows, row_numbers

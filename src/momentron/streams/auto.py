@@ -78,10 +78,10 @@ class BlockRounds(State):
         upper = inner.upper / problem.radius
         if inner.status is Status.NOT_SEPARABLE:
             followed, _ = self._solve(problem, Momentum(), 0.0, FOLLOWED)
-            w = problem.pose.from_coef(followed.coef)
+            w = problem.labels.from_coef(followed.coef)
             self.proposal = Candidates([Primal(w, problem.rank(w)[0])], q, upper)
             return
-        w = problem.pose.from_coef(inner.coef)
+        w = problem.labels.from_coef(inner.coef)
         options = _ranking(problem, inner)
         scores, margin, worst = problem.rank(w, n_worst=self.room.worst, **options)
         self.proposal = Candidates([Primal(w, scores)], q, upper)
@@ -153,7 +153,7 @@ class BlockRounds(State):
 
 def _ranking(problem: "BlockProblem", inner: MarginResult) -> dict[str, np.ndarray]:
     """What finds the rows whose margin is below that of the working set."""
-    if problem.pose.is_paired:
+    if problem.labels.is_paired:
         b = np.asarray(inner.intercept)
         return {"b": b, "bars": np.full(b.size, -inner.upper)}
     # −y(x·w) > yb − margin, y = −1 and +1

@@ -15,9 +15,9 @@ import numpy as np
 from momentron.certificate import Certificate, admitted
 from momentron.dualsets import DualSet
 from momentron.errors import SolverError
+from momentron.labels import Labels
 from momentron.rounding import down, norm_bounds
 from momentron.streams.averages import Image, frozen, mixed
-from momentron.streams.poses import Pose
 from momentron.streams.working_set import Rows, RowWeights, WorkingSet
 
 KNOWN = 4  # classifiers whose last look is remembered
@@ -73,15 +73,15 @@ class Evidence:
 
     Parameters
     ----------
-    pose : Pose
+    labels : Labels
     shape : tuple of int
         Of a classifier.
     longest : float
         An upper bound of max‖z‖, and so of the best margin.
     """
 
-    def __init__(self, pose: Pose, shape: tuple[int, ...], longest: float) -> None:
-        self._arcs: DualSet = pose.dual_set()
+    def __init__(self, labels: Labels, shape: tuple[int, ...], longest: float) -> None:
+        self._arcs: DualSet = labels.arc_set()
         self._shape = shape
         self._known: list[Known] = []
         self._records: WeakKeyDictionary[Weights, Record] = WeakKeyDictionary()
@@ -91,7 +91,7 @@ class Evidence:
         self._best: Weights | None = None
         nothing = Image(frozen(np.zeros(shape)), mass=0.0)
         self.nothing = self.register(
-            Record(nothing, nothing.vector, 0.0, rows=RowWeights.none(pose))
+            Record(nothing, nothing.vector, 0.0, rows=RowWeights.none(labels))
         )
 
     # --- classifiers ---------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """The problem that a stream poses: the rows are read again in every pass, and never all there.
 
 The scores Zw and the weights q of all the rows do not fit in memory. What stands for the scores is
-the largest of every arc (see `poses`), on which margins and intercepts depend; what stands for the
-weights are tokens, of which `Evidence` knows the image Zᵀq. What is proved rests on `Evidence`
-alone: solvers may do with all they get as they please.
+the largest of every arc (see `momentron.labels`), on which margins and intercepts depend; what
+stands for the weights are tokens, of which `Evidence` knows the image Zᵀq. What is proved rests on
+`Evidence` alone: solvers may do with all they get as they please.
 """
 
 import copy
@@ -18,10 +18,13 @@ import numpy as np
 from momentron.certificate import Certificate, certify
 from momentron.certificate.lending import read_only
 from momentron.checkpoint import section, unusable
+from momentron.classifier import make_result
 from momentron.clock import OutOfTime
+from momentron.labels import as_labels
+from momentron.losses import Exponential
 from momentron.margin_problem import Evaluation, MarginProblem, SparseDual
 from momentron.problem import Problem
-from momentron.result import MarginResult, make_result
+from momentron.result import MarginResult
 from momentron.rounding import UNIT_ROUNDOFF, down, gamma, up
 from momentron.solve import Budget, solve
 from momentron.solvers.base import Aim, Solver
@@ -32,12 +35,12 @@ from momentron.streams.blocks import in_float64
 from momentron.streams.combination import BlockCombination
 from momentron.streams.evidence import Evidence, Record, Weights
 from momentron.streams.look import Look, Seen
-from momentron.streams.poses import Pose
 from momentron.streams.spread import centred_radius
 from momentron.streams.stream import Stream
 from momentron.streams.survey import Found
 from momentron.streams.working_set import Rows, RowWeights, WorkingSet, weights_from_arrays
 from momentron.streams.worst import worst_weights
+from momentron.validation import TrainingData
 
 
 class BlockProblem(MarginProblem):
@@ -70,18 +73,19 @@ class BlockProblem(MarginProblem):
     ) -> None:
         self.stream, self._found, self._memory, self._first = stream, found, memory, first
         self.classes = read_only(found.classes)
-        self.pose = Pose(self.classes.size, fit_intercept)
+        self._labels = as_labels(self.classes.size, fit_intercept)
+        self.labels = as_labels(self.classes.size, fit_intercept)  # for solvers
         self.exponent = 0
         self.counts = read_only(np.array([found.counts[label] for label in self.classes.tolist()]))
-        self.longest = up(found.longest * self.pose.radius_factor) if found.longest else 0.0
+        self.longest = up(found.longest * self._labels.radius_factor) if found.longest else 0.0
         self._unit = self.longest or 1.0
-        self._arcs = self.pose.dual_set()
-        self._shape = self.pose.zeros(found.width).shape
-        self._evidence = Evidence(self.pose, self._shape, self.longest)
+        self._arcs = self._labels.arc_set()
+        self._shape = self._labels.zeros(found.width).shape
+        self._evidence = Evidence(self._labels, self._shape, self.longest)
         self._even = self._evidence.nothing
         if found.sums:
             self._even = self._evidence.of_pass(self._even_image())
-        self.psi_zero = self._arcs.link(np.log(self.pose.arc_counts(self.counts)))[1]
+        self.psi_zero = self._arcs.link(np.log(self._labels.arc_counts(self.counts)))[1]
         self._is_closed = False
         self._is_sealed = True
 
@@ -115,11 +119,11 @@ class BlockProblem(MarginProblem):
 
         A method without steps of that length gets what the sample shows, which is no larger.
         """
-        if not self.pose.fit_intercept or self.longest == 0.0:
+        if not self._labels.fit_intercept or self.longest == 0.0:
             return self.longest or 1.0
         if not self._found.sums:
-            return self._found.reach * self.pose.radius_factor
-        return centred_radius(self.stream, self._found) * self.pose.radius_factor or 1.0
+            return self._found.reach * self._labels.radius_factor
+        return centred_radius(self.stream, self._found) * self._labels.radius_factor or 1.0
 
     def tightened(self) -> "BlockProblem":
         unit = self.tight_radius
@@ -158,7 +162,7 @@ class BlockProblem(MarginProblem):
         return self._arcs.margin(scores)
 
     def start(self) -> Evaluation:
-        scores = np.zeros(self.pose.used.size)
+        scores = np.zeros(self._labels.arcs.size)
         return Evaluation(self.zeros(), scores, self._even, self.psi_zero)
 
     def evaluate(self, w: np.ndarray) -> Evaluation:
@@ -167,21 +171,21 @@ class BlockProblem(MarginProblem):
         There the rows' weights depend on a balance of all k² arcs, and one read would have to
         bring back a sum of rows for each of them.
         """
-        pose, arcs, w = self.pose, self.pose.used, self._evidence.copied(w)
+        labels, arcs, w = self._labels, self._labels.arcs, self._evidence.copied(w)
         seen = self._look(w, has_weights=True)
         scores = seen.tops[arcs] / self._unit
         logs = seen.peaks[arcs] + np.log(seen.totals[arcs])
         flow, psi = self._arcs.link(logs)
         error = 0.0
-        if pose.circulates:
-            factors = np.full(pose.n_arcs, -np.inf)
+        if labels.circulates:
+            factors = np.full(labels.n_arcs, -np.inf)
             with np.errstate(divide="ignore"):
                 factors[arcs] = np.log(flow) - logs
             seen = self._look(w, log_factors=factors)
-            k, mass = pose.n_classes, float(seen.totals.sum())
+            k, mass = labels.n_classes, float(seen.totals.sum())
             vector = seen.vectors / mass
             error = self._imbalance(seen.totals.reshape(k, k) / mass, seen.depth)
-        elif pose.is_paired:
+        elif labels.is_paired:
             vector = seen.vectors / seen.totals[0]
         else:
             vector = seen.vectors @ (flow / seen.totals)
@@ -192,15 +196,15 @@ class BlockProblem(MarginProblem):
 
     def worst(self, w: np.ndarray) -> tuple[np.ndarray, Weights]:
         """(scores, weights on the rows that decide the margin of w): passes as in `evaluate`."""
-        pose, w = self.pose, self._evidence.copied(w)
-        seen = self._look(w, n_worst=0 if pose.circulates else pose.n_classes)
-        scores, b = seen.tops[pose.used], np.zeros(pose.n_classes)
-        if pose.circulates:
+        labels, w = self._labels, self._evidence.copied(w)
+        seen = self._look(w, n_worst=0 if labels.circulates else labels.n_classes)
+        scores, b = seen.tops[labels.arcs], np.zeros(labels.n_classes)
+        if labels.circulates:
             b = np.asarray(self._arcs.intercept(scores))
-            seen = self._look(w, n_worst=pose.n_classes, b=b)
+            seen = self._look(w, n_worst=labels.n_classes, b=b)
         rows = Rows.from_shortlist(seen.worst)
         assert rows is not None, "every class has rows"
-        return scores / self._unit, self._on_rows(rows, worst_weights(pose, rows, w, b))
+        return scores / self._unit, self._on_rows(rows, worst_weights(labels, rows, w, b))
 
     def combination(self) -> BlockCombination:
         return BlockCombination(self)
@@ -209,7 +213,7 @@ class BlockProblem(MarginProblem):
         """One pass over the stream for a classifier."""
         task = Look(
             w,
-            self.pose,
+            self._labels,
             self.classes,
             radius=self.longest,
             depth=self._found.stored,
@@ -218,13 +222,13 @@ class BlockProblem(MarginProblem):
             **options,
         )
         seen: Seen = self.stream.run(task)
-        self._evidence.remember(w, seen.tops[self.pose.used])
+        self._evidence.remember(w, seen.tops[self._labels.arcs])
         return seen
 
     # --- weights -------------------------------------------------------------------------------
 
     def risk_slope(self, psi: float) -> float:
-        constraints = self.counts.sum() * max(1, self.pose.n_classes - 1)
+        constraints = self.counts.sum() * max(1, self._labels.n_classes - 1)
         return self._arcs.risk_slope(psi) * self._arcs.size / float(constraints)
 
     def even_weights(self) -> Weights:
@@ -247,24 +251,24 @@ class BlockProblem(MarginProblem):
 
         What is out of balance is led back along at most k − 1 arcs: see `Circulations`.
         """
-        k = self.pose.n_classes
+        k = self._labels.n_classes
         rest = float(np.abs(flow.sum(axis=0) - flow.sum(axis=1)).sum())
         rest += 4.0 * gamma(depth + 2 * k + 8)
         return 0.5 * (k - 1) * rest * self.longest * (1.0 + 1e-9)
 
     def _even_image(self) -> Image:
         """The image of the weights at w = 0, from the sums of the classes' rows."""
-        pose, counts = self.pose, self.counts
-        flow, _ = self._arcs.link(np.log(pose.arc_counts(counts)))
+        labels, counts = self._labels, self.counts
+        flow, _ = self._arcs.link(np.log(labels.arc_counts(counts)))
         sums = np.stack([self._found.sums[label] for label in self.classes.tolist()])
         k, error = counts.size, 0.0
-        if not pose.is_paired:
-            shares = flow[[1, 0]] if pose.fit_intercept else counts / counts.sum()
+        if not labels.is_paired:
+            shares = flow[[1, 0]] if labels.fit_intercept else counts / counts.sum()
             vector = (np.array([1.0, -1.0]) * shares / counts) @ sums
         else:
             share = np.zeros((k, k))
-            if pose.fit_intercept:
-                share.ravel()[pose.used] = flow
+            if labels.fit_intercept:
+                share.ravel()[labels.arcs] = flow
                 error = self._imbalance(share, self._found.depth)
             else:
                 share[:] = counts[:, None] / (counts.sum() * (k - 1))
@@ -276,19 +280,19 @@ class BlockProblem(MarginProblem):
 
     def _on_rows(self, rows: Rows, weights: np.ndarray, upper: float = math.inf) -> Weights:
         """A token for weights on rows in memory, near the dual set and of a mass near 1."""
-        pose, own = self.pose, RowWeights(rows.numbers, rows.codes, weights)
+        labels, own = self._labels, RowWeights(rows.numbers, rows.codes, weights)
         if not (weights.min(initial=0.0) >= 0.0 and 0.0 < weights.max(initial=0.0) < math.inf):
             return self._evidence.nothing
         weights = weights / weights.max()  # so that their sum is a number
         weights /= weights.sum()
-        sums = np.asarray(in_float64(rows.X).T @ pose.mixed(weights, rows.codes))
-        vector = sums if pose.is_paired else sums.sum(axis=1)
-        depth, error = rows.size + pose.n_classes, 0.0
-        if pose.circulates:
-            flow = np.zeros((pose.n_classes, pose.n_classes))
+        sums = np.asarray(in_float64(rows.X).T @ labels.block_mix(weights, rows.codes))
+        vector = sums if labels.is_paired else sums.sum(axis=1)
+        depth, error = rows.size + labels.n_classes, 0.0
+        if labels.circulates:
+            flow = np.zeros((labels.n_classes, labels.n_classes))
             np.add.at(flow, rows.codes, weights)
             error = self._imbalance(flow, depth)
-        elif pose.fit_intercept:
+        elif labels.fit_intercept:
             apart = abs(float(weights[rows.codes == 1].sum() - weights[rows.codes == 0].sum()))
             error = up((apart + gamma(depth + 8)) * self.longest)
         error += 2.0 * gamma(depth + 8) * self.longest
@@ -310,11 +314,19 @@ class BlockProblem(MarginProblem):
     ) -> tuple[MarginResult, Weights]:
         """(the result for these rows alone, its weights): any weights on some rows hold for all."""
         rows = self._evidence.rows_of(working)
-        problem = Problem.from_data(rows.X, rows.codes, fit_intercept=self.pose.fit_intercept)
+        problem = self._problem_of(rows)
         result = make_result(problem, solver, solve(problem, solver, budget))
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return result, self._on_rows(rows.chosen(result.support), result.dual, result.upper)
+
+    def _problem_of(self, rows: Rows) -> Problem:
+        """The problem that some rows pose, which were checked as they were read."""
+        data = TrainingData(rows.X, np.arange(self.classes.size), rows.codes)
+        has_intercept = self._labels.fit_intercept
+        return Problem.of(
+            data, fit_intercept=has_intercept, loss=Exponential(), C=math.inf, kernel=None
+        )
 
     def rank(
         self,
@@ -330,11 +342,11 @@ class BlockProblem(MarginProblem):
         rows, known = Rows.from_shortlist(seen.worst), self._evidence.of(w)
         worst = None if rows is None else self._evidence.keep(rows)
         margin = -math.inf if known is None else known.margin
-        return seen.tops[self.pose.used] / self._unit, margin, worst
+        return seen.tops[self._labels.arcs] / self._unit, margin, worst
 
     def margins_of(self, working: WorkingSet, coef: np.ndarray, intercept: Any) -> np.ndarray:
         """y(x·w + b) of each row, or the least lead of its class over another."""
-        return self._evidence.rows_of(working).margins(self.pose, coef, intercept)
+        return self._evidence.rows_of(working).margins(self._labels, coef, intercept)
 
     def chosen(self, working: WorkingSet, index: np.ndarray) -> WorkingSet:
         """Some of the rows."""
@@ -380,15 +392,15 @@ class BlockProblem(MarginProblem):
 
     def classifier(self, w: np.ndarray, b: np.ndarray | None = None) -> tuple[np.ndarray, Any]:
         norm, known = self.norm(w), self._evidence.of(w)
-        intercept: Any = np.zeros(self.classes.size) if self.pose.is_paired else 0.0
-        if self.pose.fit_intercept and known is not None and norm > 0.0:
+        intercept: Any = np.zeros(self.classes.size) if self._labels.is_paired else 0.0
+        if self._labels.fit_intercept and known is not None and norm > 0.0:
             intercept = self._arcs.intercept(known.tops) / norm
-        coef = self.pose.coef_of(w / norm if norm > 0.0 else w)
+        coef = self._labels.coef_of(w / norm if norm > 0.0 else w)
         return coef, intercept if np.ndim(intercept) else float(intercept)
 
     def sparse_dual(self, q: Any) -> SparseDual:
         record = self._evidence.record(q)
-        rows = record.rows or RowWeights.none(self.pose)
+        rows = record.rows or RowWeights.none(self._labels)
         weights, mass = rows.weights, float(rows.weights.sum())
         if math.isinf(record.upper) and mass > 0.0:  # else they are as they were proved
             weights = weights / mass
@@ -421,8 +433,8 @@ class BlockProblem(MarginProblem):
         rows = Rows.from_kept(self._found.kept, self.classes)
         if rows is None:
             return
-        dual, claimed = weights_from_arrays(rows, section("weights", arrays), self.pose)
-        problem = Problem.from_data(rows.X, rows.codes, fit_intercept=self.pose.fit_intercept)
+        dual, claimed = weights_from_arrays(rows, section("weights", arrays), self._labels)
+        problem = self._problem_of(rows)
         q = problem.constraints.from_dual(dual)
         proved = certify(problem, problem.zeros(), q, sharp=True).upper
         weighty = np.flatnonzero(dual.reshape(rows.size, -1).any(axis=1))

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from momentron.checkpoint import unusable
+from momentron.labels import Labels
 from momentron.streams.blocks import Kept, stack
-from momentron.streams.poses import Pose
 from momentron.streams.shortlist import Shortlist
 
 
@@ -63,11 +63,11 @@ class Rows:
             np.concatenate([self.numbers, other.numbers]),
         )
 
-    def margins(self, pose: Pose, coef: np.ndarray, intercept: Any) -> np.ndarray:
+    def margins(self, labels: Labels, coef: np.ndarray, intercept: Any) -> np.ndarray:
         """y(x·w + b) of each row, or the least lead of its class over another."""
-        products = np.asarray(self.X @ pose.from_coef(coef)) + intercept
-        scores = pose.scores(products.astype(np.float64), self.codes)
-        return -(scores.max(axis=1) if pose.is_paired else scores)
+        products = np.asarray(self.X @ labels.from_coef(coef)) + intercept
+        scores = labels.block_scores(products.astype(np.float64), self.codes)
+        return -(scores.max(axis=1) if labels.is_paired else scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,9 +103,8 @@ class RowWeights:
     weights: np.ndarray
 
     @classmethod
-    def none(cls, pose: Pose) -> "RowWeights":
-        shape = (0, pose.n_classes) if pose.is_paired else (0,)
-        return cls(np.empty(0, int), np.empty(0, int), np.empty(shape))
+    def none(cls, labels: Labels) -> "RowWeights":
+        return cls(np.empty(0, int), np.empty(0, int), labels.zeros(0))
 
     def mixed(self, x: float, other: "RowWeights", y: float) -> "RowWeights":
         """x·these + y·the others, each row once, in the order of their numbers."""
@@ -119,21 +118,21 @@ class RowWeights:
 
 
 def weights_from_arrays(
-    rows: Rows, arrays: dict[str, np.ndarray], pose: Pose
+    rows: Rows, arrays: dict[str, np.ndarray], labels: Labels
 ) -> tuple[np.ndarray, float]:
     """Weights of these rows and the bound that was claimed for them, from a checkpoint."""
     numbers, weights, upper = (arrays.get(name) for name in ("numbers", "weights", "upper"))
     if numbers is None or weights is None or upper is None:
         raise unusable("it has no weights")
     numbers = row_numbers(numbers)
-    dual = np.zeros((rows.size, pose.n_classes) if pose.is_paired else rows.size)
+    dual = labels.zeros(rows.size)
     is_real = weights.dtype.kind == "f" and upper.dtype.kind == "f" and upper.shape == ()
     if not is_real or weights.shape != (numbers.size, *dual.shape[1:]):
         raise unusable(f"its weights have shape {weights.shape} for {numbers.size} rows")
     if not (np.isfinite(weights).all() and (weights >= 0.0).all() and weights.any()):
         raise unusable("its weights are not all numbers of at least 0, or all of them are 0")
     dual[np.searchsorted(rows.numbers, numbers)] = weights
-    if pose.is_paired:
+    if labels.is_paired:
         dual[np.arange(rows.size), rows.codes] = 0.0  # no row weighs against its own class
     return dual, 0.0 if np.isnan(upper) else float(upper)
 

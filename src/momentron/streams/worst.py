@@ -2,12 +2,12 @@
 
 import numpy as np
 
+from momentron.labels import Labels
 from momentron.streams.blocks import in_float64
-from momentron.streams.poses import Pose
 from momentron.streams.working_set import Rows
 
 
-def worst_weights(pose: Pose, rows: Rows, w: np.ndarray, b: np.ndarray) -> np.ndarray:
+def worst_weights(labels: Labels, rows: Rows, w: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Weights of the rows in the dual set, on those that decide the margin of w.
 
     There is a row of every class, the one that w serves worst; b are the best intercepts where
@@ -17,15 +17,15 @@ def worst_weights(pose: Pose, rows: Rows, w: np.ndarray, b: np.ndarray) -> np.nd
     is what the dual set asks for. With the best b all arcs are equally bad, as those of a cycle of
     least mean are.
     """
-    scores = pose.scores(np.asarray(in_float64(rows.X) @ w), rows.codes)
-    if not pose.is_paired:
-        if pose.fit_intercept:
+    scores = labels.block_scores(np.asarray(in_float64(rows.X) @ w), rows.codes)
+    if not labels.is_paired:
+        if labels.fit_intercept:
             return np.full(rows.size, 0.5)
         return (np.arange(rows.size) == int(scores.argmax())).astype(float)
     scores += b - b[rows.codes][:, None]
     nearest, worst = scores.argmax(axis=1), int(scores.max(axis=1).argmax())
     weights = np.zeros(scores.shape)
-    if not pose.fit_intercept:
+    if not labels.fit_intercept:
         weights[worst, nearest[worst]] = 1.0
         return weights
     row_of = dict(zip(rows.codes.tolist(), range(rows.size), strict=True))

@@ -1,29 +1,28 @@
 """The soft margin with squared hinge, exactly: Newton on all the rows, or on those with slack."""
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 
-from momentron.constraints import SignedRows, Slack
-from momentron.operators import DenseOperator
 from momentron.problem import Problem
 from momentron.solvers.auto import selection
+from momentron.solvers.auto.deadline import Deadline
+from momentron.solvers.auto.engine import Engine
 from momentron.solvers.auto.exact import solve_by_interior_point
-from momentron.solvers.auto.forms import Deadline, Form
+from momentron.solvers.auto.forms import Form
 from momentron.solvers.auto.gram_form import GramForm
-from momentron.solvers.auto.newton import exact_soft_margin, line_search, soft_margin
+from momentron.solvers.auto.newton import exact_soft_margin, soft_margin, step_along_mean
 from momentron.solvers.auto.primal_form import PrimalForm
-from momentron.solvers.auto.ranking import SMALL, first_working_set
+from momentron.solvers.auto.rank import first_working_set
 from momentron.solvers.auto.rounds import Rounds
-from momentron.solvers.auto.rows import Rows, SlackRows
+from momentron.solvers.auto.rows import SlackRows
+from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.solvers.auto.working_sets import WorkingSets
-from momentron.solvers.base import Start
+from momentron.solvers.base import Candidates, Primal, Start
 from momentron.threads import one_thread
 
-MAX_STEPS = 60
-NEARLY_HARD = 1e5  # C in units of 1/mean‖a‖²
-MAX_ROUNDS = 60
 
-
-class SoftMargin:
+class SoftMargin(Engine):
     """min ½‖w‖² + (C/2) Σ max(0, 1 − p)², p the functional margins, b unpenalised.
 
     Rows without slack do not enter the solution, so a working set serves that holds all the others.
@@ -32,160 +31,181 @@ class SoftMargin:
     the margin, until nothing does.
     """
 
-    def __init__(self, problem: Problem, deadline: Deadline, start: Start | None = None) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        deadline: Deadline,
+        start: Start | None = None,
+        settings: AutoSettings = SETTINGS,
+    ) -> None:
         constraints = problem.constraints
-        assert isinstance(constraints, Slack)
-        self.C = constraints.C
-        self.sets = WorkingSets(problem, constraints.base, deadline)
-        self.size = self.sets.size
-        self.deadline = deadline
-        # of the constraints without slack
-        self.problem = Problem(constraints.base, problem.dual_set)
+        self.problem, self.deadline, self.settings = problem, deadline, settings
+        self.C, self.start = constraints.C, start
+        self.sets = WorkingSets(problem, constraints.base, deadline, settings)
+        self.w, self.b = constraints.base.zeros(), np.zeros(self.sets.n_intercepts)
+        self.lam = np.zeros(self.sets.size)
         scale = float(np.mean(constraints.base.row_norms**2))
-        self.is_nearly_hard = self.C * scale > NEARLY_HARD
-        self.start = start
-        self.is_plain = not (self.sets.is_paired or self.sets.is_kernel)
-        is_tall = isinstance(self.sets.operator, DenseOperator) and self.size > 4 * self.sets.width
+        self.is_nearly_hard = self.C * scale > settings.nearly_hard
+        is_tall = self.sets.is_dense and self.sets.size > settings.tall_ratio * self.sets.width
         is_known = start is not None and is_tall and not self.is_nearly_hard
-        self.takes_all = self.is_plain and not is_known
-        self.W = np.arange(self.size)
-        self.form: Form | None = None
+        self.phase: SoftPhase = SomeRows()
+        if self.sets.is_plain and not is_known:
+            self.phase = AllRows()
         self.rounds = 0
-        self.is_done = False
 
     def advance(self) -> None:
         """Newton to the end on the working set; then its next one."""
         self.rounds += 1
-        if self.rounds == 1 and not self.takes_all:
-            self._begin_some()
-        if self.takes_all:
-            self._solve_all()
-        else:
-            self._solve_some()
-        if self.rounds >= MAX_ROUNDS:
-            self.is_done = True
+        self.phase = self.phase.advance(self)
+        self.is_done |= self.rounds >= self.settings.soft_rounds
 
-    def slack(self) -> np.ndarray:
-        """ξ = max(0, 1 − p)."""
-        return self.lam / self.C
+    def candidates(self) -> Candidates:
+        problem = self.problem
+        w = problem.constraints.with_slack(self.w, self.lam / self.C)
+        q = problem.dual_set.normalize(self.lam)
+        upper = problem.constraints.dual_norm(q) / problem.radius
+        return Candidates([Primal(w, problem.scores(w))], q, upper)
 
-    # --- all the rows ----------------------------------------------------------------------------
+    def hard_working_set(self) -> np.ndarray:
+        """That of the hard margin, which has nearly the same support."""
+        problem = Problem(self.problem.constraints.base, self.problem.dual_set)
+        hard = Rounds(problem, 1e-3, self.deadline, self.settings)
+        while not hard.is_done:
+            hard.advance()
+        return hard.search.W
 
-    def _solve_all(self) -> None:
-        """A second call starts again from where rounding left the first."""
+
+class SoftPhase(ABC):
+    """A kind of round."""
+
+    @abstractmethod
+    def advance(self, soft: SoftMargin) -> "SoftPhase":
+        """One round; what comes next."""
+
+
+class AllRows(SoftPhase):
+    """Newton on all the rows as they are, not centred: the copy would be a second X.
+
+    A second round starts again from where rounding left the first.
+    """
+
+    def __init__(self) -> None:
+        self.form: Form | None = None
+
+    def advance(self, soft: SoftMargin) -> SoftPhase:
         if self.form is None:
-            self.form = self._open(self.W)
+            self.form = self._open(soft, np.arange(soft.sets.size))
             with one_thread():
-                self._begin(self.form)
-        form = self.form
-        before = form.p
+                self._begin(soft, self.form)
+        form, before = self.form, self.form.p
         with one_thread():
-            soft = exact_soft_margin(form, self.C, max_steps=MAX_STEPS)
+            solved = exact_soft_margin(form, soft.C, max_steps=soft.settings.soft_steps)
             form.refresh()
-        self.lam = self.C * np.maximum(1.0 - form.p, 0.0)
-        self.w, self.b = form.answer()
+        soft.lam = soft.C * np.maximum(1.0 - form.p, 0.0)
+        soft.w, soft.b = form.answer()
         unchanged = np.allclose(before, form.p, rtol=1e-15, atol=1e-15)
-        self.is_done = unchanged or not soft.converged
+        soft.is_done = unchanged or not solved.converged
+        return self
 
-    def _open(self, index: np.ndarray) -> Form:
-        """Rows as they are, not centred: all of them, and the copy would be a second X."""
-        operator, constraints = self.sets.operator, self.sets.constraints
-        assert isinstance(constraints, SignedRows)
-        d = operator.shape[1]
-        if isinstance(operator, DenseOperator):
-            self.deadline.require(float(index.size) * d * min(8, index.size, d))
-        balance = self.sets.balance(index)
-        rows = Rows(operator.working_rows(index), constraints.signs[index], balance)
-        if self.sets.is_wide(rows.m):
-            return GramForm(rows, self.deadline, rows.gram())
-        return PrimalForm(rows, self.deadline, borrow=True)
+    def _open(self, soft: SoftMargin, index: np.ndarray) -> Form:
+        sets, settings = soft.sets, soft.settings
+        d = sets.operator.shape[1]
+        if sets.is_dense:
+            soft.deadline.require(float(index.size) * d * min(8, index.size, d))
+        rows = sets.plain_rows(index)
+        if sets.is_wide(rows.m):
+            return GramForm(rows, rows.gram(), soft.deadline, settings)
+        return PrimalForm(rows, soft.deadline, settings, borrow=True)
 
-    def _begin(self, form: Form) -> None:
+    def _begin(self, soft: SoftMargin, form: Form) -> None:
         """Move to a first point: a given one, a sample's solution, or along the mean."""
-        n, d = self.sets.operator.shape
-        size = max(2000, 10 * d)
-        constraints = self.sets.constraints
-        if self.start is not None:
+        sets, settings, start = soft.sets, soft.settings, soft.start
+        n, d = sets.operator.shape
+        size = max(settings.soft_sample, settings.soft_sample_ratio * d)
+        if start is not None:
             weights = np.zeros(n)
-            weights[: self.start.q.size] = self.start.q
+            weights[: start.q.size] = start.q
             length = float(np.linalg.norm(form.rows.combine(weights)))
             if length > 0.0:  # w = Σ λ_i a_i
-                weights *= float(np.linalg.norm(self.start.w)) / length
-            form.warm(self.start.w, self.start.b, weights)
-        elif n > 4 * size and isinstance(form, PrimalForm):
+                weights *= float(np.linalg.norm(start.w)) / length
+            form.warm(start.w, start.b, weights)
+        elif n > 4 * size and not sets.is_wide(n):
             # tall data: the first step on all the rows then sees little more than the true support
-            assert isinstance(constraints, SignedRows)
-            index = selection.sample(constraints.signs, size, np.random.default_rng(0), least=0.0)
-            small = self._open(index)
-            _step_along_mean(small, self.C * n / index.size)
-            soft_margin(small, self.C * n / index.size, max_steps=2, slack=0.1)
+            codes = sets.labels.codes
+            index = selection.sample(codes, size, np.random.default_rng(0), least=0.0)
+            small = self._open(soft, index)
+            step_along_mean(small, soft.C * n / index.size)
+            soft_margin(small, soft.C * n / index.size, max_steps=2, slack=0.1)
             form.warm(*small.answer(), np.zeros(n))
         else:
-            _step_along_mean(form, self.C)
+            step_along_mean(form, soft.C)
 
-    # --- the rows with slack ---------------------------------------------------------------------
 
-    def _solve_some(self) -> None:
-        """A working set solved, a look at all the rows, and those below the margin taken in."""
-        rough = self._solve_nearly_hard() if self.is_nearly_hard else None
-        form = self.sets.open(self.W)
+class SomeRows(SoftPhase):
+    """A working set solved, a look at all the rows, and those below the margin taken in."""
+
+    def __init__(self) -> None:
+        self.W: np.ndarray | None = None
+
+    def advance(self, soft: SoftMargin) -> SoftPhase:
+        if self.W is None:
+            self.W = self._first_working_set(soft)
+            if self.W is None:
+                return AllRows().advance(soft)
+        W, sets = self.W, soft.sets
+        form, lam, converged = self._solve(soft, W)
+        soft.w, soft.b = sets.answer(form)
+        soft.lam = np.zeros(sets.size)
+        soft.lam[W] = lam
+        _, p = sets.look(soft.w, soft.b, is_exact=True)
+        below = p < 1.0 - 1e-9
+        below[W] = False
+        if not below.any():
+            soft.is_done = not converged or soft.rounds > 1
+            return self
+        p[W] = np.inf
+        size = min(int(np.count_nonzero(below)), max(soft.settings.small, 2 * W.size))
+        self.W = sets.smallest(p, size, W)  # rows that come and go would cost rounds
+        return self
+
+    def _solve(self, soft: SoftMargin, W: np.ndarray) -> tuple[Form, np.ndarray, bool]:
+        """(form, λ, converged) on the working set."""
+        sets, settings, C = soft.sets, soft.settings, soft.C
+        rough = self._solve_nearly_hard(soft, W) if soft.is_nearly_hard else None
+        form = sets.open(W)
         with one_thread():
             if rough is not None:
-                self.sets.warm(form, *self.sets.answer(rough[0]), rough[1])
-            elif self.w.any():
-                self.sets.warm(form, self.w, self.b, self.lam[self.W])
+                sets.warm(form, *sets.answer(rough[0]), rough[1])
+            elif soft.w.any():
+                sets.warm(form, soft.w, soft.b, soft.lam[W])
             else:
-                _step_along_mean(form, self.C)
-            soft = exact_soft_margin(form, self.C, max_steps=MAX_STEPS if rough is None else 5)
+                step_along_mean(form, C)
+            steps = settings.soft_steps if rough is None else settings.soft_polish_steps
+            solved = exact_soft_margin(form, C, max_steps=steps)
             form.refresh()
-        lam, converged = self.C * np.maximum(1.0 - form.p, 0.0), soft.converged
-        if rough is not None and not converged:  # C times rounding is no better
-            (form, lam), converged = rough, True
-        self.w, self.b = self.sets.answer(form)
-        self.lam = np.zeros(self.size)
-        self.lam[self.W] = lam
-        _, p = self.sets.look(self.w, self.b, is_exact=True)
-        below = p < 1.0 - 1e-9
-        below[self.W] = False
-        if not below.any():
-            self.is_done = not converged or self.rounds > 1
-            return
-        p[self.W] = np.inf
-        size = min(int(np.count_nonzero(below)), max(SMALL, 2 * self.W.size))
-        self.W = self.sets.smallest(p, size, self.W)  # rows that come and go would cost rounds
+        if rough is not None and not solved.converged:  # C times rounding is no better
+            return *rough, True
+        return form, C * np.maximum(1.0 - form.p, 0.0), solved.converged
 
-    def _solve_nearly_hard(self) -> tuple[Form, np.ndarray]:
+    def _solve_nearly_hard(self, soft: SoftMargin, W: np.ndarray) -> tuple[Form, np.ndarray]:
         """The interior point on K + I/C: Newton takes a hundred steps where hardly any slack is."""
-        rows = SlackRows(self.sets.rows(self.W), self.C)
+        rows = SlackRows(soft.sets.rows(W), soft.C)
         with one_thread():
-            form = GramForm(rows, self.deadline, rows.gram())
+            form = GramForm(rows, rows.gram(), soft.deadline, soft.settings)
             return solve_by_interior_point(form, 1e-12, None)
 
-    def _begin_some(self) -> None:
-        self.w = self.sets.constraints.zeros()
-        self.b = np.zeros(self.sets.n_intercepts)
-        self.lam = np.zeros(self.size)
-        if self.start is None and self.is_nearly_hard:
-            # the hard margin has nearly the same support
-            hard = Rounds(self.problem, 1e-3, self.deadline)
-            while not hard.is_done:
-                hard.advance()
-            self.W = hard.W
-            return
-        self.W, _ = first_working_set(self.sets)
-        if self.start is None:
-            return
-        self.w, self.b = self.start.w, self.start.b
-        self.lam[: self.start.q.size] = self.start.q
-        _, p = self.sets.look(self.w, self.b, is_exact=False)
+    def _first_working_set(self, soft: SoftMargin) -> np.ndarray | None:
+        """None where a start shows that all the rows might as well be taken at once."""
+        sets, start, small = soft.sets, soft.start, soft.settings.small
+        if start is None and soft.is_nearly_hard:
+            return soft.hard_working_set()
+        W = first_working_set(sets)
+        if start is None:
+            return W
+        soft.w, soft.b = start.w, start.b
+        soft.lam[: start.q.size] = start.q
+        _, p = sets.look(soft.w, soft.b, is_exact=False)
         support = np.flatnonzero(p < 1.0)
-        if self.is_plain and 4 * support.size > self.size:  # few passes would be saved
-            self.takes_all, self.W = True, np.arange(self.size)
-            return
-        self.W = self.sets.smallest(p, max(SMALL, int(1.2 * support.size)), support)
-
-
-def _step_along_mean(form: Form, C: float) -> None:
-    """The best multiple of the difference of the classes' sums."""
-    dp, slope, curvature = form.along_mean()
-    form.move(line_search(slope, curvature, 1.0 - form.p, dp, C))
+        if sets.is_plain and 4 * support.size > sets.size:  # few passes would be saved
+            return None
+        return sets.smallest(p, max(small, int(1.2 * support.size)), support)

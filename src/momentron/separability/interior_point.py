@@ -1,4 +1,4 @@
-"""Numeric proposals: an interior point of the Goldman–Tucker pair.
+"""An interior-point method that proposes a Goldman–Tucker pair.
 
 For every matrix A there are w and q with
 
@@ -18,8 +18,8 @@ import scipy.linalg as sl
 import scipy.sparse as sp
 
 from momentron.clock import require_time
-from momentron.separability.limits import require_memory
-from momentron.separability.patience import patiently
+from momentron.separability.memory import require_memory
+from momentron.verify.deadline import call_within_deadline
 
 MAX_ITERATIONS = 100
 LEAST_MU = 1e-15  # complementarity at which float64 has no more to say
@@ -28,7 +28,7 @@ STEP = 0.99  # share of the way to the boundary
 
 @dataclass
 class Proposal:
-    """w and q for the rows A, and which rows seem to be strictly on their side."""
+    """w and q for the rows A, and which rows seem to have a·w > 0."""
 
     w: np.ndarray
     q: np.ndarray
@@ -38,7 +38,7 @@ class Proposal:
 def propose(A: Any) -> Proposal:
     """A pair (w, q) near a Goldman–Tucker pair of A.
 
-    Costs n·d² flops an iteration for the smaller of the two sides, some 10 to 30 iterations.
+    Costs n·d² flops per iteration for the smaller of the two sides, some 10 to 30 iterations.
     """
     n, d = A.shape
     require_memory(32.0 * min(n, d) ** 2, f"dense matrices of {min(n, d)} rows")
@@ -54,10 +54,12 @@ def _row_space(A: Any) -> tuple[Any, np.ndarray]:
     """(map of reduced weights to weights of A, A in coordinates of its row space)."""
     n, d = A.shape
     if not sp.issparse(A):
-        Q, R = patiently(4.0 * d * n * n, sl.qr, A.T, mode="economic", check_finite=False)
+        Q, R = call_within_deadline(
+            4.0 * d * n * n, sl.qr, A.T, mode="economic", check_finite=False
+        )
         return (lambda w: Q @ w), np.ascontiguousarray(R.T)
-    gram = patiently(2.0 * A.nnz * n, lambda: (A @ A.T).toarray())
-    values, vectors = patiently(10.0 * n**3, np.linalg.eigh, gram)
+    gram = call_within_deadline(2.0 * A.nnz * n, lambda: (A @ A.T).toarray())
+    values, vectors = call_within_deadline(10.0 * n**3, np.linalg.eigh, gram)
     keep = values > 1e-13 * values[-1]
     roots = np.sqrt(values[keep])
     return (lambda w: A.T @ (vectors[:, keep] @ (w / roots))), vectors[:, keep] * roots
@@ -69,9 +71,11 @@ class Normal:
     def __init__(self, A: Any, D: np.ndarray) -> None:
         n, d = A.shape
         if sp.issparse(A):
-            N = patiently(2.0 * A.nnz * d, lambda: (A.T @ sp.diags_array(D) @ A).toarray())
+            N = call_within_deadline(
+                2.0 * A.nnz * d, lambda: (A.T @ sp.diags_array(D) @ A).toarray()
+            )
         else:
-            N = patiently(2.0 * n * d * d, _weighted_gram, A, D)
+            N = call_within_deadline(2.0 * n * d * d, _weighted_gram, A, D)
         diagonal = np.diag(N)
         self.scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
         N *= self.scale[:, None] * self.scale
@@ -79,8 +83,8 @@ class Normal:
         for ridge in (1e-13, 1e-11, 1e-9, 1e-6):
             N[np.diag_indices_from(N)] = 1.0 + ridge
             try:
-                # numpy's lets other threads work meanwhile, scipy's does not
-                self.factor = patiently(d**3 / 3.0, np.linalg.cholesky, N), True
+                # numpy lets other threads work meanwhile, scipy does not
+                self.factor = call_within_deadline(d**3 / 3.0, np.linalg.cholesky, N), True
                 return
             except np.linalg.LinAlgError:
                 continue

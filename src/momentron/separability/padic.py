@@ -1,9 +1,10 @@
-"""Dixon's p-adic lifting: systems of some hundred or thousand equations, in short steps.
+"""Dixon's p-adic lifting: some hundred or thousand equations, solved exactly in short steps.
 
-x is found modulo p, p², p³, …, one product with the inverse modulo p and one with M a step, until
-the modulus exceeds what Hadamard's bound allows the numerators and the denominator; then Euclid's
-algorithm reads the fraction off (Dixon 1982). All residues and limbs are whole numbers in float64,
-so short that BLAS adds up their products without a rounding. Every step looks at the clock.
+x is found modulo p, p², p³, …, by one product with the inverse modulo p and one with M per step,
+until the modulus exceeds what Hadamard's bound allows the numerators and the denominator; then
+Euclid's algorithm reads the fraction off (Dixon 1982). All residues and limbs are whole numbers in
+float64, so short that BLAS adds up their products without a rounding. Every step looks at the
+clock.
 """
 
 import math
@@ -12,20 +13,20 @@ from typing import Any
 import numpy as np
 
 from momentron.clock import require_time
-from momentron.separability.limits import TooLarge, memory_cap
+from momentron.separability.memory import TooLarge, memory_cap
 
 PRIMES = (1048573, 1048571, 1048559)  # the largest below 2^20: 2^13 products of residues are exact
 LIMB = 20
 MAX_SIZE = 1 << 13
 BLOCK = 128  # columns that elimination takes at a time
-RIGHT_SIDES = 16  # lifted together
+RIGHT_SIDES = 16  # solved together
 EUCLID_STEPS = 1 << 10  # between two looks at the clock
-PRODUCTS = 2e9  # multiplications a second of a matrix with a vector
-CONVERSIONS = 4e6  # numbers a second that pass through Python
+PRODUCTS = 2e9  # multiplications per second, of a matrix with a vector
+CONVERSIONS = 4e6  # numbers per second that pass through Python
 
 
 def seconds(matrix: list[list[int]], n_right: int) -> float:
-    """About how long `lift` takes."""
+    """About how long `solve` takes."""
     size, bits = len(matrix), _bits(matrix)
     limbs = _limbs(matrix)
     steps = 2.0 * (bits + 64) / LIMB
@@ -34,7 +35,7 @@ def seconds(matrix: list[list[int]], n_right: int) -> float:
     return 4.0 * size**3 / 1e10 + n_right * (steps * per_step + assembly)
 
 
-def lift(matrix: list[list[int]], right: list[list[int]]) -> tuple[list[list[int]], int]:
+def solve(matrix: list[list[int]], right: list[list[int]]) -> tuple[list[list[int]], int]:
     """(numerators, positive denominator) of Y with M Y = R, for at most 2^13 equations.
 
     Raises

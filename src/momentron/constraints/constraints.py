@@ -1,23 +1,28 @@
-"""What Z offers to solvers and to the certificate, whatever its rows are made of."""
+"""Z, as solvers and the certificate see it: the rows of X through their labels."""
 
-from abc import ABC, abstractmethod
+import math
 
 import numpy as np
 
+from momentron.labels import Labels
 from momentron.operators import Operator
 from momentron.rounding import UNDERFLOW, gamma, up
 
 
-class Constraints(ABC):
-    """The rows z of Z, seen through the operator X and the labels: never built.
+class Constraints:
+    """The rows z of Z, never built.
 
     `scores` and `gradient` are for solvers: in units of R, at the data's own precision. What is
     called exact or sharp is for the certificate, in the units of X.
 
-    Attributes
+    Parameters
     ----------
     operator : Operator
         X.
+    labels : Labels
+
+    Attributes
+    ----------
     size : int
         How many rows Z has: the number of dual weights.
     row_norms : ndarray of shape (size,)
@@ -26,13 +31,20 @@ class Constraints(ABC):
         The largest of them.
     divisor : float
         R, the unit of solvers: the radius, or a smaller one that serves the dual set.
+    C : float
+        The price of slack, infinite where there is none.
+    root : float
+        1/√C, in the units of X.
     """
 
-    operator: Operator
-    size: int
-    row_norms: np.ndarray
-    radius: float
-    divisor: float
+    C: float = math.inf
+    root: float = 0.0
+
+    def __init__(self, operator: Operator, labels: Labels) -> None:
+        self.operator = operator
+        self.labels = labels
+        self.size = labels.size
+        self._set_norms(labels.row_norms(operator.row_norms))
 
     def _set_norms(self, row_norms: np.ndarray) -> None:
         self.row_norms = row_norms
@@ -43,76 +55,69 @@ class Constraints(ABC):
         """Take this radius as the unit, if it is positive."""
         self.divisor = radius if radius > 0.0 else 1.0
 
-    # --- the labels' part --------------------------------------------------------------------
+    def like(self, operator: Operator, labels: Labels) -> "Constraints":
+        """Constraints of this kind for other examples."""
+        return Constraints(operator, labels)
 
-    @abstractmethod
-    def from_products(self, products: np.ndarray) -> np.ndarray:
-        """Zw from Xw."""
-
-    @abstractmethod
-    def some_from_products(self, index: np.ndarray, products: np.ndarray) -> np.ndarray:
-        """The named entries of Zw, from the rows `examples(index)` of Xw."""
-
-    @abstractmethod
-    def examples(self, index: np.ndarray) -> np.ndarray:
-        """The rows of X behind the named rows of Z."""
-
-    @abstractmethod
-    def mix(self, q: np.ndarray) -> np.ndarray:
-        """The coefficients a with Zᵀq = Xᵀa."""
-
-    @abstractmethod
-    def mix_some(self, index: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(rows of X, coefficients) for a q that is zero but on the named rows of Z."""
+    # --- slack, of which there is none here ----------------------------------------------------
 
     @property
-    @abstractmethod
-    def codes(self) -> np.ndarray:
-        """The place of each example's label among the classes."""
+    def is_soft(self) -> bool:
+        """Whether every constraint has a slack."""
+        return self.root > 0.0
 
     @property
-    @abstractmethod
-    def label_roundings(self) -> int:
-        """Roundings that `from_products` and `mix` add to those of the operator."""
+    def base(self) -> "Constraints":
+        """These constraints without slack."""
+        return self
 
-    @property
-    @abstractmethod
-    def radius_factor(self) -> float:
-        """max‖z‖ over max‖x‖, rounded up."""
+    def split(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(w, √C ξ) of a classifier, as views; the second is empty where there is no slack."""
+        return w, w[:0]
 
-    @abstractmethod
+    def with_slack(self, w: np.ndarray, slack: np.ndarray) -> np.ndarray:
+        """The classifier of w and slack ξ; w alone where there is none."""
+        return w
+
+    # --- as users see it -----------------------------------------------------------------------
+
     def coef_of(self, w: np.ndarray) -> np.ndarray:
         """The classifier as users see it: (d,), or (k, d) for many classes; no slack."""
+        return self.labels.coef_of(self.operator.coefficients(self.split(w)[0]))
 
-    @abstractmethod
     def from_coef(self, coef: np.ndarray) -> np.ndarray:
         """The inverse of `coef_of`, for constraints without slack."""
+        return self.operator.from_coefficients(self.labels.from_coef(coef))
 
-    @abstractmethod
     def dual_of(self, q: np.ndarray) -> np.ndarray:
         """The weights as users see them: (n,), or (n, k) with zeros on the true labels."""
+        return self.labels.dual_of(q)
 
-    @abstractmethod
     def from_dual(self, dual: np.ndarray) -> np.ndarray:
         """The inverse of `dual_of`; fewer rows than the problem's are its first ones."""
+        return self.labels.from_dual(dual)
 
-    # --- for solvers -------------------------------------------------------------------------
+    # --- for solvers ---------------------------------------------------------------------------
 
-    @abstractmethod
     def zeros(self) -> np.ndarray:
         """The classifier w = 0, which has the shape of every classifier."""
+        return self.operator.zeros(*self.labels.trailing)
+
+    def mix(self, q: np.ndarray) -> np.ndarray:
+        """The coefficients a with Zᵀq = Xᵀa."""
+        return self.labels.mix(q)
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         """Zw / R."""
-        return self.from_products(self.operator.apply(w / self.divisor))
+        return self.labels.scores(self.operator.apply(w / self.divisor))
 
     def gradient(self, q: np.ndarray) -> np.ndarray:
         """Zᵀq / R."""
-        return self.operator.adjoint(self.mix(q)) / self.divisor
+        return self.operator.adjoint(self.labels.mix(q)) / self.divisor
 
     def combine(self, index: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Zᵀq / R where q is zero but on the named rows: costs those rows alone."""
-        return self.operator.combine(*self.mix_some(index, weight)) / self.divisor
+        return self.operator.combine(*self.labels.mix_at(index, weight)) / self.divisor
 
     def norm(self, w: np.ndarray) -> float:
         """‖w‖."""
@@ -120,13 +125,13 @@ class Constraints(ABC):
 
     def dual_norm(self, q: np.ndarray) -> float:
         """‖Zᵀq‖ in the units of X, computed in float64 over the rows where q is not zero."""
-        return self.operator.adjoint_norm(self.mix(q))
+        return self.operator.adjoint_norm(self.labels.mix(q))
 
     def centred_radius(self) -> float:
         """max‖z‖ as seen from the mean of X: what counts where the classes' weights cancel."""
-        return self.operator.centred_radius() * self.radius_factor
+        return self.operator.centred_radius() * self.labels.radius_factor
 
-    # --- for the certificate -----------------------------------------------------------------
+    # --- for the certificate -------------------------------------------------------------------
 
     def norm_bounds(self, w: np.ndarray) -> tuple[float, float]:
         """Sure lower and upper bounds of ‖w‖."""
@@ -138,12 +143,12 @@ class Constraints(ABC):
 
     def exact_scores(self, w: np.ndarray) -> np.ndarray:
         """Zw in float64 arithmetic, whatever the data's type."""
-        return self.from_products(self.operator.exact_scores(w))
+        return self.labels.scores(self.operator.exact_scores(w))
 
     def sharp_scores(self, index: np.ndarray, w: np.ndarray) -> np.ndarray:
         """The named entries of Zw in extended precision, with roundings as in `exact_scores`."""
-        rows, place = np.unique(self.examples(index), return_inverse=True)
-        return self.some_from_products(index, self.operator.sharp_scores(rows, w)[place])
+        rows, place = np.unique(self.labels.examples(index), return_inverse=True)
+        return self.labels.scores_at(index, self.operator.sharp_scores(rows, w)[place])
 
     def score_errors(
         self, index: np.ndarray | slice, w: np.ndarray, norm: float, unit: float, extra: int
@@ -153,7 +158,7 @@ class Constraints(ABC):
         `norm` is an upper bound of ‖w‖, `extra` counts roundings beside those of the scores.
         """
         # |fl(x·w) − x·w| ≤ γ_d |x|·|w| ≤ γ_d ‖x‖ ‖w‖; underflow costs at most one a rounding
-        depth = self.operator.score_depth(w) + self.label_roundings
+        depth = self.operator.score_depth(w) + self.labels.roundings
         magnitude = self.operator.magnitude(w, norm)
         relative = up(gamma(depth + extra, unit) + self.operator.kernel_error)
         return self.row_norms[index] * up(relative * magnitude) + depth * UNDERFLOW
@@ -162,6 +167,8 @@ class Constraints(ABC):
         self, q: np.ndarray, weighted_norms: float, *, sharp: bool = False
     ) -> float:
         """A sure upper bound of ‖Zᵀq‖ for q ≥ 0, given one of Σ q‖z‖."""
-        bound = self.operator.adjoint_norm_bound(self.mix(q), weighted_norms, sharp=sharp)
+        bound = self.operator.adjoint_norm_bound(self.labels.mix(q), weighted_norms, sharp=sharp)
+        if self.labels.roundings == 0:  # each coefficient is a weight or its negative
+            return bound
         # the coefficients are sums of weights: each is right to so many roundings
-        return up(bound + gamma(self.label_roundings + 1) * weighted_norms)
+        return up(bound + gamma(self.labels.roundings + 1) * weighted_norms)

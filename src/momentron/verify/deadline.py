@@ -1,4 +1,4 @@
-"""Long calls of numpy and scipy that neither a deadline nor Ctrl-C could end from within."""
+"""Long calls of numpy and scipy, which neither a deadline nor Ctrl-C could end from within."""
 
 import threading
 from collections.abc import Callable
@@ -7,12 +7,14 @@ from typing import Any
 
 from momentron.clock import require_time
 
-SPEED = 2e10  # flops a second that a dense factor may count on
+FLOPS_PER_SECOND = 2e10  # that a dense factorisation may count on
 LONG = 2e9  # flops from which a call gets a thread of its own
-LOOK = 0.05  # seconds between two looks at the clock
+INTERVAL = 0.05  # seconds between two looks at the clock
 
 
-def patiently(flops: float, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+def call_within_deadline(
+    flops: float, function: Callable[..., Any], *args: Any, **options: Any
+) -> Any:
     """function(*args, **options), which takes so many flops, unless the time ends first.
 
     A long call runs in a thread of its own, which is left alone to its end when the deadline comes
@@ -23,7 +25,7 @@ def patiently(flops: float, function: Callable[..., Any], *args: Any, **options:
     OutOfTime
         Where the time will not suffice, or did not.
     """
-    require_time(flops / SPEED)
+    require_time(flops / FLOPS_PER_SECOND)
     if flops < LONG:
         return function(*args, **options)
     outcome: list[Any] = []
@@ -38,7 +40,7 @@ def patiently(flops: float, function: Callable[..., Any], *args: Any, **options:
     thread = threading.Thread(target=copy_context().run, args=(work,), daemon=True)
     thread.start()
     while thread.is_alive():
-        thread.join(LOOK)
+        thread.join(INTERVAL)
         if thread.is_alive():
             require_time()
     if failure:

@@ -1,9 +1,9 @@
-"""The exact way, where floats see too little: Wolfe's algorithm, face by face.
+"""Wolfe's algorithm in rational arithmetic, face by face, for data on which floats see too little.
 
-Wolfe's minimum-norm point of the rows' convex hull is either a w with a·w ≥ w·w > 0 on every row,
-or zero: then some rows F with positive weights cancel, every w with A w ≥ 0 vanishes on their span,
-and the same question is asked of the other rows modulo that span. Every step is finite in rational
-arithmetic. The supports F are independent up to one relation: the first is a smallest story.
+Wolfe's minimum-norm point of the convex hull of all vectors a is either a w with a·w ≥ w·w > 0 for
+each of them, or zero: then some of them, F, cancel with positive weights, every w with A w ≥ 0
+vanishes on their span, and the same question is asked of the others modulo that span. Every step
+is finite. The supports F are independent up to one relation: the first is a smallest conflict.
 """
 
 import math
@@ -14,25 +14,25 @@ import numpy as np
 from scipy.optimize import nnls
 
 from momentron.clock import require_time
-from momentron.separability.correction import Weights
-from momentron.separability.limits import require_memory
-from momentron.separability.rational import independent, solve_many, solve_whole
-from momentron.separability.rows import BYTES_PER_WHOLE, PairRows
+from momentron.separability.basis import Weights
+from momentron.separability.memory import require_memory
+from momentron.separability.pairs import BYTES_PER_WHOLE, Pairs
+from momentron.separability.rational import independent, primitive, solve_many, solve_whole
 
 Vector = list[int]
 GUESS_FLOPS = 1e9  # of one call of non-negative least squares
 
 
 @dataclass(frozen=True)
-class ExactPair:
-    """A Goldman–Tucker pair: w by coordinate (empty where all rows are on the plane), and q."""
+class GoldmanTuckerPair:
+    """A Goldman–Tucker pair: w by coordinate (empty where all are boundary pairs), and q."""
 
     w: Vector
-    plane: list[Weights]
-    story: Weights | None
+    boundary: list[Weights]
+    conflict: Weights | None
 
 
-def exact_pair(rows: PairRows) -> ExactPair:
+def exact_pair(pairs: Pairs) -> GoldmanTuckerPair:
     """Decide by exact arithmetic alone.
 
     Raises
@@ -42,38 +42,39 @@ def exact_pair(rows: PairRows) -> ExactPair:
     TooLarge
         Where all pairs in all coordinates do not fit into memory.
     """
-    faces = _Faces(rows)
+    faces = _Faces(pairs)
     w = faces.reduce()
-    plane = sorted(faces.q)
-    common = math.lcm(*(faces.q[pair].denominator for pair in plane))
-    numerators = [int(faces.q[pair] * common) for pair in plane]
-    weights = [Weights(np.array(plane), numerators, common)] if plane else []
-    return ExactPair(w, weights, faces.story)
+    return GoldmanTuckerPair(w, [_as_weights(faces.q)] if faces.q else [], faces.conflict)
+
+
+def _as_weights(q: dict[int, Fraction]) -> Weights:
+    pairs = sorted(q)
+    common = math.lcm(*(q[pair].denominator for pair in pairs))
+    return Weights(np.array(pairs), [int(q[pair] * common) for pair in pairs], common)
 
 
 class _Faces:
-    """The rows found to lie on the plane so far, and weights q > 0 on them that cancel."""
+    """The boundary pairs found so far, and weights q > 0 on them that cancel."""
 
-    def __init__(self, rows: PairRows) -> None:
-        self.rows = rows
-        entries = float(rows.example.size + rows.n_coordinates) * rows.n_coordinates
-        size = entries * (BYTES_PER_WHOLE + rows.examples.data.bits / 8)
-        require_memory(size, f"{rows.example.size} pairs in whole numbers")
-        self.size = rows.n_coordinates
-        rows.examples.keep_whole_rows()
-        self.vectors = [rows.whole_row(pair) for pair in range(rows.example.size)]
+    def __init__(self, pairs: Pairs) -> None:
+        entries = float(pairs.size + pairs.n_coordinates) * pairs.n_coordinates
+        size = entries * (BYTES_PER_WHOLE + pairs.data.bits / 8)
+        require_memory(size, f"{pairs.size} pairs in whole numbers")
+        self.size = pairs.n_coordinates
+        pairs.keep_whole_rows()
+        self.vectors = [pairs.vector(pair) for pair in range(pairs.size)]
         self.q: dict[int, Fraction] = {}
         self.basis: list[int] = []
         self.coordinates: list[int] = []
-        self.story: Weights | None = None
+        self.conflict: Weights | None = None
 
     def reduce(self) -> Vector:
-        """w that is strict on every row off the plane; empty where there is none."""
+        """w with a·w > 0 on every pair but the boundary pairs; empty where there are no others."""
         while True:
             left = [pair for pair in range(len(self.vectors)) if pair not in self.q]
             if not left:
                 return []
-            null, points = self._modulo_plane(left)
+            null, points = self._modulo_boundary(left)
             flat = [pair for pair, p in zip(left, points, strict=True) if not any(p)]
             self._absorb(dict.fromkeys(flat, Fraction(1)))
             kept = [(pair, p) for pair, p in zip(left, points, strict=True) if any(p)]
@@ -84,12 +85,13 @@ class _Faces:
             if any(v):
                 return [sum(map(int.__mul__, v, column)) for column in zip(*null, strict=True)]
             face = {kept[i][0]: weight * factors[i] for i, weight in weights.items()}
-            if self.story is None:
-                self._tell(face)
+            if self.conflict is None:
+                found = _as_weights(face)
+                self.conflict = Weights(found.pairs, primitive(found.numerators), 1)
             self._absorb(face)
 
-    def _modulo_plane(self, left: list[int]) -> tuple[list[Vector], list[Vector]]:
-        """(null space, the rows left in its coordinates), coordinates of one order of magnitude."""
+    def _modulo_boundary(self, left: list[int]) -> tuple[list[Vector], list[Vector]]:
+        """(null space, the pairs left in its coordinates), of one order of magnitude."""
         null = self._null_space()
         points = [self._coordinates(pair, null) for pair in left]
         bits = [max(map(int.bit_length, column)) for column in zip(*points, strict=True)]
@@ -103,7 +105,7 @@ class _Faces:
         return [_dot(self.vectors[pair], v) for v in null]
 
     def _null_space(self) -> list[Vector]:
-        """Whole vectors that span {v : a·v = 0 for the rows on the plane}."""
+        """Whole vectors that span {v : a·v = 0 for the boundary pairs}."""
         free = sorted(set(range(self.size)) - set(self.coordinates))
         if not self.basis:
             return [[int(c == f) for c in range(self.size)] for f in free]
@@ -118,11 +120,11 @@ class _Faces:
             v[f] = denominator
             for c, row in zip(self.coordinates, solution, strict=True):
                 v[c] = row[m]
-            null.append(_primitive(v))
+            null.append(primitive(v))
         return null
 
     def _absorb(self, face: dict[int, Fraction]) -> None:
-        """Take rows onto the plane whose weighted sum lies in the span of those there.
+        """Take in pairs whose weighted sum lies in the span of the boundary pairs found so far.
 
         That sum is Σ c_j a_j over the basis, so that q·K + face − c cancels, and is positive for
         a large K.
@@ -156,12 +158,6 @@ class _Faces:
         chosen, self.coordinates = independent([self.vectors[pair] for pair in members], self.size)
         self.basis = [members[i] for i in chosen]
 
-    def _tell(self, face: dict[int, Fraction]) -> None:
-        pairs = sorted(face)
-        common = math.lcm(*(face[pair].denominator for pair in pairs))
-        numerators = _primitive([int(face[pair] * common) for pair in pairs])
-        self.story = Weights(np.array(pairs), numerators, 1)
-
 
 class _Wolfe:
     """The minimum-norm point of the convex hull of whole points, exactly."""
@@ -192,7 +188,7 @@ class _Wolfe:
                 slopes = [self._slope(x, p) for p in self.points]
                 entering = min(range(len(slopes)), key=slopes.__getitem__)
                 if slopes[entering] * common >= sum(v * v for v in x):
-                    return target, _primitive(x)
+                    return target, primitive(x)
                 weights = {**target, entering: Fraction(0)}
                 continue
             step = min(weights[i] / (weights[i] - v) for i, v in target.items() if v <= 0)
@@ -253,8 +249,3 @@ def _even_lengths(points: list[Vector]) -> tuple[list[Vector], list[Fraction]]:
 
 def _dot(vector: dict[int, int], v: Vector) -> int:
     return sum(value * v[c] for c, value in vector.items())
-
-
-def _primitive(v: Vector) -> Vector:
-    divisor = math.gcd(*v)
-    return [entry // divisor for entry in v] if divisor > 1 else v
