@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from momentron.errors import ContradictionError
+from momentron.markup import card, facts_table, number
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,16 @@ class Certificate:
     def gap(self) -> float:
         """(upper − lower)/upper, and 0 where both are 0."""
         return relative_gap(self.lower, self.upper)
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "lower": repr(float(self.lower)),
+            "upper": repr(float(self.upper)),
+            "relative gap": f"{self.gap:.2e}",
+            "margin of the candidate": f"at least {number(self.margin, 12)}",
+        }
+        sentence = "no classifier has a margin above this interval, and one reaches its lower end"
+        return card("Certificate", sentence, self.lower, self.upper, facts_table(facts))
 
 
 def relative_gap(lower: float, upper: float) -> float:

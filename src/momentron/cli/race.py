@@ -11,8 +11,9 @@ from rich.table import Table
 from momentron.api import max_margin
 from momentron.cli.data import ClassesOption, DataArgument, TargetOption, load_data
 from momentron.cli.output import say, write_after_answer
+from momentron.display.race import draw_race
+from momentron.display.style import picture_of, require_picture
 from momentron.errors import InputError
-from momentron.plotting import draw_race, picture_of, require_picture
 from momentron.result import MarginResult
 from momentron.solvers import SOLVERS
 from momentron.trace import Row, Trace

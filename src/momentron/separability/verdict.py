@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from momentron.display import MarginDisplay, MarginDistributionDisplay
+from momentron.markup import card, facts_table, rows_table
 from momentron.separability.canonical import FAULTS, ProofError, interval, load_proof, reason, whole
 
 SENTENCES = {
@@ -17,6 +19,7 @@ SENTENCES = {
     "side",
     "undecided": "undecided: the budget ended before a proof was found",
 }
+SHOWN = 10  # rows in conflict that a notebook lists
 
 
 @dataclass(frozen=True)
@@ -155,6 +158,36 @@ class Verdict:
         from momentron.separability.features import feature_report
 
         return feature_report(self, X, y, max_time=max_time)
+
+    def plot(self, X: Any, y: Any, *, ax: Any = None, **options: Any) -> Any:
+        """Draw what fits these data; needs the extra `plot` (matplotlib).
+
+        With two features, or where the classes overlap: the rows in two dimensions, with the
+        hyperplane, or with the rows that rule one out. Otherwise how far the rows are from the
+        hyperplane. Returns a MarginDisplay or a MarginDistributionDisplay.
+        """
+        is_flat = np.shape(X)[1] == 2 or not self.coef.any()
+        fitting = MarginDisplay if is_flat else MarginDistributionDisplay
+        return fitting.from_verdict(self, X, y, ax=ax, **options)
+
+    def _repr_html_(self) -> str:
+        data = self.proof["data"]
+        facts = {
+            "rows × features": f"{data['rows']} × {data['features']}",
+            "classes": ", ".join(self.classes[:12]),
+            "intercept": "yes" if self.proof["fit_intercept"] else "no",
+            "proof": f"{self.arithmetic} arithmetic",
+            "digest of the data (SHA-256)": data["sha256"],
+            "seconds": f"{self.seconds:.3f}",
+        }
+        parts = [facts_table(facts)]
+        if self.story:
+            names = ("row", "class", "against", "weight")
+            heaviest = sorted(self.story, key=lambda s: -s.weight)[:SHOWN]
+            rows = [(s.row, s.label, s.against, s.weight) for s in heaviest]
+            words = f"{len(self.story)} rows in conflict: their weighted class averages coincide"
+            parts.append(f"<div>{words}</div>" + rows_table(names, rows))
+        return card("Verdict", self.sentence, self.lower, self.upper, *parts)
 
     def __repr__(self) -> str:
         upper = "inf" if math.isinf(self.upper) else f"{self.upper:.12g}"
