@@ -15,6 +15,7 @@ from momentron.printable import printable
 ACCENT = "#0072B2"  # at least 3:1 against both white and #121212
 WIDTH, HEIGHT, BASE, THICK = 340.0, 46.0, 15.0, 8.0  # of an interval's picture
 LEFT, RIGHT = 8.0, 332.0
+CHARACTER = 6.9  # pixels of a digit
 NARROW = 3.0  # pixels below which an interval would not be seen
 _DIGITS = Context(prec=400)
 
@@ -90,9 +91,10 @@ def interval_svg(lower: float, upper: float) -> str:
     if end - start < NARROW:
         start, end = max(LEFT, end - NARROW), max(LEFT + NARROW, end)
     middle = 0.5 * (start + end)
-    anchor, x = "middle", min(max(middle, 80.0), WIDTH - 80.0)
     low, high = outward(lower, upper)
     label = f"at least {low}" if is_open else low if lower == upper else f"{low} … {high}"
+    half = 0.5 * CHARACTER * len(label)
+    x = min(max(middle, LEFT + 10.0 + half), WIDTH - half)  # right of the 0, and within
     title = f"best margin between {low} and {high}"
     y, line = BASE - THICK / 2, f'y1="{BASE}" y2="{BASE}" stroke="currentColor"'
     return (
@@ -105,7 +107,7 @@ def interval_svg(lower: float, upper: float) -> str:
         f'<rect x="{start:.1f}" y="{y}" width="{end - start:.1f}" height="{THICK}" rx="1.5" '
         f'fill="{ACCENT}"/>'
         f'<text x="{LEFT}" y="{BASE + 21}" fill="currentColor" text-anchor="middle">0</text>'
-        f'<text x="{x:.1f}" y="{BASE + 21}" fill="currentColor" text-anchor="{anchor}">{label}'
+        f'<text x="{x:.1f}" y="{BASE + 21}" fill="currentColor" text-anchor="middle">{label}'
         "</text></svg>"
     )
 
@@ -131,8 +133,8 @@ def rows_table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
         for row in rows
     )
     return (
-        '<table style="border-collapse:collapse;font-size:inherit">'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        '<div style="overflow-x:auto"><table style="border-collapse:collapse;font-size:inherit">'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 

@@ -23,21 +23,21 @@ from momentron.cli.data import (
     load_data,
 )
 from momentron.cli.output import say, write_after_answer
+from momentron.cli.progress import LiveRow
 from momentron.errors import InputError
 from momentron.estimators import labels_of
 from momentron.identity import identity_of
 from momentron.losses import Exponential
 from momentron.operators import KernelOperator
 from momentron.problem import KernelChoice, Problem
-from momentron.reporting import HEADER, TableReporter, format_row
+from momentron.reporting import TableReporter
 from momentron.result import MarginResult
 from momentron.safefiles import require_writable
-from momentron.solve import Budget, Outcome, Reporter, solve
+from momentron.solve import Budget, Outcome, solve
 from momentron.solvers import Solver, as_solver
 from momentron.streams import BlockData, Stream, StreamResult, require_plain, stream_margin
 from momentron.streams.reporting import HEADER as PASS_HEADER
 from momentron.streams.reporting import StreamReporter
-from momentron.trace import Row
 
 BUDGET_REACHED = 1
 
@@ -143,8 +143,7 @@ def _run_with_progress(
         outcome = solve(problem, solver, budget, reporter=table, checkpoint=checkpoint)
         table.close()
         return outcome
-    with Live(console=console, refresh_per_second=8, transient=True) as live:
-        report = _live_reporter(live)
+    with LiveRow(console, budget.tol) as report:
         return solve(problem, solver, budget, reporter=report, checkpoint=checkpoint)
 
 
@@ -186,13 +185,6 @@ def _run_stream(
         found = run(reporter=reporter)
         reporter.close()
         return found
-
-
-def _live_reporter(live: Live) -> Reporter:
-    def report(row: Row) -> None:
-        live.update(Text(f"{HEADER}\n{format_row(row)}", style="cyan"))
-
-    return report
 
 
 def summarise(loaded: LoadedData, result: MarginResult, problem: Problem) -> dict[str, Any]:
@@ -278,7 +270,12 @@ def kernel_model(choice: KernelChoice, X: Any, result: MarginResult) -> dict[str
     rows = np.flatnonzero(np.atleast_2d(result.coef).any(axis=0))
     kernel = choice.resolve(X)
     numbers = {name: getattr(kernel, name, None) for name in ("gamma", "degree", "coef0")}
-    model: dict[str, Any] = {"kernel": choice.kernel, "coef": result.coef[..., rows], "rows": rows}
+    model: dict[str, Any] = {
+        "kernel": choice.kernel,
+        "coef": result.coef[..., rows],
+        "rows": rows,
+        "n_rows": X.shape[0],
+    }
     if choice.kernel != "precomputed":
         vectors = X[rows]
         model["support_vectors"] = vectors.toarray() if hasattr(vectors, "toarray") else vectors

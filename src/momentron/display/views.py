@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 SAMPLE = 5_000  # rows that are enough to find the direction in which they vary most
 STEPS = 40  # of the power method: pictures need no more digits
+FLAT = 1e-9  # of the largest singular value: below it a direction is rounding
 MARGIN_SIZE = 0.08  # of a picture, around its points
 
 Decision = Callable[[Any], np.ndarray]
@@ -223,7 +224,7 @@ def view_of(
     decision = np.asarray(fitted.decide(X))
     if decision.ndim == 1:
         return _along_distance(fitted, rows, decision)
-    return _outputs(decision)
+    return _outputs(rows, decision)
 
 
 def _positions(
@@ -287,10 +288,14 @@ def _along_distance(fitted: Fitted, rows: Any, decision: np.ndarray) -> View:
     return View(np.column_stack([decision, second]), (first, name), lambda points: points[:, 0])
 
 
-def _outputs(decision: np.ndarray) -> View:
+def _outputs(rows: Any, decision: np.ndarray) -> View:
     """The plane of the two principal directions of the outputs."""
     centre = decision.mean(axis=0)
     _, values, directions = np.linalg.svd(decision[:SAMPLE] - centre, full_matrices=False)
+    if values[1] <= FLAT * values[0]:  # the outputs lie on a line
+        points = np.column_stack([(decision - centre) @ directions[0], principal(rows, 1)[:, 0]])
+        names = ("direction of the outputs", "first principal component of X")
+        return View(points, names, lambda p: centre + np.outer(p[:, 0], directions[0]))
     plane = directions[:2]
     share = float((values[:2] ** 2).sum() / max(float((values**2).sum()), 1e-300))
     names = ("first direction of the outputs", "second direction of the outputs")
