@@ -86,6 +86,8 @@ CONTRAST = """(() => {
 
 def find() -> str | None:
     """The browser to test with: MOMENTRON_CHROMIUM, or one of the usual names; None without."""
+    if os.name == "nt":  # which has no such pipes
+        return None
     named = os.environ.get("MOMENTRON_CHROMIUM")
     return named or next(filter(None, map(shutil.which, NAMES)), None)
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from momentron.certificate import Certificate
 from momentron.display import MarginDisplay, MarginDistributionDisplay, TraceDisplay
-from momentron.markup import card, facts_table, number
+from momentron.markup import card, escape, facts_table, number
 from momentron.status import Status
 from momentron.trace import Trace
 
@@ -126,4 +126,4 @@ class MarginResult:
             "iterations": self.n_iter,
             "seconds": f"{self.seconds:.3f}",
         }
-        return card("MarginResult", str(self.status), self.lower, self.upper, facts_table(facts))
+        return card("MarginResult", escape(self.status), self.lower, self.upper, facts_table(facts))

@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass
 
+from momentron.certificate.picture import card, number
 from momentron.errors import ContradictionError
-from momentron.markup import card, facts_table, number
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,13 @@ class Certificate:
         return relative_gap(self.lower, self.upper)
 
     def _repr_html_(self) -> str:
-        facts = {
-            "lower": repr(float(self.lower)),
-            "upper": repr(float(self.upper)),
-            "relative gap": f"{self.gap:.2e}",
-            "margin of the candidate": f"at least {number(self.margin, 12)}",
-        }
         sentence = "no classifier has a margin above this interval, and one reaches its lower end"
-        return card("Certificate", sentence, self.lower, self.upper, facts_table(facts))
+        details = (
+            f"lower {float(self.lower)!r}<br>upper {float(self.upper)!r}<br>"
+            f"relative gap {self.gap:.2e}<br>margin of the candidate at least "
+            f"{number(self.margin, 12)}"
+        )
+        return card("Certificate", sentence, self.lower, self.upper, details)
 
 
 def relative_gap(lower: float, upper: float) -> float:

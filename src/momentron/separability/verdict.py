@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from momentron.display import MarginDisplay, MarginDistributionDisplay
-from momentron.markup import card, facts_table, rows_table
+from momentron.markup import card, escape, facts_table, rows_table
 from momentron.separability.canonical import FAULTS, ProofError, interval, load_proof, reason, whole
 
 SENTENCES = {
@@ -187,7 +187,7 @@ class Verdict:
             rows = [(s.row, s.label, s.against, s.weight) for s in heaviest]
             words = f"{len(self.story)} rows in conflict: their weighted class averages coincide"
             parts.append(f"<div>{words}</div>" + rows_table(names, rows))
-        return card("Verdict", self.sentence, self.lower, self.upper, *parts)
+        return card("Verdict", escape(self.sentence), self.lower, self.upper, *parts)
 
     def __repr__(self) -> str:
         upper = "inf" if math.isinf(self.upper) else f"{self.upper:.12g}"
