@@ -2,15 +2,18 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 
 import pytest
+import typer
 from rich.console import Console
 from test_cli import run
 
 import momentron
 from momentron.cli import app
+from momentron.cli.examples import EXAMPLES
 from momentron.cli.progress import LiveRow, Progress, TimeLeft, clock
 from momentron.trace import Row
 
@@ -43,11 +46,16 @@ def test_help_lists_every_command(capsys):
     assert "\x1b" not in out
 
 
-@pytest.mark.parametrize("command", ["predict", "report", "info"])
-def test_help_shows_examples(capsys, command):
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_examples_that_parse(capsys, command):
     code, out, _ = run(capsys, command, "--help")
     assert code == 0
-    assert f"momentron {command}" in out.partition("Examples:")[2]
+    parser = typer.main.get_command(app).commands[command]
+    for example in EXAMPLES[command]:
+        assert f"\n    {example}\n" in out
+        _, name, *words = shlex.split(example)
+        assert name == command
+        parser.make_context(name, words)  # raises where an option is not known
 
 
 def test_completion_names_commands_and_options():

@@ -2,12 +2,14 @@
 
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
 from momentron import __version__
 from momentron.cli import check, fit, info, predict, race, report, reproduce, verify
+from momentron.cli.examples import EXAMPLES, OVERVIEW, epilog
 from momentron.cli.output import complain, say
 from momentron.errors import InputError
 
@@ -17,14 +19,18 @@ app = typer.Typer(
     rich_markup_mode=None,  # names and labels in brackets are not markup
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(fit.fit)
-app.command()(predict.predict)
-app.command()(check.check)
-app.command()(verify.verify)
-app.command()(race.race)
-app.command()(reproduce.reproduce)
-app.command()(report.report)
-app.command()(info.info)
+COMMANDS: tuple[Callable[..., None], ...] = (
+    fit.fit,
+    predict.predict,
+    check.check,
+    verify.verify,
+    race.race,
+    reproduce.reproduce,
+    report.report,
+    info.info,
+)
+for command in COMMANDS:
+    app.command(epilog=epilog(EXAMPLES[command.__name__]))(command)
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -38,7 +44,7 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(epilog=epilog(OVERVIEW))
 def common(
     version: Annotated[
         bool,
@@ -48,14 +54,6 @@ def common(
     ] = False,
 ) -> None:
     """Certified maximum-margin classification: a margin, and a proof of how good it is.
-
-    Examples:
-
-        momentron fit patients.csv --target outcome
-
-        momentron check patients.csv --target outcome --proof proof.json
-
-        momentron report patients.csv --target outcome -o report.html
 
     Each command has examples of its own: momentron COMMAND --help
     """

@@ -18,14 +18,7 @@ from momentron.versions import NEEDED, OPTIONAL, blas_libraries, versions
 def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Print versions, linear algebra libraries, threads and data folders, for bug reports.
-
-    Examples:
-
-        momentron info
-
-        momentron info --json
-    """
+    """Print versions, linear algebra libraries, threads and data folders, for bug reports."""
     found = gather()
     if as_json:
         print(json.dumps(found))

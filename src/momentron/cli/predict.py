@@ -40,14 +40,6 @@ def predict(
 
     A table with as many columns as the model has features has no labels; one with a column more
     has them, and then the errors are counted on standard error.
-
-    Examples:
-
-        momentron fit train.csv --save model.npz
-
-        momentron predict model.npz new.csv -o labels.csv
-
-        momentron predict model.npz new.csv --decision
     """
     if out is not None:
         require_writable(out)

@@ -29,12 +29,6 @@ def report(
     """Write a report: one HTML page with the verdict, its proof, pictures, and how to repeat it.
 
     The page needs no network and no scripts. Exit codes are those of `momentron check`.
-
-    Examples:
-
-        momentron report patients.csv --target outcome -o report.html
-
-        momentron report digits --classes 3 8
     """
     require_writable(out)
     loaded = load_data(data, target, classes)
