@@ -117,7 +117,9 @@ def fit(case: Case) -> dict[str, Any]:
     def interleave(_: Row) -> None:  # off the clock of the fit
         bare.append(bare_loop(case))
 
-    result = max_margin(str(case.rows), str(case.labels), tol=1e-4, callback=interleave)
+    result = max_margin(
+        str(case.rows), str(case.labels), tol=1e-4, callback=interleave, block_size="16MiB"
+    )
     assert isinstance(result, StreamResult)
     peak = peak_resident()
     bare.append(bare_loop(case))

@@ -6,9 +6,8 @@ import pytest
 import scipy.sparse as sp
 
 from momentron import Status
-from momentron.circulations import Circulations
-from momentron.constraints import LabelPairs
-from momentron.dualsets import Simplex
+from momentron.constraints import Constraints
+from momentron.labels import ManyClasses
 from momentron.losses import Exponential
 from momentron.problem import Problem
 
@@ -128,12 +127,9 @@ def assert_witness(result, X, y, fit_intercept):
 
 def pairs_problem(operator, y, k, fit_intercept, exponent=0):
     """Classes as pairs, two of them too."""
-    pairs = LabelPairs(operator, y, k)
-    if fit_intercept:
-        dual_set = Circulations(*pairs.pair_classes, k, Exponential())
-    else:
-        dual_set = Simplex(pairs.size, Exponential())
-    return Problem(pairs, dual_set, exponent=exponent, classes=np.arange(k))
+    labels = ManyClasses(k, fit_intercept, y)
+    dual_set = labels.dual_set(Exponential())
+    return Problem(Constraints(operator, labels), dual_set, exponent=exponent, classes=np.arange(k))
 
 
 def quadratic_program(X, y, fit_intercept, C=np.inf):

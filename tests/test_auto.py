@@ -13,7 +13,8 @@ from momentron.datasets import (
     make_sparse_separable,
     make_touching,
 )
-from momentron.solvers.auto import newton
+from momentron.solvers.auto import AutoSettings, newton
+from momentron.solvers.auto.forms import Direction
 
 CONTAINERS = {"dense": np.asarray, "fortran": np.asfortranarray, "csr": sp.csr_array}
 SHAPES = [(2, 1), (40, 3), (30, 60), (300, 20), (900, 12), (2500, 40)]
@@ -226,13 +227,14 @@ def test_a_sample_of_zeros_is_no_verdict_on_the_others():
 
 
 @pytest.mark.parametrize(("slope", "is_far"), [(-1.0, False), (-100.0, False), (-1e5, True)])
-def test_line_searches_may_leave_out_the_rows_that_do_not_count(slope, is_far, monkeypatch):
+def test_line_searches_may_leave_out_the_rows_that_do_not_count(slope, is_far):
     rng = np.random.default_rng(0)
     r, dp = rng.normal(size=500) - 1.0, rng.normal(size=500)
-    plain = newton.line_search(slope, 1.0, r, dp, 1.0)
+    direction = Direction(dp, dp[:0], dp, slope, 1.0)
+    plain = newton.line_search(direction, r, 1.0)
     assert (plain > 2.0) == is_far
-    monkeypatch.setattr(newton, "MANY_ROWS", 0)
-    assert newton.line_search(slope, 1.0, r, dp, 1.0) == pytest.approx(plain, rel=1e-12)
+    settings = AutoSettings(many_rows=0)
+    assert newton.line_search(direction, r, 1.0, settings) == pytest.approx(plain, rel=1e-12)
 
 
 def test_no_time_to_choose_pairs():

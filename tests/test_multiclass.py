@@ -29,10 +29,11 @@ from benchmarks.hostile.exact_pairs import ExactPairs
 from momentron import MaxMarginClassifier, NotSeparableWarning, Status, max_margin
 from momentron.certificate import certify_margin
 from momentron.circulations import Circulations
-from momentron.constraints import SignedRows
+from momentron.constraints import Constraints
 from momentron.datasets import load
 from momentron.dualsets import ClassBalanced, Simplex
 from momentron.errors import InputError
+from momentron.labels import TwoClasses
 from momentron.losses import Exponential
 from momentron.operators import as_operator
 from momentron.problem import Problem
@@ -112,7 +113,8 @@ def test_implicit_iterates_are_the_explicit_ones(method, loss, fit_intercept, la
     problem = Problem.from_data(layout(X), y, fit_intercept=fit_intercept, loss=loss)
     problem.tighten()
     rows, source, target = explicit(X, y)
-    signed = SignedRows(as_operator(layout(rows)), np.ones(source.size))
+    labels = TwoClasses(2, False, np.ones(source.size, int))
+    signed = Constraints(as_operator(layout(rows)), labels)
     signed.divide_by(problem.radius)
     dual_set = Simplex(source.size, problem.dual_set.loss)
     if fit_intercept:
@@ -256,7 +258,7 @@ def test_soft_margins_agree_with_clarabel(C, fit_intercept):
         status, objective = quadratic_program(X, y, fit_intercept, C)
         result = max_margin(X, y, fit_intercept=fit_intercept, C=C, tol=1e-9)
         assert result.status is Status.OPTIMAL, seed
-        W, b = result.coef / result.lower, result.intercept / result.lower
+        W, b = result.coef, result.intercept
         slack = np.maximum(0.0, 1.0 - leads(X @ W.T + b, y))
         own = 0.5 * np.sum(W**2) + 0.5 * C * np.sum(slack**2)
         assert own == pytest.approx(0.5 / result.lower**2, rel=1e-7), seed

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from momentron import InputError, Status, max_margin
 from momentron.datasets import make_nonseparable, make_separable
+from momentron.labels import as_labels
 from momentron.streams import ArraySource, BlockError, StreamResult, parse_size
 from momentron.streams.blocks import Block
 from momentron.streams.look import Look
-from momentron.streams.poses import Pose
 from momentron.streams.reader import Reader
 from momentron.streams.shortlist import Shortlist
 from momentron.streams.survey import Survey
@@ -211,7 +211,7 @@ def test_findings_merge_associatively_and_commutatively(k, fit_intercept, cuts, 
     rng = np.random.default_rng(seed)
     X, y = many_classes(120, 5, 4, seed)
     y = y % k
-    pose = Pose(k, fit_intercept)
+    pose = as_labels(k, fit_intercept)
     w = rng.standard_normal(pose.zeros(5).shape) * 30.0
     task = looks(pose, w, has_weights=True)
     source = Pieces(X, y, cuts)
@@ -232,7 +232,7 @@ def test_findings_merge_associatively_and_commutatively(k, fit_intercept, cuts, 
     right = folded(mixed[half:]) if mixed[half:] else None
     tree = folded(mixed[:half]) if right is None else task.merge(folded(mixed[:half]), right)
     for total in (folded(forward), folded(backward), tree):
-        used = pose.used
+        used = pose.arcs
         logs = total.peaks[used] + np.log(total.totals[used])
         assert np.allclose(logs, whole.peaks[used] + np.log(whole.totals[used]), rtol=1e-13)
         assert np.allclose(total.tops[used], whole.tops[used], rtol=1e-13)
@@ -250,7 +250,7 @@ def test_tops_bound_the_true_scores_closely(k, fit_intercept, dtype):
 
     X, y = many_classes(60, 5, 4, 7)
     X, y = X.astype(dtype), y % k
-    pose = Pose(k, fit_intercept)
+    pose = as_labels(k, fit_intercept)
     w = np.random.default_rng(1).standard_normal(pose.zeros(5).shape)
     for is_compact in (False, True):
         seen = looks(pose, w, is_compact=is_compact)(Block(X, y, 0, 0))
@@ -263,7 +263,7 @@ def test_tops_bound_the_true_scores_closely(k, fit_intercept, dtype):
                 if j != c:
                     arc = 0 if not fit_intercept else (c * k + j if k > 2 else 1 - c)
                     exact[arc] = max(exact[arc], float(F[j] - F[c]))
-        used = pose.used
+        used = pose.arcs
         assert np.all(seen.tops[used] >= exact[used])
         assert np.all(seen.tops[used] <= exact[used] + 1e-12)
 

@@ -237,7 +237,7 @@ def _write_into_answers(problem: Any, state: Any) -> None:
         lambda: problem.operator.exact_adjoint(problem.constraints.mix(q)),
         lambda: problem.operator.sparse_rows(np.arange(n)).data,
         lambda: problem.constraints.exact_scores(w),
-        lambda: problem.constraints.examples(np.arange(problem.size)),
+        lambda: problem.constraints.labels.examples(np.arange(problem.size)),
         lambda: problem.constraints.coef_of(w),
         lambda: problem.constraints.dual_of(q),
         lambda: problem.dual_set.normalize(q),

@@ -1,6 +1,7 @@
 """The reference: a page for each public name and one for the command line, from the code."""
 
 import inspect
+import re
 import shutil
 from importlib import import_module
 from pathlib import Path
@@ -12,6 +13,7 @@ import typer
 MODULES = {
     "momentron": "Everything most programs need.",
     "momentron.display": "Pictures of results, in scikit-learn's manner.",
+    "momentron.separability": "What a verdict is made of.",
     "momentron.solvers": "The methods, and what a method of your own is made of.",
     "momentron.kernels": "Kernels with a name, and how to bring your own.",
     "momentron.losses": "The losses that first-order methods follow.",
@@ -36,8 +38,10 @@ def modules() -> list[ModuleType]:
 
 
 def public_names(module: ModuleType) -> list[str]:
-    """The public names of a module."""
-    return [name for name in module.__all__ if not name.startswith("_")]
+    """The public names of a module that are not at the top of the package as well."""
+    top = import_module("momentron")
+    is_top = module is top
+    return [n for n in module.__all__ if is_top or getattr(module, n) is not getattr(top, n, None)]
 
 
 def first_line(thing: Any) -> str:
@@ -129,17 +133,19 @@ def write(app: Any) -> None:
     write_commands(folder)
 
 
-def escape_bars(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Docstrings write |t| for absolute values, which reStructuredText would substitute."""
+def escape(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Docstrings write |t| and coef_ as they are; in reStructuredText both would be links."""
     is_formula = False
     for place, line in enumerate(lines):
         if line.strip():
             is_formula = ".. math::" in line or (is_formula and line.startswith(" "))
-        if not is_formula and "``" not in line:
-            lines[place] = line.replace("|", "\\|")
+        if not is_formula and not line.lstrip().startswith(("..", ">>>")):
+            parts = re.split(r"(`+[^`]*`+|^\s*:[^:]*:)", line)  # literals and fields stay
+            parts[::2] = [re.sub(r"\||(?<=\w)_(?!\w)", r"\\\g<0>", part) for part in parts[::2]]
+            lines[place] = "".join(parts)
 
 
 def setup(app: Any) -> dict[str, bool]:
     app.connect("builder-inited", write)
-    app.connect("autodoc-process-docstring", escape_bars)
+    app.connect("autodoc-process-docstring", escape)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

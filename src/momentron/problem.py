@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from momentron.circulations import Circulations
-from momentron.constraints import Constraints, LabelPairs, SignedRows, Slack
-from momentron.dualsets import ClassBalanced, DualSet, Simplex, Vertex
+from momentron.constraints import Constraints, Slack
+from momentron.dualsets import DualSet, Vertex
 from momentron.environment import standard_arithmetic
 from momentron.errors import InputError
 from momentron.kernels import BoundKernel, Kernel, as_kernel, negative_part
 from momentron.kernels.parameters import require_parameters
+from momentron.labels import as_labels
 from momentron.losses import Loss, as_loss
 from momentron.operators import KernelOperator, Operator
-from momentron.validation import CleanData, clean_data, clean_labels, clean_matrix
+from momentron.validation import CleanData, TrainingData, operator_of
 
 CHECKED_ROWS = 200  # on which a kernel that might be indefinite is tried, whatever the method
 
@@ -79,7 +79,6 @@ class Problem:
         self.classes = np.array([-1, 1]) if classes is None else classes
 
     @classmethod
-    @standard_arithmetic()
     def from_data(
         cls,
         X: Any,
@@ -91,14 +90,28 @@ class Problem:
         kernel: KernelChoice | None = None,
     ) -> "Problem":
         """Validate X and y, and state the problem they pose."""
-        data = clean_data(X) if kernel is None else CleanData(kernel.operator(clean_matrix(X)), 0)
-        classes, codes = clean_labels(y, data.operator.shape[0])
-        constraints, dual_set = _pose(
-            data.operator, classes.size, codes, fit_intercept, as_loss(loss)
-        )
+        data = TrainingData.from_arrays(X, y, is_finite=kernel is not None)
+        return cls.of(data, fit_intercept=fit_intercept, loss=as_loss(loss), C=C, kernel=kernel)
+
+    @classmethod
+    @standard_arithmetic()
+    def of(
+        cls,
+        data: TrainingData,
+        *,
+        fit_intercept: bool,
+        loss: Loss,
+        C: float,
+        kernel: KernelChoice | None,
+    ) -> "Problem":
+        """The problem that rows and labels pose which have been validated."""
+        clean = operator_of(data.X) if kernel is None else CleanData(kernel.operator(data.X), 0)
+        labels = as_labels(data.classes.size, fit_intercept, data.codes)
+        dual_set = labels.dual_set(loss)
+        constraints = Constraints(clean.operator, labels)
         if math.isfinite(C):
-            constraints = Slack(constraints, _slack_root(C, data.exponent))
-        return cls(constraints, dual_set, exponent=data.exponent, classes=classes)
+            constraints = Slack(constraints, _slack_root(C, clean.exponent))
+        return cls(constraints, dual_set, exponent=clean.exponent, classes=data.classes)
 
     @property
     def operator(self) -> Operator:
@@ -190,26 +203,6 @@ class Problem:
             return float(value * self.radius)
         with np.errstate(over="ignore", under="ignore"):
             return float(np.ldexp(value * self.radius, self.exponent))
-
-
-def _pose(
-    operator: Operator, n_classes: int, codes: np.ndarray, fit_intercept: bool, loss: Loss
-) -> tuple[Constraints, DualSet]:
-    """The constraints that labels 0..k−1 put on the data, and the dual set that goes with them."""
-    dual_set: DualSet
-    if n_classes == 2:
-        signs = np.where(codes == 1, 1.0, -1.0)
-        dual_set = ClassBalanced(signs, loss) if fit_intercept else Simplex(signs.size, loss)
-        return SignedRows(operator, signs), dual_set
-    pairs = LabelPairs(operator, codes, n_classes)
-    return pairs, dual_set_of(pairs, fit_intercept, loss)
-
-
-def dual_set_of(pairs: LabelPairs, fit_intercept: bool, loss: Loss) -> DualSet:
-    """The dual set that goes with the pairs of many classes."""
-    if fit_intercept:
-        return Circulations(*pairs.pair_classes, pairs.n_classes, loss)
-    return Simplex(pairs.size, loss)
 
 
 def _slack_root(C: float, exponent: int) -> float:

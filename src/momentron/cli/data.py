@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 from momentron import datasets
-from momentron.datafiles import read_data
+from momentron.datafiles import read_whole
 from momentron.errors import InputError
 
 DataArgument = Annotated[
@@ -41,7 +41,7 @@ def load_data(
         return _named("digits", classes)
     if not Path(source).exists() and source in datasets.DATASETS:
         return _named(source, classes)
-    file = read_data(source, target=target, classes=classes)
+    file = read_whole(source, target, classes)
     return LoadedData(file.X, file.y, Path(source).name)
 
 

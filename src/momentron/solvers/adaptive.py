@@ -13,7 +13,6 @@ from momentron.operators import KernelOperator
 from momentron.problem import Problem
 from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
 from momentron.solvers.combination import Combination, direction
-from momentron.solvers.sampling import Sampler, as_sampler
 from momentron.solvers.schedules import (
     Schedule,
     as_schedule,
@@ -40,7 +39,6 @@ class AdaptiveState(State):
     scores: np.ndarray
     q: np.ndarray
     rng: np.random.Generator
-    sampler: Sampler
     step_size: Schedule
     n_steps: float
     momentum: Combination | None = None
@@ -60,7 +58,7 @@ class Adaptive(Solver):
     example and a wrong label, which changes two columns of w. This costs n kernel values, where
     Algorithm 1 needs n², or one pass over linear data. Draws stay in the dual set: with an
     intercept an example of each class is drawn, half and half, and with many intercepts a cycle of
-    classes, most often of two (see `momentron.solvers.sampling`); each example costs n values.
+    classes, most often of two (see `momentron.draws`); each example costs n values.
 
     Parameters
     ----------
@@ -74,7 +72,7 @@ class Adaptive(Solver):
         β_t in [0, 1] instead of the one above; "aggressive" only.
     batch : int
         Draws an iteration, all from the same q_t; their mean takes the place of one draw, and their
-        kernel columns are computed as one block. See `momentron.solvers.sampling` for the strata.
+        kernel columns are computed as one block. See `momentron.draws` for the strata.
     n_steps : int, optional
         "theory": the length of the run.
     epsilon : float, optional
@@ -165,7 +163,6 @@ class Adaptive(Solver):
             scores=scores,
             q=q,
             rng=_generator(aim.random_state),
-            sampler=as_sampler(problem),
             step_size=theta,
             n_steps=n_steps,
             mean=None if self.dual_every is None else np.zeros_like(q),
@@ -196,7 +193,7 @@ class Adaptive(Solver):
         beta = checked_momentum(self.momentum, t)
         if state.mean is not None:
             state.mean += (t + 1.0) * state.q
-        vertex = state.sampler.draw(state.q, state.rng, self.batch)
+        vertex = problem.dual_set.draw(state.q, state.rng, self.batch)
         minus_row = direction(problem, vertex)
         # Alg. 2: g_t = β_t (g_{t−1} + Zᵀe_t) and w_{t+1} = w_t − θ_t (g_t + Zᵀe_t); −g is kept, so
         # that both are combinations with weights of one sign

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from momentron.constraints import Slack
 from momentron.dualsets import Vertex
 from momentron.operators import KernelOperator
 from momentron.problem import Problem
@@ -39,7 +38,7 @@ class Direction:
 def direction(problem: Problem, vertex: Vertex) -> Direction:
     """−Zᵀe in units of R: one pass over linear data, or n kernel values a row that is new."""
     constraints, operator = problem.constraints, problem.operator
-    rows, a = constraints.mix_some(vertex.index, vertex.weight / -constraints.divisor)
+    rows, a = constraints.labels.mix_at(vertex.index, vertex.weight / -constraints.divisor)
     labels = None
     if a.ndim == 2:
         labels = np.flatnonzero(a.any(axis=0))
@@ -78,10 +77,7 @@ class Combination:
         self.w = problem.zeros()
         self.q = np.zeros(problem.size)
         self._arrays = [self.w.reshape(-1), self.q]
-        self._slack = constraints if isinstance(constraints, Slack) else None
-        head = self.w
-        if self._slack is not None:
-            head, self._tail = self._slack.split(self.w)  # views of w
+        head, self._tail = constraints.split(self.w)  # views of w
         if isinstance(operator, KernelOperator):
             self._coef, self._products = head[0], head[1]
         else:
@@ -93,8 +89,8 @@ class Combination:
         """w += step · direction: only the columns of its labels are touched."""
         vertex, rows = direction.vertex, direction.rows
         self.q[vertex.index] += step * vertex.weight
-        if self._slack is not None:
-            lift = step * self._slack.root / self._slack.divisor
+        if self._constraints.is_soft:
+            lift = step * self._constraints.root / self._constraints.divisor
             self._tail[vertex.index] += lift * vertex.weight
         if direction.labels is None:
             self._coef[rows] += step * direction.coef
@@ -118,9 +114,9 @@ class Combination:
 
     def scores(self) -> np.ndarray:
         """Zw in units of R."""
-        scores = self._constraints.from_products(self._products)
-        if self._slack is not None:
-            scores -= self._slack.root * self._tail
+        scores = self._constraints.labels.scores(self._products)
+        if self._constraints.is_soft:
+            scores -= self._constraints.root * self._tail
         scores /= self._constraints.divisor
         return scores
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from momentron.arguments import parse_size
 from momentron.checkpoint import Checkpoint, unusable
 from momentron.clock import OutOfTime, Stopwatch, until
 from momentron.errors import InputError
@@ -20,7 +21,7 @@ from momentron.streams.auto import Room, StreamAuto
 from momentron.streams.files import open_file
 from momentron.streams.problem import StreamProblem
 from momentron.streams.result import StreamResult, make_result
-from momentron.streams.source import BLOCK_BYTES, ArraySource, parse_size
+from momentron.streams.source import BLOCK_BYTES, ArraySource
 from momentron.streams.stream import DiskStream, Stream
 from momentron.streams.survey import Found, Survey, require_usable
 from momentron.streams.working_set import WorkingSet, row_numbers

@@ -9,6 +9,8 @@ import numpy as np
 
 from momentron.checkpoint import unusable
 from momentron.clock import OutOfTime, time_left
+from momentron.in_memory import fit_in_memory
+from momentron.options import FitOptions
 from momentron.result import MarginResult
 from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
 from momentron.status import Status
@@ -16,6 +18,7 @@ from momentron.streams.look import Seen
 from momentron.streams.problem import StreamProblem
 from momentron.streams.shortlist import Shortlist
 from momentron.streams.working_set import WorkingSet
+from momentron.validation import TrainingData
 
 ROUGH = 1e-3  # the first gaps asked of a working set: it will change anyway
 # where nothing separates, Algorithm 1 still classifies well (the paper's Figure 2)
@@ -127,18 +130,17 @@ class StreamAuto(Solver):
         self, problem: StreamProblem, state: StreamAutoState, **options: Any
     ) -> MarginResult:
         """The working set, solved in memory."""
-        from momentron.api import max_margin
-
         remaining = min(state.deadline - time.perf_counter(), time_left())
         if remaining <= 0.0:
             raise OutOfTime
-        inner = max_margin(
-            state.working.X,
-            state.working.codes,
+        asked = FitOptions.from_arguments(
             fit_intercept=problem.pose.fit_intercept,
             max_time=remaining,
             **({"tol": state.asked} | options),
         )
+        classes = np.arange(problem.classes.size)  # the blocks were checked as they were read
+        data = TrainingData(state.working.X, classes, state.working.codes)
+        inner = fit_in_memory(data, asked).result
         if inner.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return inner

@@ -23,12 +23,12 @@ from momentron.certificate.lending import read_only
 from momentron.checkpoint import section, unusable
 from momentron.clock import OutOfTime
 from momentron.dualsets import DualSet
+from momentron.labels import as_labels
 from momentron.problem import Problem
 from momentron.rounding import gamma, up
 from momentron.streams.averages import Image, frozen
 from momentron.streams.evidence import Evidence, Known
 from momentron.streams.look import Look, Seen
-from momentron.streams.poses import Pose
 from momentron.streams.spread import centred_radius
 from momentron.streams.stream import Stream
 from momentron.streams.survey import Found
@@ -55,15 +55,15 @@ class StreamProblem(Problem):
     ) -> None:
         self.stream, self._found, self.combines = stream, found, combines
         self.classes = read_only(found.classes)
-        self.pose = Pose(self.classes.size, fit_intercept)
+        self.pose = as_labels(self.classes.size, fit_intercept)
         self.exponent = 0
         self.counts = read_only(np.array([found.counts[label] for label in self.classes.tolist()]))
         # max‖z‖
         self.longest = up(found.longest * self.pose.radius_factor) if found.longest else 0.0
         self._unit = self.longest or 1.0
-        self._arcs = self.pose.dual_set()
+        self._arcs = self.pose.arc_set()
         self._shape = self.pose.zeros(found.width).shape
-        self._evidence = Evidence(self.pose.dual_set(), self._shape, self.longest)
+        self._evidence = Evidence(self.pose.arc_set(), self._shape, self.longest)
         self._weights: SparseWeights | None = None
         self._is_closed = False
         if combines:
@@ -154,7 +154,7 @@ class StreamProblem(Problem):
             **options,
         )
         seen: Seen = self.stream.run(task)
-        self._evidence.remember(w, seen.tops[self.pose.used])
+        self._evidence.remember(w, seen.tops[self.pose.arcs])
         return seen
 
     def close(self) -> None:
@@ -171,7 +171,7 @@ class StreamProblem(Problem):
         There the rows' weights depend on a balance of all k² arcs, and one read would have to
         bring back a sum of rows for each of them.
         """
-        pose, arcs, w = self.pose, self.pose.used, self._evidence.copied(w)
+        pose, arcs, w = self.pose, self.pose.arcs, self._evidence.copied(w)
         seen = self.look(w, has_weights=True)
         logs = seen.peaks[arcs] + np.log(seen.totals[arcs])
         flow, psi = self._arcs.link(logs)
@@ -254,7 +254,7 @@ class StreamProblem(Problem):
         else:
             share = np.zeros((k, k))
             if pose.fit_intercept:
-                share.ravel()[pose.used] = flow
+                share.ravel()[pose.arcs] = flow
                 error = self._imbalance(share, self._found.depth)
             else:
                 share[:] = counts[:, None] / (counts.sum() * (k - 1))
@@ -320,7 +320,7 @@ class StreamedSet:
         self._problem = problem
         self._n_arcs = problem.pose.n_arcs
         self.fits_intercept = problem.pose.fit_intercept
-        arcs = problem.pose.dual_set()
+        arcs = problem.pose.arc_set()
         self.psi_zero = arcs.link(np.log(problem.pose.arc_counts(problem.counts)))[1]
 
     def link(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
@@ -330,7 +330,7 @@ class StreamedSet:
         return image, float(scores[self._n_arcs]) + self.psi_zero
 
     def margin(self, scores: np.ndarray) -> float:
-        return self._problem._arcs.margin(scores[: self._n_arcs][self._problem.pose.used])
+        return self._problem._arcs.margin(scores[: self._n_arcs][self._problem.pose.arcs])
 
     def normalize(self, q: np.ndarray) -> np.ndarray:
         return q

@@ -7,9 +7,9 @@ import numpy as np
 
 from momentron.certificate import certify
 from momentron.checkpoint import unusable
+from momentron.labels import Labels
 from momentron.problem import Problem
 from momentron.streams.blocks import Kept, stack
-from momentron.streams.poses import Pose
 from momentron.streams.shortlist import Shortlist
 
 
@@ -76,16 +76,16 @@ class WorkingSet:
         rows = np.flatnonzero(totals > 1e-12 * totals.max(initial=0.0))
         return SparseWeights(self.numbers[rows], self.codes[rows], dual[rows])
 
-    def upper_bound(self, dual: np.ndarray, pose: Pose) -> float:
+    def upper_bound(self, dual: np.ndarray, pose: Labels) -> float:
         """A sure upper bound of the best margin, from weights on these rows."""
         problem = Problem.from_data(self.X, self.codes, fit_intercept=pose.fit_intercept)
         q = problem.constraints.from_dual(dual)
         return certify(problem, problem.zeros(), q, sharp=True).upper
 
-    def margins(self, pose: Pose, coef: np.ndarray, intercept: Any) -> np.ndarray:
+    def margins(self, pose: Labels, coef: np.ndarray, intercept: Any) -> np.ndarray:
         """y(x·w + b) of each row, or the least lead of its class over another."""
         products = np.asarray(self.X @ pose.from_coef(coef)) + intercept
-        scores = pose.scores(products.astype(np.float64), self.codes)
+        scores = pose.block_scores(products.astype(np.float64), self.codes)
         return -(scores.max(axis=1) if pose.is_paired else scores)
 
     # --- for checkpoints -------------------------------------------------------------------------
@@ -105,7 +105,7 @@ class WorkingSet:
         codes = np.searchsorted(classes, labels)
         return cls(stack([part.X for part in kept]), codes, numbers).chosen(rows)
 
-    def dual_from(self, arrays: dict[str, np.ndarray], pose: Pose) -> tuple[np.ndarray, float]:
+    def dual_from(self, arrays: dict[str, np.ndarray], pose: Labels) -> tuple[np.ndarray, float]:
         """Weights of these rows and the bound that was claimed for them, from a checkpoint."""
         numbers, weights, upper = (arrays.get(name) for name in ("numbers", "weights", "upper"))
         if numbers is None or weights is None or upper is None:

@@ -18,15 +18,19 @@ from scipy.linalg import lapack
 
 from momentron.clock import require_time
 from momentron.solvers.auto.active_rows import ActiveRows
-
-MOST_ENTRIES = 60_000_000  # of all the blocks together: 500 MB in float64
-THIN = 1.0  # rows per feature up to which a block is held by its rows
+from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 
 
 class ClassBlocks:
     """The inverse of the Hessian's diagonal blocks; kept while the active pairs change little."""
 
-    def __init__(self, rows: ActiveRows, weights: np.ndarray, C: float) -> None:
+    def __init__(
+        self,
+        rows: ActiveRows,
+        weights: np.ndarray,
+        C: float,
+        settings: AutoSettings = SETTINGS,
+    ) -> None:
         self.rows = rows
         self.k = weights.shape[1]
         d = rows.d
@@ -34,13 +38,13 @@ class ClassBlocks:
         self._thin: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self._full: dict[int, np.ndarray] = {}
         self._diagonal: dict[int, np.ndarray] = {}
-        room = MOST_ENTRIES
+        room = settings.block_room
         for c, S in enumerate(members):
             require_time()
             if S.size == 0:
                 continue
             D = C * weights[S, c]
-            if S.size <= THIN * d and S.size**2 <= room:
+            if S.size <= settings.thin_block * d and S.size**2 <= room:
                 self._thin[c] = S, self._thin_inverse(S, D)
                 room -= S.size**2
             elif d * d <= room:
