@@ -13,11 +13,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from momentron.reporting import HEADER, TableReporter, format_row
+from momentron.reporting import HEADER, PASS_HEADER, PassReporter, TableReporter, format_row
 from momentron.solve import Reporter
 from momentron.streams import Stream
-from momentron.streams.reporting import HEADER as PASS_HEADER
-from momentron.streams.reporting import StreamReporter
 from momentron.trace import Row
 
 
@@ -50,12 +48,12 @@ def progress_of_passes(stream: Stream, *, is_quiet: bool) -> Iterator[Reporter |
     console = Console()
     if not console.is_terminal:
         print(PASS_HEADER)
-        reporter = StreamReporter(stream, partial(print, flush=True))
+        reporter = PassReporter(stream, partial(print, flush=True))
         yield reporter
         reporter.close()
         return
     with _live_line(console, PASS_HEADER) as show:
-        reporter = StreamReporter(stream, show, is_live=True, every=0.2)
+        reporter = PassReporter(stream, show, is_live=True, every=0.2)
         yield reporter
         reporter.close()
 
