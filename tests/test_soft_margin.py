@@ -44,8 +44,8 @@ def test_interval_contains_the_least_objective(make, C, fit_intercept):
     assert result.lower <= best * (1 + 1e-9)
     assert result.upper >= best * (1 - 1e-9)
     assert result.gap <= 1e-3
-    # coef / lower is the support vector machine itself
-    w, b = result.coef / result.lower, result.intercept / result.lower
+    # coef and intercept are the support vector machine itself
+    w, b = result.coef, result.intercept
     slack = np.maximum(0.0, 1.0 - data.y * (data.X @ w + b))
     objective = 0.5 * w @ w + 0.5 * C * slack @ slack
     assert objective <= 0.5 / result.lower**2 * (1 + 1e-9)

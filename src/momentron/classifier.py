@@ -4,11 +4,11 @@ And the way back: the start that an earlier result gives to a new solve.
 """
 
 import math
-from dataclasses import replace
+import time
 
 import numpy as np
 
-from momentron.clock import OutOfTime, until
+from momentron.choice import choose_classifier
 from momentron.errors import InputError
 from momentron.margin_problem import MarginProblem
 from momentron.operators import KernelOperator
@@ -19,53 +19,30 @@ from momentron.solvers import Solver, Start
 
 
 def make_result(problem: MarginProblem, solver: Solver, outcome: Outcome) -> MarginResult:
-    """The outcome in the user's units, with a classifier of unit length."""
-    certificate, w, b = outcome.certificate, outcome.w, None
-    if certificate.margin <= 0.0 and outcome.n_iter:
-        # nothing separates: the last iterate still follows the loss, and classifies well
-        w, b = outcome.last_w, outcome.last_b
-        # what is proven is for the best intercept, and b is another
-        margin = _margin_in_time(problem, w, outcome) if b is None else -math.inf
-        certificate = replace(certificate, margin=margin)
-    if w.dtype == np.longdouble:
-        # the interval is proved by w in extended precision; the margin is that of the classifier
-        w = w.astype(np.float64)
-        certificate = replace(certificate, margin=_margin_in_time(problem, w, outcome, sharp=True))
-    w = w if b is not None else problem.settled(w)
-    margin = certificate.margin - problem.rounding_loss(w)
-    certificate = replace(certificate, margin=-math.inf if math.isnan(margin) else margin)
-    coef, intercept = problem.classifier(w, b)
+    """The outcome in the user's units."""
+    begin = time.perf_counter()
+    chosen, is_soft = choose_classifier(problem, outcome), problem.is_soft
     dual = problem.sparse_dual(outcome.q)
     return MarginResult(
         status=outcome.status,
-        certificate=certificate,
-        coef=coef,
-        intercept=intercept,
+        certificate=outcome.certificate.with_margin(chosen.margin, is_bound=not is_soft),
+        coef=chosen.coef,
+        intercept=chosen.intercept,
         support=dual.rows,
         dual=dual.weights,
         support_labels=problem.classes[dual.codes],
         n_rows=problem.n_rows,
         n_iter=outcome.n_iter,
         passes=outcome.passes,
-        seconds=outcome.seconds,
+        seconds=outcome.seconds + time.perf_counter() - begin,
         trace=outcome.trace,
         classes=problem.classes,
         method=solver.name,
-        is_fallback=b is not None,
+        is_fallback=chosen.is_fallback,
+        is_soft=is_soft,
         bytes_read=problem.bytes_read,
         pass_seconds=problem.pass_seconds,
     )
-
-
-def _margin_in_time(
-    problem: MarginProblem, w: np.ndarray, outcome: Outcome, *, sharp: bool = False
-) -> float:
-    """A sure lower bound on the margin of w; none where the time for it is over."""
-    try:
-        with until(outcome.closing):
-            return problem.certified_margin(w, sharp=sharp)
-    except OutOfTime:
-        return -math.inf
 
 
 def make_start(problem: Problem, initial: MarginResult | None) -> Start | None:
@@ -91,9 +68,9 @@ def make_start(problem: Problem, initial: MarginResult | None) -> Start | None:
             f"initial has {max(n_outputs, 2)} classes but y has {n_initial}; they must agree"
         )
     # functional margin 1, and the units of the operator, which are those of X over 2^exponent
-    scale = initial.lower if initial.lower > 0.0 else initial.upper
+    scale = 1.0 if initial.is_soft else initial.lower or initial.upper
     scale = float(np.ldexp(scale, -problem.exponent))
-    if not 0.0 < scale < math.inf:
+    if initial.is_fallback or not 0.0 < scale < math.inf:
         return None
     b = np.ldexp(np.atleast_1d(initial.intercept), -problem.exponent) / scale
     constraints = problem.constraints

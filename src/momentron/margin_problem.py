@@ -236,6 +236,15 @@ class MarginProblem(ABC):
 
     # --- for the result ------------------------------------------------------------------------
 
+    @property
+    def is_soft(self) -> bool:
+        """Whether C is finite."""
+        return False
+
+    def in_memory(self) -> Any:
+        """This problem, where all its rows are in memory; else None."""
+        return None
+
     @abstractmethod
     def certified_margin(self, w: np.ndarray, *, sharp: bool = False) -> float:
         """A sure lower bound on the margin of w, in the units of X; −inf where none is known."""
@@ -249,12 +258,8 @@ class MarginProblem(ABC):
         """What a margin may lose when w is brought to unit length, which rounds entries twice."""
 
     @abstractmethod
-    def classifier(self, w: np.ndarray, b: np.ndarray | None = None) -> tuple[np.ndarray, Any]:
-        """(coef, intercept): w at unit length, and the best intercept for it in the units of X.
-
-        Where nothing separates, the best intercept is that of a few outliers; b, if it is given,
-        is better there. Of a soft margin's unit vector (w, √C ξ) only the part w is the classifier.
-        """
+    def classifier(self, w: np.ndarray) -> tuple[np.ndarray, Any]:
+        """(coef, intercept): w at unit length, and the best intercept for it in the units of X."""
 
     @abstractmethod
     def sparse_dual(self, q: Any) -> SparseDual:

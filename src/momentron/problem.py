@@ -246,6 +246,13 @@ class Problem(MarginProblem):
     def certify(self, w: np.ndarray, q: np.ndarray, *, sharp: bool = False) -> Certificate:
         return certify_admitted(self, w, q, sharp=sharp)
 
+    @property
+    def is_soft(self) -> bool:
+        return self.constraints.is_soft
+
+    def in_memory(self) -> "Problem":
+        return self
+
     def certified_margin(self, w: np.ndarray, *, sharp: bool = False) -> float:
         return certify_margin(self, w, sharp=sharp)
 
@@ -261,18 +268,17 @@ class Problem(MarginProblem):
         share = self.operator.magnitude(constraints.split(w)[0], norm) / norm
         return self.to_units_of_x(8.0 * UNIT_ROUNDOFF * share * constraints.radius / self.radius)
 
-    def classifier(self, w: np.ndarray, b: np.ndarray | None = None) -> tuple[np.ndarray, Any]:
+    def classifier(self, w: np.ndarray) -> tuple[np.ndarray, Any]:
         norm = self.norm(w)
         if not SHORT < norm < LONG:
             top = float(np.max(np.abs(w), initial=0.0))
-            w, b = (w / top, _over(b, top)) if top > 0.0 else (w, b)
+            w = w / top if top > 0.0 else w
             norm = self.norm(w)
-        w, b = (w / norm, _over(b, norm)) if norm > 0.0 else (w, b)
+        w = w / norm if norm > 0.0 else w
         intercept: Any = np.zeros(self.classes.size) if self.classes.size > 2 else 0.0
         if self.dual_set.fits_intercept:
             with np.errstate(over="ignore", under="ignore"):
-                if b is None:
-                    b = np.asarray(self.dual_set.intercept(self.constraints.exact_scores(w)))
+                b = np.asarray(self.dual_set.intercept(self.constraints.exact_scores(w)))
                 intercept = np.ldexp(b, self.exponent)
         coef = self.constraints.coef_of(w)
         return coef, intercept if np.ndim(intercept) else float(intercept)
@@ -284,10 +290,6 @@ class Problem(MarginProblem):
 
     def from_arrays(self, arrays: Mapping[str, np.ndarray], passes: int) -> None:
         self.operator.passes = passes
-
-
-def _over(b: np.ndarray | None, length: float) -> np.ndarray | None:
-    return None if b is None else b / length
 
 
 def _slack_root(C: float, exponent: int) -> float:

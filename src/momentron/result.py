@@ -22,14 +22,14 @@ class MarginResult:
     gap : float
         (upper − lower)/upper.
     margin : float
-        A proven lower bound on the margin of `coef` with its best intercept; with a finite C,
-        of (coef, √C · slack). It equals `lower` where positive, but for the rounding of coef to
-        float64 and to unit length; −inf where nothing is proven.
+        A proven lower bound on the margin of this classifier, which is the least
+        y (x·coef + intercept)/‖coef‖ over the training rows: negative where it errs on one, −inf
+        where nothing is proven. Where C = inf and it separates, it is `lower` but for rounding.
     coef : ndarray of shape (d,), or (k, d) for k ≥ 3 classes
-        The classifier, of unit length: y (x·coef + intercept) is a distance in the units of X.
-        With a finite C, (coef, √C · slack) has unit length. Divided by `lower`, coef and intercept
-        are a support vector machine's in its usual scale.
-        Where no positive margin was found, the method's last iterate.
+        The classifier. With C = inf of unit length: y (x·coef + intercept) is a distance in the
+        units of X. With a finite C in the scale of its problem, as support vector machines have it:
+        ½‖w‖² + (C/2) Σ max(0, 1 − y (x·w + b))² is at most 1/(2 lower²), and at least 1/(2 upper²).
+        Of unit length again where `is_fallback`.
         With a kernel: one number per example, w = Σ coef_i φ(x_i), so d is n.
     intercept : float, or ndarray of shape (k,)
     support : ndarray of shape (s,)
@@ -55,8 +55,11 @@ class MarginResult:
         Of two, the second is the one with positive decision values.
     method : str
     is_fallback : bool
-        Whether coef and intercept are a soft margin's, which the method keeps for data that nothing
-        separates.
+        Whether the method ended without a classifier worth the name: none that separates, or a soft
+        margin far from the best. Then coef and intercept are those of a logistic regression
+        (`momentron.fallback`).
+    is_soft : bool
+        Whether C was finite.
     """
 
     status: Status
@@ -74,6 +77,7 @@ class MarginResult:
     classes: np.ndarray = field(repr=False)
     method: str
     is_fallback: bool = field(default=False, repr=False)
+    is_soft: bool = field(default=False, repr=False)
     bytes_read: int = field(default=0, repr=False)
     pass_seconds: float = field(default=0.0, repr=False)
 

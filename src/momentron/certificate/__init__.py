@@ -15,6 +15,7 @@ from momentron.certificate.bounds import (
     SHORT,
     certify,
     certify_admitted,
+    certify_classifier,
     certify_margin,
     to_safe_length,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "admitted",
     "certify",
     "certify_admitted",
+    "certify_classifier",
     "certify_margin",
     "lend",
     "relative_gap",

@@ -1,7 +1,7 @@
 """The certificate: a proven interval on the best margin."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from momentron.errors import ContradictionError
 
@@ -15,7 +15,7 @@ class Certificate:
     lower, upper : float
         lower ≤ γ̄ ≤ upper. lower is never negative, since γ(0) = 0.
     margin : float
-        A proven lower bound on the margin of w itself; negative where w errs.
+        A proven lower bound on the margin of the classifier itself; negative where it errs.
 
     Raises
     ------
@@ -42,6 +42,11 @@ class Certificate:
         margin = -math.inf if math.isnan(margin) else margin
         upper = math.inf if math.isnan(upper) else upper
         return cls(lower=max(0.0, margin), upper=max(0.0, upper), margin=margin)
+
+    def with_margin(self, margin: float, *, is_bound: bool) -> "Certificate":
+        """The same with the proven margin of another classifier, which may be a lower bound too."""
+        lower = max(self.lower, margin) if is_bound else self.lower
+        return replace(self, lower=lower, margin=margin)
 
     @property
     def width(self) -> float:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +9,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from momentron.errors import InputError
 from momentron.estimators.shared import MarginClassifier, warn_of
-from momentron.in_memory import Fit
 from momentron.kernels import Kernel
 from momentron.losses import Loss
 from momentron.operators.base import row_blocks
-from momentron.options import FitOptions
 from momentron.solve import Callback
 from momentron.solvers import Solver
 
@@ -41,15 +38,18 @@ class KernelMaxMarginClassifier(MarginClassifier):
     Attributes
     ----------
     margin_ : float
-        Proven lower bound on the margin of this classifier, a distance in feature space.
+        Proven lower bound on the margin of this classifier, a distance in feature space: negative
+        where it errs on a training row.
     certificate_ : Certificate
-        Proven interval on the best margin that any classifier has.
+        Proven interval on the best margin that any classifier has; with a finite C, on 1/√(2·value)
+        of the soft margin's problem.
     support_ : ndarray of shape (n_support,)
         Rows of X that the classifier is made of.
     support_vectors_ : array or sparse matrix of shape (n_support, d)
         Those rows; none where the kernel is precomputed.
     dual_coef_ : ndarray of shape (1, n_support), or (k, n_support)
-        What the classifier is made of, of unit length in feature space: w = Σ dual_coef_i φ(x_i).
+        What the classifier is made of, w = Σ dual_coef_i φ(x_i): of unit length in feature space
+        with C = inf, in the scale of ½‖w‖² + (C/2) Σ max(0, 1 − y f)² with a finite C.
     intercept_ : ndarray of shape (1,), or (k,)
     classes_ : ndarray of shape (k,)
     n_iter_ : int
@@ -128,13 +128,8 @@ class KernelMaxMarginClassifier(MarginClassifier):
     def _can_start(self, n_weights: int, X: Any) -> bool:
         return bool(n_weights <= X.shape[0])
 
-    def _following(self, options: FitOptions, fit: Fit) -> FitOptions:
-        """A soft margin with a large C, at the price of a fit."""
-        squares = np.square(fit.problem.operator.row_norms)  # those of φ(x), K_ii
-        return replace(options, C=1e4 / max(float(squares.mean()), 1e-90))
-
     def decision_function(self, X: Any) -> np.ndarray:
-        """Signed distances in feature space, shape (n,): positive means classes_[1].
+        """Outputs of shape (n,): positive means classes_[1]. Distances with C = inf.
 
         With three classes or more, the outputs F of shape (n, k): the largest names the class. For
         a precomputed kernel X holds the values for the rows of the fit, shape (n, n_fit).

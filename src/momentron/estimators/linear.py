@@ -1,7 +1,6 @@
 """MaxMarginClassifier: linear, of two classes or more."""
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,15 +10,12 @@ from momentron.api import fit_in_blocks, read_small_file
 from momentron.arguments import as_flag
 from momentron.errors import InputError
 from momentron.estimators.shared import MarginClassifier, dual_coefficients, warn_of
-from momentron.in_memory import Fit
 from momentron.losses import Loss
 from momentron.options import FitOptions
 from momentron.solve import Callback
-from momentron.solvers import Momentum, Solver
+from momentron.solvers import Solver
 from momentron.streams import is_dask, is_streamed
 from momentron.streams.lazy import lazily
-
-FOLLOW_ITERATIONS = 500  # steps of Algorithm 1 where no margin exists
 
 
 class MaxMarginClassifier(MarginClassifier):
@@ -39,11 +35,14 @@ class MaxMarginClassifier(MarginClassifier):
     Attributes
     ----------
     margin_ : float
-        Proven lower bound on the margin of this classifier, in the units of X.
+        Proven lower bound on the margin of this classifier, the least y (x·coef_ + intercept_)/
+        ‖coef_‖ over the training rows: negative where it errs on one of them.
     certificate_ : Certificate
-        Proven interval on the best margin that any classifier has.
+        Proven interval on the best margin that any classifier has; with a finite C, on 1/√(2·value)
+        of the soft margin's problem.
     coef_ : ndarray of shape (1, d), or (k, d) for k ≥ 3 classes
-        Of unit length: `decision_function` of two classes is a signed distance in the units of X.
+        Of unit length with C = inf: `decision_function` of two classes is a signed distance in the
+        units of X. With a finite C in the scale of ½‖w‖² + (C/2) Σ max(0, 1 − y f)².
     intercept_ : ndarray of shape (1,), or (k,)
     dual_coef_ : ndarray of shape (1, n_support), or (k, n_support)
         What the classifier is made of: coef_ = dual_coef_ @ X[support_], up to the certified gap.
@@ -127,13 +126,8 @@ class MaxMarginClassifier(MarginClassifier):
     def _can_start(self, n_weights: int, X: Any) -> bool:
         return bool(n_weights == X.shape[1])
 
-    def _following(self, options: FitOptions, fit: Fit) -> FitOptions:
-        """`auto` stops at its proof; Algorithm 1 still classifies well (the paper's Figure 2)."""
-        budget = replace(options.budget, tol=0.0, max_iter=FOLLOW_ITERATIONS)
-        return replace(options, solver=Momentum(), budget=budget)
-
     def decision_function(self, X: Any) -> np.ndarray:
-        """Signed distances to the plane, shape (n,): positive means classes_[1].
+        """Outputs of shape (n,): positive means classes_[1]. Signed distances with C = inf.
 
         With three classes or more, the outputs F of shape (n, k): the largest names the class.
         Those of a Dask collection are a Dask array, not computed yet.

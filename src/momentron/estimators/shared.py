@@ -1,9 +1,7 @@
 """What the estimators share: fitting, labels, and the warnings that a short answer deserves."""
 
-import math
 import warnings
 from abc import abstractmethod
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,9 +38,6 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         is_warm = as_flag("warm_start", self.warm_start)
         initial = self._last_result(data) if is_warm else None
         fit = fit_in_memory(data, options, initial=initial, callback=callback, stopwatch=stopwatch)
-        is_open = fit.result.status is Status.NOT_SEPARABLE and not fit.result.is_fallback
-        if is_open and options.solver.name == "auto":
-            fit = replace(fit, result=self._work_without_margin(data, options, fit))
         self._adopt(fit.result)
         return data, fit
 
@@ -93,29 +88,6 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         """Whether a classifier of so many weights can start a fit to X."""
 
     @abstractmethod
-    def _following(self, options: FitOptions, fit: Fit) -> FitOptions:
-        """Options for a classifier of data that nothing separates."""
-
-    def _work_without_margin(
-        self, data: TrainingData, options: FitOptions, fit: Fit
-    ) -> MarginResult:
-        """The verdict, with a classifier that works where nothing separates."""
-        verdict = fit.result
-        options = replace(self._following(options, fit), verbose=0)
-        followed = fit_in_memory(data, options).result
-        # that of a soft margin is for (coef, slack), and says nothing of coef alone
-        margin = -math.inf if math.isfinite(options.C) else min(0.0, followed.margin)
-        certificate = replace(verdict.certificate, margin=margin)
-        return replace(
-            verdict,
-            certificate=certificate,
-            coef=followed.coef,
-            intercept=followed.intercept,
-            n_iter=verdict.n_iter + followed.n_iter,
-            seconds=verdict.seconds + followed.seconds,
-        )
-
-    @abstractmethod
     def decision_function(self, X: Any) -> np.ndarray:
         """Signed distances of shape (n,), or outputs of shape (n, k)."""
 
@@ -142,6 +114,8 @@ def dual_coefficients(result: MarginResult) -> np.ndarray:
     Σ y_i q_i x_i has the length of the upper bound, and at the optimum the classifier's direction.
     """
     length = result.upper if result.lower > 0.0 else 1.0
+    if result.is_soft:
+        length *= result.lower or 1.0
     codes = np.searchsorted(result.classes, result.support_labels)
     weights = result.dual / length
     if weights.ndim == 1:
@@ -152,20 +126,33 @@ def dual_coefficients(result: MarginResult) -> np.ndarray:
     return weights.T
 
 
+INSTEAD = {
+    True: "predict uses a logistic regression instead",
+    False: "predict uses the last iterate",
+}
+REMEDY = "pass C= for a soft margin, or ask check_separability(X, y) for a proof"
+RAISE = {Status.TIME_BUDGET: "raise max_time", Status.ITERATION_BUDGET: "raise max_iter"}
+
+
 def warn_of(result: MarginResult) -> None:
-    """A warning where the answer is short of optimal, with what to change."""
-    interval = f"the best margin lies in [{result.lower:.6g}, {result.upper:.6g}]"
-    if result.status is Status.NOT_SEPARABLE or result.margin <= 0.0:
-        warnings.warn(
-            f"no positive margin was found: {interval} ({result.status}). The classifier is "
-            "the last iterate; if the data are separable, raise max_iter or lower tol",
-            NotSeparableWarning,
-            stacklevel=3,
-        )
-    elif not result.status.is_final:
-        warnings.warn(
-            f"{result.status}: {interval}, gap {result.gap:.2e}. Raise max_iter or max_time, "
-            f"or accept it with tol={result.gap:.1e}",
-            BudgetWarning,
-            stacklevel=3,
-        )
+    """A warning where the answer is short of optimal, with what to change.
+
+    Its text is the same for all data, so that Python shows it once; the numbers are in `result_`.
+    """
+    if result.status is Status.OPTIMAL:
+        return
+    category: type[Warning] = BudgetWarning
+    more = RAISE.get(result.status)
+    if result.status is Status.NOT_SEPARABLE:
+        category = NotSeparableWarning
+        text = f"no classifier separates these data; {INSTEAD[result.is_fallback]}: {REMEDY}"
+    elif not result.is_soft and result.margin <= 0.0:
+        category = NotSeparableWarning
+        remedies = REMEDY if more is None else f"{more}; if the classes overlap, {REMEDY}"
+        text = f"no separating classifier was found; {INSTEAD[result.is_fallback]}: {remedies}"
+    elif result.is_soft and result.is_fallback:
+        text = f"the soft margin is far from certified; {INSTEAD[True]}: {more or 'raise tol'}"
+    else:
+        remedies = "raise tol" if more is None else f"{more}, or tol"
+        text = f"the certified gap, result_.gap, is above tol: {remedies}"
+    warnings.warn(text, category, stacklevel=3)

@@ -338,7 +338,7 @@ class BlockProblem(MarginProblem):
     def rounding_loss(self, w: np.ndarray) -> float:
         return up(8.0 * UNIT_ROUNDOFF * self.longest)
 
-    def classifier(self, w: np.ndarray, b: np.ndarray | None = None) -> tuple[np.ndarray, Any]:
+    def classifier(self, w: np.ndarray) -> tuple[np.ndarray, Any]:
         norm, known = self.norm(w), self._evidence.of(w)
         intercept: Any = np.zeros(self.classes.size) if self._labels.is_paired else 0.0
         if self._labels.fit_intercept and known is not None and norm > 0.0:

@@ -13,10 +13,13 @@ from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.engine import Engine
 from momentron.solvers.auto.joint_kernel import JointKernel
 from momentron.solvers.auto.joint_margin import JointMargin
+from momentron.solvers.auto.phases import Phase, Search
+from momentron.solvers.auto.rank import first_phase, warm_phase
 from momentron.solvers.auto.rounds import Rounds
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
-from momentron.solvers.auto.soft import SoftMargin
-from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
+from momentron.solvers.auto.soft import soft_phase
+from momentron.solvers.auto.working_sets import WorkingSets
+from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, Start, State
 from momentron.status import Status
 
 __all__ = ["Auto", "AutoSettings", "AutoState"]
@@ -95,8 +98,8 @@ class Auto(Solver):
 
         Pairs (example, wrong label) that are too many for exact solves on working sets of them go
         to the joint engine; those of a kernel only if all examples nearly fit a working set, and
-        not from a warm start, which it does not know. Else a soft margin has its own engine, and
-        a hard one the phases rank, solve, refine.
+        not from a warm start, which it does not know. All else goes to working sets: soft margins
+        in phases of their own, hard ones in the phases rank, solve, refine.
         """
         deadline, settings = Deadline(), self.settings
         work: Engine
@@ -107,12 +110,12 @@ class Auto(Solver):
             work = JointMargin(problem, deadline, aim.start, settings)
         elif is_joint and kernel and aim.start is None and JointKernel.fits(kernel, settings):
             work = JointKernel(problem, aim.tol, deadline, settings)
-        elif problem.constraints.is_soft:
-            work = SoftMargin(problem, deadline, aim.start, settings)
         else:
-            work = rounds = Rounds(problem, aim.tol, deadline, settings, aim.start)
-            if aim.start is None and interpolation.suits(rounds.sets):
-                first = _first_primal(problem, rounds)
+            sets = WorkingSets(problem, deadline, settings)
+            search = Search.of(sets, aim.tol, problem.constraints.C)
+            work = Rounds(problem, search, _begin(search, aim.start))
+            if aim.start is None and interpolation.suits(sets):
+                first = _first_primal(problem, sets)
         if problem.constraints.is_soft and problem.size > settings.many_slacks:
             first = _nothing(problem).primals[0]
         return AutoState(work, first)
@@ -137,10 +140,17 @@ class Auto(Solver):
         return proposal
 
 
-def _first_primal(problem: Problem, work: Rounds) -> Primal | None:
+def _begin(search: Search, start: Start | None) -> Phase:
+    """The first phase of working sets."""
+    if math.inf > search.C:
+        return soft_phase(search, start)
+    return (start and warm_phase(search, start)) or first_phase(search)
+
+
+def _first_primal(problem: Problem, sets: WorkingSets) -> Primal | None:
     """A classifier that fits the labels of few wide examples, where there is time for it."""
     try:
-        w = interpolation.interpolate(work.sets)
+        w = interpolation.interpolate(sets)
     except (OutOfTime, FloatingPointError):
         return None
     return Primal(w, problem.scores(w))

@@ -99,8 +99,11 @@ class Form(ABC):
     point : Point
         To be replaced, not written to.
     soft : SoftSystem
+    is_explicit : bool
+        Whether there is more to know than a Gram matrix: margins can be had from the rows.
     """
 
+    is_explicit: bool = True
     rows: WorkingRows
     deadline: Deadline
     settings: AutoSettings

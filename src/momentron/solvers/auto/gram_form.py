@@ -38,10 +38,13 @@ class GramForm(Form):
         K: np.ndarray,
         deadline: Deadline,
         settings: AutoSettings = SETTINGS,
+        *,
+        is_explicit: bool = True,
     ) -> None:
         self.rows, self.deadline, self.settings = rows, deadline, settings
         self.Y = rows.balance.columns
         self.K = K
+        self.is_explicit = is_explicit and rows.is_explicit
         self.squares = K.diagonal().copy()
         self.scale = max(float(self.squares.sum()) / self.m, 1e-300)
         self.soft = self._soft = GramSoft(self)
@@ -65,7 +68,7 @@ class GramForm(Form):
 
     def margins(self, x: np.ndarray, b: np.ndarray, *, from_rows: bool = False) -> np.ndarray:
         # K has squared the condition number of the rows; A(Aᵀu) has not
-        if from_rows and self.rows.is_explicit:
+        if from_rows and self.is_explicit:
             product = self.rows.products(self.rows.combine(x))
         else:
             product = matvec(self.K, x)
@@ -85,7 +88,7 @@ class GramForm(Form):
         return math.sqrt(max(float(q @ matvec(self.K, q)), 0.0))
 
     def true_bounds(self, lam: np.ndarray) -> Bounds:
-        if not self.rows.is_explicit:  # of a kernel's rows nothing but the Gram matrix is known
+        if not self.is_explicit:  # of a kernel's rows nothing but the Gram matrix is known
             return self.bounds(lam)
         q = self.balance.normalised(lam)
         w, b = self.answer()
@@ -113,7 +116,7 @@ class GramForm(Form):
         return GramInterior(self, lam, s)
 
     def reduced(self) -> Form | None:
-        rows = self.rows.written_out()
+        rows = self.rows.written_out() if self.is_explicit else None
         if rows is None or rows.is_sparse:
             return None
         return ReducedForm(rows, self.deadline, self.settings)
@@ -183,7 +186,7 @@ class GramSoft:
 
     def _single_factor(self, index: np.ndarray, C: float) -> np.ndarray | None:
         K = self.form.K
-        if self._K_single is None and self.form.rows.is_explicit:
+        if self._K_single is None and self.form.is_explicit:
             self._K_single = K.astype(np.float32)
         source = K if self._K_single is None else self._K_single
         M = submatrix(source, index, np.empty((index.size, index.size), np.float32)).T

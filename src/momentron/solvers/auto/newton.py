@@ -151,7 +151,7 @@ def multipliers(
     """
     settings = form.settings
     C, C_max, best = penalty.first / form.scale, penalty.last / form.scale, math.inf
-    is_explicit = form.rows.is_explicit
+    is_explicit = form.is_explicit
     max_steps = settings.inner_steps if is_explicit else settings.inner_kernel_steps
     for _ in range(penalty.updates):
         # the old support is the better guess: 1 + λ/C − p mispredicts right after an update

@@ -16,6 +16,7 @@ from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Form
 from momentron.solvers.auto.settings import AutoSettings
 from momentron.solvers.auto.working_sets import WorkingSets
+from momentron.solvers.base import Start
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,15 +62,16 @@ class Search:
     tol: float
     W: np.ndarray
     answer: Answer
+    C: float = math.inf
     crowded_rounds: int = field(default=0, init=False)
 
     @classmethod
-    def of(cls, sets: WorkingSets, tol: float, W: np.ndarray) -> "Search":
-        """At w = 0."""
+    def of(cls, sets: WorkingSets, tol: float, C: float = math.inf) -> "Search":
+        """At w = 0, with all the rows where they are few, and else none yet."""
         n = sets.size
         w, b = sets.constraints.zeros(), np.zeros(sets.n_intercepts)
         answer = Answer(sets, w, b, np.zeros(n), sets.no_products(), np.zeros(n))
-        return cls(sets, tol, W, answer)
+        return cls(sets, tol, np.arange(n if sets.is_small else 0), answer, C)
 
     @property
     def size(self) -> int:
@@ -99,6 +101,12 @@ class Search:
         """Whether the working set is all the rows."""
         return self.W.size == self.size
 
+    def weights_of(self, start: Start) -> np.ndarray:
+        """The weights of a start, zero on rows that are new."""
+        weights = np.zeros(self.size)
+        weights[: start.q.size] = start.q
+        return weights
+
     def smallest(self, size: int, kept: np.ndarray) -> np.ndarray:
         """The rows of smallest margin, and those kept."""
         return self.sets.smallest(self.answer.p, size, kept)
@@ -115,7 +123,7 @@ class Search:
     def close(self, form: Form, lam: np.ndarray, *, is_exact: bool) -> None:
         """Take over the form's point, and pass over all the rows."""
         if self.has_all:
-            told = self.sets.told_by(form, lam)
+            told = self.sets.told_by(form, lam) if math.inf == self.C else None
             if told is not None:
                 self.answer = Answer(
                     self.sets, told.w, self.answer.b, lam, told.products, told.p, told.upper
@@ -212,7 +220,6 @@ class Reason(Enum):
     WITNESS = "the weights prove that nothing separates"
     MEMORY = "cache_size is too small for the working set that is needed"
     REFINED = "the last digits were computed"
-    ROUNDS = "as many rounds as are allowed"
 
 
 @dataclass(frozen=True)
@@ -224,3 +231,11 @@ class End(Phase):
 
     def advance(self, search: Search) -> Phase:
         return self
+
+
+def run(search: Search, phase: Phase) -> None:
+    """Round after round to the end."""
+    for _ in range(search.settings.rounds):
+        phase = phase.advance(search)
+        if phase.is_end:
+            break

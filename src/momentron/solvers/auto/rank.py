@@ -1,5 +1,6 @@
 """Phase one: which rows matter. Rough soft margins, of a sample first, that rank all of them."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,24 +14,19 @@ from momentron.solvers.auto.forms import Form
 from momentron.solvers.auto.newton import soft_path
 from momentron.solvers.auto.pass_form import PassForm
 from momentron.solvers.auto.phases import End, Phase, Reason, Search
-from momentron.solvers.auto.solving import SolveByNewton, after_the_last
+from momentron.solvers.auto.solving import SolveByNewton, SolveByPivots, after_the_last
 from momentron.solvers.auto.working_sets import WorkingSets
+from momentron.solvers.base import Start
 from momentron.solvers.momentum import Momentum
 from momentron.threads import one_thread
 
 
 def first_working_set(sets: WorkingSets) -> np.ndarray:
-    """All the rows where they are few, else some of them."""
-    settings = sets.settings
-    few = 1.5 * settings.small
-    if sets.is_plain:
-        few = max(few, min(1.5 * sets.width, settings.all_rows))
-    if sets.size <= min(few, sets.capacity):
-        return np.arange(sets.size)
+    """A sample of the rows, or the pairs that momentum finds."""
     rng = np.random.default_rng(0)
-    if not sets.labels.is_paired:
-        return selection.sample(sets.labels.codes, min(settings.small, sets.capacity), rng)
-    return _pairs_by_momentum(sets, rng)
+    if sets.labels.is_paired:
+        return _pairs_by_momentum(sets, rng)
+    return selection.sample(sets.labels.codes, min(sets.settings.small, sets.capacity), rng)
 
 
 def _pairs_by_momentum(sets: WorkingSets, rng: np.random.Generator) -> np.ndarray:
@@ -53,6 +49,22 @@ def _pairs_by_momentum(sets: WorkingSets, rng: np.random.Generator) -> np.ndarra
     return few[chosen // wrong] * wrong + chosen % wrong
 
 
+def warm_phase(search: Search, start: Start) -> Phase | None:
+    """No ranking: a start's classifier and weights rank the rows. None where it has neither."""
+    settings, weights = search.settings, search.weights_of(start)
+    upper = search.sets.upper(weights)
+    if not (np.any(start.w) and 0.0 < upper < math.inf):
+        return None
+    # w = Σ λ_i a_i has functional margin 1 where λ = q/γ²
+    search.look(start.w, start.b, weights / upper**2, is_exact=False)
+    support = np.flatnonzero(search.answer.lam)
+    if not search.has_all:
+        search.W = search.smallest(max(settings.small, 2 * support.size), support)
+    if SolveByPivots.suits(search):
+        return SolveByPivots(settings.first_C)
+    return SolveByNewton(settings.first_C)
+
+
 def first_phase(search: Search) -> Phase:
     """How the rows are ranked: by working sets, or all at once where samples say nothing."""
     settings, sets = search.settings, search.sets
@@ -62,6 +74,7 @@ def first_phase(search: Search) -> Phase:
         rows = sets.plain_rows(np.arange(sets.size))
         form = PassForm(rows, sets.operator.row_norms**2, sets.deadline, settings)
         return RankByPasses(form, settings.pass_Cs)
+    search.W = first_working_set(sets)
     return RankWorkingSets(settings.pair_Cs if sets.labels.is_paired else settings.sample_Cs)
 
 

@@ -12,7 +12,6 @@ from momentron.dualsets import DualSet
 from momentron.operators import KernelOperator, dense, sparse
 from momentron.operators.split_rows import SplitRows
 from momentron.solvers.auto.linear_algebra import (
-    add_to_diagonal,
     gram_product,
     matvec,
     parts_of,
@@ -246,32 +245,6 @@ class PairRows(WorkingRows):
         X = X.toarray() if sp.issparse(X) else X
         flat = X[self.place][:, :, None] * self.outputs[:, None, :]
         return Rows(flat.reshape(self.m, width), np.ones(self.m), self.balance)
-
-
-class SlackRows(WorkingRows):
-    """Rows with a slack each: the Gram matrix K + I/C, and the classifier of the rows alone."""
-
-    is_explicit = False
-
-    def __init__(self, base: WorkingRows, C: float) -> None:
-        self.base, self.C = base, C
-        self.m, self.balance = base.m, base.balance
-
-    def products(self, w: np.ndarray) -> np.ndarray:
-        return self.base.products(w)
-
-    def combine(self, v: np.ndarray) -> np.ndarray:
-        return self.base.combine(v)
-
-    def gram(self) -> np.ndarray:
-        K = self.base.gram()
-        add_to_diagonal(K, 1.0 / self.C)
-        return K
-
-    def _gram_columns(self, new: np.ndarray) -> np.ndarray:
-        columns = self.base._gram_columns(new)
-        columns[new, np.arange(new.size)] += 1.0 / self.C
-        return columns
 
 
 def gram_of(X: Any) -> np.ndarray:

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from momentron.constraints import Constraints
 from momentron.kernels import as_kernel, require_semidefinite
 from momentron.operators import KernelOperator, Operator
 from momentron.problem import Problem
@@ -29,7 +28,7 @@ class Told(NamedTuple):
 
 
 class WorkingSets:
-    """The constraints of a hard margin, seen a working set at a time.
+    """The constraints without their slack, seen a working set at a time.
 
     A classifier is (w, b) in the usual scale of support vector machines: functional margins
     p = −Zw + Yb are 1 on the support. Of the k intercepts of many classes the last is zero, and b
@@ -45,14 +44,9 @@ class WorkingSets:
         Whether the rows are those of a matrix, with a sign each: two classes, and no kernel.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        constraints: Constraints,
-        deadline: Deadline,
-        settings: AutoSettings,
-    ) -> None:
-        self.constraints = constraints
+    def __init__(self, problem: Problem, deadline: Deadline, settings: AutoSettings) -> None:
+        constraints = problem.constraints.base
+        self.problem, self.constraints = problem, constraints
         self.operator, self.labels = constraints.operator, constraints.labels
         self.dual_set = problem.dual_set
         self.deadline, self.settings = deadline, settings
@@ -76,8 +70,20 @@ class WorkingSets:
         return min(self.size, max(2, math.isqrt(entries)))
 
     @property
+    def is_small(self) -> bool:
+        """Whether all the rows together are a working set."""
+        few = 1.5 * self.settings.small
+        if self.is_plain:
+            few = max(few, min(1.5 * self.width, self.settings.all_rows))
+        return self.size <= min(few, self.capacity)
+
+    @property
     def n_intercepts(self) -> int:
         return self.dual_set.n_intercepts
+
+    def without_slack(self) -> "WorkingSets":
+        """The same for the hard margin."""
+        return WorkingSets(Problem(self.constraints, self.dual_set), self.deadline, self.settings)
 
     def signs(self, index: np.ndarray | slice) -> np.ndarray:
         """y of the named rows, of two classes."""
@@ -256,7 +262,7 @@ class WorkingSets:
         """‖Zᵀq‖ for the normalised multipliers."""
         if not np.any(lam > 0.0):
             return np.inf
-        return self.constraints.dual_norm(self.dual_set.normalize(lam))
+        return self.problem.constraints.dual_norm(self.dual_set.normalize(lam))
 
     def operator_of(self, examples: np.ndarray) -> Operator:
         """An operator of some of the examples."""
