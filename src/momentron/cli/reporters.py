@@ -14,11 +14,9 @@ from rich.live import Live
 from rich.text import Text
 
 from momentron.cli.progress import LiveRow
-from momentron.reporting import TableReporter
+from momentron.reporting import PASS_HEADER, PassReporter, TableReporter
 from momentron.solve import Reporter
 from momentron.streams import Stream
-from momentron.streams.reporting import HEADER as PASS_HEADER
-from momentron.streams.reporting import StreamReporter
 
 
 @contextmanager
@@ -46,12 +44,12 @@ def progress_of_passes(stream: Stream, *, is_quiet: bool) -> Iterator[Reporter |
     console = Console()
     if not console.is_terminal:
         print(PASS_HEADER)
-        reporter = StreamReporter(stream, partial(print, flush=True))
+        reporter = PassReporter(stream, partial(print, flush=True))
         yield reporter
         reporter.close()
         return
     with _live_line(console, PASS_HEADER) as show:
-        reporter = StreamReporter(stream, show, is_live=True, every=0.2)
+        reporter = PassReporter(stream, show, is_live=True, every=0.2)
         yield reporter
         reporter.close()
 
