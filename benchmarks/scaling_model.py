@@ -32,7 +32,7 @@ from momentron.api import max_margin
 from momentron.datasets import make_separable
 from momentron.errors import InputError
 from momentron.labels import as_labels
-from momentron.streams import DiskStream, StreamResult, open_file
+from momentron.streams import DiskStream, open_file
 from momentron.streams.look import Look
 from momentron.trace import Row
 
@@ -89,7 +89,6 @@ def measure_fit(n: int, d: int, seed: int = 0) -> Fit:
     """A fit of drawn rows: its passes count, and the time of its working sets."""
     # the working set takes eight blocks, of rows in float64
     result = max_margin(Drawn(n, d, seed=seed), block_size=SET_ROWS * d * d, tol=TOLERANCE)
-    assert isinstance(result, StreamResult)
     in_sets = result.seconds - result.pass_seconds
     return Fit(n, d, result.passes, result.n_iter, result.seconds, in_sets, result.gap)
 

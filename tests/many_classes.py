@@ -116,13 +116,13 @@ def assert_witness(result, X, y, fit_intercept):
     assert result.status is Status.NOT_SEPARABLE
     assert result.lower == 0.0
     rows, _, target = explicit(X, y)
-    q = result.dual[np.repeat(np.arange(y.size), y.max()), target]
+    q = result.full_dual()[np.repeat(np.arange(y.size), y.max()), target]
     length = np.linalg.norm(rows, axis=1).max()
     assert q.sum() == pytest.approx(1.0) and q.min() >= 0.0
     assert np.linalg.norm(q @ rows) <= 1e-12 * length
     assert result.upper <= 1e-12 * length
     if fit_intercept:
-        assert imbalance(result.dual, y) <= 1e-12
+        assert imbalance(result.full_dual(), y) <= 1e-12
 
 
 def pairs_problem(operator, y, k, fit_intercept, exponent=0):

@@ -67,7 +67,7 @@ def test_no_margin(shape, make, fit_intercept, dtype, container):
     assert result.upper <= 1e-12 * radius
     assert np.all(np.isfinite(result.coef))
     if fit_intercept:
-        assert result.dual[data.y > 0].sum() == pytest.approx(0.5)
+        assert result.full_dual()[data.y > 0].sum() == pytest.approx(0.5)
 
 
 def degenerate():
@@ -101,7 +101,7 @@ def test_degenerate(case, fit_intercept):
         decision = y * (X @ result.coef + result.intercept)
         assert decision.min() >= result.lower * (1 - 1e-9)
     else:
-        norm = np.linalg.norm((y * result.dual) @ X)
+        norm = np.linalg.norm((y * result.full_dual()) @ X)
         assert norm <= 1e-12 * np.linalg.norm(X, axis=1).max()
 
 
@@ -223,7 +223,7 @@ def test_a_sample_of_zeros_is_no_verdict_on_the_others():
     y = np.arange(2000) % 2
     result = max_margin(X, y, fit_intercept=False)
     assert result.status is Status.NOT_SEPARABLE
-    assert np.linalg.norm(result.dual @ (X * np.where(y == 1, 1.0, -1.0)[:, None])) <= 1e-12
+    assert np.linalg.norm(result.full_dual() @ (X * np.where(y == 1, 1.0, -1.0)[:, None])) <= 1e-12
 
 
 @pytest.mark.parametrize(("slope", "is_far"), [(-1.0, False), (-100.0, False), (-1e5, True)])

@@ -20,18 +20,22 @@ SOURCE = Path(momentron.__file__).parent
 
 LAYERS = [  # from the ground up
     {"errors", "clock", "status", "rounding", "printable", "table"},
-    {"environment", "arguments", "safefiles", "exactness", "losses", "trace"},
+    {"environment", "arguments", "convergence", "safefiles", "exactness", "losses", "trace"},
     {"threads", "userfiles", "arrayfile", "flows", "datafiles", "verify"},
-    {"factors", "dualsets", "datasets"},
+    {"draws", "factors", "datasets"},
+    {"dualsets"},
     {"operators"},
     {"kernels", "validation", "circulations"},
-    {"constraints", "certificate"},
+    {"labels", "certificate"},
+    {"constraints", "margin_problem"},
+    {"combination"},
     {"problem"},
     {"solvers", "reporting"},
     {"identity", "checkpoint", "fallback"},
-    {"solve"},
-    {"result"},
-    {"choice"},
+    {"solve", "result"},
+    {"options", "choice"},
+    {"classifier"},
+    {"in_memory"},
     {"streams", "plotting"},
     {"api"},
     {"estimators", "separability", "ntk"},
@@ -51,7 +55,6 @@ LAZY = {  # what may be imported inside a function, since it needs a slow or opt
 }
 
 KNOWN = {  # (importer, imported): to be mended, and then deleted here
-    ("momentron.streams.auto", "momentron.api"),
     ("momentron.streams.files", "momentron.streams.svmlight"),
 }
 

@@ -83,7 +83,7 @@ def test_multiclass_theorem(kind, fit_intercept, monkeypatch):
     else:
         X, y, best = orthogonal(rng, np.array([1.0, 2.0, 1.5]), 5, 20)
     problem = Problem.from_data(X, y, fit_intercept=fit_intercept)
-    problem.tighten()
+    problem = problem.tightened()
     monkeypatch.setattr(theorems, "STEPS", 1000)
     run = theorems.Run(problem, Momentum(), steps=1000)
     for claim in CLAIMS:
@@ -111,7 +111,7 @@ CASES = [(method, "exponential", b) for method in ITERATIVE for b in (False, Tru
 def test_implicit_iterates_are_the_explicit_ones(method, loss, fit_intercept, layout):
     X, y = blobs(11, n=12, d=3)
     problem = Problem.from_data(layout(X), y, fit_intercept=fit_intercept, loss=loss)
-    problem.tighten()
+    problem = problem.tightened()
     rows, source, target = explicit(X, y)
     labels = TwoClasses(2, False, np.ones(source.size, int))
     signed = Constraints(as_operator(layout(rows)), labels)
@@ -317,7 +317,7 @@ def test_every_method_agrees_with_auto(method, fit_intercept):
     assert result.lower <= auto.upper and auto.lower <= result.upper
     assert result.gap < 0.95
     assert result.dual.sum() == pytest.approx(1.0, abs=1e-12)
-    for dual in (result.dual, auto.dual):
+    for dual in (result.full_dual(), auto.full_dual()):
         assert not dual[np.arange(60), y].any()
         assert not fit_intercept or imbalance(dual, y) <= 1e-12
 
@@ -362,7 +362,8 @@ def test_shapes_and_attributes(C, fit_intercept):
     result, outputs = model.result_, model.decision_function(X)
     assert result.coef.shape == model.coef_.shape == (5, 7)
     assert np.shape(result.intercept) == model.intercept_.shape == (5,)
-    assert result.dual.shape == outputs.shape == (50, 5)
+    assert result.full_dual().shape == outputs.shape == (50, 5)
+    assert result.dual.shape == (model.support_.size, 5)
     assert model.dual_coef_.shape == (5, model.support_.size)
     assert np.allclose(model.dual_coef_.sum(axis=0), 0.0, atol=1e-12)
     assert np.array_equal(model.predict(X), model.classes_[outputs.argmax(axis=1)])

@@ -396,15 +396,15 @@ def test_working_sets_of_blocks_are_not_checked_again(way, counts, monkeypatch):
 
     def solve(*args, **kwargs):
         before = dict(counts)
-        fit = original(*args, **kwargs)
+        found = original(*args, **kwargs)
         assert counts == before
-        solved.append(fit)
-        return fit
+        solved.append(found)
+        return found
 
-    from momentron.streams import auto
+    from momentron.streams.problem import BlockProblem
 
-    original = auto.fit_in_memory
-    monkeypatch.setattr(auto, "fit_in_memory", solve)
+    original = BlockProblem.solve_rows
+    monkeypatch.setattr(BlockProblem, "solve_rows", solve)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((4000, 6))
     y = (X[:, 0] > 0.0).astype(int)

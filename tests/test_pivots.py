@@ -54,7 +54,7 @@ def test_as_many_support_vectors_as_features(fit_intercept):
         best = max_margin(X, signs, fit_intercept=fit_intercept, tol=1e-9)
         form = gram_form(X, signs, fit_intercept)
         guess = np.zeros(n, bool)
-        guess[old.support] = old.dual[old.support] > 1e-5 * old.dual.max()
+        guess[old.support] = old.dual > 1e-5 * old.dual.max()
         lam = pivot(form, guess)
         if lam is None:
             continue

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from margins_known import KINDS, problem_of
 
+from momentron.combination import Combination, direction
 from momentron.draws import BLOCK, draw_cycles, longer_cycles, pick
-from momentron.solvers.combination import Combination, direction
 
 
 def test_pick_inverts_the_distribution_function():
@@ -95,7 +95,7 @@ def test_combinations_keep_scores_and_weights_in_step(kind, kernel, C):
     combination = Combination(problem)
     for _ in range(5):
         vertex = problem.dual_set.draw(np.full(problem.size, 1.0 / problem.size), rng)
-        combination.move(direction(problem, vertex), 0.7)
+        combination.move_along(direction(problem, vertex), 0.7)
     combination.shrink(0.5)
     assert np.allclose(combination.w, -problem.gradient(combination.q), atol=1e-12)
     assert np.allclose(combination.scores(), problem.scores(combination.w), atol=1e-12)

@@ -122,7 +122,7 @@ def test_repr_reads_well(data):
 
 def test_dual_reproduces_the_upper_bound(data):
     result = solve(data, tol=1e-3)
-    norm = np.linalg.norm((data.y * result.dual) @ data.X)
+    norm = np.linalg.norm((data.y * result.full_dual()) @ data.X)
     assert norm == pytest.approx(result.upper, rel=1e-10)
     assert result.dual.sum() == pytest.approx(1.0)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from momentron import InputError, Status, max_margin
 from momentron.datasets import make_nonseparable, make_separable
 from momentron.labels import as_labels
-from momentron.streams import ArraySource, BlockError, StreamResult, parse_size
+from momentron.streams import ArraySource, BlockError, parse_size
 from momentron.streams.blocks import Block
 from momentron.streams.look import Look
 from momentron.streams.reader import Reader
@@ -107,7 +107,6 @@ def test_single_precision_momentum_has_a_certificate_in_double():
 def test_result_of_a_stream():
     data = make_separable(3000, 6, margin=0.2, n_support=5, fit_intercept=True, random_state=1)
     result = max_margin(data.X, data.y, block_size=8000, tol=1e-9)
-    assert isinstance(result, StreamResult)
     assert set(data.support) <= set(result.support)
     assert result.dual.shape == result.support.shape
     assert np.array_equal(result.support_labels, data.y[result.support])
@@ -177,16 +176,17 @@ def test_working_set_stays_within_its_room():
     from momentron.solvers import Auto
     from momentron.solvers.base import Aim
     from momentron.streams.api import open_problem
-    from momentron.streams.auto import Room, StreamAuto
+    from momentron.streams.auto import Room
     from momentron.streams.stream import DiskStream
 
     rng = np.random.default_rng(0)
     X = rng.standard_normal((20000, 10))
     y = np.where(X @ rng.standard_normal(10) > 0.0, 1, -1)
     stream = DiskStream(ArraySource(X, y, 100_000))
-    problem, _ = open_problem(stream, Auto(), True, 100_000)
-    solver = StreamAuto(Room(600, 100, 150))
+    solver = Auto()
+    problem = open_problem(stream, solver, True, 100_000)
     state = solver.init(problem, Aim(tol=1e-6))
+    state.room = Room(600, 100, 150)
     uppers = []
     for _ in range(12):
         solver.step(problem, state)
@@ -426,7 +426,7 @@ def test_labels_that_change_are_refused():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "batch-perceptron"}, "in blocks there are auto and momentum"),
+        ({"method": "adaptive"}, "method='adaptive' needs the data in memory: each of its"),
         ({"kernel": "rbf"}, "kernel='rbf' needs the data in memory"),
         ({"C": 1.0}, "C=1.0 needs the data in memory"),
         ({"method": "momentum", "loss": "logistic"}, "loss='logistic'"),

@@ -241,9 +241,9 @@ def test_proposals_that_are_not_finite(data, bad, kernel):
 def test_certify_takes_what_results_have_and_refuses_the_rest(data):
     problem = Problem.from_data(data.X, data.y, fit_intercept=False)
     result = max_margin(data.X, data.y, fit_intercept=False)
-    assert certify(problem, result.coef, result.dual).gap < 1e-6
+    assert certify(problem, result.coef, result.full_dual()).gap < 1e-6
     with pytest.raises(SolverError, match="w has type"):
-        certify(problem, result.coef[None], result.dual)
+        certify(problem, result.coef[None], result.full_dual())
 
 
 # --- kernels -------------------------------------------------------------------------------------

@@ -16,13 +16,7 @@ from momentron.options import FitOptions
 from momentron.result import MarginResult
 from momentron.solve import Callback, Reporter
 from momentron.solvers import Solver
-from momentron.streams import (
-    StreamResult,
-    as_stream,
-    is_streamed,
-    require_plain,
-    stream_margin,
-)
+from momentron.streams import as_stream, is_streamed, require_plain, stream_margin
 from momentron.threads import with_one_thread
 from momentron.validation import TrainingData
 
@@ -65,8 +59,8 @@ def max_margin(
         float32 and float64 are read in place, in any layout. Or the path of a file: CSV, TSV,
         svmlight, .npz, .npy or .parquet, which is read whole up to 256 MB. Data larger than memory:
         the path of a larger .npy, .parquet or svmlight file or of a folder of .parquet files, any
-        object that follows `momentron.streams.Source`, or a Dask array or data frame; by "auto" or
-        "momentum" alone, for a hard margin without a kernel.
+        object that follows `momentron.streams.Source`, or a Dask array or data frame; for a hard
+        margin without a kernel, by any method but "adaptive".
     y : array of shape (n,)
         Two classes or more: strings, integers or booleans. The joint margin of two classes would be
         √2 times the binary margin, which is the one that is kept for them. Where X is a path, the
@@ -119,7 +113,6 @@ def max_margin(
     Returns
     -------
     MarginResult
-        For data in blocks a `momentron.streams.StreamResult`.
 
     Examples
     --------
@@ -179,7 +172,7 @@ def fit_in_blocks(
     initial: MarginResult | None = None,
     callback: Callback | None = None,
     reporter: Reporter | None = None,
-) -> StreamResult:
+) -> MarginResult:
     """Fit to data in blocks: a stream, or what `as_stream` makes one of."""
     require_callback(callback)
     kernel = None if options.kernel is None else options.kernel.kernel

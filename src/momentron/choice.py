@@ -10,17 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from momentron.certificate import (
-    LONG,
-    SHORT,
-    certify_classifier,
-    certify_margin,
-    to_safe_length,
-)
+from momentron.certificate import LONG, SHORT, certify_classifier
 from momentron.clock import OutOfTime, until
 from momentron.fallback import Candidate, Classifier, fallback
+from momentron.margin_problem import MarginProblem
 from momentron.problem import Problem
-from momentron.rounding import UNIT_ROUNDOFF
 from momentron.solve import Outcome
 from momentron.status import Status
 
@@ -36,63 +30,44 @@ class Choice(NamedTuple):
     is_fallback: bool = False
 
 
-def choose_classifier(problem: Problem, outcome: Outcome) -> Choice:
+def choose_classifier(problem: MarginProblem, outcome: Outcome) -> Choice:
     """The classifier of a result; what takes time ends when the outcome says that it must."""
-    certificate, constraints = outcome.certificate, problem.constraints
-    if constraints.is_soft:
+    certificate, whole = outcome.certificate, problem.in_memory()
+    if whole is not None and whole.constraints.is_soft:
         is_good = outcome.status is Status.OPTIMAL or certificate.gap <= OPEN
-        soft, choice = _soft(problem, outcome)
-        return choice if is_good else _fallback(problem, outcome, soft)
+        soft, choice = _soft(whole, outcome)
+        return choice if is_good else _fallback(whole, outcome, soft)
     if certificate.margin > 0.0:
-        return _separating(problem, outcome)
-    return _fallback(problem, outcome, Classifier(outcome.last_w, outcome.last_b))
+        return _at_unit_length(problem, outcome, outcome.w, certificate.margin)
+    if whole is None:  # a fit to rows that are not here would cost passes
+        margin = _margin_in_time(problem, outcome.last_w, outcome)
+        return _at_unit_length(problem, outcome, outcome.last_w, margin)
+    return _fallback(whole, outcome, Classifier(outcome.last_w, outcome.last_b))
 
 
-# --- a positive margin ---------------------------------------------------------------------------
+# --- a margin ------------------------------------------------------------------------------------
 
 
-def _separating(problem: Problem, outcome: Outcome) -> Choice:
+def _at_unit_length(
+    problem: MarginProblem, outcome: Outcome, w: np.ndarray, margin: float
+) -> Choice:
     """w at unit length, and the best intercepts for it."""
-    w, margin = outcome.w, outcome.certificate.margin
     if w.dtype == np.longdouble:
         # the interval is proved by w in extended precision; the margin is that of the classifier
         w = w.astype(np.float64)
         margin = _margin_in_time(problem, w, outcome)
-    w = _settled(problem, w)
-    margin -= _rounding_loss(problem, w)
-    w, b = to_unit_length(problem, w)
-    if problem.dual_set.fits_intercept:
-        b = _intercept(problem, problem.constraints.exact_scores(w))
-    elif problem.classes.size > 2:
-        b = np.zeros(problem.classes.size)
-    margin = -math.inf if math.isnan(margin) else margin
-    return Choice(problem.constraints.coef_of(w), _in_units_of_x(problem, b), margin)
+    w = problem.settled(w)
+    margin -= problem.rounding_loss(w)
+    return Choice(*problem.classifier(w), -math.inf if math.isnan(margin) else margin)
 
 
-def _margin_in_time(problem: Problem, w: np.ndarray, outcome: Outcome) -> float:
+def _margin_in_time(problem: MarginProblem, w: np.ndarray, outcome: Outcome) -> float:
     """A sure lower bound on the margin of w; none where the time for it is over."""
     try:
         with until(outcome.closing):
-            return certify_margin(problem, w, sharp=True)
+            return problem.certified_margin(w, sharp=True)
     except OutOfTime:
         return -math.inf
-
-
-def _settled(problem: Problem, w: np.ndarray) -> np.ndarray:
-    """w at a safe length, with all that a solver kept beside its coefficients computed anew."""
-    constraints = problem.constraints
-    w = constraints.refreshed(w)
-    return w if SHORT < constraints.norm(w) < LONG else to_safe_length(w)
-
-
-def _rounding_loss(problem: Problem, w: np.ndarray) -> float:
-    """What the margin may lose when w is brought to unit length, which rounds each entry twice."""
-    constraints = problem.constraints
-    norm = constraints.norm(w)
-    if not norm > 0.0:
-        return 0.0
-    share = problem.operator.magnitude(w, norm) / norm
-    return problem.to_units_of_x(8.0 * UNIT_ROUNDOFF * share * constraints.radius / problem.radius)
 
 
 def _intercept(problem: Problem, scores: np.ndarray) -> Any:
@@ -128,7 +103,7 @@ def _soft(problem: Problem, outcome: Outcome) -> tuple[Classifier, Choice]:
     (w, √C ξ) at unit length has the margin γ; divided by γ it is the problem's solution.
     """
     constraints = problem.constraints
-    w = _settled(problem, np.asarray(outcome.w, np.float64))
+    w = problem.settled(np.asarray(outcome.w, np.float64))
     norm = constraints.norm(w)
     head, tail = constraints.split(w / norm if norm > 0.0 else w)
     products = constraints.operator.exact_scores(head)

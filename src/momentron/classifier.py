@@ -10,6 +10,7 @@ import numpy as np
 
 from momentron.choice import choose_classifier
 from momentron.errors import InputError
+from momentron.margin_problem import MarginProblem
 from momentron.operators import KernelOperator
 from momentron.problem import Problem
 from momentron.result import MarginResult
@@ -17,23 +18,30 @@ from momentron.solve import Outcome
 from momentron.solvers import Solver, Start
 
 
-def make_result(problem: Problem, solver: Solver, outcome: Outcome) -> MarginResult:
+def make_result(problem: MarginProblem, solver: Solver, outcome: Outcome) -> MarginResult:
     """The outcome in the user's units."""
     begin = time.perf_counter()
-    chosen, is_soft = choose_classifier(problem, outcome), problem.constraints.is_soft
+    chosen, is_soft = choose_classifier(problem, outcome), problem.is_soft
+    dual = problem.sparse_dual(outcome.q)
     return MarginResult(
         status=outcome.status,
         certificate=outcome.certificate.with_margin(chosen.margin, is_bound=not is_soft),
         coef=chosen.coef,
         intercept=chosen.intercept,
-        dual=problem.constraints.dual_of(outcome.q),
+        support=dual.rows,
+        dual=dual.weights,
+        support_labels=problem.classes[dual.codes],
+        n_rows=problem.n_rows,
         n_iter=outcome.n_iter,
+        passes=outcome.passes,
         seconds=outcome.seconds + time.perf_counter() - begin,
         trace=outcome.trace,
         classes=problem.classes,
         method=solver.name,
         is_fallback=chosen.is_fallback,
         is_soft=is_soft,
+        bytes_read=problem.bytes_read,
+        pass_seconds=problem.pass_seconds,
     )
 
 
@@ -67,4 +75,4 @@ def make_start(problem: Problem, initial: MarginResult | None) -> Start | None:
     b = np.ldexp(np.atleast_1d(initial.intercept), -problem.exponent) / scale
     constraints = problem.constraints
     b = constraints.labels.free_intercepts(b)
-    return Start(constraints.from_coef(coef) / scale, b, constraints.from_dual(initial.dual))
+    return Start(constraints.from_coef(coef) / scale, b, constraints.from_dual(initial.full_dual()))

@@ -6,7 +6,6 @@ import numpy as np
 
 from momentron.in_memory import Fit
 from momentron.result import MarginResult
-from momentron.streams import StreamResult
 
 
 def kernel_model(name: Any, X: Any, fit: Fit) -> dict[str, Any]:
@@ -29,7 +28,6 @@ def write_model(stream: IO[bytes], result: MarginResult, **more: Any) -> None:
     classes = result.classes
     if classes.dtype.kind == "O":
         classes = classes.astype(str)
-    is_short = isinstance(result, StreamResult)  # it has the support's weights alone
     arrays: dict[str, Any] = {
         "coef": result.coef,
         "intercept": result.intercept,
@@ -37,7 +35,7 @@ def write_model(stream: IO[bytes], result: MarginResult, **more: Any) -> None:
         "lower": result.lower,
         "upper": result.upper,
         "support": result.support,
-        "dual": result.dual if is_short else result.dual[result.support],
+        "dual": result.dual,
         "status": str(result.status),
     }
     np.savez(stream, **(arrays | more))

@@ -9,7 +9,6 @@ from momentron.cli.output import say
 from momentron.estimators import labels_of
 from momentron.in_memory import Fit
 from momentron.result import MarginResult
-from momentron.streams import StreamResult
 from momentron.validation import TrainingData
 
 
@@ -43,7 +42,7 @@ def _answer(result: MarginResult) -> dict[str, Any]:
     }
 
 
-def summarise_stream(data: str, result: StreamResult) -> dict[str, Any]:
+def summarise_stream(data: str, result: MarginResult) -> dict[str, Any]:
     """The same for data in blocks; no pass is spent on the errors of a classifier that has some."""
     return {
         "data": Path(data).name,

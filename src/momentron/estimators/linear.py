@@ -101,26 +101,24 @@ class MaxMarginClassifier(MarginClassifier):
         X, y = read_small_file(X, y, options)
         if is_streamed(X):
             return self._fit_blocks(X, y, options, callback)
-        data, fit = self._fit(X, y, options, callback)
-        result = fit.result
+        result = self._fit(X, y, options, callback)[1].result
         self.coef_ = np.atleast_2d(result.coef)
         self.support_ = result.support
-        self.dual_coef_ = dual_coefficients(result, data.codes)[:, self.support_]
+        self.dual_coef_ = dual_coefficients(result)
         warn_of(result)
         return self
 
     def _fit_blocks(
         self, X: Any, y: Any, options: FitOptions, callback: Callback | None
     ) -> "MaxMarginClassifier":
-        """Data in blocks: the weights are those of the support alone."""
+        """Data in blocks, which are read where they are."""
         if as_flag("warm_start", self.warm_start):
             raise InputError("warm_start=True is for data in memory; leave it out for blocks")
         result = fit_in_blocks(X, y, options, callback=callback)
         self._adopt(result)
         self.coef_ = np.atleast_2d(result.coef)
         self.support_ = result.support
-        codes = np.searchsorted(result.classes, result.support_labels)
-        self.dual_coef_ = dual_coefficients(result, codes)
+        self.dual_coef_ = dual_coefficients(result)
         self.n_features_in_ = self.coef_.shape[1]
         warn_of(result)
         return self

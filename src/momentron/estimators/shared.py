@@ -108,14 +108,15 @@ def labels_of(decision: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return classes[decision.argmax(axis=1)]
 
 
-def dual_coefficients(result: MarginResult, codes: np.ndarray) -> np.ndarray:
-    """What combines the rows to the classifier, shape (1, n) or (k, n).
+def dual_coefficients(result: MarginResult) -> np.ndarray:
+    """What combines the rows of the support to the classifier, shape (1, s) or (k, s).
 
     Σ y_i q_i x_i has the length of the upper bound, and at the optimum the classifier's direction.
     """
     length = result.upper if result.lower > 0.0 else 1.0
     if result.is_soft:
         length *= result.lower or 1.0
+    codes = np.searchsorted(result.classes, result.support_labels)
     weights = result.dual / length
     if weights.ndim == 1:
         return (np.where(codes == 1, 1.0, -1.0) * weights)[None, :]

@@ -109,7 +109,7 @@ def _proposed(pairs: Pairs, seconds: float) -> tuple[list[int] | None, np.ndarra
         raise KeyboardInterrupt
     W = np.column_stack([np.atleast_2d(result.coef), np.atleast_1d(result.intercept)])
     W = W[:, : pairs.width]
-    dual = result.dual
+    dual = result.full_dual()
     if pairs.k == 2:
         q = dual[pairs.example]
     else:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from momentron.arguments import require_seed
+from momentron.combination import Combination, direction
 from momentron.errors import InputError
 from momentron.operators import KernelOperator
 from momentron.problem import Problem
 from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
-from momentron.solvers.combination import Combination, direction
 from momentron.solvers.schedules import (
     Schedule,
     as_schedule,
@@ -113,6 +113,7 @@ class Adaptive(Solver):
     """
 
     name = "adaptive"
+    needs_memory = "each of its iterations draws single rows, which blocks would be read for"
 
     def __init__(
         self,
@@ -197,11 +198,11 @@ class Adaptive(Solver):
         minus_row = direction(problem, vertex)
         # Alg. 2: g_t = β_t (g_{t−1} + Zᵀe_t) and w_{t+1} = w_t − θ_t (g_t + Zᵀe_t); −g is kept, so
         # that both are combinations with weights of one sign
-        iterate.move(minus_row, theta)
+        iterate.move_along(minus_row, theta)
         if beta > 0.0:
             if state.momentum is None:
                 state.momentum = Combination(problem)
-            state.momentum.move(minus_row, 1.0)
+            state.momentum.move_along(minus_row, 1.0)
             iterate.follow(state.momentum, beta, theta)
         else:
             state.momentum = None
@@ -214,7 +215,7 @@ class Adaptive(Solver):
 
     def candidates(self, problem: Problem, state: AdaptiveState) -> Candidates:
         kept = [state.iterate] if state.momentum is None else [state.iterate, state.momentum]
-        duals = [(combination.q, combination.upper(problem)) for combination in kept]
+        duals = [(combination.q, combination.upper()) for combination in kept]
         if state.proposal is not None:
             duals.append(state.proposal)
         q, upper = min(duals, key=lambda dual: dual[1])

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +33,30 @@ class AutoState(State):
     first: Primal | None = None
     proposal: Candidates | None = None
 
+    def advance(self, problem: Problem) -> None:
+        """One round."""
+        work = self.work
+        try:
+            work.advance()
+            self.proposal = work.candidates()
+        except (FloatingPointError, np.linalg.LinAlgError, OutOfTime) as error:
+            work.is_done = True  # the last proposal stands: the certificate says what it is worth
+            work.deadline.was_met |= isinstance(error, OutOfTime)
+            if work.is_interruptible:
+                self.proposal = work.candidates()
+
+    def proposed(self, problem: Problem) -> Candidates:
+        """What the last round proposes."""
+        proposal = self.proposal or _nothing(problem)
+        if self.first is not None:
+            proposal.primals.append(self.first)
+            self.first = None
+        if self.work.deadline.was_met:
+            proposal.ending = Status.TIME_BUDGET
+        elif self.work.is_done:
+            proposal.ending = Status.STALLED
+        return proposal
+
 
 class Auto(Solver):
     """Working sets, solved exactly, checked against all the rows.
@@ -44,7 +69,8 @@ class Auto(Solver):
     ten passes in all.
 
     A finite C is solved directly, by Newton on all the rows. Many classes with many examples have
-    an engine of their own, Newton with conjugate gradients.
+    an engine of their own, Newton with conjugate gradients. Data in blocks are solved by rounds
+    that keep the rows that matter in memory (`MarginProblem.rounds`).
 
     Parameters
     ----------
@@ -55,6 +81,7 @@ class Auto(Solver):
     uses_loss = False
     warm_starts = True
     wants_tight_radius = False
+    uses_working_sets = True
     default_max_iter = 1000
     settings: AutoSettings = SETTINGS
 
@@ -62,7 +89,11 @@ class Auto(Solver):
         if settings is not None:
             self.settings = settings
 
-    def init(self, problem: Problem, aim: Aim = AIM) -> AutoState:
+    def init(self, problem: Any, aim: Aim = AIM) -> Any:
+        rounds = problem.rounds(aim)  # of data in blocks
+        return self._in_memory(problem, aim) if rounds is None else rounds
+
+    def _in_memory(self, problem: Problem, aim: Aim) -> AutoState:
         """Choose the engine.
 
         Pairs (example, wrong label) that are too many for exact solves on working sets of them go
@@ -100,27 +131,12 @@ class Auto(Solver):
         """A witness at rounding level is what this method is for, whatever the tolerance."""
         return min(tol, 1e-12)
 
-    def step(self, problem: Problem, state: AutoState) -> None:
-        work = state.work
-        try:
-            work.advance()
-            state.proposal = work.candidates()
-        except (FloatingPointError, np.linalg.LinAlgError, OutOfTime) as error:
-            work.is_done = True  # the last proposal stands: the certificate says what it is worth
-            work.deadline.was_met |= isinstance(error, OutOfTime)
-            if work.is_interruptible:
-                state.proposal = work.candidates()
+    def step(self, problem: Any, state: Any) -> None:
+        state.advance(problem)
         state.t += 1
 
-    def candidates(self, problem: Problem, state: AutoState) -> Candidates:
-        proposal = state.proposal or _nothing(problem)
-        if state.first is not None:
-            proposal.primals.append(state.first)
-            state.first = None
-        if state.work.deadline.was_met:
-            proposal.ending = Status.TIME_BUDGET
-        elif state.work.is_done:
-            proposal.ending = Status.STALLED
+    def candidates(self, problem: Any, state: Any) -> Candidates:
+        proposal: Candidates = state.proposed(problem)
         return proposal
 
 

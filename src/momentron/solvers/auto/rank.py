@@ -36,8 +36,7 @@ def _pairs_by_momentum(sets: WorkingSets, rng: np.random.Generator) -> np.ndarra
     few = selection.sample(labels.codes, size, rng, least=0.0)
     some = labels.some(few)
     constraints = sets.constraints.like(sets.operator_of(few), some)
-    problem = Problem(constraints, some.dual_set(Exponential()))
-    problem.tighten()
+    problem = Problem(constraints, some.dual_set(Exponential())).tightened()
     solver = Momentum()
     state = solver.init(problem)
     with one_thread():

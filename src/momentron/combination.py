@@ -1,13 +1,16 @@
 """A classifier w = −Zᵀq that moves along few rows of Z at a time, with its scores in step."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from momentron.dualsets import Vertex
 from momentron.operators import KernelOperator
-from momentron.problem import Problem
+
+if TYPE_CHECKING:
+    from momentron.problem import Problem
 
 CHUNK = 1 << 14  # numbers worked on at a time: they stay in the nearest cache
 
@@ -35,7 +38,7 @@ class Direction:
     products: np.ndarray
 
 
-def direction(problem: Problem, vertex: Vertex) -> Direction:
+def direction(problem: "Problem", vertex: Vertex) -> Direction:
     """−Zᵀe in units of R: one pass over linear data, or n kernel values a row that is new."""
     constraints, operator = problem.constraints, problem.operator
     rows, a = constraints.labels.mix_at(vertex.index, vertex.weight / -constraints.divisor)
@@ -71,9 +74,10 @@ class Combination:
     q : ndarray of shape (size,)
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: "Problem") -> None:
         constraints, operator = problem.constraints, problem.operator
-        self._constraints = constraints
+        self._problem, self._constraints = problem, constraints
+        self._scores: np.ndarray | None = None
         self.w = problem.zeros()
         self.q = np.zeros(problem.size)
         self._arrays = [self.w.reshape(-1), self.q]
@@ -85,8 +89,13 @@ class Combination:
             self._products = np.zeros((operator.shape[0], *head.shape[1:]))
             self._arrays.append(self._products.reshape(-1))
 
-    def move(self, direction: Direction, step: float) -> None:
+    def move(self, vertex: Vertex, step: float) -> None:
+        """w −= step · Zᵀe, e the vertex."""
+        self.move_along(direction(self._problem, vertex), step)
+
+    def move_along(self, direction: Direction, step: float) -> None:
         """w += step · direction: only the columns of its labels are touched."""
+        self._scores = None
         vertex, rows = direction.vertex, direction.rows
         self.q[vertex.index] += step * vertex.weight
         if self._constraints.is_soft:
@@ -102,6 +111,7 @@ class Combination:
 
     def follow(self, other: "Combination", decay: float, step: float) -> None:
         """other *= decay, then w += step · other, in one go through memory."""
+        self._scores = other._scores = None
         for arrays in zip(self._arrays, other._arrays, strict=True):
             for mine, theirs in _chunks(*arrays):
                 theirs *= decay
@@ -109,27 +119,51 @@ class Combination:
 
     def shrink(self, factor: float) -> None:
         """w *= factor."""
+        self._scores = None
         for array in self._arrays:
             array *= factor
 
     def scores(self) -> np.ndarray:
         """Zw in units of R."""
-        scores = self._constraints.labels.scores(self._products)
-        if self._constraints.is_soft:
-            scores -= self._constraints.root * self._tail
-        scores /= self._constraints.divisor
-        return scores
+        if self._scores is None:
+            scores = self._constraints.labels.scores(self._products)
+            if self._constraints.is_soft:
+                scores -= self._constraints.root * self._tail
+            scores /= self._constraints.divisor
+            self._scores = scores
+        return self._scores
 
-    def upper(self, problem: Problem) -> float:
+    def vertex(self) -> Vertex:
+        """The worst rows for w, as weights in the dual set."""
+        return self._problem.dual_set.vertex(self.scores())
+
+    def upper(self) -> float:
         """‖Zᵀq‖ over the mass of q, in units of R."""
-        mass = float(self.q.sum())
-        return problem.norm(self.w) / mass if mass > 0.0 else np.inf
+        return self._problem.upper(self.w, self.q)
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """What a checkpoint keeps."""
+        return {"w": self.w, "q": self.q, "products": self._products}
+
+    def from_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Set to what `to_arrays` gave, whose shapes have been checked."""
+        for name, array in self.to_arrays().items():
+            array[...] = arrays[name]
+        self._scores = None
 
 
 def move_towards(array: np.ndarray, target: np.ndarray, share: float) -> None:
     """array += share · (target − array), for arrays in C order, without another of their size."""
     for mine, theirs in _chunks(array.reshape(-1), target.reshape(-1)):
         mine += share * (theirs - mine)
+
+
+def mix_in_place(a: np.ndarray, x: float, b: np.ndarray, y: float) -> None:
+    """a ← x·a + y·b for flat arrays, without another of their size."""
+    for mine, theirs in _chunks(a, b):
+        if x != 1.0:
+            mine *= x
+        mine += y * theirs
 
 
 def _chunks(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
