@@ -106,7 +106,6 @@ def bare_loop(case: Case) -> float:
 def fit(case: Case) -> dict[str, Any]:
     """One fit in this process, with its memory and its throughput beside the bare loop's."""
     from momentron import max_margin
-    from momentron.streams import StreamResult
 
     tiny = np.random.default_rng(0).standard_normal((500, 3))
     max_margin(tiny, tiny[:, 0] > 0.0, block_size=2_000)  # everything is imported from here on
@@ -117,8 +116,9 @@ def fit(case: Case) -> dict[str, Any]:
     def interleave(_: Row) -> None:  # off the clock of the fit
         bare.append(bare_loop(case))
 
-    result = max_margin(str(case.rows), str(case.labels), tol=1e-4, callback=interleave)
-    assert isinstance(result, StreamResult)
+    result = max_margin(
+        str(case.rows), str(case.labels), tol=1e-4, callback=interleave, block_size="16MiB"
+    )
     peak = peak_resident()
     bare.append(bare_loop(case))
     throughput = result.bytes_read / result.seconds

@@ -31,9 +31,9 @@ from benchmarks.out_of_core import MARGIN, Case, write_case
 from momentron.api import max_margin
 from momentron.datasets import make_separable
 from momentron.errors import InputError
-from momentron.streams import DiskStream, StreamResult, open_file
+from momentron.labels import as_labels
+from momentron.streams import DiskStream, open_file
 from momentron.streams.look import Look
-from momentron.streams.poses import Pose
 from momentron.trace import Row
 
 SET_ROWS = 400  # rows of the working set for each feature: what the memory is chosen for
@@ -89,7 +89,6 @@ def measure_fit(n: int, d: int, seed: int = 0) -> Fit:
     """A fit of drawn rows: its passes count, and the time of its working sets."""
     # the working set takes eight blocks, of rows in float64
     result = max_margin(Drawn(n, d, seed=seed), block_size=SET_ROWS * d * d, tol=TOLERANCE)
-    assert isinstance(result, StreamResult)
     in_sets = result.seconds - result.pass_seconds
     return Fit(n, d, result.passes, result.n_iter, result.seconds, in_sets, result.gap)
 
@@ -101,7 +100,7 @@ def measure_rate(n: int = 500_000, d: int = 200, repeats: int = 3) -> tuple[floa
         write_case(case, n, d, separable=True)
         stream = DiskStream(open_file(case.rows, str(case.labels)))
         w = np.random.default_rng(0).standard_normal(d)
-        look = Look(w, Pose(2, True), np.array([-1, 1], np.int8), radius=3.0, depth=d)
+        look = Look(w, as_labels(2, True), np.array([-1, 1], np.int8), radius=3.0, depth=d)
         times = []
         for _ in range(repeats + 1):
             begin = time.perf_counter()

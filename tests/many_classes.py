@@ -6,9 +6,8 @@ import pytest
 import scipy.sparse as sp
 
 from momentron import Status
-from momentron.circulations import Circulations
-from momentron.constraints import LabelPairs
-from momentron.dualsets import Simplex
+from momentron.constraints import Constraints
+from momentron.labels import ManyClasses
 from momentron.losses import Exponential
 from momentron.problem import Problem
 
@@ -117,23 +116,20 @@ def assert_witness(result, X, y, fit_intercept):
     assert result.status is Status.NOT_SEPARABLE
     assert result.lower == 0.0
     rows, _, target = explicit(X, y)
-    q = result.dual[np.repeat(np.arange(y.size), y.max()), target]
+    q = result.full_dual()[np.repeat(np.arange(y.size), y.max()), target]
     length = np.linalg.norm(rows, axis=1).max()
     assert q.sum() == pytest.approx(1.0) and q.min() >= 0.0
     assert np.linalg.norm(q @ rows) <= 1e-12 * length
     assert result.upper <= 1e-12 * length
     if fit_intercept:
-        assert imbalance(result.dual, y) <= 1e-12
+        assert imbalance(result.full_dual(), y) <= 1e-12
 
 
 def pairs_problem(operator, y, k, fit_intercept, exponent=0):
     """Classes as pairs, two of them too."""
-    pairs = LabelPairs(operator, y, k)
-    if fit_intercept:
-        dual_set = Circulations(*pairs.pair_classes, k, Exponential())
-    else:
-        dual_set = Simplex(pairs.size, Exponential())
-    return Problem(pairs, dual_set, exponent=exponent, classes=np.arange(k))
+    labels = ManyClasses(k, fit_intercept, y)
+    dual_set = labels.dual_set(Exponential())
+    return Problem(Constraints(operator, labels), dual_set, exponent=exponent, classes=np.arange(k))
 
 
 def quadratic_program(X, y, fit_intercept, C=np.inf):

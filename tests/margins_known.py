@@ -28,6 +28,5 @@ def problem_of(kind, *, C=math.inf, kernel=None):
     else:
         X, y, margin = corners(4, 5)
     choice = None if kernel is None else KernelChoice(kernel)
-    problem = Problem.from_data(X, y, fit_intercept=fit_intercept, C=C, kernel=choice)
-    problem.tighten()
+    problem = Problem.from_data(X, y, fit_intercept=fit_intercept, C=C, kernel=choice).tightened()
     return problem, X, y, fit_intercept, margin

@@ -4,23 +4,27 @@ import numpy as np
 import pytest
 
 from momentron.clock import until
+from momentron.dualsets import ClassBalanced, Simplex
+from momentron.losses import Exponential
 from momentron.solvers.auto.active_set import exchange
-from momentron.solvers.auto.balance import NoIntercept, TwoClasses
+from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.exact import solve_by_exchange
-from momentron.solvers.auto.forms import Deadline
+from momentron.solvers.auto.forms import Point
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.rows import Rows
+from momentron.solvers.auto.settings import SETTINGS
 
 
-def gram_form(X, signs, fit_intercept=False):
-    balance = TwoClasses(signs) if fit_intercept else NoIntercept(signs.size)
+def gram_form(X, signs, fit_intercept=False, settings=SETTINGS):
+    loss = Exponential()
+    balance = ClassBalanced(signs, loss) if fit_intercept else Simplex(signs.size, loss)
     rows = Rows(np.ascontiguousarray(X, dtype=float), signs, balance)
-    return GramForm(rows, Deadline(), rows.gram())
+    return GramForm(rows, rows.gram(), Deadline(), settings)
 
 
 def assert_optimal(form, lam, signs, fit_intercept, tol):
     """λ is dual feasible, no margin is below 1, and those of the support are 1."""
-    p = form.K @ lam + (signs * form.b[0] if fit_intercept else 0.0)
+    p = form.K @ lam + (signs * form.point.b[0] if fit_intercept else 0.0)
     assert np.allclose(form.p, p, rtol=tol)
     assert lam.min() >= 0.0
     assert p.min() >= 1.0 - tol
@@ -75,7 +79,7 @@ def test_singular_matrices_are_left_to_others(make):
         X = X[:, :6]
     form = gram_form(X, signs)
     assert exchange(form, np.ones(12, bool)) is None
-    assert not form.u.any()  # it stays where it was
+    assert not form.point.x.any()  # it stays where it was
 
 
 def test_no_guess_and_no_time():
@@ -98,7 +102,8 @@ def test_what_does_not_close_the_gap_is_not_taken():
     # rows that differ in the eighth digit: squares have lost what tells them apart
     X = X[0] + 1e-8 * X
     form = gram_form(X, signs)
-    form.u = form.u + 0.5
+    u, b, _ = form.point
+    form.point = Point(u + 0.5, b, form.margins(u + 0.5, b))
     lam = solve_by_exchange(form, everyone, 1e-6, 60)
     assert lam is None
-    assert np.array_equal(form.u, np.full(30, 0.5))
+    assert np.array_equal(form.point.x, np.full(30, 0.5))

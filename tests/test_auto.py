@@ -13,7 +13,8 @@ from momentron.datasets import (
     make_sparse_separable,
     make_touching,
 )
-from momentron.solvers.auto import newton
+from momentron.solvers.auto import AutoSettings, newton
+from momentron.solvers.auto.forms import Direction
 
 CONTAINERS = {"dense": np.asarray, "fortran": np.asfortranarray, "csr": sp.csr_array}
 SHAPES = [(2, 1), (40, 3), (30, 60), (300, 20), (900, 12), (2500, 40)]
@@ -66,7 +67,7 @@ def test_no_margin(shape, make, fit_intercept, dtype, container):
     assert result.upper <= 1e-12 * radius
     assert np.all(np.isfinite(result.coef))
     if fit_intercept:
-        assert result.dual[data.y > 0].sum() == pytest.approx(0.5)
+        assert result.full_dual()[data.y > 0].sum() == pytest.approx(0.5)
 
 
 def degenerate():
@@ -100,7 +101,7 @@ def test_degenerate(case, fit_intercept):
         decision = y * (X @ result.coef + result.intercept)
         assert decision.min() >= result.lower * (1 - 1e-9)
     else:
-        norm = np.linalg.norm((y * result.dual) @ X)
+        norm = np.linalg.norm((y * result.full_dual()) @ X)
         assert norm <= 1e-12 * np.linalg.norm(X, axis=1).max()
 
 
@@ -209,7 +210,7 @@ def test_warm_start_from_nonsense_is_harmless():
 def test_initial_is_refused_where_it_makes_no_sense():
     data = make_separable(30, 3, random_state=0)
     first = max_margin(data.X, data.y)
-    with pytest.raises(ValueError, match="does not start warm"):
+    with pytest.raises(ValueError, match="does not support warm starts"):
         max_margin(data.X, data.y, method="momentum", initial=first)
     with pytest.raises(ValueError, match="3 features but X has 2"):
         max_margin(data.X[:, :2], data.y, initial=first)
@@ -222,17 +223,18 @@ def test_a_sample_of_zeros_is_no_verdict_on_the_others():
     y = np.arange(2000) % 2
     result = max_margin(X, y, fit_intercept=False)
     assert result.status is Status.NOT_SEPARABLE
-    assert np.linalg.norm(result.dual @ (X * np.where(y == 1, 1.0, -1.0)[:, None])) <= 1e-12
+    assert np.linalg.norm(result.full_dual() @ (X * np.where(y == 1, 1.0, -1.0)[:, None])) <= 1e-12
 
 
 @pytest.mark.parametrize(("slope", "is_far"), [(-1.0, False), (-100.0, False), (-1e5, True)])
-def test_line_searches_may_leave_out_the_rows_that_do_not_count(slope, is_far, monkeypatch):
+def test_line_searches_may_leave_out_the_rows_that_do_not_count(slope, is_far):
     rng = np.random.default_rng(0)
     r, dp = rng.normal(size=500) - 1.0, rng.normal(size=500)
-    plain = newton.line_search(slope, 1.0, r, dp, 1.0)
+    direction = Direction(dp, dp[:0], dp, slope, 1.0)
+    plain = newton.line_search(direction, r, 1.0)
     assert (plain > 2.0) == is_far
-    monkeypatch.setattr(newton, "MANY_ROWS", 0)
-    assert newton.line_search(slope, 1.0, r, dp, 1.0) == pytest.approx(plain, rel=1e-12)
+    settings = AutoSettings(many_rows=0)
+    assert newton.line_search(direction, r, 1.0, settings) == pytest.approx(plain, rel=1e-12)
 
 
 def test_no_time_to_choose_pairs():

@@ -17,8 +17,8 @@ from hypothesis.extra.numpy import arrays
 
 from benchmarks.hostile.exact import ExactProblem, best_margin_squared, signed_square
 from momentron.certificate import Certificate, certify
-from momentron.constraints import SignedRows
-from momentron.dualsets import Simplex
+from momentron.constraints import Constraints
+from momentron.labels import as_labels
 from momentron.losses import Exponential
 from momentron.problem import Problem
 from momentron.validation import clean_data
@@ -46,9 +46,9 @@ class Case:
         if np.unique(self.y).size == 2:
             return Problem.from_data(self.X, self.y, fit_intercept=self.fit_intercept)
         data = clean_data(self.X)  # one class is a problem as well, without an intercept
-        constraints = SignedRows(data.operator, self.y.astype(np.float64))
-        dual_set = Simplex(self.y.size, Exponential())
-        return Problem(constraints, dual_set, exponent=data.exponent)
+        labels = as_labels(2, False, (self.y > 0).astype(int))
+        constraints = Constraints(data.operator, labels)
+        return Problem(constraints, labels.dual_set(Exponential()), exponent=data.exponent)
 
     def exact(self) -> ExactProblem:
         return ExactProblem(self.dense, self.y, self.fit_intercept)

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -74,6 +75,27 @@ def test_attributes(data):
     assert model.dual_coef_.sum() == pytest.approx(0.0, abs=1e-9)
 
 
+@pytest.mark.parametrize("C", [np.inf, 1.0])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_dual_coefficients_combine_the_rows_to_the_classifier(C, n_classes):
+    rng = np.random.default_rng(3)
+    y = np.arange(60) % n_classes
+    X = rng.normal(size=(60, 4)) + 8.0 * np.eye(4)[y]
+    linear = MaxMarginClassifier(C=C, tol=1e-10).fit(X, y)
+    kernel = KernelMaxMarginClassifier(kernel="linear", C=C, tol=1e-10).fit(X, y)
+    assert np.allclose(linear.dual_coef_ @ X[linear.support_], linear.coef_, atol=1e-5)
+    assert np.allclose(kernel.dual_coef_ @ X[kernel.support_], linear.coef_, atol=1e-5)
+    if n_classes == 2:  # with more, different weights may give the same classifier
+        assert np.array_equal(linear.support_, kernel.support_)
+        assert np.allclose(linear.dual_coef_, kernel.dual_coef_, atol=1e-5)
+
+
+def test_callback_is_not_routed_metadata():
+    for model in (MaxMarginClassifier(), KernelMaxMarginClassifier()):
+        assert model.get_metadata_routing().fit.requests == {}
+        assert not hasattr(model, "set_fit_request")
+
+
 def test_feature_names_are_kept_and_checked(data):
     frame = pd.DataFrame(data.X, columns=list("abcde"))
     model = MaxMarginClassifier(tol=1e-3).fit(frame, data.y)
@@ -93,7 +115,7 @@ def test_sparse_equals_dense(data):
 def test_not_separable_warns_and_works():
     data = make_nonseparable(60, 4, fit_intercept=True, random_state=0)
     model = MaxMarginClassifier(max_iter=500)
-    with pytest.warns(NotSeparableWarning, match=r"lies in \[0, .*\]"):
+    with pytest.warns(NotSeparableWarning, match=r"C= .* check_separability"):
         model.fit(data.X, data.y)
     assert model.score(data.X, data.y) > 0.5
     assert model.margin_ < 0.0
@@ -102,9 +124,10 @@ def test_not_separable_warns_and_works():
 
 def test_budget_warns(data):
     model = MaxMarginClassifier(method="momentum", max_iter=300, tol=1e-9)
-    with pytest.warns(BudgetWarning, match="Raise max_iter or max_time"):
+    with pytest.warns(BudgetWarning, match="raise max_iter"):
         model.fit(data.X, data.y)
     assert model.status_ is Status.ITERATION_BUDGET
+    assert issubclass(BudgetWarning, ConvergenceWarning)
 
 
 def test_lives_in_pipelines_and_pickles(data):

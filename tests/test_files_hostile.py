@@ -55,7 +55,7 @@ warnings.simplefilter("ignore")
 from momentron import InputError, max_margin
 for path in sys.argv[1:]:
     try:
-        result = max_margin(path, tol=1e-9)
+        result = max_margin(path, tol=1e-9, block_size="16MiB")
     except InputError as error:
         print("refused", error)
     else:
@@ -76,7 +76,7 @@ def answer(path):
     """The same for one file, in this process."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = max_margin(path, tol=1e-9)
+        found = max_margin(path, tol=1e-9, block_size="16MiB")
     gc.collect()  # with the source goes its private folder
     return found.lower, found.upper
 

@@ -2,6 +2,7 @@
 
 import math
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,10 +14,11 @@ from momentron.errors import NotSeparableWarning
 from momentron.operators import DenseOperator
 from momentron.problem import Problem
 from momentron.solvers import Auto
-from momentron.solvers.auto import joint_margin
+from momentron.solvers.auto import AutoSettings
 from momentron.solvers.auto.active_rows import ActiveRows
 from momentron.solvers.auto.class_blocks import ClassBlocks
-from momentron.solvers.auto.forms import Deadline
+from momentron.solvers.auto.deadline import Deadline
+from momentron.solvers.auto.joint_margin import JointMargin
 from momentron.solvers.auto.joint_newton import Hessian, JointNewton
 from momentron.solvers.auto.pair_table import PairTable
 
@@ -28,8 +30,11 @@ def always(monkeypatch):
 
 
 def set_threshold(monkeypatch, pairs):
-    monkeypatch.setattr(joint_margin, "MANY_PAIRS", pairs)
-    monkeypatch.setattr(joint_margin, "MANY_SIMPLE_PAIRS", pairs)
+    set_numbers(monkeypatch, many_pairs=pairs, many_simple_pairs=pairs)
+
+
+def set_numbers(monkeypatch, **numbers):
+    monkeypatch.setattr(Auto, "settings", replace(Auto.settings, **numbers))
 
 
 def random_problem(seed):
@@ -100,10 +105,10 @@ def test_hessian_products_are_those_of_the_matrix(has_border):
 
 @pytest.mark.parametrize("has_border", [False, True])
 @pytest.mark.parametrize("thin", [0.0, 100.0])
-def test_class_blocks_are_the_inverse_of_the_diagonal_blocks(has_border, thin, monkeypatch):
-    monkeypatch.setattr("momentron.solvers.auto.class_blocks.THIN", thin)
+def test_class_blocks_are_the_inverse_of_the_diagonal_blocks(has_border, thin):
     hessian, dense, width = hessian_problem(has_border)
-    blocks = ClassBlocks(hessian.rows, hessian.pairs.diagonal(hessian.active), 2.5)
+    diagonal = hessian.pairs.diagonal(hessian.active)
+    blocks = ClassBlocks(hessian.rows, diagonal, 2.5, AutoSettings(thin_block=thin))
     r = np.random.default_rng(5).normal(size=(width, 3))
     z = blocks.apply(r)
     for c in range(3):
@@ -162,7 +167,7 @@ def test_time_outs_leave_valid_proposals(C, seconds, always):
 def test_a_step_that_is_cut_short_changes_nothing(always):
     X, y, _ = random_problem(12)
     problem = Problem.from_data(X, y)
-    work = joint_margin.JointMargin(problem, Deadline())
+    work = JointMargin(problem, Deadline())
     for _ in range(3):
         work.advance()
     W, F = work.newton.W, work.newton.F
@@ -206,7 +211,7 @@ def test_kernels_agree_with_exact_solves(seed, C, monkeypatch):
     k = int(rng.integers(3, 8))
     y = np.r_[np.arange(k), rng.integers(0, k, 140)]
     X = rng.normal(size=(y.size, 6)) + rng.normal(size=(k, 6))[y]
-    monkeypatch.setattr("momentron.solvers.auto.joint_kernel.FIRST_SIZE", 40)
+    set_numbers(monkeypatch, kernel_first=40)
     options = {"kernel": "rbf", "gamma": 0.2, "C": C, "fit_intercept": seed % 2 == 0}
     ours, exact = both(X, y, monkeypatch, **options)
     assert ours.lower <= exact.upper and exact.lower <= ours.upper

@@ -7,10 +7,10 @@ import pytest
 
 from benchmarks.hostile.exact_kernels import exact_kernel
 from momentron.certificate import certify
-from momentron.constraints import SignedRows
+from momentron.constraints import Constraints
 from momentron.datasets import make_separable
-from momentron.dualsets import Simplex
 from momentron.kernels import GaussianKernel, LinearKernel
+from momentron.labels import as_labels
 from momentron.losses import Exponential
 from momentron.operators import DenseOperator
 from momentron.operators.column_cache import ColumnCache
@@ -149,8 +149,7 @@ def test_linear_kernel_is_the_explicit_operator(trailing, capacity):
     assert np.allclose(operator.block(rows, rows), K[np.ix_(rows, rows)])
     assert np.allclose(operator.sharp_adjoint(a).astype(float), w)
     assert operator.centred_radius() == operator.radius >= np.sqrt(K.max())
-    with pytest.raises(TypeError, match=r"use block\(rows, cols\)"):
-        operator.rows(rows)
+    assert operator.as_kernel() is operator and operator.as_matrix() is None
 
 
 def test_costs_are_columns_and_nothing_else():
@@ -248,10 +247,11 @@ def test_zero_data_and_zero_classifiers():
 def test_certificates_through_a_kernel_hold_the_known_margin(sharp):
     data = make_separable(80, 5, margin=0.3, random_state=0)
     signs = np.where(data.y > 0, 1.0, -1.0)
+    labels = as_labels(2, False, (data.y > 0).astype(int))
     q = np.random.default_rng(0).random(80) ** 8
     intervals = []
     for operator in (DenseOperator(data.X), KernelOperator(LinearKernel().bind(data.X), 10**6)):
-        problem = Problem(SignedRows(operator, signs), Simplex(80, Exponential()))
+        problem = Problem(Constraints(operator, labels), labels.dual_set(Exponential()))
         w = operator.adjoint(signs * q)
         certificate = certify(problem, w, q, sharp=sharp)
         assert certificate.lower <= data.margin <= certificate.upper

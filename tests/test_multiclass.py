@@ -29,10 +29,11 @@ from benchmarks.hostile.exact_pairs import ExactPairs
 from momentron import MaxMarginClassifier, NotSeparableWarning, Status, max_margin
 from momentron.certificate import certify_margin
 from momentron.circulations import Circulations
-from momentron.constraints import SignedRows
+from momentron.constraints import Constraints
 from momentron.datasets import load
 from momentron.dualsets import ClassBalanced, Simplex
 from momentron.errors import InputError
+from momentron.labels import TwoClasses
 from momentron.losses import Exponential
 from momentron.operators import as_operator
 from momentron.problem import Problem
@@ -82,7 +83,7 @@ def test_multiclass_theorem(kind, fit_intercept, monkeypatch):
     else:
         X, y, best = orthogonal(rng, np.array([1.0, 2.0, 1.5]), 5, 20)
     problem = Problem.from_data(X, y, fit_intercept=fit_intercept)
-    problem.tighten()
+    problem = problem.tightened()
     monkeypatch.setattr(theorems, "STEPS", 1000)
     run = theorems.Run(problem, Momentum(), steps=1000)
     for claim in CLAIMS:
@@ -110,9 +111,10 @@ CASES = [(method, "exponential", b) for method in ITERATIVE for b in (False, Tru
 def test_implicit_iterates_are_the_explicit_ones(method, loss, fit_intercept, layout):
     X, y = blobs(11, n=12, d=3)
     problem = Problem.from_data(layout(X), y, fit_intercept=fit_intercept, loss=loss)
-    problem.tighten()
+    problem = problem.tightened()
     rows, source, target = explicit(X, y)
-    signed = SignedRows(as_operator(layout(rows)), np.ones(source.size))
+    labels = TwoClasses(2, False, np.ones(source.size, int))
+    signed = Constraints(as_operator(layout(rows)), labels)
     signed.divide_by(problem.radius)
     dual_set = Simplex(source.size, problem.dual_set.loss)
     if fit_intercept:
@@ -256,7 +258,7 @@ def test_soft_margins_agree_with_clarabel(C, fit_intercept):
         status, objective = quadratic_program(X, y, fit_intercept, C)
         result = max_margin(X, y, fit_intercept=fit_intercept, C=C, tol=1e-9)
         assert result.status is Status.OPTIMAL, seed
-        W, b = result.coef / result.lower, result.intercept / result.lower
+        W, b = result.coef, result.intercept
         slack = np.maximum(0.0, 1.0 - leads(X @ W.T + b, y))
         own = 0.5 * np.sum(W**2) + 0.5 * C * np.sum(slack**2)
         assert own == pytest.approx(0.5 / result.lower**2, rel=1e-7), seed
@@ -315,7 +317,7 @@ def test_every_method_agrees_with_auto(method, fit_intercept):
     assert result.lower <= auto.upper and auto.lower <= result.upper
     assert result.gap < 0.95
     assert result.dual.sum() == pytest.approx(1.0, abs=1e-12)
-    for dual in (result.dual, auto.dual):
+    for dual in (result.full_dual(), auto.full_dual()):
         assert not dual[np.arange(60), y].any()
         assert not fit_intercept or imbalance(dual, y) <= 1e-12
 
@@ -360,7 +362,8 @@ def test_shapes_and_attributes(C, fit_intercept):
     result, outputs = model.result_, model.decision_function(X)
     assert result.coef.shape == model.coef_.shape == (5, 7)
     assert np.shape(result.intercept) == model.intercept_.shape == (5,)
-    assert result.dual.shape == outputs.shape == (50, 5)
+    assert result.full_dual().shape == outputs.shape == (50, 5)
+    assert result.dual.shape == (model.support_.size, 5)
     assert model.dual_coef_.shape == (5, model.support_.size)
     assert np.allclose(model.dual_coef_.sum(axis=0), 0.0, atol=1e-12)
     assert np.array_equal(model.predict(X), model.classes_[outputs.argmax(axis=1)])

@@ -259,7 +259,7 @@ def test_soft_margins_are_bracketed(fit_intercept: bool) -> None:
         problem = Problem.from_data(X, y, fit_intercept=fit_intercept, C=C)
         exact, root = ExactPairs(X, y, fit_intercept), Fraction(problem.constraints.root)
         result = max_margin(X, y, fit_intercept=fit_intercept, C=C)
-        dual = result.dual[np.repeat(np.arange(8), 2), explicit(X, y)[2]]
+        dual = result.full_dual()[np.repeat(np.arange(8), 2), explicit(X, y)[2]]
         classifiers = [result.coef.T, *draw_classifiers(rng, 3, 3)]
         for i, q in enumerate([near(rng, dual), *draw_weights(rng, exact)]):
             W, sharp = classifiers[i % len(classifiers)], bool(rng.random() < 0.5)

@@ -8,9 +8,10 @@ from test_active_set import assert_optimal, coin_labels, gram_form
 
 from momentron import max_margin
 from momentron.clock import until
-from momentron.solvers.auto import pivots, selection
+from momentron.solvers.auto import selection
 from momentron.solvers.auto.active_set import exchange
-from momentron.solvers.auto.pivots import MAX_PIVOTS, few_violators, pivot
+from momentron.solvers.auto.pivots import pivot
+from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.status import Status
 
 
@@ -53,7 +54,7 @@ def test_as_many_support_vectors_as_features(fit_intercept):
         best = max_margin(X, signs, fit_intercept=fit_intercept, tol=1e-9)
         form = gram_form(X, signs, fit_intercept)
         guess = np.zeros(n, bool)
-        guess[old.support] = old.dual[old.support] > 1e-5 * old.dual.max()
+        guess[old.support] = old.dual > 1e-5 * old.dual.max()
         lam = pivot(form, guess)
         if lam is None:
             continue
@@ -89,7 +90,7 @@ def test_many_violators_and_a_passed_deadline_end_them():
     rng = np.random.default_rng(3)
     signs = coin_labels(rng, 200)
     X = rng.normal(size=(200, 300))
-    assert few_violators(1) < 100 < MAX_PIVOTS
+    assert SETTINGS.few_violators(1) < 100 < SETTINGS.pivots
     assert pivot(gram_form(X, signs), np.arange(200) < 1) is None
     with until(time.perf_counter() - 1.0):
         assert pivot(gram_form(X, signs), np.ones(200, bool)) is None
@@ -113,17 +114,14 @@ def test_refits_with_new_rows_agree_with_cold_fits(fit_intercept):
 def test_no_room_and_no_inverse_end_them(monkeypatch):
     rng = np.random.default_rng(5)
     signs = coin_labels(rng, 40)
-    form = gram_form(rng.normal(size=(40, 60)), signs)
+    X = rng.normal(size=(40, 60))
+    form = gram_form(X, signs)
     best = exchange(form, np.ones(40, bool))
     guess = best > 0.0
     guess[np.flatnonzero(guess)[:2]] = False
     assert pivot(form, guess) is not None
-    with monkeypatch.context() as patch:
-        patch.setattr(pivots, "ROOM", 0)
-        assert pivot(form, guess) is None
-    with monkeypatch.context() as patch:
-        patch.setattr(pivots, "MAX_PIVOTS", 1)
-        assert pivot(form, guess) is None
+    for settings in (AutoSettings(pivot_room=0), AutoSettings(pivots=1)):
+        assert pivot(gram_form(X, signs, settings=settings), guess) is None
 
     def singular(matrix):
         raise np.linalg.LinAlgError

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from margins_known import KINDS, problem_of
 
-from momentron.solvers.combination import Combination, direction
-from momentron.solvers.sampling import BLOCK, as_sampler, draw_cycles, longer_cycles, pick
+from momentron.combination import Combination, direction
+from momentron.draws import BLOCK, draw_cycles, longer_cycles, pick
 
 
 def test_pick_inverts_the_distribution_function():
@@ -36,10 +36,10 @@ def test_draws_stay_in_the_dual_set_and_have_the_right_mean(kind):
     problem, *_ = problem_of(kind)
     rng = np.random.default_rng(3)
     q, _ = problem.dual_set.link(rng.normal(size=problem.size))
-    sampler, N = as_sampler(problem), 2000
+    N = 2000
     total = np.zeros(problem.size)
     for _ in range(N):
-        vertex = sampler.draw(q, rng)
+        vertex = problem.dual_set.draw(q, rng)
         e = np.zeros(problem.size)
         e[vertex.index] = vertex.weight
         assert np.allclose(problem.dual_set.normalize(e), e, atol=1e-12)
@@ -54,18 +54,18 @@ def test_a_batch_is_a_mean_with_less_variance(kind):
     problem, *_ = problem_of(kind)
     rng = np.random.default_rng(4)
     q, _ = problem.dual_set.link(rng.normal(size=problem.size))
-    sampler, exact = as_sampler(problem), problem.gradient(q)
+    draw, exact = problem.dual_set.draw, problem.gradient(q)
 
     def error(count):
         return np.mean(
             [
-                problem.norm(problem.vertex_gradient(sampler.draw(q, rng, count)) - exact) ** 2
+                problem.norm(problem.vertex_gradient(draw(q, rng, count)) - exact) ** 2
                 for _ in range(200)
             ]
         )
 
     assert error(16) <= error(1) / 10.0
-    vertex = sampler.draw(q, rng, 16)
+    vertex = draw(q, rng, 16)
     assert vertex.weight.sum() == pytest.approx(1.0)
     assert np.unique(vertex.index).size == vertex.index.size
 
@@ -92,10 +92,10 @@ def test_circulations_fall_into_cycles():
 def test_combinations_keep_scores_and_weights_in_step(kind, kernel, C):
     problem, *_ = problem_of(kind, kernel=kernel, C=C)
     rng = np.random.default_rng(0)
-    combination, sampler = Combination(problem), as_sampler(problem)
+    combination = Combination(problem)
     for _ in range(5):
-        vertex = sampler.draw(np.full(problem.size, 1.0 / problem.size), rng)
-        combination.move(direction(problem, vertex), 0.7)
+        vertex = problem.dual_set.draw(np.full(problem.size, 1.0 / problem.size), rng)
+        combination.move_along(direction(problem, vertex), 0.7)
     combination.shrink(0.5)
     assert np.allclose(combination.w, -problem.gradient(combination.q), atol=1e-12)
     assert np.allclose(combination.scores(), problem.scores(combination.w), atol=1e-12)

@@ -1,4 +1,4 @@
-"""Verdicts of separability: known kinds, stories, intervals, and exact proofs of them."""
+"""Verdicts of separability: known kinds, conflicts, intervals, and exact proofs of them."""
 
 import doctest
 import json
@@ -20,12 +20,10 @@ from benchmarks.hostile.exact import best_margin_squared, signed_square
 from momentron.cli import check as check_command
 from momentron.cli import verify as verify_command
 from momentron.errors import InputError
+from momentron.separability import Verdict, basis, check_separability, feature_roles, rational
 from momentron.separability import check as check_module
-from momentron.separability import correction, rational
-from momentron.separability.canonical import ProofError, whole
-from momentron.separability.check import check_separability
-from momentron.separability.verdict import Verdict
-from momentron.verify import verify
+from momentron.verify import ProofError, verify
+from momentron.verify.numbers import whole_numbers
 
 EXPONENTS = [1, 8, 16, 17, 100, 300]
 
@@ -40,7 +38,7 @@ def checked(X, y, **options):
 
 
 def class_averages(verdict, X):
-    """The weighted averages of the story's classes, exactly."""
+    """The weighted averages of the classes in conflict, exactly."""
     (group,) = verdict.proof["story"]
     averages = {}
     for i, label, v in zip(group["rows"], group["labels"], group["numerators"], strict=True):
@@ -63,31 +61,31 @@ def test_four_points_by_any_margin(exponent, fit_intercept):
     assert across.kind == "overlapping"
     touching = checked([(-1, 0), (1, 0), (0, 0), (0, -e)], y, fit_intercept=fit_intercept)
     assert touching.kind == "quasi-separable"
-    assert touching.plane_rows.tolist() == [0, 1, 2]
+    assert touching.boundary_rows.tolist() == [0, 1, 2]
     assert (touching.lower, touching.upper) == (0.0, 0.0)
 
 
-def test_overlap_tells_a_story_of_few_rows_with_equal_averages():
+def test_overlap_shows_a_conflict_of_few_rows_with_equal_averages():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(200, 5)), rng.integers(0, 2, 200)
     verdict = checked(X, y)
     assert verdict.kind == "overlapping"
     assert verdict.arithmetic == "exact"
-    assert 2 <= len(verdict.story) <= 7
+    assert 2 <= len(verdict.conflict) <= 7
     first, second = class_averages(verdict, X)
     assert first == second
-    assert math.isclose(sum(s.weight for s in verdict.story), 2.0)
-    assert verdict.plane_rows.tolist() == list(range(200))
+    assert math.isclose(sum(s.weight for s in verdict.conflict), 2.0)
+    assert verdict.boundary_rows.tolist() == list(range(200))
 
 
-def test_contradictory_duplicates_are_the_story():
+def test_contradictory_duplicates_are_the_conflict():
     X = np.array([[0.0, 1.0], [2.0, 3.0], [5.0, 5.0], [-0.0, 1.0], [1.0, 9.0]])
     verdict = checked(X, ["a", "a", "b", "b", "a"])
-    assert [(s.row, s.label, s.weight) for s in verdict.story] == [(0, "a", 1.0), (3, "b", 1.0)]
+    assert [(s.row, s.label, s.weight) for s in verdict.conflict] == [(0, "a", 1.0), (3, "b", 1.0)]
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
-def test_quasi_separation_names_the_rows_on_the_plane(fit_intercept):
+def test_quasi_separation_names_the_boundary_rows(fit_intercept):
     rng = np.random.default_rng(1)
     y = np.where(np.arange(40) % 2 == 0, 1, -1)
     X = rng.integers(-50, 51, (40, 6)).astype(float)
@@ -95,15 +93,15 @@ def test_quasi_separation_names_the_rows_on_the_plane(fit_intercept):
     on = [3, 4, 17, 18, 30, 33]
     X[on, 5] = 0.0
     X[33] = (y[:, None] * X)[[3, 4, 17, 18, 30]].sum(axis=0)  # the six cancel with weights 1
-    X = X @ (np.eye(6) + np.diag([2.0] * 5, 1))  # hides the plane
+    X = X @ (np.eye(6) + np.diag([2.0] * 5, 1))  # hides the boundary
     verdict = checked(X, y, fit_intercept=fit_intercept)
     assert verdict.kind == "quasi-separable"
-    assert verdict.plane_rows.tolist() == on
+    assert verdict.boundary_rows.tolist() == on
     sides = y * (X @ verdict.coef[0] + verdict.intercept[0])
     assert np.delete(sides, on).min() > 0
 
 
-def test_a_fortiori_one_example_a_class_is_separable():
+def test_one_example_per_class_is_separable():
     verdict = checked([[1.0], [np.nextafter(1.0, 2.0)]], ["low", "high"])
     assert verdict.kind == "separable"
     assert verdict.lower == pytest.approx(2.0**-53, rel=1e-9)
@@ -120,8 +118,8 @@ def test_iris_is_jointly_quasi_separable():
     X, y = load_iris(return_X_y=True)
     verdict = checked(X, y)
     assert verdict.kind == "quasi-separable"
-    assert verdict.plane_rows.tolist() == list(range(50, 150))  # setosa stands apart
-    assert {s.label for s in verdict.story} == {"1", "2"}
+    assert verdict.boundary_rows.tolist() == list(range(50, 150))  # setosa stands apart
+    assert {s.label for s in verdict.conflict} == {"1", "2"}
 
 
 def test_digits_are_jointly_separable_with_a_narrow_interval():
@@ -136,7 +134,7 @@ def test_three_classes_at_one_point_overlap():
     X = [[0.0], [1.0], [0.0], [1.0], [0.0], [1.0]]
     verdict = checked(X, list("aabbcc"))
     assert verdict.kind == "overlapping"
-    assert len(verdict.story) == 2
+    assert len(verdict.conflict) == 2
 
 
 def test_breast_cancer_is_separable():
@@ -217,14 +215,14 @@ def test_an_enclosure_where_exact_systems_are_too_large(monkeypatch):
 
 
 def test_a_one_sided_feature_where_no_system_can_be_solved(monkeypatch):
-    monkeypatch.setattr(correction, "MAX_COLUMNS", 3)
+    monkeypatch.setattr(basis, "MAX_COLUMNS", 3)
     X, y = overlapping()
     X[1] = X[0]
     with_feature = np.column_stack([X, (np.arange(60) % 6 == 1) * 3.0])
     with_feature[1, -1] = 0.0
     verdict = checked(with_feature, y)
     assert (verdict.kind, verdict.proof["complete"]) == ("quasi-separable", False)
-    assert verdict.plane_rows.tolist() == [0, 1]
+    assert verdict.boundary_rows.tolist() == [0, 1]
     assert checked(X[2:], y[2:]).kind == "undecided"  # neither that nor a contradiction
 
 
@@ -251,8 +249,8 @@ def test_exact_systems(monkeypatch, flint, size):
 def test_short_weights_come_first():
     X, y = overlapping()
     groups = check_separability(X, y).proof["plane"]
-    longest = max(whole(groups[0]["numerators"]))
-    assert longest <= 2**correction.WEIGHT_BITS
+    longest = max(whole_numbers(groups[0]["numerators"]))
+    assert longest <= 2**basis.WEIGHT_BITS
 
 
 def test_features_that_carry_the_separation():
@@ -261,11 +259,11 @@ def test_features_that_carry_the_separation():
     X = rng.normal(size=(30, 3))
     X[:, 1] = 2.0 * y - 1.0
     verdict = checked(X, y)
-    roles = verdict.features(X, y)
+    roles = feature_roles(verdict, X, y)
     assert [role.is_needed for role in roles] == [False, True, False]
-    assert [role.is_needed for role in verdict.features(X, y, max_time=1e-9)] == [None] * 3
-    with pytest.raises(InputError, match="only separable data"):
-        check_separability(*overlapping()).features(*overlapping())
+    assert [role.is_needed for role in feature_roles(verdict, X, y, max_time=1e-9)] == [None] * 3
+    with pytest.raises(InputError, match="needs a separable one"):
+        feature_roles(check_separability(*overlapping()), *overlapping())
 
 
 def test_a_feature_whose_weight_underflows_still_counts():
@@ -273,9 +271,9 @@ def test_a_feature_whose_weight_underflows_still_counts():
     y = [0, 0, 1, 1]
     verdict = checked(X, y)
     assert verdict.is_separable
-    assert [role.is_needed for role in verdict.features(X, y)] == [True, True]
+    assert [role.is_needed for role in feature_roles(verdict, X, y)] == [True, True]
     with pytest.raises(InputError, match="cannot hold exactly"):
-        verdict.features([[2**53 + 1, 0]] * 4, y)
+        feature_roles(verdict, [[2**53 + 1, 0]] * 4, y)
 
 
 def test_equal_labels_of_other_types_are_one_class():
@@ -324,8 +322,8 @@ def app():
     ("points", "code", "words"),
     [
         ([(0, 0), (0, 1), (1, 0), (1, 1)], 0, "strictly on its own side"),
-        ([(0, 0), (1, 1), (1, 1), (2, 3)], 3, "on the plane    2 of 4: 1, 2"),
-        ([(0, 0), (1, 1), (0, 1), (1, 0)], 4, "whose weighted averages coincide"),
+        ([(0, 0), (1, 1), (1, 1), (2, 3)], 3, "on the boundary 2 of 4: 1, 2"),
+        ([(0, 0), (1, 1), (0, 1), (1, 0)], 4, "whose weighted class averages coincide"),
     ],
 )
 def test_command_line(app, tmp_path, points, code, words):
@@ -338,7 +336,7 @@ def test_command_line(app, tmp_path, points, code, words):
     other = write_csv(tmp_path / "other.csv", points, ["a", "b", "a", "b"])
     result = app("verify", proof, other)
     assert result.exit_code == 1
-    assert "rejected: the proof speaks of other data" in result.output
+    assert "rejected: this proof is for different data" in result.output
 
 
 def test_command_line_undecided_features_and_json(app, tmp_path):
@@ -365,7 +363,7 @@ def test_an_undecided_proof_is_not_called_verified(app, tmp_path):
     assert app("check", data, "--max-time", "1e-9", "--proof", proof).exit_code == 5
     result = app("verify", proof, data)
     assert result.exit_code == 1
-    assert "proves nothing but the interval" in result.output
+    assert "only an interval is proven" in result.output
     assert "verified" not in result.output
 
 

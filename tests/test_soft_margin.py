@@ -7,9 +7,10 @@ from scipy.optimize import minimize
 
 from momentron import max_margin
 from momentron.certificate import certify
-from momentron.constraints import SignedRows, Slack
+from momentron.constraints import Constraints, Slack
 from momentron.datasets import make_nonseparable, make_separable
 from momentron.errors import InputError
+from momentron.labels import as_labels
 from momentron.losses import Exponential
 from momentron.operators import DenseOperator
 from momentron.problem import Problem
@@ -43,8 +44,8 @@ def test_interval_contains_the_least_objective(make, C, fit_intercept):
     assert result.lower <= best * (1 + 1e-9)
     assert result.upper >= best * (1 - 1e-9)
     assert result.gap <= 1e-3
-    # coef / lower is the support vector machine itself
-    w, b = result.coef / result.lower, result.intercept / result.lower
+    # coef and intercept are the support vector machine itself
+    w, b = result.coef, result.intercept
     slack = np.maximum(0.0, 1.0 - data.y * (data.X @ w + b))
     objective = 0.5 * w @ w + 0.5 * C * slack @ slack
     assert objective <= 0.5 / result.lower**2 * (1 + 1e-9)
@@ -62,8 +63,9 @@ def test_every_method_takes_a_finite_C(method):
 def test_slack_equals_the_wide_matrix():
     rng = np.random.default_rng(0)
     X, signs = rng.normal(size=(20, 4)), np.where(rng.random(20) < 0.5, 1.0, -1.0)
-    soft = Slack(SignedRows(DenseOperator(X), signs), 1.0 / np.sqrt(3.0))
-    wide = SignedRows(DenseOperator(np.hstack([X, np.diag(signs) / np.sqrt(3.0)])), signs)
+    labels = as_labels(2, False, (signs > 0).astype(int))
+    soft = Slack(Constraints(DenseOperator(X), labels), 1.0 / np.sqrt(3.0))
+    wide = Constraints(DenseOperator(np.hstack([X, np.diag(signs) / np.sqrt(3.0)])), labels)
     w, q = rng.normal(size=24), rng.random(20)
     rows = np.array([3, 17])
     assert soft.radius == pytest.approx(wide.radius)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from momentron import InputError, Status, max_margin
 from momentron.datasets import make_nonseparable, make_separable
-from momentron.streams import ArraySource, BlockError, StreamResult, parse_size
+from momentron.labels import as_labels
+from momentron.streams import ArraySource, BlockError, parse_size
 from momentron.streams.blocks import Block
 from momentron.streams.look import Look
-from momentron.streams.poses import Pose
 from momentron.streams.reader import Reader
 from momentron.streams.shortlist import Shortlist
 from momentron.streams.survey import Survey
@@ -107,7 +107,6 @@ def test_single_precision_momentum_has_a_certificate_in_double():
 def test_result_of_a_stream():
     data = make_separable(3000, 6, margin=0.2, n_support=5, fit_intercept=True, random_state=1)
     result = max_margin(data.X, data.y, block_size=8000, tol=1e-9)
-    assert isinstance(result, StreamResult)
     assert set(data.support) <= set(result.support)
     assert result.dual.shape == result.support.shape
     assert np.array_equal(result.support_labels, data.y[result.support])
@@ -177,16 +176,17 @@ def test_working_set_stays_within_its_room():
     from momentron.solvers import Auto
     from momentron.solvers.base import Aim
     from momentron.streams.api import open_problem
-    from momentron.streams.auto import Room, StreamAuto
+    from momentron.streams.auto import Room
     from momentron.streams.stream import DiskStream
 
     rng = np.random.default_rng(0)
     X = rng.standard_normal((20000, 10))
     y = np.where(X @ rng.standard_normal(10) > 0.0, 1, -1)
     stream = DiskStream(ArraySource(X, y, 100_000))
-    problem, _ = open_problem(stream, Auto(), True, 100_000)
-    solver = StreamAuto(Room(600, 100, 150))
+    solver = Auto()
+    problem = open_problem(stream, solver, True, 100_000)
     state = solver.init(problem, Aim(tol=1e-6))
+    state.room = Room(600, 100, 150)
     uppers = []
     for _ in range(12):
         solver.step(problem, state)
@@ -211,7 +211,7 @@ def test_findings_merge_associatively_and_commutatively(k, fit_intercept, cuts, 
     rng = np.random.default_rng(seed)
     X, y = many_classes(120, 5, 4, seed)
     y = y % k
-    pose = Pose(k, fit_intercept)
+    pose = as_labels(k, fit_intercept)
     w = rng.standard_normal(pose.zeros(5).shape) * 30.0
     task = looks(pose, w, has_weights=True)
     source = Pieces(X, y, cuts)
@@ -232,7 +232,7 @@ def test_findings_merge_associatively_and_commutatively(k, fit_intercept, cuts, 
     right = folded(mixed[half:]) if mixed[half:] else None
     tree = folded(mixed[:half]) if right is None else task.merge(folded(mixed[:half]), right)
     for total in (folded(forward), folded(backward), tree):
-        used = pose.used
+        used = pose.arcs
         logs = total.peaks[used] + np.log(total.totals[used])
         assert np.allclose(logs, whole.peaks[used] + np.log(whole.totals[used]), rtol=1e-13)
         assert np.allclose(total.tops[used], whole.tops[used], rtol=1e-13)
@@ -250,7 +250,7 @@ def test_tops_bound_the_true_scores_closely(k, fit_intercept, dtype):
 
     X, y = many_classes(60, 5, 4, 7)
     X, y = X.astype(dtype), y % k
-    pose = Pose(k, fit_intercept)
+    pose = as_labels(k, fit_intercept)
     w = np.random.default_rng(1).standard_normal(pose.zeros(5).shape)
     for is_compact in (False, True):
         seen = looks(pose, w, is_compact=is_compact)(Block(X, y, 0, 0))
@@ -263,7 +263,7 @@ def test_tops_bound_the_true_scores_closely(k, fit_intercept, dtype):
                 if j != c:
                     arc = 0 if not fit_intercept else (c * k + j if k > 2 else 1 - c)
                     exact[arc] = max(exact[arc], float(F[j] - F[c]))
-        used = pose.used
+        used = pose.arcs
         assert np.all(seen.tops[used] >= exact[used])
         assert np.all(seen.tops[used] <= exact[used] + 1e-12)
 
@@ -426,7 +426,7 @@ def test_labels_that_change_are_refused():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "batch-perceptron"}, "in blocks there are auto and momentum"),
+        ({"method": "adaptive"}, "method='adaptive' needs the data in memory: each of its"),
         ({"kernel": "rbf"}, "kernel='rbf' needs the data in memory"),
         ({"C": 1.0}, "C=1.0 needs the data in memory"),
         ({"method": "momentum", "loss": "logistic"}, "loss='logistic'"),

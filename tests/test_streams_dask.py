@@ -76,9 +76,7 @@ def test_predictions_are_lazy(data, many):
         assert np.allclose(model.coef_, in_memory.coef_, atol=1e-6)
         assert np.array_equal(np.sort(model.support_), model.support_)
         assert model.dual_coef_.shape == (model.coef_.shape[0], model.support_.size)
-        assert np.allclose(
-            model.dual_coef_ @ X[model.support_], model.certificate_.upper * model.coef_, atol=1e-6
-        )
+        assert np.allclose(model.dual_coef_ @ X[model.support_], model.coef_, atol=1e-4)
         decision, labels = model.decision_function(lazy), model.predict(lazy)
         assert isinstance(decision, da.Array)
         assert isinstance(labels, da.Array)
@@ -89,7 +87,7 @@ def test_predictions_are_lazy(data, many):
 
 def test_what_nothing_separates_still_gets_a_classifier():
     data = make_nonseparable(2000, 5, fit_intercept=True, random_state=1)
-    with pytest.warns(UserWarning, match="no positive margin"):
+    with pytest.warns(UserWarning, match="no classifier separates"):
         model = MaxMarginClassifier().fit(da.from_array(data.X, chunks=(300, -1)), data.y)
     assert model.status_ is Status.NOT_SEPARABLE
     assert model.margin_ < 0.0

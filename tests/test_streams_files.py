@@ -112,13 +112,13 @@ def test_parquet_errors_name_the_column(tmp_path):
     table = pa.table({"a": [1.0, None, 2.0], "b": ["x", "y", "z"], "y": [0, 1, 0]})
     pq.write_table(table, tmp_path / "bad.parquet")
     with pytest.raises(InputError, match="column 'b'"):
-        max_margin(tmp_path / "bad.parquet")
+        max_margin(tmp_path / "bad.parquet", block_size="16MiB")
     pq.write_table(table.drop(["b"]), tmp_path / "bad.parquet")
     with pytest.raises(InputError, match="column 'a' has missing values"):
-        max_margin(tmp_path / "bad.parquet")
+        max_margin(tmp_path / "bad.parquet", block_size="16MiB")
     (tmp_path / "bad.parquet").write_bytes(b"nothing of the kind")
     with pytest.raises(InputError, match="cannot be read as Parquet"):
-        max_margin(tmp_path / "bad.parquet")
+        max_margin(tmp_path / "bad.parquet", block_size="16MiB")
 
 
 @pytest.mark.parametrize("zero_based", [False, True])
@@ -153,7 +153,7 @@ def test_damaged_svmlight_names_the_lines_and_leaves_nothing(tmp_path):
     path = tmp_path / "rows.svm"
     path.write_text("1 1:0.5\n-1 2:x\n")
     with pytest.raises(InputError, match="between lines 1 and 3"):
-        max_margin(path)
+        max_margin(path, block_size="16MiB")
     assert [p.name for p in tmp_path.iterdir()] == ["rows.svm"]
 
 
@@ -171,7 +171,7 @@ def test_bad_npy_files_are_refused(tmp_path, make, message):
     path = tmp_path / "bad.npy"
     make(path)
     with pytest.raises(InputError, match=message):
-        max_margin(path, [0, 1, 0])
+        max_margin(path, [0, 1, 0], block_size="16MiB")
 
 
 def test_paths_that_are_nothing(tmp_path):
@@ -179,7 +179,7 @@ def test_paths_that_are_nothing(tmp_path):
         max_margin(str(tmp_path / "no.npy"))
     (tmp_path / "t.csv").write_text("1,2\n")
     with pytest.raises(InputError, match=r"suffix '\.csv'"):
-        max_margin(tmp_path / "t.csv")
+        max_margin(tmp_path / "t.csv", block_size="16MiB")
     with pytest.raises(InputError, match=r"no \.parquet files"):
         max_margin(tmp_path)
     np.save(tmp_path / "x.npy", np.ones((4, 2)))

@@ -14,10 +14,14 @@ from benchmarks.hostile.exact import best_margin_squared, signed_square
 from momentron import InputError, Status, max_margin
 from momentron.checkpoint import Checkpoint
 from momentron.errors import SolverError
-from momentron.solvers import Momentum
-from momentron.streams.averages import Image, RunningAverage, frozen
+from momentron.solvers import Auto, BatchPerceptron, Momentum
+from momentron.streams.api import open_problem
+from momentron.streams.averages import Image, frozen, mixed
 from momentron.streams.blocks import Block
 from momentron.streams.digest import content_digest, keyed_digest
+from momentron.streams.evidence import Weights
+from momentron.streams.stream import DiskStream
+from momentron.streams.working_set import WorkingSet
 
 
 def two_classes(n=48, d=3, seed=0):
@@ -207,7 +211,7 @@ def test_every_bit_counts():
 
 
 class Zeroing(Momentum):
-    """Sets one of its arrays to zero after every step."""
+    """Sets one of its fields to zero, or to another number, after every step."""
 
     def __init__(self, field, value=0.0):
         super().__init__()
@@ -215,7 +219,11 @@ class Zeroing(Momentum):
 
     def step(self, problem, state):
         super().step(problem, state)
-        getattr(state, self.field)[...] = self.value
+        held = getattr(state, self.field)
+        if isinstance(held, np.ndarray):
+            held[...] = self.value
+        else:  # a token: an array of its own takes its place
+            setattr(state, self.field, np.full(state.w.size, self.value))
 
 
 class Proposing(Momentum):
@@ -241,8 +249,8 @@ class Averaging(Momentum):
     def step(self, problem, state):
         super().step(problem, state)
         w = state.w if self.w is None else np.full_like(state.w, self.w)
-        zeros = np.zeros_like(state.q)
-        problem.average(zeros, zeros, self.share, w=w, scratch=zeros)
+        q = problem.evaluate(w).weights
+        state.mu = problem.mix(state.mu, 1.0 - self.share, q, self.share)
 
 
 class Writing(Momentum):
@@ -250,17 +258,88 @@ class Writing(Momentum):
 
     def step(self, problem, state):
         super().step(problem, state)
-        scores = problem.scores(state.w)
-        gradient = problem.gradient(state.q)
-        for array in (scores, gradient, state.q, state.mu, state.scores, state.z_mu):
+        evaluation = problem.evaluate(state.w)
+        for array in (evaluation.scores, problem.gradient(state.q), state.scores, state.z_mu):
             array[...] = 0.0
-        for value in list(vars(problem).values()) + list(vars(problem._evidence).values()):
+        evidence = problem._evidence
+        record = evidence.record(state.mu)
+        hidden = [record.proved.vector, record.vector, evaluation.w]
+        hidden += [part for known in evidence._known for part in (known.w, known.tops)]
+        for value in [*vars(problem).values(), *vars(evidence).values(), *hidden]:
             if isinstance(value, np.ndarray) and value.dtype.kind == "f":
                 try:
                     value.setflags(write=True)
                     value[...] = 0.0
                 except ValueError:
                     pass
+
+
+class Forged(Weights):
+    """Says that it is any other token."""
+
+    def __init__(self, token):
+        self.token = token
+
+    def __hash__(self):
+        return hash(self.token)
+
+    def __eq__(self, other):
+        return True
+
+
+class SpoiledSet(Auto):
+    """Changes what it can of its working set before every round."""
+
+    def step(self, problem, state):
+        working = state.working
+        working.numbers[...] = 0
+        working.codes[...] = working.codes[::-1].copy()
+        super().step(problem, state)
+
+
+class OwnRows(Auto):
+    """Works on rows of its own, far from the margin."""
+
+    def step(self, problem, state):
+        rows = WorkingSet(state.working.numbers, state.working.codes)
+        vars(rows)["X"] = np.zeros((rows.size, 3))
+        state.working = rows
+        super().step(problem, state)
+
+
+class Unsteady(np.ndarray):
+    """An index that names other rows at every look."""
+
+    looks = 0
+
+    def __getitem__(self, key):
+        Unsteady.looks += 1
+        return np.roll(np.asarray(self), Unsteady.looks)[key]
+
+    def __array__(self, *args, **options):
+        Unsteady.looks += 1
+        return np.roll(np.asarray(self.view(np.ndarray)), Unsteady.looks)
+
+
+class OwnIndex(Auto):
+    """Chooses rows by an index that changes."""
+
+    def step(self, problem, state):
+        index = np.arange(state.working.size).view(Unsteady)
+        state.working = problem.chosen(state.working, index)
+        super().step(problem, state)
+
+
+class Overweight(BatchPerceptron):
+    """Adds mass until it overflows, in the hope of a quotient of zero."""
+
+    def candidates(self, problem, state):
+        found = super().candidates(problem, state)
+        q = found.q
+        for _ in range(4):
+            q = problem.mix(q, 2.0**400, q, 2.0**400)
+        found.q, found.upper = q, 0.0
+        return found
 
 
 def set_w(value):
@@ -280,6 +359,16 @@ def set_fields(**values):
 
 def margin_of_one(found, problem):
     found.primals[0].scores = np.full_like(found.primals[0].scores, -1e6)
+
+
+def no_weights(found, problem):
+    found.q, found.upper = problem.no_weights(), 0.0
+
+
+def foreign_weights(found, problem):
+    """Those of data whose rows are all zero."""
+    stream = DiskStream(Pieces(np.zeros((48, problem.zeros().shape[0])), np.arange(48) % 2))
+    found.q, found.upper = open_problem(stream, Momentum(), True, 10**6).even_weights(), 0.0
 
 
 def other_classifier(found, problem):
@@ -305,8 +394,19 @@ LIARS = {
     "z_mu is zero": lambda: Zeroing("z_mu"),
     "upper is zero": lambda: Proposing(set_fields(upper=0.0)),
     "upper is zero and so is q": lambda: Proposing(
-        set_fields(upper=0.0, q=lambda c: np.zeros_like(c.q))
+        set_fields(upper=0.0, q=lambda c: np.zeros_like(c.primals[0].w))
     ),
+    "q is nothing": lambda: Proposing(set_fields(upper=0.0, q=None)),
+    "a token of its own": lambda: Proposing(set_fields(upper=0.0, q=lambda c: Weights())),
+    "a token that looks like another": lambda: Proposing(
+        set_fields(upper=0.0, q=lambda c: Forged(c.q))
+    ),
+    "no weights at all": lambda: Proposing(no_weights),
+    "weights of another problem": lambda: Proposing(foreign_weights),
+    "changes its working set": SpoiledSet,
+    "works on rows of its own": OwnRows,
+    "chooses rows by a changing index": OwnIndex,
+    "mass that overflows": Overweight,
     "q is empty": lambda: Proposing(set_fields(upper=0.0, q=np.empty(0))),
     "twice the columns": lambda: Proposing(set_w(lambda w: np.concatenate([w, w], axis=-1))),
     "one dimension more": lambda: Proposing(set_w(lambda w: w[None])),
@@ -345,18 +445,6 @@ def test_a_solver_that_lies_loosens_or_is_refused(name, kind, fit_intercept):
     assert is_true(result, truth(kind, X, y, fit_intercept))
 
 
-def test_weights_on_rows_are_not_for_those_who_have_none():
-    from momentron.streams.api import open_problem
-    from momentron.streams.stream import DiskStream
-    from momentron.streams.working_set import WorkingSet
-
-    X, y = two_classes()
-    problem, _ = open_problem(DiskStream(Pieces(X, y)), Momentum(), True, 10**6)
-    working = WorkingSet(X[:2], np.array([0, 1]), np.array([0, 1]))
-    with pytest.raises(TypeError):
-        problem._keep_weights(working, np.array([0.5, 0.5]), 0.0)
-
-
 def test_frozen_arrays_stay_so():
     array = frozen(np.ones((2, 3)))
     with pytest.raises(ValueError, match="WRITEABLE"):
@@ -368,19 +456,26 @@ def test_frozen_arrays_stay_so():
 def test_the_average_bounds_the_exact_one(begins_empty):
     rng = np.random.default_rng(2)
     images = [Image(frozen(rng.standard_normal(4)), 0.0) for _ in range(40)]
-    average = RunningAverage(None if begins_empty else images[0])
-    total = [Fraction(0) if begins_empty else Fraction(v) for v in images[0].vector.tolist()]
-    mass = Fraction(0 if begins_empty else 1)
+    average = Image(frozen(np.zeros(4)), mass=0.0) if begins_empty else images[0]
+    total = [Fraction(v) for v in average.vector.tolist()]
+    mass = Fraction(average.mass)
     assert math.isinf(average.bound) is begins_empty
     for t, image in enumerate(images[1:], 1):
         share = 2.0 / (t + 2.0)
-        average.add(image, share)
-        lam = Fraction(share)
+        average = mixed(average, 1.0 - share, image, share)
+        kept, lam = Fraction(1.0 - share), Fraction(share)
         entries = zip(total, image.vector.tolist(), strict=True)
-        total = [(1 - lam) * v + lam * Fraction(x) for v, x in entries]
-        mass = (1 - lam) * mass + lam
+        total = [kept * v + lam * Fraction(x) for v, x in entries]
+        mass = kept * mass + lam
         exact = sum(v * v for v in total) / mass**2
         assert exact <= signed_square(average.bound) <= exact * (1 + Fraction(1, 10**12))
+
+
+@pytest.mark.parametrize("coefficients", [(-0.5, 1.5), (math.nan, 1.0), (1.0, math.inf)])
+def test_weights_are_mixed_by_numbers_of_at_least_zero(coefficients):
+    image = Image(frozen(np.ones(3)))
+    with pytest.raises(SolverError, match="cannot be mixed"):
+        mixed(image, coefficients[0], image, coefficients[1])
 
 
 # --- files that lie ------------------------------------------------------------------------------

@@ -58,8 +58,7 @@ class Run:
 
 def problem_of(data, loss="exponential"):
     problem = Problem.from_data(data.X, data.y, fit_intercept=data.fit_intercept, loss=loss)
-    problem.tighten()
-    return problem
+    return problem.tightened()
 
 
 @pytest.fixture(

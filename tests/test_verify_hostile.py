@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from floating_point import ENVIRONMENTS, SUPPORTED, run
 
-from momentron.separability import canonical
-from momentron.separability.canonical import Allowance, ProofError, number
-from momentron.separability.check import check_separability
-from momentron.separability.data import Data, label_texts
-from momentron.verify import verify
+from momentron.separability import check_separability
+from momentron.verify import ProofError, limits, verify
+from momentron.verify.data import Data
+from momentron.verify.limits import Allowance
+from momentron.verify.numbers import number
 
 ROOM = 700 << 20  # bytes of address space beyond what the imports take
 SECONDS = 20.0  # of processor time; each takes a second or two
@@ -39,8 +39,8 @@ HOSTILE = {
         "proof['kind'] = 'quasi-separable'"
     ),
     "true weights times a number of 60,000 digits": (
-        "from momentron.separability.canonical import whole\n"
-        "weights = whole(proof['weights'])\n"
+        "from momentron.verify.numbers import whole_numbers\n"
+        "weights = whole_numbers(proof['weights'])\n"
         "proof['weights'] = [hex(v * int('f' * 60_000, 16)) for v in weights]"
     ),
     "ten million rows": "proof['dual'][0]['rows'] = [1] * 10**7",
@@ -64,13 +64,13 @@ HOSTILE = {
 SCRIPT = """
 import json, resource, time
 from test_verify_hostile import data
-from momentron.separability.canonical import Allowance, ProofError
-from momentron.separability.check import check_separability
-from momentron.separability.data import Data, label_texts
-from momentron.verify import verify
+from momentron.separability import check_separability
+from momentron.verify import ProofError, verify
+from momentron.verify.data import Data
+from momentron.verify.limits import Allowance
 X, y = data(apart=20000.0)
 proof = check_separability(X, y).proof
-allowed = Allowance.of(Data(X, label_texts(y)))
+allowed = Allowance.of(Data.read(X, y))
 text = json.dumps(proof)
 {attack}
 text = text if text != json.dumps(check_separability(X, y).proof) else json.dumps(proof)
@@ -185,7 +185,7 @@ def test_honest_proofs_are_far_within_the_allowance():
     for apart in (0.0, 20000.0):
         X, y = data(300, 60, apart)
         verdict = check_separability(X, y)
-        allowed = Allowance.of(Data(X, label_texts(y)))
+        allowed = Allowance.of(Data.read(X, y))
         text = verdict.to_json()
         assert len(text) < allowed.characters / 4
         longest = max(
@@ -193,7 +193,7 @@ def test_honest_proofs_are_far_within_the_allowance():
             for v in g["numerators"]
         )  # fmt: skip
         assert 4 * longest < allowed.bits / 2
-        assert allowed.characters <= canonical.LIMIT
+        assert allowed.characters <= limits.MAX_CHARACTERS
 
 
 def test_max_time_of_a_verification():
@@ -207,8 +207,7 @@ UNDER = """
 import numpy as np
 from floating_point import control_words, set_environment
 from momentron.errors import InputError
-from momentron.separability.check import check_separability
-from momentron.separability.verdict import Verdict
+from momentron.separability import Verdict, check_separability
 from momentron.verify import verify
 tiny = np.array([[0.0], [5e-324]])
 rng = np.random.default_rng(0)

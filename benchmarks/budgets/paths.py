@@ -85,7 +85,7 @@ def _svmlight() -> Call:
     X, y = _sparse(60_000, 5000, 20)
     file = Path(tempfile.mkdtemp()) / "X.svm"
     dump_svmlight_file(X, y, str(file), zero_based=False)
-    return lambda max_time: max_margin(str(file), max_time=max_time, tol=1e-12)
+    return lambda max_time: max_margin(str(file), max_time=max_time, tol=1e-12, block_size="16MiB")
 
 
 class SlowSource:

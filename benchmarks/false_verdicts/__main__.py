@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.false_verdicts.mutations import MUTATIONS, Case, Tally, mutate_all
 from benchmarks.false_verdicts.peers import LATE, NO, NONE, PEERS, YES, Peer
 from benchmarks.false_verdicts.problems import KnownProblem, all_problems
-from momentron.separability.check import check_separability
+from momentron.separability import check_separability
 from momentron.verify import verify
 
 SMALL = 400  # entries of X up to which a proof serves the mutations

@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from momentron.separability.canonical import ProofError, fingerprint, label_texts, number
-from momentron.verify import verify
+from momentron.verify import ProofError, verify
+from momentron.verify.data import Data, label_texts
+from momentron.verify.numbers import number
 
 GARBAGE: tuple[Any, ...] = (
     None, True, -1, 0, 1.5, 10**400, "", "0x", "nan", "inf", "0x1p+99999", "-0x1", "0x" + "f" * 999,
@@ -98,7 +99,7 @@ def _interval(rng: random.Random, case: Case) -> Mutant:
 
 def _rehash(case: Case, X: np.ndarray, y: np.ndarray) -> Mutant:
     proof = copy.deepcopy(case.proof)
-    proof["data"]["sha256"] = fingerprint(X, label_texts(y))[0]
+    proof["data"]["sha256"] = Data.read(X, y).digest(1)
     return proof, X, y
 
 
@@ -201,7 +202,7 @@ def is_true(proof: dict[str, Any], X: np.ndarray, y: np.ndarray) -> bool:
         for row in X.tolist()
     ]
     d, width, k = X.shape[1], len(x[0]), len(classes)
-    if fingerprint(X, labels)[0] != proof["data"]["sha256"] or set(classes) != set(labels):
+    if Data.read(X, y).digest(1) != proof["data"]["sha256"] or set(classes) != set(labels):
         return False
     flat = [Fraction(number(t)) for t in proof["weights"]]
     w = [[Fraction(0)] * width, *(flat[c : c + width] for c in range(0, len(flat), width))]

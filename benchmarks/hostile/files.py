@@ -54,7 +54,7 @@ def caches(rng: np.random.Generator, base: Template, home: Path) -> str | None:
     folders = [p for p in sorted(home.iterdir()) if p.is_dir()]
     files = [p for folder in folders for p in sorted(folder.rglob("*")) if p.is_file()]
     how = "none" if not files else damage(rng, files[int(rng.integers(len(files)))])
-    reason = judged(lambda: max_margin(home / "data.svm", tol=TOL), base.truth)
+    reason = judged(lambda: max_margin(home / "data.svm", tol=TOL, block_size="16MiB"), base.truth)
     return reason and f"{reason} [cache {how}]"
 
 
@@ -68,7 +68,7 @@ def stale_caches(rng: np.random.Generator, base: Template, home: Path) -> str | 
     y = base.y.copy()
     y[: len(lines)] = 1 - y[: len(lines)]
     truth = truth_of(Rows.of(base.X), y, True)
-    reason = judged(lambda: max_margin(home / "data.svm", tol=TOL), truth)
+    reason = judged(lambda: max_margin(home / "data.svm", tol=TOL, block_size="16MiB"), truth)
     return reason and f"{reason} [stale cache, {len(lines)} labels]"
 
 
@@ -180,7 +180,7 @@ def planted(rng: np.random.Generator, base: Template, home: Path) -> str | None:
     def attempt() -> Any:
         if uses_state:
             return max_margin(base.X, base.y, checkpoint=home / "memory.state", **MOMENTUM)
-        return max_margin(home / "data.svm", tol=TOL)
+        return max_margin(home / "data.svm", tol=TOL, block_size="16MiB")
 
     reason = judged(attempt, base.truth)
     for path in guarded:

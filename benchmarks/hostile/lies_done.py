@@ -111,7 +111,6 @@ REBOUND: dict[str, tuple[str, ...]] = {
     "classes": ("", "dual_set"),
     "tight_radius": ("",),
     "longest": ("",),
-    "combines": ("",),
     "counts": ("",),
     "signs": ("constraints",),
     "labels": ("constraints",),
@@ -237,7 +236,7 @@ def _write_into_answers(problem: Any, state: Any) -> None:
         lambda: problem.operator.exact_adjoint(problem.constraints.mix(q)),
         lambda: problem.operator.sparse_rows(np.arange(n)).data,
         lambda: problem.constraints.exact_scores(w),
-        lambda: problem.constraints.examples(np.arange(problem.size)),
+        lambda: problem.constraints.labels.examples(np.arange(problem.size)),
         lambda: problem.constraints.coef_of(w),
         lambda: problem.constraints.dual_of(q),
         lambda: problem.dual_set.normalize(q),
@@ -260,8 +259,7 @@ def _larger_unit(problem: Any, state: Any) -> None:
 
 
 def _tighten_again(problem: Any, state: Any) -> None:
-    problem.tighten()
-    problem.tighten()
+    vars(problem).update(vars(problem.tightened().tightened()))
 
 
 def _forget_columns(problem: Any, state: Any) -> None:
@@ -274,16 +272,14 @@ def _solve_inside(problem: Any, state: Any) -> None:
 
 
 def _claim_weights(problem: Any, state: Any) -> None:
-    problem.keep_weights(None, 0.0)
-    problem.image_of(problem.zeros(), 0.0)[...] = 0.0
+    """On streams: weights that are zero, as a file might have them."""
+    state.mu = problem.weights_from_array(0.0 * problem.weights_to_array(state.mu))
 
 
 def _know_classifiers(problem: Any, state: Any) -> None:
-    """A stream is told of a classifier that no row violates."""
-    arrays = problem.to_arrays()
-    arrays["known_tops"] = np.full_like(arrays["known_tops"], -1e9)
-    arrays["numbers"] = np.zeros_like(arrays["numbers"])
-    problem.from_arrays(arrays)
+    """A stream is told of weights and of counts that no run had."""
+    arrays = {name: np.zeros_like(array) for name, array in problem.to_arrays().items()}
+    problem.from_arrays(arrays | {"weights.upper": np.zeros(())}, 0)
 
 
 def _zero_image(problem: Any, state: Any) -> None:
@@ -292,14 +288,13 @@ def _zero_image(problem: Any, state: Any) -> None:
     state.z_mu[...] = 0.0
 
 
-def _zero_error(problem: Any, state: Any) -> None:
-    """On streams: half the image, and a negative error of rounding."""
-    state.mu *= 0.5
-    state.mu[-2] = -1e9
+def _negative_share(problem: Any, state: Any) -> None:
+    """Weights that cancel each other."""
+    state.mu = problem.mix(state.mu, 1.0, state.mu, -1.0)
 
 
 def _zero_even_image(problem: Any, state: Any) -> None:
-    problem.even_image[...] = 0.0
+    problem.gradient(problem.even_weights())[...] = 0.0
 
 
 def _wild_scores(problem: Any, state: Any) -> None:
@@ -352,7 +347,7 @@ def enter() -> None:
         "claims weights of a stream": _claim_weights,
         "claims looks of a stream": _know_classifiers,
         "zeroes the averaged weights": _zero_image,
-        "negative rounding": _zero_error,
+        "weights that cancel": _negative_share,
         "zeroes the even image": _zero_even_image,
         "scores of its own": _wild_scores,
         "weights of its own": _wild_q,

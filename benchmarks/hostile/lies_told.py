@@ -322,8 +322,8 @@ def _wide(problem: Any, state: Any, honest: Candidates) -> Any:
 
     A perceptron makes those outputs separate the labels that they would be taken for.
     """
-    constraints, k = problem.constraints, problem.classes.size
-    n, labels = constraints.labels.size, constraints.labels
+    labels, k = problem.constraints.labels.codes, problem.classes.size
+    n = labels.size
     rows = problem.operator.rows(np.arange(n))
     W = np.zeros((rows.shape[1], 2 * k))
     for _ in range(200):

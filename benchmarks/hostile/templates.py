@@ -50,7 +50,7 @@ def template(is_separable: bool) -> Template:
     max_margin(X, y, checkpoint=path / "memory.state", **MOMENTUM)
     max_margin(X, y, checkpoint=path / "blocks.state", block_size=120, **MOMENTUM)
     max_margin(X, y, checkpoint=path / "auto.state", block_size=120, tol=TOL)
-    max_margin(path / "data.svm", tol=TOL)
+    max_margin(path / "data.svm", tol=TOL, block_size="16MiB")
     (path / "proof.json").write_text(check_separability(X, y).to_json())
     (path / "precious.txt").write_bytes(PRECIOUS)
     return Template(path, X, y, truth_of(Rows.of(X), y, True), kind_of(X, y, True))

@@ -66,7 +66,7 @@ def solve_momentron(task: Task) -> Answer:
         result = max_margin(task.X, task.y, fit_intercept=task.fit_intercept, tol=1e-12)
         certified = result.status is Status.NOT_SEPARABLE
         intercept = float(result.intercept)
-        return Answer(result.coef, intercept, result.dual, certified, str(result.status))
+        return Answer(result.coef, intercept, result.full_dual(), certified, str(result.status))
     result = max_margin(task.X, task.y, fit_intercept=task.fit_intercept, C=2.0 * task.C, tol=1e-6)
     scale = 1.0
     if task.kind == "soft" and result.lower > 0.0:
@@ -74,7 +74,7 @@ def solve_momentron(task: Task) -> Answer:
     certified = result.lower > 0.0 and result.gap <= 1e-6
     note = "" if certified else f"gap {result.gap:.1e}, {result.status}"
     intercept = scale * float(result.intercept)
-    return Answer(scale * result.coef, intercept, result.dual, certified, note)
+    return Answer(scale * result.coef, intercept, result.full_dual(), certified, note)
 
 
 def solve_liblinear(task: Task, *, tol: float) -> Answer:

@@ -8,15 +8,14 @@ loads neither torch, dask nor matplotlib.
 
 from momentron.api import max_margin
 from momentron.certificate import Certificate, certify
-from momentron.errors import BudgetWarning, InputError, NotSeparableWarning, WriteWarning
+from momentron.convergence import BudgetWarning
+from momentron.errors import InputError, NotSeparableWarning, WriteWarning
 from momentron.estimators import KernelMaxMarginClassifier, MaxMarginClassifier
 from momentron.problem import Problem
 from momentron.result import MarginResult
-from momentron.separability.canonical import ProofError
-from momentron.separability.check import check_separability
-from momentron.separability.verdict import Verdict
+from momentron.separability import Verdict, check_separability
 from momentron.status import Status
-from momentron.verify import verify
+from momentron.verify import ProofError, verify
 
 __version__ = "0.1.0"
 

@@ -1,41 +1,26 @@
-"""`max_margin`: the library in one call."""
+"""`max_margin`: the library in one call. Options in, result out."""
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
-from numbers import Integral
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from momentron.arguments import (
-    as_flag,
-    as_number,
-    require_callback,
-    require_seed,
-    require_verbose,
-)
-from momentron.certificate import LONG, SHORT, certify_margin, to_safe_length
-from momentron.checkpoint import Checkpoint
-from momentron.clock import OutOfTime, Stopwatch, until
-from momentron.constraints import Slack
-from momentron.errors import InputError
-from momentron.identity import identity_of
+from momentron.arguments import require_callback
+from momentron.clock import Stopwatch
+from momentron.datafiles import is_path, is_read_whole, read_whole
+from momentron.in_memory import fit_in_memory
 from momentron.kernels import Kernel
-from momentron.losses import Exponential, Loss, as_loss
-from momentron.operators import KernelOperator
-from momentron.problem import KernelChoice, Problem
-from momentron.reporting import TableReporter
+from momentron.losses import Loss
+from momentron.options import FitOptions
 from momentron.result import MarginResult
-from momentron.rounding import UNIT_ROUNDOFF
-from momentron.solve import Budget, Callback, Outcome, Reporter, solve
-from momentron.solvers import Solver, Start, as_solver
+from momentron.solve import Callback, Reporter
+from momentron.solvers import Solver
 from momentron.streams import as_stream, is_streamed, require_plain, stream_margin
 from momentron.threads import with_one_thread
+from momentron.validation import TrainingData
 
 
-@with_one_thread
 def max_margin(
     X: Any,
     y: Any = None,
@@ -71,13 +56,16 @@ def max_margin(
     Parameters
     ----------
     X : array, sparse matrix or data frame of shape (n, d)
-        float32 and float64 are read in place, in any layout. Data larger than memory: the path of
-        a .npy, .parquet or svmlight file or of a folder of .parquet files, any object that follows
-        `momentron.streams.Source`, or a Dask array or data frame; by "auto" or "momentum" alone,
-        for a hard margin without a kernel.
+        float32 and float64 are read in place, in any layout. Or the path of a file: CSV, TSV,
+        svmlight, .npz, .npy or .parquet, which is read whole up to 256 MB. Data larger than memory:
+        the path of a larger .npy, .parquet or svmlight file or of a folder of .parquet files, any
+        object that follows `momentron.streams.Source`, or a Dask array or data frame; for a hard
+        margin without a kernel, by any method but "adaptive".
     y : array of shape (n,)
         Two classes or more: strings, integers or booleans. The joint margin of two classes would be
-        √2 times the binary margin, which is the one that is kept for them.
+        √2 times the binary margin, which is the one that is kept for them. Where X is a path, the
+        label column by name or position, or None for the usual one; beside a .npy file of features,
+        the labels or the path of a .npy file of them.
     method : str or Solver
         "auto", or a name from `momentron.solvers.SOLVERS`, or a solver with its own parameters,
         such as ``Momentum(step=0.5)``.
@@ -90,7 +78,7 @@ def max_margin(
     cache_size : float
         Memory in MB for kernel values; nothing else grows faster than n·k.
     fit_intercept : bool
-        An unpenalised intercept b, one a class where there are many; without it b = 0.
+        An unpenalised intercept b, one per class where there are many; without it b = 0.
     C : float
         Infinite for the hard margin. A finite C asks for the soft margin with squared hinge,
         min ½‖w‖² + (C/2) Σ ξ_i², which is the hard margin of the kernel K + I/C: lower and upper
@@ -110,10 +98,11 @@ def max_margin(
         ones. Only method="auto" starts warm.
     block_size : int or str, optional
         Read X in blocks of so many bytes, such as "64MB"; memory stays within some 40 blocks. By
-        default what is in memory is read whole, and files in blocks of 16 MB.
+        default what is in memory is read whole, and large files in blocks of 16 MB.
     checkpoint : path, optional
         A file to which the state is written every few seconds, and from which a run that was killed
-        goes on. For methods whose state is a few arrays: not for "auto" on data in memory.
+        goes on, also one of `momentron fit --checkpoint`. For methods whose state is a few arrays:
+        "auto" has one for data in blocks, in which it then reads a file of any size.
     callback : callable, optional
         Called with each trace row; a true return value stops the run.
     verbose : int
@@ -124,7 +113,6 @@ def max_margin(
     Returns
     -------
     MarginResult
-        For data in blocks a `momentron.streams.StreamResult`.
 
     Examples
     --------
@@ -139,234 +127,65 @@ def max_margin(
     Ji, Srebro, Telgarsky (2021), *Fast margin maximization via dual acceleration*, ICML.
     """
     stopwatch = Stopwatch()
-    solver = as_solver(method)
-    loss = as_loss(loss)
-    fit_intercept = as_flag("fit_intercept", fit_intercept)
-    require_verbose(verbose)
-    require_callback(callback)
-    require_seed(random_state)
-    if not solver.uses_loss and not isinstance(loss, Exponential):
-        raise InputError(
-            f"loss={loss.name!r} has no meaning for method={solver.name!r}; leave it out"
-        )
-    budget = make_budget(solver, tol=tol, max_iter=max_iter, max_time=max_time)
-    if initial is not None and not solver.warm_starts:
-        raise InputError(f"method={solver.name!r} does not start warm; leave `initial` out")
-    choice = make_kernel(kernel, gamma, degree, coef0, cache_size)
-    if is_streamed(X, block_size):
-        require_plain(kernel=kernel, C=check_C(C), loss=loss, initial=initial)
-        return stream_margin(
-            as_stream(X, y, block_size),
-            solver=solver,
-            budget=budget,
-            fit_intercept=fit_intercept,
-            block_size=block_size,
-            random_state=random_state,
-            callback=callback,
-            verbose=verbose,
-            checkpoint=checkpoint,
-        )
-    problem = Problem.from_data(
-        X, y, fit_intercept=fit_intercept, loss=loss, C=check_C(C), kernel=choice
-    )
-    file = None
-    if checkpoint is not None:
-        options = {"loss": loss.name, "C": C, "kernel": choice, "random_state": random_state}
-        options["fit_intercept"] = fit_intercept
-        file = Checkpoint(checkpoint, identity_of(problem, solver, X, **options))
-    start = make_start(problem, initial)
-    reporter = TableReporter() if verbose else None
-    outcome = solve(
-        problem,
-        solver,
-        budget,
-        start=start,
+    options = FitOptions.from_arguments(
+        method=method,
+        kernel=kernel,
+        gamma=gamma,
+        degree=degree,
+        coef0=coef0,
+        cache_size=cache_size,
+        fit_intercept=fit_intercept,
+        C=C,
+        loss=loss,
+        tol=tol,
+        max_iter=max_iter,
+        max_time=max_time,
+        block_size=block_size,
+        checkpoint=checkpoint,
+        verbose=verbose,
         random_state=random_state,
+    )
+    X, y = read_small_file(X, y, options)
+    if is_streamed(X, options.block_size):
+        return fit_in_blocks(X, y, options, initial=initial, callback=callback)
+    data = TrainingData.from_arrays(X, y, is_finite=options.kernel is not None)
+    fit = fit_in_memory(data, options, initial=initial, callback=callback, stopwatch=stopwatch)
+    return fit.result
+
+
+def read_small_file(X: Any, y: Any, options: FitOptions) -> tuple[Any, Any]:
+    """(X, y), read into memory where X is the path of a file that is read whole."""
+    if not is_path(X):
+        return X, y
+    if not is_read_whole(X, wants_blocks=options.wants_blocks):
+        return Path(X), y
+    file = read_whole(X, y)
+    return file.X, file.y
+
+
+@with_one_thread
+def fit_in_blocks(
+    X: Any,
+    y: Any,
+    options: FitOptions,
+    *,
+    initial: MarginResult | None = None,
+    callback: Callback | None = None,
+    reporter: Reporter | None = None,
+) -> MarginResult:
+    """Fit to data in blocks: a stream, or what `as_stream` makes one of."""
+    require_callback(callback)
+    kernel = None if options.kernel is None else options.kernel.kernel
+    require_plain(kernel=kernel, C=options.C, loss=options.loss, initial=initial)
+    return stream_margin(
+        as_stream(X, y, options.block_size),
+        solver=options.solver,
+        budget=options.budget,
+        fit_intercept=options.fit_intercept,
+        block_size=options.block_size,
+        random_state=options.random_state,
         callback=callback,
+        verbose=options.verbose,
         reporter=reporter,
-        stopwatch=stopwatch,
-        checkpoint=file,
+        checkpoint=options.checkpoint,
     )
-    if reporter is not None:
-        reporter.close()
-    return make_result(problem, solver, outcome)
-
-
-def make_kernel(
-    kernel: str | Kernel | Callable[..., Any] | None,
-    gamma: float | str,
-    degree: int,
-    coef0: float,
-    cache_size: float,
-) -> KernelChoice | None:
-    """The kernel that was asked for, if any; its parameters mean nothing without one."""
-    if kernel is not None:
-        return KernelChoice(kernel, gamma, degree, coef0, cache_size)
-    default = KernelChoice("linear", cache_size=cache_size)
-    for name, value in (("gamma", gamma), ("degree", degree), ("coef0", coef0)):
-        if np.ndim(value) or value != getattr(default, name):
-            raise InputError(f"{name}={value!r} has no meaning without a kernel; name one")
-    return None
-
-
-def check_C(C: float) -> float:
-    """C as a float, checked."""
-    number = as_number("C", C, "a positive number; inf is the hard margin")
-    if not (number == math.inf or 1e-100 < number < 1e100):
-        raise InputError(f"C={C!r} must lie between 1e-100 and 1e100; inf is the hard margin")
-    return number
-
-
-def make_start(problem: Problem, initial: MarginResult | None) -> Start | None:
-    """The start that an earlier result gives, checked against the problem."""
-    if initial is None:
-        return None
-    if not isinstance(initial, MarginResult):
-        raise InputError(
-            f"initial={initial!r} must be the MarginResult of an earlier call, or None"
-        )
-    n_features = problem.operator.shape[1]
-    coef = initial.coef
-    if isinstance(problem.operator, KernelOperator) and coef.shape[-1] < n_features:
-        new = np.zeros((*coef.shape[:-1], n_features - coef.shape[-1]))  # rows below the old ones
-        coef = np.concatenate([coef, new], axis=-1)
-    if coef.shape[-1] != n_features:
-        raise InputError(
-            f"initial has {coef.shape[-1]} features but X has {n_features}; they must agree"
-        )
-    n_outputs, n_initial = coef.size // n_features, problem.classes.size
-    if max(n_outputs, 2) != n_initial:
-        raise InputError(
-            f"initial has {max(n_outputs, 2)} classes but y has {n_initial}; they must agree"
-        )
-    # functional margin 1, and the units of the operator, which are those of X over 2^exponent
-    scale = initial.lower if initial.lower > 0.0 else initial.upper
-    scale = float(np.ldexp(scale, -problem.exponent))
-    if not 0.0 < scale < math.inf:
-        return None
-    b = np.ldexp(np.atleast_1d(initial.intercept), -problem.exponent) / scale
-    if not problem.dual_set.fits_intercept:
-        b = np.zeros(0)
-    elif b.size > 1:
-        b = b[:-1] - b[-1]
-    constraints = problem.constraints
-    return Start(constraints.from_coef(coef) / scale, b, constraints.from_dual(initial.dual))
-
-
-def make_budget(
-    solver: Solver, *, tol: float, max_iter: int | None, max_time: float | None
-) -> Budget:
-    """Check the budgets, and fill in the method's defaults."""
-    if not 0.0 <= as_number("tol", tol, "a number in [0, 1)") < 1.0:
-        raise InputError(f"tol={tol!r} must be a number in [0, 1)")
-    if max_iter is None:
-        max_iter = solver.default_max_iter
-    if not isinstance(max_iter, Integral) or isinstance(max_iter, bool) or max_iter < 1:
-        raise InputError(f"max_iter={max_iter!r} must be an integer of at least 1, or None")
-    wanted = "a positive number of seconds, or None"
-    seconds = math.inf if max_time is None else as_number("max_time", max_time, wanted)
-    if not seconds > 0.0:
-        raise InputError(f"max_time={max_time!r} must be {wanted}")
-    return Budget(tol=float(tol), max_iter=int(max_iter), max_time=seconds)
-
-
-def make_result(problem: Problem, solver: Solver, outcome: Outcome) -> MarginResult:
-    """The outcome in the user's units, with a classifier of unit length."""
-    certificate, w, b = outcome.certificate, outcome.w, None
-    if certificate.margin <= 0.0 and outcome.n_iter:
-        # nothing separates: the last iterate still follows the loss, and classifies well
-        w, b = outcome.last_w, outcome.last_b
-        # what is proven is for the best intercept, and b is another
-        margin = _margin_in_time(problem, w, outcome) if b is None else -math.inf
-        certificate = replace(certificate, margin=margin)
-    if w.dtype == np.longdouble:
-        # the interval is proved by w in extended precision; the margin is that of the classifier
-        w = w.astype(np.float64)
-        certificate = replace(certificate, margin=_margin_in_time(problem, w, outcome, sharp=True))
-    w = w if b is not None else _settled(problem, w)
-    margin = certificate.margin - _rounding_loss(problem, w)
-    certificate = replace(certificate, margin=-math.inf if math.isnan(margin) else margin)
-    coef, intercept = classifier(problem, w, b)
-    return MarginResult(
-        status=outcome.status,
-        certificate=certificate,
-        coef=coef,
-        intercept=intercept,
-        dual=problem.constraints.dual_of(outcome.q),
-        n_iter=outcome.n_iter,
-        seconds=outcome.seconds,
-        trace=outcome.trace,
-        classes=problem.classes,
-        method=solver.name,
-        is_fallback=b is not None,
-    )
-
-
-def _margin_in_time(
-    problem: Problem, w: np.ndarray, outcome: Outcome, *, sharp: bool = False
-) -> float:
-    """A sure lower bound on the margin of w; none where the time for it is over."""
-    try:
-        with until(outcome.closing):
-            return certify_margin(problem, w, sharp=sharp)
-    except OutOfTime:
-        return -math.inf
-
-
-def _settled(problem: Problem, w: np.ndarray) -> np.ndarray:
-    """w at a safe length, with all that a solver kept beside its coefficients computed anew."""
-    constraints = problem.constraints
-    w = constraints.refreshed(w)
-    return w if SHORT < constraints.norm(w) < LONG else to_safe_length(w)
-
-
-def _rounding_loss(problem: Problem, w: np.ndarray) -> float:
-    """What the margin may lose when w is brought to unit length, which rounds each entry twice."""
-    constraints = problem.constraints
-    norm = constraints.norm(w)
-    if not norm > 0.0:
-        return 0.0
-    head = constraints.split(w)[0] if isinstance(constraints, Slack) else w
-    share = problem.operator.magnitude(head, norm) / norm
-    return problem.to_units_of_x(8.0 * UNIT_ROUNDOFF * share * constraints.radius / problem.radius)
-
-
-def classifier(
-    problem: Problem, w: np.ndarray, b: np.ndarray | None = None
-) -> tuple[np.ndarray, Any]:
-    """(coef, intercept): w at unit length, and the best intercept for it in the units of X.
-
-    Where nothing separates, the best intercept is that of a few outliers; b, if it is given, is
-    better there.
-
-    Of a soft margin's unit vector (w, √C ξ) only the part w is the classifier.
-    """
-    constraints = problem.constraints
-    norm = constraints.norm(w)
-    if not SHORT < norm < LONG:
-        top = float(np.max(np.abs(w), initial=0.0))
-        w, b = (w / top, _over(b, top)) if top > 0.0 else (w, b)
-        norm = constraints.norm(w)
-    w, b = (w / norm, _over(b, norm)) if norm > 0.0 else (w, b)
-    intercept: Any = np.zeros(problem.classes.size) if problem.classes.size > 2 else 0.0
-    if problem.dual_set.fits_intercept:
-        with np.errstate(over="ignore", under="ignore"):
-            best = problem.dual_set.intercept(constraints.exact_scores(w)) if b is None else b
-            intercept = np.ldexp(best, problem.exponent)
-    return constraints.coef_of(w), intercept if np.ndim(intercept) else float(intercept)
-
-
-def _over(b: np.ndarray | None, length: float) -> np.ndarray | None:
-    return None if b is None else b / length
-
-
-__all__ = [
-    "Reporter",
-    "check_C",
-    "classifier",
-    "make_budget",
-    "make_kernel",
-    "make_result",
-    "make_start",
-    "max_margin",
-]

@@ -1,12 +1,16 @@
 """Arguments as users pass them: each a value of the right kind, or one line that says which."""
 
 import math
+import re
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
 from momentron.errors import InputError
+
+_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+_UNITS |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 
 
 def as_flag(name: str, value: Any) -> bool:
@@ -51,3 +55,17 @@ def require_seed(random_state: Any) -> None:
         raise InputError(
             f"random_state={random_state!r} must be an integer of at least 0, a Generator or None"
         )
+
+
+def parse_size(size: int | str, name: str = "block_size") -> int:
+    """A number of bytes, from an integer or a text such as "64MB"."""
+    if isinstance(size, Integral) and not isinstance(size, bool) and size > 0:
+        return int(size)
+    if isinstance(size, str):
+        match = re.fullmatch(r"\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*([a-zA-Z]*)\s*", size)
+        unit = _UNITS.get(match.group(2).lower()) if match else None
+        if match and unit is not None:
+            value = int(float(match.group(1)) * unit)
+            if value > 0:
+                return value
+    raise InputError(f"{name}={size!r} must be a positive number of bytes, or a text like '64MB'")

@@ -10,7 +10,7 @@ import os
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, fields, is_dataclass
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from momentron.arrayfile import Arrays, DamagedFile, ForeignFile, read_arrays, write_arrays
-from momentron.errors import InputError, WriteWarning
-from momentron.problem import Problem
+from momentron.errors import InputError, SolverError, WriteWarning
+from momentron.margin_problem import MarginProblem
 from momentron.safefiles import (
     PRIVATE,
     Lock,
@@ -42,7 +42,7 @@ EVERY = 5.0  # seconds between two writes
 class Progress:
     """All that a solve carries from one step to the next."""
 
-    problem: Problem
+    problem: MarginProblem
     state: Any
     best: "Incumbent"
     judge: "Judge"
@@ -50,15 +50,15 @@ class Progress:
     stopwatch: "Stopwatch"
 
     def to_arrays(self) -> Arrays:
-        best = self.best
-        arrays = _prefixed("state", state_arrays(self.state))
-        arrays |= _prefixed("best", {"w": best.w, "q": best.q, "last_w": best.last_w})
+        best, problem = self.best, self.problem
+        arrays = _prefixed("state", state_arrays(problem, self.state))
+        q = problem.weights_to_array(best.q)
+        arrays |= _prefixed("best", {"w": best.w, "q": q, "last_w": best.last_w})
         rows = [astuple(row) for row in self.trace]
         arrays["trace"] = np.array(rows, dtype=np.float64).reshape(len(rows), len(Trace.columns))
         bounds = (best.lower, best.upper, self.judge.next, self.stopwatch.total())
         arrays["numbers"] = np.array(bounds, dtype=np.float64)
-        own = getattr(self.problem, "to_arrays", None)
-        return arrays | (_prefixed("problem", own()) if own is not None else {})
+        return arrays | _prefixed("problem", problem.to_arrays())
 
     def restore(self, arrays: Arrays) -> None:
         """Take everything from the arrays of an earlier run, checked for shape and type.
@@ -66,10 +66,13 @@ class Progress:
         Nothing of it is believed: classifiers and weights are proposals, which the certificate
         proves or does not, and the rest are counts.
         """
-        best = self.best
-        restore_state(self.state, section("state", arrays))
+        best, problem = self.best, self.problem
+        passes = max((row.passes for row in rows_of_trace(arrays)), default=0)
+        problem.from_arrays(section("problem", arrays), passes)
+        restore_state(problem, self.state, section("state", arrays))
         best.w = taken("best.w", arrays, best.w)
-        best.q = taken("best.q", arrays, best.q)
+        q = taken("best.q", arrays, problem.weights_to_array(best.q))
+        best.q = problem.weights_from_array(q)
         best.last_w = taken("best.last_w", arrays, best.last_w)
         numbers = taken("numbers", arrays, np.empty(4))
         lower, upper, following, seconds = numbers.tolist()
@@ -82,11 +85,6 @@ class Progress:
             self.trace.append(row)
         if self.state.t != len(self.trace):
             raise unusable(f"it has {len(self.trace)} rows of a trace after {self.state.t} steps")
-        own = getattr(self.problem, "from_arrays", None)
-        if own is not None:
-            own(section("problem", arrays))
-        else:
-            self.problem.operator.passes = max((row.passes for row in self.trace), default=0)
 
 
 def unusable(reason: str) -> InputError:
@@ -191,7 +189,7 @@ class Checkpoint:
 
     def resume(self, progress: Progress) -> bool:
         """Whether there was a file to go on from. Refuses a method whose state no file can hold."""
-        state_arrays(progress.state)
+        state_arrays(progress.problem, progress.state)
         arrays = self.read()
         if arrays is not None:
             progress.restore(arrays)
@@ -228,22 +226,35 @@ def _short(text: str | None) -> str:
     return str(text) if text is None or len(text) <= 80 else text[:79] + "…"
 
 
-def state_arrays(state: Any) -> Arrays:
+def state_arrays(problem: MarginProblem, state: Any) -> Arrays:
     """A solver's state as arrays: its own account of it, or all its fields where they are plain."""
     own = getattr(state, "to_arrays", None)
     if own is not None:
         return dict(own())
-    values = {field.name: getattr(state, field.name) for field in fields(state)}
-    for name, value in values.items():
-        if not isinstance(value, np.ndarray | float | int) or is_dataclass(value):
-            raise InputError(
-                f"checkpoint needs a method whose state is numbers, such as momentum; here "
-                f"{name!r} is {type(value).__name__}: leave checkpoint out"
-            )
-    return {name: np.asarray(value) for name, value in values.items()}
+    arrays: Arrays = {}
+    for field in fields(state):
+        value = getattr(state, field.name)
+        if hasattr(value, "to_arrays"):
+            inner = value.to_arrays().items()
+            arrays |= _prefixed(field.name, {k: _as_array(problem, k, v) for k, v in inner})
+        else:
+            arrays[field.name] = _as_array(problem, field.name, value)
+    return arrays
 
 
-def restore_state(state: Any, arrays: Arrays) -> None:
+def _as_array(problem: MarginProblem, name: str, value: Any) -> np.ndarray:
+    if isinstance(value, np.ndarray | float | int):
+        return np.asarray(value)
+    try:
+        return problem.weights_to_array(value)
+    except SolverError:
+        raise InputError(
+            f"checkpoint needs a method whose state is numbers, such as momentum; here "
+            f"{name!r} is {type(value).__name__}: leave checkpoint out"
+        ) from None
+
+
+def restore_state(problem: MarginProblem, state: Any, arrays: Arrays) -> None:
     """Set a fresh state to what `state_arrays` gave."""
     own = getattr(state, "from_arrays", None)
     if own is not None:
@@ -251,11 +262,23 @@ def restore_state(state: Any, arrays: Arrays) -> None:
         return
     for field in fields(state):
         fresh = getattr(state, field.name)
-        value = taken(field.name, arrays, np.asarray(fresh))
-        is_number = not isinstance(fresh, np.ndarray)
-        if is_number and (np.isnan(value) or (isinstance(fresh, int) and value < 0)):
-            raise unusable(f"{field.name} is {value}, and cannot be")
-        setattr(state, field.name, value if isinstance(fresh, np.ndarray) else value.item())
+        if hasattr(fresh, "from_arrays"):
+            part, inner = section(field.name, arrays), fresh.to_arrays().items()
+            fresh.from_arrays({k: _restored(problem, k, part, v) for k, v in inner})
+        else:
+            setattr(state, field.name, _restored(problem, field.name, arrays, fresh))
+
+
+def _restored(problem: MarginProblem, name: str, arrays: Arrays, fresh: Any) -> Any:
+    """What a file has in the place of a fresh value, of the same kind."""
+    if isinstance(fresh, np.ndarray):
+        return taken(name, arrays, fresh)
+    if not isinstance(fresh, float | int):
+        return problem.weights_from_array(taken(name, arrays, problem.weights_to_array(fresh)))
+    value = taken(name, arrays, np.asarray(fresh))
+    if np.isnan(value) or (isinstance(fresh, int) and value < 0):
+        raise unusable(f"{name} is {value}, and cannot be")
+    return value.item()
 
 
 def _prefixed(prefix: str, arrays: Mapping[str, np.ndarray]) -> Arrays:

@@ -4,7 +4,8 @@ The theory holds for any convex subset C of the simplex; the margin that belongs
 
     γ_C(w) = min_{q ∈ C} −⟨q, Zw⟩ / ‖w‖,      max_w γ_C(w) = min_{q ∈ C} ‖Zᵀq‖,
 
-so a set is all that distinguishes "no intercept" from "an unpenalised intercept".
+so a set is all that distinguishes "no intercept" from "an unpenalised intercept". The same set,
+restricted to some rows, is what a working set asks for; there p = −Zw + Yb are functional margins.
 """
 
 import math
@@ -14,6 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
+from momentron.draws import pick, strata
 from momentron.errors import InputError
 from momentron.losses import Exponential, Loss
 from momentron.rounding import accurate_sum, gamma, unit_of
@@ -25,6 +27,14 @@ class Vertex:
 
     index: np.ndarray
     weight: np.ndarray
+
+    @classmethod
+    def summed(cls, index: np.ndarray, weight: np.ndarray) -> "Vertex":
+        """The weights, with those of repeated rows added up."""
+        if index.size == 1:
+            return cls(index, weight)
+        distinct, place = np.unique(index, return_inverse=True)
+        return cls(distinct, np.bincount(place, weight, distinct.size))
 
 
 class DualSet(ABC):
@@ -38,6 +48,7 @@ class DualSet(ABC):
     """
 
     fits_intercept: bool
+    n_intercepts: int
 
     def __init__(self, size: int, loss: Loss) -> None:
         self.size = size
@@ -66,6 +77,12 @@ class DualSet(ABC):
     def link(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
         """(q, ψ): the dual weights ∇ψ(scores), and the potential itself."""
 
+    def link_near(
+        self, scores: np.ndarray, near: np.ndarray
+    ) -> tuple[np.ndarray, float, np.ndarray]:
+        """(q, ψ, what makes the next link faster), given the like of scores nearby, or nothing."""
+        return *self.link(scores), near
+
     @abstractmethod
     def margin(self, scores: np.ndarray) -> float:
         """min_{q ∈ C} −⟨q, scores⟩: the margin times ‖w‖, for the best intercept."""
@@ -86,11 +103,46 @@ class DualSet(ABC):
     def risk_slope(self, psi: float) -> float:
         """The factor c with ∇R(w) = c Zᵀ∇ψ(Zw), R the average loss (least over b)."""
 
+    @abstractmethod
+    def draw(self, q: np.ndarray, rng: np.random.Generator, count: int = 1) -> Vertex:
+        """The mean of `count` stratified draws e from C with E[e] = q, so that E[Zᵀe] = Zᵀq.
+
+        Its mass is that of q, and its rows are distinct. One draw is plain sampling from q.
+        """
+
+    # --- for working sets ----------------------------------------------------------------------
+
+    @abstractmethod
+    def some(self, index: np.ndarray) -> "DualSet":
+        """The weights of C that are zero but on the named rows; perhaps there are none."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> np.ndarray:
+        """Y of shape (size, n_intercepts), of full rank where the classes are connected."""
+
+    def spread(self, b: np.ndarray) -> np.ndarray | float:
+        """Yb."""
+        return self.columns @ b if b.size else 0.0
+
+    @abstractmethod
+    def normalised(self, lam: np.ndarray) -> np.ndarray | None:
+        """λ clipped and scaled into C, without care for rounding; None where that cannot be."""
+
+    def worst(self, p: np.ndarray) -> float:
+        """The smallest functional margin, with the best intercepts."""
+        return self.margin(-p)
+
+    @abstractmethod
+    def lowest(self, p: np.ndarray, size: int) -> np.ndarray:
+        """About `size` rows with the lowest p, in no order; some that hold every intercept."""
+
 
 class Simplex(DualSet):
     """C = Δ_n: no intercept; q is ∇ψ of the loss, softmax for the exponential."""
 
     fits_intercept = False
+    n_intercepts = 0
 
     def near_worst(self, scores: np.ndarray, width: float) -> np.ndarray:
         return np.flatnonzero(scores >= scores.max() - width)
@@ -118,6 +170,28 @@ class Simplex(DualSet):
     def risk_slope(self, psi: float) -> float:
         return float(np.exp(self.loss.log_slope(np.array([psi]))[0])) / self.size
 
+    def draw(self, q: np.ndarray, rng: np.random.Generator, count: int = 1) -> Vertex:
+        index, mass = pick(q, strata(rng, count))
+        return Vertex.summed(index, np.full(count, mass / count))
+
+    def some(self, index: np.ndarray) -> DualSet:
+        return Simplex(index.size, self.loss)
+
+    @property
+    def columns(self) -> np.ndarray:
+        return np.empty((self.size, 0))
+
+    def normalised(self, lam: np.ndarray) -> np.ndarray | None:
+        lam = np.maximum(lam, 0.0)
+        total = lam.sum()
+        return lam / total if total > 0.0 else None
+
+    def worst(self, p: np.ndarray) -> float:
+        return float(p.min())
+
+    def lowest(self, p: np.ndarray, size: int) -> np.ndarray:
+        return lowest_places(p, size)
+
 
 class ClassBalanced(DualSet):
     """C = {mass ½ on each class}: an unpenalised intercept, chosen best for every w.
@@ -127,6 +201,7 @@ class ClassBalanced(DualSet):
     """
 
     fits_intercept = True
+    n_intercepts = 1
 
     def __init__(self, signs: np.ndarray, loss: Loss) -> None:
         if not isinstance(loss, Exponential):
@@ -134,10 +209,8 @@ class ClassBalanced(DualSet):
                 f"loss={loss.name!r} is proved without an intercept only; set fit_intercept=False "
                 "or loss='exponential'"
             )
+        self.signs = signs
         self.classes = (np.flatnonzero(signs > 0), np.flatnonzero(signs < 0))
-        for name, rows in zip(("+1", "−1"), self.classes, strict=True):
-            if rows.size == 0:
-                raise InputError(f"class {name} has 0 rows; an intercept needs at least 1 of each")
         super().__init__(signs.size, loss)
 
     def near_worst(self, scores: np.ndarray, width: float) -> np.ndarray:
@@ -184,6 +257,44 @@ class ClassBalanced(DualSet):
     def risk_slope(self, psi: float) -> float:
         return 2.0 * math.exp(psi) / self.size
 
+    def draw(self, q: np.ndarray, rng: np.random.Generator, count: int = 1) -> Vertex:
+        index, weight = [], []
+        for rows in self.classes:  # independently, half the mass from each
+            places, mass = pick(q[rows], strata(rng, count))
+            index.append(rows[places])
+            weight.append(np.full(count, mass / count))
+        return Vertex.summed(np.concatenate(index), np.concatenate(weight))
+
+    def some(self, index: np.ndarray) -> DualSet:
+        return ClassBalanced(self.signs[index], self.loss)
+
+    @property
+    def columns(self) -> np.ndarray:
+        return self.signs[:, None]
+
+    def spread(self, b: np.ndarray) -> np.ndarray:
+        return b[0] * self.signs
+
+    def normalised(self, lam: np.ndarray) -> np.ndarray | None:
+        lam = np.maximum(lam, 0.0)
+        positive, negative = self.classes
+        up, down = lam[positive].sum(), lam[negative].sum()
+        if not (up > 0.0 and down > 0.0):
+            return None
+        lam[positive] *= 0.5 / up
+        lam[negative] *= 0.5 / down
+        return lam
+
+    def worst(self, p: np.ndarray) -> float:
+        positive, negative = self.classes
+        if positive.size == 0 or negative.size == 0:
+            return -np.inf
+        return 0.5 * float(p[positive].min()) + 0.5 * float(p[negative].min())
+
+    def lowest(self, p: np.ndarray, size: int) -> np.ndarray:
+        half = (size + 1) // 2
+        return np.concatenate([rows[lowest_places(p[rows], half)] for rows in self.classes])
+
 
 def to_mass(q: np.ndarray, mass: float) -> np.ndarray:
     """q clipped at zero and scaled to the given sum; uniform where nothing positive is left.
@@ -204,3 +315,10 @@ def to_mass(q: np.ndarray, mass: float) -> np.ndarray:
     total = clipped.sum() if q.dtype == np.longdouble else accurate_sum(clipped)
     clipped *= mass / total
     return clipped
+
+
+def lowest_places(values: np.ndarray, size: int) -> np.ndarray:
+    """Positions of the `size` lowest values, in no order."""
+    if size >= values.size:
+        return np.arange(values.size)
+    return np.argpartition(values, size - 1)[:size]

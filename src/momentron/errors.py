@@ -13,10 +13,6 @@ class NotSeparableWarning(UserWarning):
     """The fit is a working classifier, but no positive margin was certified."""
 
 
-class BudgetWarning(UserWarning):
-    """A budget ended the fit before the certified gap reached the tolerance."""
-
-
 class SolverError(ValueError):
     """A solver handed in what is no proposal: one line that says what was wanted instead."""
 

@@ -1,23 +1,36 @@
-"""A problem is constraints and a dual set: Z, without ever forming it."""
+"""A problem in memory is constraints and a dual set: Z, without ever forming it."""
 
+import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from momentron.circulations import Circulations
-from momentron.constraints import Constraints, LabelPairs, SignedRows, Slack
-from momentron.dualsets import ClassBalanced, DualSet, Simplex, Vertex
+from momentron.certificate import (
+    LONG,
+    SHORT,
+    Certificate,
+    admitted,
+    certify_admitted,
+    certify_margin,
+    to_safe_length,
+)
+from momentron.combination import Combination, mix_in_place
+from momentron.constraints import Constraints, Slack
+from momentron.dualsets import DualSet, Vertex
 from momentron.environment import standard_arithmetic
 from momentron.errors import InputError
 from momentron.kernels import BoundKernel, Kernel, as_kernel, negative_part
 from momentron.kernels.parameters import require_parameters
+from momentron.labels import as_labels
 from momentron.losses import Loss, as_loss
+from momentron.margin_problem import NOTHING_NEAR, Evaluation, MarginProblem, SparseDual
 from momentron.operators import KernelOperator, Operator
-from momentron.validation import CleanData, clean_data, clean_labels, clean_matrix
+from momentron.rounding import UNIT_ROUNDOFF
+from momentron.validation import CleanData, TrainingData, operator_of
 
 CHECKED_ROWS = 200  # on which a kernel that might be indefinite is tried, whatever the method
 
@@ -56,12 +69,11 @@ class KernelChoice:
         return KernelOperator(bound, int(1e6 * self.cache_size))
 
 
-class Problem:
-    """Find w with the largest margin: the least −⟨z, w⟩/‖w‖ over the rows of Z, or over C.
+class Problem(MarginProblem):
+    """A problem whose rows are in memory: constraints and a dual set.
 
-    Solvers work in units of R, in which the theorems hold: R = max‖z‖, or after `tighten` the
-    smallest radius that serves the dual set. `to_units_of_x` takes a margin back to units of X.
-    Every product counts as one pass over the data.
+    R is max‖z‖, or in `tightened` problems the smallest radius that serves the dual set. Every
+    product counts as one pass over the data.
     """
 
     def __init__(
@@ -74,12 +86,11 @@ class Problem:
     ) -> None:
         self.constraints = constraints
         self.dual_set = dual_set
-        self.longest = constraints.radius  # max‖z‖, rounded up: no weights give a longer Zᵀq
+        self.longest = constraints.radius
         self.exponent = exponent
         self.classes = np.array([-1, 1]) if classes is None else classes
 
     @classmethod
-    @standard_arithmetic()
     def from_data(
         cls,
         X: Any,
@@ -91,14 +102,28 @@ class Problem:
         kernel: KernelChoice | None = None,
     ) -> "Problem":
         """Validate X and y, and state the problem they pose."""
-        data = clean_data(X) if kernel is None else CleanData(kernel.operator(clean_matrix(X)), 0)
-        classes, codes = clean_labels(y, data.operator.shape[0])
-        constraints, dual_set = _pose(
-            data.operator, classes.size, codes, fit_intercept, as_loss(loss)
-        )
+        data = TrainingData.from_arrays(X, y, is_finite=kernel is not None)
+        return cls.of(data, fit_intercept=fit_intercept, loss=as_loss(loss), C=C, kernel=kernel)
+
+    @classmethod
+    @standard_arithmetic()
+    def of(
+        cls,
+        data: TrainingData,
+        *,
+        fit_intercept: bool,
+        loss: Loss,
+        C: float,
+        kernel: KernelChoice | None,
+    ) -> "Problem":
+        """The problem that rows and labels pose which have been validated."""
+        clean = operator_of(data.X) if kernel is None else CleanData(kernel.operator(data.X), 0)
+        labels = as_labels(data.classes.size, fit_intercept, data.codes)
+        dual_set = labels.dual_set(loss)
+        constraints = Constraints(clean.operator, labels)
         if math.isfinite(C):
-            constraints = Slack(constraints, _slack_root(C, data.exponent))
-        return cls(constraints, dual_set, exponent=data.exponent, classes=classes)
+            constraints = Slack(constraints, _slack_root(C, clean.exponent))
+        return cls(constraints, dual_set, exponent=clean.exponent, classes=data.classes)
 
     @property
     def operator(self) -> Operator:
@@ -111,105 +136,160 @@ class Problem:
         return self.constraints.size
 
     @property
+    def n_rows(self) -> int:
+        return self.operator.shape[0]
+
+    @property
     def radius(self) -> float:
-        """R, the length that solvers take as the unit."""
         return self.constraints.divisor
 
     @cached_property
     def tight_radius(self) -> float:
-        """The smallest R for which the theorems hold: max‖z‖, with intercepts seen from the mean.
-
-        Zᵀq is then the same for X and for X less any point, since the classes' weights cancel.
-        """
         has_shift = self.dual_set.fits_intercept
         constraints = self.constraints
         return (constraints.centred_radius() if has_shift else constraints.radius) or 1.0
 
-    def tighten(self) -> None:
-        """Take the tight radius as the unit: shorter rows mean longer steps. Before any step."""
-        self.constraints.divide_by(self.tight_radius)
+    def tightened(self) -> "Problem":
+        problem = copy.copy(self)
+        problem.constraints = copy.copy(self.constraints)
+        problem.constraints.divide_by(self.tight_radius)
+        return problem
+
+    @property
+    def reach(self) -> float:
+        return self.operator.reach / self.radius
+
+    @property
+    def resolution(self) -> float:
+        return self.operator.resolution
+
+    def closing_seconds(self) -> float:
+        """Four passes, and some vectors."""
+        entries = self.operator.dense_entries or 20 * self.n_rows
+        outputs = max(1.0, 0.1 * self.classes.size)  # many vectors are faster for each
+        return 4.0 * outputs * entries / 3e9 + 300.0 * self.size / 1e9
 
     @property
     def passes(self) -> int:
-        """Passes over the data so far."""
         return self.operator.passes
 
+    @property
+    def evaluations(self) -> int:  # type: ignore[override]
+        return self.operator.evaluations
+
+    # --- for solvers ---------------------------------------------------------------------------
+
     def zeros(self) -> np.ndarray:
-        """The classifier w = 0."""
         return self.constraints.zeros()
 
-    def even_weights(self) -> np.ndarray:
-        """The same weight for every constraint."""
-        return np.ones(self.size)
+    def norm(self, w: np.ndarray) -> float:
+        return self.constraints.norm(w)
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         """p = Zw."""
         return self.constraints.scores(w)
 
+    def functional_margin(self, scores: np.ndarray) -> float:
+        return self.dual_set.margin(scores)
+
+    def start(self) -> Evaluation:
+        scores = np.zeros(self.size)
+        return Evaluation(self.zeros(), scores, *self.dual_set.link_near(scores, NOTHING_NEAR))
+
+    def evaluate(self, w: np.ndarray, near: np.ndarray = NOTHING_NEAR) -> Evaluation:
+        scores = self.constraints.scores(w)
+        return Evaluation(w, scores, *self.dual_set.link_near(scores, near))
+
+    def combination(self) -> Combination:
+        return Combination(self)
+
+    @property
+    def rho(self) -> float:  # type: ignore[override]
+        return self.dual_set.rho
+
+    @property
+    def psi_zero(self) -> float:  # type: ignore[override]
+        return self.dual_set.psi_zero
+
+    def risk_slope(self, psi: float) -> float:
+        return self.dual_set.risk_slope(psi)
+
+    def even_weights(self) -> np.ndarray:
+        return np.ones(self.size)
+
+    def no_weights(self) -> np.ndarray:
+        return np.zeros(self.size)
+
     def gradient(self, q: np.ndarray) -> np.ndarray:
-        """Zᵀq."""
         return self.constraints.gradient(q)
-
-    def average(
-        self, mu: np.ndarray, q: np.ndarray, share: float, *, w: np.ndarray, scratch: np.ndarray
-    ) -> None:
-        """μ ← (1 − λ)μ + λq in place, λ the share; q are the weights that belong to w.
-
-        Where weights are too many to keep, the problem keeps μ itself, and finds q by w.
-        """
-        mu *= 1.0 - share
-        mu += np.multiply(share, q, out=scratch)
-
-    def mass(self, q: np.ndarray) -> float:
-        """The sum of the weights."""
-        return float(q.sum())
-
-    def close(self) -> None:
-        """No pass over data on disk from now on; what is in memory may be read."""
 
     def vertex_gradient(self, vertex: Vertex) -> np.ndarray:
         """Zᵀq for a q with few non-zero entries: costs only their rows."""
         return self.constraints.combine(vertex.index, vertex.weight)
 
-    def norm(self, w: np.ndarray) -> float:
-        """‖w‖ in the space where the classifier lives."""
-        return self.constraints.norm(w)
+    def mix(
+        self, a: np.ndarray, x: float, b: np.ndarray, y: float, *, in_place: bool = False
+    ) -> np.ndarray:
+        if not in_place:
+            return x * a + y * b
+        mix_in_place(a, x, b, y)
+        return a
 
-    def margin(self, w: np.ndarray, scores: np.ndarray) -> float:
-        """γ(w) = margin of the scores / ‖w‖, in units of R; γ(0) = 0."""
+    def mass(self, q: np.ndarray) -> float:
+        return float(q.sum())
+
+    # --- for the loop and the result -----------------------------------------------------------
+
+    def admitted_weights(self, q: Any) -> np.ndarray:
+        return admitted(q, (self.size,), "q")
+
+    def certify(self, w: np.ndarray, q: np.ndarray, *, sharp: bool = False) -> Certificate:
+        return certify_admitted(self, w, q, sharp=sharp)
+
+    @property
+    def is_soft(self) -> bool:
+        return self.constraints.is_soft
+
+    def in_memory(self) -> "Problem":
+        return self
+
+    def certified_margin(self, w: np.ndarray, *, sharp: bool = False) -> float:
+        return certify_margin(self, w, sharp=sharp)
+
+    def settled(self, w: np.ndarray) -> np.ndarray:
+        w = self.constraints.refreshed(w)
+        return w if SHORT < self.norm(w) < LONG else to_safe_length(w)
+
+    def rounding_loss(self, w: np.ndarray) -> float:
         norm = self.norm(w)
-        return self.dual_set.margin(scores) / norm if norm > 0.0 else 0.0
+        if not norm > 0.0:
+            return 0.0
+        constraints = self.constraints
+        share = self.operator.magnitude(constraints.split(w)[0], norm) / norm
+        return self.to_units_of_x(8.0 * UNIT_ROUNDOFF * share * constraints.radius / self.radius)
 
-    def reach_in_units_of_x(self) -> float:
-        """A length in the units of X that some row of Z surely has."""
-        return self.to_units_of_x(self.operator.reach / self.radius)
+    def classifier(self, w: np.ndarray) -> tuple[np.ndarray, Any]:
+        norm = self.norm(w)
+        if not SHORT < norm < LONG:
+            top = float(np.max(np.abs(w), initial=0.0))
+            w = w / top if top > 0.0 else w
+            norm = self.norm(w)
+        w = w / norm if norm > 0.0 else w
+        intercept: Any = np.zeros(self.classes.size) if self.classes.size > 2 else 0.0
+        if self.dual_set.fits_intercept:
+            with np.errstate(over="ignore", under="ignore"):
+                b = np.asarray(self.dual_set.intercept(self.constraints.exact_scores(w)))
+                intercept = np.ldexp(b, self.exponent)
+        coef = self.constraints.coef_of(w)
+        return coef, intercept if np.ndim(intercept) else float(intercept)
 
-    def to_units_of_x(self, value: float) -> float:
-        """A margin in units of R, in the units of the data as passed."""
-        if self.exponent == 0:
-            return float(value * self.radius)
-        with np.errstate(over="ignore", under="ignore"):
-            return float(np.ldexp(value * self.radius, self.exponent))
+    def sparse_dual(self, q: np.ndarray) -> SparseDual:
+        labels = self.constraints.labels
+        dual = labels.dual_of(self.dual_set.normalize(q))
+        return SparseDual.above_rounding(np.arange(self.n_rows), labels.codes, dual)
 
-
-def _pose(
-    operator: Operator, n_classes: int, codes: np.ndarray, fit_intercept: bool, loss: Loss
-) -> tuple[Constraints, DualSet]:
-    """The constraints that labels 0..k−1 put on the data, and the dual set that goes with them."""
-    dual_set: DualSet
-    if n_classes == 2:
-        signs = np.where(codes == 1, 1.0, -1.0)
-        dual_set = ClassBalanced(signs, loss) if fit_intercept else Simplex(signs.size, loss)
-        return SignedRows(operator, signs), dual_set
-    pairs = LabelPairs(operator, codes, n_classes)
-    return pairs, dual_set_of(pairs, fit_intercept, loss)
-
-
-def dual_set_of(pairs: LabelPairs, fit_intercept: bool, loss: Loss) -> DualSet:
-    """The dual set that goes with the pairs of many classes."""
-    if fit_intercept:
-        return Circulations(*pairs.pair_classes, pairs.n_classes, loss)
-    return Simplex(pairs.size, loss)
+    def from_arrays(self, arrays: Mapping[str, np.ndarray], passes: int) -> None:
+        self.operator.passes = passes
 
 
 def _slack_root(C: float, exponent: int) -> float:

@@ -1,10 +1,13 @@
 """What `max_margin` returns."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from momentron.certificate import Certificate
+from momentron.display import MarginDisplay, MarginDistributionDisplay, TraceDisplay
+from momentron.markup import card, escape, facts_table, number
 from momentron.status import Status
 from momentron.trace import Trace
 
@@ -22,43 +25,64 @@ class MarginResult:
     gap : float
         (upper − lower)/upper.
     margin : float
-        A proven lower bound on the margin of `coef` with its best intercept; with a finite C,
-        of (coef, √C · slack). It equals `lower` where positive, but for the rounding of coef to
-        float64 and to unit length; −inf where nothing is proven.
+        A proven lower bound on the margin of this classifier, which is the least
+        y (x·coef + intercept)/‖coef‖ over the training rows: negative where it errs on one, −inf
+        where nothing is proven. Where C = inf and it separates, it is `lower` but for rounding.
     coef : ndarray of shape (d,), or (k, d) for k ≥ 3 classes
-        The classifier, of unit length: y (x·coef + intercept) is a distance in the units of X.
-        With a finite C, (coef, √C · slack) has unit length. Divided by `lower`, coef and intercept
-        are a support vector machine's in its usual scale.
-        Where no positive margin was found, the method's last iterate.
-        With a kernel: one number an example, w = Σ coef_i φ(x_i), so d is n.
+        The classifier. With C = inf of unit length: y (x·coef + intercept) is a distance in the
+        units of X. With a finite C in the scale of its problem, as support vector machines have it:
+        ½‖w‖² + (C/2) Σ max(0, 1 − y (x·w + b))² is at most 1/(2 lower²), and at least 1/(2 upper²).
+        Of unit length again where `is_fallback`.
+        With a kernel: one number per example, w = Σ coef_i φ(x_i), so d is n.
     intercept : float, or ndarray of shape (k,)
-    dual : ndarray of shape (n,), or (n, k)
-        Weights q with γ̄ ≤ ‖Σ q_i y_i x_i‖ = upper (mass 1, or ½ a class with an intercept). With
-        many classes, of each example and wrong label; what flows out of a class flows in where
-        there are intercepts.
-    n_iter : int
-    seconds : float
+    support : ndarray of shape (s,)
+        The rows with a dual weight above rounding level, by number, in sorted order.
+    dual : ndarray of shape (s,), or (s, k)
+        The weights of these rows: q with γ̄ ≤ ‖Σ q_i y_i x_i‖ = upper (mass 1, or ½ per class with
+        an intercept). With many classes, of each example and wrong label; what flows out of a class
+        flows in where there are intercepts. `full_dual` has a weight for every row.
+        Empty for methods that average over all rows of data in blocks, such as momentum: their
+        weights are never stored, and `upper` is the length of Zᵀq, which was carried from pass to
+        pass with a bound on its rounding.
+    support_labels : ndarray of shape (s,)
+        The labels of these rows.
+    n_rows, n_iter, passes : int
+        Rows of the data, iterations, and passes over the data, the first look at blocks included.
+    bytes_read : int
+        Of data in blocks, in all passes.
+    seconds, pass_seconds : float
+        Of work in all, and in reading blocks.
     trace : Trace
     certificate : Certificate
     classes : ndarray of shape (k,)
         Of two, the second is the one with positive decision values.
     method : str
     is_fallback : bool
-        Whether coef and intercept are a soft margin's, which the method keeps for data that nothing
-        separates.
+        Whether the method ended without a classifier worth the name: none that separates, or a soft
+        margin far from the best. Then coef and intercept are those of a logistic regression
+        (`momentron.fallback`).
+    is_soft : bool
+        Whether C was finite.
     """
 
     status: Status
     certificate: Certificate
     coef: np.ndarray = field(repr=False)
     intercept: float | np.ndarray
+    support: np.ndarray = field(repr=False)
     dual: np.ndarray = field(repr=False)
+    support_labels: np.ndarray = field(repr=False)
+    n_rows: int
     n_iter: int
+    passes: int
     seconds: float
     trace: Trace = field(repr=False)
     classes: np.ndarray = field(repr=False)
     method: str
     is_fallback: bool = field(default=False, repr=False)
+    is_soft: bool = field(default=False, repr=False)
+    bytes_read: int = field(default=0, repr=False)
+    pass_seconds: float = field(default=0.0, repr=False)
 
     @property
     def lower(self) -> float:
@@ -76,16 +100,51 @@ class MarginResult:
     def margin(self) -> float:
         return self.certificate.margin
 
-    @property
-    def support(self) -> np.ndarray:
-        """Indices of the rows with a dual weight above rounding level."""
-        weights = self.dual if self.dual.ndim == 1 else self.dual.sum(axis=1)
-        return np.flatnonzero(weights > 1e-12 * weights.max(initial=0.0))
+    def full_dual(self) -> np.ndarray:
+        """The weights of all rows, shape (n,) or (n, k): zero but on the support."""
+        full = np.zeros((self.n_rows, *self.dual.shape[1:]), self.dual.dtype)
+        full[self.support] = self.dual
+        return full
 
     def __repr__(self) -> str:
         return (
             f"MarginResult: {self.status}\n"
             f"  best margin in [{self.lower:.12g}, {self.upper:.12g}], gap {self.gap:.2e}\n"
-            f"  method {self.method}, {self.n_iter} iterations, {self.seconds:.3f} s, "
-            f"{self.support.size} of {self.dual.shape[0]} rows with weight"
+            f"  method {self.method}, {self.n_iter} iterations, {self.passes} passes over "
+            f"{self.n_rows} rows, {self.seconds:.3f} s, {self.support.size} rows with weight"
         )
+
+    def plot(self, X: Any = None, y: Any = None, *, ax: Any = None, **options: Any) -> Any:
+        """Draw what fits; needs the extra `plot` (matplotlib).
+
+        Parameters
+        ----------
+        X, y : array-like, optional
+            The data. Without them the picture is of the solve: the interval as it closes. With two
+            features it is the boundary and the margin; with more, how far the rows are from it.
+        ax : matplotlib Axes, optional
+        **options
+            Of the display's own `plot`.
+
+        Returns
+        -------
+        TraceDisplay, MarginDisplay or MarginDistributionDisplay
+        """
+        if X is None:
+            return TraceDisplay.from_result(self, ax=ax, **options)
+        fitting = MarginDisplay if np.shape(X)[1] == 2 else MarginDistributionDisplay
+        return fitting.from_result(self, X, y, ax=ax, **options)
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "relative gap": f"{self.gap:.2e}",
+            "margin of this classifier": f"at least {number(self.margin, 12)}",
+            "classes": ", ".join(map(str, self.classes.tolist()[:12])),
+            "rows with weight": self.support.size,
+            "coef": f"array of shape {self.coef.shape}",
+            "intercept": self.intercept,
+            "method": self.method,
+            "iterations": self.n_iter,
+            "seconds": f"{self.seconds:.3f}",
+        }
+        return card("MarginResult", escape(self.status), self.lower, self.upper, facts_table(facts))

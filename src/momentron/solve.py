@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from momentron.certificate import Certificate, admitted, certify_admitted, lend, relative_gap
+from momentron.certificate import Certificate, admitted, lend, relative_gap
 from momentron.checkpoint import Checkpoint, Progress
 from momentron.clock import OutOfTime, Stopwatch, until
 from momentron.environment import standard_arithmetic
 from momentron.errors import SolverError
-from momentron.problem import Problem
+from momentron.margin_problem import MarginProblem
 from momentron.rounding import up
 from momentron.solvers.base import Aim, Candidates, Solver, Start
 from momentron.status import Status
@@ -49,8 +49,9 @@ class Outcome:
     w: np.ndarray
     last_w: np.ndarray
     last_b: np.ndarray | None  # the method's own intercepts for last_w, if it names any
-    q: np.ndarray
+    q: Any  # as the problem has weights
     n_iter: int
+    passes: int
     seconds: float
     trace: Trace
     closing: float  # when the result must be there, on the clock of `time.perf_counter`
@@ -61,7 +62,7 @@ class Certified:
     """A pair with the certificate that was computed from it."""
 
     w: np.ndarray
-    q: np.ndarray
+    q: Any
     certificate: Certificate
 
 
@@ -73,35 +74,35 @@ class Incumbent:
     that an interrupt at any moment leaves a pair with its own certificate.
     """
 
-    def __init__(self, problem: Problem, certifier: Certifier = certify_admitted) -> None:
+    def __init__(self, problem: MarginProblem, certifier: Certifier | None = None) -> None:
+        self._certify = certifier or problem.certify
         self.w = self.last_w = problem.zeros()
         self.last_b: np.ndarray | None = None
         self._n_outputs = problem.classes.size
-        self.q = problem.even_weights()
-        self._shapes = self.w.shape, self.q.shape
+        self.q: Any = problem.even_weights()
         self.lower, self.upper = -math.inf, math.inf
         self.certified: Certified | None = None
         self._problem = problem
-        self._certifier = certifier
-        self._refined: tuple[np.ndarray, np.ndarray] | None = None
+        self._refined: tuple[np.ndarray, Any] | None = None
 
-    def update(self, lent: Problem, candidates: Candidates) -> float:
+    def update(self, lent: MarginProblem, candidates: Candidates) -> float:
         """Keep what is better; return the claimed margin of the current iterate.
 
         What float64 estimates cannot tell from the best so far is kept beside it.
         """
-        primals = candidates.primals
+        problem, primals = self._problem, candidates.primals
         if not primals:
             raise SolverError("a method must propose at least one classifier after each step")
         margins = [lent.margin(primal.w, primal.scores) for primal in primals]
         if primals[0].w.dtype == np.longdouble:
-            self._refined = self._admitted_w(primals[0].w), self._admitted_q(candidates.q)
+            w = problem.admitted_w(primals[0].w)
+            self._refined = w, problem.admitted_weights(candidates.q)
         best = max(range(len(margins)), key=margins.__getitem__)
         if margins[best] > self.lower:
-            self.w = self._admitted_w(primals[best].w)
+            self.w = problem.admitted_w(primals[best].w)
             self.lower = margins[best]
         if candidates.upper < self.upper:
-            self.q = self._admitted_q(candidates.q)
+            self.q = problem.admitted_weights(candidates.q)
             self.upper = candidates.upper
         fallback = candidates.fallback
         self.last_w = primals[0].w if fallback is None else fallback.w
@@ -110,15 +111,9 @@ class Incumbent:
 
     def take_last(self) -> None:
         """Make a copy of the last iterate, which until then may be the solver's own array."""
-        self.last_w = self._admitted_w(self.last_w)
+        self.last_w = self._problem.admitted_w(self.last_w)
         if self.last_b is not None:
             self.last_b = admitted(self.last_b, (self._n_outputs,), "b")
-
-    def _admitted_w(self, w: Any) -> np.ndarray:
-        return admitted(w, self._shapes[0], "w")
-
-    def _admitted_q(self, q: Any) -> np.ndarray:
-        return admitted(q, self._shapes[1], "q")
 
     @property
     def is_certified(self) -> bool:
@@ -129,7 +124,7 @@ class Incumbent:
     def certify(self, *, sharp: bool) -> Certificate:
         """The certificate of the present pair."""
         w, q = self.w, self.q
-        certificate = self._certifier(self._problem, w, q, sharp=sharp)
+        certificate = self._certify(w, q, sharp=sharp)
         self.certified = Certified(w, q, certificate)
         return certificate
 
@@ -138,7 +133,7 @@ class Incumbent:
         if self._refined is None:
             return None
         w, q = self._refined
-        certificate = self._certifier(self._problem, w, q, sharp=True)
+        certificate = self._certify(w, q, sharp=True)
         if self.certified is None or certificate.gap < self.certified.certificate.gap:
             self.w, self.q = w, q
             self.certified = Certified(w, q, certificate)
@@ -153,7 +148,7 @@ class Judge:
     the certified gap above the tolerance, the next only after a tenth more iterations.
     """
 
-    def __init__(self, problem: Problem, budget: Budget, solver: Solver) -> None:
+    def __init__(self, problem: MarginProblem, budget: Budget, solver: Solver) -> None:
         self._problem = problem
         self._tol = budget.tol
         self._vanishing = min(budget.tol, solver.vanishing(budget.tol))
@@ -186,9 +181,9 @@ class Judge:
         if certificate.lower > 0.0 and certificate.gap <= self._tol:
             return Status.OPTIMAL
         problem = self._problem
-        if certificate.upper > max(self._tol, LARGEST_BLUR) * problem.reach_in_units_of_x():
+        if certificate.upper > max(self._tol, LARGEST_BLUR) * problem.to_units_of_x(problem.reach):
             return None  # where rounding blurs everything, it shows nothing
-        floor = problem.to_units_of_x(problem.operator.resolution)  # all that a witness can reach
+        floor = problem.to_units_of_x(problem.resolution)  # all that a witness can reach
         limit = problem.to_units_of_x(self._vanishing)
         if certificate.lower > 0.0 or certificate.upper > max(limit, floor):
             return None
@@ -209,7 +204,7 @@ class Judge:
 
 @standard_arithmetic()
 def solve(
-    problem: Problem,
+    problem: MarginProblem,
     solver: Solver,
     budget: Budget,
     *,
@@ -218,16 +213,16 @@ def solve(
     callback: Callback | None = None,
     reporter: Reporter | None = None,
     stopwatch: Stopwatch | None = None,
-    certifier: Certifier = certify_admitted,
+    certifier: Certifier | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Outcome:
     """Run a method until its certified gap is within the tolerance, or a budget ends.
 
     `reporter` sees every row, for printing; `callback` too, and stops the run by returning a true
     value. `start` is for methods that begin warm, `random_state` for those that draw; `stopwatch`
-    may have been running already. `certifier` turns a pair into an interval where the data are not
-    in memory. A `checkpoint` is read before the first step, if it exists, and written after some of
-    them. Ctrl-C ends the run with what it has.
+    may have been running already. `certifier` takes the place of the problem's own `certify`, for
+    whoever needs no proof. A `checkpoint` is read before the first step, if it exists, and written
+    after some of them. Ctrl-C ends the run with what it has.
     """
     stopwatch = stopwatch or Stopwatch()
     best = Incumbent(problem, certifier)
@@ -235,12 +230,12 @@ def solve(
     trace = Trace()
     lent = lend(problem)
     moment = stopwatch.deadline(budget.max_time)
-    aim = Aim(budget.tol, moment - _closing_seconds(problem), start, random_state)
+    aim = Aim(budget.tol, moment - problem.closing_seconds(), start, random_state)
     with checkpoint or nullcontext(), one_thread():
         try:
             with until(aim.deadline):
                 if solver.wants_tight_radius:
-                    lent.tighten()
+                    lent = lent.tightened()
                 state = solver.init(lent, aim)
                 status = None
                 progress = Progress(lent, state, best, judge, trace, stopwatch)
@@ -278,8 +273,9 @@ def solve(
         w=done.w,
         last_w=best.last_w,
         last_b=best.last_b,
-        q=problem.dual_set.normalize(done.q),
+        q=done.q,
         n_iter=len(trace),
+        passes=lent.passes,
         seconds=stopwatch.total(),
         trace=trace,
         closing=closing,
@@ -287,7 +283,7 @@ def solve(
 
 
 def _closed(
-    problem: Problem, best: Incumbent, judge: Judge, status: Status, closing: float
+    problem: MarginProblem, best: Incumbent, judge: Judge, status: Status, closing: float
 ) -> Certified:
     """The best pair, certified; where there is no time for it, the one that was certified last."""
     try:
@@ -303,14 +299,6 @@ def _closed(
     return Certified(best.w, best.q, Certificate.from_bounds(-math.inf, longest))
 
 
-def _closing_seconds(problem: Problem) -> float:
-    """Roughly what the last certificate and the classifier take: four passes, some vectors."""
-    operator = problem.operator
-    entries = operator.dense_entries or 20 * operator.shape[0]
-    outputs = max(1.0, 0.1 * problem.classes.size)  # products with many vectors are faster for each
-    return 4.0 * outputs * entries / 3e9 + 300.0 * problem.size / 1e9
-
-
 def _exhausted(budget: Budget, iteration: int, seconds: float) -> Status | None:
     if iteration >= budget.max_iter:
         return Status.ITERATION_BUDGET
@@ -320,7 +308,7 @@ def _exhausted(budget: Budget, iteration: int, seconds: float) -> Status | None:
 
 
 def _row(
-    problem: Problem,
+    problem: MarginProblem,
     iteration: int,
     seconds: float,
     margin: float,
@@ -336,7 +324,7 @@ def _row(
         margin=problem.to_units_of_x(margin),
         lower=problem.to_units_of_x(max(0.0, best.lower)),
         upper=problem.to_units_of_x(best.upper),
-        evaluations=problem.operator.evaluations,
+        evaluations=problem.evaluations,
         theorem_lower=problem.to_units_of_x(low),
         theorem_upper=problem.to_units_of_x(high),
     )

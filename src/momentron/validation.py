@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_array, column_or_1d
 
+from momentron.environment import standard_arithmetic
 from momentron.errors import InputError
 from momentron.exactness import as_exact
 from momentron.operators import Operator, as_operator, dense, sparse
@@ -24,9 +25,49 @@ class CleanData:
     exponent: int
 
 
+@dataclass(frozen=True)
+class TrainingData:
+    """Rows and labels behind the door: read, checked and coded once for each fit.
+
+    Attributes
+    ----------
+    X : ndarray, CSR or CSC matrix of shape (n, d)
+        float32 or float64, as `as_matrix` gives it.
+    classes : ndarray of shape (k,)
+        The labels, in sorted order.
+    codes : ndarray of shape (n,)
+        The place of each row's label among them.
+    """
+
+    X: Any
+    classes: np.ndarray
+    codes: np.ndarray
+
+    @classmethod
+    @standard_arithmetic()
+    def from_arrays(cls, X: Any, y: Any, *, is_finite: bool = False) -> "TrainingData":
+        """What users pass, checked.
+
+        `is_finite` asks for finite entries, as a kernel does; without one the row norms tell, which
+        `operator_of` computes anyway.
+        """
+        X = as_matrix(X)
+        classes, codes = clean_labels(y, X.shape[0])
+        return cls(finite_rows(X) if is_finite else X, classes, codes)
+
+    @property
+    def y(self) -> np.ndarray:
+        """The labels of the rows."""
+        return self.classes[self.codes]
+
+
 def clean_data(X: Any) -> CleanData:
     """Check X and wrap it, without a copy unless its type, layout or scale forces one."""
-    X = as_matrix(X)
+    return operator_of(as_matrix(X))
+
+
+def operator_of(X: Any) -> CleanData:
+    """A matrix that `as_matrix` gave, wrapped; its row norms show whether it is finite."""
     squares = (sparse if sp.issparse(X) else dense).squared_row_norms(X)
     largest = float(squares.max(initial=0.0))
     limit = _EXPONENT_LIMIT[X.dtype]
@@ -43,7 +84,11 @@ def clean_data(X: Any) -> CleanData:
 
 def clean_matrix(X: Any) -> Any:
     """X checked, as a 2-D float32/float64 array or a CSR matrix, in its own scale."""
-    X = as_matrix(X)
+    return finite_rows(as_matrix(X))
+
+
+def finite_rows(X: Any) -> Any:
+    """A matrix that `as_matrix` gave, in CSR form if it is sparse; refused unless all is finite."""
     _require_finite(X)
     return X.tocsr() if sp.issparse(X) else X
 
@@ -108,7 +153,7 @@ def _divide_by_power_of_two(X: Any, exponent: int) -> Any:
 
 def clean_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     """(classes, codes): the labels in sorted order, and the place of each row's label there."""
-    y = _one_label_a_row(y, n_rows)
+    y = _one_label_per_row(y, n_rows)
     if y.dtype.kind in "biuf":  # two whole numbers need neither sorting nor a look at each
         low, high = y.min(), y.max()
         is_high = y == high
@@ -168,12 +213,12 @@ def _plain(labels: Any) -> list[Any]:
 
 def clean_targets(y: Any, n_rows: int) -> np.ndarray:
     """y as a 1-D array of labels, one for each row."""
-    y = _one_label_a_row(y, n_rows)
+    y = _one_label_per_row(y, n_rows)
     _require_classes(y)
     return y
 
 
-def _one_label_a_row(y: Any, n_rows: int) -> np.ndarray:
+def _one_label_per_row(y: Any, n_rows: int) -> np.ndarray:
     if y is None:
         raise InputError("y is None; max_margin requires y to be passed: one label for each row")
     if not (type(y) is np.ndarray and y.ndim == 1):

@@ -5,7 +5,7 @@ computed here in float64, from the data alone, with every rounding error bounded
 """
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -71,6 +71,41 @@ def certify_margin(problem: "Problem", w: np.ndarray, *, sharp: bool = False) ->
     """A sure lower bound on the margin of w alone, in the units of X."""
     w = admitted(w, problem.zeros().shape, "w")
     return _to_user(problem, margin_bound(problem, w, sharp=sharp), -np.inf)
+
+
+@standard_arithmetic()
+def certify_classifier(
+    problem: "Problem", w: np.ndarray, b: Any, *, products: np.ndarray | None = None
+) -> float:
+    """A sure lower bound on the margin of w with the intercepts b, which need not be the best.
+
+    In the units of X, and negative where the classifier errs on a row: the bound on the least
+    y (x·w + b)/‖w‖, or on that of the differences of outputs with many classes. It allows for eight
+    more roundings of each entry of w and b.
+
+    Parameters
+    ----------
+    problem : Problem
+    w : ndarray
+        In float64, without slack, neither very long nor very short.
+    b : float, or ndarray of shape (k,)
+        In the units of the operator.
+    products : ndarray, optional
+        Xw as `Operator.exact_scores` has it, if it is at hand for a w that was `refreshed`.
+    """
+    constraints = problem.constraints.base
+    if products is None:
+        w = constraints.refreshed(admitted(w, constraints.zeros().shape, "w"))
+        products = constraints.operator.exact_scores(w)
+    norm_low, norm_high = constraints.norm_bounds(w)
+    largest = float(np.max(np.abs(b), initial=0.0))
+    if not (norm_low > 0.0 and norm_high < LONG and largest < math.inf):
+        return -math.inf
+    scores = constraints.labels.scores(products + b)
+    scores += constraints.score_errors(slice(None), w, norm_high, UNIT_ROUNDOFF, 24)
+    margin = down(-float(scores.max()) - 64.0 * UNIT_ROUNDOFF * largest, 2)
+    bound = down(margin / (norm_high if margin > 0.0 else norm_low))
+    return -math.inf if math.isnan(bound) else _to_user(problem, bound, -np.inf)
 
 
 def margin_bound(problem: "Problem", w: np.ndarray, *, sharp: bool = False) -> float:

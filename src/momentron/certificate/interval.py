@@ -1,8 +1,9 @@
 """The certificate: a proven interval on the best margin."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from momentron.certificate.picture import card, number
 from momentron.errors import ContradictionError
 
 
@@ -15,7 +16,7 @@ class Certificate:
     lower, upper : float
         lower ≤ γ̄ ≤ upper. lower is never negative, since γ(0) = 0.
     margin : float
-        A proven lower bound on the margin of w itself; negative where w errs.
+        A proven lower bound on the margin of the classifier itself; negative where it errs.
 
     Raises
     ------
@@ -43,6 +44,11 @@ class Certificate:
         upper = math.inf if math.isnan(upper) else upper
         return cls(lower=max(0.0, margin), upper=max(0.0, upper), margin=margin)
 
+    def with_margin(self, margin: float, *, is_bound: bool) -> "Certificate":
+        """The same with the proven margin of another classifier, which may be a lower bound too."""
+        lower = max(self.lower, margin) if is_bound else self.lower
+        return replace(self, lower=lower, margin=margin)
+
     @property
     def width(self) -> float:
         return self.upper - self.lower
@@ -51,6 +57,15 @@ class Certificate:
     def gap(self) -> float:
         """(upper − lower)/upper, and 0 where both are 0."""
         return relative_gap(self.lower, self.upper)
+
+    def _repr_html_(self) -> str:
+        sentence = "no classifier has a margin above this interval, and one reaches its lower end"
+        details = (
+            f"lower {float(self.lower)!r}<br>upper {float(self.upper)!r}<br>"
+            f"relative gap {self.gap:.2e}<br>margin of the candidate at least "
+            f"{number(self.margin, 12)}"
+        )
+        return card("Certificate", sentence, self.lower, self.upper, details)
 
 
 def relative_gap(lower: float, upper: float) -> float:

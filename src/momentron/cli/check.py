@@ -16,9 +16,9 @@ from momentron.cli.data import (
     load_data,
 )
 from momentron.cli.output import cell, say, write_after_answer
+from momentron.cli.progress import Progress
 from momentron.safefiles import require_writable
-from momentron.separability.check import check_separability
-from momentron.separability.verdict import Verdict
+from momentron.separability import FeatureRole, Verdict, check_separability, feature_roles
 
 EXIT_CODES = {"separable": 0, "quasi-separable": 3, "overlapping": 4, "undecided": 5}
 ROWS_SHOWN = 10
@@ -28,25 +28,27 @@ def check(
     data: DataArgument = None,
     target: TargetOption = None,
     classes: ClassesOption = None,
-    intercept: Annotated[bool, typer.Option(help="Allow an intercept.")] = True,
+    intercept: Annotated[bool, typer.Option(help="Fit an intercept.")] = True,
     max_time: Annotated[float | None, typer.Option(help="Time budget in seconds.")] = None,
     proof: Annotated[Path | None, typer.Option(help="Write the proof to this JSON file.")] = None,
     features: Annotated[
-        bool, typer.Option(help="Say for each feature whether separation survives without it.")
+        bool, typer.Option(help="Find the features without which the classes are not separable.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Decide whether a hyperplane separates the classes, with a proof in exact arithmetic.
+    """Decide whether a hyperplane separates the classes, and prove it in exact arithmetic.
 
     Exit code 0: separable. 3: quasi-separable. 4: overlapping. 5: undecided. 2: bad input.
     """
     if proof is not None:
         require_writable(proof)
     loaded = load_data(data, target, classes)
-    verdict = check_separability(loaded.X, loaded.y, fit_intercept=intercept, max_time=max_time)
-    roles = []
+    with Progress("deciding separability", max_time=max_time, quiet=as_json):
+        verdict = check_separability(loaded.X, loaded.y, fit_intercept=intercept, max_time=max_time)
+    roles: list[FeatureRole] = []
     if features and verdict.is_separable:
-        roles = verdict.features(loaded.X, loaded.y, max_time=max_time)
+        with Progress("asking what each feature does", max_time=max_time, quiet=as_json):
+            roles = feature_roles(verdict, loaded.X, loaded.y, max_time=max_time)
     summary = summarise(loaded, verdict, roles)
     if as_json:
         print(json.dumps(summary))
@@ -59,7 +61,7 @@ def check(
     raise typer.Exit(EXIT_CODES[verdict.kind])
 
 
-def summarise(loaded: LoadedData, verdict: Verdict, roles: list[Any]) -> dict[str, Any]:
+def summarise(loaded: LoadedData, verdict: Verdict, roles: list[FeatureRole]) -> dict[str, Any]:
     """Everything the command reports, as plain numbers."""
     n, d = loaded.X.shape
     return {
@@ -72,8 +74,10 @@ def summarise(loaded: LoadedData, verdict: Verdict, roles: list[Any]) -> dict[st
         "lower": verdict.lower,
         "upper": verdict.upper,
         "arithmetic": verdict.arithmetic,
-        "plane_rows": verdict.plane_rows.tolist() if verdict.kind == "quasi-separable" else [],
-        "story": [[s.row, s.label, s.against, s.weight] for s in verdict.story],
+        "boundary_rows": (
+            verdict.boundary_rows.tolist() if verdict.kind == "quasi-separable" else []
+        ),
+        "conflict": [[r.row, r.label, r.against, r.weight] for r in verdict.conflict],
         "needed_features": [role.feature for role in roles if role.is_needed],
         "spare_features": [role.feature for role in roles if role.is_needed is False],
         "seconds": verdict.seconds,
@@ -81,7 +85,7 @@ def summarise(loaded: LoadedData, verdict: Verdict, roles: list[Any]) -> dict[st
 
 
 def print_summary(summary: dict[str, Any]) -> None:
-    """The verdict, one fact a line, and the story as a table."""
+    """The verdict, one fact per line, and the conflict as a table."""
     classes = " against ".join(summary["classes"][:2])
     if len(summary["classes"]) > 2:
         classes = f"{len(summary['classes'])} classes, jointly"
@@ -93,31 +97,31 @@ def print_summary(summary: dict[str, Any]) -> None:
     if summary["kind"] != "undecided":
         lines.append(f"proof           {summary['arithmetic']} arithmetic, verified")
     if summary["kind"] == "quasi-separable":
-        lines.append(f"on the plane    {_some(summary['plane_rows'], summary['rows'])}")
+        lines.append(f"on the boundary {_some(summary['boundary_rows'], summary['rows'])}")
     if summary["needed_features"] or summary["spare_features"]:
         needed, spare = summary["needed_features"], summary["spare_features"]
         lines.append(f"needed features {_some(needed, summary['features'])}")
         lines.append(f"spare features  {_some(spare, summary['features'])}")
     lines.append(f"work            {summary['seconds']:.3f} s")
     say(*lines)
-    if summary["story"]:
-        Console(highlight=False, soft_wrap=True).print(_story_table(summary["story"]))
+    if summary["conflict"]:
+        Console(highlight=False, soft_wrap=True).print(_conflict_table(summary["conflict"]))
 
 
 def _some(indices: list[int], total: int) -> str:
-    """How many, and the first few by name."""
+    """How many, and the first few of them."""
     if not indices:
         return f"none of {total}"
     shown = ", ".join(map(str, indices[:ROWS_SHOWN]))
     return f"{len(indices)} of {total}: {shown}{', …' if len(indices) > ROWS_SHOWN else ''}"
 
 
-def _story_table(story: list[list[Any]]) -> Table:
+def _conflict_table(conflict: list[list[Any]]) -> Table:
     """The rows whose weighted class averages coincide, heaviest first."""
-    title = f"{len(story)} rows whose weighted averages coincide"
+    title = f"conflict: {len(conflict)} rows whose weighted class averages coincide"
     table = Table("row", "class", "against", "weight", title=title, title_justify="left")
-    for row, label, against, weight in sorted(story, key=lambda s: -s[3])[:ROWS_SHOWN]:
+    for row, label, against, weight in sorted(conflict, key=lambda row: -row[3])[:ROWS_SHOWN]:
         table.add_row(str(row), cell(label), cell(against), f"{weight:.6g}")
-    if len(story) > ROWS_SHOWN:
-        table.add_row("…", "", "", f"{len(story) - ROWS_SHOWN} more")
+    if len(conflict) > ROWS_SHOWN:
+        table.add_row("…", "", "", f"{len(conflict) - ROWS_SHOWN} more")
     return table

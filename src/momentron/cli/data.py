@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 from momentron import datasets
-from momentron.datafiles import read_data
+from momentron.datafiles import read_whole
 from momentron.errors import InputError
 
 DataArgument = Annotated[
@@ -31,6 +31,7 @@ class LoadedData:
     X: Any
     y: np.ndarray
     title: str
+    feature_names: list[str] | None = None
 
 
 def load_data(
@@ -41,8 +42,8 @@ def load_data(
         return _named("digits", classes)
     if not Path(source).exists() and source in datasets.DATASETS:
         return _named(source, classes)
-    file = read_data(source, target=target, classes=classes)
-    return LoadedData(file.X, file.y, Path(source).name)
+    file = read_whole(source, target, classes)
+    return LoadedData(file.X, file.y, Path(source).name, file.feature_names)
 
 
 def _named(name: str, classes: tuple[str, str] | None) -> LoadedData:

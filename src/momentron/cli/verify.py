@@ -1,4 +1,4 @@
-"""`momentron verify`: check a proof against the data it speaks of."""
+"""`momentron verify`: check a proof against the data it is for."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,14 +8,16 @@ import typer
 from momentron.cli.data import ClassesOption, DataArgument, TargetOption, load_data
 from momentron.cli.output import say
 from momentron.safefiles import open_regular
-from momentron.separability.canonical import LIMIT, ProofError, interval, load_proof
+from momentron.verify import ProofError
 from momentron.verify import verify as verify_proof
+from momentron.verify.format import load_proof, read_interval
+from momentron.verify.limits import MAX_CHARACTERS
 
 REJECTED = 1
 
 
 def verify(
-    proof: Annotated[Path, typer.Argument(help="A proof that `momentron check --proof` wrote.")],
+    proof: Annotated[Path, typer.Argument(help="A proof written by `momentron check --proof`.")],
     data: DataArgument = None,
     target: TargetOption = None,
     classes: ClassesOption = None,
@@ -25,11 +27,11 @@ def verify(
 ) -> None:
     """Check a proof of separability in exact arithmetic, trusting no solver.
 
-    Exit code 0: the proof holds. 1: it does not, or is of an undecided verdict. 2: a file cannot be
-    read.
+    Exit code 0: the proof holds. 1: it does not hold, or its verdict is undecided. 2: a file cannot
+    be read.
     """
     with open_regular(proof) as file:
-        content = file.read(LIMIT + 1)  # one more than is allowed, so that longer files are seen
+        content = file.read(MAX_CHARACTERS + 1)  # one too many shows that a file is too long
     loaded = load_data(data, target, classes)
     try:
         claim = load_proof(content)
@@ -37,10 +39,10 @@ def verify(
     except ProofError as error:
         say(f"rejected: {error}")
         raise typer.Exit(REJECTED) from None
-    lower, upper = interval(claim)
+    lower, upper = read_interval(claim)
     intercept = "with an intercept" if claim["fit_intercept"] else "without an intercept"
     margin = f"{intercept}, best margin in [{lower!r}, {upper!r}]"
     if claim["kind"] == "undecided":
-        say(f"undecided: the proof for {loaded.title} proves nothing but the interval: {margin}")
+        say(f"undecided: for {loaded.title} only an interval is proven, {margin}")
         raise typer.Exit(REJECTED)
     say(f"verified: {loaded.title} is {claim['kind']} {margin}, in exact arithmetic")

@@ -8,7 +8,9 @@ is the hard-margin problem for the rows (z, −e/√C), whose kernel is K + I/C,
 
 import numpy as np
 
-from momentron.constraints.base import Constraints
+from momentron.constraints.constraints import Constraints
+from momentron.labels import Labels
+from momentron.operators import Operator
 from momentron.rounding import UNDERFLOW, UNIT_ROUNDOFF, norm_bounds, up
 
 
@@ -23,27 +25,27 @@ class Slack(Constraints):
     """
 
     def __init__(self, base: Constraints, root: float) -> None:
-        self.base = base
-        self.operator = base.operator
+        self._base = base
+        self.operator, self.labels, self.size = base.operator, base.labels, base.size
         self.root = root
         self.C = 1.0 / root**2
-        self.size = base.size
         self._shape = base.zeros().shape
         # a bound on √(‖z‖² + 1/C): three more roundings
         self._set_norms(np.hypot(base.row_norms, root) * (1.0 + 8.0 * UNIT_ROUNDOFF))
 
-    @property
-    def label_roundings(self) -> int:
-        return self.base.label_roundings + 2
+    def like(self, operator: Operator, labels: Labels) -> Constraints:
+        return Slack(self._base.like(operator, labels), self.root)
 
     @property
-    def radius_factor(self) -> float:
-        return self.base.radius_factor
+    def base(self) -> Constraints:
+        return self._base
 
     def split(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(w, √C ξ)."""
         head = w[: w.size - self.size]
         return head.reshape(self._shape), w[w.size - self.size :]
+
+    def with_slack(self, w: np.ndarray, slack: np.ndarray) -> np.ndarray:
+        return self.join(w, slack / self.root)
 
     @staticmethod
     def join(w: np.ndarray, tail: np.ndarray) -> np.ndarray:
@@ -51,46 +53,19 @@ class Slack(Constraints):
         return np.concatenate([w.ravel(), tail])
 
     def zeros(self) -> np.ndarray:
-        return self.join(self.base.zeros(), np.zeros(self.size))
-
-    def examples(self, index: np.ndarray) -> np.ndarray:
-        return self.base.examples(index)
-
-    def coef_of(self, w: np.ndarray) -> np.ndarray:
-        return self.base.coef_of(self.split(w)[0])
-
-    def from_coef(self, coef: np.ndarray) -> np.ndarray:
-        return self.base.from_coef(coef)
-
-    def dual_of(self, q: np.ndarray) -> np.ndarray:
-        return self.base.dual_of(q)
-
-    def from_dual(self, dual: np.ndarray) -> np.ndarray:
-        return self.base.from_dual(dual)
-
-    def from_products(self, products: np.ndarray) -> np.ndarray:
-        return self.base.from_products(products)
-
-    def some_from_products(self, index: np.ndarray, products: np.ndarray) -> np.ndarray:
-        return self.base.some_from_products(index, products)
-
-    def mix(self, q: np.ndarray) -> np.ndarray:
-        return self.base.mix(q)
-
-    def mix_some(self, index: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self.base.mix_some(index, weight)
+        return self.join(self._base.zeros(), np.zeros(self.size))
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         head, tail = self.split(w / self.divisor)
-        return self.from_products(self.operator.apply(head)) - self.root * tail
+        return self.labels.scores(self.operator.apply(head)) - self.root * tail
 
     def gradient(self, q: np.ndarray) -> np.ndarray:
-        return self.join(self.operator.adjoint(self.mix(q)), -self.root * q) / self.divisor
+        return self.join(self.operator.adjoint(self.labels.mix(q)), -self.root * q) / self.divisor
 
     def combine(self, index: np.ndarray, weight: np.ndarray) -> np.ndarray:
         tail = np.zeros(self.size)
         tail[index] = -self.root * weight
-        head = self.operator.combine(*self.mix_some(index, weight))
+        head = self.operator.combine(*self.labels.mix_at(index, weight))
         return self.join(head, tail) / self.divisor
 
     def norm(self, w: np.ndarray) -> float:
@@ -98,35 +73,35 @@ class Slack(Constraints):
         return float(np.hypot(self.operator.norm(head), np.sqrt(np.einsum("i,i->", tail, tail))))
 
     def dual_norm(self, q: np.ndarray) -> float:
-        return float(np.hypot(self.base.dual_norm(q), self.root * np.linalg.norm(q)))
+        return float(np.hypot(self._base.dual_norm(q), self.root * np.linalg.norm(q)))
 
     def centred_radius(self) -> float:
-        return float(np.hypot(self.base.centred_radius(), self.root)) * (1.0 + 8.0 * UNIT_ROUNDOFF)
+        return float(np.hypot(self._base.centred_radius(), self.root)) * (1.0 + 8.0 * UNIT_ROUNDOFF)
 
     def norm_bounds(self, w: np.ndarray) -> tuple[float, float]:
         head, tail = self.split(w)
-        (low, high), (tail_low, tail_high) = self.base.norm_bounds(head), norm_bounds(tail)
+        (low, high), (tail_low, tail_high) = self._base.norm_bounds(head), norm_bounds(tail)
         least = float(np.hypot(low, tail_low)) * (1.0 - 8.0 * UNIT_ROUNDOFF) - UNDERFLOW
         return max(0.0, least), up(float(np.hypot(high, tail_high)), 8) + UNDERFLOW
 
     def refreshed(self, w: np.ndarray) -> np.ndarray:
         head, tail = self.split(w)
-        return self.join(self.base.refreshed(head), tail)
+        return self.join(self._base.refreshed(head), tail)
 
     def exact_scores(self, w: np.ndarray) -> np.ndarray:
         head, tail = self.split(w)
-        return self.base.exact_scores(head) - self.root * tail
+        return self._base.exact_scores(head) - self.root * tail
 
     def sharp_scores(self, index: np.ndarray, w: np.ndarray) -> np.ndarray:
         head, tail = self.split(w)
-        return self.base.sharp_scores(index, head) - np.longdouble(self.root) * tail[index]
+        return self._base.sharp_scores(index, head) - np.longdouble(self.root) * tail[index]
 
     def score_errors(
         self, index: np.ndarray | slice, w: np.ndarray, norm: float, unit: float, extra: int
     ) -> np.ndarray:
         head, tail = self.split(w)
-        errors = self.base.score_errors(
-            index, head, self.base.norm_bounds(head)[1], unit, extra + 2
+        errors = self._base.score_errors(
+            index, head, self._base.norm_bounds(head)[1], unit, extra + 2
         )
         return errors + up(4.0 * unit * self.root) * np.abs(tail[index])
 
@@ -134,5 +109,5 @@ class Slack(Constraints):
         self, q: np.ndarray, weighted_norms: float, *, sharp: bool = False
     ) -> float:
         # what the slack adds to the weighted norms only loosens the base's share
-        head = self.base.adjoint_norm_bound(q, weighted_norms, sharp=sharp)
+        head = self._base.adjoint_norm_bound(q, weighted_norms, sharp=sharp)
         return up(float(np.hypot(head, self.root * norm_bounds(q)[1])), 8)

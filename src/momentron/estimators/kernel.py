@@ -9,10 +9,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from momentron.errors import InputError
 from momentron.estimators.shared import MarginClassifier, warn_of
-from momentron.kernels import Kernel, as_kernel
+from momentron.kernels import Kernel
 from momentron.losses import Loss
 from momentron.operators.base import row_blocks
-from momentron.result import MarginResult
 from momentron.solve import Callback
 from momentron.solvers import Solver
 
@@ -39,15 +38,18 @@ class KernelMaxMarginClassifier(MarginClassifier):
     Attributes
     ----------
     margin_ : float
-        Proven lower bound on the margin of this classifier, a distance in feature space.
+        Proven lower bound on the margin of this classifier, a distance in feature space: negative
+        where it errs on a training row.
     certificate_ : Certificate
-        Proven interval on the best margin that any classifier has.
+        Proven interval on the best margin that any classifier has; with a finite C, on 1/√(2·value)
+        of the soft margin's problem.
     support_ : ndarray of shape (n_support,)
         Rows of X that the classifier is made of.
     support_vectors_ : array or sparse matrix of shape (n_support, d)
         Those rows; none where the kernel is precomputed.
     dual_coef_ : ndarray of shape (1, n_support), or (k, n_support)
-        The classifier, of unit length in feature space: w = Σ dual_coef_i φ(x_i).
+        What the classifier is made of, w = Σ dual_coef_i φ(x_i): of unit length in feature space
+        with C = inf, in the scale of ½‖w‖² + (C/2) Σ max(0, 1 − y f)² with a finite C.
     intercept_ : ndarray of shape (1,), or (k,)
     classes_ : ndarray of shape (k,)
     n_iter_ : int
@@ -109,40 +111,25 @@ class KernelMaxMarginClassifier(MarginClassifier):
         """
         if self.kernel is None:
             raise InputError("kernel=None; name a kernel, or use MaxMarginClassifier")
-        clean_X, _, result = self._fit(X, y, callback)
-        coef = np.atleast_2d(result.coef)
+        options = self._options()
+        data, fit = self._fit(X, y, options, callback)
+        coef = np.atleast_2d(fit.result.coef)
         self.support_ = np.flatnonzero(coef.any(axis=0))
         self.dual_coef_ = coef[:, self.support_]
-        self._kernel = self._as_kernel(clean_X)
-        if self._is_precomputed:
-            self.support_vectors_ = np.empty((0, 0))
-        else:
-            rows = clean_X.tocsr() if hasattr(clean_X, "tocsr") else clean_X
-            self.support_vectors_ = rows[self.support_]
-        warn_of(result)
+        self._kernel: Kernel | None = None if self._is_precomputed else fit.kernel
+        self.support_vectors_ = np.empty((0, 0)) if self._is_precomputed else data.X[self.support_]
+        warn_of(fit.result)
         return self
 
     @property
     def _is_precomputed(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
-    def _as_kernel(self, X: Any) -> Kernel:
-        """The kernel with its parameters as numbers, which "scale" takes from the data."""
-        return as_kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
-
-    def _last_result(self, X: Any, y: np.ndarray) -> MarginResult | None:
-        last = getattr(self, "result_", None)
-        if last is None or last.coef.shape[-1] > X.shape[0]:
-            return None
-        return last if np.array_equal(last.classes, np.unique(y)) else None
-
-    def _following(self, X: Any) -> dict[str, Any]:
-        """A soft margin with a large C, at the price of a fit."""
-        diagonal = self._as_kernel(X).bind(X).diagonal()
-        return {"C": 1e4 / max(float(diagonal.mean()), 1e-90), "verbose": 0}
+    def _can_start(self, n_weights: int, X: Any) -> bool:
+        return bool(n_weights <= X.shape[0])
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Signed distances in feature space, shape (n,): positive means classes_[1].
+        """Outputs of shape (n,): positive means classes_[1]. Distances with C = inf.
 
         With three classes or more, the outputs F of shape (n, k): the largest names the class. For
         a precomputed kernel X holds the values for the rows of the fit, shape (n, n_fit).
@@ -150,7 +137,7 @@ class KernelMaxMarginClassifier(MarginClassifier):
         check_is_fitted(self)
         X = self._check_rows(X)
         outputs = np.empty((X.shape[0], self.dual_coef_.shape[0]))
-        bound = None if self._is_precomputed else self._kernel.bind(self.support_vectors_)
+        bound = None if self._kernel is None else self._kernel.bind(self.support_vectors_)
         for part in row_blocks(X.shape[0], max(self.support_.size, 1)):
             if bound is None:
                 values = np.asarray(X[part][:, self.support_], np.float64)

@@ -6,25 +6,23 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from momentron.api import max_margin
+from momentron.api import fit_in_blocks, read_small_file
 from momentron.arguments import as_flag
 from momentron.errors import InputError
-from momentron.estimators.shared import MarginClassifier, signed_weights, warn_of
+from momentron.estimators.shared import MarginClassifier, dual_coefficients, warn_of
 from momentron.losses import Loss
-from momentron.result import MarginResult
+from momentron.options import FitOptions
 from momentron.solve import Callback
 from momentron.solvers import Solver
-from momentron.streams import StreamResult, is_dask, is_streamed
+from momentron.streams import is_dask, is_streamed
 from momentron.streams.lazy import lazily
-
-FOLLOW_ITERATIONS = 500  # steps of Algorithm 1 where no margin exists
 
 
 class MaxMarginClassifier(MarginClassifier):
     """A linear classifier with the largest margin, and a proof of how large that is.
 
     Two classes or more, of any labels; with three or more the margin is the joint one over all
-    examples and wrong labels, with one unpenalised intercept a class.
+    examples and wrong labels, with one unpenalised intercept per class.
 
     Parameters
     ----------
@@ -37,16 +35,20 @@ class MaxMarginClassifier(MarginClassifier):
     Attributes
     ----------
     margin_ : float
-        Proven lower bound on the margin of this classifier, in the units of X.
+        Proven lower bound on the margin of this classifier, the least y (x·coef_ + intercept_)/
+        ‖coef_‖ over the training rows: negative where it errs on one of them.
     certificate_ : Certificate
-        Proven interval on the best margin that any classifier has.
+        Proven interval on the best margin that any classifier has; with a finite C, on 1/√(2·value)
+        of the soft margin's problem.
     coef_ : ndarray of shape (1, d), or (k, d) for k ≥ 3 classes
-        Of unit length: `decision_function` of two classes is a signed distance in the units of X.
+        Of unit length with C = inf: `decision_function` of two classes is a signed distance in the
+        units of X. With a finite C in the scale of ½‖w‖² + (C/2) Σ max(0, 1 − y f)².
     intercept_ : ndarray of shape (1,), or (k,)
     dual_coef_ : ndarray of shape (1, n_support), or (k, n_support)
-        y_i q_i of the support vectors; with many classes, of each class: the weight of all wrong
-        labels where it is the true one, less the weight of that label where it is wrong. The
-        classes' weights cancel where there is an intercept.
+        What the classifier is made of: coef_ = dual_coef_ @ X[support_], up to the certified gap.
+        They are y_i q_i over the best margin, q the certified weights; with many classes, of each
+        class: the weights of all wrong labels where it is the true one, less the weight of that
+        label where it is wrong. Where nothing separates, y_i q_i: weights that prove it.
     support_ : ndarray of shape (n_support,)
         Rows of X with a dual weight.
     classes_ : ndarray of shape (k,)
@@ -93,43 +95,39 @@ class MaxMarginClassifier(MarginClassifier):
 
         Warns with `NotSeparableWarning` or `BudgetWarning` where the answer is short of optimal;
         the fitted classifier works in either case. X and y may be Dask collections, or X a path or
-        a source of blocks with its own labels and y None, as for `max_margin`.
+        a source of blocks, as for `max_margin`.
         """
+        options = self._options()
+        X, y = read_small_file(X, y, options)
         if is_streamed(X):
-            return self._fit_stream(X, y, callback)
-        _, labels, result = self._fit(X, y, callback)
+            return self._fit_blocks(X, y, options, callback)
+        result = self._fit(X, y, options, callback)[1].result
         self.coef_ = np.atleast_2d(result.coef)
         self.support_ = result.support
-        self.dual_coef_ = signed_weights(result, labels)[:, self.support_]
+        self.dual_coef_ = dual_coefficients(result)
         warn_of(result)
         return self
 
-    def _fit_stream(self, X: Any, y: Any, callback: Callback | None) -> "MaxMarginClassifier":
-        """Data in blocks: the weights are those of the support alone."""
+    def _fit_blocks(
+        self, X: Any, y: Any, options: FitOptions, callback: Callback | None
+    ) -> "MaxMarginClassifier":
+        """Data in blocks, which are read where they are."""
         if as_flag("warm_start", self.warm_start):
             raise InputError("warm_start=True is for data in memory; leave it out for blocks")
-        result = max_margin(X, y, **self._options(), callback=callback)
-        assert isinstance(result, StreamResult)
+        result = fit_in_blocks(X, y, options, callback=callback)
         self._adopt(result)
         self.coef_ = np.atleast_2d(result.coef)
         self.support_ = result.support
-        self.dual_coef_ = signed_weights(result, result.support_labels)
+        self.dual_coef_ = dual_coefficients(result)
         self.n_features_in_ = self.coef_.shape[1]
         warn_of(result)
         return self
 
-    def _last_result(self, X: Any, y: np.ndarray) -> MarginResult | None:
-        last = getattr(self, "result_", None)
-        if last is None or last.coef.shape[-1] != X.shape[1]:
-            return None
-        return last if np.array_equal(last.classes, np.unique(y)) else None
-
-    def _following(self, X: Any) -> dict[str, Any]:
-        """`auto` stops at its proof; Algorithm 1 still classifies well (the paper's Figure 2)."""
-        return {"method": "momentum", "tol": 0.0, "max_iter": FOLLOW_ITERATIONS, "verbose": 0}
+    def _can_start(self, n_weights: int, X: Any) -> bool:
+        return bool(n_weights == X.shape[1])
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Signed distances to the plane, shape (n,): positive means classes_[1].
+        """Outputs of shape (n,): positive means classes_[1]. Signed distances with C = inf.
 
         With three classes or more, the outputs F of shape (n, k): the largest names the class.
         Those of a Dask collection are a Dask array, not computed yet.

@@ -1,22 +1,24 @@
 """What the estimators share: fitting, labels, and the warnings that a short answer deserves."""
 
-import math
 import warnings
 from abc import abstractmethod
-from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import validate_data
 
-from momentron.api import max_margin
 from momentron.arguments import as_flag
-from momentron.errors import BudgetWarning, NotSeparableWarning
+from momentron.clock import Stopwatch
+from momentron.convergence import BudgetWarning
+from momentron.errors import NotSeparableWarning
+from momentron.in_memory import Fit, fit_in_memory
+from momentron.options import FitOptions
 from momentron.result import MarginResult
 from momentron.solve import Callback
 from momentron.status import Status
-from momentron.validation import as_matrix, clean_matrix, clean_targets
+from momentron.validation import TrainingData, clean_matrix
 
 
 class MarginClassifier(ClassifierMixin, BaseEstimator):
@@ -24,20 +26,20 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
 
     warm_start: bool
 
+    # what stops a fit is for the caller, not for meta-estimators to hand on
+    __metadata_request__fit: ClassVar[dict[str, Any]] = {"callback": UNUSED}
+
     def _fit(
-        self, X: Any, y: Any, callback: Callback | None
-    ) -> tuple[Any, np.ndarray, MarginResult]:
-        """(X and y as they were read, the result), with the common attributes set."""
-        clean_X, y = self._check_training_data(X, y)
-        options = self._options()
+        self, X: Any, y: Any, options: FitOptions, callback: Callback | None
+    ) -> tuple[TrainingData, Fit]:
+        """(the data as they were read, the fit), with the common attributes set."""
+        stopwatch = Stopwatch()
+        data = self._read(X, y, options)
         is_warm = as_flag("warm_start", self.warm_start)
-        initial = self._last_result(clean_X, y) if is_warm else None
-        result = max_margin(clean_X, y, **options, initial=initial, callback=callback)
-        is_open = result.status is Status.NOT_SEPARABLE and not result.is_fallback
-        if is_open and options["method"] == "auto":
-            result = self._work_without_margin(clean_X, y, result)
-        self._adopt(result)
-        return clean_X, y, result
+        initial = self._last_result(data) if is_warm else None
+        fit = fit_in_memory(data, options, initial=initial, callback=callback, stopwatch=stopwatch)
+        self._adopt(fit.result)
+        return data, fit
 
     def _adopt(self, result: MarginResult) -> None:
         """The attributes that all classifiers have."""
@@ -49,18 +51,19 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         self.n_iter_ = result.n_iter
         self.status_ = result.status
 
-    def _options(self) -> dict[str, Any]:
-        """The parameters as arguments of `max_margin`."""
-        options = self.get_params(deep=False)
-        del options["warm_start"]
-        return options
+    def _options(self) -> FitOptions:
+        """The parameters, checked."""
+        parameters = self.get_params(deep=False)
+        del parameters["warm_start"]
+        return FitOptions.from_arguments(**parameters)
 
-    def _check_training_data(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+    def _read(self, X: Any, y: Any, options: FitOptions) -> TrainingData:
+        """Rows and labels, with the names and the number of the features kept."""
         if y is None:
             raise ValueError("fit requires y to be passed, but the target y is None")
-        clean_X = as_matrix(X)
-        self._check_features(X, clean_X, reset=True)
-        return clean_X, clean_targets(y, clean_X.shape[0])
+        data = TrainingData.from_arrays(X, y, is_finite=options.kernel is not None)
+        self._check_features(X, data.X, reset=True)
+        return data
 
     def _check_rows(self, X: Any) -> Any:
         """Rows to be classified, checked against those of the fit."""
@@ -73,29 +76,16 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         named = given if hasattr(given, "columns") else clean_X
         validate_data(self, named, reset=reset, skip_check_array=True)
 
-    @abstractmethod
-    def _last_result(self, X: Any, y: np.ndarray) -> MarginResult | None:
+    def _last_result(self, data: TrainingData) -> MarginResult | None:
         """The last fit, where it can start this one."""
+        last: MarginResult | None = getattr(self, "result_", None)
+        if last is None or not self._can_start(last.coef.shape[-1], data.X):
+            return None
+        return last if np.array_equal(last.classes, data.classes) else None
 
     @abstractmethod
-    def _following(self, X: Any) -> dict[str, Any]:
-        """Options for a classifier of data that nothing separates."""
-
-    def _work_without_margin(self, X: Any, y: np.ndarray, verdict: MarginResult) -> MarginResult:
-        """The verdict, with a classifier that works where nothing separates."""
-        options = self._options() | self._following(X)
-        followed = max_margin(X, y, **options)
-        # that of a soft margin is for (coef, slack), and says nothing of coef alone
-        margin = -math.inf if math.isfinite(options["C"]) else min(0.0, followed.margin)
-        certificate = replace(verdict.certificate, margin=margin)
-        return replace(
-            verdict,
-            certificate=certificate,
-            coef=followed.coef,
-            intercept=followed.intercept,
-            n_iter=verdict.n_iter + followed.n_iter,
-            seconds=verdict.seconds + followed.seconds,
-        )
+    def _can_start(self, n_weights: int, X: Any) -> bool:
+        """Whether a classifier of so many weights can start a fit to X."""
 
     @abstractmethod
     def decision_function(self, X: Any) -> np.ndarray:
@@ -118,30 +108,51 @@ def labels_of(decision: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return classes[decision.argmax(axis=1)]
 
 
-def signed_weights(result: MarginResult, y: np.ndarray) -> np.ndarray:
-    """Dual weights with the signs of their constraints, shape (1, n) or (k, n)."""
-    codes = np.searchsorted(result.classes, y)
-    if result.dual.ndim == 1:
-        return (np.where(codes == 1, 1.0, -1.0) * result.dual)[None, :]
-    weights = -result.dual
-    weights[np.arange(codes.size), codes] = result.dual.sum(axis=1)
+def dual_coefficients(result: MarginResult) -> np.ndarray:
+    """What combines the rows of the support to the classifier, shape (1, s) or (k, s).
+
+    Σ y_i q_i x_i has the length of the upper bound, and at the optimum the classifier's direction.
+    """
+    length = result.upper if result.lower > 0.0 else 1.0
+    if result.is_soft:
+        length *= result.lower or 1.0
+    codes = np.searchsorted(result.classes, result.support_labels)
+    weights = result.dual / length
+    if weights.ndim == 1:
+        return (np.where(codes == 1, 1.0, -1.0) * weights)[None, :]
+    own = weights.sum(axis=1)
+    weights *= -1.0
+    weights[np.arange(codes.size), codes] = own
     return weights.T
 
 
+INSTEAD = {
+    True: "predict uses a logistic regression instead",
+    False: "predict uses the last iterate",
+}
+REMEDY = "pass C= for a soft margin, or ask check_separability(X, y) for a proof"
+RAISE = {Status.TIME_BUDGET: "raise max_time", Status.ITERATION_BUDGET: "raise max_iter"}
+
+
 def warn_of(result: MarginResult) -> None:
-    """A warning where the answer is short of optimal, with what to change."""
-    interval = f"the best margin lies in [{result.lower:.6g}, {result.upper:.6g}]"
-    if result.status is Status.NOT_SEPARABLE or result.margin <= 0.0:
-        warnings.warn(
-            f"no positive margin was found: {interval} ({result.status}). The classifier is "
-            "the last iterate; if the data are separable, raise max_iter or lower tol",
-            NotSeparableWarning,
-            stacklevel=3,
-        )
-    elif not result.status.is_final:
-        warnings.warn(
-            f"{result.status}: {interval}, gap {result.gap:.2e}. Raise max_iter or max_time, "
-            f"or accept it with tol={result.gap:.1e}",
-            BudgetWarning,
-            stacklevel=3,
-        )
+    """A warning where the answer is short of optimal, with what to change.
+
+    Its text is the same for all data, so that Python shows it once; the numbers are in `result_`.
+    """
+    if result.status is Status.OPTIMAL:
+        return
+    category: type[Warning] = BudgetWarning
+    more = RAISE.get(result.status)
+    if result.status is Status.NOT_SEPARABLE:
+        category = NotSeparableWarning
+        text = f"no classifier separates these data; {INSTEAD[result.is_fallback]}: {REMEDY}"
+    elif not result.is_soft and result.margin <= 0.0:
+        category = NotSeparableWarning
+        remedies = REMEDY if more is None else f"{more}; if the classes overlap, {REMEDY}"
+        text = f"no separating classifier was found; {INSTEAD[result.is_fallback]}: {remedies}"
+    elif result.is_soft and result.is_fallback:
+        text = f"the soft margin is far from certified; {INSTEAD[True]}: {more or 'raise tol'}"
+    else:
+        remedies = "raise tol" if more is None else f"{more}, or tol"
+        text = f"the certified gap, result_.gap, is above tol: {remedies}"
+    warnings.warn(text, category, stacklevel=3)

@@ -22,7 +22,7 @@ from momentron.experiments.methods import (
 )
 from momentron.experiments.recording import require_end
 from momentron.experiments.sample import Sample, mnist_pair
-from momentron.separability.check import check_separability
+from momentron.separability import check_separability
 from momentron.solvers.base import Candidates
 from momentron.verify import verify
 
@@ -101,7 +101,7 @@ class Figure2(Figure):
             "verdict": verdict.sentence,
             "verified": verify(text, X, y),
             "arithmetic": verdict.arithmetic,
-            "rows on the plane": int(verdict.plane_rows.size),
+            "rows on the plane": int(verdict.boundary_rows.size),
             "best margin at most": verdict.upper,
             "seconds": verdict.seconds,
         }

@@ -64,9 +64,7 @@ def record(
     return columns
 
 
-def claim_nothing(
-    problem: Problem, w: np.ndarray, q: np.ndarray, *, sharp: bool = False
-) -> Certificate:
+def claim_nothing(w: np.ndarray, q: np.ndarray, *, sharp: bool = False) -> Certificate:
     """In place of the certificate of the last pair, which a curve has no use for.
 
     With a kernel it would cost a column for each row that was ever drawn.

@@ -8,9 +8,17 @@ import scipy.sparse as sp
 from momentron.operators.base import Operator
 from momentron.operators.dense import DenseOperator
 from momentron.operators.kernel import KernelOperator
+from momentron.operators.matrix import MatrixOperator
 from momentron.operators.sparse import SparseOperator
 
-__all__ = ["DenseOperator", "KernelOperator", "Operator", "SparseOperator", "as_operator"]
+__all__ = [
+    "DenseOperator",
+    "KernelOperator",
+    "MatrixOperator",
+    "Operator",
+    "SparseOperator",
+    "as_operator",
+]
 
 
 def as_operator(X: Any, squares: np.ndarray | None = None) -> Operator:

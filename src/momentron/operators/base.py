@@ -3,11 +3,15 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from momentron.rounding import EXTENDED_ROUNDOFF, UNDERFLOW, gamma, norm_bounds, up
+
+if TYPE_CHECKING:
+    from momentron.operators.kernel import KernelOperator
+    from momentron.operators.matrix import MatrixOperator
 
 BLOCK_BYTES = 1 << 22  # float64 blocks of 4 MB: large enough for BLAS, small beside any X
 
@@ -90,9 +94,17 @@ class Operator(ABC):
         self.passes += 1
         return self._rmatvec(a)
 
+    @abstractmethod
     def combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
         """Xᵀ a where a is zero but on the given rows: costs those rows alone."""
-        return self.rows(rows).T @ a
+
+    def as_matrix(self) -> "MatrixOperator | None":
+        """Itself, where the rows are those of a matrix, and can be had."""
+        return None
+
+    def as_kernel(self) -> "KernelOperator | None":
+        """Itself, where the rows exist only in their inner products."""
+        return None
 
     def norm(self, w: np.ndarray) -> float:
         """‖w‖ in the space where the classifier lives."""
@@ -159,14 +171,6 @@ class Operator(ABC):
     def _rmatvec(self, a: np.ndarray) -> np.ndarray: ...
 
     @abstractmethod
-    def rows(self, index: np.ndarray) -> np.ndarray:
-        """The named rows of X, dense, in float64."""
-
-    def working_rows(self, index: np.ndarray) -> Any:
-        """The named rows in float64 for a working set: dense in C order, or CSR."""
-        return np.ascontiguousarray(self.rows(index))
-
-    @abstractmethod
     def exact_scores(self, w: np.ndarray) -> np.ndarray:
         """X w in float64 arithmetic, whatever the data's type."""
 
@@ -174,23 +178,13 @@ class Operator(ABC):
     def exact_adjoint(self, a: np.ndarray) -> np.ndarray:
         """Xᵀ a in float64 arithmetic, over the rows where a is not zero."""
 
+    @abstractmethod
     def sharp_scores(self, index: np.ndarray, w: np.ndarray) -> np.ndarray:
         """X w on the named rows, in extended precision; as many roundings as `exact_scores`."""
-        scores = np.empty((index.size, *w.shape[1:]), np.longdouble)
-        for part in row_blocks(index.size, self.shape[1] * max(w.shape[1:], default=1)):
-            rows = self.rows(index[part]).astype(np.longdouble)
-            scores[part] = np.einsum("ij,j...->i...", rows, w)
-        return scores
 
+    @abstractmethod
     def sharp_adjoint(self, a: np.ndarray) -> np.ndarray:
-        """Xᵀ a in extended precision, over the rows where a is not zero: one rounding a row."""
-        total = np.zeros((self.shape[1], *a.shape[1:]), np.longdouble)
-        nonzero = np.flatnonzero(a if a.ndim == 1 else a.any(axis=1))
-        for part in row_blocks(nonzero.size, self.shape[1]):
-            index = nonzero[part]
-            weights = a[index].astype(np.longdouble)
-            total += np.einsum("ij,i...->j...", self.rows(index).astype(np.longdouble), weights)
-        return total
+        """Xᵀ a in extended precision, over the rows where a is not zero: one rounding per row."""
 
     def adjoint_norm_bound(
         self, a: np.ndarray, weighted_norms: float, *, sharp: bool = False

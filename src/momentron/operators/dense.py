@@ -3,7 +3,8 @@
 import numpy as np
 
 from momentron.clock import require_time
-from momentron.operators.base import Operator, block_rows, row_blocks
+from momentron.operators.base import block_rows, row_blocks
+from momentron.operators.matrix import MatrixOperator
 from momentron.threads import in_threads, reading_parts
 
 LONG_ROW = 64
@@ -25,7 +26,7 @@ def _row_squares(block: np.ndarray) -> np.ndarray:
     return np.einsum("ij,ij->i", block, block)
 
 
-class DenseOperator(Operator):
+class DenseOperator(MatrixOperator):
     """X as an array. `apply` and `adjoint` are one BLAS call per thread, on X as given.
 
     Parameters
@@ -35,6 +36,8 @@ class DenseOperator(Operator):
     squares : ndarray of shape (n,), optional
         ‖x_i‖² where they are known already.
     """
+
+    is_sparse = False
 
     def __init__(self, X: np.ndarray, squares: np.ndarray | None = None) -> None:
         self.X = X
@@ -87,6 +90,12 @@ class DenseOperator(Operator):
             return np.ascontiguousarray(self.X)  # all of them: most often no copy
         return np.ascontiguousarray(self.rows(index))
 
+    def combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
+        return self.rows(rows).T @ a
+
+    def some(self, index: np.ndarray) -> "DenseOperator":
+        return DenseOperator(self.rows(index))
+
     def exact_scores(self, w: np.ndarray) -> np.ndarray:
         if self.X.dtype == np.float64:
             return self._times(w)
@@ -108,6 +117,22 @@ class DenseOperator(Operator):
             part = self.X[index].astype(np.float64, copy=False).T @ a[index]
             total = part if total is None else np.add(total, part, out=total)
         return np.zeros((self.shape[1], *a.shape[1:])) if total is None else total
+
+    def sharp_scores(self, index: np.ndarray, w: np.ndarray) -> np.ndarray:
+        scores = np.empty((index.size, *w.shape[1:]), np.longdouble)
+        for part in row_blocks(index.size, self.shape[1] * max(w.shape[1:], default=1)):
+            rows = self.rows(index[part]).astype(np.longdouble)
+            scores[part] = np.einsum("ij,j...->i...", rows, w)
+        return scores
+
+    def sharp_adjoint(self, a: np.ndarray) -> np.ndarray:
+        total = np.zeros((self.shape[1], *a.shape[1:]), np.longdouble)
+        nonzero = np.flatnonzero(a if a.ndim == 1 else a.any(axis=1))
+        for part in row_blocks(nonzero.size, self.shape[1]):
+            index = nonzero[part]
+            weights = a[index].astype(np.longdouble)
+            total += np.einsum("ij,i...->j...", self.rows(index).astype(np.longdouble), weights)
+        return total
 
     def _reads_all(self, n_nonzero: int) -> bool:
         """Whether reading every row, zero weights too, is cheaper than copying those that count."""

@@ -51,6 +51,9 @@ class KernelOperator(Operator):
     def reach(self) -> float:
         return 0.9 * math.sqrt(float(self.kernel.diagonal().max()))
 
+    def as_kernel(self) -> "KernelOperator":
+        return self
+
     def reserve(self, n_bytes: int) -> None:
         """Leave so much of the cache's memory to others: fewer columns are kept."""
         if self.kernel.matrix is None:
@@ -120,11 +123,6 @@ class KernelOperator(Operator):
     def block(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
         """K[rows][:, cols] in float64."""
         return self._cache.block(rows, cols)
-
-    def rows(self, index: np.ndarray) -> np.ndarray:
-        raise TypeError(
-            "a kernel has no rows of features, only their inner products; use block(rows, cols)"
-        )
 
     # --- for the certificate -----------------------------------------------------------------
 

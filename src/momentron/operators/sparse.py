@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.operators.base import Operator
+from momentron.operators.matrix import MatrixOperator
 from momentron.operators.split_rows import SplitRows
 
 
@@ -39,7 +39,7 @@ def _products(lines: Any, entries: np.ndarray, v: np.ndarray) -> np.ndarray:
 FEW = 8  # of so many rows one counts: then picking those is cheaper than reading all
 
 
-class SparseOperator(Operator):
+class SparseOperator(MatrixOperator):
     """X as a CSR or CSC matrix; the cost of a pass is its number of stored entries.
 
     Parameters
@@ -49,6 +49,8 @@ class SparseOperator(Operator):
     squares : ndarray of shape (n,), optional
         ‖x_i‖² where they are known already.
     """
+
+    is_sparse = True
 
     def __init__(self, X: Any, squares: np.ndarray | None = None) -> None:
         self.X = X
@@ -84,6 +86,9 @@ class SparseOperator(Operator):
 
     def combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
         return self.sparse_rows(rows).T @ a
+
+    def some(self, index: np.ndarray) -> "SparseOperator":
+        return SparseOperator(self.sparse_rows(index))
 
     def sparse_rows(self, index: np.ndarray) -> Any:
         """The named rows as a CSR array in float64."""

@@ -1,5 +1,7 @@
-"""Separability: verdicts with proofs in exact arithmetic.
+"""Separability: verdicts with proofs in exact arithmetic, which `momentron.verify` checks."""
 
-`check.check_separability` decides, `verdict.Verdict` carries the proof, and `momentron.verify`
-checks it. This file imports nothing, so that the verifier loads no solver through it.
-"""
+from momentron.separability.check import check_separability
+from momentron.separability.features import FeatureRole, feature_roles
+from momentron.separability.verdict import ConflictRow, Verdict
+
+__all__ = ["ConflictRow", "FeatureRole", "Verdict", "check_separability", "feature_roles"]

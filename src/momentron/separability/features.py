@@ -1,4 +1,4 @@
-"""Which features carry the separation: does it survive without each of them?"""
+"""Which features the separation needs: does it survive without each of them?"""
 
 import time
 from dataclasses import dataclass
@@ -8,8 +8,9 @@ import numpy as np
 
 from momentron.clock import time_left, until
 from momentron.errors import InputError
-from momentron.exactness import require_exact
+from momentron.separability.check import check_separability, seconds_of
 from momentron.separability.verdict import Verdict
+from momentron.validation import clean_matrix
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class FeatureRole:
         return None if self.kind == "undecided" else self.kind != "separable"
 
 
-def feature_report(
+def feature_roles(
     verdict: Verdict, X: Any, y: Any, *, max_time: float | None = None
 ) -> list[FeatureRole]:
     """For each feature, whether the data stay separable without it; each answer is proven.
@@ -44,30 +45,26 @@ def feature_report(
         Of the same data; must be "separable".
     X, y : the data
     max_time : float, optional
-        Seconds for all features together; those of the largest weights are tried first.
+        Seconds for all features together; features with the largest weights are tried first.
 
     Returns
     -------
     list of FeatureRole
-        One for each column of X, in order. Costs a verdict each.
+        One per column of X, in order; each costs a verdict.
 
     Examples
     --------
-    >>> from momentron.separability.check import check_separability
+    >>> from momentron.separability import check_separability, feature_roles
     >>> X, y = [[0.0, 1.0], [1.0, 3.0], [0.5, 2.0], [2.0, 5.0]], [0, 1, 0, 1]
-    >>> [role.is_needed for role in check_separability(X, y).features(X, y)]
+    >>> [role.is_needed for role in feature_roles(check_separability(X, y), X, y)]
     [False, False]
     """
-    from momentron.separability.check import check_separability, seconds_of
-
     if not verdict.is_separable:
-        raise InputError(
-            f"the verdict is {verdict.kind!r}; only separable data have features that carry it"
-        )
-    require_exact(X)
-    columns = X.tocsc() if hasattr(X, "tocsc") else np.asarray(X)
-    d = columns.shape[1]
-    width = d + bool(verdict.proof["fit_intercept"])
+        raise InputError(f"the verdict is {verdict.kind!r}; feature_roles needs a separable one")
+    X = clean_matrix(X)
+    columns = X.tocsc() if hasattr(X, "tocsc") else X
+    d, fit_intercept = columns.shape[1], bool(verdict.proof["fit_intercept"])
+    width = d + fit_intercept
     weighted = {place % width for place in verdict.whole_weights()}
     strength = np.abs(verdict.coef).max(axis=0)
     kinds = {0: "overlapping"} if d == 1 else {}  # nothing is left to tell the classes apart
@@ -75,10 +72,9 @@ def feature_report(
         for j in np.argsort(-strength, kind="stable").tolist():
             if j in kinds or time_left() <= 0.0:
                 continue
-            if j not in weighted:  # the plane does not look at it; floats may underflow
+            if j not in weighted:  # the hyperplane does not use it; as a float its weight may be 0
                 kinds[j] = "separable"
                 continue
             rest = columns[:, np.delete(np.arange(d), j)]
-            intercept = bool(verdict.proof["fit_intercept"])
-            kinds[j] = check_separability(rest, y, fit_intercept=intercept).kind
+            kinds[j] = check_separability(rest, y, fit_intercept=fit_intercept).kind
     return [FeatureRole(j, kinds.get(j, "undecided")) for j in range(d)]

@@ -1,50 +1,45 @@
-"""A proof as a dict that JSON writes without loss."""
+"""Proofs as dicts that JSON writes without loss (docs/proof-format.md)."""
 
 from typing import Any
 
 import numpy as np
 
-from momentron.separability.correction import Weights
-from momentron.separability.rows import PairRows
+from momentron.separability.basis import Weights
+from momentron.separability.pairs import Pairs
 
 DENSE_ENTRIES = 1 << 26  # of X, zeros among them: half a GB to hash
 DENSE_WEIGHTS = 1 << 18
 
 
 def build_proof(
-    rows: PairRows,
+    pairs: Pairs,
     kind: str,
     *,
     w: list[int] | None = None,
-    plane: list[Weights] | None = None,
-    story: Weights | None = None,
+    boundary: list[Weights] | None = None,
+    conflict: Weights | None = None,
     dual: Weights | None = None,
     basis: Weights | None = None,
     lower: float = 0.0,
     upper: float = 0.0,
     complete: bool = True,
 ) -> dict[str, Any]:
-    """The fields of docs/proof-format.md."""
-    examples, data = rows.examples, rows.examples.data
-    version = version_for(data.n, data.d, len(examples.classes))
+    """A proof with the fields of docs/proof-format.md."""
+    data = pairs.data
+    version = version_for(data.n, data.d, pairs.k)
     return {
         "format": "momentron-proof",
         "version": version,
         "kind": kind,
         "complete": complete and kind != "undecided",
-        "fit_intercept": bool(examples.lift),
-        "data": {
-            "rows": data.n,
-            "features": data.d,
-            "classes": examples.classes,
-            "sha256": data.digest(version),
-        },
+        "fit_intercept": pairs.fit_intercept,
+        "data": _described(data.n, data.d, pairs.classes, data.digest(version)),
         "margin": {"lower": float(lower).hex(), "upper": float(upper).hex()},
-        "weights": _weights(rows, w or [], version),
-        "plane": [_group(rows, part) for part in plane or []],
-        "story": [_group(rows, story, labels=True)] if story is not None else [],
-        "dual": [_group(rows, dual)] if dual is not None else [],
-        "basis": _pairs(rows, basis) if basis is not None else None,
+        "weights": _weights(pairs, w or [], version),
+        "plane": [_group(pairs, part) for part in boundary or []],
+        "story": [_group(pairs, conflict, labels=True)] if conflict is not None else [],
+        "dual": [_group(pairs, dual)] if dual is not None else [],
+        "basis": _named(pairs, basis) if basis is not None else None,
     }
 
 
@@ -56,7 +51,7 @@ def unread_proof(n: int, d: int, labels: list[str], *, fit_intercept: bool) -> d
         "kind": "undecided",
         "complete": False,
         "fit_intercept": fit_intercept,
-        "data": {"rows": n, "features": d, "classes": sorted(set(labels)), "sha256": None},
+        "data": _described(n, d, sorted(set(labels)), None),
         "margin": {"lower": (0.0).hex(), "upper": "inf"},
         "weights": [],
         "plane": [],
@@ -66,22 +61,26 @@ def unread_proof(n: int, d: int, labels: list[str], *, fit_intercept: bool) -> d
     }
 
 
+def _described(n: int, d: int, classes: list[str], digest: str | None) -> dict[str, Any]:
+    return {"rows": n, "features": d, "classes": classes, "sha256": digest}
+
+
 def version_for(n: int, d: int, k: int) -> int:
     """2 for data so large that zeros must not be written, else 1, which all readers know."""
     return 2 if n * d > DENSE_ENTRIES or d * (k - 1) > DENSE_WEIGHTS else 1
 
 
-def _weights(rows: PairRows, w: list[int], version: int) -> Any:
+def _weights(pairs: Pairs, w: list[int], version: int) -> Any:
     """w for the user's columns: all of them, or those that are not zero with their coordinates."""
-    examples, d = rows.examples, rows.examples.data.d
-    columns = np.append(examples.columns, np.full(examples.lift, d))
-    blocks = np.arange(len(w) // examples.width)[:, None] * (d + examples.lift)
-    coordinates = (blocks + columns).ravel().tolist()
+    d, width = pairs.data.d, pairs.data.d + pairs.fit_intercept
+    columns = np.append(pairs.data.used, [d] if pairs.fit_intercept else [])
+    blocks = np.arange(len(w) // pairs.width)[:, None] * width
+    coordinates = (blocks + columns.astype(np.int64)).ravel().tolist()
     if version == 2:
         kept = [(c, v) for c, v in zip(coordinates, w, strict=True) if v]
         numbers = write_numbers([v for _, v in kept])
         return {"coordinates": [c for c, _ in kept], "numbers": numbers}
-    full = [0] * (len(blocks) * (d + examples.lift))
+    full = [0] * (len(blocks) * width)
     for c, v in zip(coordinates, w, strict=True):
         full[c] = v
     return write_numbers(full)
@@ -104,23 +103,24 @@ def _is_exact(value: float, integer: int, bits: int) -> bool:
     return numerator << bits == integer * denominator
 
 
-def _pairs(rows: PairRows, weights: Weights) -> dict[str, Any]:
+def _named(pairs: Pairs, weights: Weights) -> dict[str, Any]:
     return {
-        "rows": rows.example[weights.pairs].tolist(),
-        "others": rows.other[weights.pairs].tolist(),
+        "rows": pairs.example[weights.pairs].tolist(),
+        "others": pairs.other[weights.pairs].tolist(),
     }
 
 
-def _group(rows: PairRows, weights: Weights, *, labels: bool = False) -> dict[str, Any]:
+def _group(pairs: Pairs, weights: Weights, *, labels: bool = False) -> dict[str, Any]:
+    named = _named(pairs, weights)
+    others = named["others"]
+    if pairs.k == 2:
+        del named["others"]  # with two classes the other one is known
     group: dict[str, Any] = {
         "denominator": hex(weights.denominator),
-        **_pairs(rows, weights),
+        **named,
         "numerators": [hex(v) for v in weights.numerators],
     }
-    if len(rows.examples.classes) == 2:
-        del group["others"]  # with two classes the other one is known
     if labels:
-        classes, codes = rows.examples.classes, rows.examples.codes
-        group["labels"] = [classes[c] for c in codes[rows.example[weights.pairs]].tolist()]
-        group["against"] = [classes[c] for c in rows.other[weights.pairs].tolist()]
+        group["labels"] = [pairs.classes[c] for c in pairs.own[weights.pairs].tolist()]
+        group["against"] = [pairs.classes[c] for c in others]
     return group

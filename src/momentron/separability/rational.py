@@ -8,12 +8,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.clock import require_time, time_left
-from momentron.separability import lifting
-from momentron.separability.limits import TooLarge
+from momentron.separability import padic
+from momentron.separability.memory import TooLarge
 
 PIECE = 2e9  # multiplications between two looks at the clock
 PRIME = 2**31 - 1  # a Mersenne prime: 2^k mod p has period 31, and products fit into int64
-SMALL = 24  # equations that elimination solves sooner than p-adic lifting
+SMALL = 24  # equations up to which elimination is faster than p-adic lifting
 MAX_ELIMINATION = 3e10  # operations modulo a prime: some minutes
 MAX_EQUATIONS = {True: 2500, False: 1000}  # solved within minutes, with python-flint and without
 SHORT = 0.3  # seconds of a call of python-flint, which nothing can interrupt
@@ -50,15 +50,17 @@ def solve_many(matrix: list[list[int]], right: list[list[int]]) -> tuple[list[li
     flint = has_flint()
     if size > MAX_EQUATIONS[flint]:
         raise TooLarge(f"{size} equations; at most {MAX_EQUATIONS[flint]} are solved exactly")
-    rows = [_primitive([*row, *b]) for row, b in zip(matrix, right, strict=True)]
+    rows = [primitive([*row, *b]) for row, b in zip(matrix, right, strict=True)]
     left, rest = [row[:size] for row in rows], [row[size:] for row in rows]
     if flint and _flint_seconds(rows) < SHORT:
         return _by_flint(left, rest)
     if size <= SMALL:
         return _bareiss(rows)
-    if lifting.seconds(left, len(rest[0])) > time_left():
-        raise TooLarge(f"{size} equations; the time left does not suffice for an exact solution")
-    return lifting.lift(left, rest)
+    if padic.seconds(left, len(rest[0])) > time_left():
+        raise TooLarge(
+            f"{size} equations; the time that is left does not suffice for an exact solution"
+        )
+    return padic.solve(left, rest)
 
 
 def _flint_seconds(rows: list[list[int]]) -> float:
@@ -76,7 +78,7 @@ def _by_flint(left: list[list[int]], right: list[list[int]]) -> tuple[list[list[
     return [[int(v) for v in row] for row in numerators.tolist()], int(denominator)
 
 
-def _primitive(row: list[int]) -> list[int]:
+def primitive(row: list[int]) -> list[int]:
     """The row divided by its greatest common divisor."""
     divisor = math.gcd(*row) or 1
     return [v // divisor for v in row] if divisor > 1 else row

@@ -7,21 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from momentron.separability.canonical import FAULTS, ProofError, interval, load_proof, reason, whole
+from momentron.display import MarginDisplay, MarginDistributionDisplay
+from momentron.markup import card, escape, facts_table, rows_table
+from momentron.verify.errors import UNREADABLE, ProofError, reason
+from momentron.verify.format import load_proof, read_interval
+from momentron.verify.numbers import whole_numbers
 
 SENTENCES = {
     "separable": "separable: a hyperplane has every example strictly on its own side",
     "quasi-separable": "quasi-separable: a hyperplane has no example on the wrong side, but none "
-    "has them all strictly on their own",
-    "overlapping": "overlapping: every hyperplane but the trivial ones has an example on the wrong "
-    "side",
-    "undecided": "undecided: the budget ended before a proof was found",
+    "has every example strictly on its own side",
+    "overlapping": "overlapping: every hyperplane, unless all examples lie on it, has an example "
+    "on the wrong side",
+    "undecided": "undecided: no proof was found within the limits of time and memory",
 }
+SHOWN = 10  # rows in conflict that a notebook lists
 
 
 @dataclass(frozen=True)
-class StoryRow:
-    """One row of a story: its weight is its share of the average of its class."""
+class ConflictRow:
+    """One row of a conflict: its weight is its share of the average of its class."""
 
     row: int
     label: str
@@ -48,9 +53,9 @@ class Verdict:
 
     Examples
     --------
-    >>> from momentron.separability.check import check_separability
+    >>> from momentron import check_separability
     >>> verdict = check_separability([[0.0], [1.0], [1.0], [2.0]], ["a", "a", "b", "b"])
-    >>> verdict.kind, verdict.plane_rows.tolist()
+    >>> verdict.kind, verdict.boundary_rows.tolist()
     ('quasi-separable', [1, 2])
     >>> Verdict.from_json(verdict.to_json()).kind
     'quasi-separable'
@@ -71,12 +76,12 @@ class Verdict:
         """Read a proof; `verify` says whether it holds."""
         proof = load_proof(text)
         try:
-            kind, ends = proof["kind"], interval(proof)
+            kind, ends = proof["kind"], read_interval(proof)
             known = kind in SENTENCES
-        except FAULTS as error:
+        except UNREADABLE as error:
             raise ProofError(reason(error)) from None
         if not known:
-            raise ProofError(f"kind {kind!r} is not known; it must be one of {list(SENTENCES)}")
+            raise ProofError(f"kind={kind!r} must be one of {list(SENTENCES)}")
         return cls(kind, *ends, proof)
 
     @property
@@ -99,10 +104,10 @@ class Verdict:
         return list(self.proof["data"]["classes"])
 
     @property
-    def plane_rows(self) -> np.ndarray:
-        """The rows of X that lie on the plane of every hyperplane without errors.
+    def boundary_rows(self) -> np.ndarray:
+        """The rows of X that lie on every hyperplane that has no example on the wrong side.
 
-        All of them where the proof is complete, which it is for all but very large data.
+        All such rows where the proof is complete, which it is for all but very large data.
         """
         rows = {i for group in self.proof["plane"] for i in group["rows"]}
         return np.array(sorted(rows), np.int64)
@@ -131,30 +136,54 @@ class Verdict:
         """The weights that are not zero, in whole numbers, by their place among all of them."""
         found = self.proof["weights"]
         if isinstance(found, dict):  # from version 2 of the format
-            places, numbers = found["coordinates"], whole(found["numbers"])
+            places, texts = found["coordinates"], found["numbers"]
         else:
-            places, numbers = range(len(found)), whole(found)
-        return {place: v for place, v in zip(places, numbers, strict=True) if v}
+            places, texts = range(len(found)), found
+        return {place: v for place, v in zip(places, whole_numbers(texts), strict=True) if v}
 
     @property
-    def story(self) -> list[StoryRow]:
-        """Few rows whose weighted class averages coincide; empty where there is no such story."""
+    def conflict(self) -> list[ConflictRow]:
+        """Few rows whose weighted class averages coincide; empty where none are known."""
         rows = []
         for group in self.proof["story"]:
-            numerators = whole(group["numerators"])
-            pairs = list(zip(group["rows"], group["labels"], group["against"], strict=True))
-            for (i, label, against), v in zip(pairs, numerators, strict=True):
-                mass = sum(
-                    u for u, p in zip(numerators, pairs, strict=True) if p[1:] == (label, against)
-                )
-                rows.append(StoryRow(int(i), label, against, v / mass))
+            numerators = whole_numbers(group["numerators"])
+            sides = list(zip(group["labels"], group["against"], strict=True))
+            masses: dict[tuple[str, str], int] = {}
+            for side, v in zip(sides, numerators, strict=True):
+                masses[side] = masses.get(side, 0) + v
+            for i, side, v in zip(group["rows"], sides, numerators, strict=True):
+                rows.append(ConflictRow(int(i), *side, v / masses[side]))
         return rows
 
-    def features(self, X: Any, y: Any, *, max_time: float | None = None) -> list[Any]:
-        """For each feature: do the data stay separable without it? See `feature_report`."""
-        from momentron.separability.features import feature_report
+    def plot(self, X: Any, y: Any, *, ax: Any = None, **options: Any) -> Any:
+        """Draw what fits these data; needs the extra `plot` (matplotlib).
 
-        return feature_report(self, X, y, max_time=max_time)
+        With two features, or where the classes overlap: the rows in two dimensions, with the
+        hyperplane, or with the rows that rule one out. Otherwise how far the rows are from the
+        hyperplane. Returns a MarginDisplay or a MarginDistributionDisplay.
+        """
+        is_flat = np.shape(X)[1] == 2 or not self.coef.any()
+        fitting = MarginDisplay if is_flat else MarginDistributionDisplay
+        return fitting.from_verdict(self, X, y, ax=ax, **options)
+
+    def _repr_html_(self) -> str:
+        data = self.proof["data"]
+        facts = {
+            "rows × features": f"{data['rows']} × {data['features']}",
+            "classes": ", ".join(self.classes[:12]),
+            "intercept": "yes" if self.proof["fit_intercept"] else "no",
+            "proof": f"{self.arithmetic} arithmetic",
+            "digest of the data (SHA-256)": data["sha256"],
+            "seconds": f"{self.seconds:.3f}",
+        }
+        parts = [facts_table(facts)]
+        if self.conflict:
+            names = ("row", "class", "against", "weight")
+            heaviest = sorted(self.conflict, key=lambda s: -s.weight)[:SHOWN]
+            rows = [(s.row, s.label, s.against, s.weight) for s in heaviest]
+            words = f"{len(self.conflict)} rows in conflict: their weighted class averages coincide"
+            parts.append(f"<div>{words}</div>" + rows_table(names, rows))
+        return card("Verdict", escape(self.sentence), self.lower, self.upper, *parts)
 
     def __repr__(self) -> str:
         upper = "inf" if math.isinf(self.upper) else f"{self.upper:.12g}"

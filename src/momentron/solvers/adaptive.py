@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from momentron.arguments import require_seed
+from momentron.combination import Combination, direction
 from momentron.errors import InputError
 from momentron.operators import KernelOperator
 from momentron.problem import Problem
 from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
-from momentron.solvers.combination import Combination, direction
-from momentron.solvers.sampling import Sampler, as_sampler
 from momentron.solvers.schedules import (
     Schedule,
     as_schedule,
@@ -39,8 +38,8 @@ class AdaptiveState(State):
     iterate: Combination
     scores: np.ndarray
     q: np.ndarray
+    near: np.ndarray
     rng: np.random.Generator
-    sampler: Sampler
     step_size: Schedule
     n_steps: float
     momentum: Combination | None = None
@@ -60,7 +59,7 @@ class Adaptive(Solver):
     example and a wrong label, which changes two columns of w. This costs n kernel values, where
     Algorithm 1 needs n², or one pass over linear data. Draws stay in the dual set: with an
     intercept an example of each class is drawn, half and half, and with many intercepts a cycle of
-    classes, most often of two (see `momentron.solvers.sampling`); each example costs n values.
+    classes, most often of two (see `momentron.draws`); each example costs n values.
 
     Parameters
     ----------
@@ -74,7 +73,7 @@ class Adaptive(Solver):
         β_t in [0, 1] instead of the one above; "aggressive" only.
     batch : int
         Draws an iteration, all from the same q_t; their mean takes the place of one draw, and their
-        kernel columns are computed as one block. See `momentron.solvers.sampling` for the strata.
+        kernel columns are computed as one block. See `momentron.draws` for the strata.
     n_steps : int, optional
         "theory": the length of the run.
     epsilon : float, optional
@@ -115,6 +114,7 @@ class Adaptive(Solver):
     """
 
     name = "adaptive"
+    needs_memory = "each of its iterations draws single rows, which blocks would be read for"
 
     def __init__(
         self,
@@ -154,21 +154,20 @@ class Adaptive(Solver):
             self.default_max_iter = n_steps or MOST_STEPS  # type: ignore[misc]
 
     def init(self, problem: Problem, aim: Aim = AIM) -> AdaptiveState:
-        scores = np.zeros(problem.size)
-        q, _ = problem.dual_set.link(scores)
+        first = problem.start()
         n_steps = self.planned_steps(problem)
         theta = self.step_size
         if self.is_theory:
             theta = as_schedule(sampling_step(problem.dual_set.psi_zero, int(n_steps)))
         return AdaptiveState(
             iterate=Combination(problem),
-            scores=scores,
-            q=q,
+            scores=first.scores,
+            q=first.weights,
+            near=first.near,
             rng=_generator(aim.random_state),
-            sampler=as_sampler(problem),
             step_size=theta,
             n_steps=n_steps,
-            mean=None if self.dual_every is None else np.zeros_like(q),
+            mean=None if self.dual_every is None else np.zeros_like(first.weights),
         )
 
     def planned_steps(self, problem: Problem) -> float:
@@ -196,20 +195,20 @@ class Adaptive(Solver):
         beta = checked_momentum(self.momentum, t)
         if state.mean is not None:
             state.mean += (t + 1.0) * state.q
-        vertex = state.sampler.draw(state.q, state.rng, self.batch)
+        vertex = problem.dual_set.draw(state.q, state.rng, self.batch)
         minus_row = direction(problem, vertex)
         # Alg. 2: g_t = β_t (g_{t−1} + Zᵀe_t) and w_{t+1} = w_t − θ_t (g_t + Zᵀe_t); −g is kept, so
         # that both are combinations with weights of one sign
-        iterate.move(minus_row, theta)
+        iterate.move_along(minus_row, theta)
         if beta > 0.0:
             if state.momentum is None:
                 state.momentum = Combination(problem)
-            state.momentum.move(minus_row, 1.0)
+            state.momentum.move_along(minus_row, 1.0)
             iterate.follow(state.momentum, beta, theta)
         else:
             state.momentum = None
         state.scores = iterate.scores()
-        state.q, _ = problem.dual_set.link(state.scores)
+        state.q, _, state.near = problem.dual_set.link_near(state.scores, state.near)
         state.t = t + 1
         state.proposal = None
         if state.mean is not None and self.dual_every and state.t % self.dual_every == 0:
@@ -217,7 +216,7 @@ class Adaptive(Solver):
 
     def candidates(self, problem: Problem, state: AdaptiveState) -> Candidates:
         kept = [state.iterate] if state.momentum is None else [state.iterate, state.momentum]
-        duals = [(combination.q, combination.upper(problem)) for combination in kept]
+        duals = [(combination.q, combination.upper()) for combination in kept]
         if state.proposal is not None:
             duals.append(state.proposal)
         q, upper = min(duals, key=lambda dual: dual[1])

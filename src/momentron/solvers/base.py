@@ -7,13 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from momentron.problem import Problem
 from momentron.status import Status
 
 
 @dataclass
 class Primal:
-    """A classifier w with its scores Zw, which every method has at hand anyway."""
+    """A classifier w with its scores, as `MarginProblem.evaluate` gives them."""
 
     w: np.ndarray
     scores: np.ndarray
@@ -65,7 +64,7 @@ class Candidates:
     ----------
     primals : list of Primal
         The first is the current iterate, whose margin the trace shows.
-    q : ndarray of shape (n,)
+    q : ndarray of shape (n,), or the token that stands for weights in blocks
         Dual weights, of any positive mass.
     upper : float
         ‖Zᵀq‖ / mass of q, as the method computed it, in units of R.
@@ -78,7 +77,7 @@ class Candidates:
     """
 
     primals: list[Primal]
-    q: np.ndarray
+    q: Any
     upper: float
     interval: tuple[float, float] | None = None
     ending: Status | None = None
@@ -98,10 +97,25 @@ class State:
 class Solver(ABC):
     """A method, without any data: all that changes lives in the state that `init` returns.
 
-    Subclasses are frozen in spirit: their attributes are parameters, set once. `default_max_iter`
-    is the budget when the user names none; `uses_loss` says whether the method follows the loss,
-    `warm_starts` whether it begins from `Aim.start`, `wants_tight_radius` whether its steps depend
-    on the unit R.
+    Subclasses are frozen in spirit: their attributes are parameters, set once. The problem that
+    they are given is a `MarginProblem`, whose verbs work for data in memory and in blocks alike; a
+    method that asks for more declares it.
+
+    Attributes
+    ----------
+    default_max_iter : int
+        The budget when the user names none.
+    uses_loss : bool
+        Whether the method follows the loss.
+    warm_starts : bool
+        Whether it begins from `Aim.start`.
+    wants_tight_radius : bool
+        Whether its steps depend on the unit R.
+    uses_working_sets : bool
+        Whether, on data in blocks, it works on `MarginProblem.rounds` and never asks for the
+        weights of all rows: the first pass then need not sum them.
+    needs_memory : str or None
+        Why the method cannot run on data in blocks, as the user reads it; None where it can.
     """
 
     name: ClassVar[str]
@@ -109,9 +123,11 @@ class Solver(ABC):
     uses_loss: ClassVar[bool] = True
     warm_starts: ClassVar[bool] = False
     wants_tight_radius: ClassVar[bool] = True
+    uses_working_sets: ClassVar[bool] = False
+    needs_memory: ClassVar[str | None] = None
 
     @abstractmethod
-    def init(self, problem: Problem, aim: Aim = AIM) -> Any:
+    def init(self, problem: Any, aim: Aim = AIM) -> Any:
         """The state before the first step; may cost passes."""
 
     def vanishing(self, tol: float) -> float:
@@ -119,9 +135,9 @@ class Solver(ABC):
         return tol
 
     @abstractmethod
-    def step(self, problem: Problem, state: Any) -> None:
+    def step(self, problem: Any, state: Any) -> None:
         """Advance the state by one iteration, in place."""
 
     @abstractmethod
-    def candidates(self, problem: Problem, state: Any) -> Candidates:
+    def candidates(self, problem: Any, state: Any) -> Candidates:
         """What the state proposes now, at no pass; the next step may overwrite its arrays."""

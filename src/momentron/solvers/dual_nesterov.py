@@ -1,10 +1,11 @@
 """Algorithm 1 written in the dual: the reference that proves the equivalence."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from momentron.problem import Problem
+from momentron.margin_problem import MarginProblem
 from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
 from momentron.solvers.schedules import (
     Schedule,
@@ -21,10 +22,11 @@ class NesterovState(State):
 
     w: np.ndarray
     scores: np.ndarray
-    q: np.ndarray
-    mu: np.ndarray
-    nu: np.ndarray
+    q: Any
+    mu: Any
+    nu: Any
     z_nu: np.ndarray
+    near: np.ndarray
     lam: float = 1.0
 
 
@@ -36,7 +38,7 @@ class DualNesterov(Solver):
         q_{t+1} = ∇ψ\big(p_t - \tfrac{θ_t}{ρ λ_t} Z Z^T ν_t\big), \quad
         μ_{t+1} = (1-λ_t) μ_t + λ_t q_{t+1}
 
-    Its iterates are those of `Momentum`, at the same two passes an iteration; it exists to show so.
+    Its iterates are those of `Momentum`, at as many passes per iteration; it exists to show so.
     """
 
     name = "dual-nesterov"
@@ -45,29 +47,29 @@ class DualNesterov(Solver):
         self.schedule = schedule
         self.step_size = as_schedule(step)
 
-    def init(self, problem: Problem, aim: Aim = AIM) -> NesterovState:
-        w = problem.zeros()
-        scores = np.zeros(problem.size)
-        q, _ = problem.dual_set.link(scores)
+    def init(self, problem: MarginProblem, aim: Aim = AIM) -> NesterovState:
+        first = problem.start()
+        q = first.weights
+        z_nu = np.full_like(first.w, np.inf)
         return NesterovState(
-            w=w, scores=scores, q=q, mu=q.copy(), nu=q.copy(), z_nu=np.full_like(w, np.inf)
+            w=first.w, scores=first.scores, q=q, mu=q, nu=q, z_nu=z_nu, near=first.near
         )
 
-    def step(self, problem: Problem, state: NesterovState) -> None:
+    def step(self, problem: MarginProblem, state: NesterovState) -> None:
         lam = checked_lambda(self.schedule, state.t, state.lam)
-        size = checked_step(self.step_size, state.t) / (lam * problem.dual_set.rho)
-        state.nu = (1.0 - lam) * state.mu + lam * state.q
+        size = checked_step(self.step_size, state.t) / (lam * problem.rho)
+        state.nu = problem.mix(state.mu, 1.0 - lam, state.q, lam)
         state.z_nu = problem.gradient(state.nu)
         state.w = state.w - size * state.z_nu
-        state.scores = state.scores - size * problem.scores(state.z_nu)
-        state.q, _ = problem.dual_set.link(state.scores)
-        state.mu = (1.0 - lam) * state.mu + lam * state.q
+        found = problem.evaluate(state.w, state.near)
+        state.scores, state.q, state.near = found.scores, found.weights, found.near
+        state.mu = problem.mix(state.mu, 1.0 - lam, state.q, lam)
         state.lam = lam
         state.t += 1
 
-    def candidates(self, problem: Problem, state: NesterovState) -> Candidates:
+    def candidates(self, problem: MarginProblem, state: NesterovState) -> Candidates:
         return Candidates(
             primals=[Primal(state.w, state.scores)],
             q=state.nu,
-            upper=problem.norm(state.z_nu) / float(state.nu.sum()),
+            upper=problem.upper(state.z_nu, state.nu),
         )

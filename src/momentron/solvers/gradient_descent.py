@@ -1,6 +1,6 @@
 """Gradient descent on the empirical risk: the O(1/ln t) baseline."""
 
-from momentron.problem import Problem
+from momentron.margin_problem import MarginProblem
 from momentron.solvers.descent import Descent, DescentState
 from momentron.solvers.schedules import Schedule, as_schedule
 
@@ -23,5 +23,5 @@ class GradientDescent(Descent):
     def __init__(self, step: float | Schedule = 1.0) -> None:
         self.step_size = as_schedule(step)
 
-    def coefficient(self, problem: Problem, state: DescentState) -> float:
-        return float(self.step_size(state.t)) * problem.dual_set.risk_slope(state.psi)
+    def coefficient(self, problem: MarginProblem, state: DescentState) -> float:
+        return float(self.step_size(state.t)) * problem.risk_slope(state.psi)

@@ -2,10 +2,11 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from momentron.problem import Problem
+from momentron.margin_problem import MarginProblem
 from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
 from momentron.solvers.schedules import (
     Schedule,
@@ -23,11 +24,11 @@ class MomentumState(State):
     w: np.ndarray
     g: np.ndarray
     scores: np.ndarray
-    q: np.ndarray
+    q: Any
     psi: float
-    mu: np.ndarray
+    mu: Any
     z_mu: np.ndarray
-    scratch: np.ndarray
+    near: np.ndarray
     lam: float = 1.0
     theta: float = 1.0
     t_mu: int = 0
@@ -43,7 +44,8 @@ class Momentum(Solver):
         q_{t+1} = ∇ψ(Z w_{t+1})
 
     with β_t = λ_{t−1}(1 − λ_t)/λ_t. With the paper's λ_t = 2/(t + 2) and θ_t = 1 the margin is
-    within O(ln n ln t / t²) of the best (Theorem 1). Two passes over the data an iteration.
+    within O(ln n ln t / t²) of the best (Theorem 1). Two passes over the data per iteration, one
+    over data in blocks.
 
     Parameters
     ----------
@@ -59,22 +61,20 @@ class Momentum(Solver):
         self.schedule = schedule
         self.step_size = as_schedule(step)
 
-    def init(self, problem: Problem, aim: Aim = AIM) -> MomentumState:
-        w = problem.zeros()
-        scores = np.zeros(problem.size)
-        q, psi = problem.dual_set.link(scores)
+    def init(self, problem: MarginProblem, aim: Aim = AIM) -> MomentumState:
+        first = problem.start()
         return MomentumState(
-            w=w,
-            g=np.zeros_like(w),
-            scores=scores,
-            q=q,
-            psi=psi,
-            mu=q.copy(),
-            z_mu=np.full_like(w, np.inf),
-            scratch=np.empty_like(q),
+            w=first.w,
+            g=np.zeros_like(first.w),
+            scores=first.scores,
+            q=first.weights,
+            psi=first.psi,
+            mu=problem.mix(problem.no_weights(), 1.0, first.weights, 1.0, in_place=True),
+            z_mu=np.full_like(first.w, np.inf),
+            near=first.near,
         )
 
-    def step(self, problem: Problem, state: MomentumState) -> None:
+    def step(self, problem: MarginProblem, state: MomentumState) -> None:
         t, previous = state.t, state.lam
         lam = checked_lambda(self.schedule, t, previous)
         theta = checked_step(self.step_size, t)
@@ -83,35 +83,34 @@ class Momentum(Solver):
             state.z_mu = gradient.copy()  # μ_0 = q_0
         else:
             # μ_t = (1 − λ_{t−1}) μ_{t−1} + λ_{t−1} q_t, and Zᵀμ_t = λ_{t−1}(g_{t−1} + Zᵀq_t)
-            problem.average(state.mu, state.q, previous, w=state.w, scratch=state.scratch)
+            state.mu = problem.mix(state.mu, 1.0 - previous, state.q, previous, in_place=True)
             state.z_mu = previous * (state.g + gradient)
             # Alg. 1: g_t = β_t (g_{t−1} + Zᵀq_t)
             state.g += gradient
             state.g *= previous * (1.0 - lam) / lam
         state.dual_rate = _dual_rate(state, lam, theta)
         # Alg. 1: w_{t+1} = w_t − (θ_t/ρ)(g_t + Zᵀq_t)
-        state.w -= (theta / problem.dual_set.rho) * (state.g + gradient)
-        state.scores = problem.scores(state.w)
-        state.q, state.psi = problem.dual_set.link(state.scores)
+        state.w -= (theta / problem.rho) * (state.g + gradient)
+        found = problem.evaluate(state.w, state.near)
+        state.scores, state.q, state.psi = found.scores, found.weights, found.psi
+        state.near = found.near
         state.lam, state.theta, state.t_mu = lam, theta, t
         state.t = t + 1
 
-    def candidates(self, problem: Problem, state: MomentumState) -> Candidates:
-        norm = problem.norm(state.z_mu)
+    def candidates(self, problem: MarginProblem, state: MomentumState) -> Candidates:
         return Candidates(
             primals=[Primal(state.w, state.scores)],
             q=state.mu,
-            upper=norm / problem.mass(state.mu),
-            interval=self.interval(problem, state, norm),
+            upper=problem.upper(state.z_mu, state.mu),
+            interval=self.interval(problem, state),
         )
 
-    def interval(
-        self, problem: Problem, state: MomentumState, norm: float
-    ) -> tuple[float, float] | None:
+    def interval(self, problem: MarginProblem, state: MomentumState) -> tuple[float, float] | None:
         """Theorem 1.2 at t ≥ 1: ‖Zᵀμ_t‖² − 2 λ_{t−1}² ρ ψ(0)/θ ≤ γ̄² ≤ ‖Zᵀμ_t‖²."""
         if state.t_mu == 0:
             return None
-        slack = 2.0 * state.dual_rate * problem.dual_set.rho * problem.dual_set.psi_zero
+        norm = problem.norm(state.z_mu)
+        slack = 2.0 * state.dual_rate * problem.rho * problem.psi_zero
         return math.sqrt(max(0.0, norm * norm - slack)), norm
 
 

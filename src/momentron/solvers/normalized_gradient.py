@@ -1,6 +1,6 @@
 """Gradient descent with normalised gradients: O(1/t) with θ = 1, O(1/√t) with θ_t = 1/√(t+1)."""
 
-from momentron.problem import Problem
+from momentron.margin_problem import MarginProblem
 from momentron.solvers.descent import Descent, DescentState
 from momentron.solvers.schedules import Schedule, as_schedule, inverse_root_step
 
@@ -23,8 +23,8 @@ class NormalizedGradient(Descent):
     def __init__(self, step: float | Schedule = 1.0) -> None:
         self.step_size = as_schedule(step)
 
-    def coefficient(self, problem: Problem, state: DescentState) -> float:
-        return float(self.step_size(state.t)) / problem.dual_set.rho
+    def coefficient(self, problem: MarginProblem, state: DescentState) -> float:
+        return float(self.step_size(state.t)) / problem.rho
 
 
 class NormalizedGradientRoot(NormalizedGradient):

@@ -4,12 +4,12 @@
 their own store of data, or want a stream for itself.
 """
 
+from momentron.arguments import parse_size
 from momentron.streams.api import as_stream, is_dask, is_streamed, require_plain, stream_margin
 from momentron.streams.block_data import BlockData
 from momentron.streams.files import open_file
 from momentron.streams.reader import BlockError
-from momentron.streams.result import StreamResult
-from momentron.streams.source import ArraySource, NpySource, Source, parse_size
+from momentron.streams.source import ArraySource, NpySource, Source
 from momentron.streams.stream import DiskStream, Stream
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "NpySource",
     "Source",
     "Stream",
-    "StreamResult",
     "as_stream",
     "is_dask",
     "is_streamed",

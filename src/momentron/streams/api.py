@@ -8,22 +8,24 @@ from typing import Any
 
 import numpy as np
 
+from momentron.arguments import parse_size
 from momentron.checkpoint import Checkpoint, unusable
+from momentron.classifier import make_result
 from momentron.clock import OutOfTime, Stopwatch, until
 from momentron.errors import InputError
 from momentron.identity import parameters_of
 from momentron.losses import Exponential, Loss
 from momentron.reporting import TableReporter
+from momentron.result import MarginResult
 from momentron.solve import Budget, Callback, Reporter, solve
-from momentron.solvers import Auto, Momentum, Solver
-from momentron.streams.auto import Room, StreamAuto
+from momentron.solvers import Solver
+from momentron.streams.auto import Room
 from momentron.streams.files import open_file
-from momentron.streams.problem import StreamProblem
-from momentron.streams.result import StreamResult, make_result
-from momentron.streams.source import BLOCK_BYTES, ArraySource, parse_size
+from momentron.streams.problem import BlockProblem
+from momentron.streams.source import BLOCK_BYTES, ArraySource
 from momentron.streams.stream import DiskStream, Stream
 from momentron.streams.survey import Found, Survey, require_usable
-from momentron.streams.working_set import WorkingSet, row_numbers
+from momentron.streams.working_set import Rows, row_numbers
 
 SET_SHARE = 8  # the working set takes as much memory as so many blocks
 
@@ -90,7 +92,7 @@ def stream_margin(
     verbose: int = 0,
     reporter: Reporter | None = None,
     checkpoint: str | PathLike[str] | None = None,
-) -> StreamResult:
+) -> MarginResult:
     """Maximise the margin over a stream; what `max_margin` calls for data in blocks."""
     stopwatch = Stopwatch()
     size = BLOCK_BYTES if block_size is None else parse_size(block_size)
@@ -98,7 +100,7 @@ def stream_margin(
     file = None if checkpoint is None else _checkpoint(checkpoint, stream, solver, fit_intercept)
     with until(stopwatch.deadline(budget.max_time)):
         try:
-            problem, solver = open_problem(
+            problem = open_problem(
                 stream, solver, fit_intercept, SET_SHARE * size, random_state, file
             )
         except OutOfTime:
@@ -114,7 +116,6 @@ def stream_margin(
             callback=callback,
             reporter=reporter or table,
             stopwatch=stopwatch,
-            certifier=StreamProblem.certify,
             checkpoint=file,
         )
     if table is not None:
@@ -129,24 +130,24 @@ def open_problem(
     memory: int,
     random_state: Any = None,
     file: Checkpoint | None = None,
-) -> tuple[StreamProblem, Solver]:
-    """The first pass, and the method as it works on streams.
+) -> BlockProblem:
+    """The problem that the first pass finds, for a method that may run on blocks.
 
     The pass is made after a checkpoint as well: of what a file says only the numbers of the rows
     in the working set are used here, and those rows are read again.
     """
-    if not isinstance(solver, Auto | Momentum):
+    if solver.needs_memory is not None:
         raise InputError(
-            f"method={solver.name!r} needs the data in memory; in blocks there are auto and "
-            "momentum"
+            f"method={solver.name!r} needs the data in memory: {solver.needs_memory}; load the "
+            "data, or choose another method, such as 'auto' or 'momentum'"
         )
-    is_auto = isinstance(solver, Auto)
+    has_sets = solver.uses_working_sets
     saved = None if file is None else file.read()
-    order, wanted = _named_rows(saved) if is_auto and saved is not None else (None, None)
+    order, wanted = _named_rows(saved) if has_sets and saved is not None else (None, None)
     room = Room.within(memory, stream.entries_per_row(), 2)
     survey = Survey(
-        room.sample if is_auto else 2,
-        is_careful=not is_auto,
+        room.sample if has_sets else 2,
+        is_careful=not has_sets,
         seed=random_state if isinstance(random_state, int) else 0,
         is_bound=file is not None,
         wanted=wanted,
@@ -155,18 +156,15 @@ def open_problem(
     require_usable(found)
     if saved is not None:
         _require_same_data(found, saved)
-    problem = StreamProblem(stream, found, fit_intercept=fit_intercept, combines=not is_auto)
-    if not is_auto:
-        return problem, solver
-    width = stream.entries_per_row() if found.is_sparse else found.width
-    resumed = None
+    first = None
     if wanted is not None:
         if sum(part.numbers.size for part in found.kept) != wanted.size:
             raise unusable(f"it names rows up to {wanted[-1]}, and there are {found.n_rows}")
-        resumed = WorkingSet.from_rows(found.kept, problem.classes, order)
-        if resumed is None or np.unique(resumed.codes).size != problem.classes.size:
+        classes = found.classes
+        first = Rows.from_kept(found.kept, classes, order)
+        if first is None or np.unique(first.codes).size != classes.size:
             raise unusable("its working set does not have rows of every class")
-    return problem, StreamAuto(Room.within(memory, width, problem.classes.size), resumed)
+    return BlockProblem(stream, found, fit_intercept=fit_intercept, memory=memory, first=first)
 
 
 def _named_rows(saved: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -1,11 +1,11 @@
-"""The running average of dual weights that are too many to keep: its image, and what that proves.
+"""Sums of dual weights that are too many to keep: their images, and what those prove.
 
-Every pass gives the image Zᵀq of weights q in the dual set. Whoever solves may ask for
+Every pass gives the image Zᵀq of weights q in the dual set. Whoever solves may ask for sums
 
-    μ ← (1 − λ)μ + λq,
+    Σ c_i q_i  with c_i ≥ 0,
 
-and for nothing else: the images, their sum and its mass stay here, so that no solver can make an
-upper bound ‖Zᵀμ‖ that no weights have.
+and for nothing else: the images of the sums are computed here, with a bound on their rounding and a
+lower bound of Σ c_i, so that no solver can make an upper bound ‖Zᵀμ‖ that no weights have.
 """
 
 import math
@@ -13,8 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from momentron.errors import InputError
+from momentron.errors import SolverError
 from momentron.rounding import UNDERFLOW, down, gamma, norm_bounds, up
+
+MOST = 2.0**500  # a coefficient, or the mass of a sum: far from where a lower bound would overflow
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
@@ -25,7 +27,7 @@ def frozen(array: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Image:
-    """Zᵀq for weights q of mass 1 in the dual set, in the units of X.
+    """V = Σ c_i Zᵀq_i for weights q_i of mass 1 in the dual set and c_i ≥ 0, in the units of X.
 
     Attributes
     ----------
@@ -33,47 +35,34 @@ class Image:
         As computed; cannot be written to.
     error : float
         A bound on its distance from the true one.
+    mass : float
+        A lower bound of Σ c_i.
     """
 
     vector: np.ndarray
-    error: float
-
-    @property
-    def bound(self) -> float:
-        """A sure upper bound of ‖Zᵀq‖, and so of the best margin."""
-        return up(norm_bounds(self.vector)[1] + self.error)
-
-
-class RunningAverage:
-    """V = Σ c_i Zᵀq_i with c_i ≥ 0, a bound on its error, and a lower bound of Σ c_i.
-
-    It begins with one image, or with none: then it knows nothing until the first is added.
-    """
-
-    def __init__(self, first: Image | None = None) -> None:
-        self._vector: np.ndarray | None = None if first is None else first.vector
-        self._error = 0.0 if first is None else first.error
-        self._mass = 0.0 if first is None else 1.0
-
-    def add(self, image: Image, share: float) -> None:
-        """V ← (1 − λ)V + λ Zᵀq, λ the share."""
-        share = float(share)
-        if not 0.0 <= share <= 1.0:
-            raise InputError(f"the share λ = {share} of the new weights must lie in [0, 1]")
-        kept = 1.0 - share  # rounded or not: it is the weight that the old ones get, and count with
-        old = np.zeros_like(image.vector) if self._vector is None else self._vector
-        vector = kept * old + share * image.vector
-        # three roundings an entry, of numbers no larger than these; what underflows is covered too
-        size = up(kept * norm_bounds(old)[1] + share * norm_bounds(image.vector)[1])
-        rounding = up(gamma(3) * size + 4.0 * vector.size * UNDERFLOW)
-        self._error = up(kept * self._error + share * image.error + rounding)
-        self._mass = max(0.0, down(kept * self._mass + share))
-        self._vector = vector
+    error: float = 0.0
+    mass: float = 1.0
 
     @property
     def bound(self) -> float:
         """A sure upper bound of ‖V‖ over its mass, and so of the best margin."""
-        if self._vector is None or self._mass <= 0.0:
+        if not 0.0 < self.mass <= MOST:
             return math.inf
-        bound = up(up(norm_bounds(self._vector)[1] + self._error) / self._mass)
+        bound = up(up(norm_bounds(self.vector)[1] + self.error) / self.mass)
         return math.inf if math.isnan(bound) else bound
+
+
+def mixed(a: Image, x: float, b: Image, y: float) -> Image:
+    """x·a + y·b."""
+    x, y = float(x), float(y)
+    if not (0.0 <= x <= MOST and 0.0 <= y <= MOST):
+        raise SolverError(f"weights cannot be mixed with coefficients {x} and {y}: give 0 or more")
+    vector = x * a.vector + y * b.vector
+    # three roundings an entry, of numbers no larger than these; what underflows is covered too
+    size = up(x * norm_bounds(a.vector)[1] + y * norm_bounds(b.vector)[1])
+    rounding = up(gamma(3) * size + 4.0 * vector.size * UNDERFLOW)
+    error = up(x * a.error + y * b.error + rounding)
+    mass = max(0.0, down(x * a.mass + y * b.mass))
+    if not mass <= MOST:
+        raise SolverError(f"these weights would have a mass of {mass:.3g}; scale them down")
+    return Image(frozen(vector), error, mass)

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from momentron.arguments import parse_size
 from momentron.streams.files import open_file
-from momentron.streams.source import parse_size
+from momentron.streams.source import BLOCK_BYTES
 from momentron.streams.stream import DiskStream, Stream
 
 BLOCKS_IN_MEMORY = 40  # blocks, working set and what solves it, with room to spare
@@ -20,19 +21,21 @@ class BlockData:
     path : str
     target : str or None
         The label column, or a .npy file of labels.
-    memory : str
-        What the fit may take in this process, such as "1GB".
+    memory : str or None
+        What the fit may take in this process, such as "1GB"; else blocks have their usual size.
     scheduler : str or None
         The address of a Dask scheduler whose workers read the file, and keep it.
     """
 
     path: str
     target: str | None
-    memory: str
+    memory: str | None
     scheduler: str | None
 
     @property
     def block_size(self) -> int:
+        if self.memory is None:
+            return BLOCK_BYTES
         return max(1, parse_size(self.memory, "memory") // BLOCKS_IN_MEMORY)
 
     @contextmanager

@@ -1,7 +1,7 @@
 """One look at the rows: everything a step or a certificate needs of them, in one read.
 
-For a classifier w, a block of rows gives on each arc (see `poses`) a sure upper bound of its
-largest score; and the triple of attention with a single query: the largest score, the sum of
+For a classifier w, a block of rows gives on each arc (see `momentron.labels`) a sure upper bound of
+its largest score; and the triple of attention with a single query: the largest score, the sum of
 exp(score − largest), and the rows summed with these weights. Two such findings merge into that of
 all the rows, in any order; what is exchanged is as large as w, whatever the block.
 """
@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from momentron.labels import Labels
 from momentron.operators import as_operator
 from momentron.rounding import EXTENDED_ROUNDOFF, UNDERFLOW, UNIT_ROUNDOFF, gamma, norm_bounds, up
 from momentron.streams.blocks import Block, in_float64, large_tiles, tiles
-from momentron.streams.poses import Pose
 from momentron.streams.shortlist import Shortlist
 from momentron.streams.survey import SINGLE
 
@@ -56,7 +56,7 @@ class Look:
     Parameters
     ----------
     w : ndarray of shape (d,), or (d, k)
-    pose : Pose
+    pose : Labels
     classes : ndarray of shape (k,)
     radius : float
         An upper bound of max‖z‖, in the units of X.
@@ -81,7 +81,7 @@ class Look:
     def __init__(
         self,
         w: np.ndarray,
-        pose: Pose,
+        pose: Labels,
         classes: np.ndarray,
         *,
         radius: float,
@@ -102,7 +102,7 @@ class Look:
         self.is_compact = is_compact and pose.is_paired
         self.w = w[:, :-1] - w[:, -1:] if self.is_compact else w
         # one more rounding for the difference, one for score + error, one for what is sent
-        self._roundings = depth + pose.label_roundings + 3
+        self._roundings = depth + pose.roundings + 3
         self._reach = up(radius * norm_bounds(self.w)[1])
         self._sent = up(gamma(2) * self._reach) if self.is_compact else 0.0
 
@@ -165,7 +165,7 @@ class Look:
         pose, X = self.pose, block.X[rows]
         if self._is_copied(X):
             X = in_float64(X)
-        scores = pose.scores(self._products(X), codes)
+        scores = pose.block_scores(self._products(X), codes)
         weights = np.zeros_like(scores) if self.sums_rows else scores
         part = self.nothing(X.shape[1])
         for arcs, index, code in pose.arcs_of(codes):
@@ -186,8 +186,8 @@ class Look:
         if self.log_factors is not None:
             part.peaks[:] = 0.0
         if self.sums_rows:
-            part.vectors = X.T @ pose.mixed(weights, codes)
-        part.depth = codes.size + pose.label_roundings + 2
+            part.vectors = X.T @ pose.block_mix(weights, codes)
+        part.depth = codes.size + pose.roundings + 2
         return part
 
     def _products(self, X: Any) -> np.ndarray:
@@ -228,7 +228,7 @@ class Look:
         """The largest score of two classes' rows, in float64 and then in extended precision."""
         if X.dtype == np.float32:
             rows = in_float64(X[which])
-            scores = self.pose.scores(np.asarray(rows @ self.w), codes[which])
+            scores = self.pose.block_scores(np.asarray(rows @ self.w), codes[which])
             error = self.error(UNIT_ROUNDOFF)
             top = float(scores.max())
             bound = min(bound, top + error)
@@ -236,7 +236,7 @@ class Look:
         if which.size > MOST_SHARPENED:
             return bound
         products = _sharp_products(X[which], self.w)
-        top = up(float(self.pose.scores(products, codes[which]).max()), 2)
+        top = up(float(self.pose.block_scores(products, codes[which]).max()), 2)
         return min(bound, up(top + self.error(EXTENDED_ROUNDOFF)))
 
     def _extended_pairs(

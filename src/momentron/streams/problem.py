@@ -1,41 +1,48 @@
-"""The problem that a stream poses, as solvers, the loop and the certificate see it.
+"""The problem that a stream poses: the rows are read again in every pass, and never all there.
 
-The scores Zw and the weights q of all the rows are never there at once. What stands for them are
-vectors as long as a classifier:
-
-    q       its image Zᵀq, in units of R
-    scores  the largest score of every arc, ψ, and the image of q = ∇ψ: what one pass gives
-
-Solvers may do with them as they please: what is proved rests on `Evidence` alone, which keeps its
-own. Zero scores stand for w = 0: what is kept of ψ and q is the difference from there.
+The scores Zw and the weights q of all the rows do not fit in memory. What stands for the scores is
+the largest of every arc (see `momentron.labels`), on which margins and intercepts depend; what
+stands for the weights are tokens, of which `Evidence` knows the image Zᵀq. What is proved rests on
+`Evidence` alone: solvers may do with all they get as they please.
 """
 
 import copy
+import math
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from momentron.certificate import Certificate
+from momentron.certificate import Certificate, certify
 from momentron.certificate.lending import read_only
 from momentron.checkpoint import section, unusable
+from momentron.classifier import make_result
 from momentron.clock import OutOfTime
-from momentron.dualsets import DualSet
+from momentron.labels import as_labels
+from momentron.losses import Exponential
+from momentron.margin_problem import NOTHING_NEAR, Evaluation, MarginProblem, SparseDual
 from momentron.problem import Problem
-from momentron.rounding import gamma, up
-from momentron.streams.averages import Image, frozen
-from momentron.streams.evidence import Evidence, Known
+from momentron.result import MarginResult
+from momentron.rounding import UNIT_ROUNDOFF, up
+from momentron.solve import Budget, solve
+from momentron.solvers.base import Aim, Solver
+from momentron.status import Status
+from momentron.streams.auto import BlockRounds, Room
+from momentron.streams.combination import BlockCombination
+from momentron.streams.evidence import Evidence, Record, Weights
+from momentron.streams.images import Images
 from momentron.streams.look import Look, Seen
-from momentron.streams.poses import Pose
 from momentron.streams.spread import centred_radius
 from momentron.streams.stream import Stream
 from momentron.streams.survey import Found
-from momentron.streams.working_set import SparseWeights, WorkingSet
+from momentron.streams.working_set import Rows, RowWeights, WorkingSet, weights_from_arrays
+from momentron.streams.worst import worst_weights
+from momentron.validation import TrainingData
 
 
-class StreamProblem(Problem):
+class BlockProblem(MarginProblem):
     """Find w with the largest margin over all the rows of a stream.
 
     Parameters
@@ -44,67 +51,66 @@ class StreamProblem(Problem):
     found : Found
         What the first pass found.
     fit_intercept : bool
-    combines : bool
-        Whether the method averages the weights of its passes, rather than those of rows in memory.
+    memory : int
+        Bytes that a working set may take.
+    first : Rows, optional
+        The rows with which working sets begin; the sample of the first pass where None.
     """
 
     is_lent_whole = True
+    resolution = 1e-15
+    rho = 1.0
 
     def __init__(
-        self, stream: Stream, found: Found, *, fit_intercept: bool, combines: bool = True
+        self,
+        stream: Stream,
+        found: Found,
+        *,
+        fit_intercept: bool,
+        memory: int,
+        first: Rows | None = None,
     ) -> None:
-        self.stream, self._found, self.combines = stream, found, combines
+        self.stream, self._found, self._memory, self._first = stream, found, memory, first
         self.classes = read_only(found.classes)
-        self.pose = Pose(self.classes.size, fit_intercept)
+        self._labels = as_labels(self.classes.size, fit_intercept)
+        self.labels = as_labels(self.classes.size, fit_intercept)  # for solvers
         self.exponent = 0
         self.counts = read_only(np.array([found.counts[label] for label in self.classes.tolist()]))
-        # max‖z‖
-        self.longest = up(found.longest * self.pose.radius_factor) if found.longest else 0.0
+        self.longest = up(found.longest * self._labels.radius_factor) if found.longest else 0.0
         self._unit = self.longest or 1.0
-        self._arcs = self.pose.dual_set()
-        self._shape = self.pose.zeros(found.width).shape
-        self._evidence = Evidence(self.pose.dual_set(), self._shape, self.longest)
-        self._weights: SparseWeights | None = None
+        self._arcs = self._labels.arc_set()
+        self._shape = self._labels.zeros(found.width).shape
+        self._evidence = Evidence(self._labels, self._shape, self.longest)
+        self._images = Images(self._labels, self._shape, self.longest)
+        at_zero = np.log(self._labels.arc_counts(self.counts))
+        flow, self.psi_zero, self._near_zero = self._arcs.link_near(at_zero, NOTHING_NEAR)
+        self._even = self._evidence.nothing
+        if found.sums:
+            sums = np.stack([found.sums[label] for label in self.classes.tolist()])
+            image = self._images.at_zero(self.counts, sums, flow, found.depth)
+            self._even = self._evidence.of_pass(image)
         self._is_closed = False
-        if combines:
-            self._evidence.begin(self.even_image)
-        # answers to what solvers on streams, and the loop, ask of a dual set and of an operator
-        self.dual_set = cast(DualSet, StreamedSet(self))
-        self._operator = StreamedRows(stream, found)
-
         self._is_sealed = True
 
     def __setattr__(self, name: str, value: Any) -> None:
         """What solvers see is read-only: they get the problem itself, since passes are counted."""
         if not name.startswith("_") and "_is_sealed" in self.__dict__:
-            raise AttributeError(f"the {name} of a stream's problem is read-only")
+            raise AttributeError(f"the {name} of a problem in blocks is read-only")
         super().__setattr__(name, value)
 
-    @property
-    def operator(self) -> Any:
-        return self._operator
+    def __getattr__(self, name: str) -> Any:
+        if name in ("operator", "constraints", "dual_set", "scores", "size", "vertex_gradient"):
+            raise AttributeError(
+                f"a problem in blocks has no {name!r}, which takes all the rows at once; a method "
+                "that cannot do without it must say so by its class attribute needs_memory"
+            )
+        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+
+    # --- sizes, units, work --------------------------------------------------------------------
 
     @property
-    def found(self) -> Found:
-        """What the first pass found, as a copy."""
-        return copy.copy(self._found)
-
-    @property
-    def weights(self) -> SparseWeights | None:
-        """The weights of the smallest upper bound, where a method has any."""
-        return self._weights
-
-    def known(self, w: np.ndarray) -> Known | None:
-        """What a pass saw of a classifier, if one has looked at it lately."""
-        return self._evidence.of(w)
-
-    def best_known(self) -> Known | None:
-        """The classifier with the largest margin of those that are remembered."""
-        return self._evidence.best
-
-    @property
-    def size(self) -> int:
-        return self.pose.n_arcs + 1 + int(np.prod(self._shape))
+    def n_rows(self) -> int:
+        return self._found.n_rows
 
     @property
     def radius(self) -> float:
@@ -116,14 +122,38 @@ class StreamProblem(Problem):
 
         A method without steps of that length gets what the sample shows, which is no larger.
         """
-        if not self.pose.fit_intercept or self.longest == 0.0:
+        if not self._labels.fit_intercept or self.longest == 0.0:
             return self.longest or 1.0
-        if not self.combines:
-            return self._found.reach * self.pose.radius_factor
-        return centred_radius(self.stream, self._found) * self.pose.radius_factor or 1.0
+        if not self._found.sums:
+            return self._found.reach * self._labels.radius_factor
+        return centred_radius(self.stream, self._found) * self._labels.radius_factor or 1.0
 
-    def tighten(self) -> None:
-        self._unit = self.tight_radius
+    def tightened(self) -> "BlockProblem":
+        unit = self.tight_radius
+        problem = copy.copy(self)
+        problem._unit = unit
+        return problem
+
+    @property
+    def reach(self) -> float:
+        return 0.9 * self._found.longest / self._unit
+
+    def closing_seconds(self) -> float:
+        return 0.0  # passes have shown all that the last certificate needs
+
+    @property
+    def passes(self) -> int:
+        return self.stream.passes
+
+    @property
+    def bytes_read(self) -> int:  # type: ignore[override]
+        return self.stream.nbytes
+
+    @property
+    def pass_seconds(self) -> float:  # type: ignore[override]
+        return self.stream.seconds
+
+    # --- classifiers ---------------------------------------------------------------------------
 
     def zeros(self) -> np.ndarray:
         return np.zeros(self._shape)
@@ -131,21 +161,52 @@ class StreamProblem(Problem):
     def norm(self, w: np.ndarray) -> float:
         return float(np.linalg.norm(w))
 
-    def even_weights(self) -> np.ndarray:
-        return self.as_weights(self.even_image) if self.combines else np.empty(0)
+    def functional_margin(self, scores: np.ndarray) -> float:
+        return self._arcs.margin(scores)
 
-    def as_weights(self, image: Image) -> np.ndarray:
-        """What stands for weights where solvers work: their image in units of R."""
-        return image.vector.ravel() / self._unit
+    def start(self) -> Evaluation:
+        scores = np.zeros(self._labels.arcs.size)
+        return Evaluation(self.zeros(), scores, self._even, self.psi_zero, self._near_zero)
 
-    # --- passes --------------------------------------------------------------------------------
+    def evaluate(self, w: np.ndarray, near: np.ndarray = NOTHING_NEAR) -> Evaluation:
+        """One pass; two where many classes have intercepts.
 
-    def look(self, w: np.ndarray, **options: Any) -> Seen:
+        There the rows' weights depend on a balance of all k² arcs, and one read would have to
+        bring back a sum of rows for each of them.
+        """
+        labels, arcs, w = self._labels, self._labels.arcs, self._evidence.copied(w)
+        seen = self._look(w, has_weights=True)
+        scores = seen.tops[arcs] / self._unit
+        logs = seen.peaks[arcs] + np.log(seen.totals[arcs])
+        flow, psi, near = self._arcs.link_near(logs, near)
+        if labels.circulates:
+            factors = np.full(labels.n_arcs, -np.inf)
+            with np.errstate(divide="ignore"):
+                factors[arcs] = np.log(flow) - logs
+            seen = self._look(w, log_factors=factors)
+        weights = self._evidence.of_pass(self._images.of_pass(seen, flow))
+        return Evaluation(w, scores, weights, psi, near)
+
+    def worst(self, w: np.ndarray) -> tuple[np.ndarray, Weights]:
+        """(scores, weights on the rows that decide the margin of w): passes as in `evaluate`."""
+        labels, w = self._labels, self._evidence.copied(w)
+        seen = self._look(w, n_worst=0 if labels.circulates else labels.n_classes)
+        scores, b = seen.tops[labels.arcs], np.zeros(labels.n_classes)
+        if labels.circulates:
+            b = np.asarray(self._arcs.intercept(scores))
+            seen = self._look(w, n_worst=labels.n_classes, b=b)
+        rows = Rows.from_shortlist(seen.worst)
+        assert rows is not None, "every class has rows"
+        return scores / self._unit, self._on_rows(rows, worst_weights(labels, rows, w, b))
+
+    def combination(self) -> BlockCombination:
+        return BlockCombination(self)
+
+    def _look(self, w: np.ndarray, **options: Any) -> Seen:
         """One pass over the stream for a classifier."""
-        w = self._evidence.copied(w)
         task = Look(
             w,
-            self.pose,
+            self._labels,
             self.classes,
             radius=self.longest,
             depth=self._found.stored,
@@ -154,123 +215,103 @@ class StreamProblem(Problem):
             **options,
         )
         seen: Seen = self.stream.run(task)
-        self._evidence.remember(w, seen.tops[self.pose.used])
+        self._evidence.remember(w, seen.tops[self._labels.arcs])
         return seen
 
-    def close(self) -> None:
-        """No pass from now on: what is known must do."""
-        self._is_closed = True
+    # --- weights -------------------------------------------------------------------------------
 
-    def intercept(self, tops: np.ndarray) -> Any:
-        """The best intercepts for scores with these maxima, in the units of X."""
-        return self._arcs.intercept(tops)
+    def risk_slope(self, psi: float) -> float:
+        constraints = self.counts.sum() * max(1, self._labels.n_classes - 1)
+        return self._arcs.risk_slope(psi) * self._arcs.size / float(constraints)
 
-    def scores(self, w: np.ndarray) -> np.ndarray:
-        """What a pass shows of w; two passes where many classes have intercepts.
+    def even_weights(self) -> Weights:
+        return self._even
 
-        There the rows' weights depend on a balance of all k² arcs, and one read would have to
-        bring back a sum of rows for each of them.
-        """
-        pose, arcs, w = self.pose, self.pose.used, self._evidence.copied(w)
-        seen = self.look(w, has_weights=True)
-        logs = seen.peaks[arcs] + np.log(seen.totals[arcs])
-        flow, psi = self._arcs.link(logs)
-        tops = np.zeros(pose.n_arcs)
-        tops[arcs] = seen.tops[arcs] / self._unit
-        if pose.circulates:
-            factors = np.full(pose.n_arcs, -np.inf)
-            with np.errstate(divide="ignore"):
-                factors[arcs] = np.log(flow) - logs
-            seen = self.look(w, log_factors=factors)
-            vector, error = self._circulating(seen)
-        elif pose.is_paired:
-            vector = seen.vectors / seen.totals[0]
-            error = 0.0
-        else:
-            vector = seen.vectors @ (flow / seen.totals)
-            error = 0.0
-        # the sums and the masses by which they are divided both err, each by its own chain
-        error += 2.0 * gamma(seen.depth + 8) * self.longest
-        image = Image(frozen(vector.reshape(self._shape)), error)
-        self._evidence.remember_image(w, image)
-        change = self.as_weights(image) - self.as_weights(self.even_image)
-        return np.concatenate([tops, [psi - self.dual_set.psi_zero], change])
+    def no_weights(self) -> Weights:
+        return self._evidence.nothing
 
-    def _circulating(self, seen: Seen) -> tuple[np.ndarray, float]:
-        """Zᵀq and its error for weights that nearly flow in circles."""
-        k = self.pose.n_classes
-        mass = float(seen.totals.sum())
-        return seen.vectors / mass, self._imbalance(seen.totals.reshape(k, k) / mass, seen.depth)
+    def gradient(self, q: Any) -> np.ndarray:
+        return self._evidence.record(q).vector / self._unit
 
-    def _imbalance(self, flow: np.ndarray, depth: int) -> float:
-        """How far Zᵀq may be from that of weights that flow in circles, for a flow of mass 1.
+    def mix(self, a: Any, x: float, b: Any, y: float, *, in_place: bool = False) -> Weights:
+        return self._evidence.mix(a, x, b, y)
 
-        What is out of balance is led back along at most k − 1 arcs: see `Circulations`.
-        """
-        k = self.pose.n_classes
-        rest = float(np.abs(flow.sum(axis=0) - flow.sum(axis=1)).sum())
-        rest += 4.0 * gamma(depth + 2 * k + 8)
-        return 0.5 * (k - 1) * rest * self.longest * (1.0 + 1e-9)
+    def mass(self, q: Any) -> float:
+        return self._evidence.record(q).mass
 
-    def average(
-        self, mu: np.ndarray, q: np.ndarray, share: float, *, w: np.ndarray, scratch: np.ndarray
-    ) -> None:
-        """μ ← (1 − λ)μ + λq, done on the images that passes brought: w names q, and μ is not here.
+    def _on_rows(self, rows: Rows, weights: np.ndarray, upper: float = math.inf) -> Weights:
+        """A token for weights on rows in memory, near the dual set."""
+        image = self._images.of_rows(rows, weights)
+        if image is None:
+            return self._evidence.nothing
+        own = RowWeights(rows.numbers, rows.codes, weights)
+        return self._evidence.register(Record(image, image.vector, upper=upper, rows=own))
 
-        Costs a pass where w is not what the last one weighed, as after a checkpoint.
-        """
-        if (image := self._evidence.image_of(w)) is None:
-            self.scores(w)
-            image = self._evidence.image_of(w)
-        assert image is not None
-        self._evidence.average(image, share)
+    # --- working sets --------------------------------------------------------------------------
 
-    def mass(self, q: np.ndarray) -> float:
-        return 1.0
+    def rounds(self, aim: Aim) -> BlockRounds:
+        found = self._found
+        first = self._first or Rows.from_shortlist(found.sample, self.classes)
+        assert first is not None, "a sample has rows of every class"
+        width = self.stream.entries_per_row() if found.is_sparse else found.width
+        room = Room.within(self._memory, width, self.classes.size)
+        return BlockRounds(self._evidence.keep(first), room, aim.tol, aim.deadline)
 
-    def _keep_weights(self, working: WorkingSet, dual: np.ndarray, upper: float) -> None:
-        """Remember weights on rows in memory, if their upper bound is the smallest so far.
+    def solve_rows(
+        self, working: WorkingSet, solver: Solver, budget: Budget
+    ) -> tuple[MarginResult, Weights]:
+        """(the result for these rows alone, its weights): any weights on some rows hold for all."""
+        rows = self._evidence.rows_of(working)
+        problem = self._problem_of(rows)
+        result = make_result(problem, solver, solve(problem, solver, budget))
+        if result.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return result, self._on_rows(rows.chosen(result.support), result.dual, result.upper)
 
-        Not for methods that average: they have no rows, and so no weights that could be shown.
-        """
-        if self.combines:
-            raise TypeError("weights on rows belong to a method that keeps rows")
-        if upper < self._evidence.upper or self._weights is None:
-            self._evidence.upper = min(upper, self._evidence.upper)
-            self._weights = working.weights(dual)
+    def _problem_of(self, rows: Rows) -> Problem:
+        """The problem that some rows pose, which were checked as they were read."""
+        data = TrainingData(rows.X, np.arange(self.classes.size), rows.codes)
+        has_intercept = self._labels.fit_intercept
+        return Problem.of(
+            data, fit_intercept=has_intercept, loss=Exponential(), C=math.inf, kernel=None
+        )
 
-    # --- images --------------------------------------------------------------------------------
+    def rank(
+        self,
+        w: np.ndarray,
+        *,
+        n_worst: int = 0,
+        b: np.ndarray | None = None,
+        bars: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, float, WorkingSet | None]:
+        """(scores, proven margin, rows that w serves worst): one pass, with options of `Look`."""
+        w = self._evidence.copied(w)
+        seen = self._look(w, n_worst=n_worst, b=b, bars=bars)
+        rows, known = Rows.from_shortlist(seen.worst), self._evidence.of(w)
+        worst = None if rows is None else self._evidence.keep(rows)
+        margin = -math.inf if known is None else known.margin
+        return seen.tops[self._labels.arcs] / self._unit, margin, worst
 
-    @cached_property
-    def even_image(self) -> Image:
-        """The image of the weights at w = 0, from the sums of the classes' rows."""
-        pose, counts = self.pose, self.counts
-        flow, _ = self._arcs.link(np.log(pose.arc_counts(counts)))
-        sums = np.stack([self._found.sums[label] for label in self.classes.tolist()])
-        k, error = counts.size, 0.0
-        if not pose.is_paired:
-            shares = flow[[1, 0]] if pose.fit_intercept else counts / counts.sum()
-            vector = (np.array([1.0, -1.0]) * shares / counts) @ sums
-        else:
-            share = np.zeros((k, k))
-            if pose.fit_intercept:
-                share.ravel()[pose.used] = flow
-                error = self._imbalance(share, self._found.depth)
-            else:
-                share[:] = counts[:, None] / (counts.sum() * (k - 1))
-                np.fill_diagonal(share, 0.0)
-            means = sums / counts[:, None]
-            vector = means.T @ (share - np.diag(share.sum(axis=1)))
-        error += 2.0 * gamma(self._found.depth + 2 * k + 16) * self.longest
-        return Image(frozen(vector), error)
+    def margins_of(self, working: WorkingSet, coef: np.ndarray, intercept: Any) -> np.ndarray:
+        """y(x·w + b) of each row, or the least lead of its class over another."""
+        return self._evidence.rows_of(working).margins(self._labels, coef, intercept)
 
-    # --- for the loop --------------------------------------------------------------------------
+    def chosen(self, working: WorkingSet, index: np.ndarray) -> WorkingSet:
+        """Some of the rows."""
+        return self._evidence.keep(self._evidence.rows_of(working).chosen(index))
 
-    def gradient(self, q: np.ndarray) -> np.ndarray:
-        """Zᵀq, which is what stands for q."""
-        return q.reshape(self._shape).copy()
+    def joined(self, working: WorkingSet, other: WorkingSet) -> WorkingSet:
+        """All rows of both."""
+        rows = self._evidence.rows_of(working)
+        return self._evidence.keep(rows.joined(self._evidence.rows_of(other)))
 
-    def certify(self, w: np.ndarray, q: np.ndarray, *, sharp: bool = False) -> Certificate:
+    # --- for the loop and the result -----------------------------------------------------------
+
+    def admitted_weights(self, q: Any) -> Any:
+        self._evidence.record(q)
+        return q
+
+    def certify(self, w: np.ndarray, q: Any, *, sharp: bool = False) -> Certificate:
         """The interval that w and the passes so far prove; every look is as sharp as can be.
 
         Costs a pass where none has looked at w lately. At the deadline, or once closed, the best
@@ -279,75 +320,80 @@ class StreamProblem(Problem):
         w = self._evidence.copied(w)
         if w.any() and self._evidence.of(w) is None and not self._is_closed:
             with suppress(OutOfTime):
-                self.scores(w) if self.combines else self.look(w)
-        return self._evidence.certificate(w)
+                self.evaluate(w) if self._found.sums else self._look(w)
+        return self._evidence.certificate(w, q)
 
-    # --- for checkpoints -------------------------------------------------------------------------
+    def close(self) -> None:
+        self._is_closed = True
+
+    def certified_margin(self, w: np.ndarray, *, sharp: bool = False) -> float:
+        known = self._evidence.of_or_best(w)
+        return 0.0 if known is None else known.margin
+
+    def settled(self, w: np.ndarray) -> np.ndarray:
+        """w, or the best classifier that is known where no pass has looked at w."""
+        known = self._evidence.of_or_best(w) if w.any() else None
+        return self.zeros() if known is None else known.w
+
+    def rounding_loss(self, w: np.ndarray) -> float:
+        return up(8.0 * UNIT_ROUNDOFF * self.longest)
+
+    def classifier(self, w: np.ndarray) -> tuple[np.ndarray, Any]:
+        norm, known = self.norm(w), self._evidence.of(w)
+        intercept: Any = np.zeros(self.classes.size) if self._labels.is_paired else 0.0
+        if self._labels.fit_intercept and known is not None and norm > 0.0:
+            intercept = self._arcs.intercept(known.tops) / norm
+        coef = self._labels.coef_of(w / norm if norm > 0.0 else w)
+        return coef, intercept if np.ndim(intercept) else float(intercept)
+
+    def sparse_dual(self, q: Any) -> SparseDual:
+        record = self._evidence.record(q)
+        rows = record.rows or RowWeights.none(self._labels)
+        weights, mass = rows.weights, float(rows.weights.sum())
+        if math.isinf(record.upper) and mass > 0.0:  # else they are as they were proved
+            weights = weights / mass
+        return SparseDual.above_rounding(rows.numbers, rows.codes, weights)
+
+    # --- for checkpoints -----------------------------------------------------------------------
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         stream = self.stream
         counts = (stream.passes, stream.nbytes, stream.seconds)
         arrays = {"counts": np.array(counts, dtype=np.float64), "content": self._found.content}
-        if self._weights is not None:
-            own = self._weights.to_arrays() | {"upper": np.array(self._evidence.upper)}
-            arrays |= {f"weights.{name}": value for name, value in own.items()}
+        if (best := self._evidence.best_on_rows) is not None:
+            record = self._evidence.record(best)
+            assert record.rows is not None
+            arrays |= {
+                "weights.numbers": record.rows.numbers,
+                "weights.weights": record.rows.weights,
+                "weights.upper": np.array(record.upper),
+            }
         return arrays
 
-    def from_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
+    def from_arrays(self, arrays: Mapping[str, np.ndarray], passes: int) -> None:
         """What an earlier run had read; its weights count where the rows here confirm them."""
         counts = np.asarray(arrays.get("counts", ()))
         if counts.shape != (3,) or counts.dtype.kind != "f" or not (counts >= 0.0).all():
             raise unusable("its counts of passes, bytes and seconds are none")
         if not (counts < 2.0**53).all():
             raise unusable("its counts of passes, bytes and seconds are too large")
-        self.stream.passes += int(counts[0])
-        self.stream.nbytes += int(counts[1])
-        self.stream.seconds += float(counts[2])
-        if self.combines:
-            self._evidence.begin(None)
-        elif (kept := WorkingSet.from_rows(self._found.kept, self.classes)) is not None:
-            dual, claimed = kept.dual_from(section("weights", arrays), self.pose)
-            # at most as good as claimed: a run that was killed then ends as if it had not been
-            self._keep_weights(kept, dual, max(claimed, kept.upper_bound(dual, self.pose)))
+        self.stream.count(int(counts[0]), int(counts[1]), float(counts[2]))
+        rows = Rows.from_kept(self._found.kept, self.classes)
+        if rows is None:
+            return
+        dual, claimed = weights_from_arrays(rows, section("weights", arrays), self._labels)
+        problem = self._problem_of(rows)
+        q = problem.constraints.from_dual(dual)
+        proved = certify(problem, problem.zeros(), q, sharp=True).upper
+        weighty = np.flatnonzero(dual.reshape(rows.size, -1).any(axis=1))
+        # at most as good as claimed: a run that was killed then ends as if it had not been
+        self._on_rows(rows.chosen(weighty), dual[weighty], max(claimed, proved))
 
+    def weights_to_array(self, q: Any) -> np.ndarray:
+        record = self._evidence.record(q)
+        return np.concatenate([[record.mass], record.vector.ravel()])
 
-class StreamedSet:
-    """The dual set of a stream, for scores and weights as they are kept there."""
-
-    rho = 1.0
-
-    def __init__(self, problem: StreamProblem) -> None:
-        self._problem = problem
-        self._n_arcs = problem.pose.n_arcs
-        self.fits_intercept = problem.pose.fit_intercept
-        arcs = problem.pose.dual_set()
-        self.psi_zero = arcs.link(np.log(problem.pose.arc_counts(problem.counts)))[1]
-
-    def link(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
-        """(image of q, ψ)."""
-        problem = self._problem
-        image = scores[self._n_arcs + 1 :] + problem.as_weights(problem.even_image)
-        return image, float(scores[self._n_arcs]) + self.psi_zero
-
-    def margin(self, scores: np.ndarray) -> float:
-        return self._problem._arcs.margin(scores[: self._n_arcs][self._problem.pose.used])
-
-    def normalize(self, q: np.ndarray) -> np.ndarray:
-        return q
-
-
-class StreamedRows:
-    """What the loop asks of an operator."""
-
-    evaluations = 0
-    resolution = 1e-15
-
-    def __init__(self, stream: Stream, found: Found) -> None:
-        self._stream = stream
-        self.shape = (found.n_rows, found.width)
-        self.reach = 0.9 * found.longest
-        self.dense_entries = 1  # one thread for products, as another one reads
-
-    @property
-    def passes(self) -> int:
-        return self._stream.passes
+    def weights_from_array(self, array: np.ndarray) -> Weights:
+        """Weights on rows where this run has proved some; else a token that proves nothing."""
+        best = self._evidence.best_on_rows
+        return best or self._evidence.claimed(array[1:], float(array[0]))

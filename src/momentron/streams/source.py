@@ -2,10 +2,8 @@
 
 import math
 import mmap
-import re
 import sys
 import threading
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -18,8 +16,6 @@ from momentron.exactness import as_exact
 from momentron.validation import clean_targets
 
 BLOCK_BYTES = 16 * 2**20
-_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
-_UNITS |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 
 
 @runtime_checkable
@@ -49,20 +45,6 @@ class Source(Protocol):
     def __len__(self) -> int: ...
 
     def block(self, i: int) -> tuple[Any, Any]: ...
-
-
-def parse_size(size: int | str, name: str = "block_size") -> int:
-    """A number of bytes, from an integer or a text such as "64MB"."""
-    if isinstance(size, Integral) and not isinstance(size, bool) and size > 0:
-        return int(size)
-    if isinstance(size, str):
-        match = re.fullmatch(r"\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*([a-zA-Z]*)\s*", size)
-        unit = _UNITS.get(match.group(2).lower()) if match else None
-        if match and unit is not None:
-            value = int(float(match.group(1)) * unit)
-            if value > 0:
-                return value
-    raise InputError(f"{name}={size!r} must be a positive number of bytes, or a text like '64MB'")
 
 
 def rows_of(block_size: int, row_bytes: float) -> int:

@@ -83,6 +83,12 @@ class Stream(ABC):
         self._per_pass = found.nbytes
         return found
 
+    def count(self, passes: int, nbytes: int, seconds: float) -> None:
+        """Count what an earlier run has read."""
+        self.passes += passes
+        self.nbytes += nbytes
+        self.seconds += seconds
+
     @property
     def seconds_now(self) -> float:
         """`seconds`, with those of the present pass."""

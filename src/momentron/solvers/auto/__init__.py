@@ -2,34 +2,60 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from momentron.clock import OutOfTime
-from momentron.constraints import Slack
 from momentron.problem import Problem
 from momentron.solvers.auto import interpolation
-from momentron.solvers.auto.forms import Deadline
+from momentron.solvers.auto.deadline import Deadline
+from momentron.solvers.auto.engine import Engine
 from momentron.solvers.auto.joint_kernel import JointKernel
 from momentron.solvers.auto.joint_margin import JointMargin
+from momentron.solvers.auto.phases import Phase, Search
+from momentron.solvers.auto.rank import first_phase, warm_phase
 from momentron.solvers.auto.rounds import Rounds
-from momentron.solvers.auto.soft import SoftMargin
-from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
+from momentron.solvers.auto.settings import SETTINGS, AutoSettings
+from momentron.solvers.auto.soft import soft_phase
+from momentron.solvers.auto.working_sets import WorkingSets
+from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, Start, State
 from momentron.status import Status
 
-MANY_SLACKS = 2000  # from which a soft margin may end before its first good proposal
-
-
-Work = Rounds | SoftMargin | JointMargin | JointKernel
+__all__ = ["Auto", "AutoSettings", "AutoState"]
 
 
 @dataclass
 class AutoState(State):
-    """The rounds of a hard margin, or the one solve of a soft one; and what they propose."""
+    """The engine at work, and what it proposes."""
 
-    work: Work
+    work: Engine
     first: Primal | None = None
     proposal: Candidates | None = None
+
+    def advance(self, problem: Problem) -> None:
+        """One round."""
+        work = self.work
+        try:
+            work.advance()
+            self.proposal = work.candidates()
+        except (FloatingPointError, np.linalg.LinAlgError, OutOfTime) as error:
+            work.is_done = True  # the last proposal stands: the certificate says what it is worth
+            work.deadline.was_met |= isinstance(error, OutOfTime)
+            if work.is_interruptible:
+                self.proposal = work.candidates()
+
+    def proposed(self, problem: Problem) -> Candidates:
+        """What the last round proposes."""
+        proposal = self.proposal or _nothing(problem)
+        if self.first is not None:
+            proposal.primals.append(self.first)
+            self.first = None
+        if self.work.deadline.was_met:
+            proposal.ending = Status.TIME_BUDGET
+        elif self.work.is_done:
+            proposal.ending = Status.STALLED
+        return proposal
 
 
 class Auto(Solver):
@@ -42,97 +68,100 @@ class Auto(Solver):
     separable the multipliers, normalised, are a witness: ‖Zᵀq‖ falls to rounding level. Three to
     ten passes in all.
 
-    A finite C is solved directly, by Newton on all the rows.
+    A finite C is solved directly, by Newton on all the rows. Many classes with many examples have
+    an engine of their own, Newton with conjugate gradients. Data in blocks are solved by rounds
+    that keep the rows that matter in memory (`MarginProblem.rounds`).
+
+    Parameters
+    ----------
+    settings : AutoSettings, optional
     """
 
     name = "auto"
     uses_loss = False
     warm_starts = True
     wants_tight_radius = False
+    uses_working_sets = True
     default_max_iter = 1000
+    settings: AutoSettings = SETTINGS
 
-    def init(self, problem: Problem, aim: Aim = AIM) -> AutoState:
-        deadline = Deadline()
-        work: Work
+    def __init__(self, settings: AutoSettings | None = None) -> None:
+        if settings is not None:
+            self.settings = settings
+
+    def init(self, problem: Any, aim: Aim = AIM) -> Any:
+        rounds = problem.rounds(aim)  # of data in blocks
+        return self._in_memory(problem, aim) if rounds is None else rounds
+
+    def _in_memory(self, problem: Problem, aim: Aim) -> AutoState:
+        """Choose the engine.
+
+        Pairs (example, wrong label) that are too many for exact solves on working sets of them go
+        to the joint engine; those of a kernel only if all examples nearly fit a working set, and
+        not from a warm start, which it does not know. All else goes to working sets: soft margins
+        in phases of their own, hard ones in the phases rank, solve, refine.
+        """
+        deadline, settings = Deadline(), self.settings
+        work: Engine
         first = None
-        if JointMargin.suits(problem):
-            work = JointMargin(problem, deadline, aim.start)
-        elif aim.start is None and JointKernel.suits(problem):
-            work = JointKernel(problem, aim.tol, deadline)
-        elif isinstance(problem.constraints, Slack):
-            work = SoftMargin(problem, deadline, aim.start)
+        kernel = problem.operator.as_kernel()
+        is_joint = self._has_many_pairs(problem)
+        if is_joint and kernel is None:
+            work = JointMargin(problem, deadline, aim.start, settings)
+        elif is_joint and kernel and aim.start is None and JointKernel.fits(kernel, settings):
+            work = JointKernel(problem, aim.tol, deadline, settings)
         else:
-            work = Rounds(problem, aim.tol, deadline)
-            if aim.start is not None:
-                work.begin_from(aim.start)
-            elif interpolation.suits(work.sets):
-                first = _first_primal(problem, work)
-        if isinstance(problem.constraints, Slack) and problem.size > MANY_SLACKS:
-            first = _all_slack(problem, problem.constraints)
+            sets = WorkingSets(problem, deadline, settings)
+            search = Search.of(sets, aim.tol, problem.constraints.C)
+            work = Rounds(problem, search, _begin(search, aim.start))
+            if aim.start is None and interpolation.suits(sets):
+                first = _first_primal(problem, sets)
+        if problem.constraints.is_soft and problem.size > settings.many_slacks:
+            first = _nothing(problem).primals[0]
         return AutoState(work, first)
+
+    def _has_many_pairs(self, problem: Problem) -> bool:
+        """Whether there are many classes, and too many pairs for matrices of them."""
+        constraints, settings = problem.constraints, self.settings
+        is_simple = not (constraints.is_soft or problem.dual_set.fits_intercept)
+        many = settings.many_simple_pairs if is_simple else settings.many_pairs
+        return constraints.labels.is_paired and problem.size >= many
 
     def vanishing(self, tol: float) -> float:
         """A witness at rounding level is what this method is for, whatever the tolerance."""
         return min(tol, 1e-12)
 
-    def step(self, problem: Problem, state: AutoState) -> None:
-        work = state.work
-        try:
-            work.advance()
-            state.proposal = _propose(problem, work)
-        except (FloatingPointError, np.linalg.LinAlgError, OutOfTime) as error:
-            work.is_done = True  # the last proposal stands: the certificate says what it is worth
-            work.deadline.was_met |= isinstance(error, OutOfTime)
-            if isinstance(work, JointMargin | JointKernel) and work.has_begun:
-                state.proposal = work.candidates()  # a step that was cut short has changed nothing
+    def step(self, problem: Any, state: Any) -> None:
+        state.advance(problem)
         state.t += 1
 
-    def candidates(self, problem: Problem, state: AutoState) -> Candidates:
-        proposal = state.proposal or _nothing(problem)
-        if state.first is not None:
-            proposal.primals.append(state.first)
-            state.first = None
-        if state.work.deadline.was_met:
-            proposal.ending = Status.TIME_BUDGET
-        elif state.work.is_done:
-            proposal.ending = Status.STALLED
+    def candidates(self, problem: Any, state: Any) -> Candidates:
+        proposal: Candidates = state.proposed(problem)
         return proposal
 
 
-def _propose(problem: Problem, work: Work) -> Candidates:
-    """(w, q) of the work so far, in units of R."""
-    if isinstance(work, JointMargin | JointKernel):
-        return work.candidates()
-    if isinstance(work, SoftMargin):
-        w = Slack.join(work.w, math.sqrt(work.C) * work.slack())
-        q = problem.dual_set.normalize(work.lam)
-        upper = problem.constraints.dual_norm(q) / problem.radius
-        return Candidates([Primal(w, problem.scores(w))], q, upper)
-    scores = problem.constraints.from_products(work.products) / problem.radius
-    return Candidates([Primal(work.w, scores)], work.lam, work.upper() / problem.radius)
+def _begin(search: Search, start: Start | None) -> Phase:
+    """The first phase of working sets."""
+    if math.inf > search.C:
+        return soft_phase(search, start)
+    return (start and warm_phase(search, start)) or first_phase(search)
 
 
-def _first_primal(problem: Problem, work: Rounds) -> Primal | None:
+def _first_primal(problem: Problem, sets: WorkingSets) -> Primal | None:
     """A classifier that fits the labels of few wide examples, where there is time for it."""
     try:
-        w = interpolation.interpolate(work.sets, work.deadline)
+        w = interpolation.interpolate(sets)
     except (OutOfTime, FloatingPointError):
         return None
     return Primal(w, problem.scores(w))
 
 
 def _nothing(problem: Problem) -> Candidates:
-    """What is known before any round: w = 0 and even weights."""
+    """What is known before any round: even weights, and w = 0.
+
+    With slack 1 for all, where there is slack, that proves a lower bound of 1/√(C n).
+    """
     constraints, n = problem.constraints, problem.size
-    if isinstance(constraints, Slack):
-        primal = _all_slack(problem, constraints)
-    else:
-        primal = Primal(problem.zeros(), np.zeros(n))
-    return Candidates([primal], np.ones(n), math.inf)
-
-
-def _all_slack(problem: Problem, constraints: Slack) -> Primal:
-    """W = 0 with slack 1 for all, which proves a lower bound of 1/√(C n)."""
-    tail = np.full(problem.size, 1.0 / constraints.root)
-    scores = np.full(problem.size, -1.0 / problem.radius)
-    return Primal(Slack.join(constraints.base.zeros(), tail), scores)
+    slack = np.full(n, 1.0 if constraints.is_soft else 0.0)
+    w = constraints.with_slack(constraints.base.zeros(), slack)
+    return Candidates([Primal(w, -slack / problem.radius)], np.ones(n), math.inf)

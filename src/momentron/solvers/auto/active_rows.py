@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.clock import require_time
-from momentron.operators import DenseOperator, Operator, SparseOperator, dense, sparse
+from momentron.operators import MatrixOperator, dense, sparse
 from momentron.operators.base import row_blocks
 from momentron.threads import in_threads, own_threads
 
@@ -35,17 +35,16 @@ class ActiveRows:
     @classmethod
     def of(
         cls,
-        operator: Operator,
+        operator: MatrixOperator,
         index: np.ndarray,
         centre: np.ndarray | None,
         has_border: bool,
         precision: type,
     ) -> "ActiveRows":
         """The named rows of an operator's matrix; dense ones less the centre, if there is one."""
-        if isinstance(operator, SparseOperator):
+        if operator.is_sparse:
             rows = sp.csr_array(operator.X[index])
             return cls(rows.astype(precision, copy=False), index, has_border)
-        assert isinstance(operator, DenseOperator)
         X: np.ndarray = np.empty((index.size, operator.shape[1]), precision)
         for part in row_blocks(*X.shape):
             require_time()

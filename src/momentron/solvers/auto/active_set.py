@@ -10,8 +10,6 @@ import numpy as np
 
 from momentron.solvers.auto.gram_form import GramForm
 
-MAX_EXCHANGES = 10
-PATIENCE = 2  # exchanges in a row that leave as many rows on the wrong side as before
 SATISFIED = 1.0 - 1e-12  # a functional margin of 1, but for rounding
 
 
@@ -24,18 +22,18 @@ def exchange(form: GramForm, S: np.ndarray) -> np.ndarray | None:
     S : ndarray of bool, shape (m,)
         A guess of the support.
     """
-    fewest, patience = form.m + 1, PATIENCE
-    for number in range(MAX_EXCHANGES):
+    fewest, patience = form.m + 1, form.settings.exchange_patience
+    for number in range(form.settings.exchanges):
         if not S.any() or form.deadline.has_passed(form.step_flops):
             return None
         solved = form.equalise(S)
         if solved is None:
             return None
-        lam, b, p = solved
-        wrong = np.where(S, lam, p - SATISFIED) <= 0.0
+        lam = solved.x
+        wrong = np.where(S, lam, solved.p - SATISFIED) <= 0.0
         count = int(np.count_nonzero(wrong))
         if count == 0:
-            form.restore((lam, b, p))
+            form.point = solved
             return lam
         if count >= fewest:
             patience -= 1

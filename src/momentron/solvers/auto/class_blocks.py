@@ -19,44 +19,55 @@ import numpy as np
 
 from momentron.factors import inverse_in_place
 from momentron.solvers.auto.active_rows import ActiveRows
+from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.threads import in_threads
-
-MOST_ENTRIES = 60_000_000  # of all the blocks together: 500 MB in float64
-TAME = 1e5  # trace of a block up to which Woodbury's difference keeps digits in single precision
-THIN = 1.0  # rows per feature up to which a block is held by its rows
 
 
 class ClassBlocks:
     """The inverse of the Hessian's diagonal blocks; kept while the active pairs change little."""
 
-    def __init__(self, rows: ActiveRows, weights: np.ndarray, C: float) -> None:
-        self.rows = rows
+    def __init__(
+        self, rows: ActiveRows, weights: np.ndarray, C: float, settings: AutoSettings = SETTINGS
+    ) -> None:
+        self.rows, self.settings = rows, settings
         self.k = weights.shape[1]
-        d = rows.d
         self._thin: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        self._full: dict[int, np.ndarray] = {}
+        self._full: list[tuple[np.ndarray, np.ndarray]] = []
         self._diagonal: dict[int, np.ndarray] = {}
+        in_threads(lambda task: task(), self._plan(weights, C))
+        self._border: tuple[np.ndarray, np.ndarray] | None = None
+        if rows.has_border:
+            self._border = self._eliminate(rows.adjoint(C * weights))
+
+    def _plan(self, weights: np.ndarray, C: float) -> list[Callable[[], None]]:
+        """What to compute for each class, within the memory that there is."""
         work: list[Callable[[], None]] = []
-        room = MOST_ENTRIES
-        is_single, squares = rows.X.dtype == np.float32, rows.squares()
-        for c in range(self.k):
+        d, settings = self.rows.d, self.settings
+        room = settings.block_room
+        counts = np.count_nonzero(weights, axis=0)
+        crowded = np.flatnonzero(counts > max(d, settings.alike_share * self.rows.m))
+        if crowded.size > 1 and d * d <= room:  # nearly all rows count for each: one block for all
+            shared = C * weights[:, crowded].mean(axis=1)
+            work.append(partial(self._add_full, crowded, slice(None), shared))
+            room -= d * d
+        else:
+            crowded = crowded[:0]
+        is_single, squares = self.rows.X.dtype == np.float32, self.rows.squares()
+        for c in np.setdiff1d(np.flatnonzero(counts), crowded):
             S = np.flatnonzero(weights[:, c])
-            if S.size == 0:
-                continue
             D = C * weights[S, c]
-            is_thin = S.size <= THIN * d and (not is_single or D @ squares[S] < TAME)
+            is_thin = S.size <= settings.thin_block * d and (
+                not is_single or D @ squares[S] < settings.tame_block
+            )
             if is_thin and S.size**2 <= room:
                 work.append(partial(self._add_thin, c, S, D))
                 room -= S.size**2
             elif d * d <= room:
-                work.append(partial(self._add_full, c, S, D))
+                work.append(partial(self._add_full, np.array([c]), S, D))
                 room -= d * d
             else:
                 work.append(partial(self._add_diagonal, c, S, D))
-        in_threads(lambda task: task(), work)
-        self._border: tuple[np.ndarray, np.ndarray] | None = None
-        if rows.has_border:
-            self._border = self._eliminate(rows.adjoint(C * weights))
+        return work
 
     def _eliminate(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(t, σ) of every class."""
@@ -78,17 +89,17 @@ class ClassBlocks:
         K.flat[:: S.size + 1] += (1.0 / D).astype(K.dtype)
         self._thin[c] = S, _inverse(K)
 
-    def _add_full(self, c: int, S: np.ndarray, D: np.ndarray) -> None:
+    def _add_full(self, classes: np.ndarray, S: np.ndarray | slice, D: np.ndarray) -> None:
         X = self.rows.X[S]
         root = np.sqrt(D).astype(X.dtype)[:, None]
         if self.rows.is_sparse:
             scaled: Any = X.multiply(root).tocsr()
             B = (scaled.T @ scaled).toarray()
         else:
-            X *= root
+            X = X * root
             B = X.T @ X
         B.flat[:: self.rows.d + 1] += 1.0
-        self._full[c] = _inverse(B)
+        self._full.append((classes, _inverse(B)))
 
     def _add_diagonal(self, c: int, S: np.ndarray, D: np.ndarray) -> None:
         X = self.rows.X[S]
@@ -112,8 +123,8 @@ class ClassBlocks:
             for place, (S, G) in enumerate(self._thin.values()):
                 spread[S, place] = G @ products[S, place]
             z[:, columns] -= self.rows.inputs(spread)
-        for c, inverse in self._full.items():
-            z[:, c] = inverse @ r[:, c].astype(inverse.dtype)
+        for classes, inverse in self._full:
+            z[:, classes] = inverse @ r[:, classes].astype(inverse.dtype)
         for c, inverse in self._diagonal.items():
             z[:, c] *= inverse
         return z

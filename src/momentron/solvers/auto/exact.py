@@ -5,21 +5,11 @@ import math
 import numpy as np
 
 from momentron.solvers.auto.active_set import exchange
-from momentron.solvers.auto.forms import Form, bounds, gap_floor, gap_of, gram_shows, true_gap
+from momentron.solvers.auto.forms import Form
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.interior import interior_point
-from momentron.solvers.auto.newton import multipliers
+from momentron.solvers.auto.newton import Penalty, multipliers
 from momentron.solvers.auto.pivots import pivot
-from momentron.solvers.auto.primal_form import ReducedForm
-from momentron.solvers.auto.rows import written_out
-
-CROWDED = 0.85  # of the rank: more support vectors leave exchanges no room
-VANISHED = 1e-13  # ‖Aᵀq‖ in units of ‖a‖ at which q is a witness
-
-
-def is_solved(form: Form, gap: float, upper: float, tol: float) -> bool:
-    """Whether a gap is within tol or at rounding level, or λ is a witness."""
-    return gap <= 4.0 * max(tol, gap_floor(form, upper)) or upper <= VANISHED * form.length
 
 
 def solve_by_exchange(form: GramForm, lam: np.ndarray, tol: float, rank: int) -> np.ndarray | None:
@@ -32,32 +22,33 @@ def solve_by_exchange(form: GramForm, lam: np.ndarray, tol: float, rank: int) ->
     size = np.count_nonzero(support)
     if size > rank:
         return None
-    if gap_of(*bounds(form, lam)) <= tol:
+    if form.bounds(lam).gap <= tol:
         return lam
-    state = form.state()
-    exchanged = exchange(form, support) if size <= CROWDED * rank else None
+    point = form.point
+    exchanged = exchange(form, support) if size <= form.settings.crowded * rank else None
     if exchanged is None:
         exchanged = pivot(form, support)
     if exchanged is None:
         return None
-    lower, upper = bounds(form, exchanged)
-    shown = gram_shows(form, tol, upper)
-    if (gap_of(lower, upper) if shown else true_gap(form, exchanged)[0]) <= tol:
+    bounds = form.bounds(exchanged)
+    if not form.shows(tol, bounds.upper):
+        bounds = form.true_bounds(exchanged)
+    if bounds.gap <= tol:
         return exchanged
-    form.restore(state)
+    form.point = point
     return None
 
 
 def solve_by_newton(form: Form, lam: np.ndarray, tol: float, C: float) -> tuple[np.ndarray, bool]:
     """(λ, solved) by multipliers, from the form's current point; at once where that is solved."""
-    if gap_of(*bounds(form, lam)) <= tol:
+    if form.bounds(lam).gap <= tol:
         return lam, True
-    lam, gap = multipliers(form, lam, C, tol)
+    settings = form.settings
+    penalty = Penalty(C, settings.penalty_growth, settings.penalty_last, settings.updates)
+    lam, gap = multipliers(form, lam, penalty, tol)
     if not math.isfinite(gap):
         return lam, False
-    if gap <= 4.0 * tol:
-        return lam, True
-    return lam, is_solved(form, *true_gap(form, lam), tol)
+    return lam, gap <= 4.0 * tol or form.is_solved(form.true_bounds(lam), tol)
 
 
 def solve_by_interior_point(
@@ -68,35 +59,35 @@ def solve_by_interior_point(
     Where the Gram matrix has lost too many digits, the rows are reduced by QR and solved again.
     """
     lam = interior_point(form, tol, begin).lam
-    gap, upper = true_gap(form, lam)
-    if is_solved(form, gap, upper, tol):
+    bounds = form.true_bounds(lam)
+    if form.is_solved(bounds, tol):
         return form, lam
-    if gap < 1e-2:
+    gap = bounds.gap
+    if gap < form.settings.polished_gap:
         lam, gap = polish(form, lam, gap, tol)
-        if is_solved(form, gap, upper, tol):
+        if gap <= 4.0 * max(tol, form.gap_floor(bounds.upper)):
             return form, lam
-    rows = written_out(form.rows) if isinstance(form, GramForm) else None
-    if rows is not None:
-        other, other_lam = solve_by_interior_point(ReducedForm(rows, form.deadline), tol, None)
-        other_gap, other_upper = true_gap(other, other_lam)
-        is_better_witness = gap >= 1.0 and other_upper < upper
-        if not other_gap > gap or is_better_witness:
+    reduced = form.reduced()
+    if reduced is not None:
+        other, other_lam = solve_by_interior_point(reduced, tol, None)
+        other_bounds = other.true_bounds(other_lam)
+        is_better_witness = gap >= 1.0 and other_bounds.upper < bounds.upper
+        if not other_bounds.gap > gap or is_better_witness:
             return other, other_lam
     return form, lam
 
 
 def polish(form: Form, lam: np.ndarray, gap: float, tol: float) -> tuple[np.ndarray, float]:
     """Multiplier steps with a fixed large C from an interior solution, kept only if they help."""
-    state = form.state()
-    support = 1e-6 * float(lam.max())
-    for C in (1e6, 1e9, 1e12):
+    settings, point = form.settings, form.point
+    support = settings.polished_support * float(lam.max())
+    for C in settings.polish_penalties:
         start = np.where(lam > support, lam, 0.0)
-        trial, trial_gap = multipliers(
-            form, start, C, tol, factor=1.0, max_outer=8, C_max=C, from_rows=True
-        )
+        penalty = Penalty(C, 1.0, C, settings.polish_updates)
+        trial, trial_gap = multipliers(form, start, penalty, tol, from_rows=True)
         if trial_gap < gap:
-            lam, gap, state = trial, trial_gap, form.state()
-        form.restore(state)
+            lam, gap, point = trial, trial_gap, form.point
+        form.point = point
         if gap <= tol:
             break
     return lam, gap

@@ -1,67 +1,128 @@
 """A working set seen through one of two forms: d × d matrices, or blocks of its Gram matrix.
 
-Both hold the functional margins p = Aw + Yb of their current point, and both answer the same
-questions, so that Newton's method and the interior point are written once.
+A form is the rows and a current point (w, b) with its functional margins p = Aw + Yb. Newton's
+method for soft margins and the interior point each ask it for a linear system of their own, and go
+where the solution, a direction, says.
 """
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from momentron.clock import OutOfTime, time_left
-from momentron.solvers.auto.balance import Balance
+from momentron.dualsets import DualSet
+from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.rows import WorkingRows
+from momentron.solvers.auto.settings import AutoSettings
 
-FLOPS = 2e10  # a cautious rate at which this kind of machine multiplies matrices
+if TYPE_CHECKING:
+    from momentron.solvers.auto.gram_form import GramForm
 
 
-class Deadline:
-    """The clock's, for working-set solves, which think in flops and remember that it was met."""
+class Point(NamedTuple):
+    """Where a form is: its coordinates x, intercepts b beside them, and functional margins p."""
 
-    def __init__(self) -> None:
-        self.was_met = False
+    x: np.ndarray
+    b: np.ndarray
+    p: np.ndarray
 
-    def has_passed(self, flops: float = 0.0) -> bool:
-        """Whether it has, or will have before that much arithmetic is done."""
-        if time_left() < flops / FLOPS:
-            self.was_met = True
-        return self.was_met
 
-    def require(self, flops: float) -> None:
-        """Raise OutOfTime where that much arithmetic is more than there is time for."""
-        if self.has_passed(flops):
-            raise OutOfTime
+class Direction(NamedTuple):
+    """What a full step adds to a point, with ⟨w, dw⟩ and ‖dw‖²."""
+
+    dx: np.ndarray
+    db: np.ndarray
+    dp: np.ndarray
+    slope: float
+    curvature: float
+
+
+class InteriorDirection(NamedTuple):
+    """What a full step of the interior point adds to x and b, to the slacks s and to λ."""
+
+    dx: np.ndarray
+    db: np.ndarray
+    ds: np.ndarray
+    dlam: np.ndarray
+
+
+class SoftSystem(Protocol):
+    """Newton's linear systems for the soft margin, with what is kept from one to the next."""
+
+    def direction(
+        self, S: np.ndarray, target: np.ndarray | float, C: float, *, rough: bool
+    ) -> Direction:
+        """To the minimiser of ½‖w‖² + (C/2) Σ_S (target_i − p_i)²."""
+
+
+class InteriorSystem(Protocol):
+    """The linear system of the interior point at (λ, s), factored once."""
+
+    def direction(self, rc: np.ndarray) -> InteriorDirection:
+        """The direction for the residual rc of complementarity."""
+
+
+class Bounds(NamedTuple):
+    """An interval for the working set's margin, as far as float64 tells."""
+
+    lower: float
+    upper: float
+
+    @property
+    def gap(self) -> float:
+        """(upper − lower)/upper, infinite where there is no upper bound to speak of."""
+        if not 0.0 < self.upper < math.inf:
+            return math.inf
+        return (self.upper - self.lower) / self.upper
+
+
+UNBOUNDED = Bounds(-math.inf, math.inf)
+
+
+def ratio(lam: np.ndarray, s: np.ndarray) -> np.ndarray:
+    """λ/s, the weights of the interior point's systems, without overflow."""
+    with np.errstate(over="ignore"):
+        return np.minimum(lam / s, 1e290)
 
 
 class Form(ABC):
-    """A working set with a current point (w, b), and directions from it.
+    """A working set with a current point.
 
     Attributes
     ----------
     rows : WorkingRows
-    p : ndarray of shape (m,)
-        Functional margins Aw + Yb of the current point.
     squares : ndarray of shape (m,)
         ‖a_i‖², the intercept's column included.
     scale : float
         Mean of ‖a_i‖²: the unit of 1/C.
-    deadline : Deadline
+    point : Point
+        To be replaced, not written to.
+    soft : SoftSystem
+    is_explicit : bool
+        Whether there is more to know than a Gram matrix: margins can be had from the rows.
     """
 
+    is_explicit: bool = True
     rows: WorkingRows
-    p: np.ndarray
+    deadline: Deadline
+    settings: AutoSettings
     squares: np.ndarray
     scale: float
-    deadline: Deadline
+    point: Point
+    soft: SoftSystem
 
     @property
     def m(self) -> int:
         return self.rows.m
 
     @property
-    def balance(self) -> Balance:
+    def p(self) -> np.ndarray:
+        """Functional margins of the current point."""
+        return self.point.p
+
+    @property
+    def balance(self) -> DualSet:
         """The intercepts' part."""
         return self.rows.balance
 
@@ -71,119 +132,109 @@ class Form(ABC):
         return math.sqrt(self.scale)
 
     @property
+    def gram(self) -> "GramForm | None":
+        """Itself, where it has the Gram matrix that exchanges and pivots need."""
+        return None
+
+    @property
     @abstractmethod
     def step_flops(self) -> float:
         """The arithmetic of a Newton or interior-point step, roughly."""
 
-    # the current point
+    # --- the current point ---------------------------------------------------------------------
 
     @abstractmethod
     def reset(self) -> None:
         """Go to w = 0, b = 0."""
 
     @abstractmethod
+    def margins(self, x: np.ndarray, b: np.ndarray, *, from_rows: bool = False) -> np.ndarray:
+        """p of a point; from the rows themselves if asked."""
+
     def refresh(self, *, from_rows: bool = False) -> None:
-        """Compute p anew from the point, shedding rounding; from the rows themselves if asked."""
+        """Compute p anew, shedding rounding."""
+        x, b, _ = self.point
+        self.point = Point(x, b, self.margins(x, b, from_rows=from_rows))
 
-    @abstractmethod
-    def norm(self) -> float:
-        """‖w‖."""
+    def move(self, direction: Direction, t: float) -> None:
+        """Go t times a direction."""
+        x, b, p = self.point
+        dx, db, dp = direction[:3]
+        self.point = Point(x + t * dx, b + t * db, p + t * dp)
 
-    @abstractmethod
-    def dual_norm(self, q: np.ndarray) -> float:
-        """‖Aᵀq‖."""
-
-    @abstractmethod
-    def answer(self) -> tuple[np.ndarray, np.ndarray]:
-        """(w, b)."""
+    def follow(self, direction: InteriorDirection, t: float) -> None:
+        """Go t times a direction of the interior point; p anew keeps its residuals honest."""
+        x, b = self.point.x + t * direction.dx, self.point.b + t * direction.db
+        self.point = Point(x, b, self.margins(x, b))
 
     @abstractmethod
     def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
         """Go to a given point, where w = Aᵀu up to rounding."""
 
     @abstractmethod
-    def state(self) -> Any:
-        """The point, to be given to `restore`."""
+    def norm(self) -> float:
+        """‖w‖."""
 
     @abstractmethod
-    def restore(self, state: Any) -> None: ...
+    def answer(self) -> tuple[np.ndarray, np.ndarray]:
+        """(w, b)."""
 
-    # directions: each returns (dp, ⟨w, dw⟩, ‖dw‖²), and `move` follows the last one
-
-    @abstractmethod
-    def newton(
-        self, S: np.ndarray, target: np.ndarray | float, C: float, *, rough: bool
-    ) -> tuple[np.ndarray, float, float]:
-        """Towards the minimiser of ½‖w‖² + (C/2) Σ_S (target_i − p_i)²."""
+    # --- systems -------------------------------------------------------------------------------
 
     @abstractmethod
-    def along_mean(self) -> tuple[np.ndarray, float, float]:
+    def along_mean(self) -> Direction:
         """Along Aᵀ1, the difference of the classes' sums: a first guess."""
 
     @abstractmethod
-    def move(self, t: float) -> None:
-        """Go t times the last direction."""
-
-    # the interior point's half of the work
+    def start_interior(self, lam: np.ndarray) -> None:
+        """Go to where a cold interior point begins with these multipliers."""
 
     @abstractmethod
-    def ip_start(self, lam: np.ndarray) -> None: ...
+    def interior(self, lam: np.ndarray, s: np.ndarray) -> InteriorSystem:
+        """The interior point's system here."""
+
+    def reduced(self) -> "Form | None":
+        """The same rows without the squares that cost this form digits, if there is such a form."""
+        return None
+
+    # --- bounds --------------------------------------------------------------------------------
 
     @abstractmethod
-    def ip_factor(self, D: np.ndarray) -> None:
-        """Factor I + AᵀDA, or K + D⁻¹."""
+    def dual_norm(self, q: np.ndarray) -> float:
+        """‖Aᵀq‖."""
 
-    @abstractmethod
-    def ip_residual(self, lam: np.ndarray, s: np.ndarray) -> np.ndarray:
-        """p − s − 1, with the dual residual kept inside."""
+    def project(self, q: np.ndarray, norm: float) -> tuple[np.ndarray, float]:
+        """Weights near q with a smaller ‖Aᵀq‖, and that; q itself where none are known."""
+        return q, norm
 
-    @abstractmethod
-    def ip_direction(
-        self, rc: np.ndarray, rp: np.ndarray, lam: np.ndarray, s: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """(ds, dλ) for the residuals rc of complementarity and rp of the constraints."""
+    def bounds(self, lam: np.ndarray) -> Bounds:
+        """Of the current point and λ."""
+        return self._bounds(lam, self.p)
 
-    @abstractmethod
-    def ip_move(self, t: float, lam: np.ndarray) -> None: ...
+    def true_bounds(self, lam: np.ndarray) -> Bounds:
+        """The same with p anew, and from the rows themselves."""
+        return self._bounds(lam, self.margins(self.point.x, self.point.b))
 
+    def _bounds(self, lam: np.ndarray, p: np.ndarray) -> Bounds:
+        q = self.balance.normalised(lam)
+        norm = self.norm()
+        if q is None or not norm > 0.0:
+            return UNBOUNDED
+        return Bounds(self.balance.worst(p) / norm, self.dual_norm(q))
 
-def bounds(form: Form, lam: np.ndarray) -> tuple[float, float]:
-    """(lower, upper) on the working set's margin, from the current point and λ."""
-    q = form.balance.normalised(lam)
-    norm = form.norm()
-    if q is None or not norm > 0.0:
-        return -math.inf, math.inf
-    return form.balance.worst(form.p) / norm, form.dual_norm(q)
+    def gap_floor(self, upper: float) -> float:
+        """The smallest relative gap that float64 can show: a·w rounds by about u‖a‖‖w‖."""
+        return 2e-16 * self.length / upper if upper > 0.0 else math.inf
 
+    def shows(self, tol: float, upper: float) -> bool:
+        """Whether even a Gram matrix, which squares the margin, is right to a tenth of tol."""
+        return 1e-14 * self.scale < 0.1 * tol * upper**2
 
-def gap_of(lower: float, upper: float) -> float:
-    """(upper − lower)/upper, infinite where there is no upper bound to speak of."""
-    return (upper - lower) / upper if 0.0 < upper < math.inf else math.inf
+    def is_solved(self, bounds: Bounds, tol: float) -> bool:
+        """Whether a gap is within tol or at rounding level, or λ is a witness."""
+        enough = 4.0 * max(tol, self.gap_floor(bounds.upper))
+        return bounds.gap <= enough or self.has_vanished(bounds.upper)
 
-
-def true_gap(form: Form, lam: np.ndarray) -> tuple[float, float]:
-    """(gap, upper) from the rows themselves: a Gram matrix has squared the condition number.
-
-    Of a kernel's rows nothing but the Gram matrix is known.
-    """
-    if not form.rows.is_explicit:
-        lower, upper = bounds(form, lam)
-        return gap_of(lower, upper), upper
-    q = form.balance.normalised(lam)
-    w, b = form.answer()
-    norm = float(np.linalg.norm(w))
-    if q is None or not norm > 0.0:
-        return math.inf, math.inf
-    p = form.rows.products(w) + form.balance.spread(b)
-    upper = float(np.linalg.norm(form.rows.combine(q)))
-    return gap_of(form.balance.worst(p) / norm, upper), upper
-
-
-def gap_floor(form: Form, upper: float) -> float:
-    """The smallest relative gap that float64 can show: a·w rounds by about u‖a‖‖w‖."""
-    return 2e-16 * form.length / upper if upper > 0.0 else math.inf
-
-
-def gram_shows(form: Form, tol: float, upper: float) -> bool:
-    """Whether even a Gram matrix, which squares the margin, is right to a tenth of tol."""
-    return 1e-14 * form.scale < 0.1 * tol * upper**2
+    def has_vanished(self, upper: float) -> bool:
+        """Whether weights with this ‖Aᵀq‖ are a witness."""
+        return upper <= self.settings.vanished * self.length

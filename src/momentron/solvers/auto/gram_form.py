@@ -5,192 +5,240 @@ import math
 import numpy as np
 from scipy.linalg import blas
 
-from momentron.solvers.auto.forms import Deadline, Form
+from momentron.solvers.auto.deadline import Deadline
+from momentron.solvers.auto.forms import (
+    UNBOUNDED,
+    Bounds,
+    Direction,
+    Form,
+    InteriorDirection,
+    Point,
+    ratio,
+)
 from momentron.solvers.auto.linear_algebra import (
     add_to_diagonal,
     back_solve,
-    cholesky,
     cholesky_of,
     matvec,
     single_cholesky,
     solve_definite,
     submatrix,
 )
+from momentron.solvers.auto.primal_form import ReducedForm
 from momentron.solvers.auto.rows import WorkingRows
-
-SINGULAR = 1e-13  # a pivot, in units of ‖a‖²
-ROUGH_SIZE = 300  # below this, single precision saves nothing
+from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 
 
 class GramForm(Form):
-    """For fewer rows than features, and for kernels: p = Ku + Yb."""
+    """For fewer rows than features, and for kernels: p = Ku + Yb, a point's x is u."""
 
-    def __init__(self, rows: WorkingRows, deadline: Deadline, K: np.ndarray) -> None:
-        self.rows, self.deadline = rows, deadline
+    def __init__(
+        self,
+        rows: WorkingRows,
+        K: np.ndarray,
+        deadline: Deadline,
+        settings: AutoSettings = SETTINGS,
+        *,
+        is_explicit: bool = True,
+    ) -> None:
+        self.rows, self.deadline, self.settings = rows, deadline, settings
         self.Y = rows.balance.columns
         self.K = K
-        self.K_single: np.ndarray | None = None
-        self._last_factor: tuple[tuple[float, bytes], np.ndarray] | None = None
+        self.is_explicit = is_explicit and rows.is_explicit
         self.squares = K.diagonal().copy()
         self.scale = max(float(self.squares.sum()) / self.m, 1e-300)
+        self.soft = self._soft = GramSoft(self)
         self.reset()
+
+    @property
+    def gram(self) -> "GramForm":
+        return self
 
     @property
     def step_flops(self) -> float:
         return self.m**3 / 3.0
 
+    @property
+    def smallest_pivot(self) -> float:
+        """Of a factor: below it, rows count as combinations of others."""
+        return self.settings.singular * self.scale
+
     def reset(self) -> None:
-        self.u, self.p = np.zeros(self.m), np.zeros(self.m)
-        self.b = self.db = np.zeros(self.Y.shape[1])
+        self.point = Point(np.zeros(self.m), np.zeros(self.Y.shape[1]), np.zeros(self.m))
 
-    def _bordered_solve(
-        self, factor: np.ndarray, rhs: np.ndarray, Y: np.ndarray, missing: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """(z, db) with Mz + Y db = rhs and Yᵀz = missing."""
-        if not Y.shape[1]:
-            return back_solve(factor, rhs), missing
-        return self._balanced(back_solve(factor, np.column_stack([rhs, Y])), Y, missing)
-
-    def _balanced(
-        self, both: np.ndarray, Y: np.ndarray, missing: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The same from M⁻¹(rhs, Y)."""
-        curvature = Y.T @ both[:, 1:]
-        wanted = Y.T @ both[:, 0] - missing
-        if wanted.size == 1:
-            db = wanted / curvature[0] if curvature[0, 0] > 0.0 else np.zeros(1)
-        else:
-            # classes that the rows do not connect leave intercepts open: the least change is taken
-            db = np.linalg.lstsq(curvature, wanted, rcond=1e-12)[0]
-        return both[:, 0] - both[:, 1:] @ db, db
-
-    def newton(
-        self, S: np.ndarray, target: np.ndarray | float, C: float, *, rough: bool
-    ) -> tuple[np.ndarray, float, float]:
-        index = np.flatnonzero(S)
-        off = self.u.copy()
-        off[index] = 0.0
-        rhs = (target - self.p)[index] - self.u[index] / C
-        if off.any():
-            rhs += matvec(self.K, off)[index]
-        direction, Y = -off, self.Y[index]
-        factor = self._factor(index, C, rough)
-        missing = -(Y.T @ self.u[index])
-        direction[index], self.db = self._bordered_solve(factor, rhs, Y, missing)
-        return self._towards(direction)
-
-    def _factor(self, index: np.ndarray, C: float, rough: bool) -> np.ndarray:
-        """The factor of K_SS + I/C; the last is kept, and rough ones are in single precision."""
-        key = (C, index.tobytes())
-        if self._last_factor is not None and self._last_factor[0] == key:
-            return self._last_factor[1]
-        self._last_factor = None  # its memory may be needed for the next
-        if rough and index.size > ROUGH_SIZE:
-            if self.K_single is None and self.rows.is_explicit:
-                self.K_single = self.K.astype(np.float32)
-            source = self.K if self.K_single is None else self.K_single
-            M = submatrix(source, index, np.empty((index.size, index.size), np.float32)).T
-            add_to_diagonal(M, 1.0 / C)
-            factor = single_cholesky(M)
-            if factor is not None:
-                return factor
-        factor = cholesky_of(lambda: self._shifted(index, C))
-        self._last_factor = (key, factor)
-        return factor
-
-    def _shifted(self, index: np.ndarray, C: float) -> np.ndarray:
-        """K_SS + I/C, F-ordered."""
-        M = submatrix(self.K, index).T
-        add_to_diagonal(M, 1.0 / C)
-        return M
-
-    def equalise(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """(u, b, p) with p = 1 and u free on S, u = 0 elsewhere; None where K_SS is singular."""
-        self._last_factor = None  # its memory may be needed
-        index = S.nonzero()[0]
-        M, rhs, smallest = submatrix(self.K, index).T, np.ones(index.size), SINGULAR * self.scale
-        u, b = np.zeros(self.m), np.zeros(self.Y.shape[1])
-        if not b.size:
-            solved = solve_definite(M, rhs, smallest)
-            if solved is None:
-                return None
-            u[index] = solved
-            return u, b, matvec(self.K, u)
-        # Yᵀu = 0 makes (K + σYYᵀ)u the same as Ku; that is definite with one row more than features
-        Y = self.Y[index]
-        M = blas.dsyrk(self.scale, Y, beta=1.0, c=M, lower=1, overwrite_c=1)
-        solved = solve_definite(M, np.column_stack([rhs, Y]), smallest)
-        if solved is None:
-            return None
-        u[index], b = self._balanced(solved, Y, b)
-        return u, b, matvec(self.K, u) + self.balance.spread(b)
-
-    def along_mean(self) -> tuple[np.ndarray, float, float]:
-        self.db = np.zeros(self.Y.shape[1])
-        return self._towards(np.ones(self.m))
-
-    def _towards(self, direction: np.ndarray) -> tuple[np.ndarray, float, float]:
-        product = matvec(self.K, direction)
-        self.du = direction
-        self.dp = product + self.balance.spread(self.db)
-        return self.dp, float(self.u @ product), float(direction @ product)
-
-    def move(self, t: float) -> None:
-        self.u = self.u + t * self.du
-        self.b = self.b + t * self.db
-        self.p = self.p + t * self.dp
-
-    def refresh(self, *, from_rows: bool = False) -> None:
+    def margins(self, x: np.ndarray, b: np.ndarray, *, from_rows: bool = False) -> np.ndarray:
         # K has squared the condition number of the rows; A(Aᵀu) has not
-        if from_rows and self.rows.is_explicit:
-            product = self.rows.products(self.rows.combine(self.u))
+        if from_rows and self.is_explicit:
+            product = self.rows.products(self.rows.combine(x))
         else:
-            product = matvec(self.K, self.u)
-        self.p = product + self.balance.spread(self.b)
+            product = matvec(self.K, x)
+        return product + self.balance.spread(b)
+
+    def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
+        self.point = Point(u, b, self.margins(u, b))
 
     def norm(self) -> float:
-        return math.sqrt(max(float(self.u @ (self.p - self.balance.spread(self.b))), 0.0))
+        u, b, p = self.point
+        return math.sqrt(max(float(u @ (p - self.balance.spread(b))), 0.0))
+
+    def answer(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.rows.combine(self.point.x), self.point.b
 
     def dual_norm(self, q: np.ndarray) -> float:
         return math.sqrt(max(float(q @ matvec(self.K, q)), 0.0))
 
-    def answer(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.rows.combine(self.u), self.b
+    def true_bounds(self, lam: np.ndarray) -> Bounds:
+        if not self.is_explicit:  # of a kernel's rows nothing but the Gram matrix is known
+            return self.bounds(lam)
+        q = self.balance.normalised(lam)
+        w, b = self.answer()
+        norm = float(np.linalg.norm(w))
+        if q is None or not norm > 0.0:
+            return UNBOUNDED
+        p = self.rows.products(w) + self.balance.spread(b)
+        return Bounds(self.balance.worst(p) / norm, float(np.linalg.norm(self.rows.combine(q))))
 
-    def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
-        self.u, self.b = u.copy(), b
-        self.refresh()
+    # --- systems -------------------------------------------------------------------------------
 
-    def state(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self.u, self.b, self.p
+    def along_mean(self) -> Direction:
+        return self.towards(np.ones(self.m), np.zeros(self.Y.shape[1]))
 
-    def restore(self, state: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
-        self.u, self.b, self.p = state
+    def towards(self, du: np.ndarray, db: np.ndarray) -> Direction:
+        """A step of u and b as a direction."""
+        product = matvec(self.K, du)
+        dp = product + self.balance.spread(db)
+        return Direction(du, db, dp, float(self.point.x @ product), float(du @ product))
 
-    # in this form u and λ are the same vector
+    def start_interior(self, lam: np.ndarray) -> None:
+        self.warm(lam, np.zeros(self.Y.shape[1]), lam)  # here u and λ are the same
 
-    def ip_start(self, lam: np.ndarray) -> None:
-        self.reset()
-        self.u = lam.copy()
-        self.refresh()
+    def interior(self, lam: np.ndarray, s: np.ndarray) -> "GramInterior":
+        return GramInterior(self, lam, s)
 
-    def ip_factor(self, D: np.ndarray) -> None:
-        M = self.K.T.copy(order="F")
-        add_to_diagonal(M, 1.0 / D)
-        self.factor = cholesky(M)
+    def reduced(self) -> Form | None:
+        rows = self.rows.written_out() if self.is_explicit else None
+        if rows is None or rows.is_sparse:
+            return None
+        return ReducedForm(rows, self.deadline, self.settings)
 
-    def ip_residual(self, lam: np.ndarray, s: np.ndarray) -> np.ndarray:
-        return self.p - s - 1.0
+    def equalise(self, S: np.ndarray) -> Point | None:
+        """The point with p = 1 and u free on S, u = 0 elsewhere; None where K_SS is singular."""
+        self._soft.forget()  # its memory may be needed
+        index = S.nonzero()[0]
+        M, rhs = submatrix(self.K, index).T, np.ones(index.size)
+        u, b = np.zeros(self.m), np.zeros(self.Y.shape[1])
+        if not b.size:
+            solved = solve_definite(M, rhs, self.smallest_pivot)
+            if solved is None:
+                return None
+            u[index] = solved
+            return Point(u, b, matvec(self.K, u))
+        # Yᵀu = 0 makes (K + σYYᵀ)u the same as Ku; that is definite with one row more than features
+        Y = self.Y[index]
+        M = blas.dsyrk(self.scale, Y, beta=1.0, c=M, lower=1, overwrite_c=1)
+        solved = solve_definite(M, np.column_stack([rhs, Y]), self.smallest_pivot)
+        if solved is None:
+            return None
+        u[index], b = _balanced(solved, Y, b)
+        return Point(u, b, self.margins(u, b))
 
-    def ip_direction(
-        self, rc: np.ndarray, rp: np.ndarray, lam: np.ndarray, s: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        missing = -(self.Y.T @ lam)
-        direction, self.db = self._bordered_solve(self.factor, -rc / lam - rp, self.Y, missing)
-        self._towards(direction)
-        return self.dp + rp, direction
 
-    def ip_move(self, t: float, lam: np.ndarray) -> None:
-        self.u = lam
-        self.b = self.b + t * self.db
-        self.refresh()
+class GramSoft:
+    """Soft margins on a Gram matrix: K_SS + I/C, factored; the last factor is kept."""
+
+    def __init__(self, form: GramForm) -> None:
+        self.form = form
+        self._K_single: np.ndarray | None = None
+        self._last: tuple[tuple[float, bytes], np.ndarray] | None = None
+
+    def forget(self) -> None:
+        """Give up the memory of the last factor."""
+        self._last = None
+
+    def direction(
+        self, S: np.ndarray, target: np.ndarray | float, C: float, *, rough: bool
+    ) -> Direction:
+        form, (u, _, p) = self.form, self.form.point
+        index = np.flatnonzero(S)
+        off = u.copy()
+        off[index] = 0.0
+        rhs = (target - p)[index] - u[index] / C
+        if off.any():
+            rhs += matvec(form.K, off)[index]
+        du, Y = -off, form.Y[index]
+        missing = -(Y.T @ u[index])
+        du[index], db = _bordered_solve(self._factor(index, C, rough), rhs, Y, missing)
+        return form.towards(du, db)
+
+    def _factor(self, index: np.ndarray, C: float, rough: bool) -> np.ndarray:
+        """The factor of K_SS + I/C; rough ones are in single precision."""
+        key = (C, index.tobytes())
+        if self._last is not None and self._last[0] == key:
+            return self._last[1]
+        self._last = None  # its memory may be needed for the next
+        if rough and index.size > self.form.settings.single_size:
+            factor = self._single_factor(index, C)
+            if factor is not None:
+                return factor
+        factor = cholesky_of(lambda: self._shifted(index, C))
+        self._last = (key, factor)
+        return factor
+
+    def _single_factor(self, index: np.ndarray, C: float) -> np.ndarray | None:
+        K = self.form.K
+        if self._K_single is None and self.form.is_explicit:
+            self._K_single = K.astype(np.float32)
+        source = K if self._K_single is None else self._K_single
+        M = submatrix(source, index, np.empty((index.size, index.size), np.float32)).T
+        add_to_diagonal(M, 1.0 / C)
+        return single_cholesky(M)
+
+    def _shifted(self, index: np.ndarray, C: float) -> np.ndarray:
+        """K_SS + I/C, F-ordered."""
+        M = submatrix(self.form.K, index).T
+        add_to_diagonal(M, 1.0 / C)
+        return M
+
+
+class GramInterior:
+    """The interior point on a Gram matrix: K + D⁻¹ with D = λ/s, factored."""
+
+    def __init__(self, form: GramForm, lam: np.ndarray, s: np.ndarray) -> None:
+        self.form, self.lam = form, lam
+        self.residual = form.p - s - 1.0
+        self.missing = -(form.Y.T @ lam)
+        self.factor = cholesky_of(lambda: self._shifted(s))
+
+    def _shifted(self, s: np.ndarray) -> np.ndarray:
+        M = self.form.K.T.copy(order="F")
+        add_to_diagonal(M, 1.0 / ratio(self.lam, s))
+        return M
+
+    def direction(self, rc: np.ndarray) -> InteriorDirection:
+        form, rhs = self.form, -rc / self.lam - self.residual
+        dlam, db = _bordered_solve(self.factor, rhs, form.Y, self.missing)
+        dp = form.margins(dlam, db)
+        return InteriorDirection(dlam, db, dp + self.residual, dlam)
+
+
+def _bordered_solve(
+    factor: np.ndarray, rhs: np.ndarray, Y: np.ndarray, missing: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(z, db) with Mz + Y db = rhs and Yᵀz = missing."""
+    if not Y.shape[1]:
+        return back_solve(factor, rhs), missing
+    return _balanced(back_solve(factor, np.column_stack([rhs, Y])), Y, missing)
+
+
+def _balanced(
+    both: np.ndarray, Y: np.ndarray, missing: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same from M⁻¹(rhs, Y)."""
+    curvature = Y.T @ both[:, 1:]
+    wanted = Y.T @ both[:, 0] - missing
+    if wanted.size == 1:
+        db = wanted / curvature[0] if curvature[0, 0] > 0.0 else np.zeros(1)
+    else:
+        # classes that the rows do not connect leave intercepts open: the least change is taken
+        db = np.linalg.lstsq(curvature, wanted, rcond=1e-12)[0]
+    return both[:, 0] - both[:, 1:] @ db, db

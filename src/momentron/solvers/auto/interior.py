@@ -9,17 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from momentron.solvers.auto.forms import Form, bounds, gap_floor, gap_of
-from momentron.solvers.auto.linear_algebra import (
-    add_to_diagonal,
-    back_solve,
-    cholesky,
-    symmetric_product,
-)
-from momentron.solvers.auto.primal_form import PrimalForm
-
-MAX_ITERATIONS = 60
-COLD_MASS = 6000.0  # Σλ at the start, in units of 1/mean‖a‖²
+from momentron.solvers.auto.forms import Form, InteriorDirection
 
 
 class InteriorPoint(NamedTuple):
@@ -38,64 +28,70 @@ def interior_point(
     The cold start is large on purpose: from a small one the first eight iterations only raise the
     complementarity to where it is needed. `begin` = (λ, s) goes on from the form's current point.
     """
+    settings = form.settings
     if begin is None:
-        lam, s = np.full(form.m, COLD_MASS / form.scale / form.m), np.ones(form.m)
-        form.ip_start(lam)
+        lam, s = np.full(form.m, settings.cold_mass / form.scale / form.m), np.ones(form.m)
+        form.start_interior(lam)
     else:
         lam, s = begin
-    kept = (InteriorPoint(lam, s, math.inf), form.state())
+    kept, kept_point = InteriorPoint(lam, s, math.inf), form.point
     idle, fallen = 0, math.inf
     nearest: tuple[np.ndarray | None, float] = (None, math.inf)
-    for iteration in range(MAX_ITERATIONS):
-        residual = form.ip_residual(lam, s)
-        lower, upper = bounds(form, lam)
-        gap, best = gap_of(lower, upper), kept[0].gap
-        idle = 0 if gap < 0.7 * best or lower <= 0.0 else idle + 1
+    for iteration in range(settings.interior_steps):
+        bounds = form.bounds(lam)
+        lower, upper = bounds
+        gap, best = bounds.gap, kept.gap
+        idle = 0 if gap < settings.interior_progress * best or lower <= 0.0 else idle + 1
         if gap < best:
-            kept = (InteriorPoint(lam, s, gap), form.state())
-        diverged = iteration > 8 and lower > 0.0 and gap > 1e3 * best
-        # far from the end short steps are no sign of one
-        patience = 20 if best > 0.01 else (8 if best > 1e-9 else 3)
-        if gap <= max(tol, gap_floor(form, upper)) or idle > patience or diverged:
+            kept, kept_point = InteriorPoint(lam, s, gap), form.point
+        diverged = iteration > 8 and lower > 0.0 and gap > settings.interior_diverged * best
+        if gap <= max(tol, form.gap_floor(upper)) or idle > _patience(form, best) or diverged:
             break
         if form.deadline.has_passed(form.step_flops):
             break
-        ds, dlam = _direction(form, residual, lam, s)
+        direction = _direction(form, lam, s)
+        ds, dlam = direction.ds, direction.dlam
         if not (np.isfinite(ds).all() and np.isfinite(dlam).all()):
             break
         if lower <= 0.0 and iteration > 1:
-            q, size = _witness(form, lam, dlam, correct=upper < 1e-3 * fallen)
-            fallen = upper if upper < 1e-3 * fallen else fallen
+            has_fallen = upper < settings.witness_fall * fallen
+            q, size = _witness(form, lam, dlam, correct=has_fallen)
+            fallen = upper if has_fallen else fallen
             nearest = (q, size) if size < nearest[1] else nearest
             if q is not None and size <= 1e-14 * form.length:
                 return InteriorPoint(q, s, math.inf)
-        step = min(1.0, 0.99 * _longest_step(ds, s, dlam, lam))
+        step = min(1.0, 0.99 * _longest_step(direction, lam, s))
         if not step > 1e-14:
             break
         lam, s = lam + step * dlam, s + step * ds
-        form.ip_move(step, lam)
-    form.restore(kept[1])
-    if kept[0].gap >= 1.0 and nearest[0] is not None:
-        return InteriorPoint(nearest[0], kept[0].s, kept[0].gap)  # no margin: the best near-witness
-    return kept[0]
+        form.follow(direction, step)
+    form.point = kept_point
+    if kept.gap >= 1.0 and nearest[0] is not None:
+        return InteriorPoint(nearest[0], kept.s, kept.gap)  # no margin: the best near-witness
+    return kept
 
 
-def _direction(
-    form: Form, residual: np.ndarray, lam: np.ndarray, s: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _patience(form: Form, best: float) -> int:
+    """Iterations without progress before the end: far from it short steps are no sign of one."""
+    far, near, last = form.settings.interior_patience
+    return far if best > 0.01 else (near if best > 1e-9 else last)
+
+
+def _direction(form: Form, lam: np.ndarray, s: np.ndarray) -> InteriorDirection:
     """Mehrotra's predictor and corrector, with one factor for both."""
     mu = float(lam @ s) / form.m
-    with np.errstate(over="ignore"):
-        form.ip_factor(np.minimum(lam / s, 1e290))
-    ds, dlam = form.ip_direction(lam * s, residual, lam, s)
-    step = min(1.0, _longest_step(ds, s, dlam, lam))
+    system = form.interior(lam, s)
+    predictor = system.direction(lam * s)
+    ds, dlam = predictor.ds, predictor.dlam
+    step = min(1.0, _longest_step(predictor, lam, s))
     sigma = (float((s + step * ds) @ (lam + step * dlam)) / form.m / mu) ** 3
-    return form.ip_direction(lam * s + ds * dlam - sigma * mu, residual, lam, s)
+    return system.direction(lam * s + ds * dlam - sigma * mu)
 
 
-def _longest_step(ds: np.ndarray, s: np.ndarray, dlam: np.ndarray, lam: np.ndarray) -> float:
+def _longest_step(direction: InteriorDirection, lam: np.ndarray, s: np.ndarray) -> float:
     """The largest step that keeps s and λ nonnegative."""
-    return 1.0 / max(1e-30, float(np.max(-ds / s)), float(np.max(-dlam / lam)))
+    fall = max(float(np.max(-direction.ds / s)), float(np.max(-direction.dlam / lam)))
+    return 1.0 / max(1e-30, fall)
 
 
 def _witness(
@@ -112,25 +108,8 @@ def _witness(
         if q is None:
             continue
         norm = form.dual_norm(q)
-        if correct and weights is lam and isinstance(form, PrimalForm) and norm > 0.0:
-            q, norm = _project(form, q, norm)
+        if correct and weights is lam and norm > 0.0:
+            q, norm = form.project(q, norm)
         if norm < size:
             found, size = q, norm
     return found, size
-
-
-def _project(form: PrimalForm, q: np.ndarray, norm: float) -> tuple[np.ndarray, float]:
-    """The nearest q′ with Aᵀq′ = 0 in the norm Σ (dq/q)², which keeps signs; the best one met."""
-    weights = q * q
-    M = symmetric_product(form.take(np.arange(form.m)) * q[:, None])
-    add_to_diagonal(M, 1e-14 * float(M.diagonal().max()))
-    factor, best = cholesky(M), (q, norm)
-    for _ in range(3):
-        corrected = q - weights * form.products(back_solve(factor, form.combine(q)))
-        projected = form.balance.normalised(corrected)
-        if projected is None:
-            break
-        q, norm = projected, form.dual_norm(projected)
-        if norm < best[1]:
-            best = (q, norm)
-    return best

@@ -10,100 +10,81 @@ import math
 import numpy as np
 from scipy.linalg import lapack
 
-from momentron.clock import require_time
-from momentron.constraints import Constraints, LabelPairs, Slack
 from momentron.operators import DenseOperator, KernelOperator
-from momentron.problem import Problem, dual_set_of
+from momentron.problem import Problem
 from momentron.solvers.auto import selection
-from momentron.solvers.auto.forms import Deadline
-from momentron.solvers.auto.joint_margin import JointMargin, has_many_pairs
-from momentron.solvers.auto.pair_table import PairTable
-from momentron.solvers.base import Candidates, Fallback, Primal, Start
-
-FIRST_SIZE = 1000  # examples of the first working set
-ENTRY_BYTES = 24  # for each entry of K_SS: that, its factor, and what products need
-ROUGH = 0.01  # the gap to which a working set is solved while many examples outside are too near
-SPARE = 1.3  # functional margin up to which an example without weight stays in the working set
-MOST_ROUNDS = 40
-RIDGE = 1e-13  # added to the diagonal of K_SS, in units of its mean
+from momentron.solvers.auto.deadline import Deadline
+from momentron.solvers.auto.joint_engine import JointEngine
+from momentron.solvers.auto.joint_margin import JointMargin
+from momentron.solvers.auto.settings import SETTINGS, AutoSettings
+from momentron.solvers.base import Candidates, Fallback, Start
 
 
-class JointKernel:
+class JointKernel(JointEngine):
     """Rounds of a working set solved and a look at all the examples."""
 
-    def __init__(self, problem: Problem, tol: float, deadline: Deadline) -> None:
-        constraints = problem.constraints
-        self.problem, self.tol, self.deadline = problem, tol, deadline
-        self.soft = constraints if isinstance(constraints, Slack) else None
-        base = self.soft.base if self.soft is not None else constraints
-        assert isinstance(base, LabelPairs)
-        assert isinstance(base.operator, KernelOperator)
-        self.base, self.operator = base, base.operator
-        self.pairs = PairTable(base.labels, base.n_classes)
-        n = base.labels.size
-        self.S = selection.sample(base.labels, FIRST_SIZE, np.random.default_rng(0), least=0.0)
-        self.table = np.zeros((n, base.n_classes))  # the multipliers of all pairs
-        self.w, self.b = base.zeros(), np.zeros(base.n_classes)
-        self.q, self.upper = problem.even_weights(), math.inf
-        self.fallback: Fallback | None = None
-        self.goal = ROUGH
+    def __init__(
+        self,
+        problem: Problem,
+        tol: float,
+        deadline: Deadline,
+        settings: AutoSettings = SETTINGS,
+    ) -> None:
+        super().__init__(problem, deadline, settings)
+        kernel, labels = problem.operator.as_kernel(), self.labels
+        assert kernel is not None
+        self.operator, self.tol = kernel, tol
+        rng = np.random.default_rng(0)
+        self.S = selection.sample(labels.codes, settings.kernel_first, rng, least=0.0)
+        self.table = labels.zeros(labels.codes.size)  # the multipliers of all pairs
+        self.w, self.b = self.constraints.base.zeros(), np.zeros(labels.n_classes)
+        self.goal = settings.kernel_rough_gap
         self.rounds = 0
-        self.is_done = self.has_begun = False
 
     @staticmethod
-    def suits(problem: Problem) -> bool:
-        """Whether pairs are many, and all examples would nearly fit a working set."""
-        if not has_many_pairs(problem):
-            return False
-        operator = problem.operator
-        if not isinstance(operator, KernelOperator) or not operator.kernel.is_semidefinite:
-            return False
-        return ENTRY_BYTES * operator.shape[0] ** 2 <= 3 * operator.cache_bytes
+    def fits(kernel: KernelOperator, settings: AutoSettings) -> bool:
+        """Whether all examples would nearly fit a working set."""
+        n_bytes = settings.kernel_entry_bytes * kernel.shape[0] ** 2
+        return kernel.kernel.is_semidefinite and n_bytes <= 3 * kernel.cache_bytes
 
     def advance(self) -> None:
         """Solve the working set, look at all, and take in what is too near."""
         self.rounds += 1
-        inner = self._solve()
-        weights = inner.newton.C * inner.slack
+        L = self._factor(self.S)
+        inner = self._solve(L)
         table = np.zeros_like(self.table)
-        table[self.S] = weights
-        # of the point itself: a combination by the multipliers is as good at the very end only
-        self.w = self.operator.combine(self.S, _coefficients(self._L, inner.newton.W))
-        self.b, self.table, self.has_begun = inner.newton.b, table, True
-        if self.soft is None and (self.fallback is None or inner.fallback is not None):
+        table[self.S] = inner.newton.C * inner.slack
+        # of the point itself, W = LᵀA: a combination by the multipliers is as good at the very
+        # end only
+        A = lapack.dtrtrs(L, inner.newton.W, lower=1, trans=1)[0]
+        self.w = self.operator.combine(self.S, A)
+        self.b, self.table, self.is_interruptible = inner.newton.b, table, True
+        if not self.is_soft and (self.fallback is None or inner.fallback is not None):
             self.fallback = Fallback(self.w, self.b)
-        q = self.problem.dual_set.normalize(self.base.from_dual(table))
-        upper = self.problem.constraints.dual_norm(q)
-        if upper < self.upper:
-            self.q, self.upper = q, upper
+        self.offer(table)
         self._choose()
 
-    def _solve(self) -> JointMargin:
+    def _solve(self, L: np.ndarray) -> JointMargin:
         """The working set's own problem, to the present goal."""
-        base, S = self.base, self.S
-        L = self._L = self._factor(S)
-        labels = base.labels[S]
-        pairs = LabelPairs(DenseOperator(L), labels, base.n_classes)
-        constraints: Constraints = pairs
-        if self.soft is not None:
-            constraints = Slack(pairs, self.soft.root)
-        fits_intercept = self.problem.dual_set.fits_intercept
-        dual_set = dual_set_of(pairs, fits_intercept, self.problem.dual_set.loss)
+        S, labels = self.S, self.labels.some(self.S)
+        problem = Problem(
+            self.constraints.like(DenseOperator(L), labels),
+            labels.dual_set(self.problem.dual_set.loss),
+        )
         start = None
         if self.rounds > 1:
-            b = self.b[:-1] - self.b[-1] if fits_intercept else np.zeros(0)
             W = lapack.dtrtrs(L, self.w[1][S], lower=1)[0]  # the same outputs on S
-            start = Start(W, b, pairs.from_dual(self.table[S]))
-        inner = JointMargin(Problem(constraints, dual_set), self.deadline, start)
+            start = Start(W, labels.free_intercepts(self.b), labels.from_dual(self.table[S]))
+        inner = JointMargin(problem, self.deadline, start, self.settings)
         while not inner.is_done and inner.gap > self.goal:
             inner.advance()
         return inner
 
     def _factor(self, S: np.ndarray) -> np.ndarray:
         """L with L Lᵀ = K_SS, nearly."""
-        require_time(S.size**3 / 3.0 / 2e10)
+        self.deadline.require(S.size**3 / 3.0)
         K = self.operator.block(S, S)
-        ridge = RIDGE * float(np.trace(K)) / S.size
+        ridge = self.settings.kernel_ridge * float(np.trace(K)) / S.size
         for _ in range(5):
             A = K.copy()
             A.flat[:: S.size + 1] += ridge
@@ -115,42 +96,28 @@ class JointKernel:
 
     def _choose(self) -> None:
         """The next working set: support, what is near it, and violators outside."""
+        settings, codes, goal = self.settings, self.labels.codes, 0.25 * self.tol
         F = self.operator.apply(self.w) + self.b
         least = np.where(self.pairs.ones() > 0.0, self.pairs.margins(F), math.inf).min(axis=1)
         inside = np.zeros(least.size, bool)
         inside[self.S] = True
         below = np.flatnonzero(~inside & (least < 1.0 - 0.1 * self.tol))
+        self.is_done = self.rounds >= settings.kernel_rounds
         if below.size == 0:
-            is_last = self.goal <= 0.25 * self.tol
-            self.is_done = is_last or self.rounds >= MOST_ROUNDS
-            self.goal = 0.25 * self.tol
+            self.is_done |= self.goal <= goal
+            self.goal = goal
             return
-        self.is_done = self.rounds >= MOST_ROUNDS
         if below.size < 0.05 * self.S.size:
-            self.goal = max(0.25 * self.tol, 0.1 * self.goal)
-        most = max(FIRST_SIZE, self.S.size)
+            self.goal = max(goal, 0.1 * self.goal)
+        most = max(settings.kernel_first, self.S.size)
         taken = below[np.argsort(least[below], kind="stable")[:most]]
-        kept = self.S[self.table[self.S].any(axis=1) | (least[self.S] < SPARE)]
+        kept = self.S[self.table[self.S].any(axis=1) | (least[self.S] < settings.kernel_spare)]
         self.S = np.union1d(kept, taken)
-        missing = np.setdiff1d(np.arange(self.base.n_classes), self.base.labels[self.S])
+        missing = np.setdiff1d(np.arange(self.labels.n_classes), codes[self.S])
         if missing.size:  # every class keeps an example
-            first = [int(np.flatnonzero(self.base.labels == c)[0]) for c in missing]
+            first = [int(np.flatnonzero(codes == c)[0]) for c in missing]
             self.S = np.union1d(self.S, first)
 
     def candidates(self) -> Candidates:
         """The classifier of the last round, with its scores on all examples."""
-        scores = self.base.from_products(self.operator.apply(self.w))
-        w = self.w
-        if self.soft is not None:
-            F = self.operator.apply(self.w) + self.b
-            slack = self.base.from_dual(np.maximum(self.pairs.ones() - self.pairs.margins(F), 0.0))
-            scores = scores - slack
-            w = Slack.join(w, slack / self.soft.root)
-        radius = self.problem.radius
-        primals = [Primal(w, scores / radius)]
-        return Candidates(primals, self.q, self.upper / radius, fallback=self.fallback)
-
-
-def _coefficients(L: np.ndarray, W: np.ndarray) -> np.ndarray:
-    """A with W = LᵀA."""
-    return lapack.dtrtrs(L, W, lower=1, trans=1)[0]
+        return self.propose(self.w, self.operator.apply(self.w), self.b)

@@ -12,16 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from momentron.operators import DenseOperator, Operator
+from momentron.operators import MatrixOperator
 from momentron.solvers.auto.active_rows import ActiveRows
 from momentron.solvers.auto.class_blocks import ClassBlocks
+from momentron.solvers.auto.forms import Direction
 from momentron.solvers.auto.newton import line_search
 from momentron.solvers.auto.pair_table import PairTable
-
-MOST_PRODUCTS = 200  # for one direction
-SINGLE = 1e7  # the trace of a Hessian's block up to which single precision serves
-STALE = 2.0  # times the products that a new preconditioner needed: then it is made anew
-LEAST_PRODUCTS = 12  # for one direction, before an old preconditioner is given up
+from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 
 
 class Step(NamedTuple):
@@ -44,9 +41,15 @@ class JointNewton:
     """
 
     def __init__(
-        self, operator: Operator, pairs: PairTable, C: float, *, fits_intercept: bool
+        self,
+        operator: MatrixOperator,
+        pairs: PairTable,
+        C: float,
+        *,
+        fits_intercept: bool,
+        settings: AutoSettings = SETTINGS,
     ) -> None:
-        self.operator = operator
+        self.operator, self.settings = operator, settings
         self.pairs = pairs
         self.C = C
         self.fits_intercept = fits_intercept
@@ -56,7 +59,7 @@ class JointNewton:
         self.F = np.zeros((n, k))
         self.target = pairs.ones()
         self._centre: np.ndarray | None = None
-        if fits_intercept and isinstance(operator, DenseOperator):
+        if fits_intercept and not operator.is_sparse:
             self._centre = operator.exact_adjoint(np.full(n, 1.0 / n))
         self._needs_double = False
         self._rows: ActiveRows | None = None
@@ -123,7 +126,8 @@ class JointNewton:
         length, changed = 1.0, int(np.count_nonzero((rest - dp > 0.0) != active))
         if changed:
             slope, curvature = float(np.vdot(self.W, dW)), float(np.vdot(dW, dW))
-            length = line_search(slope, curvature, rest.ravel(), dp.ravel(), self.C)
+            along = Direction(dW, db, dp.ravel(), slope, curvature)
+            length = line_search(along, rest.ravel(), self.C, self.settings)
         self.W, self.b = self.W + length * dW, self.b + length * db
         self.F = self.F + length * dF
         return length, changed
@@ -131,7 +135,9 @@ class JointNewton:
     def _precision(self, index: np.ndarray, diagonal: np.ndarray) -> type:
         """Single, where the Hessian's blocks are far from singular in it."""
         largest = self.C * float((self.operator.row_norms[index] ** 2 @ diagonal).max(initial=0.0))
-        return np.float64 if self._needs_double or largest > SINGLE else np.float32
+        return (
+            np.float64 if self._needs_double or largest > self.settings.joint_single else np.float32
+        )
 
     def rows_at(self, index: np.ndarray, precision: type) -> ActiveRows:
         """The named rows, copied anew only where they are others than last time."""
@@ -153,18 +159,22 @@ class JointNewton:
         if is_new:
             self._renew(hessian)
         assert self.blocks is not None
-        limit = MOST_PRODUCTS if is_new else max(LEAST_PRODUCTS, int(STALE * self._usual_products))
+        settings = self.settings
+        most = limit = settings.joint_products
+        if not is_new:
+            enough = int(settings.joint_stale * self._usual_products)
+            limit = max(settings.joint_least_products, enough)
         gradients = ConjugateGradients(hessian, gradient)
         is_solved = gradients.run(self.blocks, accuracy, limit)
         products = gradients.products
         if gradients.has_failed:  # rounding: the next step is in double precision
             self.blocks = None
             if self._needs_double:
-                gradients.run(None, accuracy, MOST_PRODUCTS)
+                gradients.run(None, accuracy, most)
             self._needs_double = True
         elif not (is_solved or is_new):
             self._renew(hessian)
-            gradients.run(self.blocks, accuracy, MOST_PRODUCTS)
+            gradients.run(self.blocks, accuracy, most)
             self._usual_products = gradients.products - products
         elif is_new:
             self._usual_products = products
@@ -173,7 +183,8 @@ class JointNewton:
     def _renew(self, hessian: "Hessian") -> None:
         """The preconditioner of the pairs that are active now."""
         self.blocks = None  # its memory first
-        self.blocks = ClassBlocks(hessian.rows, hessian.pairs.diagonal(hessian.active), self.C)
+        diagonal = hessian.pairs.diagonal(hessian.active)
+        self.blocks = ClassBlocks(hessian.rows, diagonal, self.C, self.settings)
         self._blocks_C = self.C
 
 

@@ -11,21 +11,17 @@ from momentron.solvers.auto.active_rows import ActiveRows
 from momentron.solvers.auto.class_blocks import ClassBlocks
 from momentron.solvers.auto.joint_newton import ConjugateGradients, Hessian, JointNewton
 
-ROUNDS = 8
-MOST_CUTS = 2  # rounds in which a weight would change its sign: then q is not near enough
-STIFF = 1e8  # the least-squares problem's weight against the identity, in units of its trace
-PRODUCTS = 60  # in one round
-FAINT = 1e-10  # a weight below this, beside the largest, is left out
 SMALL = 1e-15  # ‖Zᵀq‖ / (mass · mean‖x‖) at which rounding is all there is
 
 
 def balanced(newton: JointNewton, weights: np.ndarray) -> np.ndarray:
     """A table of weights of mass 1 near the given one, with Zᵀq nearly zero if there are such."""
+    settings = newton.settings
     q = weights / weights.sum()
-    q[q < FAINT * q.max()] = 0.0
+    q[q < settings.witness_faint * q.max()] = 0.0
     length = float(np.mean(newton.operator.row_norms))
     cuts = 0
-    for _ in range(ROUNDS):
+    for _ in range(settings.witness_rounds):
         index = np.flatnonzero(q.any(axis=1))
         rows = newton.rows_at(index, np.float64)
         local, Q = newton.pairs.some(index), q[index]
@@ -38,17 +34,18 @@ def balanced(newton: JointNewton, weights: np.ndarray) -> np.ndarray:
         q[index] = Q
         q /= q.sum()
         cuts += share < 1.0
-        if cuts == MOST_CUTS:
+        if cuts == settings.witness_cuts:
             break
     return q
 
 
 def _solve(rows: ActiveRows, newton: JointNewton, Q: np.ndarray, image: np.ndarray) -> np.ndarray:
     """v of the rescaling: least squares with the weights Q, and hardly any ridge."""
-    local = newton.pairs.some(rows.index)
+    local, settings = newton.pairs.some(rows.index), newton.settings
     diagonal = local.diagonal(Q)
     trace = float((newton.operator.row_norms[rows.index] ** 2 @ diagonal).max())
-    C = STIFF / trace
+    C = settings.witness_stiffness / trace
     gradients = ConjugateGradients(Hessian(rows, local, Q, C), -C * image)
-    gradients.run(ClassBlocks(rows, diagonal, C), 1e-10, PRODUCTS)
+    blocks = ClassBlocks(rows, diagonal, C, settings)
+    gradients.run(blocks, 1e-10, settings.witness_products)
     return gradients.x

@@ -9,11 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from momentron.solvers.auto.forms import Form, bounds, gap_floor, gap_of, gram_shows, true_gap
-from momentron.solvers.auto.pass_form import PassForm
-
-MANY_ROWS = 4000  # from which it pays to leave out those that do not count
-QUICK_STEPS = 15  # in which Newton nearly always settles
+from momentron.solvers.auto.forms import Direction, Form
+from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 
 
 class SoftResult(NamedTuple):
@@ -24,24 +21,27 @@ class SoftResult(NamedTuple):
     converged: bool
 
 
-def line_search(slope: float, curvature: float, r: np.ndarray, dp: np.ndarray, C: float) -> float:
+def line_search(
+    direction: Direction, r: np.ndarray, C: float, settings: AutoSettings = SETTINGS
+) -> float:
     """The minimiser along a direction of ½‖w‖² + (C/2) Σ (r_i − t dp_i)₊², whose slope is monotone.
 
-    A relative accuracy of 1e-3 changes no step count, so no more is asked. Up to t = 2, where the
-    minimiser nearly always is, only the rows count that have slack here or there.
+    Up to t = 2, where the minimiser nearly always is, only the rows count that have slack here or
+    there.
     """
+    dp, slope, curvature = direction.dp, direction.slope, direction.curvature
     low, high, t, enough = 0.0, math.inf, 1.0, 0.0
     every = r, dp
-    if r.size > MANY_ROWS:
+    if r.size > settings.many_rows:
         near = np.flatnonzero(np.maximum(r, r - 2.0 * dp) > 0.0)
         r, dp = r[near], dp[near]
-    for k in range(30):
+    for k in range(settings.search_steps):
         if t > 2.0:
             r, dp = every
         rest = r - t * dp
         g = slope + t * curvature - C * float(np.maximum(rest, 0.0) @ dp)
         if k == 0:
-            enough = 1e-3 * abs(slope - C * float(np.maximum(r, 0.0) @ dp))
+            enough = settings.search_accuracy * abs(slope - C * float(np.maximum(r, 0.0) @ dp))
         if abs(g) <= enough:
             return t
         low, high = (low, t) if g > 0.0 else (t, high)
@@ -54,12 +54,18 @@ def line_search(slope: float, curvature: float, r: np.ndarray, dp: np.ndarray, C
     return t
 
 
+def step_along_mean(form: Form, C: float) -> None:
+    """Go to the best multiple of the difference of the classes' sums."""
+    direction = form.along_mean()
+    form.move(direction, line_search(direction, 1.0 - form.p, C, form.settings))
+
+
 def soft_margin(
-    form: Form | PassForm,
+    form: Form,
     C: float,
     lam: np.ndarray | None = None,
     *,
-    max_steps: int = 12,
+    max_steps: int,
     slack: float = 0.0,
     S: np.ndarray | None = None,
 ) -> SoftResult:
@@ -80,17 +86,17 @@ def soft_margin(
                 active = r >= r.max()  # w is too long: the nearest rows stop it from shrinking
             else:
                 break
-        dp, slope, curvature = form.newton(active, target, C, rough=slack > 0.0)
+        direction = form.soft.direction(active, target, C, rough=slack > 0.0)
         steps += 1
-        changed = np.count_nonzero(active != (r - dp > 0.0))
+        changed = np.count_nonzero(active != (r - direction.dp > 0.0))
         if changed == 0:
             t, done = 1.0, True  # the quadratic piece was the right one
         else:
-            t = line_search(slope, curvature, r, dp, C)
-            done = bool(changed <= slack * size) and abs(t - 1.0) < 0.2
+            t = line_search(direction, r, C, form.settings)
+            done = bool(changed <= slack * size) and abs(t - 1.0) < form.settings.nearly_full
             if done:
                 t = 1.0  # a step cut short would leave weight on rows that have no slack
-        form.move(t)
+        form.move(direction, t)
     return SoftResult(C * np.maximum(target - form.p, 0.0), steps, done)
 
 
@@ -99,40 +105,43 @@ def exact_soft_margin(form: Form, C: float, *, max_steps: int) -> SoftResult:
 
     From far away a large C takes Newton a hundred steps; from the solution for a third of it, few.
     """
-    soft = soft_margin(form, C, max_steps=min(QUICK_STEPS, max_steps))
-    if soft.converged or max_steps <= QUICK_STEPS:
+    settings = form.settings
+    soft = soft_margin(form, C, max_steps=min(settings.quick_steps, max_steps))
+    if soft.converged or max_steps <= settings.quick_steps:
         return soft
     form.reset()
-    lower = 10.0 / form.scale
-    slope = form.along_mean()
-    form.move(line_search(slope[1], slope[2], 1.0 - form.p, slope[0], lower))
+    lower = settings.path_start / form.scale
+    step_along_mean(form, lower)
     while lower < C:
-        soft_margin(form, lower, max_steps=30, slack=0.02)
-        lower *= 3.0
+        soft_margin(form, lower, max_steps=settings.path_steps, slack=settings.path_slack)
+        lower *= settings.path_growth
     return soft_margin(form, C, max_steps=max_steps)
 
 
-def soft_path(form: Form | PassForm, Cs: tuple[float, ...]) -> np.ndarray:
+def soft_path(form: Form, Cs: tuple[float, ...]) -> np.ndarray:
     """Rough soft margins for growing C, each started from the last; C in units of 1/mean‖a‖²."""
+    settings = form.settings
     if not form.p.any():
-        slope = form.along_mean()
-        form.move(line_search(slope[1], slope[2], 1.0 - form.p, slope[0], Cs[0] / form.scale))
+        step_along_mean(form, Cs[0] / form.scale)
     lam = np.zeros(form.m)
     for C in Cs:
-        lam = soft_margin(form, C / form.scale, max_steps=8, slack=0.05).lam
+        lam = soft_margin(
+            form, C / form.scale, max_steps=settings.rough_steps, slack=settings.rough_slack
+        ).lam
     return lam
 
 
+class Penalty(NamedTuple):
+    """The method of multipliers' C, in units of 1/mean‖a‖²: the first, its growth, the last."""
+
+    first: float
+    growth: float
+    last: float
+    updates: int  # of the multipliers, at most
+
+
 def multipliers(
-    form: Form,
-    lam: np.ndarray,
-    C: float,
-    tol: float,
-    *,
-    factor: float = 10.0,
-    max_outer: int = 14,
-    C_max: float = 1e9,
-    from_rows: bool = False,
+    form: Form, lam: np.ndarray, penalty: Penalty, tol: float, *, from_rows: bool = False
 ) -> tuple[np.ndarray, float]:
     """The method of multipliers for the hard margin: (λ, true gap); inf where Newton stalled.
 
@@ -140,9 +149,11 @@ def multipliers(
     Once the gap looks closed, margins are computed from the rows (from the start if `from_rows`),
     since a Gram matrix may show a gap that is not there.
     """
-    C, C_max, best = C / form.scale, C_max / form.scale, math.inf
-    max_steps = 7 if form.rows.is_explicit else 20  # a kernel has no end of features
-    for _ in range(max_outer):
+    settings = form.settings
+    C, C_max, best = penalty.first / form.scale, penalty.last / form.scale, math.inf
+    is_explicit = form.is_explicit
+    max_steps = settings.inner_steps if is_explicit else settings.inner_kernel_steps
+    for _ in range(penalty.updates):
         # the old support is the better guess: 1 + λ/C − p mispredicts right after an update
         support = lam > 0.0
         guess = support if support.any() else None
@@ -151,18 +162,18 @@ def multipliers(
             return lam, math.inf
         form.refresh(from_rows=from_rows)
         settled, lam = np.array_equal(soft.lam > 0.0, support), soft.lam
-        lower, upper = bounds(form, lam)
-        gap = gap_of(lower, upper)
-        stagnant = gap > 0.3 * best and gap < 1e-9
-        closed = gap <= max(tol, gap_floor(form, upper)) or upper <= 1e-14 * form.length
+        bounds = form.bounds(lam)
+        gap, upper = bounds.gap, bounds.upper
+        stagnant = gap > settings.stagnant * best and gap < settings.stagnant_gap
+        closed = gap <= max(tol, form.gap_floor(upper)) or upper <= 1e-14 * form.length
         if closed or stagnant:
-            if closed and gram_shows(form, tol, upper):
+            if closed and form.shows(tol, upper):
                 return lam, gap
-            gap, upper = true_gap(form, lam)
+            gap = form.true_bounds(lam).gap
             if from_rows or gap <= 4.0 * tol:
                 return lam, gap
             from_rows = True
-        if not (settled and gap < 0.02 * best):
-            C = min(C * factor, C_max)  # else the same C again, and with it the same factor
+        if not (settled and gap < settings.fast_update * best):
+            C = min(C * penalty.growth, C_max)  # else the same C again, and with it the same factor
         best = min(best, gap)
-    return lam, true_gap(form, lam)[0]
+    return lam, form.true_bounds(lam).gap

@@ -13,19 +13,9 @@ import numpy as np
 from scipy.linalg import blas
 
 from momentron.solvers.auto.active_set import SATISFIED
-from momentron.solvers.auto.gram_form import SINGULAR, GramForm
+from momentron.solvers.auto.forms import Point
+from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.linear_algebra import matvec
-
-MAX_PIVOTS = 400
-MAX_CORRECTIONS = 3  # fresh solves, after which rounding has left too much
-MAX_DROPS = 5
-LARGEST = 2000  # rows of a support whose inverse is worth its price
-ROOM = 64  # for members of a support beside the first ones
-
-
-def few_violators(size: int) -> int:
-    """As many as pivots are worth for a support of that size: with more, others are faster."""
-    return 10 + size // 10
 
 
 def pivot(form: GramForm, S: np.ndarray) -> np.ndarray | None:
@@ -37,20 +27,21 @@ def pivot(form: GramForm, S: np.ndarray) -> np.ndarray | None:
     S : ndarray of bool, shape (m,)
         A guess of the support, nearly right.
     """
-    left = MAX_PIVOTS
-    for _ in range(MAX_CORRECTIONS):
+    settings = form.settings
+    left = settings.pivots
+    for _ in range(settings.pivot_corrections):
         solved = _with_positive_weights(form, S)
         if solved is None:
             return None
-        S, (lam, b, p) = solved
-        violators = np.count_nonzero(~S & (p < SATISFIED))
+        S, point = solved
+        violators = np.count_nonzero(~S & (point.p < SATISFIED))
         if violators == 0:
-            form.restore((lam, b, p))
-            return lam
-        if violators > few_violators(int(np.count_nonzero(S))):
+            form.point = point
+            return point.x
+        if violators > settings.few_violators(int(np.count_nonzero(S))):
             return None
         try:
-            support = _Support(form, S, lam, p)
+            support = _Support(form, S, point)
         except np.linalg.LinAlgError:
             return None
         left = support.take_in_violators(left)
@@ -60,17 +51,17 @@ def pivot(form: GramForm, S: np.ndarray) -> np.ndarray | None:
     return None
 
 
-def _with_positive_weights(
-    form: GramForm, S: np.ndarray
-) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]] | None:
-    """(S, (λ, b, p)) with margins 1 and λ > 0 on S; rows that would have none are dropped."""
-    for _ in range(MAX_DROPS):
-        if not 0 < np.count_nonzero(S) <= LARGEST or form.deadline.has_passed(form.step_flops):
+def _with_positive_weights(form: GramForm, S: np.ndarray) -> tuple[np.ndarray, Point] | None:
+    """S and a point with margins 1 and λ > 0 on it; rows that would have none are dropped."""
+    settings = form.settings
+    for _ in range(settings.pivot_drops):
+        size = np.count_nonzero(S)
+        if not 0 < size <= settings.pivot_support or form.deadline.has_passed(form.step_flops):
             return None
         solved = form.equalise(S)
         if solved is None:
             return None
-        positive = S & (solved[0] > 0.0)
+        positive = S & (solved.x > 0.0)
         if np.array_equal(positive, S):
             return S, solved
         S = positive
@@ -84,16 +75,16 @@ class _Support:
     the intercepts; slots that nobody holds are zero in the inverse, in λ and in `members`.
     """
 
-    def __init__(self, form: GramForm, S: np.ndarray, lam: np.ndarray, p: np.ndarray) -> None:
-        self.form, self.p = form, p
+    def __init__(self, form: GramForm, S: np.ndarray, point: Point) -> None:
+        self.form, self.p = form, point.p
         self.r = form.Y.shape[1]
         first = np.flatnonzero(S)
         self.size = self.r + first.size  # slots in use
-        slots = self.r + min(form.m, first.size + ROOM)
+        slots = self.r + min(form.m, first.size + form.settings.pivot_room)
         self.members = np.zeros(slots, np.intp)
         self.members[self.r : self.size] = first
         self.lam = np.zeros(slots)
-        self.lam[self.r : self.size] = lam[first]
+        self.lam[self.r : self.size] = point.x[first]
         matrix = np.zeros((self.size, self.size))
         matrix[self.r :, : self.r] = form.Y[first]
         matrix[: self.r, self.r :] = form.Y[first].T
@@ -134,7 +125,7 @@ class _Support:
             u = self.inverse @ column
             curvature = float(form.K[j, j] - column @ u)
             full = math.inf
-            if curvature > SINGULAR * form.scale:
+            if curvature > form.smallest_pivot:
                 full = (1.0 - float(self.p[j])) / curvature
             times = np.full(u.size, np.inf)
             falls = u > 0.0

@@ -4,7 +4,8 @@ import numpy as np
 from scipy.linalg import blas
 
 from momentron.clock import require_time
-from momentron.solvers.auto.forms import Deadline, Form
+from momentron.solvers.auto.deadline import Deadline
+from momentron.solvers.auto.forms import Direction, Form, InteriorDirection, Point, ratio
 from momentron.solvers.auto.linear_algebra import (
     add_to_diagonal,
     back_solve,
@@ -18,198 +19,245 @@ from momentron.solvers.auto.linear_algebra import (
     thin_qr,
 )
 from momentron.solvers.auto.rows import Rows
+from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.threads import own_threads
 
-BLOCK_ENTRIES = 4_000_000  # of rows that are densified or copied at a time
+NOWHERE = np.zeros(0)  # intercepts are coordinates here, and none are beside them
+
+
+class BorderedRows:
+    """Rows with the intercepts' columns βY beside them, β a typical row length.
+
+    A working set is copied, signed and bordered, which makes every product one BLAS call. Sparse
+    rows, and those of sets too large to copy, are read as they are; they are of two classes.
+    """
+
+    def __init__(self, rows: Rows, Y: np.ndarray, beta: float, *, copy: bool) -> None:
+        self.rows, self.Y, self.beta = rows, Y, beta
+        self.d, self.k = rows.d, rows.d + Y.shape[1]
+        self.matrix = self._bordered(rows.take(slice(None)), slice(None)) if copy else None
+
+    def _bordered(self, rows: np.ndarray, index: np.ndarray | slice) -> np.ndarray:
+        return np.column_stack([rows, self.beta * self.Y[index]]) if self.Y.shape[1] else rows
+
+    def products(self, w: np.ndarray) -> np.ndarray:
+        """A w."""
+        if self.matrix is not None:
+            return matvec(self.matrix, w)
+        p = self.rows.products(w[: self.d])
+        return p + self.Y @ (self.beta * w[self.d :]) if self.Y.shape[1] else p
+
+    def combine(self, v: np.ndarray) -> np.ndarray:
+        """Aᵀ v."""
+        if self.matrix is not None:
+            return rmatvec(self.matrix, v)
+        g = self.rows.combine(v)
+        return np.append(g, self.beta * (v @ self.Y)) if self.Y.shape[1] else g
+
+    def take(self, index: np.ndarray) -> np.ndarray:
+        """Some of the rows, dense."""
+        if self.matrix is not None:
+            return self.matrix[index]
+        return self._bordered(self.rows.take(index), index)
+
+    def some(self, index: np.ndarray) -> "BorderedRows":
+        """Some of the rows, as they are."""
+        rows = Rows(self.rows.X[index], self.rows.signs[index], self.rows.balance)
+        return BorderedRows(rows, self.Y[index], self.beta, copy=False)
 
 
 class PrimalForm(Form):
-    """For more rows than features. The intercepts' columns are βY, β a typical row length.
-
-    A working set is copied, signed and bordered, which makes every product one BLAS call. Sparse
-    rows, and those of sets too large to copy (`borrow`), are read as they are; they are of two
-    classes.
-    """
+    """For more rows than features; a point's x is w and the intercepts, each divided by β."""
 
     rows: Rows
 
-    def __init__(self, rows: Rows, deadline: Deadline, *, borrow: bool = False) -> None:
-        self.rows, self.deadline = rows, deadline
-        self.n_intercepts = rows.balance.n_intercepts
-        squares = rows.squares()
+    def __init__(
+        self,
+        rows: Rows,
+        deadline: Deadline,
+        settings: AutoSettings = SETTINGS,
+        *,
+        borrow: bool = False,
+        squares: np.ndarray | None = None,
+    ) -> None:
+        self.rows, self.deadline, self.settings = rows, deadline, settings
+        Y = rows.balance.columns
+        if squares is None:
+            squares = rows.squares()
         self.scale = max(float(squares.mean()), 1e-300)
-        self.beta = float(np.sqrt(self.scale)) if self.n_intercepts else 0.0
+        self.beta = float(np.sqrt(self.scale)) if Y.shape[1] else 0.0
         self.squares = squares + self.beta**2
-        self.k = rows.d + self.n_intercepts
-        self.ridge = np.ones(self.k)
+        self.A = BorderedRows(rows, Y, self.beta, copy=not (rows.is_sparse or borrow))
+        self.ridge = np.ones(self.A.k)
         self.ridge[rows.d :] = 0.0
-        self.has_copy = not (rows.is_sparse or borrow)
-        if self.has_copy:
-            self.A = self._bordered(rows.take(slice(None)), slice(None))
-        self.H: np.ndarray | None = None
-        self.H_rows, self.H_sums = np.zeros(rows.m, bool), np.zeros(rows.d)
+        self.soft = PrimalSoft(self)
         self.reset()
 
     @property
     def step_flops(self) -> float:
-        return self.k**3 / 3.0 + float(self.m) * self.k**2
+        return self.A.k**3 / 3.0 + float(self.m) * self.A.k**2
 
     def reset(self) -> None:
-        self.w, self.p = np.zeros(self.k), np.zeros(self.m)
+        self.point = Point(np.zeros(self.A.k), NOWHERE, np.zeros(self.m))
 
-    def _bordered(self, rows: np.ndarray, index: np.ndarray | slice) -> np.ndarray:
-        """Rows with the intercepts' columns beside them."""
-        if not self.n_intercepts:
-            return rows
-        return np.column_stack([rows, self.beta * self.balance.columns[index]])
+    def margins(self, x: np.ndarray, b: np.ndarray, *, from_rows: bool = False) -> np.ndarray:
+        return self.A.products(x)
 
-    def products(self, w: np.ndarray) -> np.ndarray:
-        """A w with the intercepts' columns."""
-        if self.has_copy:
-            return matvec(self.A, w)
-        d = self.rows.d
-        return self.rows.products(w[:d]) + self.balance.spread(self.beta * w[d:])
+    def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
+        x = np.append(w, b / self.beta) if self.beta else w
+        self.point = Point(x, NOWHERE, self.A.products(x))
 
-    def combine(self, v: np.ndarray) -> np.ndarray:
-        """Aᵀ v with the intercepts' columns."""
-        if self.has_copy:
-            return rmatvec(self.A, v)
-        g = self.rows.combine(v)
-        return np.append(g, self.beta * (v @ self.balance.columns)) if self.n_intercepts else g
+    def norm(self) -> float:
+        x = self.point.x
+        return float(np.sqrt((self.ridge * x) @ x))
 
-    def take(self, index: np.ndarray) -> np.ndarray:
-        """Some of the rows, dense, with the intercepts' columns."""
-        return self.A[index] if self.has_copy else self._bordered(self.rows.take(index), index)
+    def answer(self) -> tuple[np.ndarray, np.ndarray]:
+        x, d = self.point.x, self.rows.d
+        return x[:d].copy(), self.beta * x[d:]
 
-    def hessian(self, S: np.ndarray) -> np.ndarray:
-        """A copy of A_SᵀA_S (lower half), updated from the last one where few rows changed."""
-        changed = np.flatnonzero(self.H_rows != S)
-        if self.H is None or changed.size > 0.6 * np.count_nonzero(S):
-            size = self.k if self.has_copy else self.rows.d
-            self.H, self.H_sums = np.zeros((size, size), order="F"), np.zeros(self.rows.d)
+    def dual_norm(self, q: np.ndarray) -> float:
+        z = self.A.combine(q)
+        return float(np.sqrt((self.ridge * z) @ z))
+
+    def project(self, q: np.ndarray, norm: float) -> tuple[np.ndarray, float]:
+        """The nearest q′ with Aᵀq′ = 0 in the norm Σ (dq/q)², which keeps signs; the best met."""
+        weights = q * q
+        M = symmetric_product(self.A.take(np.arange(self.m)) * q[:, None])
+        add_to_diagonal(M, 1e-14 * float(M.diagonal().max()))
+        factor, best = cholesky(M), (q, norm)
+        for _ in range(self.settings.projections):
+            corrected = q - weights * self.A.products(back_solve(factor, self.A.combine(q)))
+            projected = self.balance.normalised(corrected)
+            if projected is None:
+                break
+            q, norm = projected, self.dual_norm(projected)
+            if norm < best[1]:
+                best = (q, norm)
+        return best
+
+    # --- systems -------------------------------------------------------------------------------
+
+    def along_mean(self) -> Direction:
+        return self.towards(self.A.combine(np.ones(self.m)) * self.ridge)
+
+    def towards(self, dx: np.ndarray) -> Direction:
+        """A step of x as a direction."""
+        penalised = self.ridge * dx
+        slope, curvature = float(self.point.x @ penalised), float(dx @ penalised)
+        return Direction(dx, NOWHERE, self.A.products(dx), slope, curvature)
+
+    def soft_gradient(self, rows: BorderedRows, residual: np.ndarray, C: float) -> np.ndarray:
+        """A_Sᵀ(target − p) − ridge·x/C: the right side of Newton's system."""
+        return rows.combine(residual) - self.ridge * self.point.x / C
+
+    def start_interior(self, lam: np.ndarray) -> None:
+        self.reset()
+
+    def interior(self, lam: np.ndarray, s: np.ndarray) -> "PrimalInterior":
+        return PrimalInterior(self, lam, s)
+
+
+class PrimalSoft:
+    """Soft margins in the space of w: ridge/C + A_SᵀA_S, with updates where few rows changed."""
+
+    def __init__(self, form: PrimalForm) -> None:
+        self.form = form
+        self._H: np.ndarray | None = None  # lower half
+        self._S = np.zeros(form.m, bool)
+        self._sums = np.zeros(form.rows.d)
+
+    def direction(
+        self, S: np.ndarray, target: np.ndarray | float, C: float, *, rough: bool
+    ) -> Direction:
+        form = self.form
+        M = self._hessian(S)
+        add_to_diagonal(M, form.ridge / C)
+        g = form.soft_gradient(form.A, np.where(S, target - form.p, 0.0), C)
+        return form.towards(back_solve(cholesky(M), g))
+
+    def _hessian(self, S: np.ndarray) -> np.ndarray:
+        """A copy of A_SᵀA_S."""
+        A, d = self.form.A, self.form.rows.d
+        changed = np.flatnonzero(self._S != S)
+        if self._H is None or changed.size > self.form.settings.renewed * np.count_nonzero(S):
+            size = d if A.matrix is None else A.k
+            self._H, self._sums = np.zeros((size, size), order="F"), np.zeros(d)
             self._add(1.0, np.flatnonzero(S))
         else:
             self._add(1.0, changed[S[changed]])
             self._add(-1.0, changed[~S[changed]])
-        self.H_rows = S.copy()
-        if self.H.shape[0] == self.k:
-            return copied(self.H)
+        self._S = S.copy()
+        if self._H.shape[0] == A.k:
+            return copied(self._H)
         # one intercept, whose column is βy as the rows are yx
-        d, M = self.rows.d, np.zeros((self.k, self.k), order="F")
+        M = np.zeros((A.k, A.k), order="F")
         for part in column_parts(d, d):
             require_time()
-            M[:d, part] = self.H[:, part]
-        M[d, :d] = self.beta * self.H_sums
-        M[d, d] = self.beta**2 * np.count_nonzero(S)
+            M[:d, part] = self._H[:, part]
+        M[d, :d] = A.beta * self._sums
+        M[d, d] = A.beta**2 * np.count_nonzero(S)
         return M
 
     def _add(self, sign: float, index: np.ndarray) -> None:
         """H += sign · A_iᵀA_i over the named rows, in blocks where they are not a working set."""
-        size = index.size if self.has_copy else max(1, BLOCK_ENTRIES // self.k)
+        A = self.form.A
+        size = max(1, self.form.settings.block_entries // A.k) if A.matrix is None else index.size
         for start in range(0, index.size, max(size, 1)):
             require_time()
             self._add_block(sign, index[start : start + size])
 
     def _add_block(self, sign: float, index: np.ndarray) -> None:
-        """Rows that are no copy are taken as they are: the labels cancel, since y² = 1."""
-        assert self.H is not None
-        if self.has_copy:
-            B = self.A[index]
+        """Rows that are not a copy are taken as they are: the labels cancel, since y² = 1."""
+        assert self._H is not None
+        A, rows = self.form.A, self.form.rows
+        if A.matrix is not None:
+            B = A.matrix[index]
         else:
-            B = self.rows.X[index]
-            if self.n_intercepts:
-                self.H_sums += sign * (B.T @ np.ones(index.size))
-            if self.rows.is_sparse:
-                if 100.0 * (B.nnz / index.size) ** 2 < self.rows.d**2:
-                    for part in column_parts(*self.H.shape):
+            B = rows.X[index]
+            if A.beta:
+                self._sums += sign * (B.T @ np.ones(index.size))
+            if rows.is_sparse:
+                if 100.0 * (B.nnz / index.size) ** 2 < rows.d**2:  # else dense products are faster
+                    for part in column_parts(*self._H.shape):
                         require_time()
-                        self.H[:, part] += sign * (B.T @ B[:, part]).toarray()
+                        self._H[:, part] += sign * (B.T @ B[:, part]).toarray()
                     return
                 B = B.toarray()
-        flops = float(index.size) * self.k**2
+        flops = float(index.size) * A.k**2
         if own_threads(flops) > 1 or pieces_for(flops) > 1:
-            self.H += sign * symmetric_product(B)
+            self._H += sign * symmetric_product(B)
         else:
-            self.H = blas.dsyrk(sign, B.T, lower=1, beta=1.0, c=self.H, overwrite_c=1)
+            self._H = blas.dsyrk(sign, B.T, lower=1, beta=1.0, c=self._H, overwrite_c=1)
 
-    def newton(
-        self, S: np.ndarray, target: np.ndarray | float, C: float, *, rough: bool
-    ) -> tuple[np.ndarray, float, float]:
-        M = self.hessian(S)
-        add_to_diagonal(M, self.ridge / C)
-        residual = np.where(S, target - self.p, 0.0)
-        g = self.combine(residual) - self.ridge * self.w / C
-        return self._towards(back_solve(cholesky(M), g))
 
-    def along_mean(self) -> tuple[np.ndarray, float, float]:
-        return self._towards(self.combine(np.ones(self.m)) * self.ridge)
+class PrimalInterior:
+    """The interior point in the space of w: ridge + AᵀDA with D = λ/s, factored."""
 
-    def _towards(self, dw: np.ndarray) -> tuple[np.ndarray, float, float]:
-        self.dw, self.dp = dw, self.products(dw)
-        penalised = self.ridge * dw
-        return self.dp, float(self.w @ penalised), float(dw @ penalised)
+    def __init__(self, form: PrimalForm, lam: np.ndarray, s: np.ndarray) -> None:
+        self.form, self.lam, self.s = form, lam, s
+        self.D = ratio(lam, s)
+        self.residual = form.p - s - 1.0
+        self.dual_residual = form.ridge * form.point.x - form.A.combine(lam)
+        keep = np.flatnonzero(self.D * form.squares > form.settings.no_weight)
+        M = symmetric_product(form.A.take(keep) * np.sqrt(self.D[keep])[:, None])
+        add_to_diagonal(M, form.ridge)
+        self.factor = cholesky(M)
 
-    def move(self, t: float) -> None:
-        self.w = self.w + t * self.dw
-        self.p = self.p + t * self.dp
-
-    def refresh(self, *, from_rows: bool = False) -> None:
-        self.p = self.products(self.w)
-
-    def norm(self) -> float:
-        return float(np.sqrt((self.ridge * self.w) @ self.w))
-
-    def dual_norm(self, q: np.ndarray) -> float:
-        z = self.combine(q)
-        return float(np.sqrt((self.ridge * z) @ z))
-
-    def answer(self) -> tuple[np.ndarray, np.ndarray]:
-        d = self.rows.d
-        return self.w[:d].copy(), self.beta * self.w[d:]
-
-    def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
-        self.w = np.append(w, b / self.beta) if self.n_intercepts else w.copy()
-        self.refresh()
-
-    def state(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.w, self.p
-
-    def restore(self, state: tuple[np.ndarray, np.ndarray]) -> None:
-        self.w, self.p = state
-
-    def ip_start(self, lam: np.ndarray) -> None:
-        self.reset()
-
-    def ip_factor(self, D: np.ndarray) -> None:
-        keep = np.flatnonzero(D * self.squares > 1e-12)
-        M = symmetric_product(self.take(keep) * np.sqrt(D[keep])[:, None])
-        add_to_diagonal(M, self.ridge)
-        self.factor, self.D = cholesky(M), D
-
-    def ip_residual(self, lam: np.ndarray, s: np.ndarray) -> np.ndarray:
-        self.dual_residual = self.ridge * self.w - self.combine(lam)
-        return self.p - s - 1.0
-
-    def ip_direction(
-        self, rc: np.ndarray, rp: np.ndarray, lam: np.ndarray, s: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        rhs = -self.dual_residual - self.combine(rc / s + self.D * rp)
-        self.dw = back_solve(self.factor, rhs)
-        self.dp = self.products(self.dw)
-        ds = self.dp + rp
-        return ds, -(rc + lam * ds) / s
-
-    def ip_move(self, t: float, lam: np.ndarray) -> None:
-        self.w = self.w + t * self.dw
-        self.refresh()  # keeps the primal residual honest
+    def direction(self, rc: np.ndarray) -> InteriorDirection:
+        form, s = self.form, self.s
+        rhs = -self.dual_residual - form.A.combine(rc / s + self.D * self.residual)
+        dx = back_solve(self.factor, rhs)
+        ds = form.A.products(dx) + self.residual
+        return InteriorDirection(dx, NOWHERE, ds, -(rc + self.lam * ds) / s)
 
 
 class ReducedForm(PrimalForm):
     """Few rows in many features, rewritten in their span by QR: no squared condition number."""
 
-    def __init__(self, rows: Rows, deadline: Deadline) -> None:
+    def __init__(self, rows: Rows, deadline: Deadline, settings: AutoSettings = SETTINGS) -> None:
         self.Q, R = thin_qr(rows.X.T)
-        super().__init__(Rows(np.ascontiguousarray(R.T), rows.signs, rows.balance), deadline)
+        reduced = Rows(np.ascontiguousarray(R.T), rows.signs, rows.balance)
+        super().__init__(reduced, deadline, settings)
 
     def answer(self) -> tuple[np.ndarray, np.ndarray]:
         w, b = super().answer()

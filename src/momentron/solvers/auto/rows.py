@@ -1,5 +1,6 @@
 """The signed rows of a working set: a matrix, or the examples and labels behind them."""
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -7,11 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.clock import require_time
+from momentron.dualsets import DualSet
 from momentron.operators import KernelOperator, dense, sparse
 from momentron.operators.split_rows import SplitRows
-from momentron.solvers.auto.balance import Balance
 from momentron.solvers.auto.linear_algebra import (
-    add_to_diagonal,
     gram_product,
     matvec,
     parts_of,
@@ -31,14 +31,14 @@ class WorkingRows(ABC):
     Attributes
     ----------
     m : int
-    balance : Balance
-        The intercepts' part.
+    balance : DualSet
+        What the intercepts ask of the multipliers of these rows.
     is_explicit : bool
         Whether there is more to know than the Gram matrix: margins can be had from the rows.
     """
 
     m: int
-    balance: Balance
+    balance: DualSet
     is_explicit: bool = True
 
     @abstractmethod
@@ -56,6 +56,10 @@ class WorkingRows(ABC):
     @abstractmethod
     def _gram_columns(self, new: np.ndarray) -> np.ndarray:
         """The named columns of K."""
+
+    def written_out(self, widest: float = math.inf) -> "Rows | None":
+        """The rows as those of a matrix; None where that is not known, too large or too wide."""
+        return None
 
     def extend_gram(self, last: np.ndarray, at: np.ndarray, known: np.ndarray) -> np.ndarray:
         """K, given that K[known, known] is last[at, at]: only the new rows cost products."""
@@ -81,10 +85,10 @@ class Rows(WorkingRows):
     X : ndarray or csr_array of shape (m, d)
         Own copy of the rows: they are few.
     signs : ndarray of shape (m,)
-    balance : Balance
+    balance : DualSet
     """
 
-    def __init__(self, X: Any, signs: np.ndarray, balance: Balance) -> None:
+    def __init__(self, X: Any, signs: np.ndarray, balance: DualSet) -> None:
         self.X = X
         self.signs = signs
         self.balance = balance
@@ -98,6 +102,9 @@ class Rows(WorkingRows):
     def combine(self, v: np.ndarray) -> np.ndarray:
         v = self.signs * v
         return rmatvec(self.X, v) if self._lines is None else self._lines.transposed_times(v)
+
+    def written_out(self, widest: float = math.inf) -> "Rows | None":
+        return self
 
     def take(self, index: Any) -> np.ndarray:
         """Some of the signed rows, dense."""
@@ -118,6 +125,51 @@ class Rows(WorkingRows):
         return gram_columns_of(self.X, new) * self.signs[:, None] * self.signs[new]
 
 
+class MatrixSource:
+    """Examples as the rows of a matrix, dense or CSR."""
+
+    def __init__(self, X: Any) -> None:
+        self.X = X
+        self.size = X.shape[0]
+
+    def products(self, w: np.ndarray) -> np.ndarray:
+        """X w."""
+        return self.X @ w
+
+    def combine(self, a: np.ndarray) -> np.ndarray:
+        """Xᵀ a."""
+        return self.X.T @ a
+
+    def gram(self, columns: np.ndarray | None = None) -> np.ndarray:
+        """⟨x, x′⟩ of all the examples, or with some of them."""
+        return gram_of(self.X) if columns is None else gram_columns_of(self.X, columns)
+
+    def matrix(self) -> Any:
+        """X, if there is such a matrix."""
+        return self.X
+
+
+class KernelSource:
+    """Some examples of a kernel, known by their inner products alone."""
+
+    def __init__(self, kernel: KernelOperator, examples: np.ndarray) -> None:
+        self.kernel, self.examples = kernel, examples
+        self.size = examples.size
+
+    def products(self, w: np.ndarray) -> np.ndarray:
+        return self.kernel.products_at(self.examples, w)
+
+    def combine(self, a: np.ndarray) -> np.ndarray:
+        return self.kernel.combine(self.examples, a)
+
+    def gram(self, columns: np.ndarray | None = None) -> np.ndarray:
+        others = self.examples if columns is None else self.examples[columns]
+        return self.kernel.block(self.examples, others)
+
+    def matrix(self) -> Any:
+        return None
+
+
 class PairRows(WorkingRows):
     """a_p = x_e(p) ⊗ v_p: an example e, and how its outputs enter the constraint.
 
@@ -126,52 +178,43 @@ class PairRows(WorkingRows):
 
     Parameters
     ----------
-    source : ndarray, csr_array or KernelOperator
-        The rows of the examples in the working set; or a kernel over all examples.
-    examples : ndarray of shape (l,)
-        The numbers of the examples in the working set, for a kernel.
+    source : MatrixSource or KernelSource
+        The examples in the working set.
     place : ndarray of shape (m,)
-        e(p) as a position in `examples`.
+        e(p) as a position among them.
     outputs : ndarray of shape (m, k)
         v_p.
-    balance : Balance
+    balance : DualSet
     """
 
     def __init__(
         self,
-        source: Any,
-        examples: np.ndarray,
+        source: MatrixSource | KernelSource,
         place: np.ndarray,
         outputs: np.ndarray,
-        balance: Balance,
+        balance: DualSet,
     ) -> None:
-        self.source, self.examples, self.place = source, examples, place
+        self.source, self.place = source, place
         self.outputs, self.balance = outputs, balance
         self.m = place.size
         self._is_paired = outputs.shape[1] > 1
-        self.is_explicit = not isinstance(source, KernelOperator)
+        self.is_explicit = source.matrix() is not None
 
     def products(self, w: np.ndarray) -> np.ndarray:
-        if isinstance(self.source, KernelOperator):
-            outputs = self.source.products_at(self.examples, w)
-        else:
-            outputs = self.source @ w
+        outputs = self.source.products(w)
         if not self._is_paired:
             return outputs * self.outputs[:, 0]
         return np.einsum("pk,pk->p", outputs[self.place], self.outputs)
 
     def combine(self, v: np.ndarray) -> np.ndarray:
-        if self._is_paired:
-            weights = np.zeros((self.examples.size, self.outputs.shape[1]))
-            np.add.at(weights, self.place, v[:, None] * self.outputs)
-        else:
-            weights = v * self.outputs[:, 0]
-        if isinstance(self.source, KernelOperator):
-            return self.source.combine(self.examples, weights)
-        return self.source.T @ weights
+        if not self._is_paired:
+            return self.source.combine(v * self.outputs[:, 0])
+        weights = np.zeros((self.source.size, self.outputs.shape[1]))
+        np.add.at(weights, self.place, v[:, None] * self.outputs)
+        return self.source.combine(weights)
 
     def gram(self) -> np.ndarray:
-        K = self._example_gram(None)
+        K = self.source.gram()
         if self._is_paired:
             K = K[self.place[:, None], self.place]
             K *= self.outputs @ self.outputs.T
@@ -183,61 +226,25 @@ class PairRows(WorkingRows):
 
     def _gram_columns(self, new: np.ndarray) -> np.ndarray:
         if not self._is_paired:
-            block = self._example_gram(new)
+            block = self.source.gram(new)
             block *= self.outputs
             block *= self.outputs[new, 0]
             return block
         few, at = np.unique(self.place[new], return_inverse=True)
-        block = self._example_gram(few)[self.place[:, None], at]
+        block = self.source.gram(few)[self.place[:, None], at]
         block *= self.outputs @ self.outputs[new].T
         return block
 
-    def _example_gram(self, columns: np.ndarray | None) -> np.ndarray:
-        """⟨x, x′⟩ of all the examples, or with some of them."""
-        if isinstance(self.source, KernelOperator):
-            others = self.examples if columns is None else self.examples[columns]
-            return self.source.block(self.examples, others)
-        return gram_of(self.source) if columns is None else gram_columns_of(self.source, columns)
-
-
-def written_out(rows: WorkingRows) -> Rows | None:
-    """The rows as a dense matrix, where they are explicit and that is not too large."""
-    if isinstance(rows, Rows):
-        return None if rows.is_sparse else rows
-    if not isinstance(rows, PairRows) or not rows.is_explicit:
-        return None
-    width = rows.source.shape[1] * rows.outputs.shape[1]
-    if rows.m * width > MAX_WRITTEN:
-        return None
-    X = rows.source.toarray() if sp.issparse(rows.source) else rows.source
-    flat = X[rows.place][:, :, None] * rows.outputs[:, None, :]
-    return Rows(flat.reshape(rows.m, width), np.ones(rows.m), rows.balance)
-
-
-class SlackRows(WorkingRows):
-    """Rows with a slack each: the Gram matrix K + I/C, and the classifier of the rows alone."""
-
-    is_explicit = False
-
-    def __init__(self, base: WorkingRows, C: float) -> None:
-        self.base, self.C = base, C
-        self.m, self.balance = base.m, base.balance
-
-    def products(self, w: np.ndarray) -> np.ndarray:
-        return self.base.products(w)
-
-    def combine(self, v: np.ndarray) -> np.ndarray:
-        return self.base.combine(v)
-
-    def gram(self) -> np.ndarray:
-        K = self.base.gram()
-        add_to_diagonal(K, 1.0 / self.C)
-        return K
-
-    def _gram_columns(self, new: np.ndarray) -> np.ndarray:
-        columns = self.base._gram_columns(new)
-        columns[new, np.arange(new.size)] += 1.0 / self.C
-        return columns
+    def written_out(self, widest: float = math.inf) -> Rows | None:
+        X = self.source.matrix()
+        if X is None:
+            return None
+        width = X.shape[1] * self.outputs.shape[1]
+        if width > widest or self.m * width > MAX_WRITTEN:
+            return None
+        X = X.toarray() if sp.issparse(X) else X
+        flat = X[self.place][:, :, None] * self.outputs[:, None, :]
+        return Rows(flat.reshape(self.m, width), np.ones(self.m), self.balance)
 
 
 def gram_of(X: Any) -> np.ndarray:

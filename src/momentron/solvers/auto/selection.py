@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from momentron.operators import Operator
+from momentron.dualsets import DualSet
+from momentron.operators import MatrixOperator
 
 
 def sample(
@@ -17,46 +18,14 @@ def sample(
     return np.sort(np.concatenate(parts))
 
 
-def smallest(
-    p: np.ndarray, signs: np.ndarray, size: int, by_class: bool, kept: np.ndarray
-) -> np.ndarray:
-    """The rows with the smallest margins (half from each class if by_class), and those kept."""
-    pick = np.zeros(p.size, bool)
-    if by_class:
-        for rows in (np.flatnonzero(signs > 0.0), np.flatnonzero(signs < 0.0)):
-            pick[rows[_lowest(p[rows], (size + 1) // 2)]] = True
-    else:
-        pick[_lowest(p, size)] = True
-    pick[kept] = True
-    return np.flatnonzero(pick)
-
-
-def smallest_pairs(
-    p: np.ndarray,
-    size: int,
-    kept: np.ndarray,
-    classes: tuple[np.ndarray, np.ndarray] | None,
-) -> np.ndarray:
-    """The pairs with the smallest margins, and those kept.
-
-    With intercepts, `classes` = (c, j) of every pair: the smallest pair out of each class and the
-    smallest into it are taken as well, so that every intercept has something to hold it.
+def smallest(dual_set: DualSet, p: np.ndarray, size: int, kept: np.ndarray) -> np.ndarray:
+    """The rows with the smallest margins, some of every class that has an intercept, and those
+    kept; in order.
     """
     pick = np.zeros(p.size, bool)
-    pick[_lowest(p, size)] = True
+    pick[dual_set.lowest(p, size)] = True
     pick[kept] = True
-    for side in classes or ():
-        order = np.lexsort((p, side))
-        first = np.unique(side[order], return_index=True)[1]
-        pick[order[first]] = True
     return np.flatnonzero(pick)
-
-
-def _lowest(values: np.ndarray, size: int) -> np.ndarray:
-    """Positions of the `size` lowest values, in no order."""
-    if size >= values.size:
-        return np.arange(values.size)
-    return np.argpartition(values, size - 1)[:size]
 
 
 def on_support(lam: np.ndarray, p: np.ndarray, squares: np.ndarray, most: int) -> np.ndarray:
@@ -74,7 +43,7 @@ def on_support(lam: np.ndarray, p: np.ndarray, squares: np.ndarray, most: int) -
     return kept
 
 
-def opposite_twins(operator: Operator, signs: np.ndarray, p: np.ndarray) -> np.ndarray | None:
+def opposite_twins(matrix: MatrixOperator, signs: np.ndarray, p: np.ndarray) -> np.ndarray | None:
     """Two equal rows with opposite labels, if equal scores x·w + b betray any.
 
     Whatever w is, one of the two has p ≤ 0: only such rows are looked at, with the rows of the
@@ -94,7 +63,7 @@ def opposite_twins(operator: Operator, signs: np.ndarray, p: np.ndarray) -> np.n
     suspects = np.flatnonzero(close & (signs[wrong[place]] != signs[others]))[:50]
     for k in suspects:
         pair = np.array([wrong[place[k]], others[k]])
-        first, second = operator.rows(pair)
+        first, second = matrix.rows(pair)
         if np.array_equal(first, second):
             return pair
     return None

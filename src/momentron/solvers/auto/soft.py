@@ -1,191 +1,174 @@
-"""The soft margin with squared hinge, exactly: Newton on all the rows, or on those with slack."""
+"""The soft margin with squared hinge, exactly: Newton on all the rows, or on those with slack.
+
+    min ½‖w‖² + (C/2) Σ max(0, 1 − p)²,  p the functional margins, b unpenalised.
+
+Rows without slack do not enter the solution, so a working set serves that holds all the others.
+Two classes as a matrix are solved with all the rows in it: a pass is cheap there. Kernels and
+pairs, and tall dense data from a warm start, begin with few rows and take in what falls below the
+margin, until nothing does.
+"""
+
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from momentron.constraints import SignedRows, Slack
-from momentron.operators import DenseOperator
-from momentron.problem import Problem
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.exact import solve_by_interior_point
-from momentron.solvers.auto.forms import Deadline, Form
+from momentron.solvers.auto.forms import Form
 from momentron.solvers.auto.gram_form import GramForm
-from momentron.solvers.auto.newton import exact_soft_margin, line_search, soft_margin
+from momentron.solvers.auto.linear_algebra import add_to_diagonal
+from momentron.solvers.auto.newton import exact_soft_margin, soft_margin, step_along_mean
+from momentron.solvers.auto.phases import End, Phase, Reason, Search, run
 from momentron.solvers.auto.primal_form import PrimalForm
-from momentron.solvers.auto.ranking import SMALL, first_working_set
-from momentron.solvers.auto.rounds import Rounds
-from momentron.solvers.auto.rows import Rows, SlackRows
-from momentron.solvers.auto.working_sets import WorkingSets
+from momentron.solvers.auto.rank import first_phase, first_working_set
 from momentron.solvers.base import Start
 from momentron.threads import one_thread
 
-MAX_STEPS = 60
-NEARLY_HARD = 1e5  # C in units of 1/mean‖a‖²
-MAX_ROUNDS = 60
+
+def soft_phase(search: Search, start: Start | None) -> Phase:
+    """How a soft margin begins."""
+    sets, settings = search.sets, search.settings
+    is_tall = sets.is_dense and sets.size > settings.tall_ratio * sets.width
+    is_known = start is not None and is_tall and not _is_nearly_hard(search)
+    if sets.is_plain and not is_known:
+        return SolveAll(start)
+    return BeginSome(start)
 
 
-class SoftMargin:
-    """min ½‖w‖² + (C/2) Σ max(0, 1 − p)², p the functional margins, b unpenalised.
+def _is_nearly_hard(search: Search) -> bool:
+    scale = float(np.mean(search.sets.constraints.row_norms**2))
+    return search.C * scale > search.settings.nearly_hard
 
-    Rows without slack do not enter the solution, so a working set serves that holds all the others.
-    Two classes as a matrix are solved with all the rows in it: a pass is cheap there. Kernels and
-    pairs, and tall dense data from a warm start, begin with few rows and take in what falls below
-    the margin, until nothing does.
+
+@dataclass(frozen=True)
+class SolveAll(Phase):
+    """Newton on all the rows as they are, not centred: the copy would be a second X.
+
+    A second round starts again from where rounding left the first.
     """
 
-    def __init__(self, problem: Problem, deadline: Deadline, start: Start | None = None) -> None:
-        constraints = problem.constraints
-        assert isinstance(constraints, Slack)
-        self.C = constraints.C
-        self.sets = WorkingSets(problem, constraints.base, deadline)
-        self.size = self.sets.size
-        self.deadline = deadline
-        # of the constraints without slack
-        self.problem = Problem(constraints.base, problem.dual_set)
-        scale = float(np.mean(constraints.base.row_norms**2))
-        self.is_nearly_hard = self.C * scale > NEARLY_HARD
-        self.start = start
-        self.is_plain = not (self.sets.is_paired or self.sets.is_kernel)
-        is_tall = isinstance(self.sets.operator, DenseOperator) and self.size > 4 * self.sets.width
-        is_known = start is not None and is_tall and not self.is_nearly_hard
-        self.takes_all = self.is_plain and not is_known
-        self.W = np.arange(self.size)
-        self.form: Form | None = None
-        self.rounds = 0
-        self.is_done = False
+    start: Start | None
+    begun: Form | None = None
 
-    def advance(self) -> None:
-        """Newton to the end on the working set; then its next one."""
-        self.rounds += 1
-        if self.rounds == 1 and not self.takes_all:
-            self._begin_some()
-        if self.takes_all:
-            self._solve_all()
-        else:
-            self._solve_some()
-        if self.rounds >= MAX_ROUNDS:
-            self.is_done = True
-
-    def slack(self) -> np.ndarray:
-        """ξ = max(0, 1 − p)."""
-        return self.lam / self.C
-
-    # --- all the rows ----------------------------------------------------------------------------
-
-    def _solve_all(self) -> None:
-        """A second call starts again from where rounding left the first."""
-        if self.form is None:
-            self.form = self._open(self.W)
+    def advance(self, search: Search) -> Phase:
+        form = self.begun
+        if form is None:
+            form = _open(search, np.arange(search.size))
             with one_thread():
-                self._begin(self.form)
-        form = self.form
+                self._begin(search, form)
         before = form.p
         with one_thread():
-            soft = exact_soft_margin(form, self.C, max_steps=MAX_STEPS)
+            solved = exact_soft_margin(form, search.C, max_steps=search.settings.soft_steps)
             form.refresh()
-        self.lam = self.C * np.maximum(1.0 - form.p, 0.0)
-        self.w, self.b = form.answer()
-        unchanged = np.allclose(before, form.p, rtol=1e-15, atol=1e-15)
-        self.is_done = unchanged or not soft.converged
+        lam = search.C * np.maximum(1.0 - form.p, 0.0)
+        search.look(*form.answer(), lam, is_exact=False)
+        if not solved.converged or np.allclose(before, form.p, rtol=1e-15, atol=1e-15):
+            return End(Reason.SOLVED)
+        return replace(self, begun=form)
 
-    def _open(self, index: np.ndarray) -> Form:
-        """Rows as they are, not centred: all of them, and the copy would be a second X."""
-        operator, constraints = self.sets.operator, self.sets.constraints
-        assert isinstance(constraints, SignedRows)
-        d = operator.shape[1]
-        if isinstance(operator, DenseOperator):
-            self.deadline.require(float(index.size) * d * min(8, index.size, d))
-        balance = self.sets.balance(index)
-        rows = Rows(operator.working_rows(index), constraints.signs[index], balance)
-        if self.sets.is_wide(rows.m):
-            return GramForm(rows, self.deadline, rows.gram())
-        return PrimalForm(rows, self.deadline, borrow=True)
-
-    def _begin(self, form: Form) -> None:
+    def _begin(self, search: Search, form: Form) -> None:
         """Move to a first point: a given one, a sample's solution, or along the mean."""
-        n, d = self.sets.operator.shape
-        size = max(2000, 10 * d)
-        constraints = self.sets.constraints
-        if self.start is not None:
-            weights = np.zeros(n)
-            weights[: self.start.q.size] = self.start.q
+        sets, settings, start = search.sets, search.settings, self.start
+        n, d = sets.operator.shape
+        size = max(settings.soft_sample, settings.soft_sample_ratio * d)
+        if start is not None:
+            weights = search.weights_of(start)
             length = float(np.linalg.norm(form.rows.combine(weights)))
             if length > 0.0:  # w = Σ λ_i a_i
-                weights *= float(np.linalg.norm(self.start.w)) / length
-            form.warm(self.start.w, self.start.b, weights)
-        elif n > 4 * size and isinstance(form, PrimalForm):
+                weights *= float(np.linalg.norm(start.w)) / length
+            form.warm(start.w, start.b, weights)
+        elif n > 4 * size and not sets.is_wide(n):
             # tall data: the first step on all the rows then sees little more than the true support
-            assert isinstance(constraints, SignedRows)
-            index = selection.sample(constraints.signs, size, np.random.default_rng(0), least=0.0)
-            small = self._open(index)
-            _step_along_mean(small, self.C * n / index.size)
-            soft_margin(small, self.C * n / index.size, max_steps=2, slack=0.1)
+            index = selection.sample(sets.labels.codes, size, np.random.default_rng(0), least=0.0)
+            small, C = _open(search, index), search.C * n / index.size
+            step_along_mean(small, C)
+            soft_margin(small, C, max_steps=2, slack=0.1)
             form.warm(*small.answer(), np.zeros(n))
         else:
-            _step_along_mean(form, self.C)
+            step_along_mean(form, search.C)
 
-    # --- the rows with slack ---------------------------------------------------------------------
 
-    def _solve_some(self) -> None:
-        """A working set solved, a look at all the rows, and those below the margin taken in."""
-        rough = self._solve_nearly_hard() if self.is_nearly_hard else None
-        form = self.sets.open(self.W)
+def _open(search: Search, index: np.ndarray) -> Form:
+    """A form on some of the rows, as they are."""
+    sets, settings = search.sets, search.settings
+    d = sets.operator.shape[1]
+    if sets.is_dense:
+        sets.deadline.require(float(index.size) * d * min(8, index.size, d))
+    rows = sets.plain_rows(index)
+    if sets.is_wide(rows.m):
+        return GramForm(rows, rows.gram(), sets.deadline, settings)
+    return PrimalForm(rows, sets.deadline, settings, borrow=True)
+
+
+@dataclass(frozen=True)
+class BeginSome(Phase):
+    """The first working set, and its solution."""
+
+    start: Start | None
+
+    def advance(self, search: Search) -> Phase:
+        sets, start, small = search.sets, self.start, search.settings.small
+        if start is None:
+            if _is_nearly_hard(search):  # the hard margin has nearly the same support
+                hard = Search.of(sets.without_slack(), 1e-3)
+                run(hard, first_phase(hard))
+                search.W = hard.W
+            elif not search.has_all:
+                search.W = first_working_set(sets)
+            return SolveSome().advance(search)
+        search.look(start.w, start.b, search.weights_of(start), is_exact=False)
+        p = search.answer.p
+        support = np.flatnonzero(p < 1.0)
+        if sets.is_plain and 4 * support.size > search.size:  # few passes would be saved
+            return SolveAll(start).advance(search)
+        search.W = sets.smallest(p, max(small, int(1.2 * support.size)), support)
+        return SolveSome().advance(search)
+
+
+@dataclass(frozen=True)
+class SolveSome(Phase):
+    """A working set solved, a look at all the rows, and those below the margin taken in."""
+
+    is_first: bool = True
+
+    def advance(self, search: Search) -> Phase:
+        form, lam, converged = self._solve(search)
+        search.close(form, lam, is_exact=True)
+        W, p = search.W, search.answer.p.copy()
+        below = p < 1.0 - 1e-9
+        below[W] = False
+        if not below.any():
+            is_last = not converged or not self.is_first
+            return End(Reason.SOLVED) if is_last else SolveSome(is_first=False)
+        p[W] = np.inf
+        size = min(int(np.count_nonzero(below)), max(search.settings.small, 2 * W.size))
+        search.W = search.sets.smallest(p, size, W)  # rows that come and go would cost rounds
+        return SolveSome(is_first=False)
+
+    def _solve(self, search: Search) -> tuple[Form, np.ndarray, bool]:
+        """(form, λ, converged) on the working set."""
+        sets, settings, C = search.sets, search.settings, search.C
+        rough = self._solve_nearly_hard(search) if _is_nearly_hard(search) else None
+        has_point = rough is None and bool(search.answer.w.any())
+        form = search.open(is_cold=not has_point)
         with one_thread():
             if rough is not None:
-                self.sets.warm(form, *self.sets.answer(rough[0]), rough[1])
-            elif self.w.any():
-                self.sets.warm(form, self.w, self.b, self.lam[self.W])
-            else:
-                _step_along_mean(form, self.C)
-            soft = exact_soft_margin(form, self.C, max_steps=MAX_STEPS if rough is None else 5)
+                sets.warm(form, *sets.answer(rough[0]), rough[1])
+            elif not has_point:
+                step_along_mean(form, C)
+            steps = settings.soft_steps if rough is None else settings.soft_polish_steps
+            solved = exact_soft_margin(form, C, max_steps=steps)
             form.refresh()
-        lam, converged = self.C * np.maximum(1.0 - form.p, 0.0), soft.converged
-        if rough is not None and not converged:  # C times rounding is no better
-            (form, lam), converged = rough, True
-        self.w, self.b = self.sets.answer(form)
-        self.lam = np.zeros(self.size)
-        self.lam[self.W] = lam
-        _, p = self.sets.look(self.w, self.b, is_exact=True)
-        below = p < 1.0 - 1e-9
-        below[self.W] = False
-        if not below.any():
-            self.is_done = not converged or self.rounds > 1
-            return
-        p[self.W] = np.inf
-        size = min(int(np.count_nonzero(below)), max(SMALL, 2 * self.W.size))
-        self.W = self.sets.smallest(p, size, self.W)  # rows that come and go would cost rounds
+        if rough is not None and not solved.converged:  # C times rounding is no better
+            return *rough, True
+        return form, C * np.maximum(1.0 - form.p, 0.0), solved.converged
 
-    def _solve_nearly_hard(self) -> tuple[Form, np.ndarray]:
+    def _solve_nearly_hard(self, search: Search) -> tuple[Form, np.ndarray]:
         """The interior point on K + I/C: Newton takes a hundred steps where hardly any slack is."""
-        rows = SlackRows(self.sets.rows(self.W), self.C)
+        sets = search.sets
+        rows = sets.rows(search.W)
         with one_thread():
-            form = GramForm(rows, self.deadline, rows.gram())
+            K = rows.gram()
+            add_to_diagonal(K, 1.0 / search.C)
+            form = GramForm(rows, K, sets.deadline, search.settings, is_explicit=False)
             return solve_by_interior_point(form, 1e-12, None)
-
-    def _begin_some(self) -> None:
-        self.w = self.sets.constraints.zeros()
-        self.b = np.zeros(self.sets.n_intercepts)
-        self.lam = np.zeros(self.size)
-        if self.start is None and self.is_nearly_hard:
-            # the hard margin has nearly the same support
-            hard = Rounds(self.problem, 1e-3, self.deadline)
-            while not hard.is_done:
-                hard.advance()
-            self.W = hard.W
-            return
-        self.W, _ = first_working_set(self.sets)
-        if self.start is None:
-            return
-        self.w, self.b = self.start.w, self.start.b
-        self.lam[: self.start.q.size] = self.start.q
-        _, p = self.sets.look(self.w, self.b, is_exact=False)
-        support = np.flatnonzero(p < 1.0)
-        if self.is_plain and 4 * support.size > self.size:  # few passes would be saved
-            self.takes_all, self.W = True, np.arange(self.size)
-            return
-        self.W = self.sets.smallest(p, max(SMALL, int(1.2 * support.size)), support)
-
-
-def _step_along_mean(form: Form, C: float) -> None:
-    """The best multiple of the difference of the classes' sums."""
-    dp, slope, curvature = form.along_mean()
-    form.move(line_search(slope, curvature, 1.0 - form.p, dp, C))

@@ -5,21 +5,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from momentron.constraints import Constraints, LabelPairs, SignedRows
-from momentron.kernels import require_semidefinite
-from momentron.operators import DenseOperator, KernelOperator
+from momentron.kernels import as_kernel, require_semidefinite
+from momentron.operators import KernelOperator, Operator
 from momentron.problem import Problem
 from momentron.solvers.auto import selection
-from momentron.solvers.auto.balance import Balance, ManyClasses, NoIntercept, TwoClasses
-from momentron.solvers.auto.forms import Deadline, Form
+from momentron.solvers.auto.deadline import Deadline
+from momentron.solvers.auto.forms import Form
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.primal_form import PrimalForm
-from momentron.solvers.auto.rows import PairRows, Rows, WorkingRows, written_out
+from momentron.solvers.auto.rows import KernelSource, MatrixSource, PairRows, Rows, WorkingRows
+from momentron.solvers.auto.settings import AutoSettings
 from momentron.threads import one_thread
-
-FORM_BYTES = 16  # of a form for each entry of its Gram matrix: that, and a factor
-TELLING = 1e-3  # of ‖a‖², the square of a margin that a Gram matrix shows to 13 digits
-FLAT_WIDTH = 2500  # d·k up to which the rows of a working set of pairs are written out
 
 
 class Told(NamedTuple):
@@ -32,7 +28,7 @@ class Told(NamedTuple):
 
 
 class WorkingSets:
-    """The constraints of a hard margin, seen a working set at a time.
+    """The constraints without their slack, seen a working set at a time.
 
     A classifier is (w, b) in the usual scale of support vector machines: functional margins
     p = −Zw + Yb are 1 on the support. Of the k intercepts of many classes the last is zero, and b
@@ -44,24 +40,24 @@ class WorkingSets:
         The number of constraints.
     width : int
         The length of w: features, times classes where there are many.
+    is_plain : bool
+        Whether the rows are those of a matrix, with a sign each: two classes, and no kernel.
     """
 
-    def __init__(self, problem: Problem, constraints: Constraints, deadline: Deadline) -> None:
-        assert isinstance(constraints, LabelPairs | SignedRows)
-        self.constraints = constraints
-        self.operator = constraints.operator
+    def __init__(self, problem: Problem, deadline: Deadline, settings: AutoSettings) -> None:
+        constraints = problem.constraints.base
+        self.problem, self.constraints = problem, constraints
+        self.operator, self.labels = constraints.operator, constraints.labels
         self.dual_set = problem.dual_set
-        self.deadline = deadline
+        self.deadline, self.settings = deadline, settings
         self.fits_intercept = problem.dual_set.fits_intercept
         self.size = constraints.size
         self.shape = constraints.zeros().shape
-        self.kernel = self.operator if isinstance(self.operator, KernelOperator) else None
+        self.kernel, self.matrix = self.operator.as_kernel(), self.operator.as_matrix()
         self.is_kernel = self.kernel is not None
-        self.is_paired = isinstance(constraints, LabelPairs)
-        self.is_single = getattr(self.operator, "X", np.empty(0)).dtype == np.float32
-        self.width = self.operator.shape[1] * (constraints.n_classes if self.is_paired else 1)
-        # over all the rows: pairs are too many for the columns of a Balance
-        self._whole = None if self.is_paired else self.balance(np.arange(self.size))
+        self.is_plain = not (self.is_kernel or self.labels.is_paired)
+        self.is_dense = self.matrix is not None and not self.matrix.is_sparse
+        self.width = self.operator.shape[1] * self.labels.n_outputs
         self._shift: np.ndarray | None = None
         self._known_gram: tuple[np.ndarray, np.ndarray] | None = None
 
@@ -70,51 +66,77 @@ class WorkingSets:
         """The largest working set that the memory for kernel values allows."""
         if self.kernel is None or self.kernel.kernel.matrix is not None:
             return self.size
-        return min(self.size, max(2, math.isqrt(self.kernel.cache_bytes // FORM_BYTES)))
+        entries = self.kernel.cache_bytes // self.settings.form_bytes
+        return min(self.size, max(2, math.isqrt(entries)))
+
+    @property
+    def is_small(self) -> bool:
+        """Whether all the rows together are a working set."""
+        few = 1.5 * self.settings.small
+        if self.is_plain:
+            few = max(few, min(1.5 * self.width, self.settings.all_rows))
+        return self.size <= min(few, self.capacity)
 
     @property
     def n_intercepts(self) -> int:
-        if not self.fits_intercept:
-            return 0
-        return self.constraints.n_classes - 1 if self.is_paired else 1
+        return self.dual_set.n_intercepts
+
+    def without_slack(self) -> "WorkingSets":
+        """The same for the hard margin."""
+        return WorkingSets(Problem(self.constraints, self.dual_set), self.deadline, self.settings)
+
+    def signs(self, index: np.ndarray | slice) -> np.ndarray:
+        """y of the named rows, of two classes."""
+        return self.labels.output_signs(index)[:, 0]
 
     # --- opening and closing a working set -----------------------------------------------------
 
-    def open(self, W: np.ndarray, *, by_gram: bool = False) -> Form:
-        """A form on the rows W, at w = 0: by their Gram matrix if they are wide, or if asked."""
+    def open(self, W: np.ndarray) -> Form:
+        """A form on the rows W, at w = 0: by their Gram matrix if they are wide."""
+        if self.is_wide(W.size):
+            return self.open_gram(W)
+        rows = self._reserved_rows(W)
+        flat = rows.written_out(self.settings.flat_width)
+        if flat is None:
+            return self._gram_form(W, rows)
+        return PrimalForm(flat, self.deadline, self.settings)
+
+    def open_gram(self, W: np.ndarray) -> GramForm:
+        """A form by the Gram matrix of the rows W, wide or not."""
+        return self._gram_form(W, self._reserved_rows(W))
+
+    def _reserved_rows(self, W: np.ndarray) -> WorkingRows:
+        """The rows W, with time and memory for a form on them."""
         self.deadline.require(self._opening_flops(W))
         if self.kernel is not None:
             # the Gram matrix, and a factor of it, come out of the memory for kernel values
-            self.kernel.reserve(FORM_BYTES * W.size**2)
-        rows = self.rows(W)
-        flat = None
-        by_gram = by_gram or self.is_wide(W.size) or self.is_kernel
-        if not (by_gram or self.width > self._flat_limit):
-            flat = written_out(rows) if self.is_paired else rows
-        if flat is None:
-            with one_thread():
-                K = self._gram(W, rows)
-            return GramForm(rows, self.deadline, K)
-        assert isinstance(flat, Rows)
-        return PrimalForm(flat, self.deadline)
+            self.kernel.reserve(self.settings.form_bytes * W.size**2)
+        return self.rows(W)
+
+    def _gram_form(self, W: np.ndarray, rows: WorkingRows) -> GramForm:
+        with one_thread():
+            K = self._gram(W, rows)
+        return GramForm(rows, K, self.deadline, self.settings)
+
+    def plain_rows(self, index: np.ndarray) -> Rows:
+        """The named rows of two classes as they are: not centred, since that takes a copy."""
+        assert self.matrix is not None
+        return Rows(self.matrix.working_rows(index), self.signs(index), self.dual_set.some(index))
 
     def _opening_flops(self, W: np.ndarray) -> float:
         """The arithmetic of opening a form, roughly: its Gram matrix, or its first Hessian."""
-        if not isinstance(self.operator, DenseOperator):
+        if not self.is_dense:
             return float(W.size) ** 2
         d = self.operator.shape[1]
-        if not self.is_paired:
+        if self.is_plain:
             return float(W.size) * d * min(W.size, d)
-        n_examples = np.unique(self.constraints.examples(W)).size
+        n_examples = np.unique(self.labels.examples(W)).size
         return float(n_examples) ** 2 * d + float(W.size) ** 2
-
-    @property
-    def _flat_limit(self) -> float:
-        return FLAT_WIDTH if self.is_paired else math.inf
 
     def is_wide(self, m: int) -> bool:
         """Whether m rows are better seen through their Gram matrix."""
-        return m <= (1.5 * self.width if m > 300 else self.width)
+        ratio = self.settings.wide_ratio if m > self.settings.wide_small else 1.0
+        return m <= ratio * self.width
 
     def warm(self, form: Form, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
         """Take a form to (w, b), where w = Aᵀu."""
@@ -126,34 +148,26 @@ class WorkingSets:
         w = w.reshape(self.shape)
         return w, b - self._shifted(w)
 
-    def balance(self, W: np.ndarray) -> Balance:
-        """What the intercepts ask of the rows W."""
-        if not self.fits_intercept:
-            return NoIntercept(W.size)
-        if isinstance(self.constraints, SignedRows):
-            return TwoClasses(self.constraints.signs[W])
-        return ManyClasses(*self.constraints.classes_of(W), self.constraints.n_classes)
-
     def rows(self, W: np.ndarray) -> WorkingRows:
         """The rows W, as few numbers as there are."""
-        constraints, balance = self.constraints, self.balance(W)
-        if isinstance(constraints, SignedRows):
-            signs = constraints.signs[W]
-            if self.kernel is not None:
-                return PairRows(self.kernel, W, np.arange(W.size), signs[:, None], balance)
-            return Rows(self._centred(self.operator.working_rows(W)), signs, balance)
-        examples, place = np.unique(constraints.examples(W), return_inverse=True)
-        outputs = _outputs(constraints, W)
-        if self.kernel is not None:
-            return PairRows(self.kernel, examples, place, outputs, balance)
-        source = self._centred(self.operator.working_rows(examples))
-        return PairRows(source, examples, place, outputs, balance)
+        balance = self.dual_set.some(W)
+        if self.is_plain:
+            return Rows(self._centred_rows(W), self.signs(W), balance)
+        examples, place = np.unique(self.labels.examples(W), return_inverse=True)
+        source: MatrixSource | KernelSource
+        if self.kernel is None:
+            source = MatrixSource(self._centred_rows(examples))
+        else:
+            source = KernelSource(self.kernel, examples)
+        return PairRows(source, place, self.labels.output_signs(W), balance)
 
-    def _centred(self, X: Any) -> Any:
-        """Dense rows less one point, the same in all rounds so that K is reused.
+    def _centred_rows(self, examples: np.ndarray) -> Any:
+        """Rows of X; dense ones less one point, the same in all rounds so that K is reused.
 
         Where there are intercepts this changes b alone, and nothing cancels against it.
         """
+        assert self.matrix is not None
+        X = self.matrix.working_rows(examples)
         if not self.fits_intercept or not isinstance(X, np.ndarray):
             return X
         if self._shift is None:
@@ -164,8 +178,7 @@ class WorkingSets:
         """What the shift adds to b."""
         if self._shift is None:
             return 0.0
-        added = self._shift @ w
-        return added[:-1] - added[-1] if self.is_paired else added
+        return self.labels.free_intercepts(self._shift @ w)
 
     def _gram(self, W: np.ndarray, rows: WorkingRows) -> np.ndarray:
         """K on the rows W, with the part that is known from the last working set."""
@@ -174,7 +187,7 @@ class WorkingSets:
             old, last = self._known_gram
             at = np.minimum(np.searchsorted(old, W), old.size - 1)
             known = old[at] == W
-            if known.mean() >= 0.4:
+            if known.mean() >= self.settings.known_share:
                 K = rows.extend_gram(last, at[known], np.flatnonzero(known))
         if K is None:
             self._known_gram = None
@@ -186,14 +199,13 @@ class WorkingSets:
 
     def _has_room_for_two(self, m: int) -> bool:
         """Whether the last Gram matrix may stay while the next is made."""
-        return self.kernel is None or 3 * FORM_BYTES * m**2 <= self.kernel.cache_bytes
+        return self.kernel is None or 3 * self.settings.form_bytes * m**2 <= self.kernel.cache_bytes
 
     # --- all the rows --------------------------------------------------------------------------
 
     def no_products(self) -> np.ndarray:
         """Xw for w = 0, without a pass."""
-        n = self.operator.shape[0]
-        return np.zeros((n, self.constraints.n_classes) if self.is_paired else n)
+        return self.labels.zeros(self.operator.shape[0])
 
     def look(
         self, w: np.ndarray, b: np.ndarray, *, is_exact: bool
@@ -204,17 +216,16 @@ class WorkingSets:
         clearly above the margin, in blocks.
         """
         products = self.operator.apply(w)
-        if self.is_single and is_exact and self.is_paired:
-            products = self.operator.exact_scores(w)
         p = self._margins(products, b)
-        if not (self.is_single and is_exact) or self.is_paired:
+        matrix = self.matrix
+        if matrix is None or not (matrix.is_single_precision and is_exact):
             return products, p
         top = float(np.abs(b).max(initial=0.0))
         blur = 1e-6 * (float(np.linalg.norm(w)) * self.operator.radius + top)
-        near = np.flatnonzero(p < 1.01 + blur)
+        near = np.unique(self.labels.examples(np.flatnonzero(p < 1.01 + blur)))
         for start in range(0, near.size, 4096):
             part = near[start : start + 4096]
-            products[part] = self.operator.rows(part) @ w
+            products[part] = matrix.rows(part) @ w
         return products, self._margins(products, b)
 
     def told_by(self, form: Form, lam: np.ndarray) -> Told | None:
@@ -224,34 +235,42 @@ class WorkingSets:
         for its length. None where there is no such matrix, or an intercept, or another w, or where
         squares have cost too many digits.
         """
-        if not isinstance(form, GramForm) or self.fits_intercept or self.is_paired:
+        if form.gram is None or not self.is_plain or self.fits_intercept:
             return None
-        if self.is_kernel or form.u is not lam:
+        if not np.array_equal(form.point.x, lam):
             return None
         image = self.operator.image(self.constraints.mix(self.dual_set.normalize(lam)))
         upper = self.operator.norm(image)
-        if upper**2 < TELLING * form.scale:
+        if upper**2 < self.settings.telling_square * form.scale:
             return None
-        assert isinstance(self.constraints, SignedRows)
-        return Told(-float(lam.sum()) * image, self.constraints.signs * form.p, form.p, upper)
+        products = self.signs(slice(None)) * form.p
+        return Told(-float(lam.sum()) * image, products, form.p, upper)
 
     def _margins(self, products: np.ndarray, b: np.ndarray) -> np.ndarray:
         if b.size:
-            products = products + (np.append(b, 0.0) if self.is_paired else b[0])
-        return -self.constraints.from_products(products)
+            products = products + self.labels.all_intercepts(b)
+        return -self.labels.scores(products)
 
     def lower(self, w: np.ndarray, p: np.ndarray) -> float:
         """The margin of w with the best intercepts, from the last look."""
         norm = self.constraints.norm(w)
         if not norm > 0.0:
             return -np.inf
-        return (self._whole.worst(p) if self._whole else self.dual_set.margin(-p)) / norm
+        return self.dual_set.worst(p) / norm
 
     def upper(self, lam: np.ndarray) -> float:
         """‖Zᵀq‖ for the normalised multipliers."""
         if not np.any(lam > 0.0):
             return np.inf
-        return self.constraints.dual_norm(self.dual_set.normalize(lam))
+        return self.problem.constraints.dual_norm(self.dual_set.normalize(lam))
+
+    def operator_of(self, examples: np.ndarray) -> Operator:
+        """An operator of some of the examples."""
+        if self.matrix is not None:
+            return self.matrix.some(examples)
+        assert self.kernel is not None
+        block = self.kernel.block(examples, examples)
+        return KernelOperator(as_kernel("precomputed", X=block).bind(block), 0)
 
     # --- choosing rows -------------------------------------------------------------------------
 
@@ -267,17 +286,4 @@ class WorkingSets:
         return W
 
     def _smallest(self, p: np.ndarray, size: int, kept: np.ndarray) -> np.ndarray:
-        constraints, size = self.constraints, max(size, 1)
-        if isinstance(constraints, SignedRows):
-            return selection.smallest(p, constraints.signs, size, self.fits_intercept, kept)
-        classes = constraints.pair_classes if self.fits_intercept else None
-        return selection.smallest_pairs(p, size, kept, classes)
-
-
-def _outputs(constraints: LabelPairs, W: np.ndarray) -> np.ndarray:
-    """e_c − e_j of each pair."""
-    own, other = constraints.classes_of(W)
-    outputs = np.zeros((W.size, constraints.n_classes))
-    outputs[np.arange(W.size), own] = 1.0
-    outputs[np.arange(W.size), other] = -1.0
-    return outputs
+        return selection.smallest(self.dual_set, p, max(size, 1), kept)

@@ -1,0 +1,154 @@
+"""Which classifier a solve ends with: the one with the margin, the soft margin's, or the fallback.
+
+separated        w of the largest margin, at unit length, with its best intercepts
+soft margin      w and b in the scale of the problem that C poses, as support vector machines are
+none of these    `momentron.fallback`
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from momentron.certificate import LONG, SHORT, certify_classifier
+from momentron.clock import OutOfTime, until
+from momentron.fallback import Candidate, Classifier, fallback
+from momentron.margin_problem import MarginProblem
+from momentron.problem import Problem
+from momentron.solve import Outcome
+from momentron.status import Status
+
+OPEN = 0.1  # the gap of a soft margin above which its classifier may be worse than the fallback
+
+
+class Choice(NamedTuple):
+    """A classifier in the user's units, with a proven lower bound on its own margin."""
+
+    coef: np.ndarray
+    intercept: Any
+    margin: float
+    is_fallback: bool = False
+
+
+def choose_classifier(problem: MarginProblem, outcome: Outcome) -> Choice:
+    """The classifier of a result; what takes time ends when the outcome says that it must."""
+    certificate, whole = outcome.certificate, problem.in_memory()
+    if whole is not None and whole.constraints.is_soft:
+        is_good = outcome.status is Status.OPTIMAL or certificate.gap <= OPEN
+        soft, choice = _soft(whole, outcome)
+        return choice if is_good else _fallback(whole, outcome, soft)
+    if certificate.margin > 0.0:
+        return _at_unit_length(problem, outcome, outcome.w, certificate.margin)
+    if whole is None:  # a fit to rows that are not here would cost passes
+        margin = _margin_in_time(problem, outcome.last_w, outcome)
+        return _at_unit_length(problem, outcome, outcome.last_w, margin)
+    return _fallback(whole, outcome, Classifier(outcome.last_w, outcome.last_b))
+
+
+# --- a margin ------------------------------------------------------------------------------------
+
+
+def _at_unit_length(
+    problem: MarginProblem, outcome: Outcome, w: np.ndarray, margin: float
+) -> Choice:
+    """w at unit length, and the best intercepts for it."""
+    if w.dtype == np.longdouble:
+        # the interval is proved by w in extended precision; the margin is that of the classifier
+        w = w.astype(np.float64)
+        margin = _margin_in_time(problem, w, outcome)
+    w = problem.settled(w)
+    margin -= problem.rounding_loss(w)
+    return Choice(*problem.classifier(w), -math.inf if math.isnan(margin) else margin)
+
+
+def _margin_in_time(problem: MarginProblem, w: np.ndarray, outcome: Outcome) -> float:
+    """A sure lower bound on the margin of w; none where the time for it is over."""
+    try:
+        with until(outcome.closing):
+            return problem.certified_margin(w, sharp=True)
+    except OutOfTime:
+        return -math.inf
+
+
+def _intercept(problem: Problem, scores: np.ndarray) -> Any:
+    """The intercepts with the largest margin for these scores, in the units of the operator."""
+    if problem.dual_set.fits_intercept:
+        return problem.dual_set.intercept(scores)
+    return np.zeros(problem.classes.size) if problem.classes.size > 2 else 0.0
+
+
+def to_unit_length(problem: Problem, w: np.ndarray, b: Any = 0.0) -> tuple[np.ndarray, Any]:
+    """(w, b) divided by ‖w‖, whatever its size; zero stays zero."""
+    constraints = problem.constraints.base
+    norm = constraints.norm(w)
+    if not SHORT < norm < LONG:
+        top = float(np.max(np.abs(w), initial=0.0))
+        w, b = (w / top, b / top) if top > 0.0 else (w, b)
+        norm = constraints.norm(w)
+    return (w / norm, b / norm) if norm > 0.0 else (w, b)
+
+
+def _in_units_of_x(problem: Problem, b: Any) -> Any:
+    with np.errstate(over="ignore", under="ignore"):
+        intercept = np.ldexp(b, problem.exponent)
+    return intercept if np.ndim(intercept) else float(intercept)
+
+
+# --- a soft margin -------------------------------------------------------------------------------
+
+
+def _soft(problem: Problem, outcome: Outcome) -> tuple[Classifier, Choice]:
+    """w and b in the scale in which y (x·w + b) ≥ 1 − ξ, and the margin that they have themselves.
+
+    (w, √C ξ) at unit length has the margin γ; divided by γ it is the problem's solution.
+    """
+    constraints = problem.constraints
+    w = problem.settled(np.asarray(outcome.w, np.float64))
+    norm = constraints.norm(w)
+    head, tail = constraints.split(w / norm if norm > 0.0 else w)
+    products = constraints.operator.exact_scores(head)
+    scores = constraints.labels.scores(products) - constraints.root * tail
+    b = _intercept(problem, scores)
+    margin = certify_classifier(problem, head, b, products=products)
+    scale = outcome.certificate.lower or 1.0
+    intercept = _in_units_of_x(problem, b) / scale
+    return Classifier(head, b), Choice(constraints.base.coef_of(head) / scale, intercept, margin)
+
+
+# --- neither -------------------------------------------------------------------------------------
+
+
+def _fallback(problem: Problem, outcome: Outcome, own: Classifier) -> Choice:
+    """The fallback at unit length, or the method's own classifier if that errs much less."""
+    candidates: list[Candidate] = []
+    try:
+        with until(outcome.closing):
+            candidates = _candidates(problem, own)
+    except (OutOfTime, KeyboardInterrupt):
+        pass
+    with until(outcome.closing):
+        w, b = fallback(problem, seconds=outcome.seconds, candidates=candidates)
+    is_own = any(w is candidate.classifier.w for candidate in candidates)
+    w, b = to_unit_length(problem, w, b)
+    margin = -math.inf if w.any() else 0.0
+    try:
+        with until(outcome.closing):
+            margin = certify_classifier(problem, w, b) if w.any() else 0.0
+    except (OutOfTime, KeyboardInterrupt):
+        pass
+    coef = problem.constraints.base.coef_of(w)
+    return Choice(coef, _in_units_of_x(problem, b), margin, is_fallback=not is_own)
+
+
+def _candidates(problem: Problem, own: Classifier) -> list[Candidate]:
+    """The method's own classifier, if it is any, with the best intercepts where it names none."""
+    w = np.asarray(own.w, np.float64)
+    if not (np.isfinite(w).all() and w.any()):
+        return []
+    constraints = problem.constraints.base
+    w, b = to_unit_length(problem, w, 0.0 if own.b is None else own.b)
+    w = constraints.refreshed(w)
+    products = constraints.operator.exact_scores(w)
+    if own.b is None:
+        b = _intercept(problem, constraints.labels.scores(products))
+    return [Candidate(Classifier(w, b), products)]

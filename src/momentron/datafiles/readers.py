@@ -1,0 +1,140 @@
+"""Read a user's data file: tables, svmlight, numpy and parquet.
+
+Every failure is one line that names the file, and where it can the row and the column. Row
+numbers count from 1 (lines of a text file, header included); column positions count from 0,
+as `target` does.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from momentron.datafiles._common import (
+    DataFile,
+    Target,
+    exact_key,
+    fail,
+    one_line,
+    require_file,
+    some,
+)
+from momentron.datafiles.arrays import read_npy, read_npz, read_parquet
+from momentron.datafiles.text import read_svmlight, read_table, read_txt
+from momentron.errors import InputError
+
+_READERS: dict[str, Callable[[str, bytes, Target], DataFile]] = {
+    ".csv": read_table,
+    ".tsv": lambda shown, content, target: read_table(shown, content, target, "\t"),
+    ".svm": read_svmlight,
+    ".svmlight": read_svmlight,
+    ".libsvm": read_svmlight,
+    ".txt": read_txt,
+    ".npy": read_npy,
+    ".npz": read_npz,
+    ".parquet": read_parquet,
+}
+
+
+def read_data(
+    path: str | PathLike[str],
+    *,
+    target: Target = None,
+    classes: Sequence[Any] | None = None,
+) -> DataFile:
+    """Read features and labels from a file, by its suffix.
+
+    Parameters
+    ----------
+    path : path
+        .csv, .tsv, .svm, .svmlight, .libsvm, .txt (svmlight if its first line looks so, else a
+        table) or .npy, each also with .gz or .bz2; .npz (keys X and y, or CSR parts X_data,
+        X_indices, X_indptr, X_shape and y); .parquet (needs pyarrow). Pickles are never loaded.
+    target : str, int or None
+        The label column of a table, by name or position (negative from the end). By default
+        the only column called target, label, class or y, else the last one.
+    classes : sequence of labels or None
+        Keep only the rows with these labels, two at least; text and numbers match ("1" is 1).
+
+    Returns
+    -------
+    DataFile
+
+    Raises
+    ------
+    InputError
+        One line for any file that cannot be read as finite numbers with labels.
+
+    Notes
+    -----
+    The first row of a table is a header if a feature column has text in it, or if its label
+    cell reads target, label, class or y above numbers (or beside the names 0, 1, 2, …). Empty
+    cells and markers such as NA do not count as text, so that a missing value in a first row
+    is reported, not taken for a name.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "two.csv"
+    >>> _ = file.write_text("height,label\\n1.5,yes\\n0.5,no\\n")
+    >>> read_data(file).y.tolist()
+    ['yes', 'no']
+    """
+    shown = str(path)
+    require_file(Path(path).expanduser(), shown)
+    plain, packing = _split_suffix(Path(path))
+    reader = _READERS.get(plain)
+    if reader is None or (packing and plain in (".npz", ".parquet")):
+        known = ", ".join(sorted(_READERS))
+        fail(shown, f"has suffix {plain + packing!r}; give one of {known} (text and .npy also .gz)")
+    content = _content(shown, Path(path).expanduser(), packing)
+    try:
+        data = reader(shown, content, target)
+    except InputError:
+        raise
+    except Exception as error:  # a damaged file can raise anything inside its parser
+        fail(shown, f"cannot be read as {plain}: {one_line(error)}", error)
+    return data if classes is None else restrict(shown, data, classes)
+
+
+def _split_suffix(path: Path) -> tuple[str, str]:
+    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
+    if suffixes and suffixes[-1] in (".gz", ".bz2"):
+        return (suffixes[0] if len(suffixes) == 2 else ""), suffixes[-1]
+    return (suffixes[-1] if suffixes else ""), ""
+
+
+def _content(shown: str, path: Path, packing: str) -> bytes:
+    try:
+        content = path.read_bytes()
+        unpack: Callable[[bytes], bytes] | None
+        unpack = {".gz": gzip.decompress, ".bz2": bz2.decompress}.get(packing)
+        content = content if unpack is None or not content else unpack(content)
+    except Exception as error:  # zlib.error, EOFError, OSError, ValueError: all mean the same
+        fail(shown, f"cannot be read: {one_line(error)}; is it complete?", error)
+    if not content.strip():
+        fail(shown, "is empty; give at least one row")
+    return content
+
+
+def restrict(shown: str, data: DataFile, classes: Sequence[Any]) -> DataFile:
+    """Keep the rows of the classes named."""
+    present = np.unique(data.y)
+    by_key = {exact_key(label): label for label in present}
+    wanted = {
+        exact_key(label): label for label in ([classes] if isinstance(classes, str) else classes)
+    }
+    for key, label in wanted.items():
+        if key not in by_key:
+            fail(shown, f"has no label {label!r}; its labels: {some(present.tolist())}")
+    if len(wanted) < 2:
+        fail(shown, f"would keep {len(wanted)} class; give at least 2 of: {some(present.tolist())}")
+    rows = np.isin(data.y, [by_key[key] for key in wanted])
+    return replace(data, X=data.X[rows], y=data.y[rows])

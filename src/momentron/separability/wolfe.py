@@ -1,0 +1,251 @@
+"""Wolfe's algorithm in rational arithmetic, face by face, for data on which floats see too little.
+
+Wolfe's minimum-norm point of the convex hull of all vectors a is either a w with a·w ≥ w·w > 0 for
+each of them, or zero: then some of them, F, cancel with positive weights, every w with A w ≥ 0
+vanishes on their span, and the same question is asked of the others modulo that span. Every step
+is finite. The supports F are independent up to one relation: the first is a smallest conflict.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from scipy.optimize import nnls
+
+from momentron.clock import require_time
+from momentron.separability.basis import Weights
+from momentron.separability.memory import require_memory
+from momentron.separability.pairs import BYTES_PER_WHOLE, Pairs
+from momentron.separability.rational import independent, primitive, solve_many, solve_whole
+
+Vector = list[int]
+GUESS_FLOPS = 1e9  # of one call of non-negative least squares
+
+
+@dataclass(frozen=True)
+class GoldmanTuckerPair:
+    """A Goldman–Tucker pair: w by coordinate (empty where all are boundary pairs), and q."""
+
+    w: Vector
+    boundary: list[Weights]
+    conflict: Weights | None
+
+
+def exact_pair(pairs: Pairs) -> GoldmanTuckerPair:
+    """Decide by exact arithmetic alone.
+
+    Raises
+    ------
+    OutOfTime
+        When the deadline comes first.
+    TooLarge
+        Where all pairs in all coordinates do not fit into memory.
+    """
+    faces = _Faces(pairs)
+    w = faces.reduce()
+    return GoldmanTuckerPair(w, [_as_weights(faces.q)] if faces.q else [], faces.conflict)
+
+
+def _as_weights(q: dict[int, Fraction]) -> Weights:
+    pairs = sorted(q)
+    common = math.lcm(*(q[pair].denominator for pair in pairs))
+    return Weights(np.array(pairs), [int(q[pair] * common) for pair in pairs], common)
+
+
+class _Faces:
+    """The boundary pairs found so far, and weights q > 0 on them that cancel."""
+
+    def __init__(self, pairs: Pairs) -> None:
+        entries = float(pairs.size + pairs.n_coordinates) * pairs.n_coordinates
+        size = entries * (BYTES_PER_WHOLE + pairs.data.bits / 8)
+        require_memory(size, f"{pairs.size} pairs in whole numbers")
+        self.size = pairs.n_coordinates
+        pairs.keep_whole_rows()
+        self.vectors = [pairs.vector(pair) for pair in range(pairs.size)]
+        self.q: dict[int, Fraction] = {}
+        self.basis: list[int] = []
+        self.coordinates: list[int] = []
+        self.conflict: Weights | None = None
+
+    def reduce(self) -> Vector:
+        """w with a·w > 0 on every pair but the boundary pairs; empty where there are no others."""
+        while True:
+            left = [pair for pair in range(len(self.vectors)) if pair not in self.q]
+            if not left:
+                return []
+            null, points = self._modulo_boundary(left)
+            flat = [pair for pair, p in zip(left, points, strict=True) if not any(p)]
+            self._absorb(dict.fromkeys(flat, Fraction(1)))
+            kept = [(pair, p) for pair, p in zip(left, points, strict=True) if any(p)]
+            if not kept:
+                return []
+            even, factors = _even_lengths([p for _, p in kept])
+            weights, v = _Wolfe(even).run()
+            if any(v):
+                return [sum(map(int.__mul__, v, column)) for column in zip(*null, strict=True)]
+            face = {kept[i][0]: weight * factors[i] for i, weight in weights.items()}
+            if self.conflict is None:
+                found = _as_weights(face)
+                self.conflict = Weights(found.pairs, primitive(found.numerators), 1)
+            self._absorb(face)
+
+    def _modulo_boundary(self, left: list[int]) -> tuple[list[Vector], list[Vector]]:
+        """(null space, the pairs left in its coordinates), of one order of magnitude."""
+        null = self._null_space()
+        points = [self._coordinates(pair, null) for pair in left]
+        bits = [max(map(int.bit_length, column)) for column in zip(*points, strict=True)]
+        shifts = [max(bits) - b if b else 0 for b in bits]
+        null = [[v << shift for v in vector] for vector, shift in zip(null, shifts, strict=True)]
+        points = [[v << shift for v, shift in zip(p, shifts, strict=True)] for p in points]
+        return null, points
+
+    def _coordinates(self, pair: int, null: list[Vector]) -> Vector:
+        require_time()
+        return [_dot(self.vectors[pair], v) for v in null]
+
+    def _null_space(self) -> list[Vector]:
+        """Whole vectors that span {v : a·v = 0 for the boundary pairs}."""
+        free = sorted(set(range(self.size)) - set(self.coordinates))
+        if not self.basis:
+            return [[int(c == f) for c in range(self.size)] for f in free]
+        found = [self.vectors[pair] for pair in self.basis]
+        matrix = [[vector.get(c, 0) for c in self.coordinates] for vector in found]
+        right = [[-vector.get(f, 0) for f in free] for vector in found]
+        solution, denominator = solve_many(matrix, right)
+        null = []
+        for m, f in enumerate(free):
+            require_time()
+            v = [0] * self.size
+            v[f] = denominator
+            for c, row in zip(self.coordinates, solution, strict=True):
+                v[c] = row[m]
+            null.append(primitive(v))
+        return null
+
+    def _absorb(self, face: dict[int, Fraction]) -> None:
+        """Take in pairs whose weighted sum lies in the span of the boundary pairs found so far.
+
+        That sum is Σ c_j a_j over the basis, so that q·K + face − c cancels, and is positive for
+        a large K.
+        """
+        if not face:
+            return
+        correction: dict[int, Fraction] = {}
+        if self.basis:
+            common = math.lcm(*(weight.denominator for weight in face.values()))
+            total = dict.fromkeys(self.coordinates, 0)
+            for pair, weight in face.items():
+                require_time()
+                for c, v in self.vectors[pair].items():
+                    if c in total:
+                        total[c] += int(weight * common) * v
+            matrix = [
+                [self.vectors[pair].get(c, 0) for pair in self.basis] for c in self.coordinates
+            ]
+            solution, denominator = solve_whole(matrix, [total[c] for c in self.coordinates])
+            correction = {
+                pair: Fraction(v, denominator * common)
+                for pair, v in zip(self.basis, solution, strict=True)
+            }
+        ratios = [math.floor(share / self.q[pair]) + 1 for pair, share in correction.items()]
+        factor = max([1, *ratios])
+        self.q = {pair: factor * weight for pair, weight in self.q.items()}
+        for pair, share in correction.items():
+            self.q[pair] -= share
+        self.q.update(face)
+        members = self.basis + list(face)
+        chosen, self.coordinates = independent([self.vectors[pair] for pair in members], self.size)
+        self.basis = [members[i] for i in chosen]
+
+
+class _Wolfe:
+    """The minimum-norm point of the convex hull of whole points, exactly."""
+
+    def __init__(self, points: list[Vector]) -> None:
+        self.points = points
+        self.products: dict[tuple[int, int], int] = {}
+
+    def run(self) -> tuple[dict[int, Fraction], Vector]:
+        """(positive weights, a multiple of the minimum-norm point)."""
+        try:
+            return self._descend(self._guess())
+        except (ZeroDivisionError, RuntimeError):  # a dependent guess, or none: start at a vertex
+            shortest = min(range(len(self.points)), key=lambda i: self._product(i, i))
+            return self._descend({shortest: Fraction(1)})
+
+    def _descend(self, weights: dict[int, Fraction]) -> tuple[dict[int, Fraction], Vector]:
+        while True:
+            require_time()
+            target = self._face_minimiser(list(weights))
+            if min(target.values()) > 0:
+                common = math.lcm(*(weight.denominator for weight in target.values()))
+                whole = {i: int(weight * common) for i, weight in target.items()}
+                x = [
+                    sum(weight * self.points[i][c] for i, weight in whole.items())
+                    for c in range(len(self.points[0]))
+                ]
+                slopes = [self._slope(x, p) for p in self.points]
+                entering = min(range(len(slopes)), key=slopes.__getitem__)
+                if slopes[entering] * common >= sum(v * v for v in x):
+                    return target, primitive(x)
+                weights = {**target, entering: Fraction(0)}
+                continue
+            step = min(weights[i] / (weights[i] - v) for i, v in target.items() if v <= 0)
+            moved = {i: a + step * (target[i] - a) for i, a in weights.items()}
+            weights = {i: a for i, a in moved.items() if a > 0}
+
+    def _face_minimiser(self, support: list[int]) -> dict[int, Fraction]:
+        """The point of least norm in the affine hull: G u + λ1 = 0, 1ᵀu = 1."""
+        matrix = [[*(self._product(i, j) for j in support), 1] for i in support]
+        matrix.append([*(1 for _ in support), 0])
+        solution, denominator = solve_whole(matrix, [*(0 for _ in support), 1])
+        return {i: Fraction(v, denominator) for i, v in zip(support, solution, strict=False)}
+
+    def _slope(self, x: Vector, point: Vector) -> int:
+        require_time()
+        return sum(map(int.__mul__, x, point))
+
+    def _product(self, i: int, j: int) -> int:
+        key = (min(i, j), max(i, j))
+        if key not in self.products:
+            require_time()
+            self.products[key] = sum(map(int.__mul__, self.points[i], self.points[j]))
+        return self.products[key]
+
+    def _guess(self) -> dict[int, Fraction]:
+        """Weights near the answer, from non-negative least squares in floats."""
+        tops = [max(map(abs, column)) or 1 for column in zip(*self.points, strict=True)]
+        top = max(tops)
+        P = np.array([[v / top for v in p] for p in self.points])
+        heavy = 1e3 * math.sqrt(P.shape[1])
+        steps = min(3 * len(P), int(GUESS_FLOPS / (2.0 * P.size)))
+        if steps < P.shape[1]:
+            raise RuntimeError("a guess would take too long")
+        require_time()
+        # it raises RuntimeError after so many steps
+        q, _ = nnls(
+            np.vstack([P.T, np.full(len(P), heavy)]),
+            np.r_[np.zeros(P.shape[1]), heavy],
+            maxiter=steps,
+        )
+        counts = {i: int(q[i] * 2**30) + 1 for i in np.flatnonzero(q > 1e-9).tolist()}
+        if not counts:
+            raise RuntimeError("no guess")
+        total = sum(counts.values())
+        return {i: Fraction(v, total) for i, v in counts.items()}
+
+
+def _even_lengths(points: list[Vector]) -> tuple[list[Vector], list[Fraction]]:
+    """Multiples of points that are of one order of magnitude, and the factors."""
+    divisors = [math.gcd(*p) for p in points]
+    bits = [max(v.bit_length() for v in p) for p in points]
+    sizes = [b - g.bit_length() for b, g in zip(bits, divisors, strict=True)]
+    factors = [
+        Fraction(1 << (max(sizes) - size), g) for size, g in zip(sizes, divisors, strict=True)
+    ]
+    return [[int(v * f) for v in p] for p, f in zip(points, factors, strict=True)], factors
+
+
+def _dot(vector: dict[int, int], v: Vector) -> int:
+    return sum(value * v[c] for c, value in vector.items())

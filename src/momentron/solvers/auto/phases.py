@@ -1,0 +1,241 @@
+"""What the phases of a hard margin share, and what a phase is: one round, and then the next."""
+
+import math
+import warnings
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from momentron.convergence import BudgetWarning
+from momentron.solvers.auto import selection
+from momentron.solvers.auto.deadline import Deadline
+from momentron.solvers.auto.forms import Form
+from momentron.solvers.auto.settings import AutoSettings
+from momentron.solvers.auto.working_sets import WorkingSets
+from momentron.solvers.base import Start
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A classifier (w, b) and one multiplier per row, with what a pass over all the rows found.
+
+    Attributes
+    ----------
+    products : ndarray
+        Xw.
+    p : ndarray of shape (size,)
+        Functional margins.
+    """
+
+    sets: WorkingSets
+    w: np.ndarray
+    b: np.ndarray
+    lam: np.ndarray
+    products: np.ndarray
+    p: np.ndarray
+    known_upper: float | None = None
+
+    @cached_property
+    def upper(self) -> float:
+        """‖Zᵀq‖ for the normalised multipliers."""
+        return self.sets.upper(self.lam) if self.known_upper is None else self.known_upper
+
+    @cached_property
+    def lower(self) -> float:
+        """The margin of w, with the best intercepts."""
+        return self.sets.lower(self.w, self.p)
+
+    def with_weights(self, lam: np.ndarray) -> "Answer":
+        """The same classifier with other multipliers."""
+        return replace(self, lam=lam, known_upper=None)
+
+
+@dataclass
+class Search:
+    """The state of a hard margin: the data's working sets, the one in hand, the current answer."""
+
+    sets: WorkingSets
+    tol: float
+    W: np.ndarray
+    answer: Answer
+    C: float = math.inf
+    crowded_rounds: int = field(default=0, init=False)
+
+    @classmethod
+    def of(cls, sets: WorkingSets, tol: float, C: float = math.inf) -> "Search":
+        """At w = 0, with all the rows where they are few, and else none yet."""
+        n = sets.size
+        w, b = sets.constraints.zeros(), np.zeros(sets.n_intercepts)
+        answer = Answer(sets, w, b, np.zeros(n), sets.no_products(), np.zeros(n))
+        return cls(sets, tol, np.arange(n if sets.is_small else 0), answer, C)
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return self.sets.size
+
+    @property
+    def settings(self) -> AutoSettings:
+        return self.sets.settings
+
+    @property
+    def deadline(self) -> Deadline:
+        return self.sets.deadline
+
+    @property
+    def goal(self) -> float:
+        """The gap to which working sets are solved."""
+        return self.tol / 4.0
+
+    @property
+    def rank(self) -> int:
+        """The largest number of rows of which none is a combination of others."""
+        return self.sets.width + self.sets.n_intercepts
+
+    @property
+    def has_all(self) -> bool:
+        """Whether the working set is all the rows."""
+        return self.W.size == self.size
+
+    def weights_of(self, start: Start) -> np.ndarray:
+        """The weights of a start, zero on rows that are new."""
+        weights = np.zeros(self.size)
+        weights[: start.q.size] = start.q
+        return weights
+
+    def smallest(self, size: int, kept: np.ndarray) -> np.ndarray:
+        """The rows of smallest margin, and those kept."""
+        return self.sets.smallest(self.answer.p, size, kept)
+
+    # --- between the answer and a form ---------------------------------------------------------
+
+    def open(self, *, is_cold: bool) -> Form:
+        """A form on the working set, at the current answer unless cold."""
+        form = self.sets.open(self.W)
+        if not is_cold:
+            self.sets.warm(form, self.answer.w, self.answer.b, self.answer.lam[self.W])
+        return form
+
+    def close(self, form: Form, lam: np.ndarray, *, is_exact: bool) -> None:
+        """Take over the form's point, and pass over all the rows."""
+        if self.has_all:
+            told = self.sets.told_by(form, lam) if math.inf == self.C else None
+            if told is not None:
+                self.answer = Answer(
+                    self.sets, told.w, self.answer.b, lam, told.products, told.p, told.upper
+                )
+                return
+            weights = lam
+        else:
+            weights = np.zeros(self.size)
+            weights[self.W] = lam
+        self.look(*self.sets.answer(form), weights, is_exact=is_exact)
+
+    def look(self, w: np.ndarray, b: np.ndarray, lam: np.ndarray, *, is_exact: bool) -> None:
+        """Take a classifier and multipliers as the answer: one pass over all the rows."""
+        products, p = self.sets.look(w, b, is_exact=is_exact)
+        self.answer = Answer(self.sets, w, b, lam, products, p)
+
+    # --- what ends the search ------------------------------------------------------------------
+
+    def weigh_alone(self, rows: np.ndarray) -> None:
+        """Even weights on some rows, and none elsewhere."""
+        lam = np.zeros(self.size)
+        lam[rows] = 1.0
+        self.answer = self.answer.with_weights(lam)
+
+    def is_contradicted(self) -> bool:
+        """Whether two equal rows have opposite labels; their weights are the witness then."""
+        sets = self.sets
+        if not sets.is_plain or sets.matrix is None:
+            return False
+        twins = selection.opposite_twins(sets.matrix, sets.signs(slice(None)), self.answer.p)
+        if twins is None:
+            return False
+        self.weigh_alone(twins)
+        return True
+
+    def is_crowded(self) -> bool:
+        """Whether the memory for kernel values has held too small a working set for long."""
+        sets = self.sets
+        if self.W.size < sets.capacity or sets.capacity == self.size:
+            return False
+        self.crowded_rounds += 1
+        if self.crowded_rounds < self.settings.crowded_rounds:
+            return False
+        support = int(np.count_nonzero(self.answer.lam))
+        warnings.warn(
+            f"cache_size allows working sets of {sets.capacity} rows, {support} of which have "
+            "weight, and more are needed: the interval is wider than asked for; raise cache_size",
+            BudgetWarning,
+            stacklevel=2,
+        )
+        return True
+
+    def is_finished(self, form: Form) -> bool:
+        """A witness, every row seen, or no row outside W worse than the worst inside."""
+        if self.has_all or self.deadline.has_passed():
+            return True
+        upper = self.answer.upper
+        if form.has_vanished(upper):
+            return True
+        lower = self.answer.lower
+        if upper - lower <= max(self.tol, 4.0 * form.gap_floor(upper)) * upper:
+            return True
+        outside = np.ones(self.size, bool)
+        outside[self.W] = False
+        is_rounding = lower > 0.0 and upper - lower < self.settings.rounding_gap * upper
+        p = self.answer.p
+        return is_rounding and not bool((p[outside] < p[self.W].min()).any())
+
+    def is_worth_refining(self, form: Form) -> bool:
+        """Whether the support looks right, but float64 cannot hold the gap that is asked for."""
+        if not self.sets.is_plain:
+            return False
+        lower = self.answer.lower
+        if lower <= 0.0 or 8.0 * form.gap_floor(lower) <= self.tol:
+            return False
+        upper = self.answer.upper
+        return upper < math.inf and upper - lower < self.settings.refined_gap * upper
+
+
+class Phase(ABC):
+    """A kind of round."""
+
+    is_end: ClassVar[bool] = False
+
+    @abstractmethod
+    def advance(self, search: Search) -> "Phase":
+        """One round on the search; what comes next."""
+
+
+class Reason(Enum):
+    """Why there is no next round."""
+
+    SOLVED = "the rows outside the working set change nothing"
+    WITNESS = "the weights prove that nothing separates"
+    MEMORY = "cache_size is too small for the working set that is needed"
+    REFINED = "the last digits were computed"
+
+
+@dataclass(frozen=True)
+class End(Phase):
+    """No further round."""
+
+    is_end = True
+    reason: Reason
+
+    def advance(self, search: Search) -> Phase:
+        return self
+
+
+def run(search: Search, phase: Phase) -> None:
+    """Round after round to the end."""
+    for _ in range(search.settings.rounds):
+        phase = phase.advance(search)
+        if phase.is_end:
+            break

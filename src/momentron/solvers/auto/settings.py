@@ -1,0 +1,213 @@
+"""Every number that tunes `auto`, in one place.
+
+Penalties C are in units of 1/mean‖a‖², a the rows of the working set; sizes of working sets in
+rows, or in multiples of the support.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class AutoSettings:
+    """What `Auto` may be told to do otherwise: `Auto(AutoSettings(small=200))`."""
+
+    # --- which engine --------------------------------------------------------------------------
+    many_pairs: int = 20_000  # pairs (example, wrong label) from which the joint engine takes over
+    # The same for hard margins without intercepts, the best case of exact solves.
+    many_simple_pairs: int = 60_000
+    # Slacks from which a soft margin may end before its first good proposal: W = 0 is proposed.
+    many_slacks: int = 2000
+    # Pairs from which few wide examples are fitted for a first classifier.
+    interpolated_pairs: int = 100_000
+    interpolated_examples: int = 8000  # examples up to which they are
+    # The fit's ridge, in units of the mean ‖x‖²: an exact fit would spend its length on examples
+    # that are nearly equal. On sector.scale 1e-4 proves a margin of 6.0e-3, 1e-2 one of 2.1e-3 and
+    # 1e-8 one of 1.0e-3.
+    interpolation_ridge: float = 1e-4
+
+    # --- rank ----------------------------------------------------------------------------------
+    small: int = 400  # rows of a first working set; up to 1.5 times as many are taken at once
+    # Rows of two classes that are taken at once where they are not many more than the features.
+    all_rows: int = 3000
+    # Examples of many classes among which momentum finds the first working set.
+    momentum_sample: int = 2000
+    momentum_steps: int = 40  # steps of momentum that it takes
+    # Penalties of the soft margins that rank: of all the rows at once.
+    all_Cs: tuple[float, ...] = (100.0,)
+    sample_Cs: tuple[float, ...] = (10.0, 100.0)  # of a sample
+    pair_Cs: tuple[float, ...] = (100.0, 1000.0)  # of the pairs that momentum has found
+    second_Cs: tuple[float, ...] = (100.0, 1000.0)  # of the second working set
+    last_Cs: tuple[float, ...] = (1000.0,)  # of all further ones
+    rankings: int = 4  # working sets that are ranked before one is solved
+    kernel_rankings: int = 8  # the same for kernels, where exact solves are dearer
+    # Rows outside a working set with slack, as a share of the support, at which the ranking stands.
+    settled_share: float = 0.2
+    least_room: float = 1.2  # the least size of the next working set, as a multiple of the support
+    # Features of sparse data from which all rows are ranked by passes: a sample says nothing about
+    # rows that share no features with it.
+    wide: int = 3000
+    pass_Cs: tuple[float, ...] = (10.0, 1000.0)  # penalties of that ranking
+    extra_C: float = 100.0  # one more between them where there are many support vectors
+    many_supports: float = 0.25  # the share of the rows that is many
+    # Relative residual, and products, at which a direction is good enough to rank by.
+    quick_direction: tuple[float, int] = (0.2, 30)
+    # The same where there are many support vectors.
+    careful_direction: tuple[float, int] = (0.05, 60)
+
+    # --- solve ---------------------------------------------------------------------------------
+    rounds: int = 60  # rounds in all
+    # Solves with as many rows as the memory for kernel values allows, before giving up.
+    crowded_rounds: int = 6
+    first_C: float = 1e4  # the first penalty of the multipliers after a ranking
+    later_C: float = 1e5  # the same in later rounds
+    support_share: float = 1e-9  # multipliers below this share of the largest are not support
+    # The same after a rough interior solve, where every multiplier is positive.
+    rough_support_share: float = 0.01
+    support_room: float = 2.0  # the next working set's size, as a multiple of the support
+    rough_support_room: float = 2.5  # the same after a rough interior solve
+    kernel_share: float = 1.2  # the same for kernels, whose values are dear
+    vanished: float = 1e-13  # ‖Aᵀq‖ in units of ‖a‖ at which q is a witness
+    # The gap at which only rounding may keep it open, if no row outside is worse than those inside.
+    rounding_gap: float = 1e-8
+    exchanges: int = 10  # exchanges of a support
+    # Exchanges in a row that leave as many rows on the wrong side as before.
+    exchange_patience: int = 2
+    # Support vectors, as a share of the rank, from which exchanges have no room.
+    crowded: float = 0.85
+    # A pivot of a Gram matrix, in units of ‖a‖², at which rows are combinations of others.
+    singular: float = 1e-13
+    pivots: int = 400  # pivots in all
+    # Fresh solves between pivots, after which rounding has left too much.
+    pivot_corrections: int = 3
+    pivot_drops: int = 5  # fresh solves in which rows without weight are dropped
+    pivot_support: int = 2000  # rows of a support whose inverse is worth its price
+    pivot_room: int = 64  # room for members of a support beside the first ones
+    pivot_share: float = 1.3  # the size of a working set for pivots, as a multiple of the support
+
+    # --- Newton on a working set ---------------------------------------------------------------
+    many_rows: int = 4000  # rows from which line searches leave out those that do not count
+    # The relative accuracy of a line search: more changes no step count.
+    search_accuracy: float = 1e-3
+    search_steps: int = 30  # steps of a line search
+    # A step within this of 1 is taken as 1 at the end of a rough soft margin.
+    nearly_full: float = 0.2
+    rough_steps: int = 8  # Newton steps of a soft margin that ranks
+    rough_slack: float = 0.05  # the share of the rows with slack that may still change at its end
+    quick_steps: int = 15  # Newton steps in which an exact soft margin nearly always settles
+    path_start: float = 10.0  # where it does not, the first C of a path to it
+    path_growth: float = 3.0  # the path's growth
+    path_steps: int = 30  # Newton steps at each C of the path
+    path_slack: float = 0.02  # the share of the rows with slack that may still change there
+    # Newton steps between two updates of the multipliers: more mean that Newton stalls.
+    inner_steps: int = 7
+    inner_kernel_steps: int = 20  # the same for kernels, which have no end of features
+    updates: int = 14  # updates of the multipliers
+    penalty_growth: float = 10.0  # growth of their penalty
+    penalty_last: float = 1e9  # the largest penalty
+    # A gap that falls below this share of the best keeps the penalty, and with it the factor.
+    fast_update: float = 0.02
+    stagnant: float = 0.3  # A gap that stays above this share of the best does not fall any more,
+    stagnant_gap: float = 1e-9  # if it is below this
+    single_size: int = 300  # rows up to which single precision saves nothing
+    renewed: float = 0.6  # the share of the rows with slack whose change makes a Hessian anew
+    block_entries: int = 4_000_000  # entries of rows that are densified or copied at a time
+
+    # --- the interior point on a working set ---------------------------------------------------
+    interior_steps: int = 60  # iterations
+    cold_mass: float = 6000.0  # Σλ at a cold start, in units of 1/mean‖a‖²
+    interior_progress: float = 0.7  # A gap below this share of the best is progress
+    interior_diverged: float = 1e3  # A gap above this multiple of the best is the end
+    # Iterations without progress: far from the end, near it, and at rounding level.
+    interior_patience: tuple[int, int, int] = (20, 8, 3)
+    no_weight: float = 1e-12  # weights of rows below this, λ‖a‖²/s, are left out of its matrix
+    witness_fall: float = 1e-3  # the fall of ‖Aᵀq‖ after which λ is projected on Aᵀq = 0 again
+    projections: int = 3  # steps of such a projection
+    rough_gap: float = 3e-3  # the gap of the first leg, before the look at all the rows
+    telling_gap: float = 0.01  # the gap from which that look tells which rows matter
+    polished_gap: float = 0.01  # the gap from which multipliers may polish an interior solution
+    polish_penalties: tuple[float, ...] = (1e6, 1e9, 1e12)  # their penalties
+    polish_updates: int = 8  # updates at each
+    # The share of the largest multiplier below which polishing begins from zero.
+    polished_support: float = 1e-6
+
+    # --- refine --------------------------------------------------------------------------------
+    refined_gap: float = 0.1  # the gap, relative to the margin, at which a support looks right
+    refined_order: int = 3000  # the order of the system that is refined in extended precision
+    refined_steps: int = 6  # steps of refinement
+
+    # --- working sets as forms -----------------------------------------------------------------
+    form_bytes: int = 16  # bytes of a form for each entry of its Gram matrix: that, and a factor
+    # The square of a margin, in units of ‖a‖², that a Gram matrix shows to 13 digits.
+    telling_square: float = 1e-3
+    flat_width: int = 2500  # d·k up to which the rows of a working set of pairs are written out
+    wide_ratio: float = 1.5  # rows per feature up to which rows are seen through their Gram matrix
+    wide_small: int = 300  # rows up to which that is 1
+    # The share of a Gram matrix that must be known for the rest to be added to it.
+    known_share: float = 0.4
+
+    # --- soft margins --------------------------------------------------------------------------
+    nearly_hard: float = 1e5  # C from which a soft margin is nearly hard
+    soft_steps: int = 60  # Newton steps of an exact soft margin
+    soft_polish_steps: int = 5  # the same from a solution of the interior point
+    soft_rounds: int = 60  # rounds of working sets
+    tall_ratio: int = 4  # rows per feature from which dense data are tall
+    soft_sample: int = 2000  # rows of the sample on which tall data begin, and the same per feature
+    soft_sample_ratio: int = 10
+
+    # --- the joint engine of many classes ------------------------------------------------------
+    joint_sample: int = 2000  # examples on which its first classifier is found
+    # The accuracy of a Newton direction, and the finest where that is too rough.
+    joint_accuracy: float = 0.1
+    joint_finest: float = 1e-4
+    # √(gᵀH⁻¹g)/‖W‖ at which multipliers may be updated, or less where the gap is small.
+    joint_near: float = 3e-3
+    joint_rounding: float = 1e-8  # the same at which rounding may be what keeps the gap open
+    # The first penalty of hard margins, and the largest first one of soft ones.
+    joint_first_C: float = 10.0
+    joint_warm_C: float = 100.0  # the first one of a warm start
+    joint_hard_C: float = 1000.0  # the penalty from which multipliers take over from growing it
+    joint_last_C: float = 1e7  # the largest one
+    joint_faint: float = 0.01  # the mean slack of the active pairs at which multipliers take over
+    joint_rough_steps: int = 3  # Newton steps at each penalty on the way
+    joint_inner_steps: int = 20  # Newton steps between two updates of the multipliers
+    # Looks at the gap without a better one: at rounding level, and before.
+    joint_patience: tuple[int, int] = (8, 40)
+    # The same as long as nothing separates: then it is an upper bound that falls.
+    joint_short_patience: int = 3
+    # Newton steps with multipliers after which a witness is sought.
+    witness_steps: tuple[int, ...] = (2, 8, 32, 64, 128, 256)
+    witness_rounds: int = 8  # rounds of that search
+    # Rounds in which a weight would change its sign: then the weights are not near enough.
+    witness_cuts: int = 2
+    # Its least-squares problem's weight against the identity, in units of its trace.
+    witness_stiffness: float = 1e8
+    witness_products: int = 60  # products in one round
+    witness_faint: float = 1e-10  # A weight below this, beside the largest, is left out
+    joint_products: int = 200  # products for one direction of Newton's
+    # The products for one direction before an old preconditioner is given up,
+    joint_least_products: int = 12
+    joint_stale: float = 2.0  # and the same as a multiple of what a new one needed
+    joint_single: float = 1e7  # the trace of a Hessian's block up to which single precision serves
+    # Entries of all the preconditioner's blocks together: 500 MB in float64.
+    block_room: int = 60_000_000
+    # The trace of a block up to which that form's difference keeps digits in single precision.
+    tame_block: float = 1e5
+    # The share of the rows that count for a class from which classes share one block.
+    alike_share: float = 0.5
+    thin_block: float = 1.0  # rows per feature up to which a block is held by its rows
+    kernel_first: int = 1000  # examples of a kernel's first working set
+    # Bytes for each entry of K_SS: that, its factor, and what products need.
+    kernel_entry_bytes: int = 24
+    # The gap to which a working set is solved while many examples outside are too near.
+    kernel_rough_gap: float = 0.01
+    # Functional margin up to which an example without weight stays in the working set.
+    kernel_spare: float = 1.3
+    kernel_rounds: int = 40  # rounds of working sets
+    kernel_ridge: float = 1e-13  # added to the diagonal of K_SS, in units of its mean
+
+    def few_violators(self, size: int) -> int:
+        """As many as pivots are worth for a support of that size: with more, others are faster."""
+        return 10 + size // 10
+
+
+SETTINGS = AutoSettings()

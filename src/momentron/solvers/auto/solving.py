@@ -1,0 +1,196 @@
+"""Phase two: the hard margin of a working set, and the next one if rows outside are below it."""
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from momentron.solvers.auto import selection
+from momentron.solvers.auto.exact import solve_by_exchange, solve_by_interior_point, solve_by_newton
+from momentron.solvers.auto.forms import Form
+from momentron.solvers.auto.interior import interior_point
+from momentron.solvers.auto.phases import End, Phase, Reason, Search
+from momentron.solvers.auto.refine import Refine
+from momentron.threads import one_thread
+
+
+def after_the_last(search: Search, form: Form) -> Phase:
+    """What follows the last working set: the last digits where they are missing, or the end."""
+    if search.is_worth_refining(form):
+        return Refine()
+    if not search.answer.lower > 0.0 and search.is_contradicted():
+        return End(Reason.WITNESS)  # there is no margin, and was no witness yet
+    return End(Reason.SOLVED)
+
+
+class Solve(Phase):
+    """A working set solved to rounding, and a pass over all the rows."""
+
+    def proceed(self, search: Search, form: Form, again: "Solve") -> Phase:
+        """What follows a solve: `again` on the next working set, unless this was the last."""
+        if search.is_crowded():
+            return End(Reason.MEMORY)
+        if search.is_finished(form):
+            return after_the_last(search, form)
+        search.W = again.next_working_set(search)
+        return again
+
+    def next_working_set(self, search: Search) -> np.ndarray:
+        """Support vectors, violators, and the rows next to them."""
+        settings, answer = search.settings, search.answer
+        support = np.flatnonzero(answer.lam > settings.support_share * float(answer.lam.max()))
+        violators = int(np.count_nonzero(answer.p < 1.0 - 1e-13))
+        share = settings.kernel_share if search.sets.is_kernel else settings.support_room
+        return _next(search, share, support, violators)
+
+    @abstractmethod
+    def advance(self, search: Search) -> Phase: ...
+
+
+def _next(search: Search, share: float, support: np.ndarray, violators: int) -> np.ndarray:
+    small = search.settings.small
+    size = max(small, int(share * support.size), support.size + 2 * violators)
+    return search.smallest(min(size, max(2 * search.W.size, small)), support)
+
+
+@dataclass(frozen=True)
+class SolveByNewton(Solve):
+    """Exchanges from the support as ranked where they work, else Newton with multipliers.
+
+    Attributes
+    ----------
+    C : float
+        The first penalty of the multipliers.
+    exchanges : bool
+        Whether exchanges are worth a try: each failure costs a factor or more.
+    begun : (Form, ndarray), optional
+        The working set's form, where it is open already, and its multipliers.
+    """
+
+    C: float
+    exchanges: bool = True
+    begun: tuple[Form, np.ndarray] | None = None
+
+    def advance(self, search: Search) -> Phase:
+        if self.begun is not None:
+            form, lam = self.begun
+        else:
+            form, lam = search.open(is_cold=False), search.answer.lam[search.W]
+        exchanged, exchanges = None, self.exchanges
+        with one_thread():
+            if exchanges and form.gram is not None:
+                exchanged = solve_by_exchange(form.gram, lam, search.goal, search.rank)
+                exchanges = exchanged is not None
+            if exchanged is not None:
+                lam, is_solved = exchanged, True
+            else:
+                lam, is_solved = solve_by_newton(form, lam, search.goal, self.C)
+        if not is_solved:
+            return SolveByInteriorPoint(begun=form).advance(search)
+        search.close(form, lam, is_exact=True)
+        return self.proceed(search, form, SolveByNewton(search.settings.later_C, exchanges))
+
+
+@dataclass(frozen=True)
+class SolveByInteriorPoint(Solve):
+    """The interior point in two legs, with a look at all the rows between them.
+
+    Where no row outside W is below the margin at a rough gap, the same run goes on; else W is
+    chosen anew and solved cold, since a warm start with new rows takes twice the iterations.
+
+    Attributes
+    ----------
+    has_looked : bool
+        Whether such a look was taken: once is enough.
+    begun : Form, optional
+        The working set's form, where it is open already.
+    """
+
+    has_looked: bool = False
+    begun: Form | None = None
+
+    def advance(self, search: Search) -> Phase:
+        form = self.begun or search.open(is_cold=True)
+        begin, has_looked = None, self.has_looked
+        if not (search.has_all or has_looked):
+            with one_thread():
+                rough = interior_point(form, search.settings.rough_gap)
+            if form.has_vanished(form.true_bounds(rough.lam).upper):
+                return self._proceed(search, form, rough.lam, has_looked)
+            if rough.gap < search.settings.telling_gap:
+                has_looked = True
+                search.close(form, rough.lam, is_exact=False)
+                below = search.answer.p < 1.0
+                below[search.W] = False
+                if below.any():
+                    search.W = _after_a_rough_look(search)
+                    form = search.open(is_cold=True)
+                else:
+                    begin = (rough.lam, rough.s)
+        with one_thread():
+            form, lam = solve_by_interior_point(form, search.goal, begin)
+        return self._proceed(search, form, lam, has_looked)
+
+    def _proceed(self, search: Search, form: Form, lam: np.ndarray, has_looked: bool) -> Phase:
+        search.close(form, lam, is_exact=True)
+        return self.proceed(search, form, SolveByInteriorPoint(has_looked))
+
+    def next_working_set(self, search: Search) -> np.ndarray:
+        """After an exact solve nothing is dropped: a few violators at a time are left, and rows
+        that come and go cost whole rounds.
+        """
+        if not self.has_looked:
+            return super().next_working_set(search)
+        W = search.W
+        p = search.answer.p.copy()
+        violators = int(np.count_nonzero(p < 1.0 - 1e-13))
+        p[W] = np.inf
+        size = max(min(2 * violators, 2 * W.size), W.size // 5)
+        return search.sets.smallest(p, min(search.size, size), W)
+
+
+def _after_a_rough_look(search: Search) -> np.ndarray:
+    """The next working set where every multiplier is positive and only the large ones count."""
+    settings, answer = search.settings, search.answer
+    support = np.flatnonzero(answer.lam > settings.rough_support_share * float(answer.lam.max()))
+    violators = int(np.count_nonzero(answer.p < 1.0 - settings.rough_gap))
+    share = settings.kernel_share if search.sets.is_kernel else settings.rough_support_room
+    return _next(search, share, support, violators)
+
+
+@dataclass(frozen=True)
+class SolveByPivots(Solve):
+    """About as many support vectors as features, nearly known: a Gram matrix of few more rows.
+
+    Neither multipliers nor an interior point gain from a warm start there. C is for Newton, where
+    pivots fail.
+    """
+
+    C: float
+
+    @staticmethod
+    def suits(search: Search) -> bool:
+        """Whether the current answer's support is crowded, and nearly right."""
+        settings, answer, rank = search.settings, search.answer, search.rank
+        support = int(np.count_nonzero(answer.lam))
+        violators = int(np.count_nonzero(answer.p < 1.0 - 1e-9))
+        is_crowded = rank < 2 * support and min(support, rank) <= settings.pivot_support
+        return is_crowded and 0 < violators <= settings.few_violators(rank)
+
+    def advance(self, search: Search) -> Phase:
+        sets, answer, settings = search.sets, search.answer, search.settings
+        squares = sets.constraints.row_norms**2
+        lam = selection.on_support(answer.lam, answer.p, squares, search.rank)
+        support = np.flatnonzero(lam)
+        violators = int(np.count_nonzero(answer.p < 1.0))
+        size = int(settings.pivot_share * support.size) + 2 * violators
+        W = search.smallest(max(settings.small, size), support)
+        form = sets.open_gram(W)
+        with one_thread():
+            sets.warm(form, answer.w, answer.b, lam[W])
+            solved = solve_by_exchange(form, lam[W], search.goal, search.rank)
+        if solved is None:
+            return SolveByNewton(self.C).advance(search)
+        search.W = W
+        search.close(form, solved, is_exact=True)
+        return self.proceed(search, form, replace(self, C=settings.later_C))

@@ -1,0 +1,28 @@
+"""Why a proof is refused."""
+
+from momentron.errors import InputError
+
+UNREADABLE = (  # what a hostile proof, or data that are not data, can make Python raise
+    LookupError,
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    AttributeError,
+    MemoryError,
+    RuntimeError,  # RecursionError too, and arrays that refuse to be converted
+)
+
+
+class ProofError(InputError):
+    """The proof does not hold for these data, or is not a proof: says which row, or what, fails."""
+
+
+class ProofTooLarge(ProofError):
+    """The proof has more characters, entries or digits, or needs more work, than is allowed."""
+
+
+def reason(error: BaseException) -> str:
+    """Why a proof could not be read, in one line."""
+    if isinstance(error, InputError):  # says it already
+        return str(error)
+    return f"malformed: {type(error).__name__}: {str(error)[:200]}"

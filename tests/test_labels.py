@@ -1,0 +1,121 @@
+"""Labels say the same of all examples, of some constraints, of a block, and of the arcs."""
+
+import numpy as np
+import pytest
+
+from momentron.errors import InputError
+from momentron.labels import as_labels
+from momentron.losses import Exponential
+
+SCHEMES = pytest.mark.parametrize(
+    ("k", "fit_intercept"), [(2, False), (2, True), (4, False), (4, True)]
+)
+N, D = 30, 5
+
+
+def drawn(k, fit_intercept, seed=0):
+    rng = np.random.default_rng(seed)
+    codes = np.append(np.arange(k), rng.integers(0, k, N - k))
+    labels = as_labels(k, fit_intercept, codes)
+    return labels, rng.normal(size=(N, D)), rng
+
+
+def rows_of(labels, X):
+    """Z, built row by row: minus the outputs' signs times the example."""
+    index = np.arange(labels.size)
+    signs = labels.output_signs(index)
+    return -(X[labels.examples(index)][:, :, None] * signs[:, None, :]).reshape(labels.size, -1)
+
+
+def as_table(labels, values, missing):
+    """One number per example, or a table with `missing` at the own class."""
+    if not labels.is_paired:
+        return values
+    table = labels.dual_of(values)
+    table[np.arange(N), labels.codes] = missing
+    return table
+
+
+@SCHEMES
+def test_all_some_and_a_block_agree_with_the_rows(k, fit_intercept):
+    labels, X, rng = drawn(k, fit_intercept)
+    Z, w, q = rows_of(labels, X), rng.normal(size=labels.zeros(D).shape), rng.random(labels.size)
+    products = X @ w
+    scores = labels.scores(products)
+    assert np.allclose(scores, Z @ w.ravel())
+    assert np.allclose((X.T @ labels.mix(q)).ravel(), Z.T @ q)
+    assert np.all(labels.row_norms(np.linalg.norm(X, axis=1)) >= np.linalg.norm(Z, axis=1))
+    index = np.array([3, 8, labels.size - 1])
+    assert np.allclose(labels.scores_at(index, products[labels.examples(index)]), scores[index])
+    examples, a = labels.mix_at(index, q[index])
+    assert np.allclose((X[examples].T @ a).ravel(), Z[index].T @ q[index])
+    block = labels.block_scores(products, labels.codes)
+    assert np.allclose(block, as_table(labels, scores, -np.inf))
+    a = labels.block_mix(as_table(labels, q, 0.0), labels.codes)
+    sums = X.T @ a if labels.is_paired else (X.T @ a).sum(axis=1)
+    assert np.allclose(sums.ravel(), Z.T @ q)
+    some = labels.some(np.array([4, 1]))
+    assert np.allclose(
+        some.scores(products[[4, 1]]), labels.scores(products).reshape(N, -1)[[4, 1]].ravel()
+    )
+
+
+@SCHEMES
+def test_layouts_are_inverse_to_each_other(k, fit_intercept):
+    labels, _, rng = drawn(k, fit_intercept)
+    w, q = rng.normal(size=labels.zeros(D).shape), rng.random(labels.size)
+    assert np.array_equal(labels.from_coef(labels.coef_of(w)), w)
+    assert np.array_equal(labels.from_dual(labels.dual_of(q)), q)
+    first = labels.from_dual(labels.dual_of(q)[:3])
+    assert np.array_equal(first, q[: 3 * labels.per_example])
+    b = rng.normal(size=labels.dual_set(Exponential()).n_intercepts)
+    assert np.array_equal(labels.free_intercepts(labels.all_intercepts(b)), b)
+
+
+@SCHEMES
+def test_one_constraint_per_arc_has_the_same_margin_and_potential(k, fit_intercept):
+    labels, _, rng = drawn(k, fit_intercept)
+    dual_set, scores = labels.dual_set(Exponential()), rng.normal(size=labels.size)
+    table = as_table(labels, scores, -np.inf)
+    tops, logs = np.full((2, labels.n_arcs), -np.inf)
+    for arcs, rows, _code in labels.arcs_of(labels.codes):
+        along = 0 if labels.circulates else None
+        with np.errstate(divide="ignore"):
+            tops[arcs], logs[arcs] = table[rows].max(along), np.log(np.exp(table[rows]).sum(along))
+    arcs, arc_set = labels.arcs, labels.arc_set()
+    assert arc_set.margin(tops[arcs]) == pytest.approx(dual_set.margin(scores), rel=1e-12)
+    assert np.allclose(arc_set.intercept(tops[arcs]), dual_set.intercept(scores))
+    assert arc_set.link(logs[arcs])[1] == pytest.approx(dual_set.link(scores)[1], rel=1e-12)
+    counts = labels.arc_counts(np.bincount(labels.codes, minlength=k))
+    assert arc_set.link(np.log(counts))[1] == pytest.approx(dual_set.psi_zero, rel=1e-12)
+
+
+@SCHEMES
+def test_a_dual_set_of_some_rows_is_a_face_of_the_whole(k, fit_intercept):
+    labels, _, rng = drawn(k, fit_intercept)
+    whole = labels.dual_set(Exponential())
+    p = rng.normal(size=labels.size)
+    W = np.unique(whole.lowest(p, labels.size // 2))
+    part = whole.some(W)
+    lam = part.normalised(rng.normal(size=W.size))
+    assert np.abs(part.columns.T @ lam).max(initial=0.0) <= 1e-14
+    q = np.zeros(labels.size)
+    q[W] = lam
+    assert np.allclose(whole.normalize(q), q, rtol=1e-12)
+    far = np.where(np.isin(np.arange(labels.size), W), p, 1e9)
+    assert part.worst(p[W]) == pytest.approx(whole.margin(-far), rel=1e-12)
+    b = rng.normal(size=part.n_intercepts)
+    assert np.allclose(part.spread(b), part.columns @ b)
+
+
+def test_a_dual_set_of_one_class_is_empty():
+    labels, _, _ = drawn(2, True)
+    whole = labels.dual_set(Exponential())
+    part = whole.some(np.flatnonzero(labels.codes == 1))
+    assert part.normalised(np.ones(part.size)) is None
+    assert part.worst(np.ones(part.size)) == -np.inf
+    with pytest.raises(InputError, match="class −1 has 0 rows"):
+        labels.some(np.flatnonzero(labels.codes == 1)).dual_set(Exponential())
+    many, _, _ = drawn(4, True)
+    one_way = np.flatnonzero(many.codes[many.examples(np.arange(many.size))] == 0)
+    assert many.dual_set(Exponential()).some(one_way).normalised(np.ones(one_way.size)) is None

@@ -1,0 +1,195 @@
+"""The layers of the package: which module may import which. Read from the source, by `ast`.
+
+Imports point downwards only. Each name below `momentron`, a module or a whole package, is in one
+layer; it may import itself and the layers below its own. Imports for type checkers alone, under
+`if TYPE_CHECKING:`, create no dependency and are left out.
+"""
+
+import ast
+import sys
+from collections import defaultdict
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import momentron
+
+SOURCE = Path(momentron.__file__).parent
+
+LAYERS = [  # from the ground up
+    {"errors", "clock", "status", "rounding", "printable", "table"},
+    {"environment", "arguments", "convergence", "safefiles", "exactness", "losses"},
+    {"certificate"},
+    {"markup"},
+    {"display", "trace"},
+    {"threads", "userfiles", "arrayfile", "flows", "datafiles", "verify"},
+    {"draws", "factors", "datasets"},
+    {"dualsets"},
+    {"operators"},
+    {"kernels", "validation", "circulations"},
+    {"labels"},
+    {"constraints", "margin_problem"},
+    {"combination"},
+    {"problem"},
+    {"solvers", "reporting"},
+    {"identity", "checkpoint", "fallback"},
+    {"solve", "result"},
+    {"options", "choice"},
+    {"classifier"},
+    {"in_memory"},
+    {"streams"},
+    {"api"},
+    {"estimators", "separability", "ntk"},
+    {"momentron"},  # the public names
+    {"versions"},
+    {"report"},
+    {"experiments"},
+    {"cli"},
+    {"__main__"},
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+LAZY = {  # what may be imported inside a function, since it needs a slow or optional package
+    "momentron.streams.dask": "dask",
+    "momentron.streams.scheduler": "dask",
+    "momentron.streams.parquet": "pyarrow",
+    "momentron.ntk": "torch",
+    "momentron.experiments": "matplotlib, and torch for figure 4",
+}
+
+KNOWN = {  # (importer, imported): to be mended, and then deleted here
+    ("momentron.streams.files", "momentron.streams.svmlight"),
+}
+
+TRUSTED = {"certificate", "environment", "errors", "rounding"}
+VERIFIER = {"verify", "clock", "environment", "errors", "exactness"}
+
+
+class Import(NamedTuple):
+    """One import of a module: where it stands, and what it names."""
+
+    importer: str
+    imported: str
+    is_lazy: bool  # inside a function
+
+
+def module_name(file):
+    parts = list(file.relative_to(SOURCE.parent).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(file): file for file in SOURCE.rglob("*.py")}
+
+
+def is_for_types(node):
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def imports_within(node, is_lazy=False):
+    """(import statement, whether it is inside a function), but not those for type checkers."""
+    for child in ast.iter_child_nodes(node):
+        if is_for_types(child):
+            continue
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child, is_lazy
+        is_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        yield from imports_within(child, is_lazy or is_function)
+
+
+def imports_of(importer):
+    """Every import of a module, as the module that it loads."""
+    for node, is_lazy in imports_within(ast.parse(MODULES[importer].read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            assert node.level == 0, f"{importer}: relative import"
+            whole = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = [name if name in MODULES else node.module for name in whole]
+        for name in names:
+            yield Import(importer, name, is_lazy)
+
+
+IMPORTS = [found for name in sorted(MODULES) for found in imports_of(name)]
+OWN = [found for found in IMPORTS if found.imported.split(".")[0] == "momentron"]
+
+
+def unit(module):
+    """The module or package directly below momentron to which a module belongs."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "momentron"
+
+
+def described(imports):
+    return "\n".join(f"{found.importer} imports {found.imported}" for found in imports)
+
+
+def test_every_module_is_in_a_layer():
+    assert len(LEVEL) == sum(map(len, LAYERS)), "a name is in two layers"
+    units = {unit(name) for name in MODULES}
+    assert not units - set(LEVEL), f"say in LAYERS where {sorted(units - set(LEVEL))} belong"
+    assert not set(LEVEL) - units, f"delete {sorted(set(LEVEL) - units)} from LAYERS"
+
+
+def test_imports_point_downwards():
+    upward = [
+        found
+        for found in OWN
+        if unit(found.importer) != unit(found.imported)
+        and LEVEL[unit(found.importer)] <= LEVEL[unit(found.imported)]
+        and (found.importer, found.imported) not in KNOWN
+    ]
+    assert not upward, described(upward)
+
+
+def is_listed(module):
+    return any(module == name or module.startswith(f"{name}.") for name in LAZY)
+
+
+def test_no_import_inside_a_function_but_of_optional_packages():
+    hidden = [
+        found
+        for found in OWN
+        if found.is_lazy
+        and not is_listed(found.imported)
+        and (found.importer, found.imported) not in KNOWN
+    ]
+    assert not hidden, described(hidden)
+
+
+def test_modules_form_no_cycle():
+    graph = defaultdict(set)
+    for found in OWN:
+        if not found.is_lazy and found.importer != found.imported:
+            graph[found.importer].add(found.imported)
+    list(TopologicalSorter(graph).static_order())  # raises CycleError with the cycle
+
+
+def test_what_is_known_is_still_so():
+    gone = KNOWN - {(found.importer, found.imported) for found in OWN}
+    assert not gone, f"mended: delete {sorted(gone)} from KNOWN"
+
+
+def foreign(package):
+    """The packages outside the standard library, numpy and momentron that a package imports."""
+    names = {found.imported.split(".")[0] for found in IMPORTS if unit(found.importer) == package}
+    return names - sys.stdlib_module_names - {"momentron", "numpy"}
+
+
+@pytest.mark.parametrize(("package", "allowed"), [("certificate", TRUSTED), ("verify", VERIFIER)])
+def test_what_must_be_believed_imports_nothing_clever(package, allowed):
+    used = {unit(found.imported) for found in OWN if unit(found.importer) == package}
+    assert used <= allowed
+    assert not foreign(package)
+
+
+@pytest.mark.parametrize("module", ["duality", "format", "numbers", "limits", "errors"])
+def test_the_verifier_reads_and_computes_in_plain_python(module):
+    names = {found.imported for found in IMPORTS if found.importer == f"momentron.verify.{module}"}
+    assert not {name for name in names if name.split(".")[0] == "numpy"}
+
+
+def test_the_package_does_not_import_its_benchmarks_or_tests():
+    outside = {found.imported.split(".")[0] for found in IMPORTS}
+    assert not outside & {"benchmarks", "tests"}
