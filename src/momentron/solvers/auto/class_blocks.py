@@ -13,7 +13,6 @@ intercept, which has no term in the identity, is a border that is eliminated:
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -48,7 +47,9 @@ class ClassBlocks:
         crowded = np.flatnonzero(counts > max(d, settings.alike_share * self.rows.m))
         if crowded.size > 1 and d * d <= room:  # nearly all rows count for each: one block for all
             shared = C * weights[:, crowded].mean(axis=1)
-            work.append(partial(self._add_full, crowded, slice(None), shared))
+            work.append(
+                partial(self._add_full, crowded, np.flatnonzero(shared), shared[shared > 0.0])
+            )
             room -= d * d
         else:
             crowded = crowded[:0]
@@ -56,9 +57,8 @@ class ClassBlocks:
         for c in np.setdiff1d(np.flatnonzero(counts), crowded):
             S = np.flatnonzero(weights[:, c])
             D = C * weights[S, c]
-            is_thin = S.size <= settings.thin_block * d and (
-                not is_single or D @ squares[S] < settings.tame_block
-            )
+            is_tame = not is_single or D @ squares[S] < settings.tame_block
+            is_thin = is_tame and S.size <= settings.thin_block * d
             if is_thin and S.size**2 <= room:
                 work.append(partial(self._add_thin, c, S, D))
                 room -= S.size**2
@@ -89,15 +89,8 @@ class ClassBlocks:
         K.flat[:: S.size + 1] += (1.0 / D).astype(K.dtype)
         self._thin[c] = S, _inverse(K)
 
-    def _add_full(self, classes: np.ndarray, S: np.ndarray | slice, D: np.ndarray) -> None:
-        X = self.rows.X[S]
-        root = np.sqrt(D).astype(X.dtype)[:, None]
-        if self.rows.is_sparse:
-            scaled: Any = X.multiply(root).tocsr()
-            B = (scaled.T @ scaled).toarray()
-        else:
-            X = X * root
-            B = X.T @ X
+    def _add_full(self, classes: np.ndarray, S: np.ndarray, D: np.ndarray) -> None:
+        B = self.rows.covariance(S, D)
         B.flat[:: self.rows.d + 1] += 1.0
         self._full.append((classes, _inverse(B)))
 
