@@ -1,25 +1,33 @@
 """Many classes at real size: the joint margin beside scikit-learn's linear classifiers.
 
     python -m benchmarks.many_classes [--row NAME …] [--max-time 90] [--peers]
+    python -m benchmarks.many_classes --under-budgets [--row NAME …]
+    python -m benchmarks.many_classes --growth
+    python -m benchmarks.many_classes --reference 300
 
 Each row is a problem; printed are time, memory beyond the data, test error, and what is certified.
 With --peers, LinearSVC(multi_class="crammer_singer") and LogisticRegression run on the same data.
-MNIST is read as `momentron.datasets` reads it (folder MOMENTRON_DATA, cache or network).
+--under-budgets gives ours half, once and twice the time of the faster of LogisticRegression and
+LinearSVC at their defaults, and prints test errors. --growth prints times and exponents in n, d and
+k. --reference compares so many random problems with Clarabel's optimum. MNIST is read as
+`momentron.datasets` reads it (folder MOMENTRON_DATA, cache or network).
 """
 
 import argparse
 import math
-import resource
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from momentron import datasets, max_margin
+from benchmarks.memory import peak_resident
+from momentron import MarginResult, Status, datasets, max_margin
+from momentron.solvers import Auto
+from momentron.solvers.auto.settings import SETTINGS
 
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -78,27 +86,38 @@ ROWS = {
     "pixels-20000-C1": Row(lambda: pixels(20_000), 1e-3, {"C": 1.0}, {"C": 1.0}),
     "pixels-60000": Row(lambda: pixels(60_000), 1e-3),
     "rbf-5000-C10": Row(lambda: pixels(5_000), 1e-3, {"C": 10.0, "kernel": "rbf"}),
+    "rbf-5000": Row(lambda: pixels(5_000), 1e-3, {"kernel": "rbf"}),
+    "rbf-10000-C10": Row(
+        lambda: pixels(10_000), 1e-3, {"C": 10.0, "kernel": "rbf", "cache_size": 2000.0}
+    ),
+    "rbf-10000": Row(lambda: pixels(10_000), 1e-3, {"kernel": "rbf", "cache_size": 2000.0}),
     "hundred": Row(hundred_classes, 1e-3, {}, HARD),
 }
 
 
-def peak() -> float:
-    """The process's largest memory so far, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
+def test_error(row: Row, result: MarginResult, data: Split) -> float:
+    """The share of test rows that the classifier gets wrong."""
+    X, _, X_test, y_test = data
+    outputs = X_test @ result.coef.T
+    if "kernel" in row.options:
+        from sklearn.metrics.pairwise import rbf_kernel
+
+        gamma = 1.0 / (X.shape[1] * X.var())  # as gamma="scale" has it
+        outputs = rbf_kernel(X_test, X, gamma=gamma) @ result.coef.T
+    labels = result.classes[(outputs + result.intercept).argmax(axis=1)]
+    return float(np.mean(labels != y_test))
 
 
-def ours(row: Row, data: Split, max_time: float) -> str:
+def ours(row: Row, data: Split, max_time: float, tol: float | None = None) -> str:
     """A line on `max_margin`."""
-    X, y, X_test, y_test = data
-    before, start = peak(), time.perf_counter()
-    result = max_margin(X, y, tol=row.tol, max_time=max_time, **row.options)
-    seconds, memory = time.perf_counter() - start, peak() - before
-    error = "  –   "
-    if "kernel" not in row.options:
-        outputs = X_test @ result.coef.T + result.intercept
-        error = f"{np.mean(result.classes[outputs.argmax(axis=1)] != y_test):.4f}"
+    X, y, _, _ = data
+    tol = row.tol if tol is None else tol
+    before, start = peak_resident(reset=True), time.perf_counter()
+    result = max_margin(X, y, tol=tol, max_time=max_time, **row.options)
+    seconds, memory = time.perf_counter() - start, (peak_resident() - before) / 1e6
     interval = f"[{result.lower:.6g}, {result.upper:.6g}], gap {result.gap:.1e}"
-    return f"momentron      {seconds:7.2f} s {memory:6.0f} MB  error {error}  {interval}"
+    error = test_error(row, result, data)
+    return f"momentron      {seconds:7.2f} s {memory:6.0f} MB  error {error:.4f}  {interval}"
 
 
 def peers(row: Row, data: Split) -> list[str]:
@@ -112,7 +131,7 @@ def peers(row: Row, data: Split) -> list[str]:
         "logistic": LogisticRegression(),
     }
     if "kernel" in row.options:
-        models = {"SVC": SVC(C=row.options["C"])}
+        models = {"SVC": SVC(C=row.options.get("C", 1e10), cache_size=2000)}
     lines = []
     for name, model in models.items():
         start = time.perf_counter()
@@ -123,19 +142,170 @@ def peers(row: Row, data: Split) -> list[str]:
     return lines
 
 
+def under_budgets(row: Row, data: Split) -> list[str]:
+    """Test errors with half, once and twice the time of scikit-learn's defaults."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.svm import LinearSVC
+
+    X, y, X_test, y_test = data
+    lines, best = [], (math.inf, math.inf)
+    for model in (LogisticRegression(), LinearSVC()):
+        start = time.perf_counter()
+        model.fit(X, y)
+        seconds = time.perf_counter() - start
+        error = float(np.mean(model.predict(X_test) != y_test))
+        lines.append(f"{type(model).__name__:20} {seconds:7.2f} s            error {error:.4f}")
+        best = min(best, (error, seconds))
+    for share in (0.5, 1.0, 2.0):
+        lines.append(f"{share} × {best[1]:.2f} s:  " + ours(row, data, share * best[1], 0.0))
+    return lines
+
+
+def growth() -> None:
+    """Times of soft and hard margins as n, d and k grow, and the exponents between two sizes."""
+    rng = np.random.default_rng(5)
+    sizes = {
+        "n": [(5_000, 200, 10), (10_000, 200, 10), (20_000, 200, 10), (40_000, 200, 10)],
+        "d": [(5_000, 200, 10), (5_000, 400, 10), (5_000, 800, 10), (5_000, 1_600, 10)],
+        "k": [(5_000, 200, 10), (5_000, 200, 20), (5_000, 200, 40), (5_000, 200, 80)],
+    }
+    kinds: list[dict[str, Any]] = [{"C": 1.0}, {}]
+    for options in kinds:
+        for what, shapes in sizes.items():
+            seconds = []
+            for n, d, k in shapes:
+                centres = 2.0 * rng.normal(size=(k, d)) / math.sqrt(d / 20)
+                y = np.r_[np.arange(k), rng.integers(0, k, n - k)]
+                X = centres[y] + rng.normal(size=(n, d))
+                times = []
+                for _ in range(2):
+                    start = time.perf_counter()
+                    max_margin(X, y, tol=1e-3, max_time=120.0, **options)
+                    times.append(time.perf_counter() - start)
+                seconds.append(min(times))
+            exponents = np.diff(np.log2(seconds))
+            print(
+                f"{'soft, C = 1' if options else 'hard':12} {what}: "
+                + ", ".join(f"{shape}: {s:.2f} s" for shape, s in zip(shapes, seconds, strict=True))
+                + f"; exponents {np.round(exponents, 2).tolist()}",
+                flush=True,
+            )
+
+
+def reference(count: int) -> None:
+    """Random problems whose optimum Clarabel computes, by the joint engine and by exact solves."""
+    misses = gaps = 0
+    for seed in range(count):
+        problem = random_problem(seed)
+        value = optimum(problem)
+        if value is None:
+            continue
+        for pairs in (0, 10**9):
+            solver = Auto(replace(SETTINGS, many_pairs=pairs, many_simple_pairs=pairs))
+            result = max_margin(
+                problem.X, problem.y, method=solver, C=problem.C, fit_intercept=problem.b
+            )
+            slack = 1e-6 * max(value, 1e-9)
+            misses += not result.lower - slack <= value <= result.upper + slack
+            gaps += not (result.gap <= 1e-6 or result.status is Status.NOT_SEPARABLE)
+    print(f"{count} problems, twice each: {misses} intervals miss, {gaps} gaps above 1e-6")
+
+
+@dataclass(frozen=True)
+class RandomProblem:
+    """Rows, labels, C, and whether there are intercepts."""
+
+    X: np.ndarray
+    y: np.ndarray
+    C: float
+    b: bool
+
+
+def random_problem(seed: int) -> RandomProblem:
+    """k = 3 to 30 classes, up to 200 × 50."""
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(3, 31))
+    n, d = int(rng.integers(k + 5, 201)), int(rng.integers(2, 51))
+    y = np.r_[np.arange(k), rng.integers(0, k, n - k)]
+    X = rng.normal(size=(n, d)) + (rng.choice([0.5, 2.0, 6.0]) * rng.normal(size=(k, d)))[y]
+    C = float(rng.choice([math.inf, math.inf, 0.001, 0.1, 1.0, 100.0]))
+    return RandomProblem(X, y, C, bool(rng.integers(2)))
+
+
+def optimum(problem: RandomProblem) -> float | None:
+    """The best margin by Clarabel: 1/√(2 · value), 0 where nothing separates, None if it fails."""
+    import clarabel
+    import scipy.sparse as sp
+
+    X, y, k = problem.X, problem.y, int(problem.y.max()) + 1
+    n, d = X.shape
+    pairs = [(i, j) for i in range(n) for j in range(k) if j != y[i]]
+    m, soft = len(pairs), math.isfinite(problem.C)
+    rows = np.arange(m)
+    example = np.array([i for i, _ in pairs])
+    own, other = y[example], np.array([j for _, j in pairs])
+    # variables: W (k·d), b (k), ξ (m); constraints −⟨margin⟩ − ξ ≤ −1
+    dense = np.zeros((m, k, d))
+    dense[rows, own] -= X[example]
+    dense[rows, other] += X[example]
+    A = sp.csc_matrix(dense.reshape(m, k * d))
+    B = sp.csc_matrix(
+        (np.r_[-np.ones(m), np.ones(m)], (np.r_[rows, rows], np.r_[own, other])), (m, k)
+    )
+    blocks, squares = [A], [np.ones(k * d)]
+    if problem.b:
+        blocks.append(B)
+        squares.append(np.zeros(k))
+    if soft:
+        blocks.append(-sp.identity(m, format="csc"))
+        squares.append(np.full(m, problem.C))
+    matrix = sp.hstack(blocks, format="csc")
+    diagonal = np.concatenate(squares)
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
+    solver = clarabel.DefaultSolver(
+        sp.diags(diagonal, format="csc"),
+        np.zeros(diagonal.size),
+        matrix,
+        -np.ones(m),
+        [clarabel.NonnegativeConeT(m)],
+        settings,
+    )
+    found = solver.solve()
+    if "Infeasible" in str(found.status):
+        return 0.0
+    if str(found.status) != "Solved":
+        return None
+    return 1.0 / math.sqrt(2.0 * found.obj_val)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.many_classes", description=__doc__)
     parser.add_argument("--row", action="append", choices=ROWS, help="this row only; may repeat")
     parser.add_argument("--max-time", type=float, default=90.0, help="seconds for each of ours")
     parser.add_argument("--peers", action="store_true", help="scikit-learn on the same data")
+    parser.add_argument("--under-budgets", action="store_true", help="errors under budgets")
+    parser.add_argument("--growth", action="store_true", help="times as n, d and k grow")
+    parser.add_argument("--reference", type=int, help="so many random problems beside Clarabel")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    if options.growth:
+        growth()
+        return
+    if options.reference is not None:
+        reference(options.reference)
+        return
     for name in options.row or ROWS:
         row = ROWS[name]
         data = row.data()
         print(f"{name}: {data[0].shape[0]} × {data[0].shape[1]}", flush=True)
-        print("  " + ours(row, data, options.max_time), flush=True)
-        for line in peers(row, data) if options.peers else ():
+        if options.under_budgets:
+            lines = under_budgets(row, data)
+        else:
+            print("  " + ours(row, data, options.max_time), flush=True)
+            lines = peers(row, data) if options.peers else []
+        for line in lines:
             print("  " + line, flush=True)
 
 

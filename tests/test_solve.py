@@ -1,9 +1,12 @@
 """The loop: budgets, callbacks, trace, table, interruption."""
 
+import io
+import time
+
 import numpy as np
 import pytest
 
-from momentron import Status, max_margin
+from momentron import Status, max_margin, reporting
 from momentron.datasets import make_separable
 from momentron.reporting import HEADER
 from momentron.solvers import Momentum
@@ -131,3 +134,14 @@ def test_certificates_do_not_eat_the_budget(data):
     """tol below what the method can reach: certificates become rare, the budget still ends it."""
     result = solve(data, tol=0.0, max_iter=3000)
     assert result.status is Status.ITERATION_BUDGET
+
+
+def test_a_table_breaks_a_long_silence(monkeypatch):
+    monkeypatch.setattr(reporting, "SILENCE", 0.05)
+    text = io.StringIO()
+    with reporting.TableReporter(text):
+        time.sleep(0.3)
+    assert text.getvalue().count("at work for") >= 2
+    said = text.getvalue()
+    time.sleep(0.2)
+    assert text.getvalue() == said  # nothing after the end

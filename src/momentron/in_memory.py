@@ -1,5 +1,6 @@
 """A fit to rows in memory: options and checked data in, a result out."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,19 +70,18 @@ def fit_in_memory(
     file = None
     if options.checkpoint is not None:
         file = Checkpoint(options.checkpoint, options.identity(data))
-    table = TableReporter() if options.verbose and reporter is None else None
-    outcome = solve(
-        problem,
-        solver,
-        options.budget,
-        start=make_start(problem, initial),
-        random_state=options.random_state,
-        callback=callback,
-        reporter=reporter or table,
-        stopwatch=stopwatch,
-        checkpoint=file,
-    )
-    if table is not None:
-        table.close()
+    is_told = bool(options.verbose) and reporter is None
+    with TableReporter() if is_told else nullcontext(reporter) as table:
+        outcome = solve(
+            problem,
+            solver,
+            options.budget,
+            start=make_start(problem, initial),
+            random_state=options.random_state,
+            callback=callback,
+            reporter=table,
+            stopwatch=stopwatch,
+            checkpoint=file,
+        )
     kernel = None if options.kernel is None else options.kernel.resolve(data.X)
     return Fit(make_result(problem, solver, outcome), problem, kernel)

@@ -1,15 +1,18 @@
 """The fixed-width tables that are printed while a method runs."""
 
 import sys
+import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Self, TextIO
 
 from momentron.certificate import relative_gap
 from momentron.trace import Row
 
 if TYPE_CHECKING:
     from momentron.streams.stream import Stream
+
+SILENCE = 2.0  # seconds after which a table says that it is still at work
 
 HEADER = (
     f"{'iteration':>9} {'passes':>8} {'margin':>13} {'lower':>13} {'upper':>13} "
@@ -31,7 +34,10 @@ def format_row(row: Row) -> str:
 
 
 class TableReporter:
-    """Prints iterations 1, 2, 4, 8, … and besides at most one line a second.
+    """Prints iterations 1, 2, 4, 8, … and besides at most one line per second.
+
+    Inside a `with` statement it also says every two seconds that an iteration is still at work, and
+    prints the last row at the end.
 
     Parameters
     ----------
@@ -47,6 +53,29 @@ class TableReporter:
         self._last_print = float("-inf")
         self._last_row: Row | None = None
         self._printed: Row | None = None
+        self._start = time.perf_counter()
+        self._is_over = threading.Event()
+        self._lock = threading.Lock()  # lines of two threads do not mix
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._watch, name="momentron-report", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self.close()
+
+    def _watch(self) -> None:
+        """Break any silence of two seconds."""
+        since = self._start
+        while not self._is_over.wait(max(0.05, since + SILENCE - time.perf_counter())):
+            since = max(since, self._last_print)
+            if time.perf_counter() - since < SILENCE:
+                continue
+            since = time.perf_counter()
+            with self._lock:
+                words = f"{'':>9} at work for {since - self._start:.0f} s"
+                print(words, file=self._stream or sys.stdout, flush=True)
 
     def __call__(self, row: Row) -> None:
         self._last_row = row
@@ -65,11 +94,12 @@ class TableReporter:
 
     def _print(self, row: Row) -> None:
         stream = self._stream or sys.stdout
-        if self._printed is None:
-            print(HEADER, file=stream)
-        print(format_row(row), file=stream, flush=True)
-        self._printed = row
-        self._last_print = time.perf_counter()
+        with self._lock:
+            if self._printed is None:
+                print(HEADER, file=stream)
+            print(format_row(row), file=stream, flush=True)
+            self._printed = row
+            self._last_print = time.perf_counter()
 
 
 def format_progress(stream: "Stream", row: Row | None) -> str:

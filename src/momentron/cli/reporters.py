@@ -27,9 +27,8 @@ def progress(tol: float, *, is_quiet: bool) -> Iterator[Reporter | None]:
         return
     console = Console()
     if not console.is_terminal:
-        table = TableReporter(sys.stdout)
-        yield table
-        table.close()
+        with TableReporter(sys.stdout) as table:
+            yield table
         return
     with LiveRow(console, tol) as report:
         yield report

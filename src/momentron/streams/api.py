@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from contextlib import nullcontext
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -96,9 +97,12 @@ def stream_margin(
     """Maximise the margin over a stream; what `max_margin` calls for data in blocks."""
     stopwatch = Stopwatch()
     size = BLOCK_BYTES if block_size is None else parse_size(block_size)
-    table = TableReporter() if verbose and reporter is None else None
+    is_told = bool(verbose) and reporter is None
     file = None if checkpoint is None else _checkpoint(checkpoint, stream, solver, fit_intercept)
-    with until(stopwatch.deadline(budget.max_time)):
+    with (
+        until(stopwatch.deadline(budget.max_time)),
+        TableReporter() if is_told else nullcontext(reporter) as table,
+    ):
         try:
             problem = open_problem(
                 stream, solver, fit_intercept, SET_SHARE * size, random_state, file
@@ -114,12 +118,10 @@ def stream_margin(
             budget,
             random_state=random_state,
             callback=callback,
-            reporter=reporter or table,
+            reporter=table,
             stopwatch=stopwatch,
             checkpoint=file,
         )
-    if table is not None:
-        table.close()
     return make_result(problem, solver, outcome)
 
 
