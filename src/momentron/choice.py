@@ -40,7 +40,12 @@ def choose_classifier(problem: MarginProblem, outcome: Outcome) -> Choice:
     if certificate.margin > 0.0:
         return _at_unit_length(problem, outcome, outcome.w, certificate.margin)
     if whole is None:  # a fit to rows that are not here would cost passes
-        return _last(problem, outcome)
+        sample = problem.sampled()
+        if sample is None:
+            margin = _margin_in_time(problem, outcome.last_w, outcome)
+            return _at_unit_length(problem, outcome, outcome.last_w, margin)
+        choice = _fallback(sample, outcome, Classifier(sample.zeros(), None))
+        return choice._replace(margin=-math.inf)  # nothing is known of the other rows
     return _fallback(whole, outcome, Classifier(outcome.last_w, outcome.last_b))
 
 
@@ -58,18 +63,6 @@ def _at_unit_length(
     w = problem.settled(w)
     margin -= problem.rounding_loss(w)
     return Choice(*problem.classifier(w), -math.inf if math.isnan(margin) else margin)
-
-
-def _last(problem: MarginProblem, outcome: Outcome) -> Choice:
-    """The last iterate, with the method's own intercepts where it has found any."""
-    w, b = outcome.last_w, outcome.last_b
-    norm = problem.norm(w)
-    if b is None or not norm > 0.0:
-        return _at_unit_length(problem, outcome, w, _margin_in_time(problem, w, outcome))
-    intercept = b / norm
-    coef, _ = problem.classifier(w)
-    is_one = intercept.size == 1
-    return Choice(coef, float(intercept[0]) if is_one else intercept, -math.inf, is_fallback=True)
 
 
 def _margin_in_time(problem: MarginProblem, w: np.ndarray, outcome: Outcome) -> float:

@@ -12,7 +12,7 @@ from momentron.clock import OutOfTime, time_left
 from momentron.result import MarginResult
 from momentron.solve import Budget
 from momentron.solvers.auto import Auto
-from momentron.solvers.base import Candidates, Fallback, Primal, State
+from momentron.solvers.base import Candidates, Primal, State
 from momentron.status import Status
 from momentron.streams.working_set import WorkingSet
 
@@ -74,11 +74,11 @@ class BlockRounds(State):
         """One round."""
         inner, q = self._solve(problem)
         upper = inner.upper / problem.radius
-        w = problem.labels.from_coef(inner.coef)
-        if inner.status is Status.NOT_SEPARABLE:  # w is then the fallback of these rows
-            primal, b = Primal(w, problem.rank(w)[0]), np.atleast_1d(inner.intercept)
-            self.proposal = Candidates([primal], q, upper, fallback=Fallback(w, b))
+        if inner.status is Status.NOT_SEPARABLE:
+            w = problem.labels.from_coef(inner.coef)
+            self.proposal = Candidates([Primal(w, problem.rank(w)[0])], q, upper)
             return
+        w = problem.labels.from_coef(inner.coef)
         options = _ranking(problem, inner)
         scores, margin, worst = problem.rank(w, n_worst=self.room.worst, **options)
         self.proposal = Candidates([Primal(w, scores)], q, upper)
