@@ -20,7 +20,7 @@ from benchmarks.suite.solvers import CLASSICS, REFERENCE, SOLVERS, BenchSolver
 from benchmarks.suite.task import Answer, Task, read_task, tiny_task, write_task
 from benchmarks.suite.worker import Worker
 from momentron.datasets import make_nonseparable, make_separable
-from momentron.plotting import picture_of
+from momentron.display.style import picture_of
 
 MARGIN = 0.25
 

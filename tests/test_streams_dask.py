@@ -87,7 +87,7 @@ def test_predictions_are_lazy(data, many):
 
 def test_what_nothing_separates_still_gets_a_classifier():
     data = make_nonseparable(2000, 5, fit_intercept=True, random_state=1)
-    with pytest.warns(UserWarning, match="no positive margin"):
+    with pytest.warns(UserWarning, match="no classifier separates"):
         model = MaxMarginClassifier().fit(da.from_array(data.X, chunks=(300, -1)), data.y)
     assert model.status_ is Status.NOT_SEPARABLE
     assert model.margin_ < 0.0

@@ -8,8 +8,8 @@ import typer
 
 from momentron.cli import run
 from momentron.cli.output import write_after_answer
+from momentron.display.style import picture_of, require_picture
 from momentron.errors import InputError
-from momentron.plotting import picture_of, require_picture
 from momentron.safefiles import require_writable
 
 Named = TypeVar("Named")

@@ -222,11 +222,10 @@ def draw(results: Sequence[ProblemResult]) -> Any:
 
     Full marks reach the target, hollow ones do not; arrows were killed at the time limit.
     """
-    from momentron.plotting import _pyplot
+    from momentron.display.style import saved_figure
 
-    plt = _pyplot()
     height = 1.5 + 0.35 * len(results)
-    figure, axes = plt.subplots(figsize=(9.0, height), layout="constrained")
+    figure, axes = saved_figure(size=(9.0, height))
     run = (e.solver for r in results for e in r.entries if e.status in ("ok", "timeout"))
     names = list(dict.fromkeys(run))
     colours = {name: f"C{i % 10}" for i, name in enumerate(n for n in names if n != REFERENCE)}

@@ -7,7 +7,7 @@ import numpy as np
 from momentron.draws import draw_cycles, pick, strata
 from momentron.dualsets import DualSet, Vertex, lowest_places, to_mass
 from momentron.errors import InputError
-from momentron.flows import balance, circulation, minimum_mean_cycle
+from momentron.flows import FARTHEST, balance, circulation, minimum_mean_cycle
 from momentron.losses import Exponential, Loss
 from momentron.rounding import EXTENDED_ROUNDOFF, gamma, unit_of
 
@@ -41,7 +41,6 @@ class Circulations(DualSet):
         self._order = np.argsort(self._arc, kind="stable")
         self._arcs, self._starts = np.unique(self._arc[self._order], return_index=True)
         self._places = np.searchsorted(self._arcs, self._arc)
-        self._potential: np.ndarray | None = None
         self.n_intercepts = n_classes - 1
         super().__init__(source.size, loss)
 
@@ -90,15 +89,20 @@ class Circulations(DualSet):
         return lead * (1.0 + 1e-9) + gamma(8, unit_of(q)) * norm
 
     def link(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
+        return self.link_near(scores, np.empty(0))[:2]
+
+    def link_near(
+        self, scores: np.ndarray, near: np.ndarray
+    ) -> tuple[np.ndarray, float, np.ndarray]:
         tops = self._tops(scores)
         q = np.exp(scores - tops[self._places])
         sums = np.add.reduceat(q[self._order], self._starts)
         logs = self._matrix(tops + np.log(sums), -np.inf)
-        balanced = balance(logs, self._potential)
-        self._potential = balanced.log_scale
+        is_start = near.size == self.n_classes and np.abs(near).max() < FARTHEST  # NaN fails too
+        balanced = balance(logs, near if is_start else None)
         q *= (balanced.flow.ravel()[self._arcs] / sums)[self._places]
         # cycles have two arcs at least, so Σ q ln q ≤ −ln 2 on C: the constant comes off ψ
-        return q, balanced.log_total - float(np.log(2.0))
+        return q, balanced.log_total - float(np.log(2.0)), balanced.log_scale
 
     def margin(self, scores: np.ndarray) -> float:
         differences = self._differences(scores)

@@ -77,6 +77,12 @@ class DualSet(ABC):
     def link(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
         """(q, ψ): the dual weights ∇ψ(scores), and the potential itself."""
 
+    def link_near(
+        self, scores: np.ndarray, near: np.ndarray
+    ) -> tuple[np.ndarray, float, np.ndarray]:
+        """(q, ψ, what makes the next link faster), given the like of scores nearby, or nothing."""
+        return *self.link(scores), near
+
     @abstractmethod
     def margin(self, scores: np.ndarray) -> float:
         """min_{q ∈ C} −⟨q, scores⟩: the margin times ‖w‖, for the best intercept."""

@@ -11,6 +11,8 @@ import numpy as np
 from momentron.certificate import Certificate, admitted
 from momentron.errors import SolverError
 
+NOTHING_NEAR = np.empty(0)
+
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
@@ -26,12 +28,15 @@ class Evaluation:
         q = ∇ψ(Zw): an array in memory, in blocks a `Weights` token that stands for it.
     psi : float
         ψ(Zw).
+    near : ndarray
+        What makes the next evaluation faster, if it is of a classifier nearby; it may be empty.
     """
 
     w: np.ndarray
     scores: np.ndarray
     weights: Any
     psi: float
+    near: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -160,10 +165,11 @@ class MarginProblem(ABC):
         """The evaluation of w = 0, at no pass."""
 
     @abstractmethod
-    def evaluate(self, w: np.ndarray) -> Evaluation:
+    def evaluate(self, w: np.ndarray, near: np.ndarray = NOTHING_NEAR) -> Evaluation:
         """Scores, weights and ψ of a classifier: one pass.
 
         In blocks it takes two where many classes have intercepts, and `gradient` is then free.
+        `near` is that of the last evaluation, to save time; whatever it is, the answer is right.
         """
 
     @abstractmethod

@@ -27,7 +27,7 @@ from momentron.kernels import BoundKernel, Kernel, as_kernel, negative_part
 from momentron.kernels.parameters import require_parameters
 from momentron.labels import as_labels
 from momentron.losses import Loss, as_loss
-from momentron.margin_problem import Evaluation, MarginProblem, SparseDual
+from momentron.margin_problem import NOTHING_NEAR, Evaluation, MarginProblem, SparseDual
 from momentron.operators import KernelOperator, Operator
 from momentron.rounding import UNIT_ROUNDOFF
 from momentron.validation import CleanData, TrainingData, operator_of
@@ -193,14 +193,12 @@ class Problem(MarginProblem):
         return self.dual_set.margin(scores)
 
     def start(self) -> Evaluation:
-        return self._linked(self.zeros(), np.zeros(self.size))
+        scores = np.zeros(self.size)
+        return Evaluation(self.zeros(), scores, *self.dual_set.link_near(scores, NOTHING_NEAR))
 
-    def evaluate(self, w: np.ndarray) -> Evaluation:
-        return self._linked(w, self.constraints.scores(w))
-
-    def _linked(self, w: np.ndarray, scores: np.ndarray) -> Evaluation:
-        q, psi = self.dual_set.link(scores)
-        return Evaluation(w, scores, q, psi)
+    def evaluate(self, w: np.ndarray, near: np.ndarray = NOTHING_NEAR) -> Evaluation:
+        scores = self.constraints.scores(w)
+        return Evaluation(w, scores, *self.dual_set.link_near(scores, near))
 
     def combination(self) -> Combination:
         return Combination(self)

@@ -1,14 +1,23 @@
-"""The fixed-width table that `verbose=1` prints."""
+"""The fixed-width tables that are printed while a method runs."""
 
 import sys
 import time
-from typing import TextIO
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TextIO
 
 from momentron.certificate import relative_gap
 from momentron.trace import Row
 
+if TYPE_CHECKING:
+    from momentron.streams.stream import Stream
+
 HEADER = (
     f"{'iteration':>9} {'passes':>8} {'margin':>13} {'lower':>13} {'upper':>13} "
+    f"{'gap':>9} {'seconds':>9}"
+)
+
+PASS_HEADER = (
+    f"{'iteration':>9} {'passes':>7} {'read':>10} {'MB/s':>8} {'lower':>13} {'upper':>13} "
     f"{'gap':>9} {'seconds':>9}"
 )
 
@@ -61,3 +70,64 @@ class TableReporter:
         print(format_row(row), file=stream, flush=True)
         self._printed = row
         self._last_print = time.perf_counter()
+
+
+def format_progress(stream: "Stream", row: Row | None) -> str:
+    """One line; without a row the first pass is still on its way."""
+    speed = stream.nbytes_now / stream.seconds_now / 1e6 if stream.seconds_now > 0.0 else 0.0
+    passes = f"{stream.passes + stream.share_of_pass:.1f}"
+    done = f"{stream.nbytes_now / 1e9:.3f} GB"
+    if row is None:
+        return f"{0:>9d} {passes:>7} {done:>10} {speed:>8.0f} {'':>13} {'':>13}"
+    return (
+        f"{row.iteration:>9d} {passes:>7} {done:>10} {speed:>8.0f} {row.lower:>13.6e} "
+        f"{row.upper:>13.6e} {relative_gap(row.lower, row.upper):>9.2e} {row.seconds:>9.1f}"
+    )
+
+
+class PassReporter:
+    """For data in blocks, whose passes may take minutes: hands lines to `say`.
+
+    After steps, and in between where `is_live`, a few times per second.
+
+    Parameters
+    ----------
+    stream : Stream
+    say : callable
+        Takes a line.
+    is_live : bool
+        Report within passes too, for a line that is replaced.
+    every : float
+        Seconds between two lines, but for the first and the last.
+    """
+
+    def __init__(
+        self,
+        stream: "Stream",
+        say: Callable[[str], None],
+        *,
+        is_live: bool = False,
+        every: float = 1.0,
+    ) -> None:
+        self._stream, self._say, self._every = stream, say, every
+        self._last = -float("inf")
+        self._row: Row | None = None
+        self._is_said = True
+        if is_live:
+            stream.watch = self._look
+
+    def __call__(self, row: Row) -> None:
+        self._row, self._is_said = row, False
+        self._look()
+
+    def _look(self) -> None:
+        if time.perf_counter() - self._last >= self._every:
+            self._last = time.perf_counter()
+            self._is_said = True
+            self._say(format_progress(self._stream, self._row))
+
+    def close(self) -> None:
+        """Report the last row, if it was not."""
+        self._stream.watch = None
+        if not self._is_said:
+            self._say(format_progress(self._stream, self._row))

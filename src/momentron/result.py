@@ -1,10 +1,13 @@
 """What `max_margin` returns."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from momentron.certificate import Certificate
+from momentron.display import MarginDisplay, MarginDistributionDisplay, TraceDisplay
+from momentron.markup import card, escape, facts_table, number
 from momentron.status import Status
 from momentron.trace import Trace
 
@@ -110,3 +113,38 @@ class MarginResult:
             f"  method {self.method}, {self.n_iter} iterations, {self.passes} passes over "
             f"{self.n_rows} rows, {self.seconds:.3f} s, {self.support.size} rows with weight"
         )
+
+    def plot(self, X: Any = None, y: Any = None, *, ax: Any = None, **options: Any) -> Any:
+        """Draw what fits; needs the extra `plot` (matplotlib).
+
+        Parameters
+        ----------
+        X, y : array-like, optional
+            The data. Without them the picture is of the solve: the interval as it closes. With two
+            features it is the boundary and the margin; with more, how far the rows are from it.
+        ax : matplotlib Axes, optional
+        **options
+            Of the display's own `plot`.
+
+        Returns
+        -------
+        TraceDisplay, MarginDisplay or MarginDistributionDisplay
+        """
+        if X is None:
+            return TraceDisplay.from_result(self, ax=ax, **options)
+        fitting = MarginDisplay if np.shape(X)[1] == 2 else MarginDistributionDisplay
+        return fitting.from_result(self, X, y, ax=ax, **options)
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "relative gap": f"{self.gap:.2e}",
+            "margin of this classifier": f"at least {number(self.margin, 12)}",
+            "classes": ", ".join(map(str, self.classes.tolist()[:12])),
+            "rows with weight": self.support.size,
+            "coef": f"array of shape {self.coef.shape}",
+            "intercept": self.intercept,
+            "method": self.method,
+            "iterations": self.n_iter,
+            "seconds": f"{self.seconds:.3f}",
+        }
+        return card("MarginResult", escape(self.status), self.lower, self.upper, facts_table(facts))

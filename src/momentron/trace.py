@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, fields
 
+from momentron.markup import card, rows_table
 from momentron.table import Table
 
 
@@ -37,6 +38,9 @@ class Row:
     theorem_upper: float = float("nan")
 
 
+SHOWN = 12  # rows of a long trace in a notebook
+
+
 class Trace(Table[Row]):
     """Rows of a solve; converts to a dict of arrays, or to a pandas frame."""
 
@@ -58,3 +62,18 @@ class Trace(Table[Row]):
             f"Trace({len(self)} rows; last: iteration {last.iteration}, margin {last.margin:.6g}, "
             f"in [{last.lower:.6g}, {last.upper:.6g}])"
         )
+
+    def _repr_html_(self) -> str:
+        if not self._rows:
+            return "<div><strong>Trace</strong>: empty</div>"
+        last, count = self._rows[-1], len(self._rows)
+        # the first row, the last, and some between, ever further apart
+        shown = sorted({round((count - 1) ** (k / (SHOWN - 1))) for k in range(SHOWN)} | {0})
+        names = ("iteration", "seconds", "passes", "margin", "lower", "upper")
+        rows = [[getattr(self._rows[k], name) for name in names] for k in shown if 0 <= k < count]
+        sentence = (
+            f"{count} rows, {last.passes} passes in {last.seconds:.3g} s. These are running "
+            "estimates; the certificate of the result is proven"
+        )
+        lower, upper = min(last.lower, last.upper), max(last.lower, last.upper)
+        return card("Trace", sentence, max(lower, 0.0), upper, rows_table(names, rows))

@@ -7,6 +7,7 @@ A bad proposal can loosen the interval, never falsify it.
     proposals   what a solver hands in: copied, and its shape and type required
     bounds      sure bounds from a pair (w, q), rounding included
     interval    the certificate itself, which cannot hold NaN or crossed ends
+    picture     an interval as people see it: ends rounded outward, and drawn
     lending     the problem as solvers see it: copies of its objects, read-only views of its arrays
 """
 

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 
+from momentron.certificate.picture import card, number
 from momentron.errors import ContradictionError
 
 
@@ -56,6 +57,15 @@ class Certificate:
     def gap(self) -> float:
         """(upper − lower)/upper, and 0 where both are 0."""
         return relative_gap(self.lower, self.upper)
+
+    def _repr_html_(self) -> str:
+        sentence = "no classifier has a margin above this interval, and one reaches its lower end"
+        details = (
+            f"lower {float(self.lower)!r}<br>upper {float(self.upper)!r}<br>"
+            f"relative gap {self.gap:.2e}<br>margin of the candidate at least "
+            f"{number(self.margin, 12)}"
+        )
+        return card("Certificate", sentence, self.lower, self.upper, details)
 
 
 def relative_gap(lower: float, upper: float) -> float:

@@ -1,31 +1,62 @@
-"""The command line: `momentron fit | check | verify | race | reproduce`."""
+"""The command line: `momentron fit | predict | check | verify | race | reproduce | …`."""
 
 import sys
 import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
-from momentron.cli import check, fit, race, reproduce, verify
-from momentron.cli.output import complain
+from momentron import __version__
+from momentron.cli import check, fit, info, predict, race, report, reproduce, verify
+from momentron.cli.examples import EXAMPLES, OVERVIEW, epilog
+from momentron.cli.output import complain, say
 from momentron.errors import InputError
 
 app = typer.Typer(
-    help="Certified maximum-margin classification.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # names and labels in brackets are not markup
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(fit.fit)
-app.command()(check.check)
-app.command()(verify.verify)
-app.command()(race.race)
-app.command()(reproduce.reproduce)
+COMMANDS: tuple[Callable[..., None], ...] = (
+    fit.fit,
+    predict.predict,
+    check.check,
+    verify.verify,
+    race.race,
+    reproduce.reproduce,
+    report.report,
+    info.info,
+)
+for command in COMMANDS:
+    app.command(epilog=epilog(EXAMPLES[command.__name__]))(command)
 
 BAD_INPUT = 2
 INTERRUPTED = 130
 # click's own, wherever this version of typer has it from
 USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        say(f"momentron {__version__}")
+        raise typer.Exit
+
+
+@app.callback(epilog=epilog(OVERVIEW))
+def common(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and leave."
+        ),
+    ] = False,
+) -> None:
+    """Certified maximum-margin classification: a margin, and a proof of how good it is.
+
+    Each command has examples of its own: momentron COMMAND --help
+    """
 
 
 def main(args: list[str] | None = None) -> None:

@@ -16,6 +16,7 @@ from momentron.cli.data import (
     load_data,
 )
 from momentron.cli.output import cell, say, write_after_answer
+from momentron.cli.progress import Progress
 from momentron.safefiles import require_writable
 from momentron.separability import FeatureRole, Verdict, check_separability, feature_roles
 
@@ -42,10 +43,12 @@ def check(
     if proof is not None:
         require_writable(proof)
     loaded = load_data(data, target, classes)
-    verdict = check_separability(loaded.X, loaded.y, fit_intercept=intercept, max_time=max_time)
+    with Progress("deciding separability", max_time=max_time, quiet=as_json):
+        verdict = check_separability(loaded.X, loaded.y, fit_intercept=intercept, max_time=max_time)
     roles: list[FeatureRole] = []
     if features and verdict.is_separable:
-        roles = feature_roles(verdict, loaded.X, loaded.y, max_time=max_time)
+        with Progress("asking what each feature does", max_time=max_time, quiet=as_json):
+            roles = feature_roles(verdict, loaded.X, loaded.y, max_time=max_time)
     summary = summarise(loaded, verdict, roles)
     if as_json:
         print(json.dumps(summary))

@@ -31,6 +31,7 @@ class LoadedData:
     X: Any
     y: np.ndarray
     title: str
+    feature_names: list[str] | None = None
 
 
 def load_data(
@@ -42,7 +43,7 @@ def load_data(
     if not Path(source).exists() and source in datasets.DATASETS:
         return _named(source, classes)
     file = read_whole(source, target, classes)
-    return LoadedData(file.X, file.y, Path(source).name)
+    return LoadedData(file.X, file.y, Path(source).name, file.feature_names)
 
 
 def _named(name: str, classes: tuple[str, str] | None) -> LoadedData:

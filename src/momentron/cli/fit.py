@@ -11,7 +11,7 @@ from momentron.api import fit_in_blocks
 from momentron.cli.data import ClassesOption, DataArgument, TargetOption, load_data
 from momentron.cli.model import kernel_model, write_model
 from momentron.cli.output import say, write_after_answer
-from momentron.cli.progress import progress, progress_of_passes
+from momentron.cli.reporters import progress, progress_of_passes
 from momentron.cli.summary import print_summary, summarise, summarise_stream
 from momentron.datafiles import is_read_whole
 from momentron.errors import InputError
@@ -98,7 +98,7 @@ def fit(
         _report(summarise_stream(data, found), found, save, as_json)
     loaded = load_data(data, target, classes)
     rows = TrainingData.from_arrays(loaded.X, loaded.y, is_finite=kernel is not None)
-    with progress(is_quiet=as_json) as show:
+    with progress(options.budget.tol, is_quiet=as_json) as show:
         fitted = fit_in_memory(rows, options, reporter=show)
     more = {} if kernel is None or save is None else kernel_model(kernel, rows.X, fitted)
     _report(summarise(loaded.title, rows, fitted), fitted.result, save, as_json, **more)

@@ -17,6 +17,7 @@ def kernel_model(name: Any, X: Any, fit: Fit) -> dict[str, Any]:
     rows = np.flatnonzero(np.atleast_2d(coef).any(axis=0))
     numbers = {key: getattr(fit.kernel, key, None) for key in ("gamma", "degree", "coef0")}
     model: dict[str, Any] = {"kernel": name, "coef": coef[..., rows], "rows": rows}
+    model["n_rows"] = X.shape[0]
     if name != "precomputed":
         vectors = X[rows]
         model["support_vectors"] = vectors.toarray() if hasattr(vectors, "toarray") else vectors

@@ -1,5 +1,6 @@
 """`momentron race`: several methods side by side for the same number of passes."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -11,8 +12,10 @@ from rich.table import Table
 from momentron.api import max_margin
 from momentron.cli.data import ClassesOption, DataArgument, TargetOption, load_data
 from momentron.cli.output import say, write_after_answer
+from momentron.cli.progress import Progress
+from momentron.display.race import draw_race
+from momentron.display.style import picture_of, require_picture
 from momentron.errors import InputError
-from momentron.plotting import draw_race, picture_of, require_picture
 from momentron.result import MarginResult
 from momentron.solvers import SOLVERS
 from momentron.trace import Row, Trace
@@ -48,10 +51,16 @@ def race(
     loaded = load_data(data, target, classes)
     console = Console()
     traces: dict[str, Trace] = {}
-    for name in names:
-        with console.status(f"{name} …"):
-            traces[name] = run_for_passes(loaded.X, loaded.y, name, passes, intercept).trace
-    with console.status("the best margin …"):
+    with Progress("racing") as progress:
+        for number, name in enumerate(names):
+
+            def watch(row: Row, name: str = name, number: int = number) -> None:
+                share = (number + min(row.passes / passes, 1.0)) / len(names)
+                progress.update(name, share)
+
+            found = run_for_passes(loaded.X, loaded.y, name, passes, intercept, watch)
+            traces[name] = found.trace
+    with Progress("the best margin", max_time=60.0):
         best = max_margin(loaded.X, loaded.y, fit_intercept=intercept, max_time=60.0)
     say(f"{loaded.title}: margins against passes over the data")
     console.print(margin_table(traces, passes))
@@ -62,11 +71,17 @@ def race(
 
 
 def run_for_passes(
-    X: object, y: object, method: str, passes: int, fit_intercept: bool
+    X: object,
+    y: object,
+    method: str,
+    passes: int,
+    fit_intercept: bool,
+    watch: Callable[[Row], None] = lambda row: None,
 ) -> MarginResult:
-    """Run a method until it has spent its passes."""
+    """Run a method until it has spent its passes; `watch` is told of each iteration."""
 
     def spent(row: Row) -> bool:
+        watch(row)
         return row.passes >= passes
 
     return max_margin(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from momentron.datasets import load
+from momentron.display.style import GREEN, VERMILLION, saved_figure
 from momentron.experiments import style
 from momentron.experiments.claims import Claim
 from momentron.experiments.figure import Figure, Measured, Part, Report
@@ -16,7 +17,6 @@ from momentron.experiments.recording import log_spaced, record
 from momentron.experiments.sample import Sample
 from momentron.experiments.tangent import SparseTangentKernel, TestRows
 from momentron.ntk import TwoLayerReLUKernel
-from momentron.plotting import _pyplot
 from momentron.problem import KernelChoice, Problem
 from momentron.solvers import Adaptive, BatchPerceptron, Solver
 from momentron.solvers.adaptive import AdaptiveState
@@ -27,8 +27,8 @@ SEED = 0
 CACHE_SIZE = 4000.0  # MB: 8,333 columns of 60,000 values
 PER_DECADE = 50
 
-AGGRESSIVE = Method("adaptive-aggressive", "Algorithm 2, β = t/(t + 1), θ = 1", 1, "#D55E00")
-THEORY = Method("adaptive-theory", "Algorithm 2, parameters of the theorem", 1, "#009E73")
+AGGRESSIVE = Method("adaptive-aggressive", "Algorithm 2, β = t/(t + 1), θ = 1", 1, VERMILLION)
+THEORY = Method("adaptive-theory", "Algorithm 2, parameters of the theorem", 1, GREEN)
 ORDER = (AGGRESSIVE, PERCEPTRON, THEORY)
 """By their margins, as the paper has it."""
 RAW = "raw-"
@@ -137,7 +137,7 @@ class Figure3(Figure):
 
     def draw(self, measured: Mapping[str, Measured]) -> Any:
         curves = {m.name: measured[m.name].columns for m in ORDER}
-        figure, panels = _pyplot().subplots(2, 2, figsize=(9.2, 7.4), layout="constrained")
+        figure, panels = saved_figure(2, 2, size=(9.2, 7.4))
         figure.suptitle(f"{self.title}: {self.sample.title}", x=0.01, ha="left", fontsize=11)
         names = {"iteration": "iterations", "evaluations": "kernel values computed"}
         upper = min(last_of(curves, "upper").values())

@@ -10,6 +10,7 @@ import numpy as np
 
 from momentron.api import max_margin
 from momentron.datasets import load
+from momentron.display.style import INK, saved_figure
 from momentron.errors import InputError
 from momentron.experiments import style
 from momentron.experiments.claims import Claim
@@ -29,7 +30,6 @@ from momentron.experiments.kernel_claims import (
 from momentron.experiments.recording import require_end
 from momentron.experiments.sample import Sample
 from momentron.ntk.evolution_table import KERNEL, NETWORK, TRAIN, scale_epochs
-from momentron.plotting import _pyplot
 
 if TYPE_CHECKING:
     from torch import nn
@@ -40,7 +40,7 @@ SEEDS = (100, 13579)
 """The paper's."""
 MORE_SEEDS = tuple(range(1, 11))
 IMAGE = (3, 32, 32)
-BEST = "#222222"
+BEST = INK
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ class Figure4(Figure):
         ]
 
     def draw(self, measured: Mapping[str, Measured]) -> Any:
-        figure, panels = _pyplot().subplots(2, 2, figsize=(9.2, 7.2), layout="constrained")
+        figure, panels = saved_figure(2, 2, size=(9.2, 7.2))
         figure.suptitle(f"{self.title}: {self.sample.title}", x=0.01, ha="left", fontsize=11)
         followed = {seed: measured[part_name(seed)].columns for seed in self.seeds}
         for axes, seed in zip(panels[0], (self.seeds[0], self.seeds[-1]), strict=True):

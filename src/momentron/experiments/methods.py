@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from momentron.display.style import BLUE, GREEN, PURPLE, VERMILLION
 from momentron.experiments.figure import Measured, Part, Report
 from momentron.experiments.recording import Extras, log_spaced, record
 from momentron.experiments.sample import Sample
@@ -22,13 +23,13 @@ class Method:
     line: str = "-"
 
 
-MOMENTUM = Method("momentum", "momentum (Algorithm 1)", 2, "#D55E00")
-PERCEPTRON = Method("batch-perceptron", "batch perceptron", 1, "#0072B2")
-NORMALIZED = Method("normalized-gradient", "normalised gradient, θ = 1", 2, "#009E73")
+MOMENTUM = Method("momentum", "momentum (Algorithm 1)", 2, VERMILLION)
+PERCEPTRON = Method("batch-perceptron", "batch perceptron", 1, BLUE)
+NORMALIZED = Method("normalized-gradient", "normalised gradient, θ = 1", 2, GREEN)
 NORMALIZED_ROOT = Method(
-    "normalized-gradient-root", "normalised gradient, θ = 1/√t", 2, "#009E73", "--"
+    "normalized-gradient-root", "normalised gradient, θ = 1/√t", 2, GREEN, "--"
 )
-DESCENT = Method("gradient-descent", "gradient descent", 2, "#CC79A7")
+DESCENT = Method("gradient-descent", "gradient descent", 2, PURPLE)
 
 METHODS = (MOMENTUM, PERCEPTRON, NORMALIZED, NORMALIZED_ROOT, DESCENT)
 

@@ -1,4 +1,4 @@
-"""How the pictures look: one frame for all figures; needs the extra `plot` (matplotlib)."""
+"""What the figures of the paper share beyond `momentron.display.style`: panels, lines, legend."""
 
 import io
 from collections.abc import Callable, Mapping
@@ -6,38 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from momentron.display.style import INK, require, saved_figure, styled
 from momentron.experiments.methods import Method
 from momentron.experiments.recording import log_spaced
-from momentron.plotting import _pyplot
 
-SETTINGS = {
-    "font.size": 9.0,
-    "axes.titlesize": 10.0,
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#e4e4e4",
-    "grid.linewidth": 0.6,
-    "axes.axisbelow": True,
-    "legend.frameon": False,
-    "lines.linewidth": 1.7,
-    "svg.hashsalt": "momentron",
-}
-INK = "#222222"
+__all__ = ["INK", "draw_curve", "render", "require", "shared_legend", "thin", "two_panels"]
 PNG_DPI = 115
-
-
-def require() -> None:
-    """Fail before the work rather than after it, where matplotlib is missing."""
-    _pyplot()
 
 
 def two_panels(title: str, *, sharey: bool = False) -> tuple[Any, Any]:
     """A figure with two panels side by side, and room below for the legend."""
-    figure, panels = _pyplot().subplots(
-        1, 2, figsize=(9.2, 4.3), sharey=sharey, layout="constrained"
-    )
+    figure, panels = saved_figure(1, 2, size=(9.2, 4.3), sharey=sharey)
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return figure, panels
 
@@ -75,15 +54,12 @@ def shared_legend(figure: Any, panels: Any, *, columns: int = 3) -> None:
 
 def render(draw: Callable[[], Any]) -> dict[str, bytes]:
     """The picture that `draw` makes, as PNG and as SVG, by suffix."""
-    import matplotlib
-
     encoded = {}
-    with matplotlib.rc_context(SETTINGS):
+    with styled():
         figure = draw()
         # without a date the same numbers give the same bytes
         for suffix, options in (("png", {"dpi": PNG_DPI}), ("svg", {"metadata": {"Date": None}})):
             stream = io.BytesIO()
             figure.savefig(stream, format=suffix, **options)
             encoded[suffix] = stream.getvalue()
-        _pyplot().close(figure)
     return encoded

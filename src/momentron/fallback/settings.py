@@ -40,7 +40,7 @@ class FallbackSettings:
     landmarks: int = 1000
     kernel_values: int = 20_000_000
     steps: int = 100
-    accuracy: float = 3e-4
+    accuracy: float = 1e-3
     whitened: int = 1500
     seconds: float = 0.25
 

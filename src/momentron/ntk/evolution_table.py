@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from momentron.display.style import BLUE, GREEN, GREY, PURPLE, VERMILLION, picture_of, saved_figure
 from momentron.errors import InputError
-from momentron.plotting import _pyplot, picture_of
 from momentron.safefiles import write_atomically
 from momentron.table import Table
 
-KERNEL, NETWORK, TRAIN = "#D55E00", "#0072B2", "#999999"
-FIRST, LAST = "#CC79A7", "#009E73"
+KERNEL, NETWORK, TRAIN = VERMILLION, BLUE, GREY
+FIRST, LAST = PURPLE, GREEN
 
 
 @dataclass(frozen=True)
@@ -99,19 +99,15 @@ class KernelEvolution(Table[EvolutionRow]):
         -------
         matplotlib.figure.Figure
         """
-        plt = _pyplot()
-        figure, panels = plt.subplots(1, 3, figsize=(10.5, 3.4), layout="constrained")
+        figure, panels = saved_figure(1, 3, size=(10.5, 3.4))
         for draw, axes in zip((self._errors, self._margins, self._alignments), panels, strict=True):
             draw(axes)
             scale_epochs(axes, self["epoch"])
-            axes.grid(color="#e4e4e4", linewidth=0.6)
-            axes.spines[["top", "right"]].set_visible(False)
-            axes.legend(frameon=False, fontsize="small")
+            axes.legend(fontsize="small")
         if title:
             figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         if path is not None:
             write_atomically(path, picture_of(path, figure, dpi=115))
-        plt.close(figure)  # the figure lives on; pyplot need not
         return figure
 
     def _errors(self, axes: Any) -> None:

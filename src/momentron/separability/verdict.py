@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from momentron.display import MarginDisplay, MarginDistributionDisplay
+from momentron.markup import card, escape, facts_table, rows_table
 from momentron.verify.errors import UNREADABLE, ProofError, reason
 from momentron.verify.format import load_proof, read_interval
 from momentron.verify.numbers import whole_numbers
@@ -19,6 +21,7 @@ SENTENCES = {
     "on the wrong side",
     "undecided": "undecided: no proof was found within the limits of time and memory",
 }
+SHOWN = 10  # rows in conflict that a notebook lists
 
 
 @dataclass(frozen=True)
@@ -151,6 +154,36 @@ class Verdict:
             for i, side, v in zip(group["rows"], sides, numerators, strict=True):
                 rows.append(ConflictRow(int(i), *side, v / masses[side]))
         return rows
+
+    def plot(self, X: Any, y: Any, *, ax: Any = None, **options: Any) -> Any:
+        """Draw what fits these data; needs the extra `plot` (matplotlib).
+
+        With two features, or where the classes overlap: the rows in two dimensions, with the
+        hyperplane, or with the rows that rule one out. Otherwise how far the rows are from the
+        hyperplane. Returns a MarginDisplay or a MarginDistributionDisplay.
+        """
+        is_flat = np.shape(X)[1] == 2 or not self.coef.any()
+        fitting = MarginDisplay if is_flat else MarginDistributionDisplay
+        return fitting.from_verdict(self, X, y, ax=ax, **options)
+
+    def _repr_html_(self) -> str:
+        data = self.proof["data"]
+        facts = {
+            "rows × features": f"{data['rows']} × {data['features']}",
+            "classes": ", ".join(self.classes[:12]),
+            "intercept": "yes" if self.proof["fit_intercept"] else "no",
+            "proof": f"{self.arithmetic} arithmetic",
+            "digest of the data (SHA-256)": data["sha256"],
+            "seconds": f"{self.seconds:.3f}",
+        }
+        parts = [facts_table(facts)]
+        if self.conflict:
+            names = ("row", "class", "against", "weight")
+            heaviest = sorted(self.conflict, key=lambda s: -s.weight)[:SHOWN]
+            rows = [(s.row, s.label, s.against, s.weight) for s in heaviest]
+            words = f"{len(self.conflict)} rows in conflict: their weighted class averages coincide"
+            parts.append(f"<div>{words}</div>" + rows_table(names, rows))
+        return card("Verdict", escape(self.sentence), self.lower, self.upper, *parts)
 
     def __repr__(self) -> str:
         upper = "inf" if math.isinf(self.upper) else f"{self.upper:.12g}"

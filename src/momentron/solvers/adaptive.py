@@ -38,6 +38,7 @@ class AdaptiveState(State):
     iterate: Combination
     scores: np.ndarray
     q: np.ndarray
+    near: np.ndarray
     rng: np.random.Generator
     step_size: Schedule
     n_steps: float
@@ -153,20 +154,20 @@ class Adaptive(Solver):
             self.default_max_iter = n_steps or MOST_STEPS  # type: ignore[misc]
 
     def init(self, problem: Problem, aim: Aim = AIM) -> AdaptiveState:
-        scores = np.zeros(problem.size)
-        q, _ = problem.dual_set.link(scores)
+        first = problem.start()
         n_steps = self.planned_steps(problem)
         theta = self.step_size
         if self.is_theory:
             theta = as_schedule(sampling_step(problem.dual_set.psi_zero, int(n_steps)))
         return AdaptiveState(
             iterate=Combination(problem),
-            scores=scores,
-            q=q,
+            scores=first.scores,
+            q=first.weights,
+            near=first.near,
             rng=_generator(aim.random_state),
             step_size=theta,
             n_steps=n_steps,
-            mean=None if self.dual_every is None else np.zeros_like(q),
+            mean=None if self.dual_every is None else np.zeros_like(first.weights),
         )
 
     def planned_steps(self, problem: Problem) -> float:
@@ -207,7 +208,7 @@ class Adaptive(Solver):
         else:
             state.momentum = None
         state.scores = iterate.scores()
-        state.q, _ = problem.dual_set.link(state.scores)
+        state.q, _, state.near = problem.dual_set.link_near(state.scores, state.near)
         state.t = t + 1
         state.proposal = None
         if state.mean is not None and self.dual_every and state.t % self.dual_every == 0:

@@ -19,6 +19,7 @@ class DescentState(State):
     q: Any
     psi: float
     average: Any
+    near: np.ndarray
 
 
 class Descent(Solver):
@@ -40,14 +41,16 @@ class Descent(Solver):
             q=first.weights,
             psi=first.psi,
             average=problem.no_weights(),
+            near=first.near,
         )
 
     def step(self, problem: MarginProblem, state: DescentState) -> None:
         size = self.coefficient(problem, state)
         state.average = problem.mix(state.average, 1.0, state.q, size, in_place=True)
         state.w -= size * problem.gradient(state.q)
-        found = problem.evaluate(state.w)
+        found = problem.evaluate(state.w, state.near)
         state.scores, state.q, state.psi = found.scores, found.weights, found.psi
+        state.near = found.near
         state.t += 1
 
     def candidates(self, problem: MarginProblem, state: DescentState) -> Candidates:

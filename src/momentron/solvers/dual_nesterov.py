@@ -26,6 +26,7 @@ class NesterovState(State):
     mu: Any
     nu: Any
     z_nu: np.ndarray
+    near: np.ndarray
     lam: float = 1.0
 
 
@@ -50,7 +51,9 @@ class DualNesterov(Solver):
         first = problem.start()
         q = first.weights
         z_nu = np.full_like(first.w, np.inf)
-        return NesterovState(w=first.w, scores=first.scores, q=q, mu=q, nu=q, z_nu=z_nu)
+        return NesterovState(
+            w=first.w, scores=first.scores, q=q, mu=q, nu=q, z_nu=z_nu, near=first.near
+        )
 
     def step(self, problem: MarginProblem, state: NesterovState) -> None:
         lam = checked_lambda(self.schedule, state.t, state.lam)
@@ -58,8 +61,8 @@ class DualNesterov(Solver):
         state.nu = problem.mix(state.mu, 1.0 - lam, state.q, lam)
         state.z_nu = problem.gradient(state.nu)
         state.w = state.w - size * state.z_nu
-        found = problem.evaluate(state.w)
-        state.scores, state.q = found.scores, found.weights
+        found = problem.evaluate(state.w, state.near)
+        state.scores, state.q, state.near = found.scores, found.weights, found.near
         state.mu = problem.mix(state.mu, 1.0 - lam, state.q, lam)
         state.lam = lam
         state.t += 1

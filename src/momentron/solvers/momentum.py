@@ -28,6 +28,7 @@ class MomentumState(State):
     psi: float
     mu: Any
     z_mu: np.ndarray
+    near: np.ndarray
     lam: float = 1.0
     theta: float = 1.0
     t_mu: int = 0
@@ -70,6 +71,7 @@ class Momentum(Solver):
             psi=first.psi,
             mu=problem.mix(problem.no_weights(), 1.0, first.weights, 1.0, in_place=True),
             z_mu=np.full_like(first.w, np.inf),
+            near=first.near,
         )
 
     def step(self, problem: MarginProblem, state: MomentumState) -> None:
@@ -89,8 +91,9 @@ class Momentum(Solver):
         state.dual_rate = _dual_rate(state, lam, theta)
         # Alg. 1: w_{t+1} = w_t − (θ_t/ρ)(g_t + Zᵀq_t)
         state.w -= (theta / problem.rho) * (state.g + gradient)
-        found = problem.evaluate(state.w)
+        found = problem.evaluate(state.w, state.near)
         state.scores, state.q, state.psi = found.scores, found.weights, found.psi
+        state.near = found.near
         state.lam, state.theta, state.t_mu = lam, theta, t
         state.t = t + 1
 

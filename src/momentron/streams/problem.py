@@ -22,18 +22,17 @@ from momentron.classifier import make_result
 from momentron.clock import OutOfTime
 from momentron.labels import as_labels
 from momentron.losses import Exponential
-from momentron.margin_problem import Evaluation, MarginProblem, SparseDual
+from momentron.margin_problem import NOTHING_NEAR, Evaluation, MarginProblem, SparseDual
 from momentron.problem import Problem
 from momentron.result import MarginResult
-from momentron.rounding import UNIT_ROUNDOFF, down, gamma, up
+from momentron.rounding import UNIT_ROUNDOFF, up
 from momentron.solve import Budget, solve
 from momentron.solvers.base import Aim, Solver
 from momentron.status import Status
 from momentron.streams.auto import BlockRounds, Room
-from momentron.streams.averages import Image, frozen
-from momentron.streams.blocks import in_float64
 from momentron.streams.combination import BlockCombination
 from momentron.streams.evidence import Evidence, Record, Weights
+from momentron.streams.images import Images
 from momentron.streams.look import Look, Seen
 from momentron.streams.spread import centred_radius
 from momentron.streams.stream import Stream
@@ -82,10 +81,14 @@ class BlockProblem(MarginProblem):
         self._arcs = self._labels.arc_set()
         self._shape = self._labels.zeros(found.width).shape
         self._evidence = Evidence(self._labels, self._shape, self.longest)
+        self._images = Images(self._labels, self._shape, self.longest)
+        at_zero = np.log(self._labels.arc_counts(self.counts))
+        flow, self.psi_zero, self._near_zero = self._arcs.link_near(at_zero, NOTHING_NEAR)
         self._even = self._evidence.nothing
         if found.sums:
-            self._even = self._evidence.of_pass(self._even_image())
-        self.psi_zero = self._arcs.link(np.log(self._labels.arc_counts(self.counts)))[1]
+            sums = np.stack([found.sums[label] for label in self.classes.tolist()])
+            image = self._images.at_zero(self.counts, sums, flow, found.depth)
+            self._even = self._evidence.of_pass(image)
         self._is_closed = False
         self._is_sealed = True
 
@@ -163,9 +166,9 @@ class BlockProblem(MarginProblem):
 
     def start(self) -> Evaluation:
         scores = np.zeros(self._labels.arcs.size)
-        return Evaluation(self.zeros(), scores, self._even, self.psi_zero)
+        return Evaluation(self.zeros(), scores, self._even, self.psi_zero, self._near_zero)
 
-    def evaluate(self, w: np.ndarray) -> Evaluation:
+    def evaluate(self, w: np.ndarray, near: np.ndarray = NOTHING_NEAR) -> Evaluation:
         """One pass; two where many classes have intercepts.
 
         There the rows' weights depend on a balance of all k² arcs, and one read would have to
@@ -175,24 +178,14 @@ class BlockProblem(MarginProblem):
         seen = self._look(w, has_weights=True)
         scores = seen.tops[arcs] / self._unit
         logs = seen.peaks[arcs] + np.log(seen.totals[arcs])
-        flow, psi = self._arcs.link(logs)
-        error = 0.0
+        flow, psi, near = self._arcs.link_near(logs, near)
         if labels.circulates:
             factors = np.full(labels.n_arcs, -np.inf)
             with np.errstate(divide="ignore"):
                 factors[arcs] = np.log(flow) - logs
             seen = self._look(w, log_factors=factors)
-            k, mass = labels.n_classes, float(seen.totals.sum())
-            vector = seen.vectors / mass
-            error = self._imbalance(seen.totals.reshape(k, k) / mass, seen.depth)
-        elif labels.is_paired:
-            vector = seen.vectors / seen.totals[0]
-        else:
-            vector = seen.vectors @ (flow / seen.totals)
-        # the sums and the masses by which they are divided both err, each by its own chain
-        error += 2.0 * gamma(seen.depth + 8) * self.longest
-        image = Image(frozen(vector.reshape(self._shape)), error)
-        return Evaluation(w, scores, self._evidence.of_pass(image), psi)
+        weights = self._evidence.of_pass(self._images.of_pass(seen, flow))
+        return Evaluation(w, scores, weights, psi, near)
 
     def worst(self, w: np.ndarray) -> tuple[np.ndarray, Weights]:
         """(scores, weights on the rows that decide the margin of w): passes as in `evaluate`."""
@@ -246,57 +239,12 @@ class BlockProblem(MarginProblem):
     def mass(self, q: Any) -> float:
         return self._evidence.record(q).mass
 
-    def _imbalance(self, flow: np.ndarray, depth: int) -> float:
-        """How far Zᵀq may be from that of weights that flow in circles, for a flow of mass 1.
-
-        What is out of balance is led back along at most k − 1 arcs: see `Circulations`.
-        """
-        k = self._labels.n_classes
-        rest = float(np.abs(flow.sum(axis=0) - flow.sum(axis=1)).sum())
-        rest += 4.0 * gamma(depth + 2 * k + 8)
-        return 0.5 * (k - 1) * rest * self.longest * (1.0 + 1e-9)
-
-    def _even_image(self) -> Image:
-        """The image of the weights at w = 0, from the sums of the classes' rows."""
-        labels, counts = self._labels, self.counts
-        flow, _ = self._arcs.link(np.log(labels.arc_counts(counts)))
-        sums = np.stack([self._found.sums[label] for label in self.classes.tolist()])
-        k, error = counts.size, 0.0
-        if not labels.is_paired:
-            shares = flow[[1, 0]] if labels.fit_intercept else counts / counts.sum()
-            vector = (np.array([1.0, -1.0]) * shares / counts) @ sums
-        else:
-            share = np.zeros((k, k))
-            if labels.fit_intercept:
-                share.ravel()[labels.arcs] = flow
-                error = self._imbalance(share, self._found.depth)
-            else:
-                share[:] = counts[:, None] / (counts.sum() * (k - 1))
-                np.fill_diagonal(share, 0.0)
-            means = sums / counts[:, None]
-            vector = means.T @ (share - np.diag(share.sum(axis=1)))
-        error += 2.0 * gamma(self._found.depth + 2 * k + 16) * self.longest
-        return Image(frozen(vector), error)
-
     def _on_rows(self, rows: Rows, weights: np.ndarray, upper: float = math.inf) -> Weights:
-        """A token for weights on rows in memory, near the dual set and of a mass near 1."""
-        labels, own = self._labels, RowWeights(rows.numbers, rows.codes, weights)
-        if not (weights.min(initial=0.0) >= 0.0 and 0.0 < weights.max(initial=0.0) < math.inf):
+        """A token for weights on rows in memory, near the dual set."""
+        image = self._images.of_rows(rows, weights)
+        if image is None:
             return self._evidence.nothing
-        weights = weights / weights.max()  # so that their sum is a number
-        weights /= weights.sum()
-        sums = np.asarray(in_float64(rows.X).T @ labels.block_mix(weights, rows.codes))
-        vector = sums if labels.is_paired else sums.sum(axis=1)
-        depth, error = rows.size + labels.n_classes, 0.0
-        if labels.circulates:
-            flow = np.zeros((labels.n_classes, labels.n_classes))
-            np.add.at(flow, rows.codes, weights)
-            error = self._imbalance(flow, depth)
-        elif labels.fit_intercept:
-            apart = abs(float(weights[rows.codes == 1].sum() - weights[rows.codes == 0].sum()))
-            error = up((apart + gamma(depth + 8)) * self.longest)
-        error += 2.0 * gamma(depth + 8) * self.longest
-        image = Image(frozen(vector.reshape(self._shape)), error, down(1.0, depth + 8))
+        own = RowWeights(rows.numbers, rows.codes, weights)
         return self._evidence.register(Record(image, image.vector, upper=upper, rows=own))
 
     # --- working sets --------------------------------------------------------------------------

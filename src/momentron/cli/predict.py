@@ -1,0 +1,184 @@
+"""`momentron predict`: labels or decision values of new rows, by a model of `fit --save`."""
+
+import csv
+import io
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from momentron.cli.output import say, write_after_answer
+from momentron.datafiles.features import read_rows
+from momentron.errors import InputError
+from momentron.estimators import labels_of
+from momentron.kernels import Kernel, as_kernel
+from momentron.safefiles import open_regular, reason, require_writable
+
+NUMBERS = ("coef", "intercept")
+BLOCK = 1 << 22  # kernel values that are computed at a time
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="A model that `momentron fit --save` wrote.")],
+    data: Annotated[
+        str, typer.Argument(help="The rows: any file that `fit` reads, labels or not.")
+    ],
+    target: Annotated[
+        str | None, typer.Option(help="Label column, if there is one: a name or a position.")
+    ] = None,
+    decision: Annotated[
+        bool, typer.Option("--decision", help="Decision values instead of labels.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Write the CSV here, not to the output.")
+    ] = None,
+) -> None:
+    """Classify rows with a saved model; the answer is CSV with one line per row.
+
+    A table with as many columns as the model has features has no labels; one with a column more
+    has them, and then the errors are counted on standard error.
+    """
+    if out is not None:
+        require_writable(out)
+    loaded = load_model(model)
+    rows = read_rows(data, loaded.n_features, target=target)
+    values = loaded.decide(rows.X)
+    labels = labels_of(values, loaded.classes)
+    text = as_csv(values, loaded.classes) if decision else as_csv(labels, None)
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        write_after_answer(out, text)
+    if rows.y.size:
+        wrong = int(np.count_nonzero(labels.astype(str) != rows.y.astype(str)))
+        say(
+            f"errors          {wrong} of {rows.y.size} ({wrong / rows.y.size:.4%})", file=sys.stderr
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A saved classifier.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (d,) or (k, d); with a kernel, one number per support vector
+    intercept : ndarray
+    classes : ndarray of shape (k,)
+    kernel : Kernel or None
+    vectors : ndarray or None
+        The support vectors of a kernel; None where it was precomputed.
+    rows : ndarray or None
+        Their numbers among the rows of the fit.
+    """
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    classes: np.ndarray
+    kernel: Kernel | None = None
+    vectors: np.ndarray | None = None
+    rows: np.ndarray | None = None
+    n_fitted: int = 0
+
+    @property
+    def n_features(self) -> int:
+        """Columns of the rows that it classifies."""
+        if self.kernel is None:
+            return int(self.coef.shape[-1])
+        return self.n_fitted if self.vectors is None else int(self.vectors.shape[1])
+
+    def decide(self, X: Any) -> np.ndarray:
+        """Signed distances of shape (n,), or outputs of shape (n, k)."""
+        outputs = np.empty((X.shape[0], *self.coef.shape[:-1]))
+        bound = None
+        if self.kernel is not None and self.vectors is not None:
+            bound = self.kernel.bind(self.vectors)
+        step = max(1, BLOCK // max(self.coef.shape[-1], 1))
+        for start in range(0, X.shape[0], step):
+            part = X[start : start + step]
+            if bound is not None:
+                part = bound.cross(part)
+            elif self.rows is not None:
+                part = part[:, self.rows]
+            outputs[start : start + step] = np.asarray(part @ self.coef.T)
+        return outputs + self.intercept
+
+
+def load_model(path: Path) -> Model:
+    """Read a model; nothing in the file is executed.
+
+    Raises
+    ------
+    InputError
+        Where the file is no such model.
+    """
+    try:
+        with open_regular(path) as file, np.load(file, allow_pickle=False) as archive:
+            found = {name: archive[name] for name in archive.files}
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist; momentron fit --save writes models") from None
+    except InputError:
+        raise
+    except Exception as error:  # a damaged archive can raise anything
+        raise InputError(
+            f"{path} cannot be read as a model: {reason(error)}; momentron fit --save writes models"
+        ) from error
+    try:
+        return _model(found)
+    except (KeyError, ValueError, TypeError, IndexError) as error:
+        raise InputError(
+            f"{path} is not a model of momentron fit --save: {reason(error)}"
+        ) from error
+
+
+def _model(found: dict[str, np.ndarray]) -> Model:
+    for name in (*NUMBERS, "classes"):
+        if name not in found:
+            raise ValueError(f"it has no array {name!r}")
+    coef, intercept = (np.asarray(found[name], np.float64) for name in NUMBERS)
+    classes = found["classes"]
+    outputs = coef.shape[:-1]
+    is_whole = coef.ndim in (1, 2) and classes.ndim == 1 and intercept.shape in ((), outputs)
+    if not is_whole or outputs not in ((), (classes.size,)) or classes.size < 2:
+        raise ValueError("its arrays do not fit each other")
+    if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+        raise ValueError("it has a number that is not finite")
+    if "kernel" not in found:
+        return Model(coef, intercept, classes)
+    name = str(found["kernel"])
+    rows = np.asarray(found["rows"], np.int64)
+    if rows.shape != coef.shape[-1:]:
+        raise ValueError("its arrays do not fit each other")
+    if name == "precomputed":
+        width = int(found.get("n_rows", rows.max(initial=-1) + 1))
+        kernel = as_kernel(name, X=np.empty((0, 0)))
+        return Model(coef, intercept, classes, kernel, None, rows, width)
+    vectors = np.asarray(found["support_vectors"], np.float64)
+    if vectors.ndim != 2 or len(vectors) != rows.size or not np.isfinite(vectors).all():
+        raise ValueError("its support vectors do not fit its coefficients")
+    options: dict[str, Any] = {
+        key: cast(found[key])
+        for key, cast in (("gamma", float), ("degree", int), ("coef0", float))
+        if key in found
+    }
+    kernel = as_kernel(name, X=vectors, **options)
+    return Model(coef, intercept, classes, kernel, vectors, rows, 0)
+
+
+def as_csv(values: np.ndarray, classes: np.ndarray | None) -> str:
+    """One line per row: a label, a decision value, or one output per class."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    if classes is None:
+        writer.writerow(["label"])
+        writer.writerows([label] for label in values.tolist())
+    elif values.ndim == 1:
+        writer.writerow(["decision"])
+        writer.writerows([repr(value)] for value in values.tolist())
+    else:
+        writer.writerow(classes.tolist())
+        writer.writerows([repr(value) for value in row] for row in values.tolist())
+    return text.getvalue()

@@ -1,0 +1,69 @@
+"""`momentron report`: one page about a data set."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from momentron.cli.check import EXIT_CODES
+from momentron.cli.data import ClassesOption, DataArgument, TargetOption, load_data
+from momentron.cli.output import say, write_after_answer
+from momentron.cli.progress import Progress
+from momentron.report import examine, render
+from momentron.safefiles import require_writable
+
+
+def report(
+    data: DataArgument = None,
+    target: TargetOption = None,
+    classes: ClassesOption = None,
+    out: Annotated[Path, typer.Option("-o", "--out", help="Write the page to this file.")] = Path(
+        "report.html"
+    ),
+    intercept: Annotated[bool, typer.Option(help="Allow an intercept.")] = True,
+    max_time: Annotated[
+        float | None, typer.Option(help="Time budget in seconds for each step.")
+    ] = None,
+) -> None:
+    """Write a report: one HTML page with the verdict, its proof, pictures, and how to repeat it.
+
+    The page needs no network and no scripts. Exit codes are those of `momentron check`.
+    """
+    require_writable(out)
+    loaded = load_data(data, target, classes)
+    with Progress("reading", max_time=None) as progress:
+        findings = examine(
+            loaded.X,
+            loaded.y,
+            title=loaded.title,
+            feature_names=loaded.feature_names,
+            fit_intercept=intercept,
+            max_time=max_time,
+            watch=lambda words, share: progress.update(words, share),
+        )
+        page = render(
+            findings,
+            source=data or "digits",
+            options=_repeated(target, classes, intercept=intercept),
+        )
+    verdict = findings.verdict
+    say(
+        f"{loaded.title}: {verdict.sentence}",
+        f"best margin     in [{verdict.lower:.12g}, {verdict.upper:.12g}]",
+    )
+    write_after_answer(out, page)
+    say(f"written         {out}")
+    raise typer.Exit(EXIT_CODES[verdict.kind])
+
+
+def _repeated(target: str | None, classes: tuple[str, str] | None, *, intercept: bool) -> str:
+    """The options of this run, as the shell takes them."""
+    words = []
+    if target is not None:
+        words += ["--target", target]
+    if classes is not None:
+        words += ["--classes", *classes]
+    if not intercept:
+        words.append("--no-intercept")
+    return "".join(f" {shlex.quote(word)}" for word in words)

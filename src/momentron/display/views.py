@@ -1,0 +1,344 @@
+"""What pictures show, computed: signed distances, and rows seen in two dimensions. No drawing."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from momentron.errors import InputError
+
+if TYPE_CHECKING:
+    from momentron.result import MarginResult
+    from momentron.separability.verdict import Verdict
+
+SAMPLE = 5_000  # rows that are enough to find the direction in which they vary most
+STEPS = 40  # of the power method: pictures need no more digits
+FLAT = 1e-9  # of the largest singular value: below it a direction is rounding
+MARGIN_SIZE = 0.08  # of a picture, around its points
+
+Decision = Callable[[Any], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A classifier as pictures see it, whoever made it.
+
+    Attributes
+    ----------
+    decide : callable or None
+        Rows → signed distances, or one output per class; None where nothing separates.
+    classes : ndarray
+    lower, upper : float
+        The certified interval on the best margin.
+    marked : ndarray
+        Rows to be marked, and `marked_name` what they are.
+    weights : ndarray or None
+        Of rows in conflict, two classes: with them the averages of both classes coincide.
+    direction : ndarray of shape (d,) or None
+        Of a linear classifier of two classes.
+    is_distance : bool
+        Whether decision values are distances, not scaled by a soft margin.
+    """
+
+    decide: Decision | None
+    classes: np.ndarray
+    lower: float
+    upper: float
+    marked: np.ndarray
+    marked_name: str = "support vectors"
+    weights: np.ndarray | None = None
+    direction: np.ndarray | None = None
+    is_distance: bool = True
+
+    @classmethod
+    def from_estimator(cls, estimator: Any) -> "Fitted":
+        """A fitted classifier of ours, or a pipeline that ends in one."""
+        last = estimator[-1] if hasattr(estimator, "steps") else estimator
+        if not hasattr(last, "certificate_"):
+            raise InputError(
+                f"{type(last).__name__} has no certificate_; fit a MaxMarginClassifier or a "
+                "KernelMaxMarginClassifier, or a pipeline that ends in one"
+            )
+        coef: Any = getattr(last, "coef_", ())
+        is_plain = len(coef) == 1 and last is estimator
+        return cls(
+            estimator.decision_function,
+            np.asarray(last.classes_),
+            last.certificate_.lower,
+            last.certificate_.upper,
+            np.asarray(last.support_),
+            direction=coef[0] if is_plain else None,
+            is_distance=not np.isfinite(last.C) or not last.margin_ > 0.0,
+        )
+
+    @classmethod
+    def from_result(cls, result: "MarginResult", X: Any) -> "Fitted":
+        """A linear result, or one of a kernel whose matrix X is."""
+        coef, width = result.coef, np.shape(X)[1]
+        if coef.shape[-1] != width:
+            raise InputError(
+                f"the result has {coef.shape[-1]} weights and X has {width} columns; pass the X "
+                "of the fit, or for a kernel use from_estimator with KernelMaxMarginClassifier"
+            )
+        return cls(
+            lambda rows: np.asarray(rows @ coef.T) + result.intercept,
+            np.asarray(result.classes),
+            result.lower,
+            result.upper,
+            np.asarray(result.support),
+            direction=coef if coef.ndim == 1 else None,
+            is_distance=bool(abs(float(np.linalg.norm(coef)) - 1.0) < 1e-6),
+        )
+
+    @classmethod
+    def from_verdict(cls, verdict: "Verdict") -> "Fitted":
+        """The hyperplane of a proof; where there is none, the rows that rule it out."""
+        classes = np.array(verdict.classes)
+        if verdict.kind not in ("separable", "quasi-separable") or not verdict.coef.any():
+            rows = np.array([entry.row for entry in verdict.conflict], np.int64)
+            weights = np.array([entry.weight for entry in verdict.conflict])
+            return cls(
+                None,
+                classes,
+                verdict.lower,
+                verdict.upper,
+                rows,
+                "rows in conflict",
+                weights if classes.size == 2 and rows.size else None,
+            )
+        coef = np.vstack([np.zeros((1, verdict.coef.shape[1])), verdict.coef])
+        intercept = np.append(0.0, verdict.intercept)
+        if len(coef) == 2:
+            coef, intercept = coef[1], intercept[1]
+        else:  # of least length among all that decide alike
+            coef, intercept = coef - coef.mean(axis=0), intercept - intercept.mean()
+        norm = float(np.linalg.norm(coef))
+        coef, intercept = coef / norm, intercept / norm
+        marked, name = verdict.boundary_rows, "rows on the boundary"
+        if verdict.is_separable:
+            marked, name = _dual_rows(verdict), "support vectors"
+        return cls(
+            lambda rows: np.asarray(rows @ coef.T) + intercept,
+            classes,
+            verdict.lower,
+            verdict.upper,
+            marked,
+            name,
+            direction=coef if coef.ndim == 1 else None,
+        )
+
+    def codes(self, y: Any) -> np.ndarray:
+        """The positions of labels among the classes."""
+        found = np.asarray(y)
+        classes = self.classes
+        if classes.dtype.kind in "US" and found.dtype.kind not in "US":
+            found = np.array([str(label) for label in found.tolist()])
+        order = np.argsort(classes, kind="stable")
+        places = np.searchsorted(classes, found, sorter=order).clip(0, classes.size - 1)
+        codes = order[places]
+        wrong = classes[codes] != found
+        if wrong.any():
+            label = found[wrong].tolist()[0]
+            raise InputError(f"y has label {label!r}; the classes are {classes.tolist()}")
+        return codes
+
+
+def _dual_rows(verdict: "Verdict") -> np.ndarray:
+    rows = {i for group in verdict.proof["dual"] for i in group["rows"]}
+    return np.array(sorted(rows), np.int64)
+
+
+def as_rows(X: Any) -> Any:
+    """X as an array or a sparse matrix with rows."""
+    if hasattr(X, "tocsr"):
+        return X.tocsr()
+    rows = np.asarray(X)
+    if rows.ndim != 2:
+        raise InputError(f"X has shape {rows.shape}; give one row per example")
+    return rows
+
+
+def signed_distances(decision: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """How far each row is on its own side: y f(x), or its output less the best wrong one."""
+    if decision.ndim == 1:
+        return np.where(codes == 1, decision, -decision)
+    rows = np.arange(codes.size)
+    others = decision.copy()
+    others[rows, codes] = -np.inf
+    return decision[rows, codes] - others.max(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Rows in two dimensions, and the classifier there.
+
+    Attributes
+    ----------
+    points : ndarray of shape (n, 2)
+    names : (str, str)
+        What the two axes are.
+    decide : callable or None
+        Points of the picture → decision values.
+    note : str
+        What the picture leaves out; empty where it leaves out nothing.
+    """
+
+    points: np.ndarray
+    names: tuple[str, str]
+    decide: Decision | None
+    note: str = ""
+
+    def grid(self, resolution: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """(x, y, decision values on the grid): of shapes (r,), (r,) and (r, r) or (r, r, k)."""
+        low, high = self.points.min(axis=0), self.points.max(axis=0)
+        pad = MARGIN_SIZE * np.where(high > low, high - low, 1.0)
+        x, y = (np.linspace(a, b, resolution) for a, b in zip(low - pad, high + pad, strict=True))
+        if self.decide is None:
+            return x, y, None
+        columns, rows = np.meshgrid(x, y)
+        values = np.asarray(self.decide(np.column_stack([columns.ravel(), rows.ravel()])))
+        return x, y, values.reshape(resolution, resolution, *values.shape[1:])
+
+
+def view_of(
+    fitted: Fitted,
+    X: Any,
+    *,
+    features: Sequence[int | str] | None = None,
+    names: Sequence[str] | None = None,
+) -> View:
+    """The view that fits: the features themselves where there are two or two are chosen.
+
+    Otherwise a projection in which the boundary and the margin are exact: two classes by their
+    signed distance, against the direction in which rows vary most along the boundary; many classes
+    by the two principal directions of the outputs.
+    """
+    if names is None and hasattr(X, "columns"):
+        names = [str(name) for name in X.columns]
+    rows = as_rows(X)
+    if features is not None or rows.shape[1] == 2:
+        return _slice(fitted, X, rows, _positions(features or (0, 1), rows.shape[1], names), names)
+    if fitted.decide is None:
+        return _scatter(rows)
+    decision = np.asarray(fitted.decide(X))
+    if decision.ndim == 1:
+        return _along_distance(fitted, rows, decision)
+    return _outputs(rows, decision)
+
+
+def _positions(
+    features: Sequence[int | str], width: int, names: Sequence[str] | None
+) -> tuple[int, int]:
+    if len(features) != 2:
+        raise InputError(f"features has {len(features)} entries; a picture has 2 dimensions")
+    found = []
+    for feature in features:
+        if isinstance(feature, str):
+            if names is None or feature not in names:
+                known = "X has no names" if names is None else f"it has {list(names)}"
+                raise InputError(f"X has no feature {feature!r}; {known}")
+            feature = list(names).index(feature)
+        if not 0 <= int(feature) < width:
+            raise InputError(f"feature {feature} does not exist; X has {width} of them, from 0")
+        found.append(int(feature))
+    return found[0], found[1]
+
+
+def _dense(part: Any) -> np.ndarray:
+    return np.asarray(part.toarray() if hasattr(part, "toarray") else part, np.float64)
+
+
+def _slice(
+    fitted: Fitted, X: Any, rows: Any, pair: tuple[int, int], names: Sequence[str] | None
+) -> View:
+    """Two features as they are, with the others held at their means."""
+    called = [str(names[j]) if names is not None else f"feature {j}" for j in pair]
+    means = np.asarray(rows.mean(axis=0), np.float64).ravel()
+    columns = getattr(X, "columns", None)
+
+    def decide(points: np.ndarray) -> np.ndarray:
+        full = np.tile(means, (len(points), 1))
+        full[:, pair] = points
+        if columns is not None:  # the estimator knows its features by name
+            full = type(X)(full, columns=columns)
+        assert fitted.decide is not None
+        return np.asarray(fitted.decide(full))
+
+    note = "" if rows.shape[1] == 2 else "boundary where the other features are at their means"
+    return View(
+        _dense(rows[:, pair]),
+        (called[0], called[1]),
+        None if fitted.decide is None else decide,
+        note if fitted.decide is not None else "",
+    )
+
+
+def _along_distance(fitted: Fitted, rows: Any, decision: np.ndarray) -> View:
+    """The signed distance against the direction of most variation along the boundary."""
+    if rows.shape[1] == 1:
+        spread = np.random.default_rng(0).uniform(-1.0, 1.0, decision.size)
+        second, name = spread, "no meaning: rows are spread to be seen"
+    else:
+        second = principal(rows, 1, without=fitted.direction)[:, 0]
+        name = "largest variation along the boundary"
+        if fitted.direction is None:
+            name = "first principal component of X"
+    first = "signed distance to the boundary" if fitted.is_distance else "decision value"
+    return View(np.column_stack([decision, second]), (first, name), lambda points: points[:, 0])
+
+
+def _outputs(rows: Any, decision: np.ndarray) -> View:
+    """The plane of the two principal directions of the outputs."""
+    centre = decision.mean(axis=0)
+    _, values, directions = np.linalg.svd(decision[:SAMPLE] - centre, full_matrices=False)
+    if values[1] <= FLAT * values[0]:  # the outputs lie on a line
+        points = np.column_stack([(decision - centre) @ directions[0], principal(rows, 1)[:, 0]])
+        names = ("direction of the outputs", "first principal component of X")
+        return View(points, names, lambda p: centre + np.outer(p[:, 0], directions[0]))
+    plane = directions[:2]
+    share = float((values[:2] ** 2).sum() / max(float((values**2).sum()), 1e-300))
+    names = ("first direction of the outputs", "second direction of the outputs")
+    note = "" if share > 1.0 - 1e-9 else f"{share:.0%} of the outputs' variation is in this plane"
+    return View((decision - centre) @ plane.T, names, lambda p: centre + p @ plane, note)
+
+
+def _scatter(rows: Any) -> View:
+    """No classifier: the two principal components of the rows."""
+    if rows.shape[1] == 1:
+        spread = np.random.default_rng(0).uniform(-1.0, 1.0, rows.shape[0])
+        points = np.column_stack([_dense(rows[:, [0]])[:, 0], spread])
+        return View(points, ("feature 0", "no meaning: rows are spread to be seen"), None)
+    names = ("first principal component", "second principal component")
+    return View(principal(rows, 2), names, None, "all features, seen from their widest side")
+
+
+def principal(rows: Any, count: int, *, without: np.ndarray | None = None) -> np.ndarray:
+    """Coordinates of rows along their principal directions, orthogonal to one that is left out."""
+    n, d = rows.shape
+    kept = rows[np.linspace(0, n - 1, min(n, SAMPLE)).astype(int)]
+    mean = np.asarray(kept.mean(axis=0), np.float64).ravel()
+    basis = [] if without is None else [without / max(float(np.linalg.norm(without)), 1e-300)]
+    skip = len(basis)
+    generator = np.random.default_rng(0)
+    for _ in range(min(count, d - skip)):
+        v = generator.normal(size=d)
+        for _ in range(STEPS):
+            for b in basis:
+                v -= (v @ b) * b
+            norm = float(np.linalg.norm(v))
+            if norm == 0.0:
+                break
+            v /= norm
+            products = np.asarray(kept @ v, np.float64) - mean @ v
+            v_next = np.asarray(kept.T @ products, np.float64) - mean * products.sum()
+            if not v_next.any():
+                break
+            v = v_next
+        for b in basis:
+            v -= (v @ b) * b
+        basis.append(v / max(float(np.linalg.norm(v)), 1e-300))
+    found = [np.asarray(rows @ v, np.float64) - mean @ v for v in basis[skip:]]
+    while len(found) < count:  # fewer dimensions than the picture has
+        found.append(np.zeros(n))
+    return np.column_stack(found)
