@@ -48,12 +48,15 @@ class Aim:
     start : Start, optional
     random_state : int, Generator or None
         The seed of methods that draw.
+    memory : int or None
+        Bytes that the method may take beside X and the memory for kernel values.
     """
 
     tol: float = 1e-6
     deadline: float = math.inf
     start: Start | None = None
     random_state: Any = None
+    memory: int | None = None
 
 
 @dataclass

@@ -121,7 +121,7 @@ class Search:
         return True
 
     def is_crowded(self) -> bool:
-        """Whether the memory for kernel values has held too small a working set for long."""
+        """Whether the memory has held too small a working set for long."""
         sets = self.sets
         if self.W.size < sets.capacity or sets.capacity == self.size:
             return False
@@ -129,9 +129,10 @@ class Search:
         if self.crowded_rounds < self.settings.crowded_rounds:
             return False
         support = int(np.count_nonzero(self.answer.lam))
+        option = "cache_size" if sets.is_kernel else "max_memory"
         warnings.warn(
-            f"cache_size allows working sets of {sets.capacity} rows, {support} of which have "
-            "weight, and more are needed: the interval is wider than asked for; raise cache_size",
+            f"{option} allows working sets of {sets.capacity} rows, {support} of which have "
+            f"weight, and more are needed: the interval is wider than asked for; raise {option}",
             BudgetWarning,
             stacklevel=2,
         )

@@ -91,11 +91,22 @@ class WorkingSets:
 
     @property
     def capacity(self) -> int:
-        """The largest working set that the memory for kernel values allows."""
-        if self.kernel is None or self.kernel.kernel.matrix is not None:
+        """The largest working set that the memory allows: by its Gram matrix, or by its rows."""
+        settings, kernel = self.settings, self.kernel
+        if kernel is not None and kernel.kernel.matrix is not None:
             return self.size
-        entries = self.kernel.cache_bytes // self.settings.form_bytes
-        return min(self.size, max(2, math.isqrt(entries)))
+        memory = settings.memory if kernel is None else kernel.cache_bytes
+        rows = math.isqrt(memory // settings.form_bytes)
+        if kernel is None and settings.form_bytes * self.width**2 <= memory // 2:
+            rows = max(rows, int(memory / 2 / (8.0 * max(self.entries_per_row, 1.0))))
+        return min(self.size, max(2, rows))
+
+    @property
+    def entries_per_row(self) -> float:
+        """Numbers that a row of a working set holds, where it is a row of a matrix."""
+        if self.matrix is None or not self.matrix.is_sparse:
+            return float(self.operator.shape[1])
+        return float(self.matrix.X.nnz) / self.operator.shape[0]
 
     @property
     def is_small(self) -> bool:
