@@ -82,7 +82,8 @@ class Incumbent:
         self._certify = certifier or problem.certify
         self.w = self.last_w = problem.zeros()
         self.last_b: np.ndarray | None = None
-        self._n_outputs = problem.classes.size
+        k = problem.classes.size
+        self._n_outputs = k if k > 2 else 1
         self.q: Any = problem.even_weights()
         self.lower, self.upper = -math.inf, math.inf
         self.certified: Certified | None = None

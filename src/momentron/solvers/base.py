@@ -20,7 +20,7 @@ class Primal:
 
 @dataclass(frozen=True)
 class Fallback:
-    """What classifies well where nothing separates: w, and its intercepts, one per class."""
+    """What classifies well where nothing separates: w, and b of shape (k,), or (1,) for two."""
 
     w: np.ndarray
     b: np.ndarray
