@@ -1,16 +1,6 @@
 """A toy solver, as CONTRIBUTING.md tells a reader to write one."""
 
-from dataclasses import dataclass
-from typing import Any
-
 from momentron.solvers import Candidates, Primal, Solver, State
-
-
-@dataclass
-class Average(State):
-    """w = −Zᵀq with its weights q."""
-
-    average: Any
 
 
 class FrankWolfe(Solver):
@@ -19,7 +9,9 @@ class FrankWolfe(Solver):
     uses_loss = False
 
     def init(self, problem, aim=None):
-        return Average(problem.combination())
+        state = State()
+        state.average = problem.combination()
+        return state
 
     def step(self, problem, state):
         share = 2 / (state.t + 2)

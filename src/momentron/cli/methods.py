@@ -4,10 +4,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from inspect import isabstract
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from momentron.datafiles._common import one_line
 from momentron.errors import InputError
 from momentron.solvers import SOLVERS, Solver
 
@@ -37,8 +39,8 @@ def named_solver(method: str) -> Solver:
     solver = _made(method, found) if isinstance(found, type) else found
     if not isinstance(solver, Solver):
         raise InputError(
-            f"--method {method!r} is a {type(solver).__name__}; a solver is a subclass of "
-            "momentron.solvers.Solver, or an object of one"
+            f"--method {method!r} is an object of type {type(solver).__name__}; it must be a "
+            "subclass of momentron.solvers.Solver, or an object of one"
         )
     return solver
 
@@ -48,7 +50,7 @@ def _imported(method: str, name: str) -> ModuleType:
         with _working_directory_first():
             return import_module(name)
     except Exception as error:  # whatever a module does when it is read
-        reason = f"{type(error).__name__}: {error}"
+        reason = f"{type(error).__name__}: {one_line(error)}"
         raise InputError(f"--method {method!r} cannot be imported: {reason}") from error
 
 
@@ -70,6 +72,9 @@ def _is_offered(value: Any, module_name: str) -> bool:
 
 def _made(method: str, kind: type) -> Any:
     """An object of the class, which must need no arguments."""
+    if isabstract(kind):
+        missing = ", ".join(sorted(getattr(kind, "__abstractmethods__", ())))
+        raise InputError(f"--method {method!r} is not complete: it does not define {missing}")
     try:
         return kind()
     except TypeError as error:
