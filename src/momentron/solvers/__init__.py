@@ -1,7 +1,6 @@
 """The methods. A new one is one file here and one line in `SOLVERS`."""
 
 from momentron.errors import InputError
-from momentron.margin_problem import Evaluation, MarginProblem
 from momentron.solvers.adaptive import Adaptive
 from momentron.solvers.auto import Auto
 from momentron.solvers.base import Aim, Candidates, Primal, Solver, Start, State
@@ -20,9 +19,7 @@ __all__ = [
     "BatchPerceptron",
     "Candidates",
     "DualNesterov",
-    "Evaluation",
     "GradientDescent",
-    "MarginProblem",
     "Momentum",
     "NormalizedGradient",
     "NormalizedGradientRoot",
