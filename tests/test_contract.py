@@ -44,6 +44,8 @@ def test_every_cell_of_the_matrix(run, solver, rows, problem):
     assert_holds(result, problem)
     assert result.method == solver.name
     assert result.n_rows == problem.y.size
+    if rows.is_in_blocks:
+        assert result.bytes_read >= 8 * problem.X.size * result.passes
     is_tight = result.gap <= TOL
     assert result.status is (Status.OPTIMAL if is_tight else Status.ITERATION_BUDGET)
     assert is_tight or result.n_iter == STEPS

@@ -141,7 +141,7 @@ def _require_finite(X: Any) -> None:
             places = np.argwhere(~np.isfinite(X[rows]))
             if places.size:
                 i, j = int(places[0, 0]) + rows.start, int(places[0, 1])
-                value = X[i, j]
+                value = X[rows][places[0, 0], j]
                 break
         else:
             return

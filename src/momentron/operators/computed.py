@@ -98,7 +98,7 @@ def require_shape(X: ComputedRows) -> None:
     """Refuse rows without a shape of two positive integers."""
     shape: Any = getattr(X, "shape", None)
     is_pair = isinstance(shape, tuple) and len(shape) == 2
-    if not (is_pair and all(isinstance(size, int) and size > 0 for size in shape)):
+    if not (is_pair and all(isinstance(size, int | np.integer) and size > 0 for size in shape)):
         raise InputError(
             f"{type(X).__name__}.shape is {shape!r}; set it in __init__ to (rows, features), two "
             "positive integers"
