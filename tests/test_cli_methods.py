@@ -3,8 +3,8 @@
 import sys
 
 import pytest
+from command_line import run
 
-from momentron.cli import main
 from momentron.cli.methods import named_solver
 from momentron.errors import InputError
 from momentron.solvers import Momentum
@@ -65,19 +65,16 @@ def test_mistakes_are_named(method, message):
         named_solver(method)
 
 
-def run(*words):
-    with pytest.raises(SystemExit) as end:
-        main(list(words))
-    return end.value.code or 0
-
-
 def test_race_and_fit_take_them(capsys):
-    mine = ["--classes", "3", "8", "--method", "own_solvers:Mine"]
-    assert run("race", "digits", *mine, "--method", "momentum", "--passes", "20") == 0
-    lines = [line.split("│")[1:-1] for line in capsys.readouterr().out.splitlines() if "│" in line]
+    mine = ["digits", "--classes", "3", "8", "--method", "own_solvers:Mine"]
+    raced = run(capsys, "race", *mine, "--method", "momentum", "--passes", "20")
+    assert raced.code == 0
+    lines = [line.split("│")[1:-1] for line in raced.out.splitlines() if "│" in line]
     assert [line[0].strip() for line in lines] == ["own_solvers:Mine", "momentum"]
     assert lines[0][1:] == lines[1][1:]
-    assert run("fit", "digits", *mine, "--max-iter", "5") == 1
-    assert "mine, 5 iterations" in capsys.readouterr().out
-    assert run("fit", "digits", "--method", "own_solvers:Mime") == 2
-    assert "its solvers are" in capsys.readouterr().err
+    fitted = run(capsys, "fit", *mine, "--max-iter", "5")
+    assert fitted.code == 1
+    assert "mine, 5 iterations" in fitted.out
+    refused = run(capsys, "fit", "digits", "--method", "own_solvers:Mime")
+    assert refused.code == 2
+    assert "its solvers are" in refused.err
