@@ -9,18 +9,11 @@ import sys
 
 import numpy as np
 import pytest
+from command_line import run
 from sklearn.metrics.pairwise import rbf_kernel
 
 from momentron import max_margin
-from momentron.cli import main
 from momentron.datasets import make_nonseparable, make_separable
-
-
-def run(capsys, *args):
-    with pytest.raises(SystemExit) as ended:
-        main([str(a) for a in args])
-    captured = capsys.readouterr()
-    return ended.value.code or 0, captured.out, captured.err
 
 
 @pytest.fixture
@@ -216,7 +209,7 @@ def test_race_prints_and_draws(capsys, tmp_path):
 def test_race_refuses_unknown_methods(capsys):
     code, _, err = run(capsys, "race", "--method", "magic")
     assert code == 2
-    assert "choose from" in err
+    assert "choose one of" in err
 
 
 def test_import_is_light():

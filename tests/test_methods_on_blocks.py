@@ -6,9 +6,8 @@ from margins_known import corners
 
 from momentron import InputError, max_margin
 from momentron.datasets import make_separable
-from momentron.solvers import SOLVERS, Candidates, Primal, Solver, State
+from momentron.solvers import Candidates, Primal, Solver, State
 
-BLOCKED = [name for name, solver in SOLVERS.items() if solver.needs_memory is None]
 ALIKE = (
     "momentum",
     "dual-nesterov",
@@ -52,24 +51,6 @@ class Plain(Solver):
     def candidates(self, problem, state):
         w = state.now.w
         return Candidates([Primal(w, state.now.scores)], state.sum, problem.upper(w, state.sum))
-
-
-@INTERCEPT
-@KINDS
-@pytest.mark.parametrize("method", BLOCKED)
-def test_the_interval_holds_the_known_margin(method, kind, fit_intercept):
-    X, y, margin = known(kind, fit_intercept)
-    options = {"fit_intercept": fit_intercept, "max_iter": 60}
-    result = max_margin(X, y, method=method, block_size=1500, **options)
-    assert result.lower <= margin * (1 + 1e-12)
-    assert result.upper >= margin * (1 - 1e-12)
-    assert result.gap < (1e-6 if method == "auto" else 0.95)
-    assert result.n_rows == y.size
-    assert result.bytes_read >= result.passes * X.nbytes
-    has_rows = method == "auto" or method in PERCEPTRONS
-    assert bool(result.support.size) is has_rows
-    assert np.all(np.diff(result.support) > 0)
-    assert np.array_equal(result.support_labels, y[result.support])
 
 
 @INTERCEPT

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from command_line import run
 
 from momentron import (
     InputError,
@@ -25,7 +26,6 @@ from momentron import (
 )
 from momentron.arrayfile import read_arrays
 from momentron.checkpoint import TITLE
-from momentron.cli import main
 from momentron.datasets import make_nonseparable, make_separable
 from momentron.identity import content_of, parameters_of
 from momentron.options import FitOptions
@@ -213,9 +213,7 @@ def table(tmp_path):
 
 
 def command(capsys, *arguments):
-    with pytest.raises(SystemExit):
-        main(["fit", *map(str, arguments), "--json"])
-    return json.loads(capsys.readouterr().out)
+    return json.loads(run(capsys, "fit", *arguments, "--json").out)
 
 
 @pytest.mark.parametrize("in_blocks", [False, True], ids=["whole", "blocks"])

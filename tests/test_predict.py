@@ -6,8 +6,8 @@ import io
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from command_line import run
 from sklearn.datasets import dump_svmlight_file
-from test_cli import run
 
 from momentron import KernelMaxMarginClassifier, MaxMarginClassifier
 

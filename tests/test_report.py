@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from test_cli import run
+from command_line import run
 from test_repr_html import VOID, Reader
 
 from momentron import verify

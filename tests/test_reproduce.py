@@ -7,11 +7,11 @@ import json
 import os
 import sys
 
+import command_line
 import numpy as np
 import pytest
 
 from momentron import InputError, verify
-from momentron.cli import main
 from momentron.cli.reproduce import parse_seeds
 from momentron.datasets import load, loaders
 from momentron.experiments import FIGURES, Figure1, Figure2, fig1, fig2, page, runner
@@ -294,10 +294,7 @@ def digit_figures(monkeypatch):
 
 
 def run(capsys, *args):
-    with pytest.raises(SystemExit) as ended:
-        main(["reproduce", *map(str, args)])
-    captured = capsys.readouterr()
-    return ended.value.code or 0, captured.out, captured.err
+    return command_line.run(capsys, "reproduce", *args)
 
 
 @needs_matplotlib

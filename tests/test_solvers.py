@@ -1,4 +1,4 @@
-"""The contract of every solver: one registry line buys all of these tests."""
+"""Every solver on dense rows, in more depth than the contract matrix; and the methods' own ways."""
 
 import numpy as np
 import pytest
@@ -7,9 +7,8 @@ from momentron import Status, max_margin
 from momentron.datasets import make_nonseparable, make_separable
 from momentron.errors import InputError
 from momentron.problem import Problem
-from momentron.solvers import SOLVERS, Momentum, NormalizedGradient, as_solver
+from momentron.solvers import Momentum, NormalizedGradient, Solver, as_solver
 
-METHODS = list(SOLVERS)
 SLOW = {"gradient-descent", "normalized-gradient-root"}
 
 
@@ -18,15 +17,14 @@ def separable(request):
     return make_separable(100, 8, margin=0.3, fit_intercept=request.param, random_state=0)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_interval_holds_and_improves(method, separable):
+def test_interval_holds_and_improves(solver, separable):
     data = separable
     result = max_margin(
-        data.X, data.y, method=method, fit_intercept=data.fit_intercept, max_iter=1500
+        data.X, data.y, method=solver, fit_intercept=data.fit_intercept, max_iter=1500
     )
     assert result.lower <= data.margin * (1 + 1e-12)
     assert result.upper >= data.margin * (1 - 1e-12)
-    assert result.gap < (0.9 if method in SLOW else 0.3)
+    assert result.gap < (0.9 if solver.name in SLOW else 0.3)
     trace = result.trace.to_dict()
     assert np.all(trace["lower"] <= data.margin * (1 + 1e-9))
     assert np.all(trace["upper"] >= data.margin * (1 - 1e-9))
@@ -35,12 +33,11 @@ def test_interval_holds_and_improves(method, separable):
     assert np.all(np.diff(trace["passes"]) >= 1)
 
 
-@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("fit_intercept", [False, True])
-def test_nonseparable_data_never_get_a_positive_margin(method, fit_intercept):
+def test_nonseparable_data_never_get_a_positive_margin(solver, fit_intercept):
     data = make_nonseparable(80, 6, fit_intercept=fit_intercept, random_state=1)
     result = max_margin(
-        data.X, data.y, method=method, fit_intercept=fit_intercept, max_iter=300, tol=1e-3
+        data.X, data.y, method=solver, fit_intercept=fit_intercept, max_iter=300, tol=1e-3
     )
     assert result.lower == 0.0
     assert result.upper > -1e-300
@@ -48,10 +45,8 @@ def test_nonseparable_data_never_get_a_positive_margin(method, fit_intercept):
     assert np.linalg.norm(result.coef) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_candidates_mean_what_they_say(method, separable):
+def test_candidates_mean_what_they_say(solver, separable):
     problem = Problem.from_data(separable.X, separable.y, fit_intercept=separable.fit_intercept)
-    solver = as_solver(method)
     state = solver.init(problem)
     for _ in range(30):
         solver.step(problem, state)
@@ -63,20 +58,18 @@ def test_candidates_mean_what_they_say(method, separable):
     assert candidates.q.min() >= 0.0
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_loss_is_followed_or_refused(method):
+def test_loss_is_followed_or_refused(solver):
     data = make_separable(10, 3, random_state=2)
-    options = {"method": method, "fit_intercept": False, "loss": "logistic", "max_iter": 50}
-    if SOLVERS[method].uses_loss:
+    options = {"method": solver, "fit_intercept": False, "loss": "logistic", "max_iter": 50}
+    if solver.uses_loss:
         assert max_margin(data.X, data.y, **options).upper >= data.margin * (1 - 1e-12)
     else:
         with pytest.raises(InputError, match="leave it out"):
             max_margin(data.X, data.y, **options)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_one_row_each(method):
-    result = max_margin([[3.0], [-1.0]], [1, 0], method=method, max_iter=2000, tol=1e-3)
+def test_one_row_each(solver):
+    result = max_margin([[3.0], [-1.0]], [1, 0], method=solver, max_iter=2000, tol=1e-3)
     assert result.lower <= 2.0 <= result.upper * (1 + 1e-15)
     assert result.intercept == pytest.approx(-1.0)
 
@@ -123,3 +116,18 @@ def test_parameters_reach_the_method():
 def test_unknown_method():
     with pytest.raises(InputError, match="choose one of"):
         max_margin([[1.0], [2.0]], [0, 1], method="magic")
+
+
+def test_a_class_is_not_yet_a_solver():
+    with pytest.raises(InputError, match=r"pass an object of it: method=Momentum\(\)"):
+        max_margin([[1.0], [2.0]], [0, 1], method=Momentum)
+
+
+def test_a_solver_without_a_name_has_that_of_its_class():
+    class Mine(Momentum):
+        pass
+
+    class Plain(Solver):
+        pass
+
+    assert (Mine.name, Plain.name) == ("momentum", "Plain")

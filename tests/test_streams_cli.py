@@ -10,12 +10,12 @@ import threading
 import time
 from pathlib import Path
 
+import command_line
 import numpy as np
 import pytest
 
 from benchmarks.out_of_core import Case, write_case
 from benchmarks.scaling_model import Drawn, Fit, Model, fitted, measure_fit, simulate
-from momentron.cli import main
 from momentron.datasets import make_separable
 from momentron.errors import InputError
 from momentron.streams import BlockData, open_file
@@ -30,9 +30,8 @@ def files(tmp_path):
 
 
 def run(capsys, *arguments):
-    with pytest.raises(SystemExit) as ending:
-        main(["fit", *(str(argument) for argument in arguments)])
-    return ending.value.code, capsys.readouterr()
+    ended = command_line.run(capsys, "fit", *arguments)
+    return ended.code, ended
 
 
 def test_fit_out_of_core(files, capsys):

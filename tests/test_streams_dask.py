@@ -1,5 +1,6 @@
 """Dask collections: the same answers on threads and on a cluster, and when workers die."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import run
 
 from momentron import InputError, MaxMarginClassifier, Status, max_margin
 from momentron.datasets import make_nonseparable, make_separable
@@ -252,14 +254,9 @@ def test_source_read_by_workers(cluster, data, tmp_path):
 
 
 def test_command_line_on_a_cluster(cluster, data, tmp_path, capsys):
-    import json
-
-    from momentron.cli import main
-
     np.save(tmp_path / "table.npy", np.column_stack([data.X, data.y]))
     address = cluster.local.scheduler_address
-    with pytest.raises(SystemExit) as ending:
-        main(["fit", str(tmp_path / "table.npy"), "--dask", address, "--json"])
-    assert ending.value.code == 0
-    found = json.loads(capsys.readouterr().out)
+    ended = run(capsys, "fit", tmp_path / "table.npy", "--dask", address, "--json")
+    assert ended.code == 0
+    found = json.loads(ended.out)
     assert found["lower"] <= 0.1 <= found["upper"] * (1 + 1e-12)

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 import typer
+from command_line import run
 from rich.console import Console
-from test_cli import run
 
 import momentron
 from momentron.cli import app

@@ -227,19 +227,23 @@ def _short(text: str | None) -> str:
 
 
 def state_arrays(problem: MarginProblem, state: Any) -> Arrays:
-    """A solver's state as arrays: its own account of it, or all its fields where they are plain."""
+    """A solver's state as arrays: its own account, or all its attributes where they are plain."""
     own = getattr(state, "to_arrays", None)
     if own is not None:
         return dict(own())
     arrays: Arrays = {}
-    for field in fields(state):
-        value = getattr(state, field.name)
+    for name, value in _attributes(state).items():
         if hasattr(value, "to_arrays"):
             inner = value.to_arrays().items()
-            arrays |= _prefixed(field.name, {k: _as_array(problem, k, v) for k, v in inner})
+            arrays |= _prefixed(name, {k: _as_array(problem, k, v) for k, v in inner})
         else:
-            arrays[field.name] = _as_array(problem, field.name, value)
+            arrays[name] = _as_array(problem, name, value)
     return arrays
+
+
+def _attributes(state: Any) -> dict[str, Any]:
+    """The fields of a state, and whatever a user's solver has set on it beside them."""
+    return {field.name: getattr(state, field.name) for field in fields(state)} | vars(state)
 
 
 def _as_array(problem: MarginProblem, name: str, value: Any) -> np.ndarray:
@@ -260,13 +264,12 @@ def restore_state(problem: MarginProblem, state: Any, arrays: Arrays) -> None:
     if own is not None:
         own(arrays)
         return
-    for field in fields(state):
-        fresh = getattr(state, field.name)
+    for name, fresh in _attributes(state).items():
         if hasattr(fresh, "from_arrays"):
-            part, inner = section(field.name, arrays), fresh.to_arrays().items()
+            part, inner = section(name, arrays), fresh.to_arrays().items()
             fresh.from_arrays({k: _restored(problem, k, part, v) for k, v in inner})
         else:
-            setattr(state, field.name, _restored(problem, field.name, arrays, fresh))
+            setattr(state, name, _restored(problem, name, arrays, fresh))
 
 
 def _restored(problem: MarginProblem, name: str, arrays: Arrays, fresh: Any) -> Any:

@@ -10,8 +10,9 @@ from sklearn.utils.validation import check_array, column_or_1d
 from momentron.environment import standard_arithmetic
 from momentron.errors import InputError
 from momentron.exactness import as_exact
-from momentron.operators import Operator, as_operator, dense, sparse
+from momentron.operators import ComputedRows, Operator, as_operator, dense, sparse
 from momentron.operators.base import row_blocks
+from momentron.operators.computed import require_shape
 
 # Entries with a magnitude outside 2^±LIMIT are rescaled, so that squares and quotients are safe.
 _EXPONENT_LIMIT = {np.dtype(np.float64): 60, np.dtype(np.float32): 40}
@@ -31,8 +32,8 @@ class TrainingData:
 
     Attributes
     ----------
-    X : ndarray, CSR or CSC matrix of shape (n, d)
-        float32 or float64, as `as_matrix` gives it.
+    X : ndarray, CSR or CSC matrix, or ComputedRows, of shape (n, d)
+        float32 or float64, as `as_rows` gives it.
     classes : ndarray of shape (k,)
         The labels, in sorted order.
     codes : ndarray of shape (n,)
@@ -51,7 +52,7 @@ class TrainingData:
         `is_finite` asks for finite entries, as a kernel does; without one the row norms tell, which
         `operator_of` computes anyway.
         """
-        X = as_matrix(X)
+        X = as_matrix(X) if is_finite else as_rows(X)
         classes, codes = clean_labels(y, X.shape[0])
         return cls(finite_rows(X) if is_finite else X, classes, codes)
 
@@ -63,17 +64,26 @@ class TrainingData:
 
 def clean_data(X: Any) -> CleanData:
     """Check X and wrap it, without a copy unless its type, layout or scale forces one."""
-    return operator_of(as_matrix(X))
+    return operator_of(as_rows(X))
+
+
+def as_rows(X: Any) -> Any:
+    """What `as_matrix` makes of X; rows that are computed when asked for stay so."""
+    if not isinstance(X, ComputedRows):
+        return as_matrix(X)
+    require_shape(X)
+    return X
 
 
 def operator_of(X: Any) -> CleanData:
-    """A matrix that `as_matrix` gave, wrapped; its row norms show whether it is finite."""
+    """What `as_rows` gave, wrapped; its row norms show whether it is finite."""
     squares = (sparse if sp.issparse(X) else dense).squared_row_norms(X)
     largest = float(squares.max(initial=0.0))
     limit = _EXPONENT_LIMIT[X.dtype]
     if 2.0 ** (-2 * limit) < largest < 2.0 ** (2 * limit):
         return CleanData(as_operator(X, squares), 0)
     _require_finite(X)
+    X = X if sp.issparse(X) else np.asarray(X)  # computed rows, too, are divided as a matrix
     entries = X.data if sp.issparse(X) else X
     top = max(abs(float(entries.max(initial=0.0))), abs(float(entries.min(initial=0.0))))
     if top == 0.0:
@@ -131,7 +141,7 @@ def _require_finite(X: Any) -> None:
             places = np.argwhere(~np.isfinite(X[rows]))
             if places.size:
                 i, j = int(places[0, 0]) + rows.start, int(places[0, 1])
-                value = X[i, j]
+                value = X[rows][places[0, 0], j]
                 break
         else:
             return

@@ -9,6 +9,7 @@ import typer
 
 from momentron.api import fit_in_blocks
 from momentron.cli.data import ClassesOption, DataArgument, TargetOption, load_data
+from momentron.cli.methods import named_solver
 from momentron.cli.model import kernel_model, write_model
 from momentron.cli.output import say, write_after_answer
 from momentron.cli.reporters import progress, progress_of_passes
@@ -29,7 +30,9 @@ def fit(
     data: DataArgument = None,
     target: TargetOption = None,
     classes: ClassesOption = None,
-    method: Annotated[str, typer.Option(help="auto, momentum, batch-perceptron, …")] = "auto",
+    method: Annotated[
+        str, typer.Option(help="auto, momentum, batch-perceptron, …, or module:Class of a solver.")
+    ] = "auto",
     tol: Annotated[float, typer.Option(help="Relative gap to certify.")] = 1e-6,
     max_iter: Annotated[int | None, typer.Option(help="Iteration budget.")] = None,
     max_time: Annotated[float | None, typer.Option(help="Time budget in seconds.")] = None,
@@ -80,7 +83,7 @@ def fit(
         )
     source = BlockData(data or "", target, memory, dask)
     options = FitOptions.from_arguments(
-        method=method,
+        method=named_solver(method),
         kernel=kernel,
         gamma=as_number(gamma),
         degree=degree,

@@ -11,13 +11,13 @@ from rich.table import Table
 
 from momentron.api import max_margin
 from momentron.cli.data import ClassesOption, DataArgument, TargetOption, load_data
+from momentron.cli.methods import named_solver
 from momentron.cli.output import say, write_after_answer
 from momentron.cli.progress import Progress
 from momentron.display.race import draw_race
 from momentron.display.style import picture_of, require_picture
-from momentron.errors import InputError
 from momentron.result import MarginResult
-from momentron.solvers import SOLVERS
+from momentron.solvers import Solver
 from momentron.trace import Row, Trace
 
 DEFAULT_METHODS = [
@@ -35,30 +35,30 @@ def race(
     target: TargetOption = None,
     classes: ClassesOption = None,
     methods: Annotated[
-        list[str] | None, typer.Option("--method", help="A method to run; repeat for more.")
+        list[str] | None,
+        typer.Option(
+            "--method", help="A method to run, or module:Class of a solver; repeat for more."
+        ),
     ] = None,
     passes: Annotated[int, typer.Option(min=2, help="Passes over the data for each.")] = 1000,
     intercept: Annotated[bool, typer.Option(help="Fit an unpenalised intercept.")] = True,
     plot: Annotated[Path | None, typer.Option(help="Draw the race into this picture.")] = None,
 ) -> None:
     """Run several methods for the same number of passes and compare their margins."""
-    names = methods or DEFAULT_METHODS
-    for name in names:
-        if name not in SOLVERS:
-            raise InputError(f"--method {name!r} is not known; choose from {list(SOLVERS)}")
+    solvers = {name: named_solver(name) for name in methods or DEFAULT_METHODS}
     if plot is not None:
         require_picture(plot)
     loaded = load_data(data, target, classes)
     console = Console()
     traces: dict[str, Trace] = {}
     with Progress("racing") as progress:
-        for number, name in enumerate(names):
+        for number, (name, solver) in enumerate(solvers.items()):
 
             def watch(row: Row, name: str = name, number: int = number) -> None:
-                share = (number + min(row.passes / passes, 1.0)) / len(names)
+                share = (number + min(row.passes / passes, 1.0)) / len(solvers)
                 progress.update(name, share)
 
-            found = run_for_passes(loaded.X, loaded.y, name, passes, intercept, watch)
+            found = run_for_passes(loaded.X, loaded.y, solver, passes, intercept, watch)
             traces[name] = found.trace
     with Progress("the best margin", max_time=60.0):
         best = max_margin(loaded.X, loaded.y, fit_intercept=intercept, max_time=60.0)
@@ -73,7 +73,7 @@ def race(
 def run_for_passes(
     X: object,
     y: object,
-    method: str,
+    method: str | Solver,
     passes: int,
     fit_intercept: bool,
     watch: Callable[[Row], None] = lambda row: None,

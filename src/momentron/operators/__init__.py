@@ -1,4 +1,4 @@
-"""X as an operator: dense and sparse data, read as they are, never copied."""
+"""X as an operator: dense, sparse and computed rows, and kernels; nothing is copied."""
 
 from typing import Any
 
@@ -6,12 +6,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.operators.base import Operator
+from momentron.operators.computed import ComputedOperator, ComputedRows
 from momentron.operators.dense import DenseOperator
 from momentron.operators.kernel import KernelOperator
 from momentron.operators.matrix import MatrixOperator
 from momentron.operators.sparse import SparseOperator
 
 __all__ = [
+    "ComputedOperator",
+    "ComputedRows",
     "DenseOperator",
     "KernelOperator",
     "MatrixOperator",
@@ -25,4 +28,6 @@ def as_operator(X: Any, squares: np.ndarray | None = None) -> Operator:
     """The operator for validated data: a new kind of data is one line here."""
     if sp.issparse(X):
         return SparseOperator(X, squares)
+    if isinstance(X, ComputedRows):
+        return ComputedOperator(X, squares)
     return DenseOperator(X, squares)

@@ -1,5 +1,7 @@
 """A dense X, float32 or float64, in C or Fortran order, possibly read-only or memory-mapped."""
 
+from typing import Any
+
 import numpy as np
 
 from momentron.clock import require_time
@@ -39,7 +41,7 @@ class DenseOperator(MatrixOperator):
 
     is_sparse = False
 
-    def __init__(self, X: np.ndarray, squares: np.ndarray | None = None) -> None:
+    def __init__(self, X: Any, squares: np.ndarray | None = None) -> None:
         self.X = X
         self.shape = (X.shape[0], X.shape[1])
         if squares is None:

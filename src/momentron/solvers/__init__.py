@@ -51,6 +51,11 @@ def as_solver(method: str | Solver) -> Solver:
     """A method by name, or the instance itself."""
     if isinstance(method, Solver):
         return method
+    if isinstance(method, type) and issubclass(method, Solver):
+        name = method.__name__
+        raise InputError(f"method={name} is a class; pass an object of it: method={name}()")
     if not isinstance(method, str) or method not in SOLVERS:
-        raise InputError(f"method={method!r} is not known; choose one of {list(SOLVERS)}")
+        raise InputError(
+            f"method={method!r} is not known; choose one of {list(SOLVERS)}, or pass a Solver"
+        )
     return SOLVERS[method]()

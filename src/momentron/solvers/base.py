@@ -106,6 +106,8 @@ class Solver(ABC):
 
     Attributes
     ----------
+    name : str
+        What results, tables and messages call the method; the class's own name where it sets none.
     default_max_iter : int
         The budget when the user names none.
     uses_loss : bool
@@ -128,6 +130,11 @@ class Solver(ABC):
     wants_tight_radius: ClassVar[bool] = True
     uses_working_sets: ClassVar[bool] = False
     needs_memory: ClassVar[str | None] = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if not hasattr(cls, "name"):
+            cls.name = cls.__name__
 
     @abstractmethod
     def init(self, problem: Any, aim: Aim = AIM) -> Any:

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from momentron.datafiles._common import require_file
 from momentron.errors import InputError
 from momentron.exactness import as_exact
+from momentron.operators import ComputedRows
 from momentron.validation import clean_targets
 
 BLOCK_BYTES = 16 * 2**20
@@ -68,7 +69,8 @@ class ArraySource:
             X = sp.csr_array(as_exact(X))
             row_bytes = 12.0 * X.nnz / max(X.shape[0], 1)
         else:
-            X = X if isinstance(X, np.ndarray) else as_exact(X)  # of arrays each block is converted
+            if not isinstance(X, np.ndarray | ComputedRows):  # of these each block is converted
+                X = as_exact(X)
             if X.ndim != 2 or 0 in X.shape:
                 raise InputError(f"X has shape {X.shape}; give 2-D with at least one row")
             row_bytes = X.itemsize * X.shape[1]

@@ -1,0 +1,84 @@
+"""What `--method` names: a method of ours, or `module:Class` of anybody's."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from inspect import isabstract
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from momentron.datafiles._common import one_line
+from momentron.errors import InputError
+from momentron.solvers import SOLVERS, Solver
+
+
+def named_solver(method: str) -> Solver:
+    """The solver of this name, or the one that a module defines.
+
+    After the colon stands a class, of which an object is made without arguments, or an object.
+    Modules are found in the working directory, as by `python -m`, and among those installed.
+    """
+    if method in SOLVERS:
+        return SOLVERS[method]()
+    module_name, _, name = method.partition(":")
+    if not (module_name and name):
+        raise InputError(
+            f"--method {method!r} is not known; choose one of {', '.join(SOLVERS)}, or name a "
+            "solver of your own as module:Class"
+        )
+    module = _imported(method, module_name)
+    if not hasattr(module, name):
+        offered = [key for key, value in vars(module).items() if _is_offered(value, module_name)]
+        raise InputError(
+            f"--method {method!r}: {module_name} ({getattr(module, '__file__', None)}) has no "
+            f"{name!r}; its solvers are: {', '.join(offered) or 'none'}"
+        )
+    found = getattr(module, name)
+    solver = _made(method, found) if isinstance(found, type) else found
+    if not isinstance(solver, Solver):
+        raise InputError(
+            f"--method {method!r} is an object of type {type(solver).__name__}; it must be a "
+            "subclass of momentron.solvers.Solver, or an object of one"
+        )
+    return solver
+
+
+def _imported(method: str, name: str) -> ModuleType:
+    try:
+        with _working_directory_first():
+            return import_module(name)
+    except Exception as error:  # whatever a module does when it is read
+        reason = f"{type(error).__name__}: {one_line(error)}"
+        raise InputError(f"--method {method!r} cannot be imported: {reason}") from error
+
+
+@contextmanager
+def _working_directory_first() -> Iterator[None]:
+    folder = str(Path.cwd())
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+
+
+def _is_offered(value: Any, module_name: str) -> bool:
+    """Whether a module's value is a solver, and no class that it imports from elsewhere."""
+    is_class = isinstance(value, type) and issubclass(value, Solver)
+    return isinstance(value, Solver) or (is_class and value.__module__ == module_name)
+
+
+def _made(method: str, kind: type) -> Any:
+    """An object of the class, which must need no arguments."""
+    if isabstract(kind):
+        missing = ", ".join(sorted(getattr(kind, "__abstractmethods__", ())))
+        raise InputError(f"--method {method!r} is not complete: it does not define {missing}")
+    try:
+        return kind()
+    except TypeError as error:
+        raise InputError(
+            f"--method {method!r} cannot be made without arguments: {error}; where it needs some, "
+            "let the module hold an object of it, and name that"
+        ) from error
