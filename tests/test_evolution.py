@@ -22,7 +22,7 @@ from momentron.ntk import (  # noqa: E402
     KernelEvolution,
     kernel_evolution,
 )
-from momentron.ntk.evolution import kernel_alignment, looks_at  # noqa: E402
+from momentron.ntk.evolution import kernel_alignment, snapshot_epochs  # noqa: E402
 
 needs_matplotlib = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None,
@@ -268,8 +268,8 @@ def test_the_picture(tmp_path):
 
 
 def test_small_pieces():
-    assert looks_at(1) == [0, 1]
-    assert looks_at(0) == [0]
+    assert snapshot_epochs(1) == [0, 1]
+    assert snapshot_epochs(0) == [0]
     assert kernel_alignment(np.zeros((2, 2)), np.eye(2)) == 0.0
     for module in (momentron.ntk.evolution, momentron.ntk.evolution_table):
         result = doctest.testmod(module)

@@ -32,20 +32,20 @@ from momentron.trace import Row, Trace
 
 if TYPE_CHECKING:
     from momentron.clock import Stopwatch
-    from momentron.solve import Incumbent, Judge
+    from momentron.solve import Incumbent, StoppingRule
 
 TITLE = b"momentron checkpoint 2\n"
 EVERY = 5.0  # seconds between two writes
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunState:
     """All that a solve carries from one step to the next."""
 
     problem: MarginProblem
     state: Any
     best: "Incumbent"
-    judge: "Judge"
+    stopping: "StoppingRule"
     trace: Trace
     stopwatch: "Stopwatch"
 
@@ -56,7 +56,7 @@ class Progress:
         arrays |= _prefixed("best", {"w": best.w, "q": q, "last_w": best.last_w})
         rows = [astuple(row) for row in self.trace]
         arrays["trace"] = np.array(rows, dtype=np.float64).reshape(len(rows), len(Trace.columns))
-        bounds = (best.lower, best.upper, self.judge.next, self.stopwatch.total())
+        bounds = (best.lower, best.upper, self.stopping.next, self.stopwatch.total())
         arrays["numbers"] = np.array(bounds, dtype=np.float64)
         return arrays | _prefixed("problem", problem.to_arrays())
 
@@ -79,7 +79,7 @@ class Progress:
         if np.isnan(numbers).any() or not (0 <= following < 2**53 and 0 <= seconds < 2**53):
             raise unusable(f"its bounds, next question and seconds are {numbers.tolist()}")
         best.lower, best.upper = lower, upper
-        self.judge.next = int(following)
+        self.stopping.next = int(following)
         self.stopwatch.before = seconds
         for row in rows_of_trace(arrays):
             self.trace.append(row)
@@ -187,16 +187,16 @@ class Checkpoint:
                     "it is"
                 )
 
-    def resume(self, progress: Progress) -> bool:
+    def resume(self, run: RunState) -> bool:
         """Whether there was a file to go on from. Refuses a method whose state no file can hold."""
-        state_arrays(progress.problem, progress.state)
+        state_arrays(run.problem, run.state)
         arrays = self.read()
         if arrays is not None:
-            progress.restore(arrays)
+            run.restore(arrays)
         self._written = time.perf_counter()
         return arrays is not None
 
-    def save(self, progress: Progress, *, is_last: bool = False) -> None:
+    def save(self, run: RunState, *, is_last: bool = False) -> None:
         """Write the file, if the last time is long enough ago or there will be no other.
 
         A file that cannot be written is no reason to lose the run: it warns, and tries again later.
@@ -204,7 +204,7 @@ class Checkpoint:
         if not is_last and time.perf_counter() - self._written < self._every:
             return
         try:
-            self.write(progress.to_arrays())
+            self.write(run.to_arrays())
         except OSError as error:
             self._written = time.perf_counter()
             warnings.warn(

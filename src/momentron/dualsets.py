@@ -5,7 +5,10 @@ The theory holds for any convex subset C of the simplex; the margin that belongs
     γ_C(w) = min_{q ∈ C} −⟨q, Zw⟩ / ‖w‖,      max_w γ_C(w) = min_{q ∈ C} ‖Zᵀq‖,
 
 so a set is all that distinguishes "no intercept" from "an unpenalised intercept". The same set,
-restricted to some rows, is what a working set asks for; there p = −Zw + Yb are functional margins.
+restricted to some rows, is what a working set asks for.
+
+The sign convention of the whole package: *scores* Zw are violations, the larger the worse, and
+*functional margins* p = −Zw + Yb are the opposite, with intercepts b, the smaller the worse.
 """
 
 import math
@@ -126,7 +129,7 @@ class DualSet(ABC):
         return self.columns @ b if b.size else 0.0
 
     @abstractmethod
-    def normalised(self, lam: np.ndarray) -> np.ndarray | None:
+    def feasible_or_none(self, lam: np.ndarray) -> np.ndarray | None:
         """λ clipped and scaled into C, without care for rounding; None where that cannot be."""
 
     def worst(self, p: np.ndarray) -> float:
@@ -181,7 +184,7 @@ class Simplex(DualSet):
     def columns(self) -> np.ndarray:
         return np.empty((self.size, 0))
 
-    def normalised(self, lam: np.ndarray) -> np.ndarray | None:
+    def feasible_or_none(self, lam: np.ndarray) -> np.ndarray | None:
         lam = np.maximum(lam, 0.0)
         total = lam.sum()
         return lam / total if total > 0.0 else None
@@ -275,7 +278,7 @@ class ClassBalanced(DualSet):
     def spread(self, b: np.ndarray) -> np.ndarray:
         return b[0] * self.signs
 
-    def normalised(self, lam: np.ndarray) -> np.ndarray | None:
+    def feasible_or_none(self, lam: np.ndarray) -> np.ndarray | None:
         lam = np.maximum(lam, 0.0)
         positive, negative = self.classes
         up, down = lam[positive].sum(), lam[negative].sum()

@@ -3,7 +3,7 @@
 With k classes and unpenalised intercepts, the dual weights of the examples of class c against class
 j add up to a flow S_cj, which must be a *circulation*: what flows out of each class flows in.
 
-    balance               min_b ln Σ exp(L_cj + b_c − b_j), L = ln S: the link and its potential
+    balance_flow          min_b ln Σ exp(L_cj + b_c − b_j), L = ln S: the link and its potential
     circulation           S scaled into a circulation of mass 1: for a solver's multipliers
     minimum_mean_cycle    max_b min_{c≠j} D_cj + b_c − b_j: the margin and its intercepts
 
@@ -33,8 +33,8 @@ LIGHTEST = 2.0**-900  # an arc lighter than this beside the heaviest counts as n
 LARGEST = 1e300  # a difference beyond this might overflow in a sum over the classes
 
 
-class Balance(NamedTuple):
-    """What `balance` returns: b, ψ*, the circulation and its arcs."""
+class BalancedFlow(NamedTuple):
+    """What `balance_flow` returns: b, ψ*, the circulation and its arcs."""
 
     log_scale: np.ndarray
     log_total: float
@@ -50,7 +50,7 @@ class MeanCycle(NamedTuple):
     cycle: np.ndarray
 
 
-def balance(log_flow: np.ndarray, start: np.ndarray | None = None) -> Balance:
+def balance_flow(log_flow: np.ndarray, start: np.ndarray | None = None) -> BalancedFlow:
     r"""Scale a flow between classes so that, in every class, outflow equals inflow.
 
     .. math:: ψ^* = \min_b \, \ln \sum_{c ≠ j} \exp(L_{cj} + b_c - b_j)
@@ -82,7 +82,7 @@ def balance(log_flow: np.ndarray, start: np.ndarray | None = None) -> Balance:
     Examples
     --------
     >>> import numpy as np
-    >>> result = balance(np.array([[-np.inf, np.log(8.0)], [np.log(2.0), -np.inf]]))
+    >>> result = balance_flow(np.array([[-np.inf, np.log(8.0)], [np.log(2.0), -np.inf]]))
     >>> round(float(np.exp(result.log_total)), 12)  # 2√(8·2)
     8.0
     """
@@ -104,12 +104,12 @@ def balance(log_flow: np.ndarray, start: np.ndarray | None = None) -> Balance:
         log_scale[nodes], log_part, flow[block] = _balance_connected(L[block], b[nodes])
         log_parts.append(log_part)
     if not log_parts:
-        return Balance(log_scale, -math.inf, flow, kept)
+        return BalancedFlow(log_scale, -math.inf, flow, kept)
     top = max(log_parts)
     log_total = top + math.log(math.fsum(math.exp(part - top) for part in log_parts))
     for nodes, log_part in zip(components, log_parts, strict=True):
         flow[nodes] *= math.exp(log_part - log_total)
-    return Balance(log_scale, log_total, flow, kept)
+    return BalancedFlow(log_scale, log_total, flow, kept)
 
 
 def _balance_connected(L: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
@@ -263,7 +263,7 @@ def circulation(flow: np.ndarray) -> np.ndarray:
     arcs = relative >= LIGHTEST
     L = np.full(S.shape, -np.inf)
     L[arcs] = np.log(relative[arcs])
-    balanced = balance(L).flow
+    balanced = balance_flow(L).flow
     arcs = balanced > 0.0
     if not arcs.any():
         return M

@@ -137,9 +137,9 @@ class Constraints:
         """Sure lower and upper bounds of ‖w‖."""
         return self.operator.norm_bounds(w)
 
-    def refreshed(self, w: np.ndarray) -> np.ndarray:
+    def recomputed(self, w: np.ndarray) -> np.ndarray:
         """w with all that is kept beside it computed anew."""
-        return self.operator.refreshed(w)
+        return self.operator.recomputed(w)
 
     def exact_scores(self, w: np.ndarray) -> np.ndarray:
         """Zw in float64 arithmetic, whatever the data's type."""

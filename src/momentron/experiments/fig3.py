@@ -20,7 +20,7 @@ from momentron.ntk import TwoLayerReLUKernel
 from momentron.problem import KernelChoice, Problem
 from momentron.solvers import Adaptive, BatchPerceptron, Solver
 from momentron.solvers.adaptive import AdaptiveState
-from momentron.solvers.base import AIM, Aim, Candidates
+from momentron.solvers.base import DEFAULTS, Candidates, RunOptions
 
 WIDTH = 128
 SEED = 0
@@ -39,8 +39,8 @@ Curves = Mapping[str, Mapping[str, np.ndarray]]
 class Seeded(Adaptive):
     """Algorithm 2 whose draws are the same in every run, and whose last row is kept."""
 
-    def init(self, problem: Problem, aim: Aim = AIM) -> AdaptiveState:
-        return super().init(problem, replace(aim, random_state=SEED))
+    def init(self, problem: Problem, options: RunOptions = DEFAULTS) -> AdaptiveState:
+        return super().init(problem, replace(options, random_state=SEED))
 
     def candidates(self, problem: Problem, state: AdaptiveState) -> Candidates:
         # the budget ends the run at the same step; a method's own ending would come before the

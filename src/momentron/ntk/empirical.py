@@ -12,10 +12,10 @@ from momentron.errors import InputError
 from momentron.ntk.anatomy import examine
 from momentron.ntk.blocks import Differentiator
 from momentron.ntk.examples import Examples
-from momentron.ntk.factors import Room
+from momentron.ntk.factors import Workspace
 from momentron.ntk.fallback import ExampleGradients
 from momentron.ntk.memory import parse_memory
-from momentron.ntk.plan import Task, make_plan
+from momentron.ntk.plan import KernelShape, make_plan
 from momentron.ntk.sweep import Progress, Sweep
 
 
@@ -115,8 +115,8 @@ class EmpiricalNTK:
         normalize = self.normalize if normalize is None else normalize
         left = Examples(X1, self.model, self.input_shape, "X1")
         if X2 is None or X2 is X1:
-            task = Task(len(left), len(left), symmetric=True)
-            kernel = self._sweep(left, task, max_memory, progress).symmetric(left)
+            shape = KernelShape(len(left), len(left), symmetric=True)
+            kernel = self._sweep(left, shape, max_memory, progress).symmetric(left)
             _require_finite(kernel)
             if normalize:
                 squares = np.diagonal(kernel).copy()
@@ -131,8 +131,8 @@ class EmpiricalNTK:
         swapped = len(left) < len(right)  # the derivatives of the fewer are the ones to hold
         if swapped:
             left, right = right, left
-        task = Task(len(left), len(right))
-        sweep = self._sweep(left, task, max_memory, progress)
+        shape = KernelShape(len(left), len(right))
+        sweep = self._sweep(left, shape, max_memory, progress)
         kernel, rows, columns = sweep.rectangular(left, right, squares=normalize)
         _require_finite(kernel)
         if normalize:
@@ -157,7 +157,7 @@ class EmpiricalNTK:
         ndarray of shape (n,)
         """
         examples = Examples(X, self.model, self.input_shape, "X")
-        sweep = self._sweep(examples, Task(len(examples), 0), max_memory, progress)
+        sweep = self._sweep(examples, KernelShape(len(examples), 0), max_memory, progress)
         squares = _require_finite(sweep.diagonal(examples))
         if self.normalize if normalize is None else normalize:
             return (squares > 0.0).astype(np.float64)
@@ -166,7 +166,7 @@ class EmpiricalNTK:
     def _sweep(
         self,
         examples: Examples,
-        task: Task,
+        shape: KernelShape,
         max_memory: str | int | None,
         progress: Progress | None,
     ) -> Sweep:
@@ -175,10 +175,10 @@ class EmpiricalNTK:
         few = examples.few(4)
         anatomy = examine(self.model, few)
         dtype = torch.promote_types(next(self.model.parameters()).dtype, torch.float32)
-        plan = make_plan(anatomy, task, dtype.itemsize, limit)
+        plan = make_plan(anatomy, shape, dtype.itemsize, limit)
         gradients = ExampleGradients(self.model, anatomy.rest, few) if anatomy.rest else None
-        room = Room(examples.device, dtype, plan.scratch)
-        differentiate = Differentiator(self.model, anatomy, plan.forms, room, gradients)
+        workspace = Workspace(examples.device, dtype, plan.scratch)
+        differentiate = Differentiator(self.model, anatomy, plan.forms, workspace, gradients)
         return Sweep(differentiate, plan, anatomy.n_outputs, progress)
 
 

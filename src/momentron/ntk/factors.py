@@ -26,7 +26,7 @@ ELEMENTWISE = 16.0  # flops of a matrix product that take as long as one pass ov
 
 
 @dataclass(frozen=True)
-class Room:
+class Workspace:
     """Where a factor may put its arrays, and how large its scratch arrays may be, in entries."""
 
     device: torch.device
@@ -51,14 +51,14 @@ class Factor(ABC):
     unit : Unit
     n, outputs : int
         How many of each.
-    room : Room
+    workspace : Workspace
     """
 
-    def __init__(self, unit: Unit, n: int, outputs: int, room: Room) -> None:
+    def __init__(self, unit: Unit, n: int, outputs: int, workspace: Workspace) -> None:
         self.unit = unit
         self.n = n
         self.outputs = outputs
-        self.room = room
+        self.workspace = workspace
         ends = [sum(unit.positions[: k + 1]) for k in range(len(unit.positions))]
         self.places = [slice(end - p, end) for end, p in zip(ends, unit.positions, strict=True)]
 
@@ -111,11 +111,11 @@ class Factor(ABC):
 class DirectFactor(Factor):
     """Gradients themselves: G of shape (n, g · outputs · C · F), and of the bias beside them."""
 
-    def __init__(self, unit: Unit, n: int, outputs: int, room: Room) -> None:
-        super().__init__(unit, n, outputs, room)
+    def __init__(self, unit: Unit, n: int, outputs: int, workspace: Workspace) -> None:
+        super().__init__(unit, n, outputs, workspace)
         width = unit.groups * outputs * unit.channels
-        self.weights = room.empty(n, width * unit.fan_in) if unit.weight else None
-        self.biases = room.empty(n, width) if unit.bias else None
+        self.weights = workspace.empty(n, width * unit.fan_in) if unit.weight else None
+        self.biases = workspace.empty(n, width) if unit.bias else None
         self._u: Tensor | None = None
         self._delta: Tensor | None = None
 
@@ -145,10 +145,10 @@ class DirectFactor(Factor):
         unit, n, P = self.unit, rows.stop - rows.start, self.unit.total_positions
         if self._delta is None:
             # zeros, because calls without a path to the outputs receive no gradient
-            self._delta = self.room.zeros(n, unit.groups, self.outputs, unit.channels, P)
+            self._delta = self.workspace.zeros(n, unit.groups, self.outputs, unit.channels, P)
         if unit.weight:
             if self._u is None:
-                self._u = self.room.empty(n, unit.groups, P, unit.fan_in)
+                self._u = self.workspace.empty(n, unit.groups, P, unit.fan_in)
             self._u[:, :, self.places[call]] = unit.rule.features(module, x)
 
     def take(self, rows: slice, call: int, module: nn.Module, o: int, gradient: Tensor) -> None:
@@ -184,15 +184,15 @@ class DirectFactor(Factor):
 class GramFactor(Factor):
     """u of shape (g, n, P, F) and δ of shape (g, n, P, outputs · C)."""
 
-    def __init__(self, unit: Unit, n: int, outputs: int, room: Room) -> None:
-        super().__init__(unit, n, outputs, room)
+    def __init__(self, unit: Unit, n: int, outputs: int, workspace: Workspace) -> None:
+        super().__init__(unit, n, outputs, workspace)
         self.u = self._empty_u()
         # zeros, because calls without a path to the outputs receive no gradient
-        self.delta = room.zeros(unit.groups, n, unit.total_positions, outputs, unit.channels)
+        self.delta = workspace.zeros(unit.groups, n, unit.total_positions, outputs, unit.channels)
 
     def _empty_u(self) -> Tensor:
         unit = self.unit
-        return self.room.empty(unit.groups, self.n, unit.total_positions, unit.fan_in)
+        return self.workspace.empty(unit.groups, self.n, unit.total_positions, unit.fan_in)
 
     @staticmethod
     def suits(unit: Unit) -> bool:
@@ -229,8 +229,8 @@ class GramFactor(Factor):
     def products(self, other: Factor, rows: slice, columns: slice) -> Tensor:
         assert isinstance(other, GramFactor)
         shape = (rows.stop - rows.start, columns.stop - columns.start)
-        total = self.room.zeros(*shape)
-        P, scratch = self.unit.total_positions, self.room.scratch
+        total = self.workspace.zeros(*shape)
+        P, scratch = self.unit.total_positions, self.workspace.scratch
         height = min(shape[0], max(1, math.isqrt(scratch) // P))
         width = min(shape[1], max(1, scratch // (height * P * P)))
         depth = min(P, max(1, scratch // (height * width * P)))  # below P for one pair only
@@ -256,8 +256,8 @@ class GramFactor(Factor):
         return products.add_(1.0) if self.unit.bias else products
 
     def squares(self) -> Tensor:
-        total = self.room.zeros(self.n)
-        size = self.room.scratch // self.unit.total_positions**2
+        total = self.workspace.zeros(self.n)
+        size = self.workspace.scratch // self.unit.total_positions**2
         if size == 0:
             for rows in _pieces(self.n, 1):
                 total[rows] = self.products(self, rows, rows)[0]
@@ -274,7 +274,7 @@ class TokenFactor(GramFactor):
 
     def _empty_u(self) -> Tensor:
         shape = (1, self.n, self.unit.total_positions, 1)
-        return torch.empty(shape, dtype=torch.int64, device=self.room.device)
+        return torch.empty(shape, dtype=torch.int64, device=self.workspace.device)
 
     @staticmethod
     def suits(unit: Unit) -> bool:
@@ -294,7 +294,7 @@ class TokenFactor(GramFactor):
 
     def _inputs(self, mine: Tensor, others: Tensor) -> Tensor:
         same = (mine == others.mT).logical_and_(mine >= 0)  # −1 is the padding token
-        return same.to(self.room.dtype)
+        return same.to(self.workspace.dtype)
 
 
 FORMS: tuple[type[Factor], ...] = (DirectFactor, GramFactor, TokenFactor)

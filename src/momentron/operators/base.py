@@ -64,7 +64,7 @@ class Operator(ABC):
     passes: int = 0
     evaluations: int = 0  # kernel values computed
     kernel_error: float = 0.0  # how far an entry may be from the true one, relative to ‖x‖‖x′‖
-    _last_image: tuple[np.ndarray, np.ndarray] | None = None
+    _last_adjoint: tuple[np.ndarray, np.ndarray] | None = None
 
     def _set_norms(self, squares: np.ndarray, length: int) -> None:
         """Row norms and R from computed ‖x_i‖², each a sum of at most `length` squares."""
@@ -128,7 +128,7 @@ class Operator(ABC):
         """The classifier of these coefficients."""
         return coef
 
-    def refreshed(self, w: np.ndarray) -> np.ndarray:
+    def recomputed(self, w: np.ndarray) -> np.ndarray:
         """w with everything that is kept beside its coefficients computed anew, in float64."""
         return w
 
@@ -147,18 +147,18 @@ class Operator(ABC):
         """A length that some row surely has: a little below R, unless that is padded."""
         return 0.9 * self.radius
 
-    def image(self, a: np.ndarray) -> np.ndarray:
+    def cached_adjoint(self, a: np.ndarray) -> np.ndarray:
         """Xᵀa in float64, read-only. The last is kept: methods ask for it more than once."""
-        if self._last_image is not None and np.array_equal(self._last_image[0], a):
-            return self._last_image[1]
-        image = self.exact_adjoint(a)
-        image.flags.writeable = False
-        self._last_image = a.copy(), image
-        return image
+        if self._last_adjoint is not None and np.array_equal(self._last_adjoint[0], a):
+            return self._last_adjoint[1]
+        product = self.exact_adjoint(a)
+        product.flags.writeable = False
+        self._last_adjoint = a.copy(), product
+        return product
 
     def adjoint_norm(self, a: np.ndarray) -> float:
         """‖Xᵀa‖, computed in float64."""
-        return self.norm(self.image(a))
+        return self.norm(self.cached_adjoint(a))
 
     def zeros(self, *trailing: int) -> np.ndarray:
         """The classifier w = 0."""

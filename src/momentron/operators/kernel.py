@@ -28,7 +28,7 @@ class KernelOperator(Operator):
 
     Notes
     -----
-    Rounding makes scores drift from coefficients, so the certificate calls `refreshed` first, and
+    Rounding makes scores drift from coefficients, so the certificate calls `recomputed` first, and
     its bounds are for scores so computed. Values of K may be wrong by ε √(K_ii K_jj), which is why
     errors are measured by `magnitude`, Σ_j √K_jj |a_j|, and not by ‖w‖.
     """
@@ -126,11 +126,11 @@ class KernelOperator(Operator):
 
     # --- for the certificate -----------------------------------------------------------------
 
-    def refreshed(self, w: np.ndarray) -> np.ndarray:
+    def recomputed(self, w: np.ndarray) -> np.ndarray:
         return self._with_scores(w[0])
 
     def exact_scores(self, w: np.ndarray) -> np.ndarray:
-        """The scores that are kept, which are as `score_depth` says if w is `refreshed`."""
+        """The scores that are kept, which are as `score_depth` says if w is `recomputed`."""
         return w[1]
 
     def exact_adjoint(self, a: np.ndarray) -> np.ndarray:
@@ -174,7 +174,7 @@ class KernelOperator(Operator):
         return up(float(np.ldexp(size, int(exponent))) + nonzero.size * sums.size * UNDERFLOW)
 
     def norm_bounds(self, w: np.ndarray) -> tuple[float, float]:
-        """Sure lower and upper bounds of ‖w‖, for a w that is `refreshed`."""
+        """Sure lower and upper bounds of ‖w‖, for a w that is `recomputed`."""
         nonzero = _nonzero_rows(w[0])
         if nonzero.size == 0 or self.radius == 0.0:
             return 0.0, 0.0

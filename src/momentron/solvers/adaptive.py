@@ -12,7 +12,7 @@ from momentron.combination import Combination, direction
 from momentron.errors import InputError
 from momentron.operators import KernelOperator
 from momentron.problem import Problem
-from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
+from momentron.solvers.base import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
 from momentron.solvers.schedules import (
     Schedule,
     as_schedule,
@@ -153,7 +153,7 @@ class Adaptive(Solver):
         if self.is_theory:
             self.default_max_iter = n_steps or MOST_STEPS  # type: ignore[misc]
 
-    def init(self, problem: Problem, aim: Aim = AIM) -> AdaptiveState:
+    def init(self, problem: Problem, options: RunOptions = DEFAULTS) -> AdaptiveState:
         first = problem.start()
         n_steps = self.planned_steps(problem)
         theta = self.step_size
@@ -164,7 +164,7 @@ class Adaptive(Solver):
             scores=first.scores,
             q=first.weights,
             near=first.near,
-            rng=_generator(aim.random_state),
+            rng=_generator(options.random_state),
             step_size=theta,
             n_steps=n_steps,
             mean=None if self.dual_every is None else np.zeros_like(first.weights),

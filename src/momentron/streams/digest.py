@@ -98,8 +98,8 @@ class Digesting:
     def __init__(self, task: Any, secret: bytes) -> None:
         self._task, self._secret = task, secret
 
-    def __call__(self, block: Block, seen: Part | None = None) -> Part:
-        found = self._task(block, None if seen is None else seen.found)
+    def __call__(self, block: Block, so_far: Part | None = None) -> Part:
+        found = self._task(block, None if so_far is None else so_far.found)
         return Part(found, {block.number: keyed_digest(block, self._secret)})
 
     def merge(self, a: Part, b: Part) -> Part:

@@ -104,7 +104,7 @@ def _witness(
     """
     found, size = None, math.inf
     for weights in (lam, dlam):
-        q = form.balance.normalised(weights)
+        q = form.dual_set.feasible_or_none(weights)
         if q is None:
             continue
         norm = form.dual_norm(q)
