@@ -125,7 +125,7 @@ def test_sizes_of_memory(size, n_bytes):
 
 @pytest.mark.parametrize("size", ["lots", "-1GB", "", "GB", "1.2.3MB", "5 XB", 1.5, True, None])
 def test_what_is_no_size_of_memory(size):
-    with pytest.raises(InputError, match="is no size of memory; write it as '256MB'"):
+    with pytest.raises(InputError, match="is not a size of memory; write it as '256MB'"):
         parse_memory(size)
 
 

@@ -116,7 +116,7 @@ def rows_of_trace(arrays: Mapping[str, np.ndarray]) -> list[Row]:
     if not np.array_equal(columns["iteration"], np.arange(1, table.shape[0] + 1)):
         raise unusable("its trace does not number the iterations 1, 2, 3 and so on")
     if not ((counts >= 0.0) & (counts < 2.0**53)).all():
-        raise unusable("its trace has counts that are none")
+        raise unusable("its trace has counts that are not whole numbers of at least 0")
     return [
         Row(**{k: int(v) if k in integers else v for k, v in zip(columns, values, strict=True)})
         for values in table.tolist()
@@ -188,7 +188,7 @@ class Checkpoint:
                 )
 
     def resume(self, run: RunState) -> bool:
-        """Whether there was a file to go on from. Refuses a method whose state no file can hold."""
+        """Whether there was a file to continue from; refuses a method whose state no file holds."""
         state_arrays(run.problem, run.state)
         arrays = self.read()
         if arrays is not None:
@@ -199,7 +199,7 @@ class Checkpoint:
     def save(self, run: RunState, *, is_last: bool = False) -> None:
         """Write the file, if the last time is long enough ago or there will be no other.
 
-        A file that cannot be written is no reason to lose the run: it warns, and tries again later.
+        A run is not lost because its file cannot be written: it warns, and tries again later.
         """
         if not is_last and time.perf_counter() - self._written < self._every:
             return

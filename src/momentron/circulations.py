@@ -6,9 +6,8 @@ import numpy as np
 
 from momentron.draws import draw_cycles, pick, strata
 from momentron.dualsets import DualSet, Vertex, lowest_places, to_mass
-from momentron.errors import InputError
 from momentron.flows import FARTHEST, balance_flow, circulation, minimum_mean_cycle
-from momentron.losses import Exponential, Loss
+from momentron.losses import Loss
 from momentron.rounding import EXTENDED_ROUNDOFF, gamma, unit_of
 
 
@@ -31,11 +30,7 @@ class Circulations(DualSet):
     fits_intercept = True
 
     def __init__(self, source: np.ndarray, target: np.ndarray, n_classes: int, loss: Loss) -> None:
-        if not isinstance(loss, Exponential):
-            raise InputError(
-                f"loss={loss.name!r} is proved without an intercept only; set fit_intercept=False "
-                "or loss='exponential'"
-            )
+        loss.require_intercept()
         self.n_classes = n_classes
         self._arc = source * n_classes + target
         self._order = np.argsort(self._arc, kind="stable")

@@ -19,8 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from momentron.draws import pick, strata
-from momentron.errors import InputError
-from momentron.losses import Exponential, Loss
+from momentron.losses import Loss
 from momentron.rounding import accurate_sum, gamma, unit_of
 
 
@@ -83,7 +82,7 @@ class DualSet(ABC):
     def link_near(
         self, scores: np.ndarray, near: np.ndarray
     ) -> tuple[np.ndarray, float, np.ndarray]:
-        """(q, ψ, what makes the next link faster), given the like of scores nearby, or nothing."""
+        """(q, ψ, what makes the next link faster), given that of nearby scores, or nothing."""
         return *self.link(scores), near
 
     @abstractmethod
@@ -92,7 +91,7 @@ class DualSet(ABC):
 
     @abstractmethod
     def intercept(self, scores: np.ndarray) -> float | np.ndarray:
-        """The best intercept for these scores, in their units; one a class where there are many."""
+        """The best intercept for these scores, in their units; for many classes, one per class."""
 
     @abstractmethod
     def vertex(self, scores: np.ndarray) -> Vertex:
@@ -207,11 +206,7 @@ class ClassBalanced(DualSet):
     n_intercepts = 1
 
     def __init__(self, signs: np.ndarray, loss: Loss) -> None:
-        if not isinstance(loss, Exponential):
-            raise InputError(
-                f"loss={loss.name!r} is proved without an intercept only; set fit_intercept=False "
-                "or loss='exponential'"
-            )
+        loss.require_intercept()
         self.signs = signs
         self.classes = (np.flatnonzero(signs > 0), np.flatnonzero(signs < 0))
         super().__init__(signs.size, loss)

@@ -93,7 +93,7 @@ def balance_flow(log_flow: np.ndarray, start: np.ndarray | None = None) -> Balan
     L[~arcs] = 0.0
     b = np.zeros(k) if start is None else np.array(start, dtype=np.float64)
     if b.shape != (k,):
-        raise InputError(f"start has shape {b.shape}; it must be ({k},), a potential a class")
+        raise InputError(f"start has shape {b.shape}; it must be ({k},), one potential per class")
     if not (np.abs(L).max() <= FARTHEST and np.abs(b).max() <= FARTHEST):
         raise InputError(f"log_flow or start has NaN or a size above {FARTHEST:g}: shift or scale")
     L[~arcs] = ABSENT
@@ -129,7 +129,7 @@ def _cooled(L: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Potentials near those sought, by way of L/τ for a temperature τ that falls towards 1.
 
     An arc far below the top of L is near that of L/τ, so that every cut gets balanced in turn. From
-    a start that is wrong by 1e5, Newton's method at τ = 1 would move by a few units a step.
+    a start that is wrong by 1e5, Newton's method at τ = 1 would move by a few units per step.
     """
     A, _ = _reduced(L, b)
     heat = -0.1 * float(A[A > 0.5 * ABSENT].min())

@@ -276,7 +276,7 @@ class MarginProblem(ABC):
         """Count what an earlier run has done, and check what its file says."""
 
     def weights_to_array(self, q: Any) -> np.ndarray:
-        """Weights as a file keeps them; SolverError where q is none."""
+        """Weights as a file keeps them; SolverError where q is not an array."""
         if not isinstance(q, np.ndarray):
             raise SolverError(f"{type(q).__name__} is not an array of weights")
         return q

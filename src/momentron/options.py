@@ -83,7 +83,7 @@ class FitOptions:
     ) -> "FitOptions":
         """Options as users name them (see `max_margin`); InputError names the first bad one."""
         solver, loss = as_solver(method), as_loss(loss)
-        if not solver.uses_loss and not isinstance(loss, Exponential):
+        if not solver.uses_loss and loss.name != Exponential.name:
             raise InputError(
                 f"loss={loss.name!r} has no meaning for method={solver.name!r}; leave it out"
             )

@@ -31,7 +31,7 @@ def format_row(row: Row) -> str:
 
 
 class TableReporter:
-    """Prints iterations 1, 2, 4, 8, … and besides at most one line a second.
+    """Prints iterations 1, 2, 4, 8, …, and others at most once per second.
 
     Parameters
     ----------

@@ -235,7 +235,7 @@ def _one_label_per_row(y: Any, n_rows: int) -> np.ndarray:
 
 
 def _require_classes(y: np.ndarray) -> None:
-    """Refuse what is no class: complex numbers, NaN, infinities, fractions, None."""
+    """Refuse what is not a class: complex numbers, NaN, infinities, fractions, None."""
     if y.dtype.kind == "c":
         raise InputError(f"y has complex labels ({y.dtype}); pass strings, integers or booleans")
     if y.dtype.kind == "f":

@@ -21,7 +21,7 @@ REMEMBERED = 64  # rows from which the speed is estimated
 
 
 class Progress:
-    """A line on standard error that is gone at the end; nothing where that is no terminal.
+    """A line on standard error that is gone at the end; nothing where that is not a terminal.
 
     Parameters
     ----------

@@ -157,7 +157,7 @@ class Constraints:
 
         `norm` is an upper bound of ‖w‖, `extra` counts roundings beside those of the scores.
         """
-        # |fl(x·w) − x·w| ≤ γ_d |x|·|w| ≤ γ_d ‖x‖ ‖w‖; underflow costs at most one a rounding
+        # |fl(x·w) − x·w| ≤ γ_d |x|·|w| ≤ γ_d ‖x‖ ‖w‖; underflow costs at most one unit per rounding
         depth = self.operator.score_depth(w) + self.labels.roundings
         magnitude = self.operator.magnitude(w, norm)
         relative = up(gamma(depth + extra, unit) + self.operator.kernel_error)

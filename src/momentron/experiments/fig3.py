@@ -49,7 +49,7 @@ class Seeded(Adaptive):
 
 
 class Figure3(Figure):
-    """Margin and test error against iterations and kernel values, one column an iteration.
+    """Margin and test error against iterations and kernel values, one column per iteration.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ def separable(curves: Curves, n: int) -> Claim:
 
 
 def columns_suffice(curves: Curves, n: int) -> Claim:
-    """Kernel values an iteration, over n; those of the diagonal come once."""
+    """Kernel values per iteration, over n; those of the diagonal come once."""
     shares = {
         name: (columns["evaluations"] - n) / (n * columns["iteration"])
         for name, columns in curves.items()

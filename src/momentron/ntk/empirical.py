@@ -31,14 +31,14 @@ class EmpiricalNTK:
     by example; the two are mixed as the model needs. A layer that is called several times, or
     shares its weights with another, has its gradients added before inner products are taken.
 
-    The cost is that of one backward pass an example and output, and of matrix products. With F
+    The cost is that of one backward pass per example and output, and of matrix products. With F
     inputs and C outputs read at P positions, a layer costs the lesser of 2·outputs·C·F and
-    2·P²·(F + outputs·C) flops an entry of K.
+    2·P²·(F + outputs·C) flops per entry of K.
 
     Parameters
     ----------
     model : torch.nn.Module
-        It maps a batch, one example a row, to a tensor with one row an example. It must be in
+        It maps a batch, one example per row, to a tensor with one row per example. It must be in
         evaluation mode where that matters (batch normalisation, dropout), and is left as it is.
     input_shape : tuple of int, optional
         Shape of one example, e.g. (3, 32, 32): rows of a 2-D array are reshaped to it, so that the

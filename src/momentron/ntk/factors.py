@@ -15,12 +15,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
 from momentron.ntk.anatomy import Unit
-from momentron.ntk.layers import EmbeddingRule
 
 ELEMENTWISE = 16.0  # flops of a matrix product that take as long as one pass over an entry
 
@@ -100,7 +100,7 @@ class Factor(ABC):
         """All calls and outputs of these rows are in: put them into the form that is kept."""
 
     @abstractmethod
-    def products(self, other: Factor, rows: slice, columns: slice) -> Tensor:
+    def products(self, other: Self, rows: slice, columns: slice) -> Tensor:
         """Inner products of rows here with rows there."""
 
     @abstractmethod
@@ -121,7 +121,7 @@ class DirectFactor(Factor):
 
     @staticmethod
     def suits(unit: Unit) -> bool:
-        return not isinstance(unit.rule, EmbeddingRule)
+        return not unit.rule.gives_tokens
 
     @staticmethod
     def stored(unit: Unit, outputs: int) -> int:
@@ -166,8 +166,7 @@ class DirectFactor(Factor):
             torch.bmm(delta, self._u.view(n * g, P, -1), out=out)
         self._u = self._delta = None
 
-    def products(self, other: Factor, rows: slice, columns: slice) -> Tensor:
-        assert isinstance(other, DirectFactor)
+    def products(self, other: Self, rows: slice, columns: slice) -> Tensor:
         total = None
         for left, right in ((self.weights, other.weights), (self.biases, other.biases)):
             if left is not None and right is not None:
@@ -196,7 +195,7 @@ class GramFactor(Factor):
 
     @staticmethod
     def suits(unit: Unit) -> bool:
-        return unit.weight and not isinstance(unit.rule, EmbeddingRule)
+        return unit.weight and not unit.rule.gives_tokens
 
     @staticmethod
     def stored(unit: Unit, outputs: int) -> int:
@@ -226,8 +225,7 @@ class GramFactor(Factor):
     def finish(self, rows: slice) -> None:
         """Nothing is left to do: u and δ are what is kept."""
 
-    def products(self, other: Factor, rows: slice, columns: slice) -> Tensor:
-        assert isinstance(other, GramFactor)
+    def products(self, other: Self, rows: slice, columns: slice) -> Tensor:
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         total = self.workspace.zeros(*shape)
         P, scratch = self.unit.total_positions, self.workspace.scratch
@@ -278,7 +276,7 @@ class TokenFactor(GramFactor):
 
     @staticmethod
     def suits(unit: Unit) -> bool:
-        return isinstance(unit.rule, EmbeddingRule)
+        return unit.rule.gives_tokens
 
     @staticmethod
     def stored(unit: Unit, outputs: int) -> int:

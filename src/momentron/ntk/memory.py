@@ -26,7 +26,7 @@ def parse_memory(size: str | int) -> int:
     Raises
     ------
     InputError
-        If it is no size, or less than one byte.
+        If it is not a size, or less than one byte.
 
     Examples
     --------
@@ -65,6 +65,6 @@ def format_memory(n_bytes: float) -> str:
 
 def _complaint(size: object) -> str:
     return (
-        f"max_memory={size!r} is no size of memory; write it as '256MB', '2GB', '1.5GiB' "
+        f"max_memory={size!r} is not a size of memory; write it as '256MB', '2GB', '1.5GiB' "
         "or as a whole number of bytes"
     )

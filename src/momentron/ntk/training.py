@@ -148,7 +148,7 @@ def require_classes(model: nn.Module, data: Labelled, classes: np.ndarray) -> No
 
 
 def require_outputs(outputs: Any, n: int, classes: np.ndarray) -> None:
-    """Refuse outputs that do not name a class an example."""
+    """Refuse outputs that do not name one class per example."""
     k = classes.size
     shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
     if shape != (n, k) and not (k == 2 and shape == (n, 1)):

@@ -63,6 +63,7 @@ class Operator(ABC):
     row_norms: np.ndarray
     passes: int = 0
     evaluations: int = 0  # kernel values computed
+    has_coefficient_per_row: bool = False  # of a classifier, as through a kernel
     kernel_error: float = 0.0  # how far an entry may be from the true one, relative to ‖x‖‖x′‖
     _last_adjoint: tuple[np.ndarray, np.ndarray] | None = None
 
@@ -98,6 +99,20 @@ class Operator(ABC):
     def combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
         """Xᵀ a where a is zero but on the given rows: costs those rows alone."""
 
+    def along(
+        self, rows: np.ndarray, a: np.ndarray
+    ) -> tuple[np.ndarray | slice, np.ndarray, np.ndarray]:
+        """(the coefficients that Xᵀa changes, by how much, X times it), a on the given rows."""
+        coef = self.combine(rows, a)
+        if a.ndim == 2 and rows.size < a.shape[1]:
+            # a row counts for several labels, and one product with it serves them all
+            return slice(None), coef, self.apply(self.combine(rows, np.eye(rows.size))) @ a
+        return slice(None), coef, self.apply(coef)
+
+    def parts(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Views of w: its coefficients, and the products Xw where it holds these."""
+        return w, None
+
     def as_matrix(self) -> "MatrixOperator | None":
         """Itself, where the rows are those of a matrix, and can be had."""
         return None
@@ -121,7 +136,7 @@ class Operator(ABC):
         return norm
 
     def coefficients(self, w: np.ndarray) -> np.ndarray:
-        """What tells a classifier from another: w itself; of a kernel, one number an example."""
+        """What tells a classifier from another: w itself; of a kernel, one number per example."""
         return w
 
     def from_coefficients(self, coef: np.ndarray) -> np.ndarray:
@@ -192,7 +207,7 @@ class Operator(ABC):
         """A sure upper bound of ‖Xᵀa‖, given one of Σ |a_i| ‖x_i‖."""
         n_nonzero = int(np.count_nonzero(a if a.ndim == 1 else a.any(axis=1)))
         if sharp:
-            # one rounding a row for the products; as many again for the mass of a
+            # one rounding per row for the products; as many again for the mass of a
             vector = self.sharp_adjoint(a)
             error = gamma(2 * n_nonzero + 8, EXTENDED_ROUNDOFF) * weighted_norms
         else:

@@ -33,6 +33,8 @@ class KernelOperator(Operator):
     errors are measured by `magnitude`, Σ_j √K_jj |a_j|, and not by ‖w‖.
     """
 
+    has_coefficient_per_row = True
+
     def __init__(self, kernel: "BoundKernel", cache_bytes: int) -> None:
         n = kernel.n
         self.kernel = kernel
@@ -98,6 +100,14 @@ class KernelOperator(Operator):
         np.add.at(coef, rows, a.astype(np.float64, copy=False))
         return self._with_scores(coef)
 
+    def along(
+        self, rows: np.ndarray, a: np.ndarray
+    ) -> tuple[np.ndarray | slice, np.ndarray, np.ndarray]:
+        return rows, a, self._cache.product(rows, a)
+
+    def parts(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        return w[0], w[1]
+
     def coefficients(self, w: np.ndarray) -> np.ndarray:
         return w[0]
 
@@ -150,7 +160,7 @@ class KernelOperator(Operator):
         return np.stack([a, self.sharp_scores(np.arange(self.shape[0]), a[None])])
 
     def score_depth(self, w: np.ndarray) -> int:
-        # one a coefficient; one more where these are in extended precision and are rounded first
+        # one per coefficient; one more where these are in extended precision and are rounded first
         return _nonzero_rows(w[0]).size + 2
 
     def adjoint_depth(self, n_nonzero: int) -> int:

@@ -76,7 +76,7 @@ class Pairs:
 
     @property
     def width(self) -> int:
-        """ExactWeights per class: features, and the intercept."""
+        """Weights per class: features, and the intercept."""
         return self.n_features + self.fit_intercept
 
     @property

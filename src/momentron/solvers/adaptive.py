@@ -1,4 +1,4 @@
-"""Algorithm 2: momentum along sampled rows, n kernel values an iteration."""
+"""Algorithm 2: momentum along sampled rows, n kernel values per iteration."""
 
 import math
 from dataclasses import dataclass
@@ -10,7 +10,6 @@ import numpy as np
 from momentron.arguments import require_seed
 from momentron.combination import Combination, direction
 from momentron.errors import InputError
-from momentron.operators import KernelOperator
 from momentron.problem import Problem
 from momentron.solvers.base import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
 from momentron.solvers.schedules import (
@@ -72,8 +71,8 @@ class Adaptive(Solver):
     momentum : float or callable, optional
         β_t in [0, 1] instead of the one above; "aggressive" only.
     batch : int
-        Draws an iteration, all from the same q_t; their mean takes the place of one draw, and their
-        kernel columns are computed as one block. See `momentron.draws` for the strata.
+        Draws per iteration, all from the same q_t; their mean takes the place of one draw, and
+        their kernel columns are computed as one block. See `momentron.draws` for the strata.
     n_steps : int, optional
         "theory": the length of the run.
     epsilon : float, optional
@@ -230,7 +229,7 @@ class Adaptive(Solver):
 
 def _bound_by_mean(problem: Problem, mean: np.ndarray) -> tuple[np.ndarray, float]:
     """(q, ‖Zᵀq‖) for the mean dual weights, through a kernel without those that hardly count."""
-    if not isinstance(problem.operator, KernelOperator):
+    if not problem.operator.has_coefficient_per_row:
         q = problem.dual_set.normalize(mean)
         return q, problem.norm(problem.gradient(q))
     falling = np.sort(mean)[::-1]

@@ -74,10 +74,10 @@ def require_plain(*, kernel: Any, C: float, loss: Loss, initial: Any) -> None:
         raise InputError(f"kernel={kernel!r} needs the data in memory; leave it out for blocks")
     if math.isfinite(C):
         raise InputError(f"C={C!r} needs the data in memory; blocks have the hard margin, C=inf")
-    if not isinstance(loss, Exponential):
+    if loss.name != Exponential.name:
         raise InputError(f"loss={loss.name!r} needs the data in memory; leave it out for blocks")
     if initial is not None:
-        raise InputError("initial is for data in memory; name a checkpoint to go on from a run")
+        raise InputError("initial is for data in memory; name a checkpoint to continue a run")
 
 
 def stream_margin(

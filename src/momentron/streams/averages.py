@@ -1,6 +1,6 @@
 """Sums of dual weights that are too many to keep: their gradients, and what those prove.
 
-Every pass gives the gradient Zᵀq of weights q in the dual set. Whoever solves may ask for sums
+Every pass gives the gradient Zᵀq of weights q in the dual set. A solver may ask for sums
 
     Σ c_i q_i  with c_i ≥ 0,
 
@@ -58,7 +58,7 @@ def mixed(a: BoundedGradient, x: float, b: BoundedGradient, y: float) -> Bounded
     if not (0.0 <= x <= MOST and 0.0 <= y <= MOST):
         raise SolverError(f"weights cannot be mixed with coefficients {x} and {y}: give 0 or more")
     vector = x * a.vector + y * b.vector
-    # three roundings an entry, of numbers no larger than these; what underflows is covered too
+    # three roundings per entry, of numbers no larger than these; what underflows is covered too
     size = up(x * norm_bounds(a.vector)[1] + y * norm_bounds(b.vector)[1])
     rounding = up(gamma(3) * size + 4.0 * vector.size * UNDERFLOW)
     error = up(x * a.error + y * b.error + rounding)

@@ -2,7 +2,7 @@
 
 A pass is one graph: the task goes out to every worker once, each worker folds the partitions it
 holds into one finding, and the findings are merged in a tree. What travels is as large as w out,
-and as large as a finding back, once a worker; partitions stay where they are.
+and as large as a finding back, once per worker; partitions stay where they are.
 """
 
 import math
@@ -42,7 +42,7 @@ class DaskStream(Stream):
     Parameters
     ----------
     parts : sequence of (X, y)
-        Delayed values, one pair a partition; or y None, and X is a pair itself.
+        Delayed values, one pair per partition; or y None, and X is a pair itself.
     sizes : sequence of int, optional
         Rows of the partitions, where they are known.
     client : distributed.Client, optional
@@ -140,7 +140,7 @@ class DaskStream(Stream):
                 if attempt == ATTEMPTS - 1:
                     raise ClusterError(
                         f"a pass failed {ATTEMPTS} times as workers were lost: {error}; start "
-                        "workers that live, and go on from a checkpoint"
+                        "reliable workers, and continue from a checkpoint"
                     ) from error
         raise AssertionError("the last attempt returns or raises")
 
@@ -162,7 +162,7 @@ class DaskStream(Stream):
         return [list(range(i, min(i + size, self.n_blocks))) for i in range(0, self.n_blocks, size)]
 
     def _places(self) -> tuple[list[list[int]], list[str | None]]:
-        """Partitions grouped by the worker that holds them, one group a thread of it."""
+        """Partitions grouped by the worker that holds them, one group per thread."""
         threads = self.client.nthreads()
         holders = self._holders()
         by_worker: dict[str, list[int]] = {worker: [] for worker in threads}

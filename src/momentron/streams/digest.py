@@ -24,7 +24,7 @@ CHUNK = 128 * TILE  # words that are turned round at a time: these stay in the c
 
 
 def keyed_digest(block: Block, secret: bytes) -> bytes:
-    """What tells a block from others, fast; of use only to whoever drew the secret."""
+    """What tells a block from others, fast; useful only to those who know the secret."""
     total = hashlib.sha256()
     for array in _parts(block):
         _describe(array, total)
@@ -93,7 +93,7 @@ class Part:
 
 
 class Digesting:
-    """A task that brings back the digests of its blocks besides, from wherever it works."""
+    """A task that also brings back the digests of its blocks."""
 
     def __init__(self, task: Any, secret: bytes) -> None:
         self._task, self._secret = task, secret

@@ -62,7 +62,7 @@ class Gradients:
         return self._gradient(vector, error, depth + 2 * k + 8)
 
     def of_rows(self, rows: Rows, weights: np.ndarray) -> BoundedGradient | None:
-        """Of weights on rows in memory, scaled to mass 1; None where they are no weights.
+        """Of weights on rows in memory, scaled to mass 1; None where they are not weights.
 
         They should be near the dual set: how far they are from it adds to the error.
         """

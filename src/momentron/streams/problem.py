@@ -374,7 +374,7 @@ class BlockProblem(MarginProblem):
         """What an earlier run had read; its weights count where the rows here confirm them."""
         counts = np.asarray(arrays.get("counts", ()))
         if counts.shape != (3,) or counts.dtype.kind != "f" or not (counts >= 0.0).all():
-            raise unusable("its counts of passes, bytes and seconds are none")
+            raise unusable("its counts of passes, bytes and seconds are not numbers of at least 0")
         if not (counts < 2.0**53).all():
             raise unusable("its counts of passes, bytes and seconds are too large")
         self.stream.count(int(counts[0]), int(counts[1]), float(counts[2]))

@@ -108,7 +108,7 @@ class Scan:
 
     def error(self, unit: float) -> float:
         """How far a score may be from the true one, computed with this unit roundoff."""
-        # |fl(x·w) − x·w| ≤ γ_d ‖x‖ ‖w‖; underflow costs at most one a rounding
+        # |fl(x·w) − x·w| ≤ γ_d ‖x‖ ‖w‖; underflow costs at most one unit per rounding
         vanished = self._roundings * (2.0**-100 if unit == SINGLE else UNDERFLOW)
         return up(gamma(self._roundings, unit) * self._reach + vanished + self._sent)
 

@@ -52,7 +52,8 @@ class Rows:
         return cls(stack([part.X for part in kept]), codes, numbers).chosen(index)
 
     def chosen(self, index: np.ndarray) -> "Rows":
-        index = np.array(index, np.int64)  # whoever chooses may be a solver, and its array no array
+        # a solver may choose, with an index that only looks like an array
+        index = np.array(index, np.int64)
         return Rows(self.X[index], self.codes[index], self.numbers[index])
 
     def joined(self, other: "Rows") -> "Rows":

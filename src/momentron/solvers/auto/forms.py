@@ -71,7 +71,7 @@ class Bounds(NamedTuple):
 
     @property
     def gap(self) -> float:
-        """(upper − lower)/upper, infinite where there is no upper bound to speak of."""
+        """(upper − lower)/upper, infinite where there is no upper bound."""
         if not 0.0 < self.upper < math.inf:
             return math.inf
         return (self.upper - self.lower) / self.upper

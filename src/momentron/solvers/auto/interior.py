@@ -72,7 +72,7 @@ def interior_point(
 
 
 def _patience(form: Form, best: float) -> int:
-    """Iterations without progress before the end: far from it short steps are no sign of one."""
+    """Iterations without progress before the end: far from it short steps do not mean an end."""
     far, near, last = form.settings.interior_patience
     return far if best > 0.01 else (near if best > 1e-9 else last)
 
