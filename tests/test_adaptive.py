@@ -16,7 +16,17 @@ from momentron.ntk import TwoLayerReLUKernel
 from momentron.problem import KernelChoice, Problem
 from momentron.solvers import Adaptive, BatchPerceptron
 from momentron.solvers.base import RunOptions
-from momentron.solvers.schedules import sampling_gap, sampling_steps
+from momentron.solvers.schedules import sampling_steps
+
+
+def sampling_gap(psi_zero, n_steps, delta, margin):
+    """ε with γ(w_t) ≥ γ̄ − ε at probability 1 − δ, after t steps of `sampling_step`.
+
+    The last line of the proof of the paper's theorem on sampling, in units of R and with ψ(0) for
+    ln n; `margin` is γ̄, or less.
+    """
+    lost = 2.0 * math.sqrt(psi_zero) + math.sqrt(8.0 * math.log(2.0 / delta))
+    return lost / (margin * math.sqrt(n_steps)) + math.sqrt(8.0 / (delta * n_steps))
 
 
 class Counted:

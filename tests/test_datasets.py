@@ -175,7 +175,7 @@ def test_a_seed_repeats_and_a_generator_moves_on(make):
     ],
 )
 def test_sizes_are_checked(make, wrong):
-    with pytest.raises(InputError, match=r"; give an integer"):
+    with pytest.raises(InputError, match=r"must be an integer"):
         make(**{"n_samples": 10, "n_features": 3, "n_support": 3, **wrong})
 
 

@@ -194,7 +194,7 @@ def test_tensors_and_flat_rows_of_images():
         ({"epochs": -1}, "epochs=-1 must"),
         ({"epochs": [0, 1.5]}, "must be a whole number"),
         ({"lr": 0.0}, "lr=0.0 must be a number above 0"),
-        ({"batch_size": 0}, "batch_size=0 must be a whole number of at least 1"),
+        ({"batch_size": 0}, "batch_size=0 must be an integer of at least 1"),
         ({"seed": -1}, "seed=-1"),
         ({"step": print}, "lr has no meaning beside step"),
         ({"lr": None, "loss": print, "step": print}, "loss has no meaning beside step"),

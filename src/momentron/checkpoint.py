@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -150,13 +149,8 @@ class Checkpoint:
         self._lock.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._lock.__exit__(kind, error, traceback)
+    def __exit__(self, *error: object) -> None:
+        self._lock.__exit__(*error)
 
     def read(self) -> Arrays | None:
         """The arrays of the file, checked; None where there is no file."""

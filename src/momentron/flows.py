@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from momentron.errors import InputError
-from momentron.rounding import EXTENDED_ROUNDOFF, UNIT_ROUNDOFF, gamma, up
+from momentron.rounding import UNIT_ROUNDOFF
 
 BALANCED = 1e-14  # an imbalance that counts as none, for a flow of mass 1
 NEAR = 1.9  # an imbalance, of at most 2, from which Newton's method is tried at once
@@ -283,17 +283,6 @@ def _settled(flow: np.ndarray) -> np.ndarray:
         d = _laplacian_step(flow, degree, g)
         F += F * np.clip(np.subtract.outer(d, d), -0.5, 0.5)  # outflow less inflow gains Hd = −g
     return F / F.sum()
-
-
-def imbalance(flow: np.ndarray) -> float:
-    """Σ_c |outflow_c − inflow_c| of a nonnegative flow (float64 or longdouble), from above."""
-    S = _checked_flow(flow).astype(np.longdouble)
-    outflow, inflow = S.sum(axis=1), S.sum(axis=0)
-    value, mass = np.abs(outflow - inflow).sum(), outflow.sum() + inflow.sum()
-    if mass == 0.0:
-        return 0.0
-    # k terms to a sum, a difference, k of these in `value` and in `mass`: 2k + 2 roundings at most
-    return up(float(value + mass * gamma(2 * S.shape[0] + 2, EXTENDED_ROUNDOFF)))
 
 
 def minimum_mean_cycle(differences: np.ndarray) -> MeanCycle:

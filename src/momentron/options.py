@@ -4,13 +4,13 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from momentron.arguments import (
+    as_count,
     as_flag,
     as_number,
     parse_size,
@@ -161,12 +161,9 @@ def _budget(solver: Solver, tol: Any, max_iter: Any, max_time: Any) -> Budget:
     """The budgets, with the method's own default for the iterations."""
     if not 0.0 <= as_number("tol", tol, "a number in [0, 1)") < 1.0:
         raise InputError(f"tol={tol!r} must be a number in [0, 1)")
-    if max_iter is None:
-        max_iter = solver.default_max_iter
-    if not isinstance(max_iter, Integral) or isinstance(max_iter, bool) or max_iter < 1:
-        raise InputError(f"max_iter={max_iter!r} must be an integer of at least 1, or None")
+    steps = solver.default_max_iter if max_iter is None else as_count("max_iter", max_iter)
     wanted = "a positive number of seconds, or None"
     seconds = math.inf if max_time is None else as_number("max_time", max_time, wanted)
     if not seconds > 0.0:
         raise InputError(f"max_time={max_time!r} must be {wanted}")
-    return Budget(tol=float(tol), max_iter=int(max_iter), max_time=seconds)
+    return Budget(tol=float(tol), max_iter=steps, max_time=seconds)

@@ -61,11 +61,6 @@ class TrainingData:
         return self.classes[self.codes]
 
 
-def clean_data(X: Any) -> CleanData:
-    """Check X and wrap it, without a copy unless its type, layout or scale forces one."""
-    return operator_of(as_matrix(X))
-
-
 def operator_of(X: Any) -> CleanData:
     """A matrix that `as_matrix` gave, wrapped; its row norms show whether it is finite."""
     squares = (sparse if sp.issparse(X) else dense).squared_row_norms(X)

@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from momentron.arguments import parse_size
 from momentron.errors import InputError
 from momentron.ntk.anatomy import examine
 from momentron.ntk.blocks import Differentiator
 from momentron.ntk.examples import Examples
 from momentron.ntk.factors import Workspace
 from momentron.ntk.fallback import ExampleGradients
-from momentron.ntk.memory import parse_memory
 from momentron.ntk.plan import KernelShape, make_plan
 from momentron.ntk.sweep import Progress, Sweep
 
@@ -79,7 +79,7 @@ class EmpiricalNTK:
     ) -> None:
         if not isinstance(model, nn.Module):
             raise InputError(f"model is {type(model).__name__}; pass a torch.nn.Module")
-        parse_memory(max_memory)
+        parse_size(max_memory, "max_memory")
         self.model = model
         self.input_shape = None if input_shape is None else tuple(input_shape)
         self.normalize = normalize
@@ -171,7 +171,8 @@ class EmpiricalNTK:
         progress: Progress | None,
     ) -> Sweep:
         """Look at the model, make a plan, and put together what carries it out."""
-        limit = parse_memory(self.max_memory if max_memory is None else max_memory)
+        size = self.max_memory if max_memory is None else max_memory
+        limit = parse_size(size, "max_memory")
         few = examples.few(4)
         anatomy = examine(self.model, few)
         dtype = torch.promote_types(next(self.model.parameters()).dtype, torch.float32)

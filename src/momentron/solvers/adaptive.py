@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from momentron.arguments import require_seed
+from momentron.arguments import as_count, as_generator
 from momentron.combination import Combination, direction
 from momentron.errors import InputError
 from momentron.problem import Problem
@@ -143,12 +143,12 @@ class Adaptive(Solver):
         self.step_size = unit_step if step is None else as_schedule(_number("step", step))
         usual = 0.0 if self.is_theory else paper_momentum
         self.momentum = as_schedule(usual if momentum is None else _number("momentum", momentum))
-        self.batch = _count("batch", batch)
+        self.batch = as_count("batch", batch)
         self.n_steps = n_steps
         self.epsilon = epsilon
         self.delta = USUAL_DELTA if delta is None else delta
         self.margin = margin
-        self.dual_every = None if dual_every is None else _count("dual_every", dual_every)
+        self.dual_every = None if dual_every is None else as_count("dual_every", dual_every)
         if self.is_theory:
             self.default_max_iter = n_steps or MOST_STEPS  # type: ignore[misc]
 
@@ -163,7 +163,7 @@ class Adaptive(Solver):
             scores=first.scores,
             q=first.weights,
             near=first.near,
-            rng=_generator(options.random_state),
+            rng=as_generator(options.random_state),
             step_size=theta,
             n_steps=n_steps,
             mean=None if self.dual_every is None else np.zeros_like(first.weights),
@@ -249,7 +249,7 @@ def _check_plan(
             f"not {'both' if epsilon is not None else 'neither'}"
         )
     if n_steps is not None:
-        _count("n_steps", n_steps)
+        as_count("n_steps", n_steps)
         _refuse({"delta": delta, "margin": margin}, "it goes with epsilon")
     for name, value in (("epsilon", epsilon), ("margin", margin), ("delta", delta)):
         if value is None:
@@ -266,21 +266,7 @@ def _refuse(values: dict[str, Any], reason: str) -> None:
             raise InputError(f"{name}={value!r} has no meaning here: {reason}; leave it out")
 
 
-def _count(name: str, value: Any) -> int:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise InputError(f"{name}={value!r} must be an integer of at least 1")
-    return int(value)
-
-
 def _number(name: str, value: Any) -> Any:
     if not callable(value) and (not isinstance(value, Real) or isinstance(value, bool)):
         raise InputError(f"{name}={value!r} must be a number or a function of t")
     return value
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    """The generator of a seed; the same seed gives the same run."""
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(int(random_state.randint(2**31)))
-    require_seed(random_state)
-    return np.random.default_rng(random_state)
