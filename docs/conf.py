@@ -67,6 +67,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,
+    "write_computation_times": False,
     "show_signature": False,
     "abort_on_example_error": True,
     "matplotlib_animations": False,

@@ -25,7 +25,8 @@ print(result)
 # Each class's weights sum to ½. Doubled, they make the nearest point of its hull: the two
 # points are ``2 * margin`` apart.
 
-nearest = np.array([2 * result.dual[y == name] @ X[y == name] for name in ("left", "right")])
+weights = result.full_dual()
+nearest = np.array([2 * weights[y == name] @ X[y == name] for name in ("left", "right")])
 distance = np.linalg.norm(nearest[1] - nearest[0])
 print(f"half the distance of the hulls {distance / 2:.9f}, margin {result.lower:.9f}")
 
@@ -38,7 +39,7 @@ for name, colour, mark in (("left", "#0072b2", "o"), ("right", "#d55e00", "s")):
     corners = points[ConvexHull(points).vertices]
     ax.fill(*corners.T, color=colour, alpha=0.12)
     ax.scatter(*points.T, color=colour, marker=mark, s=22, label=name)
-support = result.support[result.dual[result.support] > 1e-6]
+support = result.support[result.dual > 1e-6]
 ax.scatter(*X[support].T, s=140, facecolors="none", edgecolors="k", label="support vectors")
 ax.plot(*nearest.T, "k.-", linewidth=2, label="nearest points of the hulls")
 w, b = result.coef, result.intercept

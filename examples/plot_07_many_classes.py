@@ -48,6 +48,6 @@ axes[0].scatter(*X[free.support_].T, s=70, facecolors="none", edgecolors="k", li
 plt.show()
 
 # %%
-# **Try next**: ``momentron fit`` alone, which fits ten digits; the dual weights ``result_.dual[i,
-# j]`` of example i against label j, which flow in circles between classes:
-# :doc:`/explanations/many-classes`.
+# **Try next**: ``momentron fit`` alone, which fits ten digits; ``result_.full_dual()[i, j]``, the
+# weight of example i against label j: weights flow in circles between classes
+# (:doc:`/explanations/many-classes`).

@@ -13,8 +13,14 @@ from momentron.datasets import (
     make_sparse_separable,
     make_touching,
 )
+from momentron.dualsets import Simplex
+from momentron.losses import Exponential
 from momentron.solvers.auto import AutoSettings, newton
+from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Direction
+from momentron.solvers.auto.interior import interior_point
+from momentron.solvers.auto.primal_form import ReducedForm
+from momentron.solvers.auto.rows import Rows
 
 CONTAINERS = {"dense": np.asarray, "fortran": np.asfortranarray, "csr": sp.csr_array}
 SHAPES = [(2, 1), (40, 3), (30, 60), (300, 20), (900, 12), (2500, 40)]
@@ -240,3 +246,15 @@ def test_line_searches_may_leave_out_the_rows_that_do_not_count(slope, is_far):
 def test_no_time_to_choose_pairs():
     X, y = np.random.default_rng(0).normal(size=(3000, 5)), np.arange(3000) % 20
     assert max_margin(X, y, max_time=1e-6).status is Status.TIME_BUDGET
+
+
+@pytest.mark.parametrize("shape", [(20, 50), (50, 40)])
+def test_reduced_rows_show_the_margin_of_the_rows_themselves(shape):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=shape)
+    signs = np.where(X @ rng.normal(size=shape[1]) > 0.0, 1.0, -1.0)
+    form = ReducedForm(Rows(X, signs, Simplex(shape[0], Exponential())), Deadline())
+    lam = interior_point(form, 1e-10).lam
+    bounds, (w, _) = form.true_bounds(lam), form.answer()
+    assert bounds.gap <= 1e-8
+    assert bounds.lower == pytest.approx(np.min(signs * (X @ w)) / np.linalg.norm(w), rel=1e-10)

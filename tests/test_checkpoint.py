@@ -153,7 +153,8 @@ def test_damaged_foreign_and_other_files_are_refused_and_left_alone(data, tmp_pa
         assert path.read_bytes() == content
 
     middle = len(good) // 2
-    refused(good[:middle] + b"?" + good[middle + 1 :], "is damaged")
+    flipped = bytes([good[middle] ^ 1])
+    refused(good[:middle] + flipped + good[middle + 1 :], "is damaged")
     refused(good[:-100], "is damaged")
     refused(b"", "not a checkpoint")
     refused(b"my only copy of something", "not a checkpoint")

@@ -108,11 +108,55 @@ def test_hessian_products_are_those_of_the_matrix(has_border):
 def test_class_blocks_are_the_inverse_of_the_diagonal_blocks(has_border, thin):
     hessian, dense, width = hessian_problem(has_border)
     diagonal = hessian.pairs.diagonal(hessian.active)
-    blocks = ClassBlocks(hessian.rows, diagonal, 2.5, AutoSettings(thin_block=thin))
+    settings = AutoSettings(thin_block=thin, alike_share=1.0)  # no block is shared
+    blocks = ClassBlocks(hessian.rows, diagonal, 2.5, settings)
     r = np.random.default_rng(5).normal(size=(width, 3))
     z = blocks.apply(r)
     for c in range(3):
         np.testing.assert_allclose(dense[c::3, c::3] @ z[:, c], r[:, c], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("has_border", [False, True])
+def test_a_shared_block_is_positive_definite_and_near_those_of_the_classes(has_border):
+    hessian, dense, width = hessian_problem(has_border)
+    diagonal = hessian.pairs.diagonal(hessian.active)
+    blocks = ClassBlocks(hessian.rows, diagonal, 2.5, AutoSettings(alike_share=0.0, thin_block=0.0))
+    assert len(blocks._full) == 1
+    for c in range(3):
+        matrix = np.zeros((width, width))
+        for column in range(width):
+            r = np.zeros((width, 3))
+            r[column, c] = 1.0
+            matrix[:, column] = blocks.apply(r)[:, c]
+        values = np.linalg.eigvals(matrix @ dense[c::3, c::3]).real
+        assert 0.0 < values.min() <= values.max() < 20.0
+
+
+@pytest.mark.parametrize("has_border", [False, True])
+def test_rows_that_are_not_copied_give_the_same_products(has_border):
+    rng = np.random.default_rng(6)
+    X, index = rng.normal(size=(50, 7)), np.array([3, 8, 9, 40])
+    centre = X.mean(axis=0)
+    kinds = [
+        ActiveRows.of(DenseOperator(X), index, centre, has_border, np.float64, memory)
+        for memory in (10**6, 10)
+    ]
+    assert kinds[0].is_copy
+    assert not kinds[1].is_copy
+    V, A = rng.normal(size=(7 + has_border, 3)), rng.normal(size=(4, 3))
+    D = rng.uniform(1.0, 2.0, 4)
+    for name, argument in (("times", (V,)), ("adjoint", (A,)), ("squares", ())):
+        a, b = (getattr(rows, name)(*argument) for rows in kinds)
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+    a, b = (rows.covariance(np.arange(4), D) for rows in kinds)
+    np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+
+
+def test_little_memory_gives_a_wider_interval_and_no_lie(always):
+    X, y, _ = random_problem(12)
+    full, little = max_margin(X, y), max_margin(X, y, max_memory=10_000)
+    assert little.lower <= full.upper
+    assert full.lower <= little.upper
 
 
 def test_a_gradient_is_the_slope_of_the_objective():

@@ -37,6 +37,7 @@ def max_margin(
     tol: float = 1e-6,
     max_iter: int | None = None,
     max_time: float | None = None,
+    max_memory: int | str | None = None,
     initial: MarginResult | None = None,
     block_size: int | str | None = None,
     checkpoint: str | PathLike[str] | None = None,
@@ -93,6 +94,11 @@ def max_margin(
         The method's own default where None.
     max_time : float, optional
         Seconds; no limit where None.
+    max_memory : int or str, optional
+        Bytes, such as "1GB", that method="auto" may take for working sets, factors and copies of
+        rows, beside X itself and the memory for kernel values, which is `cache_size`. By default a
+        quarter of the machine's memory, or 2 GB if that is less. What does not fit is not begun:
+        the interval may then be wider than asked for.
     initial : MarginResult, optional
         Start from an earlier result, for the same features: another C, or more rows below the old
         ones. Only method="auto" starts warm.
@@ -140,6 +146,7 @@ def max_margin(
         tol=tol,
         max_iter=max_iter,
         max_time=max_time,
+        max_memory=max_memory,
         block_size=block_size,
         checkpoint=checkpoint,
         verbose=verbose,

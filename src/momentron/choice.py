@@ -40,8 +40,12 @@ def choose_classifier(problem: MarginProblem, outcome: Outcome) -> Choice:
     if certificate.margin > 0.0:
         return _at_unit_length(problem, outcome, outcome.w, certificate.margin)
     if whole is None:  # a fit to rows that are not here would cost passes
-        margin = _margin_in_time(problem, outcome.last_w, outcome)
-        return _at_unit_length(problem, outcome, outcome.last_w, margin)
+        sample = problem.sampled()
+        if sample is None:
+            margin = _margin_in_time(problem, outcome.last_w, outcome)
+            return _at_unit_length(problem, outcome, outcome.last_w, margin)
+        choice = _fallback(sample, outcome, Classifier(sample.zeros(), None))
+        return choice._replace(margin=-math.inf)  # nothing is known of the other rows
     return _fallback(whole, outcome, Classifier(outcome.last_w, outcome.last_b))
 
 

@@ -46,6 +46,25 @@ def factor_in_place(M: np.ndarray) -> tuple[np.ndarray, bool]:
     return M, True
 
 
+def inverse_in_place(M: np.ndarray) -> tuple[np.ndarray, bool]:
+    """(M⁻¹, exists), both halves of it, in the place of M; other threads may run meanwhile.
+
+    Parameters
+    ----------
+    M : ndarray of shape (n, n), float32 or float64, F-ordered
+        Positive definite, or the inverse does not exist; its lower half counts.
+    """
+    assert M.flags.f_contiguous
+    if not _routines(M.dtype.char).invert(M):
+        return M, False
+    for start in range(0, M.shape[0], PANEL):  # the upper half, a block at a time
+        stop = min(start + PANEL, M.shape[0])
+        M[start:stop, stop:] = M[stop:, start:stop].T
+        square = M[start:stop, start:stop]
+        square[...] = np.tril(square) + np.tril(square, -1).T
+    return M, True
+
+
 @cache
 def _routines(kind: str) -> "_Routines":
     return _Routines(kind)
@@ -62,6 +81,7 @@ class _Routines:
         letter = "s" if kind == "f" else "d"
         self._real: Any = ctypes.c_float if kind == "f" else ctypes.c_double
         self._potrf = _function(cython_lapack, f"{letter}potrf", 5)
+        self._potri = _function(cython_lapack, f"{letter}potri", 5)
         self._trsm = _function(cython_blas, f"{letter}trsm", 11)
         self._syrk = _function(cython_blas, f"{letter}syrk", 10)
         self._gemm = _function(cython_blas, f"{letter}gemm", 13)
@@ -72,6 +92,15 @@ class _Routines:
         size, lead = _int(stop - start), _int(M.shape[0])
         self._potrf(_char(b"L"), size, _at(M, start, start), lead, ctypes.byref(info))
         return info.value == 0
+
+    def invert(self, M: np.ndarray) -> bool:
+        """Whether M has an inverse, whose lower half takes the place of its own."""
+        info, size = ctypes.c_int(0), _int(M.shape[0])
+        for routine in (self._potrf, self._potri):
+            routine(_char(b"L"), size, _at(M, 0, 0), size, ctypes.byref(info))
+            if info.value != 0:
+                return False
+        return True
 
     def solve(self, M: np.ndarray, start: int, stop: int, low: int, high: int) -> None:
         """L₂₁ = A₂₁ L₁₁⁻ᵀ, for some rows of the panel."""

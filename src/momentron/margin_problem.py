@@ -245,6 +245,10 @@ class MarginProblem(ABC):
         """This problem, where all its rows are in memory; else None."""
         return None
 
+    def sampled(self) -> Any:
+        """The problem of some rows in memory, the classes in proportion; None where few are."""
+        return self.in_memory()
+
     @abstractmethod
     def certified_margin(self, w: np.ndarray, *, sharp: bool = False) -> float:
         """A sure lower bound on the margin of w, in the units of X; −inf where none is known."""

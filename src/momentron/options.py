@@ -4,6 +4,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from momentron.solve import Budget
 from momentron.solvers import Solver, as_solver
 from momentron.validation import TrainingData
 
+MOST_MEMORY = 2 * 2**30  # bytes that a fit takes by default, beside X and kernel values
 DEFAULTS = ("scale", 3, 0.0, 1000.0)  # of gamma, degree, coef0 and cache_size
 
 
@@ -41,7 +43,7 @@ class FitOptions:
     C : float
     loss : Loss
     budget : Budget
-        The tolerance, the iterations and the seconds.
+        The tolerance, the iterations, the seconds and the memory.
     random_state : int, Generator or None
     verbose : int
     block_size : int or None
@@ -76,6 +78,7 @@ class FitOptions:
         tol: float = 1e-6,
         max_iter: int | None = None,
         max_time: float | None = None,
+        max_memory: int | str | None = None,
         block_size: int | str | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         verbose: int = 0,
@@ -95,7 +98,7 @@ class FitOptions:
             fit_intercept=as_flag("fit_intercept", fit_intercept),
             C=_checked_C(C),
             loss=loss,
-            budget=_budget(solver, tol, max_iter, max_time),
+            budget=_budget(solver, tol, max_iter, max_time, max_memory),
             random_state=random_state,
             verbose=int(verbose),
             block_size=None if block_size is None else parse_size(block_size),
@@ -157,7 +160,7 @@ def _checked_C(C: Any) -> float:
     return number
 
 
-def _budget(solver: Solver, tol: Any, max_iter: Any, max_time: Any) -> Budget:
+def _budget(solver: Solver, tol: Any, max_iter: Any, max_time: Any, max_memory: Any) -> Budget:
     """The budgets, with the method's own default for the iterations."""
     if not 0.0 <= as_number("tol", tol, "a number in [0, 1)") < 1.0:
         raise InputError(f"tol={tol!r} must be a number in [0, 1)")
@@ -166,4 +169,15 @@ def _budget(solver: Solver, tol: Any, max_iter: Any, max_time: Any) -> Budget:
     seconds = math.inf if max_time is None else as_number("max_time", max_time, wanted)
     if not seconds > 0.0:
         raise InputError(f"max_time={max_time!r} must be {wanted}")
-    return Budget(tol=float(tol), max_iter=steps, max_time=seconds)
+    memory = default_memory() if max_memory is None else parse_size(max_memory, "max_memory")
+    return Budget(float(tol), steps, seconds, memory)
+
+
+@cache
+def default_memory() -> int:
+    """A quarter of the machine's memory, or 2 GB if that is less."""
+    try:
+        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # not on this system
+        return MOST_MEMORY
+    return min(MOST_MEMORY, machine // 4) if machine > 0 else MOST_MEMORY

@@ -33,11 +33,15 @@ PATIENCE_SHARE = 0.06  # or this share of the budget, if that is longer
 
 @dataclass(frozen=True)
 class Budget:
-    """What a solve may spend. `tol` bounds the certified relative gap."""
+    """What a solve may spend. `tol` bounds the certified relative gap.
+
+    `max_memory` is in bytes, beside X and the memory for kernel values; None for the method's own.
+    """
 
     tol: float = 1e-6
     max_iter: int = 10_000
     max_time: float = math.inf
+    max_memory: int | None = None
 
 
 @dataclass
@@ -78,7 +82,8 @@ class Incumbent:
         self._certify = certifier or problem.certify
         self.w = self.last_w = problem.zeros()
         self.last_b: np.ndarray | None = None
-        self._n_outputs = problem.classes.size
+        k = problem.classes.size
+        self._n_outputs = k if k > 2 else 1
         self.q: Any = problem.even_weights()
         self.lower, self.upper = -math.inf, math.inf
         self.certified: Certified | None = None
@@ -230,7 +235,8 @@ def solve(
     trace = Trace()
     lent = lend(problem)
     moment = stopwatch.deadline(budget.max_time)
-    options = RunOptions(budget.tol, moment - problem.closing_seconds(), start, random_state)
+    deadline = moment - problem.closing_seconds()
+    options = RunOptions(budget.tol, deadline, start, random_state, budget.max_memory)
     with checkpoint or nullcontext(), one_thread():
         try:
             with until(options.deadline):

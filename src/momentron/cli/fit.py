@@ -33,6 +33,9 @@ def fit(
     tol: Annotated[float, typer.Option(help="Relative gap to certify.")] = 1e-6,
     max_iter: Annotated[int | None, typer.Option(help="Iteration budget.")] = None,
     max_time: Annotated[float | None, typer.Option(help="Time budget in seconds.")] = None,
+    max_memory: Annotated[
+        str | None, typer.Option(help="Memory beside the data, such as 1GB.")
+    ] = None,
     intercept: Annotated[bool, typer.Option(help="Fit an unpenalised intercept.")] = True,
     C: Annotated[
         float, typer.Option("-C", "--C", help="Soft margin with squared hinge; hard where inf.")
@@ -88,6 +91,7 @@ def fit(
         tol=tol,
         max_iter=max_iter,
         max_time=max_time,
+        max_memory=max_memory,
         block_size=source.block_size if wants_blocks else None,
         checkpoint=checkpoint,
     )

@@ -26,7 +26,7 @@ class MaxMarginClassifier(MarginClassifier):
 
     Parameters
     ----------
-    method, fit_intercept, C, loss, tol, max_iter, max_time, verbose, random_state
+    method, fit_intercept, C, loss, tol, max_iter, max_time, max_memory, verbose, random_state
         As in `max_margin`.
     warm_start : bool
         Start from the last fit: for another C, or for more rows below the old ones. Only
@@ -75,6 +75,7 @@ class MaxMarginClassifier(MarginClassifier):
         tol: float = 1e-6,
         max_iter: int | None = None,
         max_time: float | None = None,
+        max_memory: int | str | None = None,
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
@@ -86,6 +87,7 @@ class MaxMarginClassifier(MarginClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.max_time = max_time
+        self.max_memory = max_memory
         self.warm_start = warm_start
         self.verbose = verbose
         self.random_state = random_state

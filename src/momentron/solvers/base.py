@@ -20,7 +20,7 @@ class Primal:
 
 @dataclass(frozen=True)
 class Fallback:
-    """What classifies well where nothing separates: w, and its intercepts, one per class."""
+    """What classifies well where nothing separates: w, and b of shape (k,), or (1,) for two."""
 
     w: np.ndarray
     b: np.ndarray
@@ -48,12 +48,15 @@ class RunOptions:
     start : Start, optional
     random_state : int, Generator or None
         The seed of methods that draw.
+    memory : int or None
+        Bytes that the method may take beside X and the memory for kernel values.
     """
 
     tol: float = 1e-6
     deadline: float = math.inf
     start: Start | None = None
     random_state: Any = None
+    memory: int | None = None
 
 
 @dataclass

@@ -12,8 +12,7 @@ from momentron.clock import OutOfTime, time_left
 from momentron.result import MarginResult
 from momentron.solve import Budget
 from momentron.solvers.auto import Auto
-from momentron.solvers.base import Candidates, Primal, Solver, State
-from momentron.solvers.momentum import Momentum
+from momentron.solvers.base import Candidates, Primal, State
 from momentron.status import Status
 from momentron.streams.working_set import WorkingSet
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from momentron.streams.problem import BlockProblem
 
 ROUGH = 1e-3  # the first gaps asked of a working set: it will change anyway
-FOLLOWED = 50  # steps of Algorithm 1, which classifies well where nothing separates (Figure 2)
 LEAST_ROWS = 500  # of a working set, however small the memory
 
 
@@ -74,11 +72,10 @@ class BlockRounds(State):
 
     def advance(self, problem: "BlockProblem") -> None:
         """One round."""
-        inner, q = self._solve(problem, Auto(), self.asked, Auto.default_max_iter)
+        inner, q = self._solve(problem)
         upper = inner.upper / problem.radius
         if inner.status is Status.NOT_SEPARABLE:
-            followed, _ = self._solve(problem, Momentum(), 0.0, FOLLOWED)
-            w = problem.labels.from_coef(followed.coef)
+            w = problem.labels.from_coef(inner.coef)
             self.proposal = Candidates([Primal(w, problem.rank(w)[0])], q, upper)
             return
         w = problem.labels.from_coef(inner.coef)
@@ -94,14 +91,13 @@ class BlockRounds(State):
         self.proposal.ending = Status.TIME_BUDGET if is_late else self.ending
         return self.proposal
 
-    def _solve(
-        self, problem: "BlockProblem", solver: Solver, tol: float, max_iter: int
-    ) -> tuple[MarginResult, Any]:
+    def _solve(self, problem: "BlockProblem") -> tuple[MarginResult, Any]:
         """The working set, solved in memory."""
         remaining = min(self.deadline - time.perf_counter(), time_left())
         if remaining <= 0.0:
             raise OutOfTime
-        return problem.solve_rows(self.working, solver, Budget(tol, max_iter, remaining))
+        budget = Budget(self.asked, Auto.default_max_iter, remaining)
+        return problem.solve_rows(self.working, Auto(), budget)
 
     def _renew(
         self, problem: "BlockProblem", inner: MarginResult, worst: WorkingSet | None, gap: float

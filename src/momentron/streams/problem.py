@@ -41,6 +41,8 @@ from momentron.streams.working_set import Rows, RowWeights, WorkingSet, weights_
 from momentron.streams.worst import worst_weights
 from momentron.validation import TrainingData
 
+FEW_ROWS = 100  # with fewer in a sample, no classifier is fitted to it
+
 
 class BlockProblem(MarginProblem):
     """Find w with the largest margin over all the rows of a stream.
@@ -275,6 +277,16 @@ class BlockProblem(MarginProblem):
         return Problem.of(
             data, fit_intercept=has_intercept, loss=Exponential(), C=math.inf, kernel=None
         )
+
+    def sampled(self) -> Problem | None:
+        rows = Rows.from_shortlist(self._found.sample, self.classes)
+        if rows is None or rows.size < min(FEW_ROWS, self.n_rows):
+            return None
+        # the sample has as many rows of each class as it can
+        sizes = np.bincount(rows.codes, minlength=self.classes.size)
+        shares = np.maximum(1, np.rint(self.counts * np.min(sizes / self.counts))).astype(int)
+        parts = [np.flatnonzero(rows.codes == c)[:share] for c, share in enumerate(shares)]
+        return self._problem_of(rows.chosen(np.sort(np.concatenate(parts))))
 
     def rank(
         self,

@@ -109,7 +109,7 @@ class Auto(Solver):
         not from a warm start, which it does not know. All else goes to working sets: soft margins
         in phases of their own, hard ones in the phases rank, solve, refine.
         """
-        deadline, settings = Deadline(), self.settings
+        deadline, settings = Deadline(), self.settings.within(options.memory)
         work: Engine
         first = None
         kernel = problem.operator.as_kernel()

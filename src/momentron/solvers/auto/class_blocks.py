@@ -11,50 +11,63 @@ intercept, which has no term in the identity, is a border that is eliminated:
     u = C XᵀD_c1,  t = B_c⁻¹u,  σ = C 1ᵀD_c1 − uᵀt,  z_b = (r_b − tᵀr)/σ,  z = B_c⁻¹r − t z_b.
 """
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
-from scipy.linalg import lapack
 
-from momentron.clock import require_time
+from momentron.factors import inverse_in_place
 from momentron.solvers.auto.active_rows import ActiveRows
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
+from momentron.threads import in_threads
 
 
 class ClassBlocks:
     """The inverse of the Hessian's diagonal blocks; kept while the active pairs change little."""
 
     def __init__(
-        self,
-        rows: ActiveRows,
-        weights: np.ndarray,
-        C: float,
-        settings: AutoSettings = SETTINGS,
+        self, rows: ActiveRows, weights: np.ndarray, C: float, settings: AutoSettings = SETTINGS
     ) -> None:
-        self.rows = rows
+        self.rows, self.settings = rows, settings
         self.k = weights.shape[1]
-        d = rows.d
-        members = [np.flatnonzero(weights[:, c]) for c in range(self.k)]
         self._thin: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        self._full: dict[int, np.ndarray] = {}
+        self._full: list[tuple[np.ndarray, np.ndarray]] = []
         self._diagonal: dict[int, np.ndarray] = {}
-        room = settings.block_room
-        for c, S in enumerate(members):
-            require_time()
-            if S.size == 0:
-                continue
-            D = C * weights[S, c]
-            if S.size <= settings.thin_block * d and S.size**2 <= room:
-                self._thin[c] = S, self._thin_inverse(S, D)
-                room -= S.size**2
-            elif d * d <= room:
-                self._full[c] = self._full_inverse(S, D)
-                room -= d * d
-            else:
-                self._diagonal[c] = self._diagonal_inverse(S, D)
+        in_threads(lambda task: task(), self._plan(weights, C))
         self._border: tuple[np.ndarray, np.ndarray] | None = None
         if rows.has_border:
             self._border = self._eliminate(rows.adjoint(C * weights))
+
+    def _plan(self, weights: np.ndarray, C: float) -> list[Callable[[], None]]:
+        """What to compute for each class, within the memory that there is."""
+        work: list[Callable[[], None]] = []
+        d, settings = self.rows.d, self.settings
+        room = settings.block_room
+        counts = np.count_nonzero(weights, axis=0)
+        crowded = np.flatnonzero(counts > max(d, settings.alike_share * self.rows.m))
+        if crowded.size > 1 and d * d <= room:  # nearly all rows count for each: one block for all
+            shared = C * weights[:, crowded].mean(axis=1)
+            work.append(
+                partial(self._add_full, crowded, np.flatnonzero(shared), shared[shared > 0.0])
+            )
+            room -= d * d
+        else:
+            crowded = crowded[:0]
+        is_single, squares = self.rows.X.dtype == np.float32, self.rows.squares()
+        for c in np.setdiff1d(np.flatnonzero(counts), crowded):
+            S = np.flatnonzero(weights[:, c])
+            D = C * weights[S, c]
+            is_tame = not is_single or D @ squares[S] < settings.tame_block
+            is_thin = is_tame and S.size <= settings.thin_block * d
+            if is_thin and S.size**2 <= room:
+                work.append(partial(self._add_thin, c, S, D))
+                room -= S.size**2
+            elif d * d <= room:
+                work.append(partial(self._add_full, np.array([c]), S, D))
+                room -= d * d
+            else:
+                work.append(partial(self._add_diagonal, c, S, D))
+        return work
 
     def _eliminate(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(t, σ) of every class."""
@@ -65,34 +78,26 @@ class ClassBlocks:
             for place, (c, (S, G)) in enumerate(self._thin.items()):
                 sums = G.sum(axis=1)
                 spread[S, place], sigma[c] = sums, sums.sum(dtype=np.float64)
-            t[:, list(self._thin)] = self.rows.X.T @ spread
+            t[:, list(self._thin)] = self.rows.inputs(spread)
         # a class without active pairs leaves its intercept where it is
         return t, np.where(u[-1] > 0.0, np.maximum(sigma, 1e-12 * u[-1]), np.inf)
 
-    def _thin_inverse(self, S: np.ndarray, D: np.ndarray) -> np.ndarray:
-        X = self.rows.X[S].astype(np.float64)
-        K = X @ X.T
-        K = np.asarray(K.toarray() if self.rows.is_sparse else K, np.float64)
-        K.flat[:: S.size + 1] += 1.0 / D
-        return _inverse(K)
-
-    def _full_inverse(self, S: np.ndarray, D: np.ndarray) -> np.ndarray:
+    def _add_thin(self, c: int, S: np.ndarray, D: np.ndarray) -> None:
         X = self.rows.X[S]
-        root = np.sqrt(D).astype(X.dtype)[:, None]
-        if self.rows.is_sparse:
-            scaled: Any = X.multiply(root).tocsr()
-            B = (scaled.T @ scaled).toarray()
-        else:
-            X *= root
-            B = X.T @ X
-        B = np.asarray(B, np.float64)
-        B.flat[:: self.rows.d + 1] += 1.0
-        return _inverse(B)
+        K = X @ X.T
+        K = K.toarray() if self.rows.is_sparse else K
+        K.flat[:: S.size + 1] += (1.0 / D).astype(K.dtype)
+        self._thin[c] = S, _inverse(K)
 
-    def _diagonal_inverse(self, S: np.ndarray, D: np.ndarray) -> np.ndarray:
+    def _add_full(self, classes: np.ndarray, S: np.ndarray, D: np.ndarray) -> None:
+        B = self.rows.covariance(S, D)
+        B.flat[:: self.rows.d + 1] += 1.0
+        self._full.append((classes, _inverse(B)))
+
+    def _add_diagonal(self, c: int, S: np.ndarray, D: np.ndarray) -> None:
         X = self.rows.X[S]
         squares = X.multiply(X).T @ D if self.rows.is_sparse else np.einsum("ij,ij,i->j", X, X, D)
-        return 1.0 / (1.0 + squares)
+        self._diagonal[c] = 1.0 / (1.0 + squares)
 
     def apply(self, r: np.ndarray) -> np.ndarray:
         """The blocks' inverse times r."""
@@ -106,25 +111,23 @@ class ClassBlocks:
         z = r.copy()
         if self._thin:
             X, columns = self.rows.X, list(self._thin)
-            products = X @ r[:, columns].astype(X.dtype)
+            products = self.rows.outputs(r[:, columns].astype(X.dtype))
             spread = np.zeros_like(products)
             for place, (S, G) in enumerate(self._thin.values()):
                 spread[S, place] = G @ products[S, place]
-            z[:, columns] -= X.T @ spread
-        for c, inverse in self._full.items():
-            z[:, c] = inverse @ r[:, c].astype(inverse.dtype)
+            z[:, columns] -= self.rows.inputs(spread)
+        for classes, inverse in self._full:
+            z[:, classes] = inverse @ r[:, classes].astype(inverse.dtype)
         for c, inverse in self._diagonal.items():
             z[:, c] *= inverse
         return z
 
 
 def _inverse(A: np.ndarray) -> np.ndarray:
-    """The inverse of a positive definite matrix, in single precision where that keeps it so."""
-    factor, info = lapack.dpotrf(A, lower=1, overwrite_a=0)
-    if info != 0:
-        raise np.linalg.LinAlgError("a class block is not positive definite")
-    inverse, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
-    lower = np.tril(inverse)
-    full = lower + np.tril(inverse, -1).T
-    spread = float(np.diag(factor).max() / np.diag(factor).min()) ** 2
-    return full.astype(np.float32) if spread < 1e5 else full
+    """The inverse of a positive definite matrix, in its own precision if that keeps it so."""
+    inverse, exists = inverse_in_place(np.array(A, order="F"))
+    if not exists:
+        inverse, exists = inverse_in_place(np.array(A, np.float64, order="F"))
+        if not exists:
+            raise np.linalg.LinAlgError("a class block is not positive definite")
+    return inverse

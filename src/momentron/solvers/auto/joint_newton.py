@@ -144,7 +144,15 @@ class JointNewton:
         last = self._rows
         if last is None or last.X.dtype != precision or not np.array_equal(last.index, index):
             self._rows = last = None
-            last = ActiveRows.of(self.operator, index, self._centre, self.fits_intercept, precision)
+            # a preconditioner may still hold those before
+            last = ActiveRows.of(
+                self.operator,
+                index,
+                self._centre,
+                self.fits_intercept,
+                precision,
+                self.settings.memory // 4,
+            )
             self._rows = last
         return last
 

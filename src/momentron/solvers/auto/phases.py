@@ -3,9 +3,8 @@
 import math
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -15,43 +14,8 @@ from momentron.solvers.auto import selection
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Form
 from momentron.solvers.auto.settings import AutoSettings
-from momentron.solvers.auto.working_sets import WorkingSets
+from momentron.solvers.auto.working_sets import Answer, WorkingSets
 from momentron.solvers.base import Start
-
-
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """A classifier (w, b) and one multiplier per row, with what a pass over all the rows found.
-
-    Attributes
-    ----------
-    products : ndarray
-        Xw.
-    p : ndarray of shape (size,)
-        Functional margins.
-    """
-
-    sets: WorkingSets
-    w: np.ndarray
-    b: np.ndarray
-    lam: np.ndarray
-    products: np.ndarray
-    p: np.ndarray
-    known_upper: float | None = None
-
-    @cached_property
-    def upper(self) -> float:
-        """‖Zᵀq‖ for the normalised multipliers."""
-        return self.sets.upper(self.lam) if self.known_upper is None else self.known_upper
-
-    @cached_property
-    def lower(self) -> float:
-        """The margin of w, with the best intercepts."""
-        return self.sets.lower(self.w, self.p)
-
-    def with_weights(self, lam: np.ndarray) -> "Answer":
-        """The same classifier with other multipliers."""
-        return replace(self, lam=lam, known_upper=None)
 
 
 @dataclass
@@ -125,15 +89,7 @@ class Search:
         if self.has_all:
             known = self.sets.evaluate_by_gram(form, lam) if math.inf == self.C else None
             if known is not None:
-                self.answer = Answer(
-                    self.sets,
-                    known.w,
-                    self.answer.b,
-                    lam,
-                    known.products,
-                    known.p,
-                    known.upper,
-                )
+                self.answer = known
                 return
             weights = lam
         else:
@@ -143,8 +99,7 @@ class Search:
 
     def set_answer(self, w: np.ndarray, b: np.ndarray, lam: np.ndarray, *, is_exact: bool) -> None:
         """Take a classifier and multipliers as the answer: one pass over all the rows."""
-        products, p = self.sets.evaluate(w, b, is_exact=is_exact)
-        self.answer = Answer(self.sets, w, b, lam, products, p)
+        self.answer = self.sets.evaluate(w, b, lam, is_exact=is_exact)
 
     # --- what ends the search ------------------------------------------------------------------
 
@@ -166,7 +121,7 @@ class Search:
         return True
 
     def is_crowded(self) -> bool:
-        """Whether the memory for kernel values has held too small a working set for long."""
+        """Whether the memory has held too small a working set for long."""
         sets = self.sets
         if self.W.size < sets.capacity or sets.capacity == self.size:
             return False
@@ -174,9 +129,10 @@ class Search:
         if self.crowded_rounds < self.settings.crowded_rounds:
             return False
         support = int(np.count_nonzero(self.answer.lam))
+        option = "cache_size" if sets.is_kernel else "max_memory"
         warnings.warn(
-            f"cache_size allows working sets of {sets.capacity} rows, {support} of which have "
-            "weight, and more are needed: the interval is wider than asked for; raise cache_size",
+            f"{option} allows working sets of {sets.capacity} rows, {support} of which have "
+            f"weight, and more are needed: the interval is wider than asked for; raise {option}",
             BudgetWarning,
             stacklevel=2,
         )

@@ -21,7 +21,9 @@ class Rounds(Engine):
 
     def candidates(self) -> Candidates:
         answer, problem = self.search.answer, self.problem
-        slack = answer.lam / problem.constraints.C  # zero for hard margins
-        w = problem.constraints.with_slack(answer.w, slack)
-        scores = (problem.constraints.labels.scores(answer.products) - slack) / problem.radius
+        w, scores = answer.w, problem.constraints.labels.scores(answer.products)
+        if problem.constraints.is_soft:
+            slack = answer.lam / problem.constraints.C
+            w, scores = problem.constraints.with_slack(w, slack), scores - slack
+        scores = scores / problem.radius
         return Candidates([Primal(w, scores)], answer.lam, answer.upper / problem.radius)

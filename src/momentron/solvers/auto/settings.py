@@ -4,12 +4,16 @@ Penalties C are in units of 1/mean‖a‖², a the rows of the working set; size
 rows, or in multiples of the support.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
 class AutoSettings:
     """What `Auto` may be told to do otherwise: `Auto(AutoSettings(small=200))`."""
+
+    # --- memory --------------------------------------------------------------------------------
+    # Bytes for working sets, factors and copies of rows, beside X and kernel values.
+    memory: int = 2 * 2**30
 
     # --- which engine --------------------------------------------------------------------------
     many_pairs: int = 20_000  # pairs (example, wrong label) from which the joint engine takes over
@@ -189,6 +193,10 @@ class AutoSettings:
     joint_single: float = 1e7  # the trace of a Hessian's block up to which single precision serves
     # Entries of all the preconditioner's blocks together: 500 MB in float64.
     block_room: int = 60_000_000
+    # The trace of a block up to which that form's difference keeps digits in single precision.
+    tame_block: float = 1e5
+    # The share of the rows that count for a class from which classes share one block.
+    alike_share: float = 0.5
     thin_block: float = 1.0  # rows per feature up to which a block is held by its rows
     kernel_first: int = 1000  # examples of a kernel's first working set
     # Bytes for each entry of K_SS: that, its factor, and what products need.
@@ -199,6 +207,12 @@ class AutoSettings:
     kernel_spare: float = 1.3
     kernel_rounds: int = 40  # rounds of working sets
     kernel_ridge: float = 1e-13  # added to the diagonal of K_SS, in units of its mean
+
+    def within(self, memory: int | None) -> "AutoSettings":
+        """The same for so much memory; a quarter of it at most goes to a preconditioner."""
+        if memory is None:
+            return self
+        return replace(self, memory=memory, block_room=min(self.block_room, memory // 32))
 
     def few_violators(self, size: int) -> int:
         """As many as pivots are worth for a support of that size: with more, others are faster."""

@@ -37,19 +37,23 @@ class Solve(Phase):
 
     def next_working_set(self, search: Search) -> np.ndarray:
         """Support vectors, violators, and the rows next to them."""
-        settings, answer = search.settings, search.answer
-        support = np.flatnonzero(answer.lam > settings.support_share * float(answer.lam.max()))
-        violators = int(np.count_nonzero(answer.p < 1.0 - 1e-13))
-        share = settings.kernel_share if search.sets.is_kernel else settings.support_room
-        return _next(search, share, support, violators)
+        settings = search.settings
+        return _around_support(search, settings.support_share, 1e-13, settings.support_room)
 
     @abstractmethod
     def advance(self, search: Search) -> Phase: ...
 
 
-def _next(search: Search, share: float, support: np.ndarray, violators: int) -> np.ndarray:
-    small = search.settings.small
-    size = max(small, int(share * support.size), support.size + 2 * violators)
+def _around_support(search: Search, least: float, below: float, room: float) -> np.ndarray:
+    """The rows with a share of the largest multiplier or a margin below 1 by so much, and others
+    next to them, as many as a multiple of the support.
+    """
+    answer, small = search.answer, search.settings.small
+    support = np.flatnonzero(answer.lam > least * float(answer.lam.max()))
+    violators = int(np.count_nonzero(answer.p < 1.0 - below))
+    if search.sets.is_kernel:
+        room = search.settings.kernel_share
+    size = max(small, int(room * support.size), support.size + 2 * violators)
     return search.smallest(min(size, max(2 * search.W.size, small)), support)
 
 
@@ -111,19 +115,21 @@ class SolveByInteriorPoint(Solve):
 
     def advance(self, search: Search) -> Phase:
         form = self.begun or search.open(is_cold=True)
-        begin, has_ranked = None, self.has_ranked
+        settings, begin, has_ranked = search.settings, None, self.has_ranked
         if not (search.has_all or has_ranked):
             with one_thread():
-                rough = interior_point(form, search.settings.rough_gap)
+                rough = interior_point(form, settings.rough_gap)
             if form.has_vanished(form.true_bounds(rough.lam).upper):
                 return self._proceed(search, form, rough.lam, has_ranked)
-            if rough.gap < search.settings.telling_gap:
+            if rough.gap < settings.telling_gap:
                 has_ranked = True
                 search.close(form, rough.lam, is_exact=False)
                 below = search.answer.p < 1.0
                 below[search.W] = False
                 if below.any():
-                    search.W = _after_rough_pass(search)
+                    # here every multiplier is positive and only the large ones count
+                    share, room = settings.rough_support_share, settings.rough_support_room
+                    search.W = _around_support(search, share, settings.rough_gap, room)
                     form = search.open(is_cold=True)
                 else:
                     begin = (rough.lam, rough.s)
@@ -147,15 +153,6 @@ class SolveByInteriorPoint(Solve):
         p[W] = np.inf
         size = max(min(2 * violators, 2 * W.size), W.size // 5)
         return search.sets.smallest(p, min(search.size, size), W)
-
-
-def _after_rough_pass(search: Search) -> np.ndarray:
-    """The next working set where every multiplier is positive and only the large ones count."""
-    settings, answer = search.settings, search.answer
-    support = np.flatnonzero(answer.lam > settings.rough_support_share * float(answer.lam.max()))
-    violators = int(np.count_nonzero(answer.p < 1.0 - settings.rough_gap))
-    share = settings.kernel_share if search.sets.is_kernel else settings.rough_support_room
-    return _next(search, share, support, violators)
 
 
 @dataclass(frozen=True)

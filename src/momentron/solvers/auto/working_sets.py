@@ -1,7 +1,8 @@
 """Between the data and the forms: working sets opened as forms, and passes over all the rows."""
 
 import math
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -24,13 +25,40 @@ from momentron.solvers.auto.settings import AutoSettings
 from momentron.threads import one_thread
 
 
-class GramEvaluation(NamedTuple):
-    """w, the products Xw, the functional margins p, and ‖Zᵀq‖."""
+@dataclass(eq=False)
+class Answer:
+    """A classifier (w, b) and one multiplier per row, with what a pass over all the rows found.
 
+    Not to be written to, but for the bounds, which are computed when they are asked for.
+    """
+
+    sets: "WorkingSets"
     w: np.ndarray
-    products: np.ndarray
-    p: np.ndarray
-    upper: float
+    b: np.ndarray
+    lam: np.ndarray
+    products: np.ndarray  # Xw
+    p: np.ndarray  # functional margins
+    _upper: float | None = None
+    _lower: float | None = None
+
+    @property
+    def upper(self) -> float:
+        """‖Zᵀq‖ for the normalised multipliers."""
+        if self._upper is None:
+            self._upper = self.sets.upper(self.lam)
+        return self._upper
+
+    @property
+    def lower(self) -> float:
+        """The margin of w, with the best intercepts."""
+        if self._lower is None:
+            norm = self.sets.constraints.norm(self.w)
+            self._lower = self.sets.dual_set.worst(self.p) / norm if norm > 0.0 else -math.inf
+        return self._lower
+
+    def with_weights(self, lam: np.ndarray) -> "Answer":
+        """The same classifier with other multipliers."""
+        return replace(self, lam=lam, _upper=None)
 
 
 class WorkingSets:
@@ -69,11 +97,22 @@ class WorkingSets:
 
     @property
     def capacity(self) -> int:
-        """The largest working set that the memory for kernel values allows."""
-        if self.kernel is None or self.kernel.kernel.matrix is not None:
+        """The largest working set that the memory allows: by its Gram matrix, or by its rows."""
+        settings, kernel = self.settings, self.kernel
+        if kernel is not None and kernel.kernel.matrix is not None:
             return self.size
-        entries = self.kernel.cache_bytes // self.settings.form_bytes
-        return min(self.size, max(2, math.isqrt(entries)))
+        memory = settings.memory if kernel is None else kernel.cache_bytes
+        rows = math.isqrt(memory // settings.form_bytes)
+        if kernel is None and settings.form_bytes * self.width**2 <= memory // 2:
+            rows = max(rows, int(memory / 2 / (8.0 * max(self.entries_per_row, 1.0))))
+        return min(self.size, max(2, rows))
+
+    @property
+    def entries_per_row(self) -> float:
+        """Numbers that a row of a working set holds, where it is a row of a matrix."""
+        if self.matrix is None or not self.matrix.is_sparse:
+            return float(self.operator.shape[1])
+        return float(self.matrix.X.nnz) / self.operator.shape[0]
 
     @property
     def is_small(self) -> bool:
@@ -215,10 +254,8 @@ class WorkingSets:
         """Xw for w = 0, without a pass."""
         return self.labels.zeros(self.operator.shape[0])
 
-    def evaluate(
-        self, w: np.ndarray, b: np.ndarray, *, is_exact: bool
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """(Xw, functional margins of all the rows).
+    def evaluate(self, w: np.ndarray, b: np.ndarray, lam: np.ndarray, *, is_exact: bool) -> Answer:
+        """A classifier and multipliers, with the functional margins of all the rows.
 
         float32 data: an exact one computes in float64 every row that single precision cannot place
         clearly above the margin, in blocks.
@@ -227,16 +264,16 @@ class WorkingSets:
         p = self._margins(products, b)
         matrix = self.matrix
         if matrix is None or not (matrix.is_single_precision and is_exact):
-            return products, p
+            return Answer(self, w, b, lam, products, p)
         top = float(np.abs(b).max(initial=0.0))
         blur = 1e-6 * (float(np.linalg.norm(w)) * self.operator.radius + top)
         near = np.unique(self.labels.examples(np.flatnonzero(p < 1.01 + blur)))
         for start in range(0, near.size, 4096):
             part = near[start : start + 4096]
             products[part] = matrix.rows(part) @ w
-        return products, self._margins(products, b)
+        return Answer(self, w, b, lam, products, self._margins(products, b))
 
-    def evaluate_by_gram(self, form: Form, lam: np.ndarray) -> GramEvaluation | None:
+    def evaluate_by_gram(self, form: Form, lam: np.ndarray) -> Answer | None:
         """What the Gram matrix of all the rows tells without a pass over them.
 
         One pass in place of three, which is much where rows are few: that of Zᵀq, which is −w but
@@ -251,20 +288,13 @@ class WorkingSets:
         upper = self.operator.norm(gradient)
         if upper**2 < self.settings.telling_square * form.scale:
             return None
-        products = self.signs(slice(None)) * form.p
-        return GramEvaluation(-float(lam.sum()) * gradient, products, form.p, upper)
+        w, products = -float(lam.sum()) * gradient, self.signs(slice(None)) * form.p
+        return Answer(self, w, form.point.b, lam, products, form.p, upper)
 
     def _margins(self, products: np.ndarray, b: np.ndarray) -> np.ndarray:
         if b.size:
             products = products + self.labels.all_intercepts(b)
         return -self.labels.scores(products)
-
-    def lower(self, w: np.ndarray, p: np.ndarray) -> float:
-        """The margin of w with the best intercepts, from the last evaluation."""
-        norm = self.constraints.norm(w)
-        if not norm > 0.0:
-            return -np.inf
-        return self.dual_set.worst(p) / norm
 
     def upper(self, lam: np.ndarray) -> float:
         """‖Zᵀq‖ for the normalised multipliers."""
