@@ -114,13 +114,13 @@ class PassReporter:
         self._row: Row | None = None
         self._is_said = True
         if is_live:
-            stream.watch = self._look
+            stream.watch = self._report
 
     def __call__(self, row: Row) -> None:
         self._row, self._is_said = row, False
-        self._look()
+        self._report()
 
-    def _look(self) -> None:
+    def _report(self) -> None:
         if time.perf_counter() - self._last >= self._every:
             self._last = time.perf_counter()
             self._is_said = True

@@ -85,7 +85,7 @@ def _sums(array: np.ndarray, a: np.ndarray, b: np.ndarray) -> list[np.ndarray]:
 
 
 @dataclass
-class Part:
+class DigestedResult:
     """What a task found, and the digests of the blocks that it saw."""
 
     found: Any
@@ -98,10 +98,10 @@ class Digesting:
     def __init__(self, task: Any, secret: bytes) -> None:
         self._task, self._secret = task, secret
 
-    def __call__(self, block: Block, so_far: Part | None = None) -> Part:
+    def __call__(self, block: Block, so_far: DigestedResult | None = None) -> DigestedResult:
         found = self._task(block, None if so_far is None else so_far.found)
-        return Part(found, {block.number: keyed_digest(block, self._secret)})
+        return DigestedResult(found, {block.number: keyed_digest(block, self._secret)})
 
-    def merge(self, a: Part, b: Part) -> Part:
+    def merge(self, a: DigestedResult, b: DigestedResult) -> DigestedResult:
         """Both, in a."""
-        return Part(self._task.merge(a.found, b.found), a.digests | b.digests)
+        return DigestedResult(self._task.merge(a.found, b.found), a.digests | b.digests)

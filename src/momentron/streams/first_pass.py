@@ -12,7 +12,7 @@ from momentron.errors import InputError
 from momentron.operators.base import norm_upper_bounds
 from momentron.operators.sparse import squared_row_norms
 from momentron.rounding import gamma
-from momentron.streams.blocks import Block, Kept, in_float64, kind_of, large_tiles, tiles
+from momentron.streams.blocks import Block, KeptRows, in_float64, kind_of, large_tiles, tiles
 from momentron.streams.digest import content_digest
 from momentron.streams.shortlist import Shortlist
 from momentron.validation import clean_matrix, sorted_labels
@@ -41,7 +41,7 @@ class FirstPassResult:
         The longest chain of roundings in an entry of a sum.
     contents : dict
         The SHA-256 of every block, where somebody asked for it.
-    kept : list of Kept
+    kept : list of KeptRows
         Rows that somebody asked for.
     """
 
@@ -56,7 +56,7 @@ class FirstPassResult:
     depth: int = 0
     nbytes: int = 0
     contents: dict[int, bytes] = field(default_factory=dict)
-    kept: list[Kept] = field(default_factory=list)
+    kept: list[KeptRows] = field(default_factory=list)
     sample: Shortlist = field(default_factory=lambda: Shortlist(0))
 
     @property

@@ -7,7 +7,7 @@ import numpy as np
 
 from momentron.checkpoint import unusable
 from momentron.labels import Labels
-from momentron.streams.blocks import Kept, stack
+from momentron.streams.blocks import KeptRows, stack
 from momentron.streams.shortlist import Shortlist
 
 
@@ -38,7 +38,7 @@ class Rows:
 
     @classmethod
     def from_kept(
-        cls, kept: list[Kept], classes: np.ndarray, order: np.ndarray | None = None
+        cls, kept: list[KeptRows], classes: np.ndarray, order: np.ndarray | None = None
     ) -> "Rows | None":
         """The rows that a pass was asked to keep: all of them, or some in a given order."""
         if not kept:
