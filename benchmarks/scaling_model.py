@@ -33,7 +33,7 @@ from momentron.datasets import make_separable
 from momentron.errors import InputError
 from momentron.labels import as_labels
 from momentron.streams import DiskStream, open_file
-from momentron.streams.look import Look
+from momentron.streams.scan import Scan
 from momentron.trace import Row
 
 SET_ROWS = 400  # rows of the working set for each feature: what the memory is chosen for
@@ -100,11 +100,11 @@ def measure_rate(n: int = 500_000, d: int = 200, repeats: int = 3) -> tuple[floa
         write_case(case, n, d, separable=True)
         stream = DiskStream(open_file(case.rows, str(case.labels)))
         w = np.random.default_rng(0).standard_normal(d)
-        look = Look(w, as_labels(2, True), np.array([-1, 1], np.int8), radius=3.0, depth=d)
+        scan = Scan(w, as_labels(2, True), np.array([-1, 1], np.int8), radius=3.0, depth=d)
         times = []
         for _ in range(repeats + 1):
             begin = time.perf_counter()
-            stream.run(look)
+            stream.run(scan)
             times.append(time.perf_counter() - begin)
         best = min(times[1:])
         return case.rows.stat().st_size / best, n / best

@@ -22,8 +22,8 @@ import torch
 from torch.func import functional_call, jacrev, vmap
 
 from benchmarks.memory import peak_resident
+from momentron.arguments import parse_size
 from momentron.ntk import EmpiricalNTK, alexnet
-from momentron.ntk.memory import parse_memory
 
 LIMITS = ("256MB", "2GB")
 JACOBIAN_BLOCK = 32  # images; two blocks of AlexNet's gradients take 5.2 GB
@@ -134,7 +134,7 @@ def main() -> None:
     print(f"torch {torch.__version__}, {options.threads} threads")
     for limit in LIMITS:
         seconds, peak = peak_memory(n, limit, options.threads)
-        ratio = peak / parse_memory(limit)
+        ratio = peak / parse_size(limit)
         print(
             f"{n} × {n} images, max_memory {limit}: {seconds}, "
             f"peak {peak / 1e6:.0f} MB = {ratio:.2f} of the limit",

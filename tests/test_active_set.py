@@ -11,14 +11,14 @@ from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.exact import solve_by_exchange
 from momentron.solvers.auto.forms import Point
 from momentron.solvers.auto.gram_form import GramForm
-from momentron.solvers.auto.rows import Rows
+from momentron.solvers.auto.rows import SignedRows
 from momentron.solvers.auto.settings import SETTINGS
 
 
 def gram_form(X, signs, fit_intercept=False, settings=SETTINGS):
     loss = Exponential()
-    balance = ClassBalanced(signs, loss) if fit_intercept else Simplex(signs.size, loss)
-    rows = Rows(np.ascontiguousarray(X, dtype=float), signs, balance)
+    dual_set = ClassBalanced(signs, loss) if fit_intercept else Simplex(signs.size, loss)
+    rows = SignedRows(np.ascontiguousarray(X, dtype=float), signs, dual_set)
     return GramForm(rows, rows.gram(), Deadline(), settings)
 
 

@@ -15,8 +15,18 @@ from momentron.experiments.tangent import TangentKernel
 from momentron.ntk import TwoLayerReLUKernel
 from momentron.problem import KernelChoice, Problem
 from momentron.solvers import Adaptive, BatchPerceptron
-from momentron.solvers.base import Aim
-from momentron.solvers.schedules import sampling_gap, sampling_steps
+from momentron.solvers.base import RunOptions
+from momentron.solvers.schedules import sampling_steps
+
+
+def sampling_gap(psi_zero, n_steps, delta, margin):
+    """ε with γ(w_t) ≥ γ̄ − ε at probability 1 − δ, after t steps of `sampling_step`.
+
+    The last line of the proof of the paper's theorem on sampling, in units of R and with ψ(0) for
+    ln n; `margin` is γ̄, or less.
+    """
+    lost = 2.0 * math.sqrt(psi_zero) + math.sqrt(8.0 * math.log(2.0 / delta))
+    return lost / (margin * math.sqrt(n_steps)) + math.sqrt(8.0 / (delta * n_steps))
 
 
 class Counted:
@@ -44,7 +54,7 @@ def test_algorithm_2_as_the_paper_writes_it(kind, parameters):
     problem, *_ = problem_of(kind)
     Z, rng = rows_of_Z(problem), np.random.default_rng(7)
     solver = Adaptive(**parameters)
-    state = solver.init(problem, Aim(random_state=7))
+    state = solver.init(problem, RunOptions(random_state=7))
     w = g = np.zeros(Z.shape[1])
     q = np.full(problem.size, 1.0 / problem.size)
     for t in range(300):
@@ -83,7 +93,7 @@ def test_a_linear_kernel_makes_the_same_run_as_the_data(kind, C, batch):
 def test_a_pair_touches_two_labels(kernel):
     problem, *_ = problem_of("pairs", kernel=kernel)
     solver = Adaptive(momentum=0.0)
-    state = solver.init(problem, Aim(random_state=0))
+    state = solver.init(problem, RunOptions(random_state=0))
     for _ in range(20):
         before = state.iterate.w.copy()
         solver.step(problem, state)
@@ -138,7 +148,7 @@ def test_columns_in_memory_are_not_computed_again(method):
         data.X, data.y, fit_intercept=False, kernel=KernelChoice(kernel, cache_size=10.0)
     )
     start, drawn = kernel.values, set()
-    state = solver.init(problem, Aim(random_state=0))
+    state = solver.init(problem, RunOptions(random_state=0))
     for _ in range(200):
         before = state.iterate.q.copy()
         solver.step(problem, state)
@@ -169,7 +179,7 @@ def test_a_batch_is_one_block_of_columns():
 
 
 def run_theory(problem, solver, seed):
-    state = solver.init(problem, Aim(random_state=seed))
+    state = solver.init(problem, RunOptions(random_state=seed))
     for _ in range(int(state.n_steps)):
         solver.step(problem, state)
     return problem.margin(state.iterate.w, state.scores), problem.norm(state.iterate.w)
@@ -274,7 +284,7 @@ def test_logistic_draws_carry_the_mass_of_the_weights():
     data = make_separable(10, 3, margin=0.3, random_state=2)
     problem = Problem.from_data(data.X, data.y, fit_intercept=False, loss="logistic")
     solver = Adaptive()
-    state = solver.init(problem, Aim(random_state=0))
+    state = solver.init(problem, RunOptions(random_state=0))
     mass = state.q.sum()
     assert mass > 2.0
     solver.step(problem, state)

@@ -20,7 +20,7 @@ from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Direction
 from momentron.solvers.auto.interior import interior_point
 from momentron.solvers.auto.primal_form import ReducedForm
-from momentron.solvers.auto.rows import Rows
+from momentron.solvers.auto.rows import SignedRows
 
 CONTAINERS = {"dense": np.asarray, "fortran": np.asfortranarray, "csr": sp.csr_array}
 SHAPES = [(2, 1), (40, 3), (30, 60), (300, 20), (900, 12), (2500, 40)]
@@ -253,7 +253,7 @@ def test_reduced_rows_show_the_margin_of_the_rows_themselves(shape):
     rng = np.random.default_rng(0)
     X = rng.normal(size=shape)
     signs = np.where(X @ rng.normal(size=shape[1]) > 0.0, 1.0, -1.0)
-    form = ReducedForm(Rows(X, signs, Simplex(shape[0], Exponential())), Deadline())
+    form = ReducedForm(SignedRows(X, signs, Simplex(shape[0], Exponential())), Deadline())
     lam = interior_point(form, 1e-10).lam
     bounds, (w, _) = form.true_bounds(lam), form.answer()
     assert bounds.gap <= 1e-8

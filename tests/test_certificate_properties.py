@@ -21,7 +21,7 @@ from momentron.constraints import Constraints
 from momentron.labels import as_labels
 from momentron.losses import Exponential
 from momentron.problem import Problem
-from momentron.validation import clean_data
+from momentron.validation import as_matrix, operator_of
 
 CHUNKS, CHUNK = 40, 60
 LAYOUTS = {
@@ -45,7 +45,8 @@ class Case:
     def problem(self) -> Problem:
         if np.unique(self.y).size == 2:
             return Problem.from_data(self.X, self.y, fit_intercept=self.fit_intercept)
-        data = clean_data(self.X)  # one class is a problem as well, without an intercept
+        # one class is a problem as well, without an intercept
+        data = operator_of(as_matrix(self.X))
         labels = as_labels(2, False, (self.y > 0).astype(int))
         constraints = Constraints(data.operator, labels)
         return Problem(constraints, labels.dual_set(Exponential()), exponent=data.exponent)

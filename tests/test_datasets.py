@@ -175,7 +175,7 @@ def test_a_seed_repeats_and_a_generator_moves_on(make):
     ],
 )
 def test_sizes_are_checked(make, wrong):
-    with pytest.raises(InputError, match=r"; give an integer"):
+    with pytest.raises(InputError, match=r"must be an integer"):
         make(**{"n_samples": 10, "n_features": 3, "n_support": 3, **wrong})
 
 
@@ -243,7 +243,7 @@ def test_bundled_sets_and_their_selection():
         ({"name": "minst"}, r"unknown data set 'minst'; known: digits,.*mnist"),
         ({"name": "iris", "classes": (0, 9)}, "classes has 9; the labels of 'iris' are 0, 1, 2"),
         ({"name": "iris", "classes": (1,)}, "at least 2"),
-        ({"name": "iris", "subset": 0}, "subset is 0"),
+        ({"name": "iris", "subset": 0}, "subset=0 must be an integer"),
         ({"name": "iris", "dtype": "int8"}, "float64 or float32"),
     ],
 )

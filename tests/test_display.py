@@ -161,7 +161,7 @@ def test_quasi_separable_data_mark_the_rows_on_the_boundary(ax):
     verdict = check_separability(X, y)
     display = verdict.plot(X, y, ax=ax)
     assert verdict.kind == "quasi-separable"
-    assert display.fitted.marked.tolist() == verdict.plane_rows.tolist()
+    assert display.fitted.marked.tolist() == verdict.boundary_rows.tolist()
     assert display.fitted.marked_name == "rows on the boundary"
 
 

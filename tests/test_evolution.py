@@ -22,7 +22,7 @@ from momentron.ntk import (  # noqa: E402
     KernelEvolution,
     kernel_evolution,
 )
-from momentron.ntk.evolution import kernel_alignment, looks_at  # noqa: E402
+from momentron.ntk.evolution import kernel_alignment, snapshot_epochs  # noqa: E402
 
 needs_matplotlib = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None,
@@ -194,7 +194,7 @@ def test_tensors_and_flat_rows_of_images():
         ({"epochs": -1}, "epochs=-1 must"),
         ({"epochs": [0, 1.5]}, "must be a whole number"),
         ({"lr": 0.0}, "lr=0.0 must be a number above 0"),
-        ({"batch_size": 0}, "batch_size=0 must be a whole number of at least 1"),
+        ({"batch_size": 0}, "batch_size=0 must be an integer of at least 1"),
         ({"seed": -1}, "seed=-1"),
         ({"step": print}, "lr has no meaning beside step"),
         ({"lr": None, "loss": print, "step": print}, "loss has no meaning beside step"),
@@ -268,8 +268,8 @@ def test_the_picture(tmp_path):
 
 
 def test_small_pieces():
-    assert looks_at(1) == [0, 1]
-    assert looks_at(0) == [0]
+    assert snapshot_epochs(1) == [0, 1]
+    assert snapshot_epochs(0) == [0]
     assert kernel_alignment(np.zeros((2, 2)), np.eye(2)) == 0.0
     for module in (momentron.ntk.evolution, momentron.ntk.evolution_table):
         result = doctest.testmod(module)

@@ -144,7 +144,7 @@ def test_linear_kernel_is_the_explicit_operator(trailing, capacity):
     assert np.allclose(operator.exact_adjoint(a), w)
     drifted = w.copy()
     drifted[1] += 1e-6
-    assert np.allclose(operator.exact_scores(operator.refreshed(drifted)), w[1], atol=1e-12)
+    assert np.allclose(operator.exact_scores(operator.recomputed(drifted)), w[1], atol=1e-12)
     assert np.array_equal(operator.products_at(rows, w), w[1][rows])
     assert np.allclose(operator.block(rows, rows), K[np.ix_(rows, rows)])
     assert np.allclose(operator.sharp_adjoint(a).astype(float), w)
@@ -160,7 +160,7 @@ def test_costs_are_columns_and_nothing_else():
     assert operator.evaluations == 120
     operator.combine(np.array([9, 3, 10]), np.ones(3))
     assert operator.evaluations == 180
-    operator.norm(w), operator.apply(w), operator.refreshed(w), operator.norm_bounds(w)
+    operator.norm(w), operator.apply(w), operator.recomputed(w), operator.norm_bounds(w)
     operator.adjoint_norm_bound(w[0], 2.0, sharp=True)
     operator.sharp_scores(np.array([0, 1]), w)
     operator.block(np.array([10, 50]), np.array([3, 9]))
@@ -184,7 +184,7 @@ def test_bounds_bracket_the_exact_values(name, trailing):
     if name != "whole":
         a = rng.normal(size=(n, *trailing)) * (a != 0)
         a[0] -= a.sum(axis=0)  # so that w is shorter than its terms
-    w = operator.refreshed(np.stack([a, a]))
+    w = operator.recomputed(np.stack([a, a]))
     columns = [[Fraction(float(v)) for v in column] for column in np.atleast_2d(a.T)]
     scores = [[sum(K[i][j] * c[j] for j in range(n)) for i in range(n)] for c in columns]
     square = sum(c[i] * s[i] for c, s in zip(columns, scores, strict=True) for i in range(n))
@@ -214,7 +214,7 @@ def test_bounds_hold_where_nearly_everything_cancels(seed):
     a = np.array([1.0, -1.0])
     square = sum((Fraction(float(p)) - Fraction(float(q))) ** 2 for p, q in X.T)
     operator = KernelOperator(LinearKernel().bind(X), 0)
-    low, high = operator.norm_bounds(operator.refreshed(np.stack([a, a])))
+    low, high = operator.norm_bounds(operator.recomputed(np.stack([a, a])))
     assert Fraction(low) ** 2 <= square <= Fraction(high) ** 2
     for sharp in (False, True):
         assert square <= Fraction(operator.adjoint_norm_bound(a, 1e9, sharp=sharp)) ** 2

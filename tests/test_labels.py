@@ -97,7 +97,7 @@ def test_a_dual_set_of_some_rows_is_a_face_of_the_whole(k, fit_intercept):
     p = rng.normal(size=labels.size)
     W = np.unique(whole.lowest(p, labels.size // 2))
     part = whole.some(W)
-    lam = part.normalised(rng.normal(size=W.size))
+    lam = part.feasible_or_none(rng.normal(size=W.size))
     assert np.abs(part.columns.T @ lam).max(initial=0.0) <= 1e-14
     q = np.zeros(labels.size)
     q[W] = lam
@@ -112,10 +112,12 @@ def test_a_dual_set_of_one_class_is_empty():
     labels, _, _ = drawn(2, True)
     whole = labels.dual_set(Exponential())
     part = whole.some(np.flatnonzero(labels.codes == 1))
-    assert part.normalised(np.ones(part.size)) is None
+    assert part.feasible_or_none(np.ones(part.size)) is None
     assert part.worst(np.ones(part.size)) == -np.inf
     with pytest.raises(InputError, match="class −1 has 0 rows"):
         labels.some(np.flatnonzero(labels.codes == 1)).dual_set(Exponential())
     many, _, _ = drawn(4, True)
     one_way = np.flatnonzero(many.codes[many.examples(np.arange(many.size))] == 0)
-    assert many.dual_set(Exponential()).some(one_way).normalised(np.ones(one_way.size)) is None
+    assert (
+        many.dual_set(Exponential()).some(one_way).feasible_or_none(np.ones(one_way.size)) is None
+    )

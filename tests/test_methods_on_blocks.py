@@ -37,7 +37,7 @@ class Plain(Solver):
 
     name = "plain"
 
-    def init(self, problem, aim=None):
+    def init(self, problem, options=None):
         state = State()
         state.now, state.sum = problem.start(), problem.no_weights()
         return state

@@ -20,7 +20,7 @@ from momentron import Status, max_margin
 from momentron.certificate import Certificate, certify, certify_margin
 from momentron.constraints import Slack
 from momentron.problem import Problem
-from momentron.validation import clean_data
+from momentron.validation import as_matrix, operator_of
 
 CHUNKS, CHUNK = 10, 9
 
@@ -40,7 +40,7 @@ class Case:
     def problem(self) -> Problem:
         if self.y.max() > 1:
             return Problem.from_data(self.X, self.y, fit_intercept=self.fit_intercept)
-        data = clean_data(self.X)  # two classes are a problem of pairs as well
+        data = operator_of(as_matrix(self.X))  # two classes are a problem of pairs as well
         return pairs_problem(data.operator, self.y, 2, self.fit_intercept, data.exponent)
 
     def exact(self) -> ExactPairs:

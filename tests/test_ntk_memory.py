@@ -12,11 +12,12 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
+from momentron.arguments import parse_size  # noqa: E402
 from momentron.errors import InputError  # noqa: E402
 from momentron.ntk import EmpiricalNTK, alexnet  # noqa: E402
 from momentron.ntk.anatomy import examine  # noqa: E402
 from momentron.ntk.factors import DirectFactor, GramFactor  # noqa: E402
-from momentron.ntk.memory import format_memory, parse_memory  # noqa: E402
+from momentron.ntk.memory import format_memory  # noqa: E402
 from momentron.ntk.plan import Task, make_plan  # noqa: E402
 
 
@@ -67,7 +68,7 @@ def test_progress_of_every_sweep_ends_at_its_total(model, X):
 
 def test_too_little_memory_is_refused_with_the_least(model, X):
     ntk = EmpiricalNTK(model)
-    least = parse_memory(least_memory(ntk, X))
+    least = parse_size(least_memory(ntk, X))
     assert ntk(X, max_memory=least).shape == (12, 12)
     with pytest.raises(InputError, match="is below the"):
         ntk(X, max_memory=int(0.98 * least))
@@ -120,19 +121,19 @@ def test_peak_memory_is_within_the_limit(limit):
     [("256MB", 256_000_000), ("2 gb", 2 * 10**9), ("1.5KiB", 1536), ("17", 17), (np.int64(5), 5)],
 )
 def test_sizes_of_memory(size, n_bytes):
-    assert parse_memory(size) == n_bytes
+    assert parse_size(size) == n_bytes
 
 
 @pytest.mark.parametrize("size", ["lots", "-1GB", "", "GB", "1.2.3MB", "5 XB", 1.5, True, None])
 def test_what_is_no_size_of_memory(size):
-    with pytest.raises(InputError, match="is no size of memory; write it as '256MB'"):
-        parse_memory(size)
+    with pytest.raises(InputError, match="must be a positive number of bytes, or a text like"):
+        parse_size(size)
 
 
 @pytest.mark.parametrize("size", [0, -5, "0MB", "0.1B"])
 def test_memory_below_one_byte(size):
-    with pytest.raises(InputError, match="below the least of 1 byte"):
-        parse_memory(size)
+    with pytest.raises(InputError, match="must be a positive number of bytes"):
+        parse_size(size)
 
 
 def test_bad_memory_is_refused_at_once(model):
@@ -142,4 +143,4 @@ def test_bad_memory_is_refused_at_once(model):
 
 @pytest.mark.parametrize("n_bytes", [1, 999, 1001, 256_000_000, 1_234_567_891])
 def test_memory_is_printed_as_no_less(n_bytes):
-    assert n_bytes <= parse_memory(format_memory(n_bytes)) <= 1.01 * n_bytes
+    assert n_bytes <= parse_size(format_memory(n_bytes)) <= 1.01 * n_bytes

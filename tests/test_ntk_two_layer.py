@@ -25,7 +25,7 @@ def data():
 
 
 def features(X, V, a):
-    """∂f/∂a_j = relu(v_j·x) and ∂f/∂v_j = a_j 1[v_j·x > 0] x, one row an example."""
+    """∂f/∂a_j = relu(v_j·x) and ∂f/∂v_j = a_j 1[v_j·x > 0] x, one row per example."""
     Z = X @ V.T
     inner = (a * (Z > 0.0))[:, :, None] * X[:, None, :]
     return np.hstack([np.maximum(Z, 0.0), inner.reshape(len(X), -1)])

@@ -39,7 +39,7 @@ def checked(X, y, **options):
 
 def class_averages(verdict, X):
     """The weighted averages of the classes in conflict, exactly."""
-    (group,) = verdict.proof["story"]
+    (group,) = verdict.proof["conflict"]
     averages = {}
     for i, label, v in zip(group["rows"], group["labels"], group["numerators"], strict=True):
         mass, total = averages.get(label, (0, [Fraction(0)] * X.shape[1]))
@@ -248,7 +248,7 @@ def test_exact_systems(monkeypatch, flint, size):
 
 def test_short_weights_come_first():
     X, y = overlapping()
-    groups = check_separability(X, y).proof["plane"]
+    groups = check_separability(X, y).proof["boundary"]
     longest = max(whole_numbers(groups[0]["numerators"]))
     assert longest <= 2**basis.WEIGHT_BITS
 

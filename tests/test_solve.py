@@ -71,7 +71,7 @@ def test_interrupt_returns_the_best_so_far(data):
 
 def test_interrupt_before_the_first_step(data):
     class Hasty(Momentum):
-        def init(self, problem, aim):
+        def init(self, problem, options):
             raise KeyboardInterrupt
 
     result = solve(data, method=Hasty())

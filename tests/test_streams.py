@@ -13,10 +13,10 @@ from momentron.datasets import make_nonseparable, make_separable
 from momentron.labels import as_labels
 from momentron.streams import ArraySource, BlockError, parse_size
 from momentron.streams.blocks import Block
-from momentron.streams.look import Look
+from momentron.streams.first_pass import FirstPass
 from momentron.streams.reader import Reader
+from momentron.streams.scan import Scan
 from momentron.streams.shortlist import Shortlist
-from momentron.streams.survey import Survey
 
 
 class Pieces:
@@ -174,9 +174,9 @@ def test_a_source_that_loses_rows_is_refused():
 
 def test_working_set_stays_within_its_room():
     from momentron.solvers import Auto
-    from momentron.solvers.base import Aim
+    from momentron.solvers.base import RunOptions
     from momentron.streams.api import open_problem
-    from momentron.streams.auto import Room
+    from momentron.streams.auto import MemoryPlan
     from momentron.streams.stream import DiskStream
 
     rng = np.random.default_rng(0)
@@ -185,8 +185,8 @@ def test_working_set_stays_within_its_room():
     stream = DiskStream(ArraySource(X, y, 100_000))
     solver = Auto()
     problem = open_problem(stream, solver, True, 100_000)
-    state = solver.init(problem, Aim(tol=1e-6))
-    state.room = Room(600, 100, 150)
+    state = solver.init(problem, RunOptions(tol=1e-6))
+    state.plan = MemoryPlan(600, 100, 150)
     uppers = []
     for _ in range(12):
         solver.step(problem, state)
@@ -198,9 +198,9 @@ def test_working_set_stays_within_its_room():
 # --- the statistics ------------------------------------------------------------------------------
 
 
-def looks(pose, w, **options):
-    classes = np.arange(pose.n_classes)
-    return Look(w, pose, classes, radius=20.0, depth=5, divisor=3.0, n_worst=6, **options)
+def looks(labels, w, **options):
+    classes = np.arange(labels.n_classes)
+    return Scan(w, labels, classes, radius=20.0, depth=5, divisor=3.0, n_worst=6, **options)
 
 
 @pytest.mark.parametrize("k", [2, 4])
@@ -211,9 +211,9 @@ def test_findings_merge_associatively_and_commutatively(k, fit_intercept, cuts, 
     rng = np.random.default_rng(seed)
     X, y = many_classes(120, 5, 4, seed)
     y = y % k
-    pose = as_labels(k, fit_intercept)
-    w = rng.standard_normal(pose.zeros(5).shape) * 30.0
-    task = looks(pose, w, has_weights=True)
+    labels = as_labels(k, fit_intercept)
+    w = rng.standard_normal(labels.zeros(5).shape) * 30.0
+    task = looks(labels, w, has_weights=True)
     source = Pieces(X, y, cuts)
 
     def parts():
@@ -232,7 +232,7 @@ def test_findings_merge_associatively_and_commutatively(k, fit_intercept, cuts, 
     right = folded(mixed[half:]) if mixed[half:] else None
     tree = folded(mixed[:half]) if right is None else task.merge(folded(mixed[:half]), right)
     for total in (folded(forward), folded(backward), tree):
-        used = pose.arcs
+        used = labels.arcs
         logs = total.peaks[used] + np.log(total.totals[used])
         assert np.allclose(logs, whole.peaks[used] + np.log(whole.totals[used]), rtol=1e-13)
         assert np.allclose(total.tops[used], whole.tops[used], rtol=1e-13)
@@ -250,11 +250,11 @@ def test_tops_bound_the_true_scores_closely(k, fit_intercept, dtype):
 
     X, y = many_classes(60, 5, 4, 7)
     X, y = X.astype(dtype), y % k
-    pose = as_labels(k, fit_intercept)
-    w = np.random.default_rng(1).standard_normal(pose.zeros(5).shape)
+    labels = as_labels(k, fit_intercept)
+    w = np.random.default_rng(1).standard_normal(labels.zeros(5).shape)
     for is_compact in (False, True):
-        seen = looks(pose, w, is_compact=is_compact)(Block(X, y, 0, 0))
-        exact = np.full(pose.n_arcs, -np.inf)
+        seen = looks(labels, w, is_compact=is_compact)(Block(X, y, 0, 0))
+        exact = np.full(labels.n_arcs, -np.inf)
         W = w if k > 2 else np.stack([np.zeros(5), w], axis=1)
         for x, c in zip(X.astype(float).tolist(), y.tolist(), strict=True):
             terms = [[Fraction(a) * Fraction(b) for a, b in zip(x, v, strict=True)] for v in W.T]
@@ -263,14 +263,14 @@ def test_tops_bound_the_true_scores_closely(k, fit_intercept, dtype):
                 if j != c:
                     arc = 0 if not fit_intercept else (c * k + j if k > 2 else 1 - c)
                     exact[arc] = max(exact[arc], float(F[j] - F[c]))
-        used = pose.arcs
+        used = labels.arcs
         assert np.all(seen.tops[used] >= exact[used])
         assert np.all(seen.tops[used] <= exact[used] + 1e-12)
 
 
 def test_sample_does_not_depend_on_the_blocks():
     X, y = many_classes(300)
-    task = Survey(40)
+    task = FirstPass(40)
     samples = []
     for cuts in ([], [7, 100], list(range(10, 300, 10))):
         source = Pieces(X, y, cuts)

@@ -163,7 +163,7 @@ def test_damaged_svmlight_names_the_lines_and_leaves_nothing(tmp_path):
         (lambda p: np.save(p, np.asfortranarray(np.ones((3, 3)))), "Fortran order"),
         (lambda p: np.save(p, np.ones(3)), "2-D"),
         (lambda p: np.save(p, np.array([[object()]]), allow_pickle=True), "pickled objects"),
-        (lambda p: p.write_bytes(b"short"), r"no \.npy file"),
+        (lambda p: p.write_bytes(b"short"), r"not a \.npy file"),
         (lambda p: (np.save(p, np.ones((99, 3))), os.truncate(p, 600)), "is it complete"),
     ],
 )

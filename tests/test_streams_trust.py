@@ -16,7 +16,7 @@ from momentron.checkpoint import Checkpoint
 from momentron.errors import SolverError
 from momentron.solvers import Auto, BatchPerceptron, Momentum
 from momentron.streams.api import open_problem
-from momentron.streams.averages import Image, frozen, mixed
+from momentron.streams.averages import BoundedGradient, frozen, mixed
 from momentron.streams.blocks import Block
 from momentron.streams.digest import content_digest, keyed_digest
 from momentron.streams.evidence import Weights
@@ -455,8 +455,8 @@ def test_frozen_arrays_stay_so():
 @pytest.mark.parametrize("begins_empty", [False, True])
 def test_the_average_bounds_the_exact_one(begins_empty):
     rng = np.random.default_rng(2)
-    images = [Image(frozen(rng.standard_normal(4)), 0.0) for _ in range(40)]
-    average = Image(frozen(np.zeros(4)), mass=0.0) if begins_empty else images[0]
+    images = [BoundedGradient(frozen(rng.standard_normal(4)), 0.0) for _ in range(40)]
+    average = BoundedGradient(frozen(np.zeros(4)), mass=0.0) if begins_empty else images[0]
     total = [Fraction(v) for v in average.vector.tolist()]
     mass = Fraction(average.mass)
     assert math.isinf(average.bound) is begins_empty
@@ -473,7 +473,7 @@ def test_the_average_bounds_the_exact_one(begins_empty):
 
 @pytest.mark.parametrize("coefficients", [(-0.5, 1.5), (math.nan, 1.0), (1.0, math.inf)])
 def test_weights_are_mixed_by_numbers_of_at_least_zero(coefficients):
-    image = Image(frozen(np.ones(3)))
+    image = BoundedGradient(frozen(np.ones(3)))
     with pytest.raises(SolverError, match="cannot be mixed"):
         mixed(image, coefficients[0], image, coefficients[1])
 

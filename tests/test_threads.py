@@ -21,7 +21,7 @@ from momentron.solvers.auto.rows import gram_columns_of
 @pytest.fixture(params=[1, 2, 5])
 def number(request, monkeypatch):
     """As many threads as if the user had set so many."""
-    monkeypatch.setattr(threads._crew, "threads", lambda: request.param)
+    monkeypatch.setattr(threads._calls, "threads", lambda: request.param)
     threads._helpers.cache_clear()
     yield request.param
     threads._helpers.cache_clear()
@@ -125,7 +125,7 @@ def test_ctrl_c_at_any_line_restores_them():
         at = 1
         while _interrupted(work, at):
             assert set(blas()) == {2}, f"at line event {at}"
-            assert not threads._crew.at_work
+            assert not threads._calls.active
             at += 1
     assert at > 30
 
@@ -213,7 +213,7 @@ import os, sys
 import numpy as np
 from momentron import threads
 from momentron.operators import SparseOperator
-threads._crew.threads = lambda: 2
+threads._calls.threads = lambda: 2
 def work():
     seen = []
     threads.in_threads(seen.append, range(10))

@@ -349,12 +349,12 @@ def test_columns_are_stored_under_their_own_numbers():
             return super().__getitem__(key)
 
     class Liar(Momentum):
-        def init(self, problem, aim):
+        def init(self, problem, options):
             index = np.arange(problem.operator.shape[0]).view(Index)
             problem.operator.cache.product(index, np.zeros(index.size))
             with pytest.raises(AttributeError):
                 problem.operator.cache.n = 1
-            return super().init(problem, aim)
+            return super().init(problem, options)
 
     X = np.random.default_rng(0).normal(size=(12, 2))
     y = np.where(np.arange(12) % 2, 1, -1)

@@ -74,8 +74,8 @@ def test_one_unit_in_the_last_place_breaks_an_overlap():
         ({"kind": "overlapping"}, "shows 'quasi-separable' at most"),
         ({"weights": ["0x1"]}, "1 weights; there must be 3 per class"),
         ({"weights": None}, "malformed"),
-        ({"plane": []}, "row 1, class 1: s = 0, and the pair has no weight"),
-        ({"plane": [{"rows": [], "numerators": [], "denominator": "0x1"}]}, "empty"),
+        ({"boundary": []}, "row 1, class 1: s = 0, and the pair has no weight"),
+        ({"boundary": [{"rows": [], "numerators": [], "denominator": "0x1"}]}, "empty"),
         ({"margin": {"lower": "0x1p-9", "upper": "0x1p0"}}, "below the lower bound"),
         ({"margin": {"lower": "0x0p0", "upper": "-0x1p-1074"}}, "empty or below 0"),
         ({"margin": {"lower": "nan", "upper": "nan"}}, "malformed"),
@@ -115,7 +115,7 @@ def test_sizes_are_bounded(monkeypatch):
         verify(text, *QUASI)
     monkeypatch.undo()
     proof = proof_of(QUASI)
-    proof["plane"][0]["numerators"][0] = "0x" + "f" * limits.MAX_DIGITS
+    proof["boundary"][0]["numerators"][0] = "0x" + "f" * limits.MAX_DIGITS
     with pytest.raises(ProofError, match="digits"):
         verify(proof, *QUASI)
 
@@ -141,7 +141,7 @@ def test_an_enclosure_that_does_not_enclose():
     X, y = rng.normal(size=(40, 2)), np.arange(40) % 2
     proof = proof_of((X, y))
     assert proof["kind"] == "overlapping"
-    for group in proof["plane"]:
+    for group in proof["boundary"]:
         group["numerators"] = ["0x1"] * len(group["rows"])
         group["denominator"] = "0x1"
     proof["basis"] = {"rows": [0, 1, 2], "others": [1, 0, 1]}
@@ -161,7 +161,11 @@ def group(rows, others, numerators):
     ("row", "other"), [(0, 0.5), (0, 1.0), (0, True), (0.0, 1), (False, 1), ("0", 1), (0, None)]
 )
 def test_pairs_are_named_by_integers(row, other):
-    phantom = {"kind": "quasi-separable", "margin": ZERO, "plane": [group([row], [other], ["0x1"])]}
+    phantom = {
+        "kind": "quasi-separable",
+        "margin": ZERO,
+        "boundary": [group([row], [other], ["0x1"])],
+    }
     with pytest.raises(ProofError, match="both must be integers"):
         verify(proof_of(THREE) | phantom, *THREE)
     margin = {"lower": "0x0p0", "upper": "0x1p-1000"}
@@ -173,13 +177,13 @@ def test_pairs_are_named_by_integers(row, other):
 
 @pytest.mark.parametrize(("row", "other"), [(-1, 1), (3, 1), (0, 3), (0, -1), (0, 0)])
 def test_pairs_are_those_of_the_data(row, other):
-    proof = proof_of(THREE) | {"plane": [group([row], [other], ["0x1"])]}
+    proof = proof_of(THREE) | {"boundary": [group([row], [other], ["0x1"])]}
     with pytest.raises(ProofError, match="there is no such pair"):
         verify(proof, *THREE)
 
 
 def test_a_pair_that_no_row_visits_is_found_by_counting(monkeypatch):
-    phantom = {"kind": "quasi-separable", "margin": ZERO, "plane": [group([0], [0.5], ["0x1"])]}
+    phantom = {"kind": "quasi-separable", "margin": ZERO, "boundary": [group([0], [0.5], ["0x1"])]}
     proof = proof_of(THREE)
     monkeypatch.setattr(proof_format, "read_pairs", lambda *_: [(0, 0.5)])
     with pytest.raises(ProofError, match="not among those of the data"):
@@ -248,7 +252,7 @@ def test_what_a_proof_says_of_the_data_is_checked(change, message):
 def test_the_labels_of_a_conflict_are_checked(field):
     proof = proof_of(ACROSS)
     assert verify(proof, *ACROSS)
-    proof["story"][0][field][0] = "zz"
+    proof["conflict"][0][field][0] = "zz"
     with pytest.raises(ProofError, match="do not match y"):
         verify(proof, *ACROSS)
 
@@ -312,7 +316,7 @@ def enclosure(n=6, d=100_000):
     sha256 = digest(X, y)
     data = {"rows": n, "features": d, "classes": ["0", "1"], "sha256": sha256}
     basis = {"rows": list(range(n)), "others": (1 - y).tolist()}
-    proof = proof_of(ACROSS) | {"data": data, "story": [], "plane": [plane], "basis": basis}
+    proof = proof_of(ACROSS) | {"data": data, "conflict": [], "boundary": [plane], "basis": basis}
     return proof, X, y
 
 

@@ -35,7 +35,7 @@ HOSTILE = {
         "proof['dual'][0]['numerators'] = ['0x' + 'e' * (allowed.bits // 4)] * 300\n"
         "proof['dual'][0]['rows'] = list(range(300))\n"
         "proof['dual'][0]['denominator'] = '0x' + 'd' * (allowed.bits // 4)\n"
-        "proof['plane'] = [proof['dual'][0]] * 2\n"
+        "proof['boundary'] = [proof['dual'][0]] * 2\n"
         "proof['kind'] = 'quasi-separable'"
     ),
     "true weights times a number of 60,000 digits": (
@@ -54,7 +54,7 @@ HOSTILE = {
     "a million equal keys": "text = '{' + '\"a\":1,' * 10**6 + text[1:]",
     "a basis of all rows": (
         "proof['basis'] = {'rows': [0] * 10**6, 'others': [1] * 10**6}\n"
-        "proof['plane'] = [dict(proof['dual'][0], numerators=['0x1'] * 300, rows=[*range(300)])]"
+        "proof['boundary'] = [dict(proof['dual'][0], numerators=['0x1'] * 300, rows=[*range(300)])]"
     ),
     "a hundred groups": "proof['dual'] = proof['dual'] * 100",
     "a row a million times": (
@@ -189,7 +189,7 @@ def test_honest_proofs_are_far_within_the_allowance():
         text = verdict.to_json()
         assert len(text) < allowed.characters / 4
         longest = max(
-            len(v) for name in ("plane", "story", "dual") for g in verdict.proof[name]
+            len(v) for name in ("boundary", "conflict", "dual") for g in verdict.proof[name]
             for v in g["numerators"]
         )  # fmt: skip
         assert 4 * longest < allowed.bits / 2

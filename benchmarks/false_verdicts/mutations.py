@@ -82,7 +82,7 @@ def _nudge(rng: random.Random, text: str) -> str:
 def _weight(rng: random.Random, case: Case) -> Mutant:
     proof = copy.deepcopy(case.proof)
     places = [(proof["weights"], i) for i in range(len(proof["weights"]))]
-    for name in ("plane", "story", "dual"):
+    for name in ("boundary", "conflict", "dual"):
         for group in proof[name]:
             places += [(group["numerators"], i) for i in range(len(group["numerators"]))]
     values, i = rng.choice(places)
@@ -134,7 +134,7 @@ def _kind(rng: random.Random, case: Case) -> Mutant:
 def _drop(rng: random.Random, case: Case) -> Mutant:
     """Forget a weighted row."""
     proof = copy.deepcopy(case.proof)
-    groups = [g for name in ("plane", "story", "dual") for g in proof[name]]
+    groups = [g for name in ("boundary", "conflict", "dual") for g in proof[name]]
     group = rng.choice(groups)
     i = rng.randrange(len(group["rows"]))
     for name in ("rows", "numerators", "others"):
@@ -214,11 +214,11 @@ def is_true(proof: dict[str, Any], X: np.ndarray, y: np.ndarray) -> bool:
         for j in range(k)
         if j != own[i]
     }
-    q = {name: _weights(proof[name], own, k) for name in ("plane", "story", "dual")}
-    plane, kind = q["plane"], proof["kind"]
+    q = {name: _weights(proof[name], own, k) for name in ("boundary", "conflict", "dual")}
+    plane, kind = q["boundary"], proof["kind"]
     if any(v <= 0 for part in q.values() for v in part.values()):
         return False
-    if any(v for name in ("plane", "story") for v in _sum(q[name], x, own, k)):
+    if any(v for name in ("boundary", "conflict") for v in _sum(q[name], x, own, k)):
         return False
     strict = [pair for pair, v in s.items() if v > 0]
     facts = {

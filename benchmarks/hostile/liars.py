@@ -51,9 +51,9 @@ class LiarMixin:
 
     lie: Lie = Lie()
 
-    def init(self, problem: Any, *aim: Any) -> Any:
+    def init(self, problem: Any, *options: Any) -> Any:
         self._raise("init", None)
-        state = super().init(problem, *aim)  # type: ignore[misc]
+        state = super().init(problem, *options)  # type: ignore[misc]
         self._try(self.lie.started, problem, state)
         return state
 

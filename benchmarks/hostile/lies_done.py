@@ -232,7 +232,7 @@ def _write_into_answers(problem: Any, state: Any) -> None:
         lambda: problem.operator.rows(np.arange(n)),
         lambda: problem.operator.rows(slice(None)),
         lambda: problem.operator.working_rows(np.arange(n)),
-        lambda: problem.operator.image(problem.constraints.mix(q)),
+        lambda: problem.operator.cached_adjoint(problem.constraints.mix(q)),
         lambda: problem.operator.exact_adjoint(problem.constraints.mix(q)),
         lambda: problem.operator.sparse_rows(np.arange(n)).data,
         lambda: problem.constraints.exact_scores(w),

@@ -32,6 +32,15 @@ def as_number(name: str, value: Any, wanted: str) -> float:
     raise InputError(f"{name}={value!r} must be {wanted}")
 
 
+def as_count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
+    """An integer of at least `least`, and of at most `most`."""
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_integer or value < least or (most is not None and value > most):
+        limit = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise InputError(f"{name}={value!r} must be an integer {limit}")
+    return int(value)
+
+
 def require_verbose(verbose: Any) -> None:
     """Raise unless verbose is a whole number of at least 0."""
     if not isinstance(verbose, Integral | np.bool_) or verbose < 0:
@@ -55,6 +64,14 @@ def require_seed(random_state: Any) -> None:
         raise InputError(
             f"random_state={random_state!r} must be an integer of at least 0, a Generator or None"
         )
+
+
+def as_generator(random_state: Any) -> np.random.Generator:
+    """The generator of a seed; a legacy RandomState seeds one with its next draw."""
+    require_seed(random_state)
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(int(random_state.randint(2**31)))
+    return np.random.default_rng(random_state)
 
 
 def parse_size(size: int | str, name: str = "block_size") -> int:

@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,20 +31,20 @@ from momentron.trace import Row, Trace
 
 if TYPE_CHECKING:
     from momentron.clock import Stopwatch
-    from momentron.solve import Incumbent, Judge
+    from momentron.solve import Incumbent, StoppingRule
 
 TITLE = b"momentron checkpoint 2\n"
 EVERY = 5.0  # seconds between two writes
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunState:
     """All that a solve carries from one step to the next."""
 
     problem: MarginProblem
     state: Any
     best: "Incumbent"
-    judge: "Judge"
+    stopping: "StoppingRule"
     trace: Trace
     stopwatch: "Stopwatch"
 
@@ -56,7 +55,7 @@ class Progress:
         arrays |= _prefixed("best", {"w": best.w, "q": q, "last_w": best.last_w})
         rows = [astuple(row) for row in self.trace]
         arrays["trace"] = np.array(rows, dtype=np.float64).reshape(len(rows), len(Trace.columns))
-        bounds = (best.lower, best.upper, self.judge.next, self.stopwatch.total())
+        bounds = (best.lower, best.upper, self.stopping.next, self.stopwatch.total())
         arrays["numbers"] = np.array(bounds, dtype=np.float64)
         return arrays | _prefixed("problem", problem.to_arrays())
 
@@ -79,7 +78,7 @@ class Progress:
         if np.isnan(numbers).any() or not (0 <= following < 2**53 and 0 <= seconds < 2**53):
             raise unusable(f"its bounds, next question and seconds are {numbers.tolist()}")
         best.lower, best.upper = lower, upper
-        self.judge.next = int(following)
+        self.stopping.next = int(following)
         self.stopwatch.before = seconds
         for row in rows_of_trace(arrays):
             self.trace.append(row)
@@ -116,7 +115,7 @@ def rows_of_trace(arrays: Mapping[str, np.ndarray]) -> list[Row]:
     if not np.array_equal(columns["iteration"], np.arange(1, table.shape[0] + 1)):
         raise unusable("its trace does not number the iterations 1, 2, 3 and so on")
     if not ((counts >= 0.0) & (counts < 2.0**53)).all():
-        raise unusable("its trace has counts that are none")
+        raise unusable("its trace has counts that are not whole numbers of at least 0")
     return [
         Row(**{k: int(v) if k in integers else v for k, v in zip(columns, values, strict=True)})
         for values in table.tolist()
@@ -150,13 +149,8 @@ class Checkpoint:
         self._lock.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._lock.__exit__(kind, error, traceback)
+    def __exit__(self, *error: object) -> None:
+        self._lock.__exit__(*error)
 
     def read(self) -> Arrays | None:
         """The arrays of the file, checked; None where there is no file."""
@@ -187,24 +181,24 @@ class Checkpoint:
                     "it is"
                 )
 
-    def resume(self, progress: Progress) -> bool:
-        """Whether there was a file to go on from. Refuses a method whose state no file can hold."""
-        state_arrays(progress.problem, progress.state)
+    def resume(self, run: RunState) -> bool:
+        """Whether there was a file to continue from; refuses a method whose state no file holds."""
+        state_arrays(run.problem, run.state)
         arrays = self.read()
         if arrays is not None:
-            progress.restore(arrays)
+            run.restore(arrays)
         self._written = time.perf_counter()
         return arrays is not None
 
-    def save(self, progress: Progress, *, is_last: bool = False) -> None:
+    def save(self, run: RunState, *, is_last: bool = False) -> None:
         """Write the file, if the last time is long enough ago or there will be no other.
 
-        A file that cannot be written is no reason to lose the run: it warns, and tries again later.
+        A run is not lost because its file cannot be written: it warns, and tries again later.
         """
         if not is_last and time.perf_counter() - self._written < self._every:
             return
         try:
-            self.write(progress.to_arrays())
+            self.write(run.to_arrays())
         except OSError as error:
             self._written = time.perf_counter()
             warnings.warn(

@@ -151,7 +151,7 @@ def _candidates(problem: Problem, own: Classifier) -> list[Candidate]:
         return []
     constraints = problem.constraints.base
     w, b = to_unit_length(problem, w, 0.0 if own.b is None else own.b)
-    w = constraints.refreshed(w)
+    w = constraints.recomputed(w)
     products = constraints.operator.exact_scores(w)
     if own.b is None:
         b = _intercept(problem, constraints.labels.scores(products))

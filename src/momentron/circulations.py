@@ -6,9 +6,8 @@ import numpy as np
 
 from momentron.draws import draw_cycles, pick, strata
 from momentron.dualsets import DualSet, Vertex, lowest_places, to_mass
-from momentron.errors import InputError
-from momentron.flows import FARTHEST, balance, circulation, minimum_mean_cycle
-from momentron.losses import Exponential, Loss
+from momentron.flows import FARTHEST, balance_flow, circulation, minimum_mean_cycle
+from momentron.losses import Loss
 from momentron.rounding import EXTENDED_ROUNDOFF, gamma, unit_of
 
 
@@ -31,11 +30,7 @@ class Circulations(DualSet):
     fits_intercept = True
 
     def __init__(self, source: np.ndarray, target: np.ndarray, n_classes: int, loss: Loss) -> None:
-        if not isinstance(loss, Exponential):
-            raise InputError(
-                f"loss={loss.name!r} is proved without an intercept only; set fit_intercept=False "
-                "or loss='exponential'"
-            )
+        loss.require_intercept()
         self.n_classes = n_classes
         self._arc = source * n_classes + target
         self._order = np.argsort(self._arc, kind="stable")
@@ -99,7 +94,7 @@ class Circulations(DualSet):
         sums = np.add.reduceat(q[self._order], self._starts)
         logs = self._matrix(tops + np.log(sums), -np.inf)
         is_start = near.size == self.n_classes and np.abs(near).max() < FARTHEST  # NaN fails too
-        balanced = balance(logs, near if is_start else None)
+        balanced = balance_flow(logs, near if is_start else None)
         q *= (balanced.flow.ravel()[self._arcs] / sums)[self._places]
         # cycles have two arcs at least, so Σ q ln q ≤ −ln 2 on C: the constant comes off ψ
         return q, balanced.log_total - float(np.log(2.0)), balanced.log_scale
@@ -175,7 +170,7 @@ class Circulations(DualSet):
         columns[rows, target] = -1.0
         return columns[:, :-1]
 
-    def normalised(self, lam: np.ndarray) -> np.ndarray | None:
+    def feasible_or_none(self, lam: np.ndarray) -> np.ndarray | None:
         lam = np.maximum(lam, 0.0)
         return self._scaled(lam) if np.isfinite(lam).all() else None
 

@@ -11,7 +11,6 @@ import numpy as np
 from momentron.choice import choose_classifier
 from momentron.errors import InputError
 from momentron.margin_problem import MarginProblem
-from momentron.operators import KernelOperator
 from momentron.problem import Problem
 from momentron.result import MarginResult
 from momentron.solve import Outcome
@@ -55,7 +54,7 @@ def make_start(problem: Problem, initial: MarginResult | None) -> Start | None:
         )
     n_features = problem.operator.shape[1]
     coef = initial.coef
-    if isinstance(problem.operator, KernelOperator) and coef.shape[-1] < n_features:
+    if problem.operator.has_coefficient_per_row and coef.shape[-1] < n_features:
         new = np.zeros((*coef.shape[:-1], n_features - coef.shape[-1]))  # rows below the old ones
         coef = np.concatenate([coef, new], axis=-1)
     if coef.shape[-1] != n_features:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from momentron.dualsets import Vertex
-from momentron.operators import KernelOperator
 
 if TYPE_CHECKING:
     from momentron.problem import Problem
@@ -39,29 +38,21 @@ class Direction:
 
 
 def direction(problem: "Problem", vertex: Vertex) -> Direction:
-    """−Zᵀe in units of R: one pass over linear data, or n kernel values a row that is new."""
-    constraints, operator = problem.constraints, problem.operator
+    """−Zᵀe in units of R: one pass over linear data, or n kernel values per new row."""
+    constraints = problem.constraints
     rows, a = constraints.labels.mix_at(vertex.index, vertex.weight / -constraints.divisor)
     labels = None
     if a.ndim == 2:
         labels = np.flatnonzero(a.any(axis=0))
         a = a[:, labels]
-    if isinstance(operator, KernelOperator):
-        return Direction(vertex, labels, rows, a, operator.cache.product(rows, a))
-    coef = operator.combine(rows, a)
-    if labels is not None and rows.size < labels.size:
-        # a row counts for several labels, and one product with it serves them all
-        products = operator.apply(operator.combine(rows, np.eye(rows.size))) @ a
-    else:
-        products = operator.apply(coef)
-    return Direction(vertex, labels, slice(None), coef, products)
+    return Direction(vertex, labels, *problem.operator.along(rows, a))
 
 
 class Combination:
     """w = −Zᵀq, with q ≥ 0 and the products Xw kept beside it; it starts at zero.
 
     Since q, divided by its mass, lies in the dual set, ‖w‖ over that mass is an upper bound of the
-    best margin. Rounding makes products drift from w by a unit in the last place a step.
+    best margin. Rounding makes products drift from w by a unit in the last place per step.
 
     Parameters
     ----------
@@ -82,12 +73,11 @@ class Combination:
         self.q = np.zeros(problem.size)
         self._arrays = [self.w.reshape(-1), self.q]
         head, self._tail = constraints.split(self.w)  # views of w
-        if isinstance(operator, KernelOperator):
-            self._coef, self._products = head[0], head[1]
-        else:
-            self._coef = head
-            self._products = np.zeros((operator.shape[0], *head.shape[1:]))
-            self._arrays.append(self._products.reshape(-1))
+        self._coef, products = operator.parts(head)
+        if products is None:
+            products = np.zeros((operator.shape[0], *head.shape[1:]))
+            self._arrays.append(products.reshape(-1))
+        self._products = products
 
     def move(self, vertex: Vertex, step: float) -> None:
         """w −= step · Zᵀe, e the vertex."""

@@ -5,7 +5,10 @@ The theory holds for any convex subset C of the simplex; the margin that belongs
     γ_C(w) = min_{q ∈ C} −⟨q, Zw⟩ / ‖w‖,      max_w γ_C(w) = min_{q ∈ C} ‖Zᵀq‖,
 
 so a set is all that distinguishes "no intercept" from "an unpenalised intercept". The same set,
-restricted to some rows, is what a working set asks for; there p = −Zw + Yb are functional margins.
+restricted to some rows, is what a working set asks for.
+
+The sign convention of the whole package: *scores* Zw are violations, the larger the worse, and
+*functional margins* p = −Zw + Yb are the opposite, with intercepts b, the smaller the worse.
 """
 
 import math
@@ -16,8 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from momentron.draws import pick, strata
-from momentron.errors import InputError
-from momentron.losses import Exponential, Loss
+from momentron.losses import Loss
 from momentron.rounding import accurate_sum, gamma, unit_of
 
 
@@ -80,7 +82,7 @@ class DualSet(ABC):
     def link_near(
         self, scores: np.ndarray, near: np.ndarray
     ) -> tuple[np.ndarray, float, np.ndarray]:
-        """(q, ψ, what makes the next link faster), given the like of scores nearby, or nothing."""
+        """(q, ψ, what makes the next link faster), given that of nearby scores, or nothing."""
         return *self.link(scores), near
 
     @abstractmethod
@@ -89,7 +91,7 @@ class DualSet(ABC):
 
     @abstractmethod
     def intercept(self, scores: np.ndarray) -> float | np.ndarray:
-        """The best intercept for these scores, in their units; one a class where there are many."""
+        """The best intercept for these scores, in their units; for many classes, one per class."""
 
     @abstractmethod
     def vertex(self, scores: np.ndarray) -> Vertex:
@@ -126,7 +128,7 @@ class DualSet(ABC):
         return self.columns @ b if b.size else 0.0
 
     @abstractmethod
-    def normalised(self, lam: np.ndarray) -> np.ndarray | None:
+    def feasible_or_none(self, lam: np.ndarray) -> np.ndarray | None:
         """λ clipped and scaled into C, without care for rounding; None where that cannot be."""
 
     def worst(self, p: np.ndarray) -> float:
@@ -181,7 +183,7 @@ class Simplex(DualSet):
     def columns(self) -> np.ndarray:
         return np.empty((self.size, 0))
 
-    def normalised(self, lam: np.ndarray) -> np.ndarray | None:
+    def feasible_or_none(self, lam: np.ndarray) -> np.ndarray | None:
         lam = np.maximum(lam, 0.0)
         total = lam.sum()
         return lam / total if total > 0.0 else None
@@ -204,11 +206,7 @@ class ClassBalanced(DualSet):
     n_intercepts = 1
 
     def __init__(self, signs: np.ndarray, loss: Loss) -> None:
-        if not isinstance(loss, Exponential):
-            raise InputError(
-                f"loss={loss.name!r} is proved without an intercept only; set fit_intercept=False "
-                "or loss='exponential'"
-            )
+        loss.require_intercept()
         self.signs = signs
         self.classes = (np.flatnonzero(signs > 0), np.flatnonzero(signs < 0))
         super().__init__(signs.size, loss)
@@ -275,7 +273,7 @@ class ClassBalanced(DualSet):
     def spread(self, b: np.ndarray) -> np.ndarray:
         return b[0] * self.signs
 
-    def normalised(self, lam: np.ndarray) -> np.ndarray | None:
+    def feasible_or_none(self, lam: np.ndarray) -> np.ndarray | None:
         lam = np.maximum(lam, 0.0)
         positive, negative = self.classes
         up, down = lam[positive].sum(), lam[negative].sum()

@@ -12,7 +12,6 @@ import platform
 import struct
 import sys
 from contextlib import ContextDecorator
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -81,12 +80,7 @@ class standard_arithmetic(ContextDecorator):
         if fault() is not None:
             self._users = _replace_environment()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._users is not None:
             ctypes.CDLL(None).fesetenv(self._users)
 

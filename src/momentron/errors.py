@@ -14,7 +14,7 @@ class NotSeparableWarning(UserWarning):
 
 
 class SolverError(ValueError):
-    """A solver handed in what is no proposal: one line that says what was wanted instead."""
+    """A solver proposed something unusable: one line that says what was wanted instead."""
 
 
 class ContradictionError(RuntimeError):

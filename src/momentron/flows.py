@@ -3,7 +3,7 @@
 With k classes and unpenalised intercepts, the dual weights of the examples of class c against class
 j add up to a flow S_cj, which must be a *circulation*: what flows out of each class flows in.
 
-    balance               min_b ln Σ exp(L_cj + b_c − b_j), L = ln S: the link and its potential
+    balance_flow          min_b ln Σ exp(L_cj + b_c − b_j), L = ln S: the link and its potential
     circulation           S scaled into a circulation of mass 1: for a solver's multipliers
     minimum_mean_cycle    max_b min_{c≠j} D_cj + b_c − b_j: the margin and its intercepts
 
@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from momentron.errors import InputError
-from momentron.rounding import EXTENDED_ROUNDOFF, UNIT_ROUNDOFF, gamma, up
+from momentron.rounding import UNIT_ROUNDOFF
 
 BALANCED = 1e-14  # an imbalance that counts as none, for a flow of mass 1
 NEAR = 1.9  # an imbalance, of at most 2, from which Newton's method is tried at once
@@ -33,8 +33,8 @@ LIGHTEST = 2.0**-900  # an arc lighter than this beside the heaviest counts as n
 LARGEST = 1e300  # a difference beyond this might overflow in a sum over the classes
 
 
-class Balance(NamedTuple):
-    """What `balance` returns: b, ψ*, the circulation and its arcs."""
+class BalancedFlow(NamedTuple):
+    """What `balance_flow` returns: b, ψ*, the circulation and its arcs."""
 
     log_scale: np.ndarray
     log_total: float
@@ -50,7 +50,7 @@ class MeanCycle(NamedTuple):
     cycle: np.ndarray
 
 
-def balance(log_flow: np.ndarray, start: np.ndarray | None = None) -> Balance:
+def balance_flow(log_flow: np.ndarray, start: np.ndarray | None = None) -> BalancedFlow:
     r"""Scale a flow between classes so that, in every class, outflow equals inflow.
 
     .. math:: ψ^* = \min_b \, \ln \sum_{c ≠ j} \exp(L_{cj} + b_c - b_j)
@@ -82,7 +82,7 @@ def balance(log_flow: np.ndarray, start: np.ndarray | None = None) -> Balance:
     Examples
     --------
     >>> import numpy as np
-    >>> result = balance(np.array([[-np.inf, np.log(8.0)], [np.log(2.0), -np.inf]]))
+    >>> result = balance_flow(np.array([[-np.inf, np.log(8.0)], [np.log(2.0), -np.inf]]))
     >>> round(float(np.exp(result.log_total)), 12)  # 2√(8·2)
     8.0
     """
@@ -93,7 +93,7 @@ def balance(log_flow: np.ndarray, start: np.ndarray | None = None) -> Balance:
     L[~arcs] = 0.0
     b = np.zeros(k) if start is None else np.array(start, dtype=np.float64)
     if b.shape != (k,):
-        raise InputError(f"start has shape {b.shape}; it must be ({k},), a potential a class")
+        raise InputError(f"start has shape {b.shape}; it must be ({k},), one potential per class")
     if not (np.abs(L).max() <= FARTHEST and np.abs(b).max() <= FARTHEST):
         raise InputError(f"log_flow or start has NaN or a size above {FARTHEST:g}: shift or scale")
     L[~arcs] = ABSENT
@@ -104,12 +104,12 @@ def balance(log_flow: np.ndarray, start: np.ndarray | None = None) -> Balance:
         log_scale[nodes], log_part, flow[block] = _balance_connected(L[block], b[nodes])
         log_parts.append(log_part)
     if not log_parts:
-        return Balance(log_scale, -math.inf, flow, kept)
+        return BalancedFlow(log_scale, -math.inf, flow, kept)
     top = max(log_parts)
     log_total = top + math.log(math.fsum(math.exp(part - top) for part in log_parts))
     for nodes, log_part in zip(components, log_parts, strict=True):
         flow[nodes] *= math.exp(log_part - log_total)
-    return Balance(log_scale, log_total, flow, kept)
+    return BalancedFlow(log_scale, log_total, flow, kept)
 
 
 def _balance_connected(L: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
@@ -129,7 +129,7 @@ def _cooled(L: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Potentials near those sought, by way of L/τ for a temperature τ that falls towards 1.
 
     An arc far below the top of L is near that of L/τ, so that every cut gets balanced in turn. From
-    a start that is wrong by 1e5, Newton's method at τ = 1 would move by a few units a step.
+    a start that is wrong by 1e5, Newton's method at τ = 1 would move by a few units per step.
     """
     A, _ = _reduced(L, b)
     heat = -0.1 * float(A[A > 0.5 * ABSENT].min())
@@ -263,7 +263,7 @@ def circulation(flow: np.ndarray) -> np.ndarray:
     arcs = relative >= LIGHTEST
     L = np.full(S.shape, -np.inf)
     L[arcs] = np.log(relative[arcs])
-    balanced = balance(L).flow
+    balanced = balance_flow(L).flow
     arcs = balanced > 0.0
     if not arcs.any():
         return M
@@ -283,17 +283,6 @@ def _settled(flow: np.ndarray) -> np.ndarray:
         d = _laplacian_step(flow, degree, g)
         F += F * np.clip(np.subtract.outer(d, d), -0.5, 0.5)  # outflow less inflow gains Hd = −g
     return F / F.sum()
-
-
-def imbalance(flow: np.ndarray) -> float:
-    """Σ_c |outflow_c − inflow_c| of a nonnegative flow (float64 or longdouble), from above."""
-    S = _checked_flow(flow).astype(np.longdouble)
-    outflow, inflow = S.sum(axis=1), S.sum(axis=0)
-    value, mass = np.abs(outflow - inflow).sum(), outflow.sum() + inflow.sum()
-    if mass == 0.0:
-        return 0.0
-    # k terms to a sum, a difference, k of these in `value` and in `mass`: 2k + 2 roundings at most
-    return up(float(value + mass * gamma(2 * S.shape[0] + 2, EXTENDED_ROUNDOFF)))
 
 
 def minimum_mean_cycle(differences: np.ndarray) -> MeanCycle:

@@ -18,9 +18,16 @@ class Loss(ABC):
 
     ψ must be ρ-smooth in the ℓ∞ norm with ‖∇ψ‖₁ ≥ 1; these two facts are all the theorems use
     (paper, section 5.1).
+
+    Attributes
+    ----------
+    name : str
+    allows_intercept : bool
+        Whether the theorems hold with an unpenalised intercept too.
     """
 
     name: str
+    allows_intercept: bool = False
 
     @abstractmethod
     def log_value(self, z: np.ndarray) -> np.ndarray:
@@ -37,6 +44,14 @@ class Loss(ABC):
     @abstractmethod
     def rho(self, n: int) -> float:
         """The ℓ∞ smoothness of ψ for n scores."""
+
+    def require_intercept(self) -> None:
+        """Refuse a loss that has no theorem with an intercept."""
+        if not self.allows_intercept:
+            raise InputError(
+                f"loss={self.name!r} is proved without an intercept only; set fit_intercept=False "
+                "or loss='exponential'"
+            )
 
     def link(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
         """(q, ψ) with q = ∇ψ(scores), so q_i = ℓ′(ξ_i)/ℓ′(ψ)."""
@@ -55,6 +70,7 @@ class Exponential(Loss):
     """ℓ(z) = e^z: ψ is ln-sum-exp, ∇ψ is softmax, ρ = 1."""
 
     name = "exponential"
+    allows_intercept = True
 
     def log_value(self, z: np.ndarray) -> np.ndarray:
         return z

@@ -22,8 +22,8 @@ class Evaluation:
     ----------
     w : ndarray
     scores : ndarray
-        Zw. In blocks, the largest score of every set of constraints that share an intercept: all
-        that a margin depends on.
+        Zw: violations, the larger the worse. In blocks, the largest score of every set of
+        constraints that share an intercept: all that a margin depends on.
     weights : Any
         q = ∇ψ(Zw): an array in memory, in blocks a `Weights` token that stands for it.
     psi : float
@@ -176,7 +176,7 @@ class MarginProblem(ABC):
     def combination(self) -> Any:
         """w = −Zᵀq, at zero, to be moved along the worst rows; see `momentron.combination`."""
 
-    def rounds(self, aim: Any) -> Any:
+    def rounds(self, options: Any) -> Any:
         """The rounds of working sets, a solver state, where rows must be fetched; else None."""
         return None
 
@@ -212,10 +212,10 @@ class MarginProblem(ABC):
     def mass(self, q: Any) -> float:
         """The sum of the weights."""
 
-    def upper(self, image: np.ndarray, q: Any) -> float:
-        """The upper bound ‖Zᵀq‖ over the mass of q, in units of R, for the image Zᵀq."""
+    def upper(self, gradient: np.ndarray, q: Any) -> float:
+        """The upper bound ‖Zᵀq‖ over the mass of q, in units of R, for the gradient Zᵀq."""
         mass = self.mass(q)
-        return self.norm(image) / mass if mass > 0.0 else math.inf
+        return self.norm(gradient) / mass if mass > 0.0 else math.inf
 
     # --- for the loop --------------------------------------------------------------------------
 
@@ -280,7 +280,7 @@ class MarginProblem(ABC):
         """Count what an earlier run has done, and check what its file says."""
 
     def weights_to_array(self, q: Any) -> np.ndarray:
-        """Weights as a file keeps them; SolverError where q is none."""
+        """Weights as a file keeps them; SolverError where q is not an array."""
         if not isinstance(q, np.ndarray):
             raise SolverError(f"{type(q).__name__} is not an array of weights")
         return q

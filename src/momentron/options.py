@@ -5,13 +5,13 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from momentron.arguments import (
+    as_count,
     as_flag,
     as_number,
     parse_size,
@@ -86,7 +86,7 @@ class FitOptions:
     ) -> "FitOptions":
         """Options as users name them (see `max_margin`); InputError names the first bad one."""
         solver, loss = as_solver(method), as_loss(loss)
-        if not solver.uses_loss and not isinstance(loss, Exponential):
+        if not solver.uses_loss and loss.name != Exponential.name:
             raise InputError(
                 f"loss={loss.name!r} has no meaning for method={solver.name!r}; leave it out"
             )
@@ -164,16 +164,13 @@ def _budget(solver: Solver, tol: Any, max_iter: Any, max_time: Any, max_memory: 
     """The budgets, with the method's own default for the iterations."""
     if not 0.0 <= as_number("tol", tol, "a number in [0, 1)") < 1.0:
         raise InputError(f"tol={tol!r} must be a number in [0, 1)")
-    if max_iter is None:
-        max_iter = solver.default_max_iter
-    if not isinstance(max_iter, Integral) or isinstance(max_iter, bool) or max_iter < 1:
-        raise InputError(f"max_iter={max_iter!r} must be an integer of at least 1, or None")
+    steps = solver.default_max_iter if max_iter is None else as_count("max_iter", max_iter)
     wanted = "a positive number of seconds, or None"
     seconds = math.inf if max_time is None else as_number("max_time", max_time, wanted)
     if not seconds > 0.0:
         raise InputError(f"max_time={max_time!r} must be {wanted}")
     memory = default_memory() if max_memory is None else parse_size(max_memory, "max_memory")
-    return Budget(float(tol), int(max_iter), seconds, memory)
+    return Budget(float(tol), steps, seconds, memory)
 
 
 @cache

@@ -257,7 +257,7 @@ class Problem(MarginProblem):
         return certify_margin(self, w, sharp=sharp)
 
     def settled(self, w: np.ndarray) -> np.ndarray:
-        w = self.constraints.refreshed(w)
+        w = self.constraints.recomputed(w)
         return w if SHORT < self.norm(w) < LONG else to_safe_length(w)
 
     def rounding_loss(self, w: np.ndarray) -> float:

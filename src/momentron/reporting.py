@@ -34,7 +34,7 @@ def format_row(row: Row) -> str:
 
 
 class TableReporter:
-    """Prints iterations 1, 2, 4, 8, … and besides at most one line per second.
+    """Prints iterations 1, 2, 4, 8, …, and others at most once per second.
 
     Inside a `with` statement it also says every two seconds that an iteration is still at work, and
     prints the last row at the end.
@@ -144,13 +144,13 @@ class PassReporter:
         self._row: Row | None = None
         self._is_said = True
         if is_live:
-            stream.watch = self._look
+            stream.watch = self._report
 
     def __call__(self, row: Row) -> None:
         self._row, self._is_said = row, False
-        self._look()
+        self._report()
 
-    def _look(self) -> None:
+    def _report(self) -> None:
         if time.perf_counter() - self._last >= self._every:
             self._last = time.perf_counter()
             self._is_said = True

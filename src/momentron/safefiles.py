@@ -11,7 +11,6 @@ import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
 from momentron.errors import InputError
@@ -162,12 +161,7 @@ class Lock:
                 )
             time.sleep(0.05)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._held is None:
             return
         try:

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from momentron.certificate import Certificate, admitted, lend, relative_gap
-from momentron.checkpoint import Checkpoint, Progress
+from momentron.checkpoint import Checkpoint, RunState
 from momentron.clock import OutOfTime, Stopwatch, until
 from momentron.environment import standard_arithmetic
 from momentron.errors import SolverError
 from momentron.margin_problem import MarginProblem
 from momentron.rounding import up
-from momentron.solvers.base import Aim, Candidates, Solver, Start
+from momentron.solvers.base import Candidates, RunOptions, Solver, Start
 from momentron.status import Status
 from momentron.threads import one_thread
 from momentron.trace import Row, Trace
@@ -145,7 +145,7 @@ class Incumbent:
         return self.certified.certificate
 
 
-class Judge:
+class StoppingRule:
     """Asks the certificate whether the question is answered, no more often than is worth it.
 
     The status follows from the certificate alone; a method may only say why it ends without an
@@ -231,22 +231,22 @@ def solve(
     """
     stopwatch = stopwatch or Stopwatch()
     best = Incumbent(problem, certifier)
-    judge = Judge(problem, budget, solver)
+    stopping = StoppingRule(problem, budget, solver)
     trace = Trace()
     lent = lend(problem)
     moment = stopwatch.deadline(budget.max_time)
     deadline = moment - problem.closing_seconds()
-    aim = Aim(budget.tol, deadline, start, random_state, budget.max_memory)
+    options = RunOptions(budget.tol, deadline, start, random_state, budget.max_memory)
     with checkpoint or nullcontext(), one_thread():
         try:
-            with until(aim.deadline):
+            with until(options.deadline):
                 if solver.wants_tight_radius:
                     lent = lent.tightened()
-                state = solver.init(lent, aim)
+                state = solver.init(lent, options)
                 status = None
-                progress = Progress(lent, state, best, judge, trace, stopwatch)
-                if checkpoint is not None and checkpoint.resume(progress):
-                    status = judge.verdict(best, len(trace), None)
+                run = RunState(lent, state, best, stopping, trace, stopwatch)
+                if checkpoint is not None and checkpoint.resume(run):
+                    status = stopping.verdict(best, len(trace), None)
                     status = status or _exhausted(budget, len(trace), stopwatch.seconds())
                 while status is None:
                     solver.step(lent, state)
@@ -256,12 +256,12 @@ def solve(
                     row = _row(lent, len(trace) + 1, seconds, margin, best, candidates.interval)
                     trace.append(row)
                     stopwatch.exclude(reporter, row)
-                    status = judge.verdict(best, len(trace), candidates.ending)
+                    status = stopping.verdict(best, len(trace), candidates.ending)
                     if status is None and stopwatch.exclude(callback, row):
                         status = Status.STOPPED
                     status = status or _exhausted(budget, len(trace), stopwatch.seconds())
                     if checkpoint is not None:
-                        checkpoint.save(progress, is_last=status is not None)
+                        checkpoint.save(run, is_last=status is not None)
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
         except OutOfTime:
@@ -272,7 +272,7 @@ def solve(
         if status is not Status.INTERRUPTED:
             grace = max(PATIENCE, PATIENCE_SHARE * budget.max_time)
             closing = max(closing, stopwatch.deadline(budget.max_time + grace))
-        done = _closed(problem, best, judge, status, closing)
+        done = _closed(problem, best, stopping, status, closing)
     return Outcome(
         status=status,
         certificate=done.certificate,
@@ -289,13 +289,13 @@ def solve(
 
 
 def _closed(
-    problem: MarginProblem, best: Incumbent, judge: Judge, status: Status, closing: float
+    problem: MarginProblem, best: Incumbent, stopping: StoppingRule, status: Status, closing: float
 ) -> Certified:
     """The best pair, certified; where there is no time for it, the one that was certified last."""
     try:
         with until(closing):
             best.take_last()
-            judge.close(best, status)
+            stopping.close(best, status)
     except (KeyboardInterrupt, OutOfTime):
         pass
     if best.certified is not None:

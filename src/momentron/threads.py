@@ -74,8 +74,8 @@ def _counts(libraries: list[_Blas]) -> list[int]:
     return [library.count() for library in libraries]
 
 
-class _Badge(ref["_Shift"]):
-    """Tells that somebody is at work without keeping them, and outlives them."""
+class _CallRef(ref["_Call"]):
+    """A weak reference to a call, equal to itself alone; it outlives the call."""
 
     __hash__ = object.__hash__
 
@@ -83,21 +83,21 @@ class _Badge(ref["_Shift"]):
         return self is other
 
 
-class _Crew:
-    """Who is at work, and what the user had set before anyone was.
+class _ActiveCalls:
+    """The calls that are running, and what the user had set before the first.
 
     `settle` brings BLAS in line with that. It may be called at any moment, by any thread and inside
     itself, so that nothing is lost where Ctrl-C strikes between two lines.
     """
 
     def __init__(self) -> None:
-        self.at_work: set[_Badge] = set()
+        self.active: set[_CallRef] = set()
         self.before: list[int] | None = None
         self._lock = RLock()
 
     def settle(self) -> None:
         with self._lock:
-            if self.at_work:
+            if self.active:
                 if self.before is None:
                     self.before = _counts(_found()[0])
                     for library in _found()[0]:
@@ -108,54 +108,54 @@ class _Crew:
                         library.set(count)
                 self.before = None
 
-    def leave(self, shift: "_Badge") -> None:
-        self.at_work.discard(shift)
-        if not self.at_work:
+    def leave(self, call: "_CallRef") -> None:
+        self.active.discard(call)
+        if not self.active:
             self.settle()
 
     def threads(self) -> int:
         """How many threads the user lets BLAS have."""
         with self._lock:
-            shift = _shift.get()
-            here = shift() if shift in self.at_work else None
+            call = _current.get()
+            here = call() if call in self.active else None
             shared = self.before or _counts(_found()[0])
             return max([*shared, *(here.before if here else _counts(_found()[1]))], default=1)
 
     def begin_as_child(self) -> None:
         """After a fork: of all that were at work, the one that forked is left."""
         self._lock = RLock()
-        shift = _shift.get()
-        self.at_work = {shift} if shift in self.at_work else set()
+        call = _current.get()
+        self.active = {call} if call in self.active else set()
         self.settle()
 
 
-_crew = _Crew()
-_shift: ContextVar["_Badge | None"] = ContextVar("shift", default=None)
+_calls = _ActiveCalls()
+_current: ContextVar["_CallRef | None"] = ContextVar("call", default=None)
 
 
-class _Shift:
+class _Call:
     """One call at work, for as long as it lives: forgotten where Ctrl-C left it no time to end."""
 
     _token: Token[Any]
 
     def __enter__(self) -> None:
-        self._own = _Badge(self, _crew.leave)
+        self._own = _CallRef(self, _calls.leave)
         self.before = _counts(_found()[1])
         try:
-            _crew.at_work.add(self._own)
-            _crew.settle()
+            _calls.active.add(self._own)
+            _calls.settle()
             _have_one_thread_here()
-            self._token = _shift.set(self._own)
+            self._token = _current.set(self._own)
         except BaseException:
             self._leave()
             raise
 
     def __exit__(self, *error: object) -> None:
-        _shift.reset(self._token)
+        _current.reset(self._token)
         self._leave()
 
     def _leave(self) -> None:
-        _crew.leave(self._own)
+        _calls.leave(self._own)
         del self._own  # nobody needs to be told of the end
         for library, count in zip(_found()[1], self.before, strict=True):
             library.set(count)
@@ -174,7 +174,7 @@ NOTHING_TO_DO: AbstractContextManager[Any] = nullcontext()
 
 def one_thread() -> AbstractContextManager[Any]:
     """One BLAS thread from here on; what is called inside, helpers too, has no more to do."""
-    return NOTHING_TO_DO if _shift.get() in _crew.at_work else _Shift()
+    return NOTHING_TO_DO if _current.get() in _calls.active else _Call()
 
 
 def with_one_thread(function: Callable[P, R]) -> Callable[P, R]:
@@ -201,7 +201,7 @@ def with_one_thread(function: Callable[P, R]) -> Callable[P, R]:
 @cache
 def _helpers() -> ThreadPoolExecutor:
     """Threads of our own, started when first needed and kept: starting them takes a while."""
-    number = max(1, _crew.threads() - 1)
+    number = max(1, _calls.threads() - 1)
     return ThreadPoolExecutor(number, "momentron", initializer=_begin_helping)
 
 
@@ -212,7 +212,7 @@ def _begin_helping() -> None:
 
 if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
     os.register_at_fork(after_in_child=_helpers.cache_clear)
-    os.register_at_fork(after_in_child=_crew.begin_as_child)
+    os.register_at_fork(after_in_child=_calls.begin_as_child)
     os.register_at_fork(after_in_child=lambda: _turns.__setitem__(0, RLock()))
 
 
@@ -224,7 +224,7 @@ def in_threads(function: Callable[[T], Any], items: Sequence[T]) -> None:
     where no helper has found the time to begin. The caller's deadline is looked at before each
     item, and Ctrl-C ends it after those that have begun: no item should take long.
     """
-    number = _crew.threads()
+    number = _calls.threads()
     waiting = deque(items)
 
     def work() -> None:
@@ -260,7 +260,7 @@ def own_threads(flops: float) -> int:
     """How many threads of our own are worth waking for so much arithmetic."""
     if flops < WORTH_OWN_THREADS:
         return 1
-    return min(_crew.threads(), MOST_PARTS)
+    return min(_calls.threads(), MOST_PARTS)
 
 
 def reading_parts(rows: int, entries: float) -> list[slice]:
@@ -270,5 +270,5 @@ def reading_parts(rows: int, entries: float) -> list[slice]:
     """
     count = 1
     if entries > WORTH_READING:
-        count = min(rows, max(_crew.threads(), 1 + int(entries / MOST_READ)))
+        count = min(rows, max(_calls.threads(), 1 + int(entries / MOST_READ)))
     return [slice(rows * i // count, rows * (i + 1) // count) for i in range(count)]

@@ -1,4 +1,4 @@
-"""The history of a solve, one row an iteration, in the units of X."""
+"""The history of a solve, one row per iteration, in the units of X."""
 
 from dataclasses import dataclass, fields
 

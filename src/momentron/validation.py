@@ -62,11 +62,6 @@ class TrainingData:
         return self.classes[self.codes]
 
 
-def clean_data(X: Any) -> CleanData:
-    """Check X and wrap it, without a copy unless its type, layout or scale forces one."""
-    return operator_of(as_rows(X))
-
-
 def as_rows(X: Any) -> Any:
     """What `as_matrix` makes of X; rows that are computed when asked for stay so."""
     if not isinstance(X, ComputedRows):
@@ -245,7 +240,7 @@ def _one_label_per_row(y: Any, n_rows: int) -> np.ndarray:
 
 
 def _require_classes(y: np.ndarray) -> None:
-    """Refuse what is no class: complex numbers, NaN, infinities, fractions, None."""
+    """Refuse what is not a class: complex numbers, NaN, infinities, fractions, None."""
     if y.dtype.kind == "c":
         raise InputError(f"y has complex labels ({y.dtype}); pass strings, integers or booleans")
     if y.dtype.kind == "f":

@@ -91,11 +91,11 @@ def certify_classifier(
     b : float, or ndarray of shape (k,)
         In the units of the operator.
     products : ndarray, optional
-        Xw as `Operator.exact_scores` has it, if it is at hand for a w that was `refreshed`.
+        Xw as `Operator.exact_scores` has it, if it is at hand for a w that was `recomputed`.
     """
     constraints = problem.constraints.base
     if products is None:
-        w = constraints.refreshed(admitted(w, constraints.zeros().shape, "w"))
+        w = constraints.recomputed(admitted(w, constraints.zeros().shape, "w"))
         products = constraints.operator.exact_scores(w)
     norm_low, norm_high = constraints.norm_bounds(w)
     largest = float(np.max(np.abs(b), initial=0.0))
@@ -111,10 +111,10 @@ def certify_classifier(
 def margin_bound(problem: "Problem", w: np.ndarray, *, sharp: bool = False) -> float:
     """A sure lower bound on the margin of w, in the operator's units."""
     constraints = problem.constraints
-    w = constraints.refreshed(w if sharp else np.asarray(w, np.float64))
+    w = constraints.recomputed(w if sharp else np.asarray(w, np.float64))
     norm_low, norm_high = constraints.norm_bounds(w)
     if not SHORT < norm_high < LONG:  # products might overflow or vanish
-        w = constraints.refreshed(to_safe_length(w))
+        w = constraints.recomputed(to_safe_length(w))
         norm_low, norm_high = constraints.norm_bounds(w)
     if not math.isfinite(norm_high):
         return -np.inf

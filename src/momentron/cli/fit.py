@@ -65,7 +65,7 @@ def fit(
         str | None, typer.Option(help="Scheduler address: its workers read DATA, and keep it.")
     ] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Write the state here, and go on from it.")
+        Path | None, typer.Option(help="Write the state here, and continue from it.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

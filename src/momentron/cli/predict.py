@@ -113,7 +113,7 @@ def load_model(path: Path) -> Model:
     Raises
     ------
     InputError
-        Where the file is no such model.
+        Where the file is not such a model.
     """
     try:
         with open_regular(path) as file, np.load(file, allow_pickle=False) as archive:

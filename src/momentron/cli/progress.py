@@ -3,7 +3,6 @@
 import math
 import time
 from collections import deque
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -21,7 +20,7 @@ REMEMBERED = 64  # rows from which the speed is estimated
 
 
 class Progress:
-    """A line on standard error that is gone at the end; nothing where that is no terminal.
+    """A line on standard error that is gone at the end; nothing where that is not a terminal.
 
     Parameters
     ----------
@@ -59,12 +58,7 @@ class Progress:
             self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._live is not None:
             self._live.stop()
 
@@ -137,12 +131,7 @@ class LiveRow:
         self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._live.stop()
 
     def __call__(self, row: Row) -> None:

@@ -60,10 +60,10 @@ def summarise_stream(data: str, result: MarginResult) -> dict[str, Any]:
 def print_summary(summary: dict[str, Any]) -> None:
     """The verdict, one fact per line."""
     classes = summary["classes"]
-    story = " against ".join(classes) if len(classes) == 2 else f"{len(classes)} classes"
+    class_names = " against ".join(classes) if len(classes) == 2 else f"{len(classes)} classes"
     margin = "best margin" if len(classes) == 2 else "joint margin"
     lines = [
-        f"{summary['data']}: {summary['rows']} × {summary['features']}, {story}",
+        f"{summary['data']}: {summary['rows']} × {summary['features']}, {class_names}",
         f"verdict         {summary['status']}",
         f"{margin:<15} in [{summary['lower']:.12g}, {summary['upper']:.12g}], "
         f"relative gap {summary['gap']:.2e}",

@@ -137,9 +137,9 @@ class Constraints:
         """Sure lower and upper bounds of ‖w‖."""
         return self.operator.norm_bounds(w)
 
-    def refreshed(self, w: np.ndarray) -> np.ndarray:
+    def recomputed(self, w: np.ndarray) -> np.ndarray:
         """w with all that is kept beside it computed anew."""
-        return self.operator.refreshed(w)
+        return self.operator.recomputed(w)
 
     def exact_scores(self, w: np.ndarray) -> np.ndarray:
         """Zw in float64 arithmetic, whatever the data's type."""
@@ -157,7 +157,7 @@ class Constraints:
 
         `norm` is an upper bound of ‖w‖, `extra` counts roundings beside those of the scores.
         """
-        # |fl(x·w) − x·w| ≤ γ_d |x|·|w| ≤ γ_d ‖x‖ ‖w‖; underflow costs at most one a rounding
+        # |fl(x·w) − x·w| ≤ γ_d |x|·|w| ≤ γ_d ‖x‖ ‖w‖; underflow costs at most one unit per rounding
         depth = self.operator.score_depth(w) + self.labels.roundings
         magnitude = self.operator.magnitude(w, norm)
         relative = up(gamma(depth + extra, unit) + self.operator.kernel_error)

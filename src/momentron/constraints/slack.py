@@ -84,9 +84,9 @@ class Slack(Constraints):
         least = float(np.hypot(low, tail_low)) * (1.0 - 8.0 * UNIT_ROUNDOFF) - UNDERFLOW
         return max(0.0, least), up(float(np.hypot(high, tail_high)), 8) + UNDERFLOW
 
-    def refreshed(self, w: np.ndarray) -> np.ndarray:
+    def recomputed(self, w: np.ndarray) -> np.ndarray:
         head, tail = self.split(w)
-        return self.join(self._base.refreshed(head), tail)
+        return self.join(self._base.recomputed(head), tail)
 
     def exact_scores(self, w: np.ndarray) -> np.ndarray:
         head, tail = self.split(w)

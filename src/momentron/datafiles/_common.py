@@ -47,7 +47,7 @@ def fail(shown: str, what: str, cause: BaseException | None = None) -> NoReturn:
 
 
 def require_file(path: str | Path, shown: str | None = None) -> None:
-    """Refuse what is no regular file before it is opened: a pipe would be waited for, for ever."""
+    """Refuse what is not a regular file before it is opened: a pipe would block for ever."""
     shown = str(path) if shown is None else shown
     try:
         mode = Path(path).stat().st_mode

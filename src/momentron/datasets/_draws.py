@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from momentron.arguments import as_count
 from momentron.errors import InputError
 
 Floats = NDArray[Any]
@@ -49,27 +50,12 @@ class Synthetic:
     fit_intercept: bool
 
 
-def generator(random_state: Seed) -> np.random.Generator:
-    """Return a Generator; a legacy RandomState seeds one with its next draw."""
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(int(random_state.randint(2**31)))
-    return np.random.default_rng(random_state)
-
-
 def check_number(name: str, value: float, *, above: float, inclusive: bool = False) -> None:
     """Refuse a value that is not a finite real above a limit."""
     real = isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(value))
     if not real or value < above or (value == above and not inclusive):
         sign = "at least" if inclusive else "above"
         raise InputError(f"{name} is {value!r}; give a finite number {sign} {above:g}")
-
-
-def check_count(name: str, value: int, low: int, high: int | None = None) -> None:
-    """Refuse a value that is not an integer from low to high."""
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not whole or value < low or (high is not None and value > high):
-        limit = f"at least {low}" if high is None else f"from {low} to {high}"
-        raise InputError(f"{name} is {value!r}; give an integer {limit}")
 
 
 def check_dtype(dtype: DTypeLike) -> np.dtype[Any]:
@@ -83,9 +69,9 @@ def check_dtype(dtype: DTypeLike) -> np.dtype[Any]:
 def check_sizes(n: int, d: int, n_support: int, fit_intercept: bool) -> None:
     """Refuse shapes with no room for the support rows (of both classes, with intercept)."""
     least = 2 if fit_intercept else 1
-    check_count("n_samples", n, least)
-    check_count("n_features", d, 1)
-    check_count("n_support", n_support, least, n)
+    as_count("n_samples", n, least)
+    as_count("n_features", d, 1)
+    as_count("n_support", n_support, least, n)
 
 
 def draw_labels(rng: np.random.Generator, n: int) -> NDArray[np.int64]:

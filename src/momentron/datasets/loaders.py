@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from momentron.arguments import as_count
 from momentron.datasets import _formats as formats
-from momentron.datasets._draws import check_count, check_dtype
+from momentron.datasets._draws import check_dtype
 from momentron.datasets._fetch import FAILURES, Remote, fetch, fetch_cifar10
 from momentron.errors import InputError
 from momentron.userfiles import cache_dir
@@ -156,7 +157,7 @@ def load(
         raise InputError(f"unknown data set {name!r}; known: {', '.join(DATASETS)}")
     real = check_dtype(dtype)
     if subset is not None:
-        check_count("subset", subset, 1)
+        as_count("subset", subset)
     raw = _read_bundled(name) if name in _BUNDLED else _read_files(name, data_dir, download)
     kept = _labels_kept(name, raw, classes)
     rows = _rows_kept(raw.y, kept if classes is not None else None)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentron.arguments import as_generator
 from momentron.datasets._draws import (
     Floats,
     Seed,
@@ -14,7 +15,6 @@ from momentron.datasets._draws import (
     check_number,
     check_sizes,
     draw_labels,
-    generator,
     shuffled,
 )
 from momentron.errors import InputError
@@ -82,7 +82,7 @@ def make_sparse_separable(
     check_number("density", density, above=0.0)
     if density > 1:
         raise InputError(f"density is {density!r}; give a share of nonzeros, at most 1")
-    rng = generator(random_state)
+    rng = as_generator(random_state)
     k = max(1, round(density * n_features))
     y = draw_labels(rng, n_samples)
     n_plus = int(np.count_nonzero(y[:n_support] == 1))

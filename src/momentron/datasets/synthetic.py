@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from momentron.arguments import as_generator
 from momentron.datasets._draws import (
     Floats,
     Seed,
@@ -25,7 +26,6 @@ from momentron.datasets._draws import (
     check_sizes,
     draw_labels,
     draw_weights,
-    generator,
     shuffled,
 )
 from momentron.errors import InputError
@@ -85,7 +85,7 @@ def make_separable(
     check_number("margin", margin, above=0.0)
     check_number("slack", slack, above=0.0, inclusive=True)
     dtype = check_dtype(dtype)
-    rng = generator(random_state)
+    rng = as_generator(random_state)
     w = _unit(rng, n_features)
     b = 0.5 * rng.standard_normal() if fit_intercept else 0.0
     y = draw_labels(rng, n_samples)
@@ -145,7 +145,7 @@ def make_nonseparable(
     check_sizes(n_samples, n_features, n_support, fit_intercept)
     check_number("overlap", overlap, above=0.0)
     dtype = check_dtype(dtype)
-    rng = generator(random_state)
+    rng = as_generator(random_state)
     w = _unit(rng, n_features)
     y = draw_labels(rng, n_samples)
     heights = 0.1 * (1.0 + rng.exponential(size=n_samples))
@@ -199,7 +199,7 @@ def make_touching(
     """
     check_sizes(n_samples, n_features, n_support, fit_intercept)
     dtype = check_dtype(dtype)
-    rng = generator(random_state)
+    rng = as_generator(random_state)
     w = rng.choice(np.array([-1, 1]), n_features)
     b = int(rng.integers(-3, 4)) if fit_intercept else 0
     y = draw_labels(rng, n_samples)

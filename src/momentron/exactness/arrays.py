@@ -135,7 +135,7 @@ def _from_lists(X: Any) -> np.ndarray:
         return np.asarray(X, dtype=object) if is_mixed else values
     except ValueError as error:
         raise InputError(
-            f"X is no matrix: {_one_line(error)}; give each row the same number of entries"
+            f"X is not a matrix: {_one_line(error)}; give each row the same number of entries"
         ) from None
 
 
@@ -197,8 +197,8 @@ def _refuse_complex() -> NoReturn:
 
 def _refuse_date(kind: Any) -> NoReturn:
     raise InputError(
-        f"X has dates or times ({kind}), which are no numbers; pass a difference in a unit of your "
-        "choice, such as (t - t.min()) / numpy.timedelta64(1, 'D')"
+        f"X has dates or times ({kind}), which are not numbers; pass a difference in a unit of "
+        "your choice, such as (t - t.min()) / numpy.timedelta64(1, 'D')"
     )
 
 

@@ -20,7 +20,7 @@ from momentron.ntk import TwoLayerReLUKernel
 from momentron.problem import KernelChoice, Problem
 from momentron.solvers import Adaptive, BatchPerceptron, Solver
 from momentron.solvers.adaptive import AdaptiveState
-from momentron.solvers.base import AIM, Aim, Candidates
+from momentron.solvers.base import DEFAULTS, Candidates, RunOptions
 
 WIDTH = 128
 SEED = 0
@@ -39,8 +39,8 @@ Curves = Mapping[str, Mapping[str, np.ndarray]]
 class Seeded(Adaptive):
     """Algorithm 2 whose draws are the same in every run, and whose last row is kept."""
 
-    def init(self, problem: Problem, aim: Aim = AIM) -> AdaptiveState:
-        return super().init(problem, replace(aim, random_state=SEED))
+    def init(self, problem: Problem, options: RunOptions = DEFAULTS) -> AdaptiveState:
+        return super().init(problem, replace(options, random_state=SEED))
 
     def candidates(self, problem: Problem, state: AdaptiveState) -> Candidates:
         # the budget ends the run at the same step; a method's own ending would come before the
@@ -49,7 +49,7 @@ class Seeded(Adaptive):
 
 
 class Figure3(Figure):
-    """Margin and test error against iterations and kernel values, one column an iteration.
+    """Margin and test error against iterations and kernel values, one column per iteration.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ def separable(curves: Curves, n: int) -> Claim:
 
 
 def columns_suffice(curves: Curves, n: int) -> Claim:
-    """Kernel values an iteration, over n; those of the diagonal come once."""
+    """Kernel values per iteration, over n; those of the diagonal come once."""
     shares = {
         name: (columns["evaluations"] - n) / (n * columns["iteration"])
         for name, columns in curves.items()

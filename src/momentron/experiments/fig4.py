@@ -34,7 +34,7 @@ from momentron.ntk.evolution_table import KERNEL, NETWORK, TRAIN, scale_epochs
 if TYPE_CHECKING:
     from torch import nn
 
-    from momentron.ntk.evolution import Look
+    from momentron.ntk.evolution import Snapshot
 
 SEEDS = (100, 13579)
 """The paper's."""
@@ -284,13 +284,13 @@ def measure_seed(
     further["best_error"] = []
     wrong: list[np.ndarray] = []
 
-    def keep(look: "Look") -> None:
-        best = max_margin(look.kernel, sample.y, kernel="precomputed", fit_intercept=False)
+    def keep(snapshot: "Snapshot") -> None:
+        best = max_margin(snapshot.kernel, sample.y, kernel="precomputed", fit_intercept=False)
         require_end(best.status)
         further["best_lower"].append(best.lower)
         further["best_upper"].append(best.upper)
-        further["best_error"].append(float(np.mean(predict(best, look.cross) != y_test)))
-        wrong.append(predict(look.result, look.cross) != y_test)
+        further["best_error"].append(float(np.mean(predict(best, snapshot.cross) != y_test)))
+        wrong.append(predict(snapshot.result, snapshot.cross) != y_test)
         further["seconds"].append(time.perf_counter() - start)
 
     evolution = kernel_evolution(

@@ -11,7 +11,7 @@ from momentron.solvers import as_solver
 
 @dataclass(frozen=True)
 class Method:
-    """A method of the registry: its label, its passes an iteration, colour and line.
+    """A method of the registry: its label, its passes per iteration, colour and line.
 
     The colours are Okabe and Ito's, which colour-blind readers can tell apart.
     """

@@ -13,7 +13,7 @@ from momentron.clock import Stopwatch
 from momentron.experiments.figure import Report
 from momentron.problem import Problem
 from momentron.solve import Budget, solve
-from momentron.solvers.base import AIM, Aim, Candidates, Solver
+from momentron.solvers.base import DEFAULTS, Candidates, RunOptions, Solver
 from momentron.status import Status
 from momentron.trace import Row
 
@@ -86,8 +86,8 @@ class Watched(Solver):
         self._solver = solver
         self.proposal: Candidates | None = None
 
-    def init(self, problem: Problem, aim: Aim = AIM) -> Any:
-        return self._solver.init(problem, aim)
+    def init(self, problem: Problem, options: RunOptions = DEFAULTS) -> Any:
+        return self._solver.init(problem, options)
 
     def vanishing(self, tol: float) -> float:
         return self._solver.vanishing(tol)

@@ -154,7 +154,7 @@ def curves_csv(
     leave_out: Sequence[str] = (),
     only: Sequence[str] | None = None,
 ) -> str:
-    """One row an iteration of each curve, digits enough to read every float back as it was.
+    """One row per iteration of each curve, digits enough to read every float back as it was.
 
     A curve without a column, or without a number in it, has an empty cell.
     """

@@ -12,7 +12,7 @@ from momentron.kernels.base import BoundKernel, Index, Kernel, require_finite_va
 from momentron.kernels.matrix import FLOAT_ERROR
 from momentron.rounding import up
 
-DIAGONAL_ROWS = 32  # rows a call for the diagonal: so many values are computed for one that counts
+DIAGONAL_ROWS = 32  # rows per call for the diagonal: only one value in so many is used
 SAMPLE_ROWS = 31  # odd, so that the two halves differ in size
 LARGEST_NOISE = 1e-4  # what is refused, relative to √(K_ii K_jj)
 

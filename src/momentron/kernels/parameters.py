@@ -1,13 +1,12 @@
 """The numbers that kernels take: γ, the degree and c, as scikit-learn reads them."""
 
 import math
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.arguments import as_number
+from momentron.arguments import as_count, as_number
 from momentron.errors import InputError
 from momentron.operators.base import row_blocks
 
@@ -66,18 +65,12 @@ def require_positive_gamma(gamma: Any) -> None:
 
 def require_polynomial(degree: Any, coef0: Any) -> None:
     """Raise unless (γt + coef0)^degree is positive semidefinite for every γ > 0."""
-    require_degree(degree)
+    as_count("degree", degree)
     if not 0.0 <= as_number("coef0", coef0, "a number of at least 0") < math.inf:
         raise InputError(
             f"coef0={coef0!r} gives a polynomial that is not positive semidefinite; pass a number "
             "of at least 0"
         )
-
-
-def require_degree(degree: Any) -> None:
-    """Raise unless the degree is a whole number of at least 1."""
-    if not isinstance(degree, Integral) or isinstance(degree, bool) or degree < 1:
-        raise InputError(f"degree={degree!r} must be an integer of at least 1")
 
 
 def require_parameters(*, gamma: Any, degree: Any, coef0: Any, cache_size: Any) -> None:
@@ -86,7 +79,7 @@ def require_parameters(*, gamma: Any, degree: Any, coef0: Any, cache_size: Any) 
         require_positive_gamma(gamma)
     elif gamma not in ("scale", "auto"):
         raise InputError(f"gamma={gamma!r} must be 'scale', 'auto' or a number above 0")
-    require_degree(degree)
+    as_count("degree", degree)
     if not math.isfinite(as_number("coef0", coef0, "a finite number")):
         raise InputError(f"coef0={coef0!r} must be a finite number")
     wanted = "a positive, finite number of MB"

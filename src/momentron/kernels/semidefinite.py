@@ -14,7 +14,7 @@ from momentron.errors import InputError
 from momentron.factors import factor_in_place
 from momentron.rounding import UNIT_ROUNDOFF, up
 
-TOLERANCE = 1e-8  # negative eigenvalues beyond this share of the largest are no rounding
+TOLERANCE = 1e-8  # negative eigenvalues beyond this share of the largest are not rounding
 CHECK_ERROR = 16.0 * UNIT_ROUNDOFF  # an entry: what computing eigenvalues may add
 
 

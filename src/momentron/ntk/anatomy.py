@@ -97,7 +97,7 @@ class _Draft:
 
 
 @dataclass
-class _Look:
+class _Trial:
     """One forward pass: outputs, the calls of each draft, the bytes that autograd keeps."""
 
     x: Tensor
@@ -125,8 +125,8 @@ def examine(model: nn.Module, x: Tensor) -> Anatomy:
     for name, p in model.named_parameters():
         if p.requires_grad and p.is_complex():
             raise InputError(f"parameter {name!r} is {p.dtype}; the kernel needs real parameters")
-    pair = _look(model, x[:2])
-    triple = _look(model, x[[0, 2, 3]])
+    pair = _trial(model, x[:2])
+    triple = _trial(model, x[[0, 2, 3]])
     require_repeatable(pair.outputs[0], triple.outputs[0])
     uses, reached = _walk(triple.outputs)
     require_independent(triple.x, triple.outputs, triple.anchor)  # fills in `leaks`
@@ -149,7 +149,7 @@ def examine(model: nn.Module, x: Tensor) -> Anatomy:
     )
 
 
-def _look(model: nn.Module, x: Tensor) -> _Look:
+def _trial(model: nn.Module, x: Tensor) -> _Trial:
     drafts = _drafts(model)
     owner = {id(module): draft for draft in drafts for module in draft.modules}
     anchor = make_anchor(x.device)
@@ -183,7 +183,7 @@ def _look(model: nn.Module, x: Tensor) -> _Look:
     ):
         # a copy, so that a first layer may work in place
         outputs = flat_outputs(model(x.clone()), n)
-    return _Look(x, outputs, drafts, anchor, sum(kept.values()), widest)
+    return _Trial(x, outputs, drafts, anchor, sum(kept.values()), widest)
 
 
 def _drafts(model: nn.Module) -> list[_Draft]:

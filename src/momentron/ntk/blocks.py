@@ -12,13 +12,13 @@ from torch import Tensor, nn
 
 from momentron.errors import InputError
 from momentron.ntk.anatomy import Anatomy, Unit
-from momentron.ntk.factors import Factor, Room
+from momentron.ntk.factors import Factor, Workspace
 from momentron.ntk.fallback import ExampleGradients
 from momentron.ntk.outputs import flat_outputs
 from momentron.ntk.taps import Receive, make_anchor, tapped
 
 
-class Block:
+class GradientBlock:
     """One factor a unit, and the gradients of the other parameters, for some of the outputs.
 
     Attributes
@@ -33,7 +33,7 @@ class Block:
         self.factors = factors
         self.rest = rest
 
-    def products(self, other: Block, rows: slice, columns: slice) -> np.ndarray:
+    def products(self, other: GradientBlock, rows: slice, columns: slice) -> np.ndarray:
         """Inner products of rows here with rows there, units added up in float64."""
         total = np.zeros((rows.stop - rows.start, columns.stop - columns.start))
         for mine, others in zip(self.factors, other.factors, strict=True):
@@ -64,7 +64,7 @@ class Differentiator:
     anatomy : Anatomy
     forms : tuple of Factor types
         The form of each unit.
-    room : Room
+    workspace : Workspace
     gradients : ExampleGradients or None
         For the parameters that no unit covers, if there are any.
     """
@@ -72,21 +72,21 @@ class Differentiator:
     model: nn.Module
     anatomy: Anatomy
     forms: tuple[type[Factor], ...]
-    room: Room
+    workspace: Workspace
     gradients: ExampleGradients | None
 
     def __call__(
         self, rows: Callable[[int, int], Tensor], start: int, stop: int, outputs: range, step: int
-    ) -> Block:
+    ) -> GradientBlock:
         """Derivatives of the examples `rows(start, stop)`, filled in `step` of them at a time."""
-        n, room = stop - start, self.room
+        n, workspace = stop - start, self.workspace
         factors = [
-            form(unit, n, len(outputs), room)
+            form(unit, n, len(outputs), workspace)
             for form, unit in zip(self.forms, self.anatomy.units, strict=True)
         ]
         rest = None
         if self.gradients is not None:
-            rest = room.empty(len(outputs), n, self.anatomy.rest_entries)
+            rest = workspace.empty(len(outputs), n, self.anatomy.rest_entries)
         for i in range(0, n, step):
             part = slice(i, min(i + step, n))
             x = rows(start + part.start, start + part.stop)
@@ -94,7 +94,7 @@ class Differentiator:
                 self._fill(factors, x, part, outputs)
             if rest is not None:
                 self._fill_rest(rest, x, part, outputs)
-        return Block(n, factors, rest)
+        return GradientBlock(n, factors, rest)
 
     def _fill(self, factors: list[Factor], x: Tensor, rows: slice, outputs: range) -> None:
         owner = {id(module): factor for factor in factors for module in factor.unit.modules}

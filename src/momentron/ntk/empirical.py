@@ -8,14 +8,14 @@ import numpy as np
 import torch
 from torch import nn
 
+from momentron.arguments import parse_size
 from momentron.errors import InputError
 from momentron.ntk.anatomy import examine
 from momentron.ntk.blocks import Differentiator
 from momentron.ntk.examples import Examples
-from momentron.ntk.factors import Room
+from momentron.ntk.factors import Workspace
 from momentron.ntk.fallback import ExampleGradients
-from momentron.ntk.memory import parse_memory
-from momentron.ntk.plan import Task, make_plan
+from momentron.ntk.plan import KernelShape, make_plan
 from momentron.ntk.sweep import Progress, Sweep
 
 
@@ -31,14 +31,14 @@ class EmpiricalNTK:
     by example; the two are mixed as the model needs. A layer that is called several times, or
     shares its weights with another, has its gradients added before inner products are taken.
 
-    The cost is that of one backward pass an example and output, and of matrix products. With F
+    The cost is that of one backward pass per example and output, and of matrix products. With F
     inputs and C outputs read at P positions, a layer costs the lesser of 2·outputs·C·F and
-    2·P²·(F + outputs·C) flops an entry of K.
+    2·P²·(F + outputs·C) flops per entry of K.
 
     Parameters
     ----------
     model : torch.nn.Module
-        It maps a batch, one example a row, to a tensor with one row an example. It must be in
+        It maps a batch, one example per row, to a tensor with one row per example. It must be in
         evaluation mode where that matters (batch normalisation, dropout), and is left as it is.
     input_shape : tuple of int, optional
         Shape of one example, e.g. (3, 32, 32): rows of a 2-D array are reshaped to it, so that the
@@ -79,7 +79,7 @@ class EmpiricalNTK:
     ) -> None:
         if not isinstance(model, nn.Module):
             raise InputError(f"model is {type(model).__name__}; pass a torch.nn.Module")
-        parse_memory(max_memory)
+        parse_size(max_memory, "max_memory")
         self.model = model
         self.input_shape = None if input_shape is None else tuple(input_shape)
         self.normalize = normalize
@@ -115,8 +115,8 @@ class EmpiricalNTK:
         normalize = self.normalize if normalize is None else normalize
         left = Examples(X1, self.model, self.input_shape, "X1")
         if X2 is None or X2 is X1:
-            task = Task(len(left), len(left), symmetric=True)
-            kernel = self._sweep(left, task, max_memory, progress).symmetric(left)
+            shape = KernelShape(len(left), len(left), symmetric=True)
+            kernel = self._sweep(left, shape, max_memory, progress).symmetric(left)
             _require_finite(kernel)
             if normalize:
                 squares = np.diagonal(kernel).copy()
@@ -131,8 +131,8 @@ class EmpiricalNTK:
         swapped = len(left) < len(right)  # the derivatives of the fewer are the ones to hold
         if swapped:
             left, right = right, left
-        task = Task(len(left), len(right))
-        sweep = self._sweep(left, task, max_memory, progress)
+        shape = KernelShape(len(left), len(right))
+        sweep = self._sweep(left, shape, max_memory, progress)
         kernel, rows, columns = sweep.rectangular(left, right, squares=normalize)
         _require_finite(kernel)
         if normalize:
@@ -157,7 +157,7 @@ class EmpiricalNTK:
         ndarray of shape (n,)
         """
         examples = Examples(X, self.model, self.input_shape, "X")
-        sweep = self._sweep(examples, Task(len(examples), 0), max_memory, progress)
+        sweep = self._sweep(examples, KernelShape(len(examples), 0), max_memory, progress)
         squares = _require_finite(sweep.diagonal(examples))
         if self.normalize if normalize is None else normalize:
             return (squares > 0.0).astype(np.float64)
@@ -166,19 +166,20 @@ class EmpiricalNTK:
     def _sweep(
         self,
         examples: Examples,
-        task: Task,
+        shape: KernelShape,
         max_memory: str | int | None,
         progress: Progress | None,
     ) -> Sweep:
         """Look at the model, make a plan, and put together what carries it out."""
-        limit = parse_memory(self.max_memory if max_memory is None else max_memory)
+        size = self.max_memory if max_memory is None else max_memory
+        limit = parse_size(size, "max_memory")
         few = examples.few(4)
         anatomy = examine(self.model, few)
         dtype = torch.promote_types(next(self.model.parameters()).dtype, torch.float32)
-        plan = make_plan(anatomy, task, dtype.itemsize, limit)
+        plan = make_plan(anatomy, shape, dtype.itemsize, limit)
         gradients = ExampleGradients(self.model, anatomy.rest, few) if anatomy.rest else None
-        room = Room(examples.device, dtype, plan.scratch)
-        differentiate = Differentiator(self.model, anatomy, plan.forms, room, gradients)
+        workspace = Workspace(examples.device, dtype, plan.scratch)
+        differentiate = Differentiator(self.model, anatomy, plan.forms, workspace, gradients)
         return Sweep(differentiate, plan, anatomy.n_outputs, progress)
 
 

@@ -30,7 +30,7 @@ from momentron.status import Status
 
 
 @dataclass(frozen=True)
-class Look:
+class Snapshot:
     """What is seen of the kernel at one epoch.
 
     Attributes
@@ -69,27 +69,27 @@ def kernel_evolution(
     normalize: bool = True,
     input_shape: tuple[int, ...] | None = None,
     max_memory: str | int = "1GB",
-    callback: Callable[[Look], Any] | None = None,
+    callback: Callable[[Snapshot], Any] | None = None,
     progress: Callable[[float], Any] | None = None,
 ) -> KernelEvolution:
     r"""Train a model, and at some epochs fit the maximum-margin predictor in its tangent kernel.
 
     .. math:: K_t(x, x') = \sum_o ⟨∇_θ A_o(x; θ_t), ∇_θ A_o(x'; θ_t)⟩
 
-    K_0 is the neural tangent kernel; later ones tell what training has made of it. Each look costs
-    the kernels of `EmpiricalNTK` for n and n_test × n examples, and one solve. One n × n kernel a
-    look is held until the end, for the alignment with the last.
+    K_0 is the neural tangent kernel; later ones tell what training has made of it. Each snapshot
+    costs the kernels of `EmpiricalNTK` for n and n_test × n examples, and one solve. One n × n
+    kernel per snapshot is held until the end, for the alignment with the last.
 
     Parameters
     ----------
     model : torch.nn.Module
         One output a class, or a single one for two classes. It is trained in place, in training
-        mode; looks are taken in evaluation mode.
+        mode; snapshots are taken in evaluation mode.
     train, test : (X, y)
         Arrays or tensors of shape (n, ...), and labels of any kind.
     epochs : int or iterable of int
-        When to look; 0 is before training, and the largest ends it. An int asks for 0, 1, 2, 4, 8
-        and so on, and itself.
+        When to take snapshots; 0 is before training, and the largest ends it. An int asks for 0, 1,
+        2, 4, 8 and so on, and itself.
     lr : float, optional
         Step size of plain mini-batch gradient descent; 0.01 unless given.
     batch_size : int
@@ -110,14 +110,14 @@ def kernel_evolution(
     input_shape, max_memory
         As in `EmpiricalNTK`; the limit holds for each kernel.
     callback : callable, optional
-        Called with the `Look` at each epoch; a true return value ends the training there.
+        Called with the `Snapshot` at each epoch; a true return value ends the training there.
     progress : callable, optional
-        Told the share of the looks that is done, from 0 to 1.
+        Told the share of the snapshots that is done, from 0 to 1.
 
     Returns
     -------
     KernelEvolution
-        One row a look.
+        One row per snapshot.
 
     References
     ----------
@@ -132,7 +132,7 @@ def kernel_evolution(
     >>> evolution["network_error"][-1], evolution["kernel_error"][-1]
     (np.float64(0.0), np.float64(0.0))
     """
-    marks = looks_at(epochs)
+    marks = snapshot_epochs(epochs)
     ntk = EmpiricalNTK(model, input_shape=input_shape, normalize=normalize, max_memory=max_memory)
     seen, unseen = (
         Labelled(pair, model, input_shape, name)
@@ -172,22 +172,22 @@ def kernel_evolution(
                 "train_error": network_error(model, seen, classes),
             }
             told = _teller(progress, done, len(marks), len(seen), len(unseen))
-            look = take_look(ntk, mark, seen, unseen, fit, told)
-            rows.append(_numbers(look, unseen.y) | errors)
-            kernels.append(look.kernel)
-            if callback is not None and callback(look):
+            snapshot = take_snapshot(ntk, mark, seen, unseen, fit, told)
+            rows.append(_numbers(snapshot, unseen.y) | errors)
+            kernels.append(snapshot.kernel)
+            if callback is not None and callback(snapshot):
                 break
     return _align(rows, kernels)
 
 
-def take_look(
+def take_snapshot(
     ntk: EmpiricalNTK,
     epoch: int,
     seen: Labelled,
     unseen: Labelled,
     fit: dict[str, Any],
     progress: Callable[[str, int, int], None],
-) -> Look:
+) -> Snapshot:
     """Both kernels at the present weights, and the predictor."""
     X, X_test = seen.examples.X, unseen.examples.X
     kernel = ntk(X, progress=lambda done, total: progress("kernel", done, total))
@@ -195,7 +195,7 @@ def take_look(
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     cross = ntk(X_test, X, progress=lambda done, total: progress("cross", done, total))
-    return Look(epoch, kernel, cross, result)
+    return Snapshot(epoch, kernel, cross, result)
 
 
 def _align(rows: list[dict[str, Any]], kernels: list[np.ndarray]) -> KernelEvolution:
@@ -230,10 +230,10 @@ def kernel_alignment(K: np.ndarray, L: np.ndarray) -> float:
     return min(float(np.vdot(K, L)) / lengths, 1.0) if lengths > 0.0 else 0.0
 
 
-def looks_at(epochs: int | Iterable[int]) -> list[int]:
-    """The epochs to look at, rising.
+def snapshot_epochs(epochs: int | Iterable[int]) -> list[int]:
+    """The epochs at which to take snapshots, rising.
 
-    >>> looks_at(10), looks_at([5, 0, 5])
+    >>> snapshot_epochs(10), snapshot_epochs([5, 0, 5])
     ([0, 1, 2, 4, 8, 10], [0, 5])
     """
     if isinstance(epochs, Integral) and not isinstance(epochs, bool):
@@ -247,19 +247,19 @@ def looks_at(epochs: int | Iterable[int]) -> list[int]:
     return sorted(int(mark) for mark in marks)
 
 
-def _numbers(look: Look, y_test: np.ndarray) -> dict[str, Any]:
+def _numbers(snapshot: Snapshot, y_test: np.ndarray) -> dict[str, Any]:
     return {
-        "epoch": look.epoch,
-        "lower": look.result.lower,
-        "upper": look.result.upper,
-        "kernel_error": float(np.mean(predict(look.result, look.cross) != y_test)),
+        "epoch": snapshot.epoch,
+        "lower": snapshot.result.lower,
+        "upper": snapshot.result.upper,
+        "kernel_error": float(np.mean(predict(snapshot.result, snapshot.cross) != y_test)),
     }
 
 
 def _teller(
-    progress: Callable[[float], Any] | None, done: int, looks: int, n: int, n_test: int
+    progress: Callable[[float], Any] | None, done: int, snapshots: int, n: int, n_test: int
 ) -> Callable[[str, int, int], None]:
-    """Progress within a look, by the examples that have passed through the network."""
+    """Progress within a snapshot, by the examples that have passed through the network."""
     first = n / (n + n_test)
 
     def tell(kernel: str, blocks: int, total: int) -> None:
@@ -267,6 +267,6 @@ def _teller(
         if kernel == "cross":
             share = first + (1.0 - first) * blocks / total
         if progress is not None:
-            progress((done + share) / looks)
+            progress((done + share) / snapshots)
 
     return tell

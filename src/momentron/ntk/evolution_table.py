@@ -22,7 +22,7 @@ FIRST, LAST = PURPLE, GREEN
 
 @dataclass(frozen=True)
 class EvolutionRow:
-    """One look at the kernel of a network under training.
+    """One snapshot of the kernel of a network under training.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class EvolutionRow:
     network_error, train_error : float
         Share of the test and of the training examples that the network itself gets wrong.
     alignment_first, alignment_last : float
-        ⟨K, L⟩/(‖K‖ ‖L‖) with L the kernel of the first and of the last look.
+        ⟨K, L⟩/(‖K‖ ‖L‖) with L the kernel of the first and of the last snapshot.
     """
 
     epoch: int
@@ -154,7 +154,7 @@ class KernelEvolution(Table[EvolutionRow]):
     def __repr__(self) -> str:
         last = self._rows[-1]
         return (
-            f"KernelEvolution({len(self)} looks; last: epoch {last.epoch}, margin in "
+            f"KernelEvolution({len(self)} snapshots; last: epoch {last.epoch}, margin in "
             f"[{last.lower:.6g}, {last.upper:.6g}], kernel error {last.kernel_error:.2%}, "
             f"network error {last.network_error:.2%})"
         )

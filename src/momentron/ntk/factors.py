@@ -15,18 +15,18 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
 from momentron.ntk.anatomy import Unit
-from momentron.ntk.layers import EmbeddingRule
 
 ELEMENTWISE = 16.0  # flops of a matrix product that take as long as one pass over an entry
 
 
 @dataclass(frozen=True)
-class Room:
+class Workspace:
     """Where a factor may put its arrays, and how large its scratch arrays may be, in entries."""
 
     device: torch.device
@@ -51,14 +51,14 @@ class Factor(ABC):
     unit : Unit
     n, outputs : int
         How many of each.
-    room : Room
+    workspace : Workspace
     """
 
-    def __init__(self, unit: Unit, n: int, outputs: int, room: Room) -> None:
+    def __init__(self, unit: Unit, n: int, outputs: int, workspace: Workspace) -> None:
         self.unit = unit
         self.n = n
         self.outputs = outputs
-        self.room = room
+        self.workspace = workspace
         ends = [sum(unit.positions[: k + 1]) for k in range(len(unit.positions))]
         self.places = [slice(end - p, end) for end, p in zip(ends, unit.positions, strict=True)]
 
@@ -100,7 +100,7 @@ class Factor(ABC):
         """All calls and outputs of these rows are in: put them into the form that is kept."""
 
     @abstractmethod
-    def products(self, other: Factor, rows: slice, columns: slice) -> Tensor:
+    def products(self, other: Self, rows: slice, columns: slice) -> Tensor:
         """Inner products of rows here with rows there."""
 
     @abstractmethod
@@ -111,17 +111,17 @@ class Factor(ABC):
 class DirectFactor(Factor):
     """Gradients themselves: G of shape (n, g · outputs · C · F), and of the bias beside them."""
 
-    def __init__(self, unit: Unit, n: int, outputs: int, room: Room) -> None:
-        super().__init__(unit, n, outputs, room)
+    def __init__(self, unit: Unit, n: int, outputs: int, workspace: Workspace) -> None:
+        super().__init__(unit, n, outputs, workspace)
         width = unit.groups * outputs * unit.channels
-        self.weights = room.empty(n, width * unit.fan_in) if unit.weight else None
-        self.biases = room.empty(n, width) if unit.bias else None
+        self.weights = workspace.empty(n, width * unit.fan_in) if unit.weight else None
+        self.biases = workspace.empty(n, width) if unit.bias else None
         self._u: Tensor | None = None
         self._delta: Tensor | None = None
 
     @staticmethod
     def suits(unit: Unit) -> bool:
-        return not isinstance(unit.rule, EmbeddingRule)
+        return not unit.rule.gives_tokens
 
     @staticmethod
     def stored(unit: Unit, outputs: int) -> int:
@@ -145,10 +145,10 @@ class DirectFactor(Factor):
         unit, n, P = self.unit, rows.stop - rows.start, self.unit.total_positions
         if self._delta is None:
             # zeros, because calls without a path to the outputs receive no gradient
-            self._delta = self.room.zeros(n, unit.groups, self.outputs, unit.channels, P)
+            self._delta = self.workspace.zeros(n, unit.groups, self.outputs, unit.channels, P)
         if unit.weight:
             if self._u is None:
-                self._u = self.room.empty(n, unit.groups, P, unit.fan_in)
+                self._u = self.workspace.empty(n, unit.groups, P, unit.fan_in)
             self._u[:, :, self.places[call]] = unit.rule.features(module, x)
 
     def take(self, rows: slice, call: int, module: nn.Module, o: int, gradient: Tensor) -> None:
@@ -166,8 +166,7 @@ class DirectFactor(Factor):
             torch.bmm(delta, self._u.view(n * g, P, -1), out=out)
         self._u = self._delta = None
 
-    def products(self, other: Factor, rows: slice, columns: slice) -> Tensor:
-        assert isinstance(other, DirectFactor)
+    def products(self, other: Self, rows: slice, columns: slice) -> Tensor:
         total = None
         for left, right in ((self.weights, other.weights), (self.biases, other.biases)):
             if left is not None and right is not None:
@@ -184,19 +183,19 @@ class DirectFactor(Factor):
 class GramFactor(Factor):
     """u of shape (g, n, P, F) and δ of shape (g, n, P, outputs · C)."""
 
-    def __init__(self, unit: Unit, n: int, outputs: int, room: Room) -> None:
-        super().__init__(unit, n, outputs, room)
+    def __init__(self, unit: Unit, n: int, outputs: int, workspace: Workspace) -> None:
+        super().__init__(unit, n, outputs, workspace)
         self.u = self._empty_u()
         # zeros, because calls without a path to the outputs receive no gradient
-        self.delta = room.zeros(unit.groups, n, unit.total_positions, outputs, unit.channels)
+        self.delta = workspace.zeros(unit.groups, n, unit.total_positions, outputs, unit.channels)
 
     def _empty_u(self) -> Tensor:
         unit = self.unit
-        return self.room.empty(unit.groups, self.n, unit.total_positions, unit.fan_in)
+        return self.workspace.empty(unit.groups, self.n, unit.total_positions, unit.fan_in)
 
     @staticmethod
     def suits(unit: Unit) -> bool:
-        return unit.weight and not isinstance(unit.rule, EmbeddingRule)
+        return unit.weight and not unit.rule.gives_tokens
 
     @staticmethod
     def stored(unit: Unit, outputs: int) -> int:
@@ -226,11 +225,10 @@ class GramFactor(Factor):
     def finish(self, rows: slice) -> None:
         """Nothing is left to do: u and δ are what is kept."""
 
-    def products(self, other: Factor, rows: slice, columns: slice) -> Tensor:
-        assert isinstance(other, GramFactor)
+    def products(self, other: Self, rows: slice, columns: slice) -> Tensor:
         shape = (rows.stop - rows.start, columns.stop - columns.start)
-        total = self.room.zeros(*shape)
-        P, scratch = self.unit.total_positions, self.room.scratch
+        total = self.workspace.zeros(*shape)
+        P, scratch = self.unit.total_positions, self.workspace.scratch
         height = min(shape[0], max(1, math.isqrt(scratch) // P))
         width = min(shape[1], max(1, scratch // (height * P * P)))
         depth = min(P, max(1, scratch // (height * width * P)))  # below P for one pair only
@@ -256,8 +254,8 @@ class GramFactor(Factor):
         return products.add_(1.0) if self.unit.bias else products
 
     def squares(self) -> Tensor:
-        total = self.room.zeros(self.n)
-        size = self.room.scratch // self.unit.total_positions**2
+        total = self.workspace.zeros(self.n)
+        size = self.workspace.scratch // self.unit.total_positions**2
         if size == 0:
             for rows in _pieces(self.n, 1):
                 total[rows] = self.products(self, rows, rows)[0]
@@ -274,11 +272,11 @@ class TokenFactor(GramFactor):
 
     def _empty_u(self) -> Tensor:
         shape = (1, self.n, self.unit.total_positions, 1)
-        return torch.empty(shape, dtype=torch.int64, device=self.room.device)
+        return torch.empty(shape, dtype=torch.int64, device=self.workspace.device)
 
     @staticmethod
     def suits(unit: Unit) -> bool:
-        return isinstance(unit.rule, EmbeddingRule)
+        return unit.rule.gives_tokens
 
     @staticmethod
     def stored(unit: Unit, outputs: int) -> int:
@@ -294,7 +292,7 @@ class TokenFactor(GramFactor):
 
     def _inputs(self, mine: Tensor, others: Tensor) -> Tensor:
         same = (mine == others.mT).logical_and_(mine >= 0)  # −1 is the padding token
-        return same.to(self.room.dtype)
+        return same.to(self.workspace.dtype)
 
 
 FORMS: tuple[type[Factor], ...] = (DirectFactor, GramFactor, TokenFactor)

@@ -5,8 +5,9 @@ Every kind but the embedding computes, for each example, group and position p,
     y_p = W u_p + b,      u_p of F entries, y_p of C entries,
 
 so ∂/∂W = Σ_p δ_p u_pᵀ and ∂/∂b = Σ_p δ_p with δ the gradient of an output with respect to y. A
-dense layer has one position (or one a step of the sequence), a convolution one a pixel, with u_p
-the patch under the kernel, and a normalisation layer is one group an affine entry with F = C = 1.
+dense layer has one position (or one per step of the sequence), a convolution one per pixel, with
+u_p the patch under the kernel, and a normalisation layer is one group per affine entry with
+F = C = 1.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class Sizes:
 
 class Rule(ABC):
     """What has to be known of one kind of module."""
+
+    gives_tokens: bool = False  # `features` are whole numbers that stand for unit vectors
 
     def accepts(self, module: Any) -> bool:
         """Whether this module's settings keep the structure."""
@@ -108,7 +111,7 @@ class ConvRule(Rule):
 
 
 class ChannelNormRule(Rule):
-    """Normalisation with one affine entry a channel: batch, group and instance normalisation."""
+    """Normalisation with one affine entry per channel: batch, group and instance normalisation."""
 
     def accepts(self, module: Any) -> bool:
         # an instance norm with running statistics changes its formula with the mode
@@ -153,6 +156,8 @@ class LastAxesNormRule(Rule):
 
 class EmbeddingRule(Rule):
     """y_p is row t_p of W: u_p is the unit vector of token t_p, of which only t_p is kept."""
+
+    gives_tokens = True
 
     def accepts(self, module: Any) -> bool:
         # max_norm rewrites the weights, and frequency scaling makes its gradients no derivatives
@@ -200,7 +205,7 @@ def _is_plain(module: Any, kind: Any) -> bool:
     for name in names:
         if name in vars(module) or getattr(type(module), name) is not getattr(kind, name):
             return False
-    # a parametrised weight is computed from other parameters and is none itself
+    # a parametrised weight is computed from other parameters and is not one itself
     return all(
         getattr(module, name, None) is module._parameters.get(name) for name in ("weight", "bias")
     )

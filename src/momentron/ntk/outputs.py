@@ -18,7 +18,7 @@ def flat_outputs(outputs: Any, n: int) -> Tensor:
     Raises
     ------
     InputError
-        If they are no tensor of real numbers with one entry or more an example.
+        If they are not a tensor of real numbers with at least one entry per example.
     """
     if not isinstance(outputs, Tensor):
         raise InputError(
@@ -30,7 +30,7 @@ def flat_outputs(outputs: Any, n: int) -> Tensor:
     if outputs.ndim == 0 or len(outputs) != n or outputs.numel() == 0:
         raise InputError(
             f"the outputs of {n} examples have shape {tuple(outputs.shape)}; "
-            f"the first axis must be {n}, one row an example"
+            f"the first axis must be {n}, one row per example"
         )
     if not outputs.requires_grad:
         raise InputError(

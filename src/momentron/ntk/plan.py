@@ -50,7 +50,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Task:
+class KernelShape:
     """The size of a kernel: n1 × n2 examples, of which half where it is symmetric.
 
     For the diagonal alone n2 is 0: no block is held while others pass by.
@@ -65,7 +65,7 @@ class Task:
         return self.n1 * self.n2 / (2 if self.symmetric else 1)
 
 
-def make_plan(anatomy: Anatomy, task: Task, itemsize: int, max_bytes: int) -> Plan:
+def make_plan(anatomy: Anatomy, shape: KernelShape, itemsize: int, max_bytes: int) -> Plan:
     """The cheapest plan that fits.
 
     Raises
@@ -75,7 +75,7 @@ def make_plan(anatomy: Anatomy, task: Task, itemsize: int, max_bytes: int) -> Pl
     """
     budget = int(SHARE * max_bytes)
     best, least = None, math.inf
-    for plan in _candidates(anatomy, task, itemsize, budget):
+    for plan in _candidates(anatomy, shape, itemsize, budget):
         least = min(least, plan.n_bytes)
         if plan.n_bytes <= budget and (best is None or plan.cost < best.cost):
             best = plan
@@ -87,13 +87,13 @@ def make_plan(anatomy: Anatomy, task: Task, itemsize: int, max_bytes: int) -> Pl
     return best
 
 
-def _candidates(anatomy: Anatomy, task: Task, itemsize: int, budget: int) -> Iterator[Plan]:
+def _candidates(anatomy: Anatomy, shape: KernelShape, itemsize: int, budget: int) -> Iterator[Plan]:
     """Outputs and examples of X2 by halves; of X1, as many as fit."""
     scratch = min(max(budget // 32, SCRATCH[0]), SCRATCH[1]) // itemsize
     for outputs in _halves(anatomy.n_outputs):
-        for forms in _form_choices(anatomy, task, outputs):
-            sketch = _Sketch(anatomy, task, forms, outputs, scratch, itemsize)
-            for columns in _halves(task.n2):
+        for forms in _form_choices(anatomy, shape, outputs):
+            sketch = _Sketch(anatomy, shape, forms, outputs, scratch, itemsize)
+            for columns in _halves(shape.n2):
                 yield sketch.plan(columns, budget)
 
 
@@ -104,12 +104,14 @@ def _halves(n: int) -> Iterator[int]:
         yield n
 
 
-def _form_choices(anatomy: Anatomy, task: Task, outputs: int) -> set[tuple[type[Factor], ...]]:
+def _form_choices(
+    anatomy: Anatomy, shape: KernelShape, outputs: int
+) -> set[tuple[type[Factor], ...]]:
     """The forms that cost least, and those that keep least."""
-    meetings = task.pairs if task.n2 else task.n1  # on the diagonal each example meets itself
+    meetings = shape.pairs if shape.n2 else shape.n1  # on the diagonal each example meets itself
 
     def cost(form: type[Factor], unit: Unit) -> float:
-        build = (task.n1 + task.n2) * form.build_cost(unit, outputs)
+        build = (shape.n1 + shape.n2) * form.build_cost(unit, outputs)
         return build + meetings * form.pair_cost(unit, outputs)
 
     cheap, lean = [], []
@@ -128,13 +130,13 @@ class _Sketch:
     def __init__(
         self,
         anatomy: Anatomy,
-        task: Task,
+        shape: KernelShape,
         forms: tuple[type[Factor], ...],
         outputs: int,
         scratch: int,
         itemsize: int,
     ) -> None:
-        self.anatomy, self.task, self.forms = anatomy, task, forms
+        self.anatomy, self.shape, self.forms = anatomy, shape, forms
         self.outputs, self.scratch, self.itemsize = outputs, scratch, itemsize
         self.chunks = -(-anatomy.n_outputs // outputs)
         rest, units = anatomy.rest_entries, anatomy.units
@@ -155,7 +157,7 @@ class _Sketch:
 
     def plan(self, columns: int, budget: int) -> Plan:
         """The plan with as many examples passing by as fit; at least one."""
-        n1 = self.task.n1
+        n1 = self.shape.n1
         least = self._bytes(columns, 1)
         each = self._bytes(columns, 2) - least
         step = max(1, min(n1, STEP_LIMIT, 1 + (budget - least) // max(each, 1)))
@@ -165,16 +167,16 @@ class _Sketch:
 
     def _bytes(self, columns: int, step: int) -> int:
         """Bytes of the blocks that are held, of a batch under way, and of scratch arrays."""
-        alone = self.task.symmetric and columns >= self.task.n1  # one block and no other
+        alone = self.shape.symmetric and columns >= self.shape.n1  # one block and no other
         kept = columns + (0 if alone else step)
         entries = kept * self.stored + step * self.passing + 3 * self.scratch
         entries += 2 * columns * step
         return self.itemsize * entries + step * self.anatomy.graph_bytes + 16 * columns * step
 
     def _cost(self, columns: int, step: int) -> float:
-        task = self.task
-        runs = -(-task.n2 // columns) if columns else 1
-        made = task.n1 * ((runs - 1) / 2 if task.symmetric else runs) + task.n2
+        shape = self.shape
+        runs = -(-shape.n2 // columns) if columns else 1
+        made = shape.n1 * ((runs - 1) / 2 if shape.symmetric else runs) + shape.n2
         passes = self.chunks + self.anatomy.n_outputs
         cost = made * (passes * (self.through + CALL_COST / step) + self.chunks * self.build)
-        return cost + task.pairs * self.chunks * (self.meet + self.long * THIN / step)
+        return cost + shape.pairs * self.chunks * (self.meet + self.long * THIN / step)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.ntk.blocks import Block, Differentiator
+from momentron.ntk.blocks import Differentiator, GradientBlock
 from momentron.ntk.examples import Examples
 from momentron.ntk.plan import Plan
 from momentron.ntk.symmetry import mirror
@@ -91,10 +91,12 @@ class Sweep:
                 self._advance()
         return squares
 
-    def _block(self, X: Examples, rows: slice, outputs: range) -> Block:
+    def _block(self, X: Examples, rows: slice, outputs: range) -> GradientBlock:
         return self.differentiate(X.rows, rows.start, rows.stop, outputs, self.plan.step)
 
-    def _products(self, X: Examples, rows: slice, outputs: range, held: Block) -> np.ndarray:
+    def _products(
+        self, X: Examples, rows: slice, outputs: range, held: GradientBlock
+    ) -> np.ndarray:
         return _all_products(self._block(X, rows, outputs), held)
 
     def _chunks(self) -> Iterator[range]:
@@ -111,7 +113,7 @@ class Sweep:
             self.progress(self._done, self._total)
 
 
-def _all_products(left: Block, right: Block) -> np.ndarray:
+def _all_products(left: GradientBlock, right: GradientBlock) -> np.ndarray:
     return left.products(right, slice(0, left.n), slice(0, right.n))
 
 

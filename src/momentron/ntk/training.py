@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from momentron.arguments import as_count
 from momentron.errors import InputError
 from momentron.ntk.examples import Examples
 
@@ -89,8 +90,8 @@ class Training:
         optimizer: torch.optim.Optimizer | None,
         step: Step | None,
     ) -> None:
-        _require_count("batch_size", batch_size, 1)
-        _require_count("seed", seed, 0)
+        as_count("batch_size", batch_size, 1)
+        as_count("seed", seed, 0)
         _require_one_way(lr, loss, optimizer, step)
         self.model, self._batch_size = model, int(batch_size)
         self._X, self._codes = data.examples.rows(0, len(data)), data.codes(classes)
@@ -148,7 +149,7 @@ def require_classes(model: nn.Module, data: Labelled, classes: np.ndarray) -> No
 
 
 def require_outputs(outputs: Any, n: int, classes: np.ndarray) -> None:
-    """Refuse outputs that do not name a class an example."""
+    """Refuse outputs that do not name one class per example."""
     k = classes.size
     shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
     if shape != (n, k) and not (k == 2 and shape == (n, 1)):
@@ -187,8 +188,3 @@ def _require_one_way(lr: float | None, loss: Any, optimizer: Any, step: Any) -> 
                 raise InputError(f"{name} has no meaning beside step, which does it all; drop one")
     if optimizer is not None and lr is not None:
         raise InputError("lr has no meaning beside optimizer, which has its own; drop one")
-
-
-def _require_count(name: str, value: Any, least: int) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise InputError(f"{name}={value!r} must be a whole number of at least {least}")

@@ -63,8 +63,9 @@ class Operator(ABC):
     row_norms: np.ndarray
     passes: int = 0
     evaluations: int = 0  # kernel values computed
+    has_coefficient_per_row: bool = False  # of a classifier, as through a kernel
     kernel_error: float = 0.0  # how far an entry may be from the true one, relative to ‖x‖‖x′‖
-    _last_image: tuple[np.ndarray, np.ndarray] | None = None
+    _last_adjoint: tuple[np.ndarray, np.ndarray] | None = None
 
     def _set_norms(self, squares: np.ndarray, length: int) -> None:
         """Row norms and R from computed ‖x_i‖², each a sum of at most `length` squares."""
@@ -98,6 +99,20 @@ class Operator(ABC):
     def combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
         """Xᵀ a where a is zero but on the given rows: costs those rows alone."""
 
+    def along(
+        self, rows: np.ndarray, a: np.ndarray
+    ) -> tuple[np.ndarray | slice, np.ndarray, np.ndarray]:
+        """(the coefficients that Xᵀa changes, by how much, X times it), a on the given rows."""
+        coef = self.combine(rows, a)
+        if a.ndim == 2 and rows.size < a.shape[1]:
+            # a row counts for several labels, and one product with it serves them all
+            return slice(None), coef, self.apply(self.combine(rows, np.eye(rows.size))) @ a
+        return slice(None), coef, self.apply(coef)
+
+    def parts(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Views of w: its coefficients, and the products Xw where it holds these."""
+        return w, None
+
     def as_matrix(self) -> "MatrixOperator | None":
         """Itself, where the rows are those of a matrix, and can be had."""
         return None
@@ -121,14 +136,14 @@ class Operator(ABC):
         return norm
 
     def coefficients(self, w: np.ndarray) -> np.ndarray:
-        """What tells a classifier from another: w itself; of a kernel, one number an example."""
+        """What tells a classifier from another: w itself; of a kernel, one number per example."""
         return w
 
     def from_coefficients(self, coef: np.ndarray) -> np.ndarray:
         """The classifier of these coefficients."""
         return coef
 
-    def refreshed(self, w: np.ndarray) -> np.ndarray:
+    def recomputed(self, w: np.ndarray) -> np.ndarray:
         """w with everything that is kept beside its coefficients computed anew, in float64."""
         return w
 
@@ -147,18 +162,18 @@ class Operator(ABC):
         """A length that some row surely has: a little below R, unless that is padded."""
         return 0.9 * self.radius
 
-    def image(self, a: np.ndarray) -> np.ndarray:
+    def cached_adjoint(self, a: np.ndarray) -> np.ndarray:
         """Xᵀa in float64, read-only. The last is kept: methods ask for it more than once."""
-        if self._last_image is not None and np.array_equal(self._last_image[0], a):
-            return self._last_image[1]
-        image = self.exact_adjoint(a)
-        image.flags.writeable = False
-        self._last_image = a.copy(), image
-        return image
+        if self._last_adjoint is not None and np.array_equal(self._last_adjoint[0], a):
+            return self._last_adjoint[1]
+        product = self.exact_adjoint(a)
+        product.flags.writeable = False
+        self._last_adjoint = a.copy(), product
+        return product
 
     def adjoint_norm(self, a: np.ndarray) -> float:
         """‖Xᵀa‖, computed in float64."""
-        return self.norm(self.image(a))
+        return self.norm(self.cached_adjoint(a))
 
     def zeros(self, *trailing: int) -> np.ndarray:
         """The classifier w = 0."""
@@ -192,7 +207,7 @@ class Operator(ABC):
         """A sure upper bound of ‖Xᵀa‖, given one of Σ |a_i| ‖x_i‖."""
         n_nonzero = int(np.count_nonzero(a if a.ndim == 1 else a.any(axis=1)))
         if sharp:
-            # one rounding a row for the products; as many again for the mass of a
+            # one rounding per row for the products; as many again for the mass of a
             vector = self.sharp_adjoint(a)
             error = gamma(2 * n_nonzero + 8, EXTENDED_ROUNDOFF) * weighted_norms
         else:

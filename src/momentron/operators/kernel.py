@@ -28,10 +28,12 @@ class KernelOperator(Operator):
 
     Notes
     -----
-    Rounding makes scores drift from coefficients, so the certificate calls `refreshed` first, and
+    Rounding makes scores drift from coefficients, so the certificate calls `recomputed` first, and
     its bounds are for scores so computed. Values of K may be wrong by ε √(K_ii K_jj), which is why
     errors are measured by `magnitude`, Σ_j √K_jj |a_j|, and not by ‖w‖.
     """
+
+    has_coefficient_per_row = True
 
     def __init__(self, kernel: "BoundKernel", cache_bytes: int) -> None:
         n = kernel.n
@@ -98,6 +100,14 @@ class KernelOperator(Operator):
         np.add.at(coef, rows, a.astype(np.float64, copy=False))
         return self._with_scores(coef)
 
+    def along(
+        self, rows: np.ndarray, a: np.ndarray
+    ) -> tuple[np.ndarray | slice, np.ndarray, np.ndarray]:
+        return rows, a, self._cache.product(rows, a)
+
+    def parts(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        return w[0], w[1]
+
     def coefficients(self, w: np.ndarray) -> np.ndarray:
         return w[0]
 
@@ -126,11 +136,11 @@ class KernelOperator(Operator):
 
     # --- for the certificate -----------------------------------------------------------------
 
-    def refreshed(self, w: np.ndarray) -> np.ndarray:
+    def recomputed(self, w: np.ndarray) -> np.ndarray:
         return self._with_scores(w[0])
 
     def exact_scores(self, w: np.ndarray) -> np.ndarray:
-        """The scores that are kept, which are as `score_depth` says if w is `refreshed`."""
+        """The scores that are kept, which are as `score_depth` says if w is `recomputed`."""
         return w[1]
 
     def exact_adjoint(self, a: np.ndarray) -> np.ndarray:
@@ -150,7 +160,7 @@ class KernelOperator(Operator):
         return np.stack([a, self.sharp_scores(np.arange(self.shape[0]), a[None])])
 
     def score_depth(self, w: np.ndarray) -> int:
-        # one a coefficient; one more where these are in extended precision and are rounded first
+        # one per coefficient; one more where these are in extended precision and are rounded first
         return _nonzero_rows(w[0]).size + 2
 
     def adjoint_depth(self, n_nonzero: int) -> int:
@@ -174,7 +184,7 @@ class KernelOperator(Operator):
         return up(float(np.ldexp(size, int(exponent))) + nonzero.size * sums.size * UNDERFLOW)
 
     def norm_bounds(self, w: np.ndarray) -> tuple[float, float]:
-        """Sure lower and upper bounds of ‖w‖, for a w that is `refreshed`."""
+        """Sure lower and upper bounds of ‖w‖, for a w that is `recomputed`."""
         nonzero = _nonzero_rows(w[0])
         if nonzero.size == 0 or self.radius == 0.0:
             return 0.0, 0.0

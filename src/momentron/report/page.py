@@ -154,13 +154,13 @@ def _rows(findings: Findings) -> str:
 
 
 def _conflict(findings: Findings) -> str:
-    story = sorted(findings.verdict.conflict, key=lambda entry: -entry.weight)
-    rows = [(str(e.row), e.label, e.against, number(e.weight)) for e in story[:ROWS_SHOWN]]
+    conflict = sorted(findings.verdict.conflict, key=lambda entry: -entry.weight)
+    rows = [(str(e.row), e.label, e.against, number(e.weight)) for e in conflict[:ROWS_SHOWN]]
     return _section(
         "conflict",
         "Rows in conflict",
         f"<p>With these weights the averages of the classes coincide exactly, so no hyperplane can "
-        f"have them all strictly on their own sides. {_first(len(rows), len(story))}</p>",
+        f"have them all strictly on their own sides. {_first(len(rows), len(conflict))}</p>",
         _table(("row", "class", "against", "weight"), rows),
     )
 

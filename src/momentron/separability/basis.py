@@ -28,7 +28,7 @@ class NotExact(ArithmeticError):
 
 
 @dataclass(frozen=True)
-class Weights:
+class ExactWeights:
     """Positive rational weights on pairs: numerator / denominator."""
 
     pairs: np.ndarray
@@ -81,7 +81,7 @@ def one_sided_column(pairs: Pairs) -> list[int] | None:
     return w
 
 
-def refine(pairs: Pairs, boundary: np.ndarray, q: np.ndarray) -> np.ndarray:
+def refine_weights(pairs: Pairs, boundary: np.ndarray, q: np.ndarray) -> np.ndarray:
     """q with Aᵀq nearer to 0, each entry moved in proportion to its square."""
     A = pairs.A[boundary]
     if A.shape[1] > MAX_COLUMNS:
@@ -98,7 +98,7 @@ def refine(pairs: Pairs, boundary: np.ndarray, q: np.ndarray) -> np.ndarray:
     return q
 
 
-def exact_boundary(pairs: Pairs, basis: Basis, q: np.ndarray) -> list[Weights]:
+def exact_boundary(pairs: Pairs, basis: Basis, q: np.ndarray) -> list[ExactWeights]:
     """Positive q on every boundary pair with Σ q a = 0 on all columns of the basis, exactly."""
     top = float(q.max())
     short = {
@@ -115,7 +115,7 @@ def exact_boundary(pairs: Pairs, basis: Basis, q: np.ndarray) -> list[Weights]:
     solution, denominator = solve_whole(matrix, [-total[c] for c in coordinates])
     if any(v <= 0 for v in solution):
         raise NotExact(f"{sum(v <= 0 for v in solution)} weights of the basis are not positive")
-    groups = [Weights(rest, numerators, 1), Weights(basis.pairs, solution, denominator)]
+    groups = [ExactWeights(rest, numerators, 1), ExactWeights(basis.pairs, solution, denominator)]
     return [group for group in groups if group.pairs.size]
 
 
@@ -142,7 +142,7 @@ def exact_direction(pairs: Pairs, basis: Basis, w: np.ndarray, bits: int) -> lis
 
 def enclosed_boundary(
     pairs: Pairs, basis: Basis, q: np.ndarray
-) -> tuple[list[Weights], Weights | None]:
+) -> tuple[list[ExactWeights], ExactWeights | None]:
     """Short weights that nearly cancel, and the pairs on which a correction exists.
 
     The verifier bounds that correction with an approximate inverse; it needs as many pairs in the
@@ -157,5 +157,5 @@ def enclosed_boundary(
         raise NotExact("the columns are dependent; install python-flint for an exact proof")
     top = float(q.max())
     numerators = [max(1, round(v / top * 2**53)) for v in q.tolist()]
-    group = Weights(basis.boundary, numerators, 1)
-    return [group], Weights(basis.pairs, [1] * basis.pairs.size, 1)
+    group = ExactWeights(basis.boundary, numerators, 1)
+    return [group], ExactWeights(basis.pairs, [1] * basis.pairs.size, 1)

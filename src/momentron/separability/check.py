@@ -14,14 +14,14 @@ from momentron.environment import standard_arithmetic
 from momentron.errors import InputError
 from momentron.separability.basis import (
     Basis,
+    ExactWeights,
     NotExact,
-    Weights,
     enclosed_boundary,
     exact_boundary,
     exact_direction,
     find_basis,
     one_sided_column,
-    refine,
+    refine_weights,
 )
 from momentron.separability.conflict import (
     circuit_conflict,
@@ -189,14 +189,14 @@ class _Decision:
         )
 
     def _from_floats(
-        self, proposal: Proposal, conflict: Weights | None, bits: int
+        self, proposal: Proposal, conflict: ExactWeights | None, bits: int
     ) -> dict[str, Any]:
         """The exact proof nearest to a proposal, with a direction of so many bits."""
         pairs = self.pairs
         if proposal.strict.all():
             return self._separable(margin_interval(pairs, pairs.to_whole(proposal.w)))
         boundary = np.flatnonzero(~proposal.strict)
-        q = refine(pairs, boundary, proposal.q[boundary])
+        q = refine_weights(pairs, boundary, proposal.q[boundary])
         weights = np.zeros(proposal.q.size)
         weights[boundary] = q
         basis = find_basis(pairs, boundary, weights)
@@ -214,7 +214,7 @@ class _Decision:
                 conflict = self._conflict(basis, q)
         return build_proof(pairs, kind, w=w, boundary=groups, conflict=conflict, basis=enclosure)
 
-    def _conflict(self, basis: Basis, q: np.ndarray) -> Weights | None:
+    def _conflict(self, basis: Basis, q: np.ndarray) -> ExactWeights | None:
         """A smallest conflict, from floats or else by exact steps, if one is found."""
         conflict = circuit_conflict(self.pairs, basis, q)
         if conflict is None and self.pairs.size * self.pairs.n_coordinates < SMALL:
@@ -222,7 +222,7 @@ class _Decision:
                 conflict = exact_pair(self.pairs).conflict
         return conflict
 
-    def _by_exact_steps(self, conflict: Weights | None) -> dict[str, Any]:
+    def _by_exact_steps(self, conflict: ExactWeights | None) -> dict[str, Any]:
         found = exact_pair(self.pairs)
         if not found.boundary:
             return self._separable(margin_interval(self.pairs, found.w))
@@ -234,7 +234,7 @@ class _Decision:
             conflict=conflict or found.conflict,
         )
 
-    def _partial(self, conflict: Weights | None) -> dict[str, Any]:
+    def _partial(self, conflict: ExactWeights | None) -> dict[str, Any]:
         """A proof for data too large for an exact system: a one-sided column, and a conflict.
 
         A feature that only one class has is a w without errors; two equal rows with different

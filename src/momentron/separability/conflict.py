@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.clock import require_time
-from momentron.separability.basis import Basis, Weights, pivot_order
+from momentron.separability.basis import Basis, ExactWeights, pivot_order
 from momentron.separability.memory import TooLarge, require_memory
 from momentron.separability.pairs import Pairs
 from momentron.separability.rational import pivot_columns, solve_whole
@@ -36,13 +36,13 @@ def contradictory_rows(pairs: Pairs) -> tuple[int, int] | None:
     return None
 
 
-def duplicate_conflict(pairs: Pairs, i: int, j: int) -> Weights:
+def duplicate_conflict(pairs: Pairs, i: int, j: int) -> ExactWeights:
     """Two equal rows, each against the class of the other, with equal weights."""
     both = [pairs.pair_of(i, pairs.codes[j]), pairs.pair_of(j, pairs.codes[i])]
-    return Weights(np.array(both), [1, 1], 1)
+    return ExactWeights(np.array(both), [1, 1], 1)
 
 
-def circuit_conflict(pairs: Pairs, basis: Basis, q: np.ndarray) -> Weights | None:
+def circuit_conflict(pairs: Pairs, basis: Basis, q: np.ndarray) -> ExactWeights | None:
     """At most r + 1 boundary pairs, of rank r, with positive weights that cancel exactly.
 
     Moves the weight of one pair after the other onto a basis, as the crossover of an interior
@@ -93,7 +93,7 @@ def _crossover(pairs: Pairs, basis: Basis, q: np.ndarray) -> tuple[np.ndarray, n
     return basis.boundary[members], np.maximum(sharp, 0.0)
 
 
-def exact_circuit(pairs: Pairs, support: np.ndarray) -> Weights | None:
+def exact_circuit(pairs: Pairs, support: np.ndarray) -> ExactWeights | None:
     """The positive weights that cancel on pairs with one relation; None if there are none."""
     if support.size < 2:
         return None
@@ -111,4 +111,4 @@ def exact_circuit(pairs: Pairs, support: np.ndarray) -> Weights | None:
     numerators = [*solution, denominator]
     if min(numerators) <= 0 or any(pairs.combine(support, numerators)):
         return None
-    return Weights(support, numerators, 1)
+    return ExactWeights(support, numerators, 1)

@@ -15,7 +15,7 @@ import numpy as np
 
 from momentron.api import max_margin
 from momentron.clock import OutOfTime, deadline, require_time, time_left, until
-from momentron.separability.basis import Weights
+from momentron.separability.basis import ExactWeights
 from momentron.separability.memory import TooLarge
 from momentron.separability.pairs import Pairs, whole_multiples
 from momentron.separability.roots import root_down, root_up
@@ -35,7 +35,7 @@ class Interval:
     lower: float
     upper: float
     w: list[int]
-    dual: Weights
+    dual: ExactWeights
 
 
 def reading_seconds(pairs: Pairs, times: float = 1.0) -> float:
@@ -148,7 +148,7 @@ def _squared_norm(vectors: list[list[int]], k: int) -> Fraction:
     return total - Fraction(common, k)
 
 
-def upper_bound(pairs: Pairs, dual: Weights) -> float:
+def upper_bound(pairs: Pairs, dual: ExactWeights) -> float:
     """A float at least ‖Σ q a‖ / Σ q; inf where q does not cancel along the intercepts."""
     total = pairs.combine(dual.pairs, dual.numerators)
     vectors = [total[c : c + pairs.width] for c in range(0, len(total), pairs.width)]
@@ -161,7 +161,7 @@ def upper_bound(pairs: Pairs, dual: Weights) -> float:
     return root_up(Fraction(square, sum(dual.numerators) ** 2 * 4**-pairs.data.unit))
 
 
-def balanced(pairs: Pairs, q: np.ndarray) -> Weights:
+def balanced(pairs: Pairs, q: np.ndarray) -> ExactWeights:
     """Float weights as whole ones; with intercepts, what flows out of a class flows into it.
 
     The solver's weights do so up to rounding. The few units that are left are sent through class
@@ -175,17 +175,17 @@ def balanced(pairs: Pairs, q: np.ndarray) -> Weights:
             lane = pairs.between(0, c) if excess > 0 else pairs.between(c, 0)
             whole[lane[int(q[lane].argmax())]] += abs(excess)
     kept = np.flatnonzero(whole > 0)
-    return Weights(kept, [int(v) for v in whole[kept]], 1)
+    return ExactWeights(kept, [int(v) for v in whole[kept]], 1)
 
 
-def two_rows(pairs: Pairs, c: int = 0, j: int = 1) -> Weights:
+def two_rows(pairs: Pairs, c: int = 0, j: int = 1) -> ExactWeights:
     """The first row of each of two classes: γ̄ is at most half their distance."""
     both = [int(pairs.between(c, j)[0]), int(pairs.between(j, c)[0])]
-    return Weights(np.array(both), [1, 1], 1)
+    return ExactWeights(np.array(both), [1, 1], 1)
 
 
-def class_means(pairs: Pairs, c: int = 0, j: int = 1) -> Weights:
+def class_means(pairs: Pairs, c: int = 0, j: int = 1) -> ExactWeights:
     """Equal weights in each of two classes: γ̄ is at most half the distance of their means."""
     first, second = pairs.between(c, j), pairs.between(j, c)
     numerators = [second.size] * first.size + [first.size] * second.size
-    return Weights(np.concatenate([first, second]), numerators, 1)
+    return ExactWeights(np.concatenate([first, second]), numerators, 1)

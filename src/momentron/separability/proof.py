@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.separability.basis import Weights
+from momentron.separability.basis import ExactWeights
 from momentron.separability.pairs import Pairs
 
 DENSE_ENTRIES = 1 << 26  # of X, zeros among them: half a GB to hash
@@ -16,10 +16,10 @@ def build_proof(
     kind: str,
     *,
     w: list[int] | None = None,
-    boundary: list[Weights] | None = None,
-    conflict: Weights | None = None,
-    dual: Weights | None = None,
-    basis: Weights | None = None,
+    boundary: list[ExactWeights] | None = None,
+    conflict: ExactWeights | None = None,
+    dual: ExactWeights | None = None,
+    basis: ExactWeights | None = None,
     lower: float = 0.0,
     upper: float = 0.0,
     complete: bool = True,
@@ -36,8 +36,8 @@ def build_proof(
         "data": _described(data.n, data.d, pairs.classes, data.digest(version)),
         "margin": {"lower": float(lower).hex(), "upper": float(upper).hex()},
         "weights": _weights(pairs, w or [], version),
-        "plane": [_group(pairs, part) for part in boundary or []],
-        "story": [_group(pairs, conflict, labels=True)] if conflict is not None else [],
+        "boundary": [_group(pairs, part) for part in boundary or []],
+        "conflict": [_group(pairs, conflict, labels=True)] if conflict is not None else [],
         "dual": [_group(pairs, dual)] if dual is not None else [],
         "basis": _named(pairs, basis) if basis is not None else None,
     }
@@ -54,8 +54,8 @@ def unread_proof(n: int, d: int, labels: list[str], *, fit_intercept: bool) -> d
         "data": _described(n, d, sorted(set(labels)), None),
         "margin": {"lower": (0.0).hex(), "upper": "inf"},
         "weights": [],
-        "plane": [],
-        "story": [],
+        "boundary": [],
+        "conflict": [],
         "dual": [],
         "basis": None,
     }
@@ -103,14 +103,14 @@ def _is_exact(value: float, integer: int, bits: int) -> bool:
     return numerator << bits == integer * denominator
 
 
-def _named(pairs: Pairs, weights: Weights) -> dict[str, Any]:
+def _named(pairs: Pairs, weights: ExactWeights) -> dict[str, Any]:
     return {
         "rows": pairs.example[weights.pairs].tolist(),
         "others": pairs.other[weights.pairs].tolist(),
     }
 
 
-def _group(pairs: Pairs, weights: Weights, *, labels: bool = False) -> dict[str, Any]:
+def _group(pairs: Pairs, weights: ExactWeights, *, labels: bool = False) -> dict[str, Any]:
     named = _named(pairs, weights)
     others = named["others"]
     if pairs.k == 2:

@@ -109,7 +109,7 @@ class Verdict:
 
         All such rows where the proof is complete, which it is for all but very large data.
         """
-        rows = {i for group in self.proof["plane"] for i in group["rows"]}
+        rows = {i for group in self.proof["boundary"] for i in group["rows"]}
         return np.array(sorted(rows), np.int64)
 
     @property
@@ -145,7 +145,7 @@ class Verdict:
     def conflict(self) -> list[ConflictRow]:
         """Few rows whose weighted class averages coincide; empty where none are known."""
         rows = []
-        for group in self.proof["story"]:
+        for group in self.proof["conflict"]:
             numerators = whole_numbers(group["numerators"])
             sides = list(zip(group["labels"], group["against"], strict=True))
             masses: dict[tuple[str, str], int] = {}

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from momentron.clock import require_time
-from momentron.separability.basis import Weights
+from momentron.separability.basis import ExactWeights
 from momentron.separability.memory import require_memory
 from momentron.separability.pairs import BYTES_PER_WHOLE, Pairs
 from momentron.separability.rational import independent, primitive, solve_many, solve_whole
@@ -28,8 +28,8 @@ class GoldmanTuckerPair:
     """A Goldman–Tucker pair: w by coordinate (empty where all are boundary pairs), and q."""
 
     w: Vector
-    boundary: list[Weights]
-    conflict: Weights | None
+    boundary: list[ExactWeights]
+    conflict: ExactWeights | None
 
 
 def exact_pair(pairs: Pairs) -> GoldmanTuckerPair:
@@ -47,10 +47,10 @@ def exact_pair(pairs: Pairs) -> GoldmanTuckerPair:
     return GoldmanTuckerPair(w, [_as_weights(faces.q)] if faces.q else [], faces.conflict)
 
 
-def _as_weights(q: dict[int, Fraction]) -> Weights:
+def _as_weights(q: dict[int, Fraction]) -> ExactWeights:
     pairs = sorted(q)
     common = math.lcm(*(q[pair].denominator for pair in pairs))
-    return Weights(np.array(pairs), [int(q[pair] * common) for pair in pairs], common)
+    return ExactWeights(np.array(pairs), [int(q[pair] * common) for pair in pairs], common)
 
 
 class _Faces:
@@ -66,7 +66,7 @@ class _Faces:
         self.q: dict[int, Fraction] = {}
         self.basis: list[int] = []
         self.coordinates: list[int] = []
-        self.conflict: Weights | None = None
+        self.conflict: ExactWeights | None = None
 
     def reduce(self) -> Vector:
         """w with a·w > 0 on every pair but the boundary pairs; empty where there are no others."""
@@ -87,7 +87,7 @@ class _Faces:
             face = {kept[i][0]: weight * factors[i] for i, weight in weights.items()}
             if self.conflict is None:
                 found = _as_weights(face)
-                self.conflict = Weights(found.pairs, primitive(found.numerators), 1)
+                self.conflict = ExactWeights(found.pairs, primitive(found.numerators), 1)
             self._absorb(face)
 
     def _modulo_boundary(self, left: list[int]) -> tuple[list[Vector], list[Vector]]:

@@ -3,7 +3,7 @@
 from momentron.errors import InputError
 from momentron.solvers.adaptive import Adaptive
 from momentron.solvers.auto import Auto
-from momentron.solvers.base import Aim, Candidates, Primal, Solver, Start, State
+from momentron.solvers.base import Candidates, Primal, RunOptions, Solver, Start, State
 from momentron.solvers.batch_perceptron import BatchPerceptron
 from momentron.solvers.dual_nesterov import DualNesterov
 from momentron.solvers.gradient_descent import GradientDescent
@@ -14,7 +14,6 @@ from momentron.solvers.normalized_perceptron import NormalizedPerceptron
 __all__ = [
     "SOLVERS",
     "Adaptive",
-    "Aim",
     "Auto",
     "BatchPerceptron",
     "Candidates",
@@ -25,6 +24,7 @@ __all__ = [
     "NormalizedGradientRoot",
     "NormalizedPerceptron",
     "Primal",
+    "RunOptions",
     "Solver",
     "Start",
     "State",

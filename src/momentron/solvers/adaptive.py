@@ -1,18 +1,17 @@
-"""Algorithm 2: momentum along sampled rows, n kernel values an iteration."""
+"""Algorithm 2: momentum along sampled rows, n kernel values per iteration."""
 
 import math
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from momentron.arguments import require_seed
+from momentron.arguments import as_count, as_generator
 from momentron.combination import Combination, direction
 from momentron.errors import InputError
-from momentron.operators import KernelOperator
 from momentron.problem import Problem
-from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
+from momentron.solvers.base import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
 from momentron.solvers.schedules import (
     Schedule,
     as_schedule,
@@ -72,8 +71,8 @@ class Adaptive(Solver):
     momentum : float or callable, optional
         β_t in [0, 1] instead of the one above; "aggressive" only.
     batch : int
-        Draws an iteration, all from the same q_t; their mean takes the place of one draw, and their
-        kernel columns are computed as one block. See `momentron.draws` for the strata.
+        Draws per iteration, all from the same q_t; their mean takes the place of one draw, and
+        their kernel columns are computed as one block. See `momentron.draws` for the strata.
     n_steps : int, optional
         "theory": the length of the run.
     epsilon : float, optional
@@ -144,16 +143,16 @@ class Adaptive(Solver):
         self.step_size = unit_step if step is None else as_schedule(_number("step", step))
         usual = 0.0 if self.is_theory else paper_momentum
         self.momentum = as_schedule(usual if momentum is None else _number("momentum", momentum))
-        self.batch = _count("batch", batch)
+        self.batch = as_count("batch", batch)
         self.n_steps = n_steps
         self.epsilon = epsilon
         self.delta = USUAL_DELTA if delta is None else delta
         self.margin = margin
-        self.dual_every = None if dual_every is None else _count("dual_every", dual_every)
+        self.dual_every = None if dual_every is None else as_count("dual_every", dual_every)
         if self.is_theory:
             self.default_max_iter = n_steps or MOST_STEPS  # type: ignore[misc]
 
-    def init(self, problem: Problem, aim: Aim = AIM) -> AdaptiveState:
+    def init(self, problem: Problem, options: RunOptions = DEFAULTS) -> AdaptiveState:
         first = problem.start()
         n_steps = self.planned_steps(problem)
         theta = self.step_size
@@ -164,7 +163,7 @@ class Adaptive(Solver):
             scores=first.scores,
             q=first.weights,
             near=first.near,
-            rng=_generator(aim.random_state),
+            rng=as_generator(options.random_state),
             step_size=theta,
             n_steps=n_steps,
             mean=None if self.dual_every is None else np.zeros_like(first.weights),
@@ -230,7 +229,7 @@ class Adaptive(Solver):
 
 def _bound_by_mean(problem: Problem, mean: np.ndarray) -> tuple[np.ndarray, float]:
     """(q, ‖Zᵀq‖) for the mean dual weights, through a kernel without those that hardly count."""
-    if not isinstance(problem.operator, KernelOperator):
+    if not problem.operator.has_coefficient_per_row:
         q = problem.dual_set.normalize(mean)
         return q, problem.norm(problem.gradient(q))
     falling = np.sort(mean)[::-1]
@@ -250,7 +249,7 @@ def _check_plan(
             f"not {'both' if epsilon is not None else 'neither'}"
         )
     if n_steps is not None:
-        _count("n_steps", n_steps)
+        as_count("n_steps", n_steps)
         _refuse({"delta": delta, "margin": margin}, "it goes with epsilon")
     for name, value in (("epsilon", epsilon), ("margin", margin), ("delta", delta)):
         if value is None:
@@ -267,21 +266,7 @@ def _refuse(values: dict[str, Any], reason: str) -> None:
             raise InputError(f"{name}={value!r} has no meaning here: {reason}; leave it out")
 
 
-def _count(name: str, value: Any) -> int:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise InputError(f"{name}={value!r} must be an integer of at least 1")
-    return int(value)
-
-
 def _number(name: str, value: Any) -> Any:
     if not callable(value) and (not isinstance(value, Real) or isinstance(value, bool)):
         raise InputError(f"{name}={value!r} must be a number or a function of t")
     return value
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    """The generator of a seed; the same seed gives the same run."""
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(int(random_state.randint(2**31)))
-    require_seed(random_state)
-    return np.random.default_rng(random_state)

@@ -36,8 +36,8 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Aim:
-    """What the solve is after, for methods that plan ahead.
+class RunOptions:
+    """What a run tells its method: when it may stop, and where it begins.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class Candidates:
     fallback: Fallback | None = None
 
 
-AIM = Aim()
+DEFAULTS = RunOptions()
 
 
 @dataclass
@@ -113,7 +113,7 @@ class Solver(ABC):
     uses_loss : bool
         Whether the method follows the loss.
     warm_starts : bool
-        Whether it begins from `Aim.start`.
+        Whether it begins from `RunOptions.start`.
     wants_tight_radius : bool
         Whether its steps depend on the unit R.
     uses_working_sets : bool
@@ -137,7 +137,7 @@ class Solver(ABC):
             cls.name = cls.__name__
 
     @abstractmethod
-    def init(self, problem: Any, aim: Aim = AIM) -> Any:
+    def init(self, problem: Any, options: RunOptions = DEFAULTS) -> Any:
         """The state before the first step; may cost passes."""
 
     def vanishing(self, tol: float) -> float:

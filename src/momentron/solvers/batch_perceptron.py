@@ -7,7 +7,7 @@ import numpy as np
 
 from momentron.combination import move_towards
 from momentron.margin_problem import MarginProblem
-from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
+from momentron.solvers.base import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
 
 
 @dataclass
@@ -38,7 +38,7 @@ class BatchPerceptron(Solver):
     name = "batch-perceptron"
     uses_loss = False
 
-    def init(self, problem: MarginProblem, aim: Aim = AIM) -> BatchPerceptronState:
+    def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> BatchPerceptronState:
         return BatchPerceptronState(
             iterate=problem.combination(),
             mean_w=problem.zeros(),

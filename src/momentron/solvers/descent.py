@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from momentron.margin_problem import MarginProblem
-from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
+from momentron.solvers.base import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Descent(Solver):
     def coefficient(self, problem: MarginProblem, state: DescentState) -> float:
         """c_t, the step along the normalised gradient Zᵀq_t."""
 
-    def init(self, problem: MarginProblem, aim: Aim = AIM) -> DescentState:
+    def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> DescentState:
         first = problem.start()
         return DescentState(
             w=first.w,

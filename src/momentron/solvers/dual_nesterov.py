@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from momentron.margin_problem import MarginProblem
-from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
+from momentron.solvers.base import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
 from momentron.solvers.schedules import (
     Schedule,
     as_schedule,
@@ -47,7 +47,7 @@ class DualNesterov(Solver):
         self.schedule = schedule
         self.step_size = as_schedule(step)
 
-    def init(self, problem: MarginProblem, aim: Aim = AIM) -> NesterovState:
+    def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> NesterovState:
         first = problem.start()
         q = first.weights
         z_nu = np.full_like(first.w, np.inf)

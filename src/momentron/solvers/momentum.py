@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from momentron.margin_problem import MarginProblem
-from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
+from momentron.solvers.base import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
 from momentron.solvers.schedules import (
     Schedule,
     as_schedule,
@@ -61,7 +61,7 @@ class Momentum(Solver):
         self.schedule = schedule
         self.step_size = as_schedule(step)
 
-    def init(self, problem: MarginProblem, aim: Aim = AIM) -> MomentumState:
+    def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> MomentumState:
         first = problem.start()
         return MomentumState(
             w=first.w,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from momentron.margin_problem import MarginProblem
-from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, State
+from momentron.solvers.base import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
 
 
 @dataclass
@@ -29,7 +29,9 @@ class NormalizedPerceptron(Solver):
     name = "normalized-perceptron"
     uses_loss = False
 
-    def init(self, problem: MarginProblem, aim: Aim = AIM) -> NormalizedPerceptronState:
+    def init(
+        self, problem: MarginProblem, options: RunOptions = DEFAULTS
+    ) -> NormalizedPerceptronState:
         return NormalizedPerceptronState(iterate=problem.combination())
 
     def step(self, problem: MarginProblem, state: NormalizedPerceptronState) -> None:

@@ -84,16 +84,6 @@ def sampling_step(psi_zero: float, n_steps: int) -> float:
     return math.sqrt(psi_zero / n_steps) if psi_zero > 0.0 else 1.0
 
 
-def sampling_gap(psi_zero: float, n_steps: int, delta: float, margin: float) -> float:
-    """ε with γ(w_t) ≥ γ̄ − ε at probability 1 − δ, after t steps of `sampling_step`.
-
-    The last line of the proof of the paper's theorem on sampling, in units of R and with ψ(0) for
-    ln n; `margin` is γ̄, or less.
-    """
-    lost = 2.0 * math.sqrt(psi_zero) + math.sqrt(8.0 * math.log(2.0 / delta))
-    return lost / (margin * math.sqrt(n_steps)) + math.sqrt(8.0 / (delta * n_steps))
-
-
 def sampling_steps(psi_zero: float, epsilon: float, delta: float, margin: float) -> float:
     """The number of steps, to be rounded up, that the theorem asks for γ̄ − ε.
 

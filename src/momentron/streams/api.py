@@ -20,12 +20,12 @@ from momentron.reporting import TableReporter
 from momentron.result import MarginResult
 from momentron.solve import Budget, Callback, Reporter, solve
 from momentron.solvers import Solver
-from momentron.streams.auto import Room
+from momentron.streams.auto import MemoryPlan
 from momentron.streams.files import open_file
+from momentron.streams.first_pass import FirstPass, FirstPassResult, require_usable
 from momentron.streams.problem import BlockProblem
 from momentron.streams.source import BLOCK_BYTES, ArraySource
 from momentron.streams.stream import DiskStream, Stream
-from momentron.streams.survey import Found, Survey, require_usable
 from momentron.streams.working_set import Rows, row_numbers
 
 SET_SHARE = 8  # the working set takes as much memory as so many blocks
@@ -75,10 +75,10 @@ def require_plain(*, kernel: Any, C: float, loss: Loss, initial: Any) -> None:
         raise InputError(f"kernel={kernel!r} needs the data in memory; leave it out for blocks")
     if math.isfinite(C):
         raise InputError(f"C={C!r} needs the data in memory; blocks have the hard margin, C=inf")
-    if not isinstance(loss, Exponential):
+    if loss.name != Exponential.name:
         raise InputError(f"loss={loss.name!r} needs the data in memory; leave it out for blocks")
     if initial is not None:
-        raise InputError("initial is for data in memory; name a checkpoint to go on from a run")
+        raise InputError("initial is for data in memory; name a checkpoint to continue a run")
 
 
 def stream_margin(
@@ -146,15 +146,15 @@ def open_problem(
     has_sets = solver.uses_working_sets
     saved = None if file is None else file.read()
     order, wanted = _named_rows(saved) if has_sets and saved is not None else (None, None)
-    room = Room.within(memory, stream.entries_per_row(), 2)
-    survey = Survey(
-        room.sample if has_sets else 2,
+    plan = MemoryPlan.within(memory, stream.entries_per_row(), 2)
+    first_pass = FirstPass(
+        plan.sample if has_sets else 2,
         is_careful=not has_sets,
         seed=random_state if isinstance(random_state, int) else 0,
         is_bound=file is not None,
         wanted=wanted,
     )
-    found = stream.run_first(survey)
+    found = stream.run_first(first_pass)
     require_usable(found)
     if saved is not None:
         _require_same_data(found, saved)
@@ -178,7 +178,7 @@ def _named_rows(saved: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray
     return order, np.union1d(order, others)
 
 
-def _require_same_data(found: Found, saved: Mapping[str, np.ndarray]) -> None:
+def _require_same_data(found: FirstPassResult, saved: Mapping[str, np.ndarray]) -> None:
     """Refuse a checkpoint of other blocks."""
     content = saved.get("problem.content")
     if content is None or not np.array_equal(content, found.content):

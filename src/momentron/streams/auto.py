@@ -1,4 +1,4 @@
-"""`auto` on blocks: solve the rows that matter in memory, look at all the others, repeat."""
+"""`auto` on blocks: solve the rows that matter in memory, scan all the others, repeat."""
 
 import time
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ LEAST_ROWS = 500  # of a working set, however small the memory
 
 
 @dataclass(frozen=True)
-class Room:
+class MemoryPlan:
     """How many rows the memory allows: in the working set, in the first, and new ones per pass."""
 
     rows: int
@@ -32,7 +32,7 @@ class Room:
     worst: int
 
     @classmethod
-    def within(cls, nbytes: int, width: int, n_classes: int) -> "Room":
+    def within(cls, nbytes: int, width: int, n_classes: int) -> "MemoryPlan":
         """An eighth of the rows at first, and as many new ones per pass."""
         rows = max(LEAST_ROWS, 16 * n_classes, nbytes // (8 * max(width, 1)))
         return cls(rows, rows // 8, rows // 8)
@@ -51,9 +51,9 @@ class BlockRounds(State):
     Attributes
     ----------
     working : WorkingSet
-    room : Room
+    plan : MemoryPlan
     tol, deadline : float
-        As in `Aim`.
+        As in `RunOptions`.
     asked : float
         The gap asked of the working set.
     proposal : Candidates, optional
@@ -63,7 +63,7 @@ class BlockRounds(State):
     """
 
     working: WorkingSet
-    room: Room
+    plan: MemoryPlan
     tol: float
     deadline: float
     asked: float = ROUGH
@@ -80,7 +80,7 @@ class BlockRounds(State):
             return
         w = problem.labels.from_coef(inner.coef)
         options = _ranking(problem, inner)
-        scores, margin, worst = problem.rank(w, n_worst=self.room.worst, **options)
+        scores, margin, worst = problem.rank(w, n_worst=self.plan.worst, **options)
         self.proposal = Candidates([Primal(w, scores)], q, upper)
         self._renew(problem, inner, worst, gap=1.0 - margin / max(inner.upper, 1e-300))
 
@@ -113,7 +113,7 @@ class BlockRounds(State):
             self.asked = finest
             return
         self.asked = max(finest, min(ROUGH, 0.05 * gap))
-        room = self.room.rows - worst.size
+        room = self.plan.rows - worst.size
         if working.size > room:
             working = problem.chosen(working, self._kept(problem, inner, room))
         self.working = problem.joined(working, worst)

@@ -1,11 +1,11 @@
-"""Sums of dual weights that are too many to keep: their images, and what those prove.
+"""Sums of dual weights that are too many to keep: their gradients, and what those prove.
 
-Every pass gives the image Zᵀq of weights q in the dual set. Whoever solves may ask for sums
+Every pass gives the gradient Zᵀq of weights q in the dual set. A solver may ask for sums
 
     Σ c_i q_i  with c_i ≥ 0,
 
-and for nothing else: the images of the sums are computed here, with a bound on their rounding and a
-lower bound of Σ c_i, so that no solver can make an upper bound ‖Zᵀμ‖ that no weights have.
+and for nothing else: the gradients of the sums are computed here, with a bound on their rounding
+and a lower bound of Σ c_i, so that no solver can make an upper bound ‖Zᵀμ‖ that no weights have.
 """
 
 import math
@@ -26,7 +26,7 @@ def frozen(array: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Image:
+class BoundedGradient:
     """V = Σ c_i Zᵀq_i for weights q_i of mass 1 in the dual set and c_i ≥ 0, in the units of X.
 
     Attributes
@@ -52,17 +52,17 @@ class Image:
         return math.inf if math.isnan(bound) else bound
 
 
-def mixed(a: Image, x: float, b: Image, y: float) -> Image:
+def mixed(a: BoundedGradient, x: float, b: BoundedGradient, y: float) -> BoundedGradient:
     """x·a + y·b."""
     x, y = float(x), float(y)
     if not (0.0 <= x <= MOST and 0.0 <= y <= MOST):
         raise SolverError(f"weights cannot be mixed with coefficients {x} and {y}: give 0 or more")
     vector = x * a.vector + y * b.vector
-    # three roundings an entry, of numbers no larger than these; what underflows is covered too
+    # three roundings per entry, of numbers no larger than these; what underflows is covered too
     size = up(x * norm_bounds(a.vector)[1] + y * norm_bounds(b.vector)[1])
     rounding = up(gamma(3) * size + 4.0 * vector.size * UNDERFLOW)
     error = up(x * a.error + y * b.error + rounding)
     mass = max(0.0, down(x * a.mass + y * b.mass))
     if not mass <= MOST:
         raise SolverError(f"these weights would have a mass of {mass:.3g}; scale them down")
-    return Image(frozen(vector), error, mass)
+    return BoundedGradient(frozen(vector), error, mass)

@@ -52,13 +52,13 @@ class Block:
         """The numbers of the rows, counted over the whole stream."""
         return np.arange(self.first, self.first + self.y.size)
 
-    def kept(self, wanted: np.ndarray) -> "Kept | None":
+    def kept(self, wanted: np.ndarray) -> "KeptRows | None":
         """Those of the rows whose numbers are among the wanted, which are sorted; or None."""
         start, stop = np.searchsorted(wanted, [self.first, self.first + self.y.size])
         if start == stop:
             return None
         rows = wanted[start:stop] - self.first
-        return Kept(wanted[start:stop], self.X[rows], self.y[rows])
+        return KeptRows(wanted[start:stop], self.X[rows], self.y[rows])
 
     def codes(self, classes: np.ndarray) -> np.ndarray:
         """The place of each label in the sorted classes."""
@@ -78,7 +78,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptRows:
     """Some rows of a block: their numbers in the stream, and copies of them and their labels."""
 
     numbers: np.ndarray

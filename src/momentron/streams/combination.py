@@ -12,39 +12,39 @@ if TYPE_CHECKING:
 class BlockCombination:
     """As `momentron.combination.Combination`, for rows that a pass brings back.
 
-    A pass looks at w once it has moved: it gives the scores, and the rows to move along next.
+    A pass evaluates w once it has moved: it gives the scores, and the rows to move along next.
     """
 
     def __init__(self, problem: "BlockProblem") -> None:
         self._problem = problem
         self.w = problem.zeros()
         self.q: Any = problem.no_weights()
-        self._seen: tuple[np.ndarray, Any] | None = None
+        self._worst: tuple[np.ndarray, Any] | None = None
 
     def move(self, vertex: Any, step: float) -> None:
         """w −= step · Zᵀe, e the vertex."""
         self.w -= step * self._problem.gradient(vertex)
         self.q = self._problem.mix(self.q, 1.0, vertex, step)
-        self._seen = None
+        self._worst = None
 
     def shrink(self, factor: float) -> None:
         """w *= factor."""
         self.w *= factor
         self.q = self._problem.mix(self.q, factor, self.q, 0.0)
-        self._seen = None
+        self._worst = None
 
-    def _look(self) -> tuple[np.ndarray, Any]:
-        if self._seen is None:
-            self._seen = self._problem.worst(self.w)
-        return self._seen
+    def _evaluate(self) -> tuple[np.ndarray, Any]:
+        if self._worst is None:
+            self._worst = self._problem.worst(self.w)
+        return self._worst
 
     def scores(self) -> np.ndarray:
         """The largest scores of w in units of R."""
-        return self._look()[0]
+        return self._evaluate()[0]
 
     def vertex(self) -> Any:
         """The worst rows for w, as weights in the dual set."""
-        return self._look()[1]
+        return self._evaluate()[1]
 
     def upper(self) -> float:
         """‖Zᵀq‖ over the mass of q, in units of R."""
@@ -57,4 +57,4 @@ class BlockCombination:
     def from_arrays(self, arrays: Mapping[str, Any]) -> None:
         """Set to what `to_arrays` gave."""
         self.w, self.q = arrays["w"], arrays["q"]
-        self._seen = None
+        self._worst = None

@@ -2,7 +2,7 @@
 
 A pass is one graph: the task goes out to every worker once, each worker folds the partitions it
 holds into one finding, and the findings are merged in a tree. What travels is as large as w out,
-and as large as a finding back, once a worker; partitions stay where they are.
+and as large as a finding back, once per worker; partitions stay where they are.
 """
 
 import math
@@ -20,7 +20,7 @@ from momentron.streams.blocks import Block, as_block
 from momentron.streams.digest import Digesting
 from momentron.streams.partitions import aligned_arrays, frame_parts, places_of
 from momentron.streams.source import Source
-from momentron.streams.stream import Stream, Task, count_blocks, entries_per_row
+from momentron.streams.stream import PassTask, Stream, count_blocks, entries_per_row
 from momentron.streams.waiting import in_time
 
 FAN_IN = 4
@@ -42,7 +42,7 @@ class DaskStream(Stream):
     Parameters
     ----------
     parts : sequence of (X, y)
-        Delayed values, one pair a partition; or y None, and X is a pair itself.
+        Delayed values, one pair per partition; or y None, and X is a pair itself.
     sizes : sequence of int, optional
         Rows of the partitions, where they are known.
     client : distributed.Client, optional
@@ -103,7 +103,7 @@ class DaskStream(Stream):
 
     # --- one pass ------------------------------------------------------------------------------
 
-    def _fold(self, task: Task) -> Any:
+    def _fold(self, task: PassTask) -> Any:
         task = Digesting(task, self.secret)
         if self.client is None:
             part = self._compute(self._tree(task, self._groups_of(1), None))
@@ -117,7 +117,7 @@ class DaskStream(Stream):
         self.require_all(part.digests)
         return part.found
 
-    def _fold_on_cluster(self, task: Task) -> Any:
+    def _fold_on_cluster(self, task: PassTask) -> Any:
         return self._retried(
             lambda: self._compute(self._tree(self._scatter(task), *self._places()))
         )
@@ -140,11 +140,11 @@ class DaskStream(Stream):
                 if attempt == ATTEMPTS - 1:
                     raise ClusterError(
                         f"a pass failed {ATTEMPTS} times as workers were lost: {error}; start "
-                        "workers that live, and go on from a checkpoint"
+                        "reliable workers, and continue from a checkpoint"
                     ) from error
         raise AssertionError("the last attempt returns or raises")
 
-    def _scatter(self, task: Task) -> Any:
+    def _scatter(self, task: PassTask) -> Any:
         """Straight to a worker; by way of the scheduler where workers cannot be reached.
 
         To one worker, from which the others take it: a broadcast would wait for the dead.
@@ -162,7 +162,7 @@ class DaskStream(Stream):
         return [list(range(i, min(i + size, self.n_blocks))) for i in range(0, self.n_blocks, size)]
 
     def _places(self) -> tuple[list[list[int]], list[str | None]]:
-        """Partitions grouped by the worker that holds them, one group a thread of it."""
+        """Partitions grouped by the worker that holds them, one group per thread."""
         threads = self.client.nthreads()
         holders = self._holders()
         by_worker: dict[str, list[int]] = {worker: [] for worker in threads}
@@ -317,7 +317,7 @@ def _at_most(seconds: float) -> float:
     return max(0.01, min(seconds, time_left()))
 
 
-def fold(task: Task, arguments: Sequence[tuple[int, int, Any, Any]]) -> Any:
+def fold(task: PassTask, arguments: Sequence[tuple[int, int, Any, Any]]) -> Any:
     """What a task finds in some partitions; None where all of them are empty."""
     found = None
     for number, first, X, y in arguments:
@@ -328,7 +328,7 @@ def fold(task: Task, arguments: Sequence[tuple[int, int, Any, Any]]) -> Any:
     return found
 
 
-def merged(task: Task, findings: Sequence[Any]) -> Any:
+def merged(task: PassTask, findings: Sequence[Any]) -> Any:
     """Several findings as one. Those given are left as they are: others may still need them."""
     import copy
 

@@ -24,7 +24,7 @@ CHUNK = 128 * TILE  # words that are turned round at a time: these stay in the c
 
 
 def keyed_digest(block: Block, secret: bytes) -> bytes:
-    """What tells a block from others, fast; of use only to whoever drew the secret."""
+    """What tells a block from others, fast; useful only to those who know the secret."""
     total = hashlib.sha256()
     for array in _parts(block):
         _describe(array, total)
@@ -85,7 +85,7 @@ def _sums(array: np.ndarray, a: np.ndarray, b: np.ndarray) -> list[np.ndarray]:
 
 
 @dataclass
-class Part:
+class DigestedResult:
     """What a task found, and the digests of the blocks that it saw."""
 
     found: Any
@@ -93,15 +93,15 @@ class Part:
 
 
 class Digesting:
-    """A task that brings back the digests of its blocks besides, from wherever it works."""
+    """A task that also brings back the digests of its blocks."""
 
     def __init__(self, task: Any, secret: bytes) -> None:
         self._task, self._secret = task, secret
 
-    def __call__(self, block: Block, seen: Part | None = None) -> Part:
-        found = self._task(block, None if seen is None else seen.found)
-        return Part(found, {block.number: keyed_digest(block, self._secret)})
+    def __call__(self, block: Block, so_far: DigestedResult | None = None) -> DigestedResult:
+        found = self._task(block, None if so_far is None else so_far.found)
+        return DigestedResult(found, {block.number: keyed_digest(block, self._secret)})
 
-    def merge(self, a: Part, b: Part) -> Part:
+    def merge(self, a: DigestedResult, b: DigestedResult) -> DigestedResult:
         """Both, in a."""
-        return Part(self._task.merge(a.found, b.found), a.digests | b.digests)
+        return DigestedResult(self._task.merge(a.found, b.found), a.digests | b.digests)

@@ -17,10 +17,10 @@ from momentron.dualsets import DualSet
 from momentron.errors import SolverError
 from momentron.labels import Labels
 from momentron.rounding import down, norm_bounds
-from momentron.streams.averages import Image, frozen, mixed
+from momentron.streams.averages import BoundedGradient, frozen, mixed
 from momentron.streams.working_set import Rows, RowWeights, WorkingSet
 
-KNOWN = 4  # classifiers whose last look is remembered
+KNOWN = 4  # classifiers whose last pass is remembered
 LARGEST = 2.0**60  # entry of a classifier, so that products stay within single precision
 
 
@@ -36,19 +36,19 @@ class Record:
 
     Attributes
     ----------
-    proved : Image
+    proved : BoundedGradient
         What passes over these data have proved.
     vector : ndarray
-        The image as solvers are told: the same, but for weights that a file speaks of.
+        The gradient as solvers are told: the same, but for weights that a file speaks of.
     mass : float
         The sum of the weights as solvers are told.
     upper : float
-        A sharper upper bound than the image's, where one was proved on the rows themselves.
+        A sharper upper bound than the gradient's, where one was proved on the rows themselves.
     rows : RowWeights, optional
         The weights of single rows, where these are known.
     """
 
-    proved: Image
+    proved: BoundedGradient
     vector: np.ndarray
     mass: float = 1.0
     upper: float = math.inf
@@ -60,7 +60,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownMargin:
     """A classifier, sure upper bounds of its arcs' scores, and what margin they prove."""
 
     w: np.ndarray
@@ -83,13 +83,13 @@ class Evidence:
     def __init__(self, labels: Labels, shape: tuple[int, ...], longest: float) -> None:
         self._arcs: DualSet = labels.arc_set()
         self._shape = shape
-        self._known: list[Known] = []
+        self._known: list[KnownMargin] = []
         self._records: WeakKeyDictionary[Weights, Record] = WeakKeyDictionary()
         self._rows: WeakKeyDictionary[WorkingSet, Rows] = WeakKeyDictionary()
         self._upper = longest
         self._of_passes = math.inf  # the least bound that the weights of a single pass prove
         self._best: Weights | None = None
-        nothing = Image(frozen(np.zeros(shape)), mass=0.0)
+        nothing = BoundedGradient(frozen(np.zeros(shape)), mass=0.0)
         self.nothing = self.register(
             Record(nothing, nothing.vector, 0.0, rows=RowWeights.none(labels))
         )
@@ -107,11 +107,11 @@ class Evidence:
         return frozen(w)
 
     def remember(self, w: np.ndarray, tops: np.ndarray) -> None:
-        """Keep the last look, and those with the largest margins."""
+        """Keep the last scan, and those with the largest margins."""
         tops = frozen(tops)
         kept = [known for known in self._known if not np.array_equal(known.w, w)]
         kept.sort(key=lambda known: -known.margin)
-        self._known = [*kept[: KNOWN - 1], Known(w, tops, self._margin(w, tops))]
+        self._known = [*kept[: KNOWN - 1], KnownMargin(w, tops, self._margin(w, tops))]
 
     def _margin(self, w: np.ndarray, tops: np.ndarray) -> float:
         if not w.any():
@@ -122,14 +122,14 @@ class Evidence:
         margin = down(margin / norm) if norm > 0.0 else -math.inf
         return -math.inf if math.isnan(margin) else margin
 
-    def of(self, w: np.ndarray) -> Known | None:
-        """What is known of a classifier, if a pass has looked at it lately."""
+    def of(self, w: np.ndarray) -> KnownMargin | None:
+        """What is known of a classifier, if a pass has evaluated it lately."""
         for known in self._known:
             if np.array_equal(known.w, w):
                 return known
         return None
 
-    def of_or_best(self, w: np.ndarray) -> Known | None:
+    def of_or_best(self, w: np.ndarray) -> KnownMargin | None:
         """The same, or else of the classifier with the largest margin of those remembered."""
         return self.of(w) or max(self._known, key=lambda known: known.margin, default=None)
 
@@ -145,10 +145,10 @@ class Evidence:
             self._best = token
         return token
 
-    def of_pass(self, image: Image) -> Weights:
+    def of_pass(self, gradient: BoundedGradient) -> Weights:
         """A token for the weights that a pass gave to all the rows."""
-        self._of_passes = min(self._of_passes, image.bound)
-        return self.register(Record(image, image.vector))
+        self._of_passes = min(self._of_passes, gradient.bound)
+        return self.register(Record(gradient, gradient.vector))
 
     def claimed(self, vector: np.ndarray, mass: float) -> Weights:
         """A token for weights that nothing proves."""

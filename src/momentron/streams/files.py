@@ -6,6 +6,7 @@ from typing import Any
 from momentron.datafiles._common import require_file
 from momentron.errors import InputError
 from momentron.streams.source import BLOCK_BYTES, NpySource, Source
+from momentron.streams.svmlight import SvmlightSource
 
 SVMLIGHT = (".svm", ".svmlight", ".libsvm")
 
@@ -34,8 +35,6 @@ def open_file(path: str | Path, y: Any = None, block_size: int = BLOCK_BYTES) ->
 
         return ParquetSource(path, target=y, block_size=block_size)
     if suffix in SVMLIGHT:
-        from momentron.streams.svmlight import SvmlightSource
-
         if y is not None:
             raise InputError(f"{path} takes no y ({y!r} given): svmlight has labels in the text")
         return SvmlightSource(path, block_size=block_size)

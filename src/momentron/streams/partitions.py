@@ -57,7 +57,7 @@ def aligned_arrays(X: Any, y: Any) -> tuple[Any, Any]:
 
 
 def places_of(X: Any, n_parts: int) -> list[Any] | None:
-    """The keys of what is persisted of X, a key for each partition; None where there is no such.
+    """The keys of what is persisted of X, one key per partition; None where there are none.
 
     Work on a partition goes to the worker that holds the value behind this key.
     """

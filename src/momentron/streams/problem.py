@@ -2,8 +2,8 @@
 
 The scores Zw and the weights q of all the rows do not fit in memory. What stands for the scores is
 the largest of every arc (see `momentron.labels`), on which margins and intercepts depend; what
-stands for the weights are tokens, of which `Evidence` knows the image Zᵀq. What is proved rests on
-`Evidence` alone: solvers may do with all they get as they please.
+stands for the weights are tokens, of which `Evidence` knows the gradient Zᵀq. What is proved
+rests on `Evidence` alone: solvers may do with all they get as they please.
 """
 
 import copy
@@ -27,16 +27,16 @@ from momentron.problem import Problem
 from momentron.result import MarginResult
 from momentron.rounding import UNIT_ROUNDOFF, up
 from momentron.solve import Budget, solve
-from momentron.solvers.base import Aim, Solver
+from momentron.solvers.base import RunOptions, Solver
 from momentron.status import Status
-from momentron.streams.auto import BlockRounds, Room
+from momentron.streams.auto import BlockRounds, MemoryPlan
 from momentron.streams.combination import BlockCombination
 from momentron.streams.evidence import Evidence, Record, Weights
-from momentron.streams.images import Images
-from momentron.streams.look import Look, Seen
+from momentron.streams.first_pass import FirstPassResult
+from momentron.streams.gradients import Gradients
+from momentron.streams.scan import Scan, ScanResult
 from momentron.streams.spread import centred_radius
 from momentron.streams.stream import Stream
-from momentron.streams.survey import Found
 from momentron.streams.working_set import Rows, RowWeights, WorkingSet, weights_from_arrays
 from momentron.streams.worst import worst_weights
 from momentron.validation import TrainingData
@@ -50,7 +50,7 @@ class BlockProblem(MarginProblem):
     Parameters
     ----------
     stream : Stream
-    found : Found
+    found : FirstPassResult
         What the first pass found.
     fit_intercept : bool
     memory : int
@@ -66,7 +66,7 @@ class BlockProblem(MarginProblem):
     def __init__(
         self,
         stream: Stream,
-        found: Found,
+        found: FirstPassResult,
         *,
         fit_intercept: bool,
         memory: int,
@@ -83,13 +83,13 @@ class BlockProblem(MarginProblem):
         self._arcs = self._labels.arc_set()
         self._shape = self._labels.zeros(found.width).shape
         self._evidence = Evidence(self._labels, self._shape, self.longest)
-        self._images = Images(self._labels, self._shape, self.longest)
+        self._gradients = Gradients(self._labels, self._shape, self.longest)
         at_zero = np.log(self._labels.arc_counts(self.counts))
         flow, self.psi_zero, self._near_zero = self._arcs.link_near(at_zero, NOTHING_NEAR)
         self._even = self._evidence.nothing
         if found.sums:
             sums = np.stack([found.sums[label] for label in self.classes.tolist()])
-            image = self._images.at_zero(self.counts, sums, flow, found.depth)
+            image = self._gradients.at_zero(self.counts, sums, flow, found.depth)
             self._even = self._evidence.of_pass(image)
         self._is_closed = False
         self._is_sealed = True
@@ -177,36 +177,36 @@ class BlockProblem(MarginProblem):
         bring back a sum of rows for each of them.
         """
         labels, arcs, w = self._labels, self._labels.arcs, self._evidence.copied(w)
-        seen = self._look(w, has_weights=True)
-        scores = seen.tops[arcs] / self._unit
-        logs = seen.peaks[arcs] + np.log(seen.totals[arcs])
+        result = self._scan(w, has_weights=True)
+        scores = result.tops[arcs] / self._unit
+        logs = result.peaks[arcs] + np.log(result.totals[arcs])
         flow, psi, near = self._arcs.link_near(logs, near)
         if labels.circulates:
             factors = np.full(labels.n_arcs, -np.inf)
             with np.errstate(divide="ignore"):
                 factors[arcs] = np.log(flow) - logs
-            seen = self._look(w, log_factors=factors)
-        weights = self._evidence.of_pass(self._images.of_pass(seen, flow))
+            result = self._scan(w, log_factors=factors)
+        weights = self._evidence.of_pass(self._gradients.of_pass(result, flow))
         return Evaluation(w, scores, weights, psi, near)
 
     def worst(self, w: np.ndarray) -> tuple[np.ndarray, Weights]:
         """(scores, weights on the rows that decide the margin of w): passes as in `evaluate`."""
         labels, w = self._labels, self._evidence.copied(w)
-        seen = self._look(w, n_worst=0 if labels.circulates else labels.n_classes)
-        scores, b = seen.tops[labels.arcs], np.zeros(labels.n_classes)
+        result = self._scan(w, n_worst=0 if labels.circulates else labels.n_classes)
+        scores, b = result.tops[labels.arcs], np.zeros(labels.n_classes)
         if labels.circulates:
             b = np.asarray(self._arcs.intercept(scores))
-            seen = self._look(w, n_worst=labels.n_classes, b=b)
-        rows = Rows.from_shortlist(seen.worst)
+            result = self._scan(w, n_worst=labels.n_classes, b=b)
+        rows = Rows.from_shortlist(result.worst)
         assert rows is not None, "every class has rows"
         return scores / self._unit, self._on_rows(rows, worst_weights(labels, rows, w, b))
 
     def combination(self) -> BlockCombination:
         return BlockCombination(self)
 
-    def _look(self, w: np.ndarray, **options: Any) -> Seen:
+    def _scan(self, w: np.ndarray, **options: Any) -> ScanResult:
         """One pass over the stream for a classifier."""
-        task = Look(
+        task = Scan(
             w,
             self._labels,
             self.classes,
@@ -216,9 +216,9 @@ class BlockProblem(MarginProblem):
             is_compact=self.stream.is_remote,
             **options,
         )
-        seen: Seen = self.stream.run(task)
-        self._evidence.remember(w, seen.tops[self._labels.arcs])
-        return seen
+        result: ScanResult = self.stream.run(task)
+        self._evidence.remember(w, result.tops[self._labels.arcs])
+        return result
 
     # --- weights -------------------------------------------------------------------------------
 
@@ -243,7 +243,7 @@ class BlockProblem(MarginProblem):
 
     def _on_rows(self, rows: Rows, weights: np.ndarray, upper: float = math.inf) -> Weights:
         """A token for weights on rows in memory, near the dual set."""
-        image = self._images.of_rows(rows, weights)
+        image = self._gradients.of_rows(rows, weights)
         if image is None:
             return self._evidence.nothing
         own = RowWeights(rows.numbers, rows.codes, weights)
@@ -251,13 +251,13 @@ class BlockProblem(MarginProblem):
 
     # --- working sets --------------------------------------------------------------------------
 
-    def rounds(self, aim: Aim) -> BlockRounds:
+    def rounds(self, options: RunOptions) -> BlockRounds:
         found = self._found
         first = self._first or Rows.from_shortlist(found.sample, self.classes)
         assert first is not None, "a sample has rows of every class"
         width = self.stream.entries_per_row() if found.is_sparse else found.width
-        room = Room.within(self._memory, width, self.classes.size)
-        return BlockRounds(self._evidence.keep(first), room, aim.tol, aim.deadline)
+        plan = MemoryPlan.within(self._memory, width, self.classes.size)
+        return BlockRounds(self._evidence.keep(first), plan, options.tol, options.deadline)
 
     def solve_rows(
         self, working: WorkingSet, solver: Solver, budget: Budget
@@ -296,13 +296,13 @@ class BlockProblem(MarginProblem):
         b: np.ndarray | None = None,
         bars: np.ndarray | None = None,
     ) -> tuple[np.ndarray, float, WorkingSet | None]:
-        """(scores, proven margin, rows that w serves worst): one pass, with options of `Look`."""
+        """(scores, proven margin, rows that w serves worst): one pass, with options of `Scan`."""
         w = self._evidence.copied(w)
-        seen = self._look(w, n_worst=n_worst, b=b, bars=bars)
-        rows, known = Rows.from_shortlist(seen.worst), self._evidence.of(w)
+        result = self._scan(w, n_worst=n_worst, b=b, bars=bars)
+        rows, known = Rows.from_shortlist(result.worst), self._evidence.of(w)
         worst = None if rows is None else self._evidence.keep(rows)
         margin = -math.inf if known is None else known.margin
-        return seen.tops[self._labels.arcs] / self._unit, margin, worst
+        return result.tops[self._labels.arcs] / self._unit, margin, worst
 
     def margins_of(self, working: WorkingSet, coef: np.ndarray, intercept: Any) -> np.ndarray:
         """y(x·w + b) of each row, or the least lead of its class over another."""
@@ -324,15 +324,15 @@ class BlockProblem(MarginProblem):
         return q
 
     def certify(self, w: np.ndarray, q: Any, *, sharp: bool = False) -> Certificate:
-        """The interval that w and the passes so far prove; every look is as sharp as can be.
+        """The interval that w and the passes so far prove; every pass is as sharp as can be.
 
-        Costs a pass where none has looked at w lately. At the deadline, or once closed, the best
+        Costs a pass where none has evaluated w lately. At the deadline, or once closed, the best
         classifier that is known stands for such a w.
         """
         w = self._evidence.copied(w)
         if w.any() and self._evidence.of(w) is None and not self._is_closed:
             with suppress(OutOfTime):
-                self.evaluate(w) if self._found.sums else self._look(w)
+                self.evaluate(w) if self._found.sums else self._scan(w)
         return self._evidence.certificate(w, q)
 
     def close(self) -> None:
@@ -343,7 +343,7 @@ class BlockProblem(MarginProblem):
         return 0.0 if known is None else known.margin
 
     def settled(self, w: np.ndarray) -> np.ndarray:
-        """w, or the best classifier that is known where no pass has looked at w."""
+        """w, or the best classifier that is known where no pass has evaluated w."""
         known = self._evidence.of_or_best(w) if w.any() else None
         return self.zeros() if known is None else known.w
 
@@ -386,7 +386,7 @@ class BlockProblem(MarginProblem):
         """What an earlier run had read; its weights count where the rows here confirm them."""
         counts = np.asarray(arrays.get("counts", ()))
         if counts.shape != (3,) or counts.dtype.kind != "f" or not (counts >= 0.0).all():
-            raise unusable("its counts of passes, bytes and seconds are none")
+            raise unusable("its counts of passes, bytes and seconds are not numbers of at least 0")
         if not (counts < 2.0**53).all():
             raise unusable("its counts of passes, bytes and seconds are too large")
         self.stream.count(int(counts[0]), int(counts[1]), float(counts[2]))

@@ -10,7 +10,7 @@ from momentron.streams.blocks import stack
 
 
 @dataclass
-class Few:
+class ClassRows:
     """Rows with their ranks and numbers, of one class."""
 
     ranks: list[np.ndarray] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Shortlist:
 
     def __init__(self, total: int, bars: Mapping[Any, float] | None = None) -> None:
         self.total = total
-        self.classes = {label: Few(bar=bar) for label, bar in (bars or {}).items()}
+        self.classes = {label: ClassRows(bar=bar) for label, bar in (bars or {}).items()}
 
     @property
     def capacity(self) -> int:
@@ -58,7 +58,7 @@ class Shortlist:
     def begun(self) -> "Shortlist":
         """An empty list that wants what this one would still take."""
         other = Shortlist(self.total)
-        other.classes = {label: Few(bar=few.bar) for label, few in self.classes.items()}
+        other.classes = {label: ClassRows(bar=few.bar) for label, few in self.classes.items()}
         return other
 
     def offer(
@@ -68,7 +68,7 @@ class Shortlist:
 
         `first` is the number of the first row of X.
         """
-        few = self.classes.setdefault(label, Few())
+        few = self.classes.setdefault(label, ClassRows())
         wanted = np.flatnonzero(ranks >= few.bar)
         if wanted.size == 0:
             return
@@ -82,7 +82,7 @@ class Shortlist:
     def take(self, other: "Shortlist") -> None:
         """Merge another list into this one."""
         for label, theirs in other.classes.items():
-            few = self.classes.setdefault(label, Few())
+            few = self.classes.setdefault(label, ClassRows())
             for ranks, numbers, rows in zip(theirs.ranks, theirs.numbers, theirs.rows, strict=True):
                 few.add(ranks, numbers, rows)
             few.bar = max(few.bar, theirs.bar)

@@ -25,7 +25,7 @@ class Source(Protocol):
 
     `len(source)` is the number of blocks, at least 1. `source.block(i)` gives (X, y): X of shape
     (m, d), m ≥ 1, dense or sparse, with the same d and the same kind in every block, and y with m
-    labels. It is called from one thread at a time, in order, once a pass, and must give the same
+    labels. It is called from one thread at a time, in order, once per pass, and must give the same
     rows each time. Blocks of 4 to 64 MB serve best. For a Dask cluster the source is pickled.
 
     Examples
@@ -122,16 +122,17 @@ class NpySource:
         if len(self.table.shape) != 2 or 0 in self.table.shape:
             raise InputError(f"{path} has shape {self.table.shape}; give 2-D with a row at least")
         n, width = self.table.shape
-        self.labels = NpyFile(labels) if isinstance(labels, str | Path) else labels
+        self.labels: Any = None
         self.column: int | None = None
         if labels is None:
             if width < 2 or not -width <= column < width:
                 raise InputError(f"{path} has {width} columns; column {column} is not one of two")
             self.column = column % width
-        elif isinstance(self.labels, NpyFile):
+        elif isinstance(labels, str | Path):
+            self.labels = NpyFile(labels)
             _require_length(self.labels.shape, n, str(labels))
         else:
-            self.labels = clean_targets(self.labels, n)
+            self.labels = clean_targets(labels, n)
         self.rows = rows_of(block_size, width * self.table.dtype.itemsize)
 
     def __len__(self) -> int:
@@ -140,12 +141,10 @@ class NpySource:
     def block(self, i: int) -> tuple[Any, Any]:
         start = i * self.rows
         stop = min(start + self.rows, self.table.shape[0])
-        X = self.table.read(start, stop)
+        X = self.table[start:stop]
         if self.column is not None:
             y = X[:, self.column].copy()
             X = np.delete(X, self.column, axis=1)
-        elif isinstance(self.labels, NpyFile):
-            y = self.labels.read(start, stop)
         else:
             y = self.labels[start:stop]
         return as_exact(X), y
@@ -168,7 +167,7 @@ class NpyFile:
                 self.shape, is_fortran, self.dtype = read(file)
                 self.offset = file.tell()
         except ValueError as error:
-            raise InputError(f"{path} is no .npy file: {error}") from error
+            raise InputError(f"{path} is not a .npy file: {error}") from error
         if is_fortran and len(self.shape) > 1:
             raise InputError(
                 f"{path} is in Fortran order, whose rows are scattered over the file; save it "
@@ -181,8 +180,9 @@ class NpyFile:
         if Path(path).stat().st_size < expected:
             raise InputError(f"{path} ends before its {self.shape[0]} rows do; is it complete?")
 
-    def read(self, start: int, stop: int) -> np.ndarray:
-        """Rows start..stop."""
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        """The rows start:stop, read from the file."""
+        start, stop, _ = rows.indices(self.shape[0])
         width = math.prod(self.shape[1:])
         row_bytes = width * self.dtype.itemsize
         raw = self._buffers.take((stop - start) * row_bytes)

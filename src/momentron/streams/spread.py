@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from momentron.operators.sparse import squared_row_norms
 from momentron.rounding import gamma
 from momentron.streams.blocks import Block, in_float64, tiles
+from momentron.streams.first_pass import FirstPassResult
 from momentron.streams.stream import Stream
-from momentron.streams.survey import Found
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Spread:
     def __init__(self, centre: np.ndarray) -> None:
         self.centre = centre
 
-    def __call__(self, block: Block, seen: Any = None) -> Farthest:
+    def __call__(self, block: Block, so_far: Any = None) -> Farthest:
         farthest = -np.inf
         for rows in tiles(block.X):
             X = in_float64(block.X[rows])
@@ -40,7 +40,7 @@ class Spread:
         return Farthest(max(a.value, b.value), a.nbytes + b.nbytes)
 
 
-def centred_radius(stream: Stream, found: Found) -> float:
+def centred_radius(stream: Stream, found: FirstPassResult) -> float:
     """max‖x − c‖, c the mean of the rows or of a sample, rounded up; as `Operator` has it."""
     centre = found.centre
     length = float(np.linalg.norm(centre))

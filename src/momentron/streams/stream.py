@@ -15,14 +15,14 @@ from momentron.streams.reader import Reader
 from momentron.streams.source import Source
 
 
-class Task(Protocol):
+class PassTask(Protocol):
     """What a pass does: a finding from every block, merged in any order.
 
-    `task(block, seen)` may use what has been seen already to save work, never to change the sum.
+    `task(block, so_far)` may use what earlier blocks gave to save work, never to change the sum.
     `merge(a, b)` is associative and commutative up to rounding, and may reuse a.
     """
 
-    def __call__(self, block: Block, seen: Any = None) -> Any: ...
+    def __call__(self, block: Block, so_far: Any = None) -> Any: ...
 
     def merge(self, a: Any, b: Any) -> Any: ...
 
@@ -65,12 +65,12 @@ class Stream(ABC):
         self.secret = secrets.token_bytes(32)
         self._digests = {}
 
-    def run_first(self, task: Task) -> Any:
+    def run_first(self, task: PassTask) -> Any:
         """A pass that all later ones must agree with: they must read the same blocks."""
         self._digests = {}
         return self.run(task)
 
-    def run(self, task: Task) -> Any:
+    def run(self, task: PassTask) -> Any:
         """One pass."""
         self._begun, self.reached = time.perf_counter(), 0.0
         try:
@@ -124,7 +124,7 @@ class Stream(ABC):
                 )
 
     @abstractmethod
-    def _fold(self, task: Task) -> Any: ...
+    def _fold(self, task: PassTask) -> Any: ...
 
     @abstractmethod
     def entries_per_row(self) -> int:
@@ -138,7 +138,7 @@ class DiskStream(Stream):
         super().__init__(count_blocks(source))
         self.source = source
 
-    def _fold(self, task: Task) -> Any:
+    def _fold(self, task: PassTask) -> Any:
         if count_blocks(self.source) != self.n_blocks:
             raise InputError(
                 f"the source has {len(self.source)} blocks and had {self.n_blocks}; the data must "

@@ -85,7 +85,7 @@ class SvmlightSource:
             raise self._changed()  # compiled code would read and write outside its arrays
         indptr = (self.indptr[start : stop + 1] - begin).astype(np.int32)
         X = sp.csr_array((data, indices, indptr), shape=(stop - start, self.width))
-        return X, self.labels.read(start, stop)
+        return X, self.labels[start:stop]
 
     def _part(self, name: str, dtype: Any, begin: int, end: int) -> np.ndarray:
         offset = begin * np.dtype(dtype).itemsize

@@ -7,7 +7,7 @@ import numpy as np
 
 from momentron.checkpoint import unusable
 from momentron.labels import Labels
-from momentron.streams.blocks import Kept, stack
+from momentron.streams.blocks import KeptRows, stack
 from momentron.streams.shortlist import Shortlist
 
 
@@ -38,7 +38,7 @@ class Rows:
 
     @classmethod
     def from_kept(
-        cls, kept: list[Kept], classes: np.ndarray, order: np.ndarray | None = None
+        cls, kept: list[KeptRows], classes: np.ndarray, order: np.ndarray | None = None
     ) -> "Rows | None":
         """The rows that a pass was asked to keep: all of them, or some in a given order."""
         if not kept:
@@ -52,7 +52,8 @@ class Rows:
         return cls(stack([part.X for part in kept]), codes, numbers).chosen(index)
 
     def chosen(self, index: np.ndarray) -> "Rows":
-        index = np.array(index, np.int64)  # whoever chooses may be a solver, and its array no array
+        # a solver may choose, with an index that only looks like an array
+        index = np.array(index, np.int64)
         return Rows(self.X[index], self.codes[index], self.numbers[index])
 
     def joined(self, other: "Rows") -> "Rows":

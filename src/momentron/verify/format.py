@@ -49,7 +49,7 @@ class Proof:
         The coordinates of w = (w_1, …, w_{k−1}) that are not zero, in whole numbers, by their
         places in it; each w_c has d numbers, or d + 1 with its intercept last.
     boundary, conflict, dual : list of Group
-        The fields `plane`, `story` and `dual`.
+        The fields `boundary`, `conflict` and `dual`.
     basis : set of pairs, or None
         The pairs of an enclosure.
     """
@@ -93,9 +93,9 @@ def read_proof(proof: Any, data: Data) -> Proof:
     _require_few_weights(document, allowance)
     boundary, conflict, dual = (
         [read_group(group, codes, len(classes)) for group in document[name]]
-        for name in ("plane", "story", "dual")
+        for name in ("boundary", "conflict", "dual")
     )
-    for group, read in zip(document["story"], conflict, strict=True):
+    for group, read in zip(document["conflict"], conflict, strict=True):
         _check_labels(group, read, data.labels, classes)
     return Proof(
         kind=document["kind"],
@@ -259,7 +259,7 @@ def _read_weights(
 
 def _require_few_weights(document: dict[str, Any], allowance: Allowance) -> None:
     """Raise unless the groups are few, short, and of numbers that are not too long."""
-    groups = [group for name in ("plane", "story", "dual") for group in document[name]]
+    groups = [group for name in ("boundary", "conflict", "dual") for group in document[name]]
     if len(groups) > limits.MAX_GROUPS:
         raise ProofError(f"{len(groups)} groups of weights; at most {limits.MAX_GROUPS} are read")
     for group in groups:

@@ -19,7 +19,15 @@ from momentron.solvers.auto.rounds import Rounds
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.solvers.auto.soft import soft_phase
 from momentron.solvers.auto.working_sets import WorkingSets
-from momentron.solvers.base import AIM, Aim, Candidates, Primal, Solver, Start, State
+from momentron.solvers.base import (
+    DEFAULTS,
+    Candidates,
+    Primal,
+    RunOptions,
+    Solver,
+    Start,
+    State,
+)
 from momentron.status import Status
 
 __all__ = ["Auto", "AutoSettings", "AutoState"]
@@ -89,11 +97,11 @@ class Auto(Solver):
         if settings is not None:
             self.settings = settings
 
-    def init(self, problem: Any, aim: Aim = AIM) -> Any:
-        rounds = problem.rounds(aim)  # of data in blocks
-        return self._in_memory(problem, aim) if rounds is None else rounds
+    def init(self, problem: Any, options: RunOptions = DEFAULTS) -> Any:
+        rounds = problem.rounds(options)  # of data in blocks
+        return self._in_memory(problem, options) if rounds is None else rounds
 
-    def _in_memory(self, problem: Problem, aim: Aim) -> AutoState:
+    def _in_memory(self, problem: Problem, options: RunOptions) -> AutoState:
         """Choose the engine.
 
         Pairs (example, wrong label) that are too many for exact solves on working sets of them go
@@ -101,20 +109,20 @@ class Auto(Solver):
         not from a warm start, which it does not know. All else goes to working sets: soft margins
         in phases of their own, hard ones in the phases rank, solve, refine.
         """
-        deadline, settings = Deadline(), self.settings.within(aim.memory)
+        deadline, settings = Deadline(), self.settings.within(options.memory)
         work: Engine
         first = None
         kernel = problem.operator.as_kernel()
         is_joint = self._has_many_pairs(problem)
         if is_joint and kernel is None:
-            work = JointMargin(problem, deadline, aim.start, settings)
-        elif is_joint and kernel and aim.start is None and JointKernel.fits(kernel, settings):
-            work = JointKernel(problem, aim.tol, deadline, settings)
+            work = JointMargin(problem, deadline, options.start, settings)
+        elif is_joint and kernel and options.start is None and JointKernel.fits(kernel, settings):
+            work = JointKernel(problem, options.tol, deadline, settings)
         else:
             sets = WorkingSets(problem, deadline, settings)
-            search = Search.of(sets, aim.tol, problem.constraints.C)
-            work = Rounds(problem, search, _begin(search, aim.start))
-            if aim.start is None and interpolation.suits(sets):
+            search = Search.of(sets, options.tol, problem.constraints.C)
+            work = Rounds(problem, search, _begin(search, options.start))
+            if options.start is None and interpolation.suits(sets):
                 first = _first_primal(problem, sets)
         if problem.constraints.is_soft and problem.size > settings.many_slacks:
             first = _nothing(problem).primals[0]

@@ -71,7 +71,7 @@ class Bounds(NamedTuple):
 
     @property
     def gap(self) -> float:
-        """(upper − lower)/upper, infinite where there is no upper bound to speak of."""
+        """(upper − lower)/upper, infinite where there is no upper bound."""
         if not 0.0 < self.upper < math.inf:
             return math.inf
         return (self.upper - self.lower) / self.upper
@@ -122,9 +122,9 @@ class Form(ABC):
         return self.point.p
 
     @property
-    def balance(self) -> DualSet:
+    def dual_set(self) -> DualSet:
         """The intercepts' part."""
-        return self.rows.balance
+        return self.rows.dual_set
 
     @property
     def length(self) -> float:
@@ -216,11 +216,11 @@ class Form(ABC):
         return self._bounds(lam, self.margins(self.point.x, self.point.b))
 
     def _bounds(self, lam: np.ndarray, p: np.ndarray) -> Bounds:
-        q = self.balance.normalised(lam)
+        q = self.dual_set.feasible_or_none(lam)
         norm = self.norm()
         if q is None or not norm > 0.0:
             return UNBOUNDED
-        return Bounds(self.balance.worst(p) / norm, self.dual_norm(q))
+        return Bounds(self.dual_set.worst(p) / norm, self.dual_norm(q))
 
     def gap_floor(self, upper: float) -> float:
         """The smallest relative gap that float64 can show: a·w rounds by about u‖a‖‖w‖."""

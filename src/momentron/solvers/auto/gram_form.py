@@ -42,7 +42,7 @@ class GramForm(Form):
         is_explicit: bool = True,
     ) -> None:
         self.rows, self.deadline, self.settings = rows, deadline, settings
-        self.Y = rows.balance.columns
+        self.Y = rows.dual_set.columns
         self.K = K
         self.is_explicit = is_explicit and rows.is_explicit
         self.squares = K.diagonal().copy()
@@ -72,14 +72,14 @@ class GramForm(Form):
             product = self.rows.products(self.rows.combine(x))
         else:
             product = matvec(self.K, x)
-        return product + self.balance.spread(b)
+        return product + self.dual_set.spread(b)
 
     def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
         self.point = Point(u, b, self.margins(u, b))
 
     def norm(self) -> float:
         u, b, p = self.point
-        return math.sqrt(max(float(u @ (p - self.balance.spread(b))), 0.0))
+        return math.sqrt(max(float(u @ (p - self.dual_set.spread(b))), 0.0))
 
     def answer(self) -> tuple[np.ndarray, np.ndarray]:
         return self.rows.combine(self.point.x), self.point.b
@@ -90,13 +90,13 @@ class GramForm(Form):
     def true_bounds(self, lam: np.ndarray) -> Bounds:
         if not self.is_explicit:  # of a kernel's rows nothing but the Gram matrix is known
             return self.bounds(lam)
-        q = self.balance.normalised(lam)
+        q = self.dual_set.feasible_or_none(lam)
         w, b = self.answer()
         norm = float(np.linalg.norm(w))
         if q is None or not norm > 0.0:
             return UNBOUNDED
-        p = self.rows.products(w) + self.balance.spread(b)
-        return Bounds(self.balance.worst(p) / norm, float(np.linalg.norm(self.rows.combine(q))))
+        p = self.rows.products(w) + self.dual_set.spread(b)
+        return Bounds(self.dual_set.worst(p) / norm, float(np.linalg.norm(self.rows.combine(q))))
 
     # --- systems -------------------------------------------------------------------------------
 
@@ -106,7 +106,7 @@ class GramForm(Form):
     def towards(self, du: np.ndarray, db: np.ndarray) -> Direction:
         """A step of u and b as a direction."""
         product = matvec(self.K, du)
-        dp = product + self.balance.spread(db)
+        dp = product + self.dual_set.spread(db)
         return Direction(du, db, dp, float(self.point.x @ product), float(du @ product))
 
     def start_interior(self, lam: np.ndarray) -> None:

@@ -72,7 +72,7 @@ def interior_point(
 
 
 def _patience(form: Form, best: float) -> int:
-    """Iterations without progress before the end: far from it short steps are no sign of one."""
+    """Iterations without progress before the end: far from it short steps do not mean an end."""
     far, near, last = form.settings.interior_patience
     return far if best > 0.01 else (near if best > 1e-9 else last)
 
@@ -104,7 +104,7 @@ def _witness(
     """
     found, size = None, math.inf
     for weights in (lam, dlam):
-        q = form.balance.normalised(weights)
+        q = form.dual_set.feasible_or_none(weights)
         if q is None:
             continue
         norm = form.dual_norm(q)

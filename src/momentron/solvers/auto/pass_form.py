@@ -9,7 +9,7 @@ import numpy as np
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Direction
 from momentron.solvers.auto.primal_form import PrimalForm
-from momentron.solvers.auto.rows import Rows
+from momentron.solvers.auto.rows import SignedRows
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 
 
@@ -24,7 +24,7 @@ class PassForm(PrimalForm):
 
     def __init__(
         self,
-        rows: Rows,
+        rows: SignedRows,
         squares: np.ndarray,
         deadline: Deadline,
         settings: AutoSettings = SETTINGS,

@@ -87,19 +87,19 @@ class Search:
     def close(self, form: Form, lam: np.ndarray, *, is_exact: bool) -> None:
         """Take over the form's point, and pass over all the rows."""
         if self.has_all:
-            told = self.sets.told_by(form, lam) if math.inf == self.C else None
-            if told is not None:
-                self.answer = told
+            known = self.sets.evaluate_by_gram(form, lam) if math.inf == self.C else None
+            if known is not None:
+                self.answer = known
                 return
             weights = lam
         else:
             weights = np.zeros(self.size)
             weights[self.W] = lam
-        self.look(*self.sets.answer(form), weights, is_exact=is_exact)
+        self.set_answer(*self.sets.answer(form), weights, is_exact=is_exact)
 
-    def look(self, w: np.ndarray, b: np.ndarray, lam: np.ndarray, *, is_exact: bool) -> None:
+    def set_answer(self, w: np.ndarray, b: np.ndarray, lam: np.ndarray, *, is_exact: bool) -> None:
         """Take a classifier and multipliers as the answer: one pass over all the rows."""
-        self.answer = self.sets.look(w, b, lam, is_exact=is_exact)
+        self.answer = self.sets.evaluate(w, b, lam, is_exact=is_exact)
 
     # --- what ends the search ------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from momentron.solvers.auto.linear_algebra import (
     symmetric_product,
     thin_qr,
 )
-from momentron.solvers.auto.rows import Rows
+from momentron.solvers.auto.rows import SignedRows
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.threads import own_threads
 
@@ -32,7 +32,7 @@ class BorderedRows:
     rows, and those of sets too large to copy, are read as they are; they are of two classes.
     """
 
-    def __init__(self, rows: Rows, Y: np.ndarray, beta: float, *, copy: bool) -> None:
+    def __init__(self, rows: SignedRows, Y: np.ndarray, beta: float, *, copy: bool) -> None:
         self.rows, self.Y, self.beta = rows, Y, beta
         self.d, self.k = rows.d, rows.d + Y.shape[1]
         self.matrix = self._bordered(rows.take(slice(None)), slice(None)) if copy else None
@@ -62,18 +62,18 @@ class BorderedRows:
 
     def some(self, index: np.ndarray) -> "BorderedRows":
         """Some of the rows, as they are."""
-        rows = Rows(self.rows.X[index], self.rows.signs[index], self.rows.balance)
+        rows = SignedRows(self.rows.X[index], self.rows.signs[index], self.rows.dual_set)
         return BorderedRows(rows, self.Y[index], self.beta, copy=False)
 
 
 class PrimalForm(Form):
     """For more rows than features; a point's x is w and the intercepts, each divided by β."""
 
-    rows: Rows
+    rows: SignedRows
 
     def __init__(
         self,
-        rows: Rows,
+        rows: SignedRows,
         deadline: Deadline,
         settings: AutoSettings = SETTINGS,
         *,
@@ -81,7 +81,7 @@ class PrimalForm(Form):
         squares: np.ndarray | None = None,
     ) -> None:
         self.rows, self.deadline, self.settings = rows, deadline, settings
-        Y = rows.balance.columns
+        Y = rows.dual_set.columns
         if squares is None:
             squares = rows.squares()
         self.scale = max(float(squares.mean()), 1e-300)
@@ -127,7 +127,7 @@ class PrimalForm(Form):
         factor, best = cholesky(M), (q, norm)
         for _ in range(self.settings.projections):
             corrected = q - weights * self.A.products(back_solve(factor, self.A.combine(q)))
-            projected = self.balance.normalised(corrected)
+            projected = self.dual_set.feasible_or_none(corrected)
             if projected is None:
                 break
             q, norm = projected, self.dual_norm(projected)
@@ -254,9 +254,11 @@ class PrimalInterior:
 class ReducedForm(PrimalForm):
     """Few rows in many features, rewritten in their span by QR: no squared condition number."""
 
-    def __init__(self, rows: Rows, deadline: Deadline, settings: AutoSettings = SETTINGS) -> None:
+    def __init__(
+        self, rows: SignedRows, deadline: Deadline, settings: AutoSettings = SETTINGS
+    ) -> None:
         self.Q, R = thin_qr(rows.X.T)
-        reduced = Rows(np.ascontiguousarray(R.T), rows.signs, rows.balance)
+        reduced = SignedRows(np.ascontiguousarray(R.T), rows.signs, rows.dual_set)
         super().__init__(reduced, deadline, settings)
 
     def answer(self) -> tuple[np.ndarray, np.ndarray]:

@@ -56,7 +56,7 @@ def warm_phase(search: Search, start: Start) -> Phase | None:
     if not (np.any(start.w) and 0.0 < upper < math.inf):
         return None
     # w = Σ λ_i a_i has functional margin 1 where λ = q/γ²
-    search.look(start.w, start.b, weights / upper**2, is_exact=False)
+    search.set_answer(start.w, start.b, weights / upper**2, is_exact=False)
     support = np.flatnonzero(search.answer.lam)
     if not search.has_all:
         search.W = search.smallest(max(settings.small, 2 * support.size), support)
@@ -161,7 +161,7 @@ class RankByPasses(Phase):
             # many support vectors: a good ranking saves exact solves, which are dear then
             left = (settings.extra_C, *left)
             form.accuracy = settings.careful_direction
-        search.look(*form.answer(), lam, is_exact=False)
+        search.set_answer(*form.answer(), lam, is_exact=False)
         if self.is_first and search.is_contradicted():
             return End(Reason.WITNESS)
         if left:

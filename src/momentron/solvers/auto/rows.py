@@ -31,14 +31,14 @@ class WorkingRows(ABC):
     Attributes
     ----------
     m : int
-    balance : DualSet
+    dual_set : DualSet
         What the intercepts ask of the multipliers of these rows.
     is_explicit : bool
         Whether there is more to know than the Gram matrix: margins can be had from the rows.
     """
 
     m: int
-    balance: DualSet
+    dual_set: DualSet
     is_explicit: bool = True
 
     @abstractmethod
@@ -57,7 +57,7 @@ class WorkingRows(ABC):
     def _gram_columns(self, new: np.ndarray) -> np.ndarray:
         """The named columns of K."""
 
-    def written_out(self, widest: float = math.inf) -> "Rows | None":
+    def written_out(self, widest: float = math.inf) -> "SignedRows | None":
         """The rows as those of a matrix; None where that is not known, too large or too wide."""
         return None
 
@@ -77,7 +77,7 @@ class WorkingRows(ABC):
         return K
 
 
-class Rows(WorkingRows):
+class SignedRows(WorkingRows):
     """Rows as a matrix in float64, dense (C order) or CSR, with a sign each.
 
     Parameters
@@ -85,13 +85,13 @@ class Rows(WorkingRows):
     X : ndarray or csr_array of shape (m, d)
         Own copy of the rows: they are few.
     signs : ndarray of shape (m,)
-    balance : DualSet
+    dual_set : DualSet
     """
 
-    def __init__(self, X: Any, signs: np.ndarray, balance: DualSet) -> None:
+    def __init__(self, X: Any, signs: np.ndarray, dual_set: DualSet) -> None:
         self.X = X
         self.signs = signs
-        self.balance = balance
+        self.dual_set = dual_set
         self.is_sparse = sp.issparse(X)
         self._lines = SplitRows(X) if self.is_sparse else None
         self.m, self.d = X.shape
@@ -103,7 +103,7 @@ class Rows(WorkingRows):
         v = self.signs * v
         return rmatvec(self.X, v) if self._lines is None else self._lines.transposed_times(v)
 
-    def written_out(self, widest: float = math.inf) -> "Rows | None":
+    def written_out(self, widest: float = math.inf) -> "SignedRows | None":
         return self
 
     def take(self, index: Any) -> np.ndarray:
@@ -184,7 +184,7 @@ class PairRows(WorkingRows):
         e(p) as a position among them.
     outputs : ndarray of shape (m, k)
         v_p.
-    balance : DualSet
+    dual_set : DualSet
     """
 
     def __init__(
@@ -192,10 +192,10 @@ class PairRows(WorkingRows):
         source: MatrixSource | KernelSource,
         place: np.ndarray,
         outputs: np.ndarray,
-        balance: DualSet,
+        dual_set: DualSet,
     ) -> None:
         self.source, self.place = source, place
-        self.outputs, self.balance = outputs, balance
+        self.outputs, self.dual_set = outputs, dual_set
         self.m = place.size
         self._is_paired = outputs.shape[1] > 1
         self.is_explicit = source.matrix() is not None
@@ -235,7 +235,7 @@ class PairRows(WorkingRows):
         block *= self.outputs @ self.outputs[new].T
         return block
 
-    def written_out(self, widest: float = math.inf) -> Rows | None:
+    def written_out(self, widest: float = math.inf) -> SignedRows | None:
         X = self.source.matrix()
         if X is None:
             return None
@@ -244,7 +244,7 @@ class PairRows(WorkingRows):
             return None
         X = X.toarray() if sp.issparse(X) else X
         flat = X[self.place][:, :, None] * self.outputs[:, None, :]
-        return Rows(flat.reshape(self.m, width), np.ones(self.m), self.balance)
+        return SignedRows(flat.reshape(self.m, width), np.ones(self.m), self.dual_set)
 
 
 def gram_of(X: Any) -> np.ndarray:

@@ -126,8 +126,8 @@ class AutoSettings:
     no_weight: float = 1e-12  # weights of rows below this, λ‖a‖²/s, are left out of its matrix
     witness_fall: float = 1e-3  # the fall of ‖Aᵀq‖ after which λ is projected on Aᵀq = 0 again
     projections: int = 3  # steps of such a projection
-    rough_gap: float = 3e-3  # the gap of the first leg, before the look at all the rows
-    telling_gap: float = 0.01  # the gap from which that look tells which rows matter
+    rough_gap: float = 3e-3  # the gap of the first leg, before the pass over all the rows
+    telling_gap: float = 0.01  # the gap from which that pass tells which rows matter
     polished_gap: float = 0.01  # the gap from which multipliers may polish an interior solution
     polish_penalties: tuple[float, ...] = (1e6, 1e9, 1e12)  # their penalties
     polish_updates: int = 8  # updates at each
@@ -153,7 +153,6 @@ class AutoSettings:
     nearly_hard: float = 1e5  # C from which a soft margin is nearly hard
     soft_steps: int = 60  # Newton steps of an exact soft margin
     soft_polish_steps: int = 5  # the same from a solution of the interior point
-    soft_rounds: int = 60  # rounds of working sets
     tall_ratio: int = 4  # rows per feature from which dense data are tall
     soft_sample: int = 2000  # rows of the sample on which tall data begin, and the same per feature
     soft_sample_ratio: int = 10

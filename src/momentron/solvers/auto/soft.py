@@ -61,7 +61,7 @@ class SolveAll(Phase):
             solved = exact_soft_margin(form, search.C, max_steps=search.settings.soft_steps)
             form.refresh()
         lam = search.C * np.maximum(1.0 - form.p, 0.0)
-        search.look(*form.answer(), lam, is_exact=False)
+        search.set_answer(*form.answer(), lam, is_exact=False)
         if not solved.converged or np.allclose(before, form.p, rtol=1e-15, atol=1e-15):
             return End(Reason.SOLVED)
         return replace(self, begun=form)
@@ -116,7 +116,7 @@ class BeginSome(Phase):
             elif not search.has_all:
                 search.W = first_working_set(sets)
             return SolveSome().advance(search)
-        search.look(start.w, start.b, search.weights_of(start), is_exact=False)
+        search.set_answer(start.w, start.b, search.weights_of(start), is_exact=False)
         p = search.answer.p
         support = np.flatnonzero(p < 1.0)
         if sets.is_plain and 4 * support.size > search.size:  # few passes would be saved
@@ -127,7 +127,7 @@ class BeginSome(Phase):
 
 @dataclass(frozen=True)
 class SolveSome(Phase):
-    """A working set solved, a look at all the rows, and those below the margin taken in."""
+    """A working set solved, a pass over all the rows, and those below the margin taken in."""
 
     is_first: bool = True
 

@@ -97,32 +97,32 @@ class SolveByNewton(Solve):
 
 @dataclass(frozen=True)
 class SolveByInteriorPoint(Solve):
-    """The interior point in two legs, with a look at all the rows between them.
+    """The interior point in two legs, with a pass over all the rows between them.
 
     Where no row outside W is below the margin at a rough gap, the same run goes on; else W is
     chosen anew and solved cold, since a warm start with new rows takes twice the iterations.
 
     Attributes
     ----------
-    has_looked : bool
-        Whether such a look was taken: once is enough.
+    has_ranked : bool
+        Whether that pass was made: once is enough.
     begun : Form, optional
         The working set's form, where it is open already.
     """
 
-    has_looked: bool = False
+    has_ranked: bool = False
     begun: Form | None = None
 
     def advance(self, search: Search) -> Phase:
         form = self.begun or search.open(is_cold=True)
-        settings, begin, has_looked = search.settings, None, self.has_looked
-        if not (search.has_all or has_looked):
+        settings, begin, has_ranked = search.settings, None, self.has_ranked
+        if not (search.has_all or has_ranked):
             with one_thread():
                 rough = interior_point(form, settings.rough_gap)
             if form.has_vanished(form.true_bounds(rough.lam).upper):
-                return self._proceed(search, form, rough.lam, has_looked)
+                return self._proceed(search, form, rough.lam, has_ranked)
             if rough.gap < settings.telling_gap:
-                has_looked = True
+                has_ranked = True
                 search.close(form, rough.lam, is_exact=False)
                 below = search.answer.p < 1.0
                 below[search.W] = False
@@ -135,17 +135,17 @@ class SolveByInteriorPoint(Solve):
                     begin = (rough.lam, rough.s)
         with one_thread():
             form, lam = solve_by_interior_point(form, search.goal, begin)
-        return self._proceed(search, form, lam, has_looked)
+        return self._proceed(search, form, lam, has_ranked)
 
-    def _proceed(self, search: Search, form: Form, lam: np.ndarray, has_looked: bool) -> Phase:
+    def _proceed(self, search: Search, form: Form, lam: np.ndarray, has_ranked: bool) -> Phase:
         search.close(form, lam, is_exact=True)
-        return self.proceed(search, form, SolveByInteriorPoint(has_looked))
+        return self.proceed(search, form, SolveByInteriorPoint(has_ranked))
 
     def next_working_set(self, search: Search) -> np.ndarray:
         """After an exact solve nothing is dropped: a few violators at a time are left, and rows
         that come and go cost whole rounds.
         """
-        if not self.has_looked:
+        if not self.has_ranked:
             return super().next_working_set(search)
         W = search.W
         p = search.answer.p.copy()

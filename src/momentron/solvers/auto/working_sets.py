@@ -1,4 +1,4 @@
-"""Between the data and the forms: working sets opened as forms, and looks at all the rows."""
+"""Between the data and the forms: working sets opened as forms, and passes over all the rows."""
 
 import math
 from dataclasses import dataclass, replace
@@ -14,7 +14,13 @@ from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Form
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.primal_form import PrimalForm
-from momentron.solvers.auto.rows import KernelSource, MatrixSource, PairRows, Rows, WorkingRows
+from momentron.solvers.auto.rows import (
+    KernelSource,
+    MatrixSource,
+    PairRows,
+    SignedRows,
+    WorkingRows,
+)
 from momentron.solvers.auto.settings import AutoSettings
 from momentron.threads import one_thread
 
@@ -157,10 +163,12 @@ class WorkingSets:
             K = self._gram(W, rows)
         return GramForm(rows, K, self.deadline, self.settings)
 
-    def plain_rows(self, index: np.ndarray) -> Rows:
+    def plain_rows(self, index: np.ndarray) -> SignedRows:
         """The named rows of two classes as they are: not centred, since that takes a copy."""
         assert self.matrix is not None
-        return Rows(self.matrix.working_rows(index), self.signs(index), self.dual_set.some(index))
+        return SignedRows(
+            self.matrix.working_rows(index), self.signs(index), self.dual_set.some(index)
+        )
 
     def _opening_flops(self, W: np.ndarray) -> float:
         """The arithmetic of opening a form, roughly: its Gram matrix, or its first Hessian."""
@@ -189,16 +197,16 @@ class WorkingSets:
 
     def rows(self, W: np.ndarray) -> WorkingRows:
         """The rows W, as few numbers as there are."""
-        balance = self.dual_set.some(W)
+        dual_set = self.dual_set.some(W)
         if self.is_plain:
-            return Rows(self._centred_rows(W), self.signs(W), balance)
+            return SignedRows(self._centred_rows(W), self.signs(W), dual_set)
         examples, place = np.unique(self.labels.examples(W), return_inverse=True)
         source: MatrixSource | KernelSource
         if self.kernel is None:
             source = MatrixSource(self._centred_rows(examples))
         else:
             source = KernelSource(self.kernel, examples)
-        return PairRows(source, place, self.labels.output_signs(W), balance)
+        return PairRows(source, place, self.labels.output_signs(W), dual_set)
 
     def _centred_rows(self, examples: np.ndarray) -> Any:
         """Rows of X; dense ones less one point, the same in all rounds so that K is reused.
@@ -246,10 +254,10 @@ class WorkingSets:
         """Xw for w = 0, without a pass."""
         return self.labels.zeros(self.operator.shape[0])
 
-    def look(self, w: np.ndarray, b: np.ndarray, lam: np.ndarray, *, is_exact: bool) -> Answer:
+    def evaluate(self, w: np.ndarray, b: np.ndarray, lam: np.ndarray, *, is_exact: bool) -> Answer:
         """A classifier and multipliers, with the functional margins of all the rows.
 
-        float32 data: an exact look computes in float64 every row that single precision cannot place
+        float32 data: an exact one computes in float64 every row that single precision cannot place
         clearly above the margin, in blocks.
         """
         products = self.operator.apply(w)
@@ -265,8 +273,8 @@ class WorkingSets:
             products[part] = matrix.rows(part) @ w
         return Answer(self, w, b, lam, products, self._margins(products, b))
 
-    def told_by(self, form: Form, lam: np.ndarray) -> Answer | None:
-        """What the Gram matrix of all the rows tells without a look at them.
+    def evaluate_by_gram(self, form: Form, lam: np.ndarray) -> Answer | None:
+        """What the Gram matrix of all the rows tells without a pass over them.
 
         One pass in place of three, which is much where rows are few: that of Zᵀq, which is −w but
         for its length. None where there is no such matrix, or an intercept, or another w, or where
@@ -276,11 +284,11 @@ class WorkingSets:
             return None
         if not np.array_equal(form.point.x, lam):
             return None
-        image = self.operator.image(self.constraints.mix(self.dual_set.normalize(lam)))
-        upper = self.operator.norm(image)
+        gradient = self.operator.cached_adjoint(self.constraints.mix(self.dual_set.normalize(lam)))
+        upper = self.operator.norm(gradient)
         if upper**2 < self.settings.telling_square * form.scale:
             return None
-        w, products = -float(lam.sum()) * image, self.signs(slice(None)) * form.p
+        w, products = -float(lam.sum()) * gradient, self.signs(slice(None)) * form.p
         return Answer(self, w, form.point.b, lam, products, form.p, upper)
 
     def _margins(self, products: np.ndarray, b: np.ndarray) -> np.ndarray:

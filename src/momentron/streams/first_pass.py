@@ -12,7 +12,7 @@ from momentron.errors import InputError
 from momentron.operators.base import norm_upper_bounds
 from momentron.operators.sparse import squared_row_norms
 from momentron.rounding import gamma
-from momentron.streams.blocks import Block, Kept, in_float64, kind_of, large_tiles, tiles
+from momentron.streams.blocks import Block, KeptRows, in_float64, kind_of, large_tiles, tiles
 from momentron.streams.digest import content_digest
 from momentron.streams.shortlist import Shortlist
 from momentron.validation import clean_matrix, sorted_labels
@@ -24,7 +24,7 @@ LIMITS = {4: 40, 8: 300}  # binary exponents within which squares and quotients 
 
 
 @dataclass
-class Found:
+class FirstPassResult:
     """What blocks hold, in all.
 
     Attributes
@@ -41,7 +41,7 @@ class Found:
         The longest chain of roundings in an entry of a sum.
     contents : dict
         The SHA-256 of every block, where somebody asked for it.
-    kept : list of Kept
+    kept : list of KeptRows
         Rows that somebody asked for.
     """
 
@@ -56,7 +56,7 @@ class Found:
     depth: int = 0
     nbytes: int = 0
     contents: dict[int, bytes] = field(default_factory=dict)
-    kept: list[Kept] = field(default_factory=list)
+    kept: list[KeptRows] = field(default_factory=list)
     sample: Shortlist = field(default_factory=lambda: Shortlist(0))
 
     @property
@@ -93,12 +93,12 @@ class Found:
 
     @property
     def content(self) -> np.ndarray:
-        """One SHA-256 of all the blocks, where the survey was asked for it."""
+        """One SHA-256 of all the blocks, where the first_pass was asked for it."""
         total = hashlib.sha256(b"".join(self.contents[i] for i in sorted(self.contents)))
         return np.frombuffer(total.digest(), np.uint8)
 
 
-class Survey:
+class FirstPass:
     """The task of the first pass.
 
     Parameters
@@ -130,16 +130,16 @@ class Survey:
         self.seed = seed
         self.is_bound, self.wanted = is_bound, wanted
 
-    def __call__(self, block: Block, seen: Found | None = None) -> Found:
+    def __call__(self, block: Block, so_far: FirstPassResult | None = None) -> FirstPassResult:
         X = block.X
-        found = Found(X.shape[1], sp.issparse(X), X.dtype.itemsize, kind_of(block.y))
-        found.sample = Shortlist(self.n_sample) if seen is None else seen.sample.begun()
+        found = FirstPassResult(X.shape[1], sp.issparse(X), X.dtype.itemsize, kind_of(block.y))
+        found.sample = Shortlist(self.n_sample) if so_far is None else so_far.sample.begun()
         found.nbytes = block.nbytes
         if self.is_bound:
             found.contents = {block.number: content_digest(block)}
         if self.wanted is not None and (kept := block.kept(self.wanted)) is not None:
             found.kept = [kept]
-        labels, codes = _labels_of(block, seen)
+        labels, codes = _labels_of(block, so_far)
         self._measure(block, labels, codes, found)
         keys = row_keys(block.numbers, self.seed)
         for code, label in enumerate(labels.tolist()):
@@ -150,7 +150,9 @@ class Survey:
             found.sample.offer(label, keys[index], index, X, block.first)
         return found
 
-    def _measure(self, block: Block, labels: np.ndarray, codes: np.ndarray, found: Found) -> None:
+    def _measure(
+        self, block: Block, labels: np.ndarray, codes: np.ndarray, found: FirstPassResult
+    ) -> None:
         """The length of the longest row, and the sums of the classes' rows."""
         X, largest = block.X, 0.0
         total = np.zeros((X.shape[1], labels.size))
@@ -173,7 +175,7 @@ class Survey:
             found.sums = dict(zip(labels.tolist(), total.T.copy(), strict=True))
 
     @staticmethod
-    def merge(a: Found, b: Found) -> Found:
+    def merge(a: FirstPassResult, b: FirstPassResult) -> FirstPassResult:
         """Both, in a."""
         if (a.is_sparse, a.kind) != (b.is_sparse, b.kind):
             raise InputError(
@@ -201,7 +203,7 @@ class Survey:
         return a
 
 
-def require_usable(found: Found) -> None:
+def require_usable(found: FirstPassResult) -> None:
     """Refuse fewer than two classes, and rows so long or short that squares leave the range."""
     if len(found.counts) < 2:
         raise InputError(
@@ -216,11 +218,11 @@ def require_usable(found: Found) -> None:
         )
 
 
-def _labels_of(block: Block, seen: Found | None) -> tuple[np.ndarray, np.ndarray]:
+def _labels_of(block: Block, so_far: FirstPassResult | None) -> tuple[np.ndarray, np.ndarray]:
     """(labels, the place of each row's label among them); some may be missing in this block."""
-    if seen is not None and len(seen.counts) == 2:
+    if so_far is not None and len(so_far.counts) == 2:
         # most often there is no third, and nothing to sort
-        labels = seen.classes
+        labels = so_far.classes
         try:
             return labels, block.codes(labels)
         except InputError:

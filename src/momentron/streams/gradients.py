@@ -1,4 +1,4 @@
-"""The images Zᵀq of the weights that passes and rows give, with sure bounds on their errors."""
+"""The gradients Zᵀq of the weights that passes and rows give, with sure bounds on their errors."""
 
 import math
 
@@ -6,14 +6,14 @@ import numpy as np
 
 from momentron.labels import Labels
 from momentron.rounding import down, gamma, up
-from momentron.streams.averages import Image, frozen
+from momentron.streams.averages import BoundedGradient, frozen
 from momentron.streams.blocks import in_float64
-from momentron.streams.look import Seen
+from momentron.streams.scan import ScanResult
 from momentron.streams.working_set import Rows
 
 
-class Images:
-    """Makes images from what was read.
+class Gradients:
+    """Makes gradients from what was read.
 
     Parameters
     ----------
@@ -27,21 +27,23 @@ class Images:
     def __init__(self, labels: Labels, shape: tuple[int, ...], longest: float) -> None:
         self._labels, self._shape, self._longest = labels, shape, longest
 
-    def of_pass(self, seen: Seen, flow: np.ndarray) -> Image:
+    def of_pass(self, result: ScanResult, flow: np.ndarray) -> BoundedGradient:
         """From the weighted sums of a pass; flow is what the arcs weigh in all."""
         labels, error = self._labels, 0.0
         if labels.circulates:
-            k, mass = labels.n_classes, float(seen.totals.sum())
-            vector = seen.vectors / mass
-            error = self._imbalance(seen.totals.reshape(k, k) / mass, seen.depth)
+            k, mass = labels.n_classes, float(result.totals.sum())
+            vector = result.vectors / mass
+            error = self._imbalance(result.totals.reshape(k, k) / mass, result.depth)
         elif labels.is_paired:
-            vector = seen.vectors / seen.totals[0]
+            vector = result.vectors / result.totals[0]
         else:
-            vector = seen.vectors @ (flow / seen.totals)
+            vector = result.vectors @ (flow / result.totals)
         # the sums and the masses by which they are divided both err, each by its own chain
-        return self._image(vector, error, seen.depth)
+        return self._gradient(vector, error, result.depth)
 
-    def at_zero(self, counts: np.ndarray, sums: np.ndarray, flow: np.ndarray, depth: int) -> Image:
+    def at_zero(
+        self, counts: np.ndarray, sums: np.ndarray, flow: np.ndarray, depth: int
+    ) -> BoundedGradient:
         """Of the weights at w = 0, from the number of rows of each class and their sums."""
         labels, k, error = self._labels, counts.size, 0.0
         if not labels.is_paired:
@@ -57,10 +59,10 @@ class Images:
                 np.fill_diagonal(share, 0.0)
             means = sums / counts[:, None]
             vector = means.T @ (share - np.diag(share.sum(axis=1)))
-        return self._image(vector, error, depth + 2 * k + 8)
+        return self._gradient(vector, error, depth + 2 * k + 8)
 
-    def of_rows(self, rows: Rows, weights: np.ndarray) -> Image | None:
-        """Of weights on rows in memory, scaled to mass 1; None where they are no weights.
+    def of_rows(self, rows: Rows, weights: np.ndarray) -> BoundedGradient | None:
+        """Of weights on rows in memory, scaled to mass 1; None where they are not weights.
 
         They should be near the dual set: how far they are from it adds to the error.
         """
@@ -80,11 +82,13 @@ class Images:
             # as much weight more on the lighter class, and no less anywhere, is in balance
             apart = abs(float(weights[rows.codes == 1].sum() - weights[rows.codes == 0].sum()))
             error = up((apart + gamma(depth + 8)) * self._longest)
-        return self._image(vector, error, depth, down(1.0, depth + 8))
+        return self._gradient(vector, error, depth, down(1.0, depth + 8))
 
-    def _image(self, vector: np.ndarray, error: float, depth: int, mass: float = 1.0) -> Image:
+    def _gradient(
+        self, vector: np.ndarray, error: float, depth: int, mass: float = 1.0
+    ) -> BoundedGradient:
         error += 2.0 * gamma(depth + 8) * self._longest
-        return Image(frozen(vector.reshape(self._shape)), error, mass)
+        return BoundedGradient(frozen(vector.reshape(self._shape)), error, mass)
 
     def _imbalance(self, flow: np.ndarray, depth: int) -> float:
         """How far Zᵀq may be from that of weights that flow in circles, for a flow of mass 1.

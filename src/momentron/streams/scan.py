@@ -1,4 +1,4 @@
-"""One look at the rows: everything a step or a certificate needs of them, in one read.
+"""One scan of the rows: everything a step or a certificate needs of them, in one read.
 
 For a classifier w, a block of rows gives on each arc (see `momentron.labels`) a sure upper bound of
 its largest score; and the triple of attention with a single query: the largest score, the sum of
@@ -16,15 +16,15 @@ from momentron.labels import Labels
 from momentron.operators import as_operator
 from momentron.rounding import EXTENDED_ROUNDOFF, UNDERFLOW, UNIT_ROUNDOFF, gamma, norm_bounds, up
 from momentron.streams.blocks import Block, in_float64, large_tiles, tiles
+from momentron.streams.first_pass import SINGLE
 from momentron.streams.shortlist import Shortlist
-from momentron.streams.survey import SINGLE
 
 MOST_SHARPENED = 2048  # rows of a tile that are worth extended precision
 
 
 @dataclass
-class Seen:
-    """What rows show, in all.
+class ScanResult:
+    """What the rows of one or more blocks show.
 
     Attributes
     ----------
@@ -50,13 +50,13 @@ class Seen:
     nbytes: int = 0
 
 
-class Look:
+class Scan:
     """The task of a pass.
 
     Parameters
     ----------
     w : ndarray of shape (d,), or (d, k)
-    pose : Labels
+    labels : Labels
     classes : ndarray of shape (k,)
     radius : float
         An upper bound of max‖z‖, in the units of X.
@@ -65,7 +65,7 @@ class Look:
     divisor : float
         R, the unit of the scores whose exponentials are taken.
     has_weights : bool
-        Take the exponentials, and the sums of the rows unless `pose.circulates`.
+        Take the exponentials, and the sums of the rows unless `labels.circulates`.
     log_factors : ndarray of shape (n_arcs,), optional
         Where the balance of many classes is known: take exp(score/R + factor), and sum the rows.
     n_worst : int
@@ -81,7 +81,7 @@ class Look:
     def __init__(
         self,
         w: np.ndarray,
-        pose: Labels,
+        labels: Labels,
         classes: np.ndarray,
         *,
         radius: float,
@@ -94,44 +94,44 @@ class Look:
         bars: np.ndarray | None = None,
         is_compact: bool = False,
     ) -> None:
-        self.pose, self.classes = pose, classes
+        self.labels, self.classes = labels, classes
         self.divisor, self.has_weights, self.log_factors = divisor, has_weights, log_factors
         self.n_worst = n_worst
-        self.b = np.zeros(pose.n_classes) if b is None else b
+        self.b = np.zeros(labels.n_classes) if b is None else b
         self._bars = {} if bars is None else dict(enumerate(bars.tolist()))
-        self.is_compact = is_compact and pose.is_paired
+        self.is_compact = is_compact and labels.is_paired
         self.w = w[:, :-1] - w[:, -1:] if self.is_compact else w
         # one more rounding for the difference, one for score + error, one for what is sent
-        self._roundings = depth + pose.roundings + 3
+        self._roundings = depth + labels.roundings + 3
         self._reach = up(radius * norm_bounds(self.w)[1])
         self._sent = up(gamma(2) * self._reach) if self.is_compact else 0.0
 
     def error(self, unit: float) -> float:
         """How far a score may be from the true one, computed with this unit roundoff."""
-        # |fl(x·w) − x·w| ≤ γ_d ‖x‖ ‖w‖; underflow costs at most one a rounding
+        # |fl(x·w) − x·w| ≤ γ_d ‖x‖ ‖w‖; underflow costs at most one unit per rounding
         vanished = self._roundings * (2.0**-100 if unit == SINGLE else UNDERFLOW)
         return up(gamma(self._roundings, unit) * self._reach + vanished + self._sent)
 
     @property
     def sums_rows(self) -> bool:
-        return self.log_factors is not None or (self.has_weights and not self.pose.circulates)
+        return self.log_factors is not None or (self.has_weights and not self.labels.circulates)
 
-    def nothing(self, width: int) -> Seen:
+    def nothing(self, width: int) -> ScanResult:
         """What no rows show."""
-        n = self.pose.n_arcs
-        shape = (width, self.pose.n_sums if self.sums_rows else 0)
+        n = self.labels.n_arcs
+        shape = (width, self.labels.n_sums if self.sums_rows else 0)
         low = np.full(n, -np.inf)
-        return Seen(low, low.copy(), np.zeros(n), np.zeros(shape), 0, self._shortlist())
+        return ScanResult(low, low.copy(), np.zeros(n), np.zeros(shape), 0, self._shortlist())
 
     def _shortlist(self) -> Shortlist:
         return Shortlist(self.n_worst, self._bars)
 
-    def __call__(self, block: Block, seen: Seen | None = None) -> Seen:
-        """What the block shows; `seen` is what others have shown, which saves work."""
+    def __call__(self, block: Block, so_far: ScanResult | None = None) -> ScanResult:
+        """What the block shows; `so_far` is what others have shown, which saves work."""
         found = self.nothing(block.X.shape[1])
-        if seen is not None:
-            found.worst = seen.worst.begun()
-        known = None if seen is None else seen.tops
+        if so_far is not None:
+            found.worst = so_far.worst.begun()
+        known = None if so_far is None else so_far.tops
         codes = block.codes(self.classes)
         for rows in self._tiles(block.X):
             _add(found, self._tile(block, rows, codes[rows], found, known))
@@ -139,7 +139,7 @@ class Look:
         return found
 
     @staticmethod
-    def merge(a: Seen, b: Seen) -> Seen:
+    def merge(a: ScanResult, b: ScanResult) -> ScanResult:
         """Both, in a."""
         _add(a, b)
         a.worst.take(b.worst)
@@ -153,22 +153,27 @@ class Look:
         """Small tiles where the rows are read twice, or copied."""
         if self.sums_rows or self._is_copied(X):
             return tiles(X)
-        return large_tiles(X, self.pose.n_classes)
+        return large_tiles(X, self.labels.n_classes)
 
     def _is_copied(self, X: Any) -> bool:
         """Whether products take float64, though X does not."""
-        return X.dtype == np.float32 and (self.sums_rows or self.pose.is_paired)
+        return X.dtype == np.float32 and (self.sums_rows or self.labels.is_paired)
 
     def _tile(
-        self, block: Block, rows: slice, codes: np.ndarray, found: Seen, known: np.ndarray | None
-    ) -> Seen:
-        pose, X = self.pose, block.X[rows]
+        self,
+        block: Block,
+        rows: slice,
+        codes: np.ndarray,
+        found: ScanResult,
+        known: np.ndarray | None,
+    ) -> ScanResult:
+        labels, X = self.labels, block.X[rows]
         if self._is_copied(X):
             X = in_float64(X)
-        scores = pose.block_scores(self._products(X), codes)
+        scores = labels.block_scores(self._products(X), codes)
         weights = np.zeros_like(scores) if self.sums_rows else scores
         part = self.nothing(X.shape[1])
-        for arcs, index, code in pose.arcs_of(codes):
+        for arcs, index, code in labels.arcs_of(codes):
             mine = scores[index]
             bar = found.tops[arcs] if known is None else np.maximum(found.tops[arcs], known[arcs])
             part.tops[arcs] = self._tops(X, mine, codes, index, bar)
@@ -178,16 +183,16 @@ class Look:
                 weighed = self._weigh(mine, arcs, part)
                 if self.sums_rows:
                     weights[index] = weighed
-        if self.n_worst and not pose.fit_intercept:
-            for code in range(pose.n_classes):
+        if self.n_worst and not labels.fit_intercept:
+            for code in range(labels.n_classes):
                 index = np.flatnonzero(codes == code)
                 if index.size:
                     self._rank(scores[index], code, block, rows.start + index, found.worst)
         if self.log_factors is not None:
             part.peaks[:] = 0.0
         if self.sums_rows:
-            part.vectors = X.T @ pose.block_mix(weights, codes)
-        part.depth = codes.size + pose.roundings + 2
+            part.vectors = X.T @ labels.block_mix(weights, codes)
+        part.depth = codes.size + labels.roundings + 2
         return part
 
     def _products(self, X: Any) -> np.ndarray:
@@ -203,22 +208,22 @@ class Look:
 
         A row whose score is below the largest by more than twice the error is below it in truth.
         """
-        tops = mine.max(axis=0) if self.pose.circulates else mine.max()
+        tops = mine.max(axis=0) if self.labels.circulates else mine.max()
         error = self.error(SINGLE if X.dtype == np.float32 else UNIT_ROUNDOFF)
         bounds = tops + error
         if not np.any(bounds > bar):
             return bounds
         near = mine >= tops - 2.0 * error
-        if self.pose.circulates:
+        if self.labels.circulates:
             near &= bounds > bar
         place = np.argwhere(near)
         which = np.arange(codes.size)[index][place[:, 0]]
-        if not self.pose.is_paired:
+        if not self.labels.is_paired:
             return self._sharper(X, codes, which, float(bounds))
         if place.shape[0] > MOST_SHARPENED:
             return bounds
         sharper = self._extended_pairs(X, codes[which], which, place[:, 1])
-        if not self.pose.circulates:
+        if not self.labels.circulates:
             return np.minimum(bounds, sharper.max())
         best = np.full_like(bounds, -np.inf)
         np.maximum.at(best, place[:, 1], sharper)
@@ -228,7 +233,7 @@ class Look:
         """The largest score of two classes' rows, in float64 and then in extended precision."""
         if X.dtype == np.float32:
             rows = in_float64(X[which])
-            scores = self.pose.block_scores(np.asarray(rows @ self.w), codes[which])
+            scores = self.labels.block_scores(np.asarray(rows @ self.w), codes[which])
             error = self.error(UNIT_ROUNDOFF)
             top = float(scores.max())
             bound = min(bound, top + error)
@@ -236,7 +241,7 @@ class Look:
         if which.size > MOST_SHARPENED:
             return bound
         products = _sharp_products(X[which], self.w)
-        top = up(float(self.pose.block_scores(products, codes[which]).max()), 2)
+        top = up(float(self.labels.block_scores(products, codes[which]).max()), 2)
         return min(bound, up(top + self.error(EXTENDED_ROUNDOFF)))
 
     def _extended_pairs(
@@ -251,9 +256,9 @@ class Look:
         rounded = scores.astype(np.float64)
         return rounded + np.abs(rounded) * gamma(4) + up(self.error(EXTENDED_ROUNDOFF))
 
-    def _weigh(self, scores: np.ndarray, arcs: Any, part: Seen) -> np.ndarray:
+    def _weigh(self, scores: np.ndarray, arcs: Any, part: ScanResult) -> np.ndarray:
         """The weights of rows that share arcs, and their sums."""
-        along = 0 if self.pose.circulates else None
+        along = 0 if self.labels.circulates else None
         heights = scores / self.divisor
         if self.log_factors is not None:
             weights = np.exp(heights + self.log_factors[arcs])
@@ -268,7 +273,7 @@ class Look:
         self, scores: np.ndarray, code: int, block: Block, place: np.ndarray, worst: Shortlist
     ) -> None:
         """Offer rows of one class to the list of those that w serves worst."""
-        if self.pose.is_paired:
+        if self.labels.is_paired:
             scores = (scores + self.b).max(axis=1) - self.b[code]
         worst.offer(code, scores, place, block.X, block.first)
 
@@ -279,7 +284,7 @@ def _sharp_products(X: Any, w: np.ndarray) -> np.ndarray:
     return operator.sharp_scores(np.arange(X.shape[0]), w.astype(np.longdouble))
 
 
-def _add(a: Seen, b: Seen) -> None:
+def _add(a: ScanResult, b: ScanResult) -> None:
     """The triple and the bounds of b added to those of a."""
     np.maximum(a.tops, b.tops, out=a.tops)
     peaks = np.maximum(a.peaks, b.peaks)
