@@ -26,7 +26,7 @@ class Greedy(Momentum):
 
 
 class Unfinished(Solver):
-    def init(self, problem, aim=None):
+    def init(self, problem, options=None):
         return None
 """
 

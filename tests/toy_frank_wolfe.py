@@ -8,7 +8,7 @@ class FrankWolfe(Solver):
 
     uses_loss = False
 
-    def init(self, problem, aim=None):
+    def init(self, problem, options=None):
         state = State()
         state.average = problem.combination()
         return state
