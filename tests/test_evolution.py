@@ -244,7 +244,7 @@ def test_the_table_converts(tmp_path):
     assert float(rows[0]["alignment_last"]) == 1.0 / 3.0
     assert {n: c.tolist() for n, c in TABLE.to_dict().items()}["epoch"] == [0, 7]
     assert "40.00%" in str(TABLE)
-    assert "2 looks; last: epoch 7" in repr(TABLE)
+    assert "2 snapshots; last: epoch 7" in repr(TABLE)
     with pytest.raises(KeyError, match="no column 'error'"):
         TABLE["error"]
     with pytest.raises(InputError, match="0 rows"):

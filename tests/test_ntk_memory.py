@@ -18,7 +18,7 @@ from momentron.ntk import EmpiricalNTK, alexnet  # noqa: E402
 from momentron.ntk.anatomy import examine  # noqa: E402
 from momentron.ntk.factors import DirectFactor, GramFactor  # noqa: E402
 from momentron.ntk.memory import format_memory  # noqa: E402
-from momentron.ntk.plan import Task, make_plan  # noqa: E402
+from momentron.ntk.plan import KernelShape, make_plan  # noqa: E402
 
 
 @pytest.fixture
@@ -78,10 +78,16 @@ def test_plans_keep_to_the_memory_and_use_it():
     model = alexnet(10, width=8)
     anatomy = examine(model, torch.randn(4, 3, 32, 32))
     for limit in (10**7, 10**8, 10**9):
-        for task in (Task(128, 128, symmetric=True), Task(1000, 128), Task(500, 0)):
-            plan = make_plan(anatomy, task, 4, limit)
+        for shape in (
+            KernelShape(128, 128, symmetric=True),
+            KernelShape(1000, 128),
+            KernelShape(500, 0),
+        ):
+            plan = make_plan(anatomy, shape, 4, limit)
             assert plan.n_bytes <= 0.85 * limit
-    costs = [make_plan(anatomy, Task(1000, 128), 4, limit).cost for limit in (10**7, 10**8, 10**9)]
+    costs = [
+        make_plan(anatomy, KernelShape(1000, 128), 4, limit).cost for limit in (10**7, 10**8, 10**9)
+    ]
     assert costs == sorted(costs, reverse=True)
     assert costs[0] > costs[-1]
 
@@ -90,7 +96,7 @@ def test_forms_follow_the_cost():
     layers = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.AdaptiveAvgPool2d(2))
     model = nn.Sequential(*layers, nn.Conv2d(8, 256, 2), nn.Flatten(), nn.Linear(256, 5))
     anatomy = examine(model, torch.randn(4, 3, 16, 16))
-    plan = make_plan(anatomy, Task(100, 100, symmetric=True), 4, 10**9)
+    plan = make_plan(anatomy, KernelShape(100, 100, symmetric=True), 4, 10**9)
     assert plan.forms == (DirectFactor, GramFactor, GramFactor)  # 256 positions, 1, and 1
 
 
