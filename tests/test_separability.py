@@ -1,10 +1,8 @@
 """Verdicts of separability: known kinds, conflicts, intervals, and exact proofs of them."""
 
-import doctest
 import json
 import math
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +13,6 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from typer.testing import CliRunner
 
-import momentron
 from benchmarks.hostile.exact import best_margin_squared, signed_square
 from momentron.cli import check as check_command
 from momentron.cli import verify as verify_command
@@ -292,14 +289,6 @@ def test_undecided_verdicts_are_verified_too(monkeypatch):
     monkeypatch.setattr(check_module, "upper_bound", lambda *_: 1e-9)  # not what the dual proves
     with pytest.raises(ProofError, match="do not reach the upper bound"):
         check_separability([[0.0], [1.0]], [0, 1], max_time=1e-9)
-
-
-def test_the_documentation_runs():
-    page = Path(__file__).parents[1] / "docs" / "separation.md"
-    if not hasattr(momentron, "check_separability"):
-        pytest.skip("momentron does not export check_separability yet")
-    failed, attempted = doctest.testfile(str(page), module_relative=False)
-    assert failed == 0 < attempted
 
 
 def write_csv(path, X, y):
