@@ -1,6 +1,7 @@
 """The |S| × |S| form: w = Aᵀu, seen through the Gram matrix K = AAᵀ alone."""
 
 import math
+from weakref import proxy
 
 import numpy as np
 from scipy.linalg import blas
@@ -147,7 +148,7 @@ class GramSoft:
     """Soft margins on a Gram matrix: K_SS + I/C, factored; the last factor is kept."""
 
     def __init__(self, form: GramForm) -> None:
-        self.form = form
+        self.form: GramForm = proxy(form)  # which holds this: a cycle would keep its memory
         self._K_single: np.ndarray | None = None
         self._last: tuple[tuple[float, bytes], np.ndarray] | None = None
 

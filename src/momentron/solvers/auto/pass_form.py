@@ -4,6 +4,8 @@ A sample says nothing about rows that share no features with it, and the factors
 are too large here: Newton's directions come from conjugate gradients, a few products each.
 """
 
+from weakref import proxy
+
 import numpy as np
 
 from momentron.solvers.auto.deadline import Deadline
@@ -42,7 +44,7 @@ class ConjugateSoft:
     """Conjugate gradients for (ridge/C + A_SᵀA_S) dx = A_Sᵀ(target − p) − ridge·x/C."""
 
     def __init__(self, form: PassForm) -> None:
-        self.form = form
+        self.form: PassForm = proxy(form)  # which holds this: a cycle would keep its memory
 
     def direction(
         self, S: np.ndarray, target: np.ndarray | float, C: float, *, rough: bool

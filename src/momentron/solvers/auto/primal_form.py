@@ -1,5 +1,7 @@
 """The d × d form: w itself, with the intercepts as more, unpenalised, coordinates."""
 
+from weakref import proxy
+
 import numpy as np
 from scipy.linalg import blas
 
@@ -161,7 +163,7 @@ class PrimalSoft:
     """Soft margins in the space of w: ridge/C + A_SᵀA_S, with updates where few rows changed."""
 
     def __init__(self, form: PrimalForm) -> None:
-        self.form = form
+        self.form: PrimalForm = proxy(form)  # which holds this: a cycle would keep its memory
         self._H: np.ndarray | None = None  # lower half
         self._S = np.zeros(form.m, bool)
         self._sums = np.zeros(form.rows.d)
