@@ -11,7 +11,7 @@ def sample(
 ) -> np.ndarray:
     """About `size` row numbers in order: the classes in proportion, none below a share `least`."""
     parts = []
-    for label in np.unique(labels)[::-1]:
+    for label in np.flatnonzero(np.bincount(labels))[::-1]:
         rows = np.flatnonzero(labels == label)
         share = max(int(size * rows.size / labels.size), int(least * size), 1)
         parts.append(rng.choice(rows, share, replace=False) if share < rows.size else rows)

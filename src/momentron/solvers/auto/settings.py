@@ -210,8 +210,8 @@ class AutoSettings:
 
     def within(self, memory: int | None) -> "AutoSettings":
         """The same for so much memory; a quarter of it at most goes to a preconditioner."""
-        if memory is None:
-            return self
+        if memory is None or memory == self.memory:
+            return self  # nearly always: a copy of so many numbers takes a while
         return replace(self, memory=memory, block_room=min(self.block_room, memory // 32))
 
     def few_violators(self, size: int) -> int:
