@@ -98,8 +98,9 @@ ROWS = {
 def test_error(row: Row, result: MarginResult, data: Split) -> float:
     """The share of test rows that the classifier gets wrong."""
     X, _, X_test, y_test = data
-    outputs = X_test @ result.coef.T
-    if "kernel" in row.options:
+    if "kernel" not in row.options:
+        outputs = X_test @ result.coef.T
+    else:
         from sklearn.metrics.pairwise import rbf_kernel
 
         gamma = 1.0 / (X.shape[1] * X.var())  # as gamma="scale" has it

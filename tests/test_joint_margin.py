@@ -152,6 +152,25 @@ def test_rows_that_are_not_copied_give_the_same_products(has_border):
     np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
 
 
+def test_no_active_rows_at_all():
+    rows = ActiveRows.of(
+        DenseOperator(np.ones((5, 3))), np.array([], np.intp), None, True, np.float32, 10**6
+    )
+    assert rows.squares().shape == (0,)
+    assert rows.covariance(np.array([], np.intp), np.array([])).shape == (3, 3)
+    blocks = ClassBlocks(rows, np.zeros((0, 4)), 1.0)
+    assert np.isfinite(blocks.apply(np.ones((4, 4)))).all()
+
+
+def test_classes_that_are_far_apart(always):
+    """A rough first step leaves no pair active there."""
+    rng = np.random.default_rng(2)
+    centres = rng.normal(size=(20, 60))
+    y = np.r_[np.arange(20), rng.integers(0, 20, 480)]
+    X = centres[y] + 0.3 * rng.normal(size=(500, 60))
+    assert max_margin(X, y, tol=1e-3).status is Status.OPTIMAL
+
+
 def test_little_memory_gives_a_wider_interval_and_no_lie(always):
     X, y, _ = random_problem(12)
     full, little = max_margin(X, y), max_margin(X, y, max_memory=10_000)

@@ -90,8 +90,10 @@ class ActiveRows:
         """‖x‖² of each row."""
         if self.is_sparse:
             return sparse.squared_row_norms(self.X)
-        parts = row_blocks(self.m, self.d)
-        return np.concatenate([dense.squared_row_norms(self.X[part]) for part in parts])
+        squares = np.empty(self.m)
+        for part in row_blocks(self.m, self.d):
+            squares[part] = dense.squared_row_norms(self.X[part])
+        return squares
 
     def covariance(self, S: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Σ w x xᵀ over the named rows, a piece of them at a time."""
