@@ -51,6 +51,7 @@ autodoc_default_options = {
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
+strip_signature_backslash = True  # with it a name like margin_ keeps its underscore
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 

@@ -15,6 +15,7 @@ MODULES = {
     "momentron.display": "Pictures of results, in scikit-learn's manner.",
     "momentron.separability": "What a verdict is made of.",
     "momentron.solvers": "The methods, and what a method of your own is made of.",
+    "momentron.margin_problem": "What a problem offers to a method, wherever its rows are.",
     "momentron.operators": "Rows in memory, and how to bring your own.",
     "momentron.kernels": "Kernels with a name, and how to bring your own.",
     "momentron.losses": "The losses that first-order methods follow.",

@@ -13,6 +13,8 @@ from momentron.errors import SolverError
 
 NOTHING_NEAR = np.empty(0)
 
+__all__ = ["Evaluation", "MarginProblem", "SparseDual"]
+
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:

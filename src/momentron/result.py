@@ -21,7 +21,8 @@ class MarginResult:
     status : Status
         How the solve ended; its value is a sentence.
     lower, upper : float
-        The best margin lies between them: proven in float64, rounding included.
+        The best margin lies between them: proven in float64, rounding included. With a finite C
+        they bound 1/√(2 · least objective) instead, which may be larger than any margin.
     gap : float
         (upper − lower)/upper.
     margin : float
@@ -107,9 +108,10 @@ class MarginResult:
         return full
 
     def __repr__(self) -> str:
+        what = "soft margin, 1/√(2·objective)," if self.is_soft else "best margin"
         return (
             f"MarginResult: {self.status}\n"
-            f"  best margin in [{self.lower:.12g}, {self.upper:.12g}], gap {self.gap:.2e}\n"
+            f"  {what} in [{self.lower:.12g}, {self.upper:.12g}], gap {self.gap:.2e}\n"
             f"  method {self.method}, {self.n_iter} iterations, {self.passes} passes over "
             f"{self.n_rows} rows, {self.seconds:.3f} s, {self.support.size} rows with weight"
         )

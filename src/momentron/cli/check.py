@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -78,10 +79,25 @@ def summarise(loaded: LoadedData, verdict: Verdict, roles: list[FeatureRole]) ->
             verdict.boundary_rows.tolist() if verdict.kind == "quasi-separable" else []
         ),
         "conflict": [[r.row, r.label, r.against, r.weight] for r in verdict.conflict],
+        "direction": _direction(loaded, verdict),
         "needed_features": [role.feature for role in roles if role.is_needed],
         "spare_features": [role.feature for role in roles if role.is_needed is False],
         "seconds": verdict.seconds,
     }
+
+
+def _direction(loaded: LoadedData, verdict: Verdict) -> list[list[Any]]:
+    """The features along which no row is on the wrong side, with their weights, largest first.
+
+    Of two classes: with more there is a direction for each of them.
+    """
+    if verdict.kind != "quasi-separable" or len(verdict.classes) > 2:
+        return []
+    weights = np.ravel(verdict.coef)
+    used = np.flatnonzero(weights)
+    order = used[np.argsort(-np.abs(weights[used]), kind="stable")]
+    names = loaded.feature_names or [f"column {i}" for i in range(weights.size)]
+    return [[names[i], float(weights[i] / np.abs(weights).max())] for i in order.tolist()]
 
 
 def print_summary(summary: dict[str, Any]) -> None:
@@ -96,6 +112,10 @@ def print_summary(summary: dict[str, Any]) -> None:
     ]
     if summary["kind"] != "undecided":
         lines.append(f"proof           {summary['arithmetic']} arithmetic, verified")
+    if summary["direction"]:
+        shown = [f"{name} ({value:+.4g})" for name, value in summary["direction"][:ROWS_SHOWN]]
+        more = ", …" if len(summary["direction"]) > ROWS_SHOWN else "; others 0"
+        lines.append(f"direction       {', '.join(shown)}{more}")
     if summary["kind"] == "quasi-separable":
         lines.append(f"on the boundary {_some(summary['boundary_rows'], summary['rows'])}")
     if summary["needed_features"] or summary["spare_features"]:
