@@ -25,6 +25,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "mathml",
     "public_names",
+    "shared_attributes",
     "local_links",
 ]
 exclude_patterns = [

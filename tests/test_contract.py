@@ -90,3 +90,14 @@ def assert_weighs(result, exact, is_in_blocks):
         assert np.all(q[np.arange(y.size), exact.codes] == 0.0)
         assert not scheme.fit_intercept or flows == pytest.approx(q.sum(axis=0))
     assert float(exact.squared_bound(q)) == pytest.approx(result.upper**2, rel=1e-9)
+
+
+def test_products_of_computed_rows_are_those_of_their_floats(rows, problem, tmp_path):
+    X = rows.make(problem, tmp_path)
+    if not hasattr(X, "transposed_times"):
+        pytest.skip("these rows are not computed")
+    every = np.asarray(X.rows(np.arange(X.shape[0])))
+    rng = np.random.default_rng(0)
+    w, a = rng.normal(size=X.shape[1]), rng.normal(size=X.shape[0])
+    np.testing.assert_allclose(X.times(w), every @ w, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(X.transposed_times(a), every.T @ a, rtol=1e-9, atol=1e-9)
