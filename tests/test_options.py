@@ -413,3 +413,12 @@ def test_working_sets_of_blocks_are_not_checked_again(way, counts, monkeypatch):
         result = max_margin(X, y, block_size=40_000)
     assert result.gap <= 1e-6
     assert len(solved) >= 2
+
+
+def test_max_memory_where_it_means_nothing(tmp_path):
+    X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), [0, 0, 1, 1]
+    with pytest.raises(InputError, match="max_memory='1GB' has no meaning for method='momentum'"):
+        max_margin(X, y, method="momentum", max_memory="1GB")
+    with pytest.raises(InputError, match="max_memory=1000 is for data in memory"):
+        max_margin(X, y, block_size="1KB", max_memory=1000)
+    assert max_margin(X, y, max_memory="1MB").lower == pytest.approx(1.0)

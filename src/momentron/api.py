@@ -183,7 +183,13 @@ def fit_in_blocks(
     """Fit to data in blocks: a stream, or what `as_stream` makes one of."""
     require_callback(callback)
     kernel = None if options.kernel is None else options.kernel.kernel
-    require_plain(kernel=kernel, C=options.C, loss=options.loss, initial=initial)
+    require_plain(
+        kernel=kernel,
+        C=options.C,
+        loss=options.loss,
+        initial=initial,
+        max_memory=options.budget.max_memory,
+    )
     return stream_margin(
         as_stream(X, y, options.block_size),
         solver=options.solver,

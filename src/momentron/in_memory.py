@@ -75,7 +75,7 @@ def fit_in_memory(
         outcome = solve(
             problem,
             solver,
-            options.budget,
+            options.budget_in_memory,
             start=make_start(problem, initial),
             random_state=options.random_state,
             callback=callback,

@@ -113,6 +113,13 @@ class FitOptions:
         is_resumed = self.checkpoint is not None and is_auto and not needs_all_rows
         return self.block_size is not None or is_resumed
 
+    @property
+    def budget_in_memory(self) -> Budget:
+        """The budget with a number for the memory."""
+        if self.budget.max_memory is not None:
+            return self.budget
+        return replace(self.budget, max_memory=default_memory())
+
     def for_rows(self, X: Any) -> "FitOptions":
         """The same, with the kernel's parameters as numbers: gamma="scale" depends on X."""
         if self.kernel is None:
@@ -169,7 +176,12 @@ def _budget(solver: Solver, tol: Any, max_iter: Any, max_time: Any, max_memory: 
     seconds = math.inf if max_time is None else as_number("max_time", max_time, wanted)
     if not seconds > 0.0:
         raise InputError(f"max_time={max_time!r} must be {wanted}")
-    memory = default_memory() if max_memory is None else parse_size(max_memory, "max_memory")
+    memory = None if max_memory is None else parse_size(max_memory, "max_memory")
+    if memory is not None and not solver.plans_memory:
+        raise InputError(
+            f"max_memory={max_memory!r} has no meaning for method={solver.name!r}, which takes a "
+            "few vectors; leave it out"
+        )
     return Budget(float(tol), steps, seconds, memory)
 
 

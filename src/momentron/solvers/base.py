@@ -116,6 +116,8 @@ class Solver(ABC):
         Whether it begins from `RunOptions.start`.
     wants_tight_radius : bool
         Whether its steps depend on the unit R.
+    plans_memory : bool
+        Whether it keeps to `RunOptions.memory`; one that takes a few vectors need not.
     uses_working_sets : bool
         Whether, on data in blocks, it works on `MarginProblem.rounds` and never asks for the
         weights of all rows: the first pass then need not sum them.
@@ -128,6 +130,7 @@ class Solver(ABC):
     uses_loss: ClassVar[bool] = True
     warm_starts: ClassVar[bool] = False
     wants_tight_radius: ClassVar[bool] = True
+    plans_memory: ClassVar[bool] = False
     uses_working_sets: ClassVar[bool] = False
     needs_memory: ClassVar[str | None] = None
 

@@ -69,8 +69,14 @@ def as_stream(X: Any, y: Any = None, block_size: int | str | None = None) -> Str
     return DiskStream(ArraySource(X, y, size))
 
 
-def require_plain(*, kernel: Any, C: float, loss: Loss, initial: Any) -> None:
+def require_plain(
+    *, kernel: Any, C: float, loss: Loss, initial: Any, max_memory: int | None
+) -> None:
     """Refuse what asks for all the rows at once."""
+    if max_memory is not None:
+        raise InputError(
+            f"max_memory={max_memory!r} is for data in memory; block_size bounds that of blocks"
+        )
     if kernel is not None:
         raise InputError(f"kernel={kernel!r} needs the data in memory; leave it out for blocks")
     if math.isfinite(C):
