@@ -7,6 +7,7 @@ way in that rounds them calls them overlapping, and proves it.
 import array
 import os
 import threading
+import warnings
 from decimal import Decimal
 
 import numpy as np
@@ -26,6 +27,14 @@ from momentron.datafiles import read_data
 from momentron.errors import InputError
 from momentron.kernels import as_kernel
 from momentron.streams import ArraySource, open_file
+
+
+def old_matrix(rows):
+    """np.matrix, which warns in some environments that it will go."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PendingDeprecationWarning)
+        return np.matrix(rows)
+
 
 A, B = 2**53, 2**53 + 1
 PAIR = np.array([[A], [B]])
@@ -93,7 +102,7 @@ WAYS = {
     "__array_interface__": WithInterface(PAIR),
     "__dlpack__": WithDlpack(PAIR),
     "masked array": np.ma.array(PAIR),
-    "matrix": np.matrix(PAIR),
+    "matrix": old_matrix(PAIR),
     "datetime64": (PAIR - A).astype("datetime64[ns]"),
     "timedelta64": (PAIR - A).astype("timedelta64[ns]"),
     "frame": pd.DataFrame({"x": [A, B]}),
