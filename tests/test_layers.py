@@ -59,9 +59,7 @@ LAZY = {  # what may be imported inside a function, since it needs a slow or opt
     "momentron.experiments": "matplotlib, and torch for figure 4",
 }
 
-KNOWN = {  # (importer, imported): to be mended, and then deleted here
-    ("momentron.streams.files", "momentron.streams.svmlight"),
-}
+KNOWN: set[tuple[str, str]] = set()  # (importer, imported): to be mended, and then deleted here
 
 TRUSTED = {"certificate", "environment", "errors", "rounding"}
 VERIFIER = {"verify", "clock", "environment", "errors", "exactness"}
