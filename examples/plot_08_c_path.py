@@ -11,7 +11,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from momentron import MaxMarginClassifier, max_margin
+from momentron import margin_path, max_margin
 
 # %%
 # Breast cancer, standardised; a third is held out.
@@ -22,28 +22,22 @@ scaler = StandardScaler().fit(train)
 train, test = scaler.transform(train), scaler.transform(test)
 
 Cs = np.logspace(-3, 5, 25)
-model = MaxMarginClassifier(warm_start=True, tol=1e-6)
-rows = []
-for C in Cs:
-    model.set_params(C=C).fit(train, y_train)
-    interval = model.certificate_
-    rows.append((interval.gap, len(model.support_), 1 - model.score(test, y_test)))
-gaps, support, errors = np.array(rows).T
+path = margin_path(train, y_train, Cs=Cs, X_test=test, y_test=y_test)
 hard = max_margin(train, y_train)
-print(f"largest certified gap on the path: {gaps.max():.1e}")
+print(f"largest certified gap on the path: {path['gap'].max():.1e}")
 print(f"hard margin in [{hard.lower:.9f}, {hard.upper:.9f}]")
 
 # %%
 # Few support vectors, an honest optimum, and the error that decides.
 
 figure, (top, bottom) = plt.subplots(2, 1, figsize=(7, 5), layout="constrained", sharex=True)
-top.plot(Cs, support, "o-", color="#0072b2", markersize=4)
+top.plot(Cs, path["support"], "o-", color="#0072b2", markersize=4)
 top.set(ylabel="support vectors", yscale="log", title="Breast cancer: from soft to hard margin")
-bottom.plot(Cs, 100 * errors, "s-", color="#d55e00", markersize=4)
+bottom.plot(Cs, 100 * path["error"], "s-", color="#d55e00", markersize=4)
 bottom.set(xscale="log", xlabel="C", ylabel="test error, %")
 plt.show()
 
 # %%
-# **Try next**: ``GridSearchCV(MaxMarginClassifier(), {"C": Cs})``; compare the time with and
-# without ``warm_start`` (measured in :doc:`/explanations/auto`). LinearSVC's C is half of this
-# one: :doc:`/howto/replace-svc`.
+# **Try next**: ``path.plot()`` and ``path.to_frame()``; ``MaxMarginClassifierCV(Cs=Cs)`` chooses C
+# by cross-validation along such paths (what warm starts save: :doc:`/explanations/auto`). C means
+# what it means in LinearSVC: :doc:`/howto/replace-svc`.

@@ -35,6 +35,7 @@ NUMBER = re.compile(
     r"(?<![\w.])[-−+]?\d+(?:\.\d+(?:e[-+]?\d+)?|e[-+]?\d+)(?![\d.]*\.\.\.|\w)"
 )  # not whole numbers, which must be equal; not 0.76..., whose digits are
 EXTRAS = ("torch", "dask", "distributed", "pandas", "pyarrow", "matplotlib")
+EXTRAS += ("formulaic", "statsmodels", "firthmodels")
 HARMLESS = re.compile(
     r"(git|cd|pytest|pre-commit|ruff|mypy|twine|conda|python -m (build|sphinx|http|venv|tests\.))\b"
 )

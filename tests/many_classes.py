@@ -132,8 +132,8 @@ def pairs_problem(operator, y, k, fit_intercept, exponent=0):
     return Problem(Constraints(operator, labels), dual_set, exponent=exponent, classes=np.arange(k))
 
 
-def quadratic_program(X, y, fit_intercept, C=np.inf):
-    """(solved, least ½‖W‖² + (C/2) Σ ξ²) by Clarabel; the last intercept is zero."""
+def quadratic_program(X, y, fit_intercept, C=np.inf, weights=1.0):
+    """(solved, least ½‖W‖² + Σ C_i ξ²) by Clarabel; the last intercept is zero."""
     clarabel = pytest.importorskip("clarabel")
     rows, source, target = explicit(X, y)
     (m, width), k = rows.shape, y.max() + 1
@@ -141,7 +141,8 @@ def quadratic_program(X, y, fit_intercept, C=np.inf):
     parts = [rows, columns[:, :-1]] if fit_intercept else [rows]
     penalty = [np.ones(width), np.zeros(sum(part.shape[1] for part in parts[1:]))]
     if np.isfinite(C):
-        parts, penalty = [*parts, np.eye(m)], [*penalty, np.full(m, C)]
+        prices = np.repeat(weights * np.ones(y.size), m // y.size)
+        parts, penalty = [*parts, np.eye(m)], [*penalty, 2.0 * C * prices]
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11

@@ -6,7 +6,9 @@ import os
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from literal import lopsided
 from margins_known import KINDS, corners, problem_of
+from scipy.stats import binom
 
 from momentron import Status, max_margin
 from momentron.datasets import load, make_separable
@@ -187,17 +189,19 @@ def run_theory(problem, solver, seed):
 
 def test_theorem_holds_in_its_share_of_runs_binary():
     """γ(w_t) ≥ γ̄ − ε with probability 1 − δ; ‖w_t‖ ≥ γ̄ √(t ln n) always."""
-    rng, best, delta, epsilon = np.random.default_rng(0), 0.9, 0.2, 0.7
-    side = math.sqrt(1.0 - best**2)
-    X = np.array([[best, side], [best, -side], *np.c_[0.9 + 0.1 * rng.random(6), np.zeros(6)]])
-    signs = np.array([1, -1] * 4)
+    best, delta, epsilon, n_runs = 0.9, 0.2, 0.7, 80
+    X, signs = -lopsided(8, best), np.array([1, -1] * 4)
     problem = Problem.from_data(2.0 * X * signs[:, None], signs, fit_intercept=False)
     solver = Adaptive("theory", epsilon=2.0 * epsilon, delta=delta, margin=2.0 * best)
     steps = solver.planned_steps(problem)
     first = (32 * math.log(8) + 64 * math.log(2 / delta)) / (best * epsilon) ** 2
     assert steps == max(math.ceil(first), math.ceil(32 / (delta * epsilon**2)))
-    margins, norms = np.array([run_theory(problem, solver, seed) for seed in range(200)]).T
-    assert np.mean(margins >= best - epsilon) >= 1.0 - delta
+    margins, norms = np.array([run_theory(problem, solver, seed) for seed in range(n_runs)]).T
+    tightest = sampling_gap(math.log(8), steps, delta, best)
+    assert 0.8 * epsilon < tightest < epsilon
+    failures = np.count_nonzero(margins < best - tightest)
+    most = binom.isf(1e-6, n_runs, delta)  # more failures would refute the theorem
+    assert failures <= most < np.count_nonzero(margins < best - 0.01 * tightest)
     assert np.all(margins <= best + 1e-12)
     assert np.all(norms >= best * math.sqrt(steps * math.log(8)) - 1e-9)
 

@@ -216,8 +216,6 @@ def test_warm_start_from_nonsense_is_harmless():
 def test_initial_is_refused_where_it_makes_no_sense():
     data = make_separable(30, 3, random_state=0)
     first = max_margin(data.X, data.y)
-    with pytest.raises(ValueError, match="does not support warm starts"):
-        max_margin(data.X, data.y, method="momentum", initial=first)
     with pytest.raises(ValueError, match="3 features but X has 2"):
         max_margin(data.X[:, :2], data.y, initial=first)
 

@@ -16,11 +16,14 @@ from benchmarks.suite import problems as problems_module
 from benchmarks.suite.objective import Objective
 from benchmarks.suite.problems import PROBLEMS, BenchProblem, real, teacher
 from benchmarks.suite.runner import FULL, QUICK, Entry, Limits, ProblemResult, run_suite
+from benchmarks.suite.saved import append_result, read_results
 from benchmarks.suite.solvers import CLASSICS, REFERENCE, SOLVERS, BenchSolver
 from benchmarks.suite.task import Answer, Task, read_task, tiny_task, write_task
 from benchmarks.suite.worker import Worker
+from benchmarks.tangent_kernel import page
 from momentron.datasets import make_nonseparable, make_separable
 from momentron.display.style import picture_of
+from momentron.errors import InputError
 
 MARGIN = 0.25
 
@@ -93,7 +96,7 @@ def test_workers_that_misbehave_are_reported_and_never_hang():
         BenchSolver("refuses", nonsense, too_big),
         BenchSolver("absent", nonsense, requires="no_such_module"),
     ]
-    limits = Limits(least=1.0, most=5.0, repeat_below=0.2, rounds=2)
+    limits = Limits(least=1.0, most=5.0, repeat_below=0.2, rounds=2, short_rounds=2)
     lines = []
     begin = time.perf_counter()
     problems = [BenchProblem("missing", partial(real, "no-such-set"))]
@@ -119,6 +122,8 @@ def test_workers_that_misbehave_are_reported_and_never_hang():
     assert len(entries["nonsense"].runs) == 2
     assert entries["not_a_number"].error == math.inf
     assert len(entries["hesitates"].runs) == 1  # too slow to be repeated
+    assert entries["hesitates"].runs == (entries["hesitates"].cold,)
+    assert entries["nonsense"].cold > 0.0
     assert entries["refuses"] == Entry("refuses", "skipped", note="too big")
     assert entries["absent"].note == "no_such_module is not installed"
 
@@ -141,6 +146,30 @@ def test_a_worker_answers_in_order_and_cleans_up(tmp_path):
     assert first.seconds < 1.0
     worker.close()
     assert worker.run(5.0).status == "failed"
+
+
+def test_short_runs_are_repeated_and_rows_that_are_done_are_not_run(tmp_path):
+    file = tmp_path / "rows.jsonl"
+    limits = Limits(least=1.0, most=5.0, rounds=1, short=1.0, short_rounds=7)
+    problems = [BenchProblem("tiny", known_data), BenchProblem("other", known_data)]
+    solvers = [BenchSolver("nonsense", nonsense)]
+    run_suite(
+        problems[:1],
+        solvers,
+        limits=limits,
+        say=lambda _: None,
+        keep=lambda result: append_result(file, result),
+    )
+    done = read_results(file)
+    assert [len(entry.runs) for entry in done["tiny"].entries] == [7, 7]
+    lines = []
+    again = run_suite(problems[:1], solvers, limits=limits, say=lines.append, done=done)
+    assert again == [done["tiny"]]
+    assert lines == []
+    assert read_results(tmp_path / "none") == {}
+    file.write_text("{}\n")
+    with pytest.raises(InputError, match="line 1"):
+        read_results(file)
 
 
 # ---- tasks and problems --------------------------------------------------------------------
@@ -169,10 +198,11 @@ def test_contradicting_rows_are_dropped(monkeypatch):
 
 
 def test_the_suite_is_the_one_of_the_issue():
-    assert len(PROBLEMS) == 19
-    assert {p.kind for p in PROBLEMS.values()} == {"separable", "witness", "soft"}
-    assert [p.name for p in PROBLEMS.values() if p.fit_intercept] == ["mnist-01-intercept"]
-    assert all(p.C == 1.0 for p in PROBLEMS.values() if p.kind == "soft")
+    assert len(PROBLEMS) == 26
+    assert {p.kind for p in PROBLEMS.values()} == {"separable", "witness", "soft", "hinge"}
+    assert all(math.isfinite(p.C) == (p.kind in ("soft", "hinge")) for p in PROBLEMS.values())
+    for name in ("teacher-200x5", "noise-60x300", "iris-01"):
+        assert PROBLEMS[name].fit_intercept
     assert set(CLASSICS) < set(SOLVERS)
     X, y = PROBLEMS["wide-100x5000"].load()
     assert X.shape == (100, 5000)
@@ -269,6 +299,18 @@ def test_soft_margins_agree(name):
     assert judge.score(answer_of(installed(name), task)) <= 1e-4
 
 
+@pytest.mark.parametrize("name", SOLVERS)
+def test_plain_hinges_agree(name):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 4)), rng.choice([-1.0, 1.0], 60)
+    task = Task(sp.csr_matrix(X), y, "hinge", C=1.0)
+    ours = SOLVERS[REFERENCE].run(task)
+    assert ours.certified
+    judge = Objective(task)
+    judge.refer([ours])
+    assert judge.score(answer_of(installed(name), task)) <= 1e-4
+
+
 @pytest.mark.parametrize("name", ["piqp", "osqp", "clarabel", REFERENCE])
 def test_witnesses(name):
     data = make_nonseparable(60, 4, n_support=60, overlap=0.5, random_state=0)
@@ -281,7 +323,7 @@ def test_witnesses(name):
 
 
 def result_of(name, own, entries, kind="separable", limit=5.0):
-    reference = Entry(REFERENCE, "ok", own, 1e-9, True, runs=(own,))
+    reference = Entry(REFERENCE, "ok", own, 1e-9, True, runs=(own,), cold=2.0 * own)
     return ProblemResult(name, kind, "1 × 1", 1e-4, limit, 1.0, (reference, *entries))
 
 
@@ -302,7 +344,7 @@ def results():
             0.5,
             (
                 Entry("libsvm", "timeout", 10.0, note="killed at 10 s"),
-                Entry("piqp", "ok", 0.25, 1e-8),
+                Entry("piqp", "ok", 0.25, 1e-8, cold=0.5),
                 Entry("daqp", "skipped", note="dense only"),
                 Entry("quadprog", "skipped", note="dense only"),
             ),
@@ -325,6 +367,10 @@ def test_summary(results):
     assert summary.classic_mean_reached == pytest.approx(2.0)
     text = report.format_summary(summary)
     assert "2 of 3 problems" in text
+    assert (second.cold_peer, second.cold_ratio) == ("piqp", 0.5)
+    assert math.isnan(first.cold_ratio)  # nobody else's first call was timed
+    assert "second, warm: 0.5 s, piqp 0.25 s, ratio 0.5" in text
+    assert "second, cold: 1 s, piqp 0.5 s, ratio 0.5" in text
     assert "none reaches it" in text
 
 
@@ -341,7 +387,7 @@ def test_table(results):
     text = report.format_table(results)
     assert "not run: daqp, quadprog (dense only)" in text
     lines = {line.split()[0]: line.split() for line in text.splitlines() if line.startswith("  ")}
-    assert lines["piqp"][:5] == ["piqp", "0.25", "1.0e-08", "no", "0.5"]
+    assert lines["piqp"][:6] == ["piqp", "0.25", "0.5", "1.0e-08", "no", "0.5"]
     assert lines["libsvm"][:2] == ["libsvm", ">10"]
     assert "failed: MemoryError" in text
 
@@ -384,3 +430,23 @@ def test_command_line():
     assert "clarabel" in listing.stdout
     unknown = CliRunner().invoke(app, ["--problem", "nothing"])
     assert "is not known" in str(unknown.exception)
+
+
+def test_rows_of_tangent_kernels_take_the_place_of_older_ones(tmp_path):
+    path = tmp_path / "page.md"
+    path.write_text(f"before\n{page.BEGIN}\n{page.END}\nafter\n")
+    page.write(path, "GPT", 1000, [["EmpiricalNTK", "4.00", "4.00", "9", "", ""]])
+    page.write(path, "MLP", 200, [["EmpiricalNTK", "2.00", "2.00", "9", "", ""]])
+    page.write(path, "GPT", 200, [["EmpiricalNTK", "1.00", "1.00", "9", "", ""]])
+    page.write(path, "GPT", 200, [["EmpiricalNTK", "3.00", "3.00", "9", "", ""]])
+    lines = path.read_text().splitlines()
+    assert lines[0] == "before" and lines[-1] == "after"
+    rows = [line.split(" | ")[:4] for line in lines if "EmpiricalNTK" in line]
+    assert rows == [
+        ["| GPT", "200", "EmpiricalNTK", "3.00"],
+        ["| MLP", "200", "EmpiricalNTK", "2.00"],
+        ["| GPT", "1,000", "EmpiricalNTK", "4.00"],
+    ]
+    path.write_text("no table")
+    with pytest.raises(SystemExit, match="has no table between"):
+        page.write(path, "GPT", 200, [])

@@ -80,17 +80,29 @@ def test_csv(write, text, target, y, names):
 @pytest.mark.parametrize(
     ("text", "where"),
     [
-        ("a,b,y\n1,2,0\n3,,1\n", "row 3, column 'b' (position 1): missing value ''"),
-        ("a,b,y\n1,2,0\n\n3,nan,1\n", "row 4, column 'b' (position 1): missing value 'nan'"),
-        ("1,2,0\n3,-inf,1\n", "row 2, column 1: '-inf' is not finite"),
-        ("1,2,0\n3,1e999,1\n", "row 2, column 1: '1e999' is not finite"),
-        ("1,2,0\n3,tall,1\n", "row 2, column 1: 'tall' is not a number"),
-        ("1,2,0\n3,1_0,1\n", "row 2, column 1: '1_0' is not a number"),
-        ("1,2,0\n3,4\n", "row 2: 2 columns where the first row has 3"),
-        ("a,b,y\n1,2,0,9\n1,2,0,9\n", "row 2: 4 columns where the first row has 3"),
-        ("1,2,0\n3,4,\n", "row 2, column 2: missing value ''"),
-        ("1,NA,0\n3,4,1\n", "row 1, column 1: 'NA' is not a number"),
-        (",2,0\n3,4,1\n", "row 1, column 0: missing value ''"),
+        (
+            "a,b,y\n1,2,0\n3,,1\n",
+            "missing values in 1 of 2 rows, by column: b 1 (the first in line 3)",
+        ),
+        (
+            "a,b,y\n1,2,0\n\n3,nan,1\n",
+            "missing values in 1 of 2 rows, by column: b 1 (the first in line 4)",
+        ),
+        ("1,2,0\n3,-inf,1\n", "line 2, column '1': '-inf' is not finite"),
+        ("1,2,0\n3,1e999,1\n", "line 2, column '1': '1e999' is not finite"),
+        (
+            "1,2,0\n3,tall,1\n",
+            "line 2, column '1' (position 1): 'tall' is not a number, as 1 of its 2",
+        ),
+        (
+            "1,2,0\n3,1_0,1\n",
+            "line 2, column '1' (position 1): '1_0' is not a number, as 1 of its 2",
+        ),
+        ("1,2,0\n3,4\n", "line 2: 2 columns where the first line has 3"),
+        ("a,b,y\n1,2,0,9\n1,2,0,9\n", "line 2: 4 columns where the first line has 3"),
+        ("1,2,0\n3,4,\n", "by column: 2 1 (the first in line 2)"),
+        ("1,NA,0\n3,4,1\n", "by column: 1 1 (the first in line 1)"),
+        (",2,0\n3,4,1\n", "by column: 0 1 (the first in line 1)"),
         ("a,b,y\n", "has a header and no rows"),
         ("1\n2\n", "has 1 column"),
         ("", "is empty"),
@@ -151,11 +163,11 @@ def test_formats_agree_plain_and_packed(write, name, content, pack):
 @pytest.mark.parametrize(
     ("text", "where"),
     [
-        ("1 1:2\n-1 2:x\n", "row 2: '2:x' is not index:value"),
-        ("1 1:2\n-1 2:nan\n", "row 2: '2:nan' is not index:value"),
-        ("1 1:2\nspam 2:3\n", "row 2: label 'spam' is not a number"),
-        ("1 1:2\nnan 2:3\n", "row 2: label 'nan' is not a number"),
-        ("1 3:2 2:1\n", "row 1: '2:1' comes after index 3"),
+        ("1 1:2\n-1 2:x\n", "line 2: '2:x' is not index:value"),
+        ("1 1:2\n-1 2:nan\n", "line 2: '2:nan' is not index:value"),
+        ("1 1:2\nspam 2:3\n", "line 2: label 'spam' is not a number"),
+        ("1 1:2\nnan 2:3\n", "line 2: label 'nan' is not a number"),
+        ("1 3:2 2:1\n", "line 1: '2:1' comes after index 3"),
         ("# only words\n", "has no rows"),
     ],
 )
@@ -189,7 +201,7 @@ def test_npz_dense_and_csr(write):
         ("t.npz", npz(X=np.eye(2) * 1j, y=np.arange(2)), "complex128"),
         ("t.npz", b"PK\x03\x04 nothing", "cannot be read as .npz"),
         ("t.npy", npy(np.arange(3)), "has shape (3,)"),
-        ("t.npy", npy(np.array([[1, np.inf, 0]])), "row 1, column 1: inf is not finite"),
+        ("t.npy", npy(np.array([[1, np.inf, 0]])), "row 0, column 1: inf is not finite"),
         ("t.npy", npy(np.array([[None, 1]])), "cannot be read as .npy"),
         ("t.npy", b"garbage", "cannot be read as .npy"),
         ("t.npy", npy(np.eye(3))[:-9], "cannot be read as .npy"),
@@ -199,7 +211,7 @@ def test_npz_dense_and_csr(write):
         ("t.npz.gz", b"x", "has suffix '.npz.gz'"),
         ("t.xls", b"x", "has suffix '.xls'"),
         ("t", b"x", "has suffix ''"),
-        ("t.txt", b"one two\n", "neither svmlight nor"),
+        ("t.txt", b"one two\n", "has a header and no rows"),
         ("t.parquet", b"garbage", "cannot be read as .parquet"),
     ],
 )
@@ -246,9 +258,11 @@ def test_parquet(write):
     assert np.array_equal(data.X, [[1, 0.5], [2, 1.5]])
     assert data.y.tolist() == ["x", "y"]
     assert (data.feature_names, data.target_name) == (["a", "b"], "label")
-    assert "row 2, column 'a': nan" in refused(parquet(a=[1, None], y=[0, 1]))
-    assert "column 'a' (position 0): string" in refused(parquet(a=["p", "q"], y=[0, 1]))
-    assert "row 1, column 'y': missing label" in refused(parquet(a=[1, 2], y=[None, 1]))
+    assert "by column: a 1 (the first in row 1)" in refused(parquet(a=[1, None], y=[0, 1]))
+    assert "column 'a' (position 0): 'p' is not a number, as 2 of its 2" in refused(
+        parquet(a=["p", "q"], y=[0, 1])
+    )
+    assert "by column: y 1 (the first in row 0)" in refused(parquet(a=[1, 2], y=[None, 1]))
     assert f"X holds {2**53 + 1}" in refused(parquet(a=[None, 2**53 + 1], y=[0, 1]))
     assert "has no column 'z'" in refused(parquet(a=[1, 2], y=[0, 1]), target="z")
 

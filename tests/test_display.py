@@ -245,3 +245,22 @@ def test_the_users_backend_is_left_alone():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "svg"]
+
+
+def test_pictures_of_classes_against_the_rest():
+    pytest.importorskip("matplotlib")
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    X = rng.normal(size=(60, 2)) + 2.0 * np.eye(3, 2)[y]
+    model = MaxMarginClassifier(C=1.0, multi_class="ovr").fit(X, y)
+    with pytest.raises(InputError, match="one of 0, 1, 2: each class has a solve of its own"):
+        TraceDisplay.from_estimator(model)
+    display = TraceDisplay.from_estimator(model, label=1)
+    assert display.certificate is model.certificate_[1]
+    joint = MaxMarginClassifier(C=1.0).fit(X, y)
+    with pytest.raises(InputError, match="there is one solve"):
+        TraceDisplay.from_estimator(joint, label=1)
+    path = PathDisplay.from_estimator(model, X, y, Cs=[0.1, 1.0])
+    assert len(path.ax_.lines) == 6
+    names = [text.get_text() for text in path.ax_.get_legend().get_texts()]
+    assert "2, at least" in names

@@ -14,15 +14,19 @@ from torch import nn  # noqa: E402
 
 import momentron.ntk.evolution  # noqa: E402
 import momentron.ntk.evolution_table  # noqa: E402
+import momentron.ntk.spectra  # noqa: E402
+import momentron.ntk.tracker  # noqa: E402
 from momentron import KernelMaxMarginClassifier, max_margin  # noqa: E402
 from momentron.errors import InputError  # noqa: E402
 from momentron.ntk import (  # noqa: E402
     EmpiricalNTK,
     EvolutionRow,
     KernelEvolution,
+    KernelTracker,
+    kernel_alignment,
     kernel_evolution,
 )
-from momentron.ntk.evolution import kernel_alignment, snapshot_epochs  # noqa: E402
+from momentron.ntk.evolution import snapshot_epochs  # noqa: E402
 
 needs_matplotlib = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None,
@@ -192,7 +196,8 @@ def test_tensors_and_flat_rows_of_images():
     [
         ({"epochs": []}, "epochs=.* must be a whole number of at least 0"),
         ({"epochs": -1}, "epochs=-1 must"),
-        ({"epochs": [0, 1.5]}, "must be a whole number"),
+        ({"epochs": [0, float("nan")]}, "must be a whole number"),
+        ({"epochs": [0, -0.5]}, "must be a whole number"),
         ({"lr": 0.0}, "lr=0.0 must be a number above 0"),
         ({"batch_size": 0}, "batch_size=0 must be an integer of at least 1"),
         ({"seed": -1}, "seed=-1"),
@@ -222,6 +227,174 @@ def test_labels_must_fit():
         kernel_evolution(network(), (X, y[1:]), TEST)
     with pytest.raises(InputError, match=r"test is ndarray; pass a pair"):
         kernel_evolution(network(), TRAIN, TEST[0])
+
+
+# loops, loaders and folders of the user's own
+
+
+def test_an_optimizer_of_another_model_is_refused():
+    other = network(seed=1)
+    with pytest.raises(InputError, match="owns none of the model's parameters; build it from"):
+        evolve(lr=None, optimizer=torch.optim.SGD(other.parameters(), lr=0.1))
+    model = network()
+    part = torch.optim.SGD(model[3].parameters(), lr=0.1)  # fine-tuning
+    assert len(evolve(model, lr=None, optimizer=part)) == 3
+
+
+def test_a_loop_of_ones_own_gives_the_same_table():
+    expected = evolve(lr=0.1, batch_size=24, epochs=[0, 2, 10])
+    model = network(dropout=0.0)
+    X, y = torch.tensor(TRAIN[0]), torch.tensor(np.unique(TRAIN[1], return_inverse=True)[1])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    tracker = KernelTracker(TRAIN, TEST)
+    with pytest.raises(InputError, match="has seen nothing yet"):
+        tracker.evolution  # noqa: B018
+    model[2].eval()
+    for epoch in range(11):
+        if epoch in (0, 2, 10):
+            snapshot = tracker.look(model, epoch)
+            assert np.array_equal(tracker.kernel(epoch), snapshot.kernel)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(X), y).backward()
+        optimizer.step()
+    assert [module.training for module in model.modules()] == [True, True, True, False, True]
+    for name, column in tracker.evolution.to_dict().items():
+        assert column == pytest.approx(expected[name], rel=1e-6), name
+    assert repr(tracker) == "KernelTracker(3 looks, at epochs [0, 2, 10])"
+    with pytest.raises(InputError, match=r"no look at epoch 3; there were looks at \[0, 2, 10\]"):
+        tracker.kernel(3)
+    tracker.look(model, 2)  # the training went back
+    assert tracker.evolution["epoch"].tolist() == [0, 2]
+    with pytest.raises(InputError, match="epoch=nan must be a number of at least 0"):
+        tracker.look(model, float("nan"))
+
+
+def test_fractions_of_an_epoch():
+    table = evolve(epochs=[0, 1 / 3, 0.5, 1, 2.5, 10])  # three batches per epoch
+    assert table["epoch"].tolist() == [0.0, 1 / 3, 0.5, 1.0, 2.5, 10.0]
+    whole = evolve(epochs=[1, 10])
+    assert table["lower"][[3, 5]] == pytest.approx(whole["lower"], rel=1e-9)
+    assert len(np.unique(table["lower"])) == 6
+    assert "0.5" in str(table)
+
+
+def loader(shuffle=True, **options):
+    codes = torch.tensor(np.unique(TRAIN[1], return_inverse=True)[1])
+    data = torch.utils.data.TensorDataset(torch.tensor(TRAIN[0]), codes)
+    return torch.utils.data.DataLoader(data, batch_size=8, shuffle=shuffle, **options)
+
+
+def coded(pair):
+    return pair[0], np.unique(pair[1], return_inverse=True)[1]
+
+
+def test_loaders_and_datasets():
+    table = kernel_evolution(network(), loader(), coded(TEST), epochs=[0, 2, 10], lr=0.1)
+    arrays = evolve(epochs=[0])
+    assert table["lower"][0] == pytest.approx(arrays["lower"][0], rel=1e-9)
+    assert table["train_error"][-1] < 0.2
+    again = kernel_evolution(network(), loader(), coded(TEST), epochs=[0, 2, 10], lr=0.1)
+    assert again.to_csv() == table.to_csv()
+    dataset = loader().dataset
+    same = kernel_evolution(network(), dataset, dataset, epochs=[0, 2], lr=0.1, batch_size=8)
+    whole = kernel_evolution(
+        network(), coded(TRAIN), coded(TRAIN), epochs=[0, 2], lr=0.1, batch_size=8
+    )
+    assert same.to_csv() == whole.to_csv()
+    with pytest.raises(InputError, match="batch_size has no meaning beside a DataLoader"):
+        kernel_evolution(network(), loader(), coded(TEST), batch_size=8)
+    bare = torch.utils.data.DataLoader(torch.zeros(5, 3))
+    with pytest.raises(InputError, match=r"test gives Tensor as a batch; it must give \(X, y\)"):
+        kernel_evolution(network(), loader(), bare)
+
+
+def test_a_loader_that_is_only_iterated():
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter(loader(shuffle=False).dataset)
+
+    stream = torch.utils.data.DataLoader(Stream(), batch_size=8)
+    table = kernel_evolution(network(), stream, coded(TEST), epochs=[0, 3], lr=0.1)
+    fixed = kernel_evolution(network(), loader(shuffle=False), coded(TEST), epochs=[0, 3], lr=0.1)
+    assert table.to_csv() == fixed.to_csv()
+    with pytest.raises(InputError, match="a fraction, and the loader does not know its length"):
+        kernel_evolution(network(), stream, coded(TEST), epochs=[0.5], lr=0.1)
+
+
+@pytest.mark.parametrize("source", ["arrays", "loader", "own generator"])
+def test_a_run_goes_on_where_it_was(tmp_path, source):
+    def run(model, folder, epochs, **options):
+        train = coded(TRAIN) if source == "arrays" else loader()
+        if source == "own generator":
+            train = loader(generator=torch.Generator().manual_seed(3))
+        more = {"batch_size": 8} if source == "arrays" else {}
+        adam = torch.optim.Adam(model.parameters(), lr=0.01)
+        return kernel_evolution(
+            model,
+            train,
+            coded(TEST),
+            epochs=epochs,
+            optimizer=adam,
+            folder=folder,
+            **options,
+            **more,
+        )
+
+    marks = [0, 0.4, 2, 3.7, 6]
+    whole = run(network(dropout=0.3), None, marks)
+    for folder, stop in (("a", 0.4), ("b", 2), ("c", 3.7)):
+        first = run(
+            network(dropout=0.3),
+            tmp_path / folder,
+            marks,
+            callback=lambda s, stop=stop: s.epoch == stop,
+        )
+        assert first["epoch"][-1] == stop
+        seen = []
+        last = run(
+            network(dropout=0.3, seed=9),  # other weights: those of the file count
+            tmp_path / folder,
+            marks,
+            callback=lambda s, seen=seen: seen.append(s.epoch),
+        )
+        assert seen == [mark for mark in marks if mark > stop]
+        assert last.to_csv() == whole.to_csv()
+    again = run(network(dropout=0.3), tmp_path / "a", marks, callback=lambda s: 1 / 0)
+    assert again.to_csv() == whole.to_csv()
+    assert len(list((tmp_path / "a").glob("kernel-*.npy"))) == len(marks)
+
+
+def test_folders_of_other_runs_are_refused(tmp_path):
+    evolve(folder=tmp_path / "run", epochs=[0, 1])
+    for options, words in (
+        ({"tol": 1e-3}, "holds looks with another fit"),
+        ({"method": "momentum"}, "another method"),
+        ({"lr": 0.2}, r"lr=0\.1, now 0\.2"),
+        ({"batch_size": 4}, "batch_size=8, now 4"),
+        ({"lr": None, "step": print}, "folder cannot keep what step changes"),
+        ({"model": nn.Linear(5, 3).double()}, "is of another model"),
+    ):
+        with pytest.raises(InputError, match=words):
+            evolve(**{"folder": tmp_path / "run", "epochs": [0, 1]} | options)
+    (tmp_path / "run" / "training.pt").write_bytes(b"nonsense")
+    with pytest.raises(InputError, match=r"training\.pt cannot be read"):
+        evolve(folder=tmp_path / "run", epochs=[0, 1])
+    (tmp_path / "run" / "looks.json").write_text("{}")
+    with pytest.raises(InputError, match="is not a file of looks"):
+        evolve(folder=tmp_path / "run", epochs=[0, 1])
+
+
+def test_a_tracker_goes_on_in_its_folder(tmp_path):
+    model = network()
+    tracker = KernelTracker(TRAIN, TEST, folder=tmp_path)
+    tracker.look(model, 0)
+    tracker.look(model, 0.5)
+    later = KernelTracker(TRAIN, TEST, folder=tmp_path)
+    assert len(later) == 2
+    assert later.evolution.to_csv() == tracker.evolution.to_csv()
+    assert isinstance(later.kernel(0.5), np.memmap)
+    later.look(model, 0.5)
+    assert later.evolution["epoch"].tolist() == [0.0, 0.5]
 
 
 # the table
@@ -260,18 +433,40 @@ def test_the_table_as_a_frame():
 
 @needs_matplotlib
 def test_the_picture(tmp_path):
-    figure = TABLE.plot(tmp_path / "evolution.png", title="two looks")
+    drawn = TABLE.plot(tmp_path / "evolution.png", title="two looks")
     assert (tmp_path / "evolution.png").read_bytes().startswith(b"\x89PNG")
-    errors = {line.get_label(): line.get_ydata().tolist() for line in figure.axes[0].get_lines()}
+    lines = drawn.figure_.axes[0].get_lines()
+    errors = {line.get_label(): line.get_ydata().tolist() for line in lines}
     assert errors["kernel predictor"] == [0.5, 0.4]
     assert errors["network"] == [0.9, 0.3]
+
+
+@needs_matplotlib
+def test_the_picture_in_axes_of_the_user():
+    from matplotlib.figure import Figure
+
+    ax = Figure().subplots()
+    drawn = TABLE.plot(ax=ax, show="margins")
+    assert drawn.axes_ == [ax]
+    assert ax.get_title(loc="left") == "Best margin in the kernel"
+    three = Figure().subplots(1, 3)
+    assert TABLE.plot(ax=three).axes_ == list(three)
+    with pytest.raises(InputError, match="ax has 1 axes for 3 panels; pass 3, or show="):
+        TABLE.plot(ax=ax)
+    with pytest.raises(InputError, match="show='all' must be one of"):
+        TABLE.plot(ax=ax, show="all")
 
 
 def test_small_pieces():
     assert snapshot_epochs(1) == [0, 1]
     assert snapshot_epochs(0) == [0]
     assert kernel_alignment(np.zeros((2, 2)), np.eye(2)) == 0.0
-    for module in (momentron.ntk.evolution, momentron.ntk.evolution_table):
+    for module in (
+        momentron.ntk.evolution,
+        momentron.ntk.evolution_table,
+        momentron.ntk.spectra,
+        momentron.ntk.tracker,
+    ):
         result = doctest.testmod(module)
         assert result.attempted > 1
         assert result.failed == 0

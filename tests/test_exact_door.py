@@ -145,7 +145,7 @@ def one_line(caught):
 
 
 CALLS = {
-    "check": lambda X: check_separability(X, LABELS),
+    "check": lambda X: check_separability(X, LABELS, decimals="binary"),
     "max_margin": lambda X: max_margin(X, LABELS),
     "blocks": lambda X: max_margin(X, LABELS, block_size=64),
     "kernel": lambda X: max_margin(X, LABELS, kernel="linear"),
@@ -168,6 +168,8 @@ def width(X):
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("way", WAYS)
 def test_what_float64_cannot_hold_is_refused(way, call):
+    if (way, call) == ("frame, categories", "check"):
+        pytest.skip("categories are levels there, not numbers")
     with pytest.raises(InputError) as caught:
         CALLS[call](WAYS[way])
     one_line(caught)

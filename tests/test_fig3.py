@@ -9,10 +9,17 @@ import numpy as np
 import pytest
 
 from momentron.datasets import load
-from momentron.experiments import FIGURES, Figure3, fig3, runner
-from momentron.experiments.fig3 import AGGRESSIVE, ORDER, PERCEPTRON, THEORY, measure_curve
+from momentron.experiments import FIGURES, Figure3, fig3, fig3_widths, runner, tangent_curves
 from momentron.experiments.sample import Sample
 from momentron.experiments.tangent import FEW_ROWS, SparseTangentKernel, TestRows
+from momentron.experiments.tangent_curves import (
+    AGGRESSIVE,
+    ORDER,
+    PERCEPTRON,
+    THEORY,
+    Features,
+    measure_curve,
+)
 from momentron.ntk import TwoLayerReLUKernel, two_layer_relu_kernel
 
 needs_matplotlib = pytest.mark.skipif(
@@ -24,6 +31,7 @@ needs_mnist = pytest.mark.skipif(
 )
 
 ITERATIONS = 120
+FEATURES = Features(128, 0, normalize=True)
 
 
 def digits(step=4):
@@ -122,7 +130,7 @@ def test_labels_need_not_be_numbers_from_zero():
 @pytest.mark.parametrize("method", ORDER)
 def test_curves_are_the_same_each_time_and_complete(method):
     sample = digits()
-    curves = [measure_curve(method, sample, 40, True, lambda share: None) for _ in range(2)]
+    curves = [measure_curve(method, sample, 40, FEATURES, lambda share: None) for _ in range(2)]
     first, second = (curve.columns for curve in curves)
     for name in first.keys() - {"seconds"}:
         assert np.array_equal(first[name], second[name], equal_nan=True), name
@@ -136,14 +144,14 @@ def test_curves_are_the_same_each_time_and_complete(method):
 
 def test_the_methods_have_the_paper_s_parameters():
     sample = digits()
-    problem = fig3.Problem.from_data(sample.X, sample.y, fit_intercept=False)
-    theory = fig3.make_solver(THEORY, 500)
+    problem = tangent_curves.Problem.from_data(sample.X, sample.y, fit_intercept=False)
+    theory = tangent_curves.make_solver(THEORY, 500)
     state = theory.init(problem)
     assert state.step_size(3) == pytest.approx(np.sqrt(np.log(problem.size) / 500))
-    assert theory.momentum(3) == 0.0
-    aggressive = fig3.make_solver(AGGRESSIVE, 500)
+    assert state.beta(3) == 0.0
+    aggressive = tangent_curves.make_solver(AGGRESSIVE, 500)
     assert aggressive.step_size(3) == 1.0
-    assert aggressive.momentum(3) == pytest.approx(3 / 4)
+    assert aggressive.init(problem).beta(3) == pytest.approx(3 / 4)
     assert aggressive.batch == theory.batch == 1
 
 
@@ -260,11 +268,47 @@ def test_it_is_registered():
     assert FIGURES["fig3"] == Figure3.from_mnist
 
 
+@needs_matplotlib
+def test_widths_and_seeds_go_on_from_the_figure(tmp_path, no_pictures):
+    runner.reproduce(small_figure(), tmp_path)
+    widths = fig3_widths.Widths(digits(), (4, 5), (8, 16))
+    assert widths.iterations == len(digits().X) // 3
+    figure = small_figure()
+    figure.widths, figure.quick = widths, False
+    done = runner.reproduce(figure, tmp_path)
+    assert len(done.resumed) == 6
+    assert len(done.claims) == 9
+    normalised, raw = done.claims[-2:]
+    assert normalised.measured["width 8, seeds with this order"].endswith("of 2")
+    assert "not normalised" in raw.claim
+    text = (done.folder / "fig3.md").read_text()
+    assert "## Widths and seeds: 8 of 8 networks ran" in text
+    first = "| 8 | 4 | normalised |"
+    assert text.count(first) == 1
+    next(done.folder.glob("parts/width-16-seed-5-raw-adaptive-theory*")).unlink()
+    cut = runner.reproduce(figure, tmp_path, max_time=0.0)
+    assert "7 of 8 networks ran" in (cut.folder / "fig3.md").read_text()
+
+
+def test_narrower_widths_can_differ():
+    good, bad = made_curves(0.3, 0.2, -0.1), made_curves(0.2, 0.3, -0.1)
+
+    def similar(*narrow, wide=good):
+        runs = {Features(32, seed, True): curves for seed, curves in enumerate(narrow)}
+        return fig3_widths.similar({**runs, Features(128, 0, True): wide}, 100, 33, "x").holds
+
+    assert similar(good, good, bad)
+    assert not similar(good, bad)
+    assert similar(good, wide=bad)  # the claim is about the narrower ones
+    assert similar() is None
+
+
 @needs_mnist
 @needs_matplotlib
 def test_figure_3_on_mnist(tmp_path):
     start = time.process_time()
     figure = Figure3.from_mnist(True)
+    figure.quick = False  # to see what its numbers say
     done = runner.reproduce(figure, tmp_path)
     assert time.process_time() - start < 60.0  # of work: others may share the machine
     assert np.unique(figure.sample.y).size == 10

@@ -11,15 +11,16 @@ import scipy.sparse as sp
 from momentron import MaxMarginClassifier, Status, max_margin
 from momentron.clock import OutOfTime, until
 from momentron.errors import NotSeparableWarning
-from momentron.operators import DenseOperator
+from momentron.operators import DenseOperator, SparseOperator
 from momentron.problem import Problem
 from momentron.solvers import Auto
 from momentron.solvers.auto import AutoSettings
-from momentron.solvers.auto.active_rows import ActiveRows
+from momentron.solvers.auto.active_rows import ActiveDense, active_rows
 from momentron.solvers.auto.class_blocks import ClassBlocks
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.joint_margin import JointMargin
 from momentron.solvers.auto.joint_newton import Hessian, JointNewton
+from momentron.solvers.auto.joint_rows import MatrixRows, WideRows
 from momentron.solvers.auto.pair_table import PairTable
 
 
@@ -62,13 +63,13 @@ def test_intervals_overlap_those_of_exact_solves(seed, monkeypatch):
     X, y, options = random_problem(seed)
     ours, exact = both(X, y, monkeypatch, **options)
     assert ours.lower <= exact.upper and exact.lower <= ours.upper
-    if exact.status is Status.NOT_SEPARABLE:  # a witness, or as near to one as rounding lets it
-        assert ours.lower == 0.0 and ours.upper < 1e-3
+    if exact.status is Status.NOT_SEPARABLE:  # a witness, by exact solves where it stands still
+        assert ours.status is Status.NOT_SEPARABLE
     else:
         assert ours.gap <= 1e-6
 
 
-@pytest.mark.parametrize("C", [math.inf, 0.5])
+@pytest.mark.parametrize("C", [math.inf, 0.25, 0.5])
 def test_forms_of_data_agree(C, always):
     X, y, _ = random_problem(7)
     whole = max_margin(X, y, C=C)
@@ -84,7 +85,7 @@ def hessian_problem(has_border):
     active = rng.random((9, 3)) < 0.6
     active[np.arange(9), labels] = False
     pairs = PairTable(labels, 3)
-    rows = ActiveRows(X, np.arange(9), has_border)
+    rows = ActiveDense(X, np.arange(9), has_border)
     width = 4 + has_border
     A = np.hstack([X, np.ones((9, 1))])[:, :width]
     ridge = np.diag(np.r_[np.ones(4), np.zeros(int(has_border))])
@@ -138,28 +139,80 @@ def test_rows_that_are_not_copied_give_the_same_products(has_border):
     X, index = rng.normal(size=(50, 7)), np.array([3, 8, 9, 40])
     centre = X.mean(axis=0)
     kinds = [
-        ActiveRows.of(DenseOperator(X), index, centre, has_border, np.float64, memory)
+        active_rows(DenseOperator(X), index, centre, has_border, np.float64, memory)
         for memory in (10**6, 10)
     ]
     assert kinds[0].is_copy
     assert not kinds[1].is_copy
     V, A = rng.normal(size=(7 + has_border, 3)), rng.normal(size=(4, 3))
     D = rng.uniform(1.0, 2.0, 4)
-    for name, argument in (("times", (V,)), ("adjoint", (A,)), ("squares", ())):
-        a, b = (getattr(rows, name)(*argument) for rows in kinds)
-        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
-    a, b = (rows.covariance(np.arange(4), D) for rows in kinds)
-    np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+    kinds.append(
+        active_rows(SparseOperator(sp.csr_array(X)), index, centre, has_border, np.float64, 0)
+    )
+    S = np.arange(4)
+    for name, argument in (
+        ("times", (V,)),
+        ("adjoint", (A,)),
+        ("squares", ()),
+        ("gram", (S,)),
+        ("covariance", (S, D)),
+        ("curvatures", (S, D)),
+    ):
+        first, *others = (getattr(rows, name)(*argument) for rows in kinds)
+        for other in others:
+            np.testing.assert_allclose(first, other, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("fits_intercept", [False, True])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_more_features_than_rows(form, fits_intercept, monkeypatch):
+    rng = np.random.default_rng(5)
+    y = np.arange(60) % 8
+    X = rng.normal(size=(60, 300)) * (rng.random((60, 300)) < 0.2) + 0.3
+    X[np.arange(60), y] += 2.0
+    ours, exact = both(form(X), y, monkeypatch, fit_intercept=fits_intercept)
+    assert ours.gap <= 1e-6 and exact.gap <= 1e-6
+    assert ours.lower <= exact.upper and exact.lower <= ours.upper
+    again = max_margin(form(X), y, fit_intercept=fits_intercept, initial=ours)
+    assert again.gap <= 1e-6
 
 
 def test_no_active_rows_at_all():
-    rows = ActiveRows.of(
+    rows = active_rows(
         DenseOperator(np.ones((5, 3))), np.array([], np.intp), None, True, np.float32, 10**6
     )
     assert rows.squares().shape == (0,)
     assert rows.covariance(np.array([], np.intp), np.array([])).shape == (3, 3)
     blocks = ClassBlocks(rows, np.zeros((0, 4)), 1.0)
     assert np.isfinite(blocks.apply(np.ones((4, 4)))).all()
+
+
+@pytest.mark.parametrize("fits_intercept", [False, True])
+@pytest.mark.parametrize("precision", [np.float32, np.float64])
+def test_a_kernel_and_its_explicit_rows_give_the_same_products(fits_intercept, precision):
+    rng = np.random.default_rng(8)
+    X, labels, index = rng.normal(size=(12, 20)), rng.integers(0, 3, 12), np.array([0, 3, 4, 9, 11])
+    pairs = PairTable(labels, 3).some(index)
+    active = pairs.ones() * (rng.random((5, 3)) < 0.7)
+    A, a, intercepts = rng.normal(size=(12, 3)), rng.normal(size=(5, 3)), rng.normal(size=(1, 3))
+    outputs, lengths = [], []
+    operator = DenseOperator(X)
+    for rows in (MatrixRows(operator, fits_intercept), WideRows(operator, fits_intercept)):
+        some = rows.active(index, precision, 10**6, AutoSettings())
+        V = np.concatenate([rows.image(A), intercepts][: 1 + fits_intercept])
+        hessian = Hessian(some, pairs, active, 2.5)
+        blocks = ClassBlocks(some, pairs.diagonal(active), 2.5, AutoSettings(thin_block=100.0))
+        vectors = [V, hessian.times(V), blocks.apply(V), some.adjoint(a)]
+        outputs.append([some.times(v) for v in vectors])
+        moved = rows.renewed(V[: rows.width])
+        if fits_intercept:
+            moved = moved - rows.of_centre(np.ones(3))
+            outputs[-1] += [rows.at_centre(moved)]
+        outputs[-1] += [rows.scores(moved)]
+        lengths.append([some.dot(u, v) for u in vectors for v in vectors] + [rows.norm(moved)])
+    for ours, explicit in zip(*outputs, strict=True):
+        np.testing.assert_allclose(ours, explicit, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(*lengths, rtol=1e-4, atol=1e-3)
 
 
 def test_classes_that_are_far_apart(always):
@@ -180,7 +233,7 @@ def test_little_memory_gives_a_wider_interval_and_no_lie(always):
 
 def test_a_gradient_is_the_slope_of_the_objective():
     X, y, _ = random_problem(11)
-    newton = JointNewton(DenseOperator(X), PairTable(y, y.max() + 1), 0.1, fits_intercept=False)
+    newton = JointNewton(MatrixRows(DenseOperator(X), False), PairTable(y, y.max() + 1), 0.1)
     rng = np.random.default_rng(0)
     newton.go_to(0.1 * rng.normal(size=newton.W.shape), newton.b)
     slack = newton.slack()
@@ -188,7 +241,7 @@ def test_a_gradient_is_the_slope_of_the_objective():
     direction = rng.normal(size=newton.W.shape)
 
     def objective(t):
-        moved = JointNewton(newton.operator, newton.pairs, 0.1, fits_intercept=False)
+        moved = JointNewton(newton.rows, newton.pairs, 0.1)
         moved.go_to(newton.W + t * direction, newton.b)
         return 0.5 * np.sum(moved.W**2) + 0.05 * np.sum(moved.slack() ** 2)
 
@@ -240,7 +293,7 @@ def test_a_step_that_is_cut_short_changes_nothing(always):
 
 
 def test_a_soft_margin_is_never_below_that_of_zero(monkeypatch):
-    """W = 0 with slack 1 for all has margin 1/√(C · pairs), whatever the budget."""
+    """W = 0 with slack 1 for all has margin 1/√(2C · pairs), whatever the budget."""
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(3000, 50)), rng.integers(0, 10, 3000)
     problem = Problem.from_data(X, y, C=0.01)
@@ -250,7 +303,7 @@ def test_a_soft_margin_is_never_below_that_of_zero(monkeypatch):
     solver.step(problem, state)
     candidates = solver.candidates(problem, state)
     margins = [problem.margin(primal.w, primal.scores) for primal in candidates.primals]
-    least = 1.0 / math.sqrt(0.01 * problem.size)
+    least = 1.0 / math.sqrt(0.02 * problem.size)
     assert problem.to_units_of_x(max(margins)) >= least * (1.0 - 1e-9)
 
 

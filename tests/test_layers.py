@@ -19,29 +19,32 @@ import momentron
 SOURCE = Path(momentron.__file__).parent
 
 LAYERS = [  # from the ground up
-    {"errors", "clock", "status", "rounding", "printable", "table"},
-    {"environment", "arguments", "convergence", "safefiles", "exactness", "losses"},
-    {"certificate"},
+    {"errors", "clock", "status", "rounding", "printable", "calls", "table", "blas_libraries"},
+    {"environment", "arguments", "convergence", "safefiles", "exactness", "progress"},
+    {"certificate", "losses"},
     {"markup"},
-    {"display", "trace"},
-    {"threads", "userfiles", "arrayfile", "flows", "datafiles", "verify"},
-    {"draws", "factors", "datasets"},
+    {"display", "trace", "saved_state"},
+    {"coefficients", "models", "threads", "userfiles", "arrayfile", "flows", "datafiles", "verify"},
+    {"draws", "factors", "datasets", "designs", "rational"},
     {"dualsets"},
     {"operators"},
     {"kernels", "validation", "circulations"},
-    {"labels"},
+    {"labels", "weights"},
     {"constraints", "margin_problem"},
     {"combination"},
     {"problem"},
+    {"hinge_problem"},
     {"solvers", "reporting"},
-    {"identity", "checkpoint", "fallback"},
+    {"identity", "checkpoint", "fallback", "iterate", "mirror"},
     {"solve", "result"},
+    {"held"},
     {"options", "choice"},
-    {"classifier"},
+    {"classifier", "price_grid"},
     {"in_memory"},
-    {"streams"},
+    {"streams", "one_against_rest"},
     {"api"},
-    {"estimators", "separability", "ntk"},
+    {"estimators", "separability", "ntk", "own_margin", "racing"},
+    {"tracker", "paths", "onnx"},
     {"momentron"},  # the public names
     {"versions"},
     {"report"},
@@ -61,7 +64,7 @@ LAZY = {  # what may be imported inside a function, since it needs a slow or opt
 
 KNOWN: set[tuple[str, str]] = set()  # (importer, imported): to be mended, and then deleted here
 
-TRUSTED = {"certificate", "environment", "errors", "rounding"}
+TRUSTED = {"certificate", "clock", "environment", "errors", "rounding"}
 VERIFIER = {"verify", "clock", "environment", "errors", "exactness"}
 
 

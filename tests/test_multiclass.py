@@ -60,8 +60,8 @@ def test_joint_margin_is_root_two_times_the_margin_of_the_reduction(seed):
 
 
 CLAIMS = [
-    theorems.test_theorem_1_part_1_margin_rate,
-    theorems.test_theorem_1_part_2_interval,
+    theorems.test_theorem_3_1_part_1_margin_rate,
+    theorems.test_theorem_3_1_part_2_interval,
     theorems.test_proposition_half_the_margin,
     theorems.test_lemma_on_minus_psi,
     theorems.test_lemma_on_norm_of_w,
@@ -73,7 +73,7 @@ CLAIMS = [
 @pytest.mark.parametrize("kind", ["known", "blobs"])
 @INTERCEPT
 def test_multiclass_theorem(kind, fit_intercept, monkeypatch):
-    """Theorem 1 and its lemmas on the reduction, for t ≤ 1000; ψ(0) plays ln n with intercepts."""
+    """Theorem 3.1 and its lemmas on the reduction, t ≤ 1000; ψ(0) plays ln n with intercepts."""
     rng = np.random.default_rng(0)
     if kind == "blobs":
         X, y = blobs(3)
@@ -260,7 +260,7 @@ def test_soft_margins_agree_with_clarabel(C, fit_intercept):
         assert result.status is Status.OPTIMAL, seed
         W, b = result.coef, result.intercept
         slack = np.maximum(0.0, 1.0 - leads(X @ W.T + b, y))
-        own = 0.5 * np.sum(W**2) + 0.5 * C * np.sum(slack**2)
+        own = 0.5 * np.sum(W**2) + C * np.sum(slack**2)
         assert own == pytest.approx(0.5 / result.lower**2, rel=1e-7), seed
         if status == "Solved":
             assert own == pytest.approx(objective, rel=1e-6), seed

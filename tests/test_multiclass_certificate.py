@@ -250,7 +250,7 @@ def test_touching_classes_get_a_witness(fit_intercept: bool) -> None:
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_soft_margins_are_bracketed(fit_intercept: bool) -> None:
-    """The interval of the rows (z, −e/√C), for the float 1/√C that the problem holds."""
+    """The interval of the rows (z, −e/√(2C)), for the float 1/√(2C) that the problem holds."""
     for seed in range(15):
         rng = np.random.default_rng(seed)
         X, y = blobs(seed, n=8, d=3, k=3, spread=rng.choice([0.0, 2.0]))

@@ -186,6 +186,8 @@ def test_infinite_examples_are_refused(model, X, place):
         (nn.GRU(8, 8, 2, dropout=0.5), r"\(GRU\) .* random with dropout=0.5"),
         (nn.MultiheadAttention(8, 2, dropout=0.5), r"\(MultiheadAttention\) .* dropout=0.5"),
         (nn.InstanceNorm1d(8, track_running_stats=True), r"\(InstanceNorm1d\) .* statistics"),
+        (nn.utils.parametrizations.spectral_norm(nn.Linear(8, 8)), "_SpectralNorm.* of the norm"),
+        (nn.utils.spectral_norm(nn.Linear(8, 8)), r"\(Linear\) .* its estimate of the norm"),
     ],
 )
 def test_training_mode_is_refused(layer, message, X):

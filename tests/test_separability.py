@@ -17,7 +17,9 @@ from benchmarks.hostile.exact import best_margin_squared, signed_square
 from momentron.cli import check as check_command
 from momentron.cli import verify as verify_command
 from momentron.errors import InputError
-from momentron.separability import Verdict, basis, check_separability, feature_roles, rational
+from momentron.exactness import as_decimal
+from momentron.rational import systems as rational
+from momentron.separability import Verdict, basis, check_separability, feature_roles
 from momentron.separability import check as check_module
 from momentron.verify import ProofError, verify
 from momentron.verify.numbers import whole_numbers
@@ -41,7 +43,7 @@ def class_averages(verdict, X):
     for i, label, v in zip(group["rows"], group["labels"], group["numerators"], strict=True):
         mass, total = averages.get(label, (0, [Fraction(0)] * X.shape[1]))
         weight = int(v, 16)
-        moved = [a + weight * Fraction(float(x)) for a, x in zip(total, X[i], strict=True)]
+        moved = [a + weight * as_decimal(float(x)) for a, x in zip(total, X[i], strict=True)]
         averages[label] = mass + weight, moved
     return [[v / mass for v in total] for mass, total in averages.values()]
 
@@ -159,10 +161,14 @@ def test_storage_does_not_matter():
     X = np.round(rng.normal(size=(30, 4)), 1).astype(np.float32)
     X[np.abs(X) < 0.3] = 0.0
     y = rng.integers(0, 2, 30)
-    proof = check_separability(X, y).to_json()
-    for other in (X.astype(np.float64), np.asfortranarray(X), sp.csr_array(X), sp.csc_matrix(X)):
-        assert verify(proof, other, y.astype(str))
-        assert check_separability(other, y).proof["data"] == json.loads(proof)["data"]
+    for decimals in ("binary", "shortest"):
+        # a float32 of 0.1 is the decimal 0.1, and another binary number than the float64
+        wide = X.astype(np.float64) if decimals == "binary" else np.round(X.astype(np.float64), 1)
+        proof = check_separability(X, y, decimals=decimals).to_json()
+        for other in (wide, np.asfortranarray(X), sp.csr_array(X), sp.csc_matrix(X)):
+            assert verify(proof, other, y.astype(str))
+            again = check_separability(other, y, decimals=decimals)
+            assert again.proof["data"] == json.loads(proof)["data"]
 
 
 def test_undecided_when_the_budget_ends():
@@ -259,7 +265,7 @@ def test_features_that_carry_the_separation():
     roles = feature_roles(verdict, X, y)
     assert [role.is_needed for role in roles] == [False, True, False]
     assert [role.is_needed for role in feature_roles(verdict, X, y, max_time=1e-9)] == [None] * 3
-    with pytest.raises(InputError, match="needs a separable one"):
+    with pytest.raises(InputError, match="needs a separable or quasi-separable"):
         feature_roles(check_separability(*overlapping()), *overlapping())
 
 

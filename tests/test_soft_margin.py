@@ -1,11 +1,12 @@
-"""The soft margin: a hard margin of the kernel K + I/C, for every method and every dual set."""
+"""The soft margin: a hard margin of the kernel K + I/(2C), for every method and every dual set."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
+from sklearn.svm import LinearSVC
 
-from momentron import max_margin
+from momentron import MaxMarginClassifier, max_margin
 from momentron.certificate import certify
 from momentron.constraints import Constraints, Slack
 from momentron.datasets import make_nonseparable, make_separable
@@ -18,15 +19,15 @@ from momentron.solvers import SOLVERS
 
 
 def least_objective(X, y, C, fit_intercept):
-    """min ½‖w‖² + (C/2) Σ max(0, 1 − y f)², to rounding, by BFGS and Newton-like restarts."""
+    """min ½‖w‖² + C Σ max(0, 1 − y f)², to rounding, by BFGS and Newton-like restarts."""
     d = X.shape[1]
 
     def value(v):
         slack = np.maximum(0.0, 1.0 - y * (X @ v[:d] + v[d] * fit_intercept))
         gradient = np.append(v[:d], 0.0)
-        gradient[:d] -= C * X.T @ (y * slack)
-        gradient[d] -= C * fit_intercept * (y @ slack)
-        return 0.5 * v[:d] @ v[:d] + 0.5 * C * slack @ slack, gradient
+        gradient[:d] -= 2.0 * C * X.T @ (y * slack)
+        gradient[d] -= 2.0 * C * fit_intercept * (y @ slack)
+        return 0.5 * v[:d] @ v[:d] + C * slack @ slack, gradient
 
     v = np.zeros(d + 1)
     for _ in range(5):
@@ -47,7 +48,7 @@ def test_interval_contains_the_least_objective(make, C, fit_intercept):
     # coef and intercept are the support vector machine itself
     w, b = result.coef, result.intercept
     slack = np.maximum(0.0, 1.0 - data.y * (data.X @ w + b))
-    objective = 0.5 * w @ w + 0.5 * C * slack @ slack
+    objective = 0.5 * w @ w + C * slack @ slack
     assert objective <= 0.5 / result.lower**2 * (1 + 1e-9)
 
 
@@ -88,7 +89,7 @@ def test_slack_equals_the_wide_matrix():
 def test_certificates_agree_with_the_wide_matrix():
     data = make_nonseparable(20, 4, fit_intercept=True, random_state=2)
     wide = np.hstack([data.X, np.diag(data.y.astype(float))])
-    soft_problem = Problem.from_data(data.X, data.y, C=1.0)
+    soft_problem = Problem.from_data(data.X, data.y, C=0.5)
     wide_problem = Problem.from_data(wide, data.y, loss=Exponential())
     rng = np.random.default_rng(0)
     for _ in range(20):
@@ -104,8 +105,8 @@ def test_certificates_agree_with_the_wide_matrix():
 def test_C_keeps_its_meaning_at_any_scale(scale):
     """Two points at ±s, whose least objective is known in closed form."""
     X, C = np.array([[1.0, 0.0], [-1.0, 0.0]]) * scale, 1.3
-    # with an intercept: min ½ω² + C(1 − sω)² = C/(1 + 2Cs²)
-    best = np.sqrt((1.0 + 2.0 * C * scale**2) / (2.0 * C))
+    # with an intercept: min ½ω² + 2C(1 − sω)² = 2C/(1 + 4Cs²)
+    best = np.sqrt((1.0 + 4.0 * C * scale**2) / (4.0 * C))
     result = max_margin(X, [1, -1], C=C)
     assert result.lower <= best * (1 + 1e-12)
     assert result.upper >= best * (1 - 1e-12)
@@ -133,3 +134,44 @@ def test_sparse_equals_dense():
 def test_bad_C(C):
     with pytest.raises(InputError, match="C="):
         max_margin([[0.0], [1.0]], [0, 1], C=C)
+
+
+# --- the meaning of C: scikit-learn's ----------------------------------------------------------
+
+
+def by_clarabel(X, y, C, fit_intercept):
+    """(w, b) of min ½‖w‖² + C Σ ξ², to 1e-12."""
+    clarabel = pytest.importorskip("clarabel")
+    n, d = X.shape
+    A = sp.csc_array(-np.hstack([y[:, None] * X, y[:, None] * float(fit_intercept), np.eye(n)]))
+    P = sp.diags_array(np.r_[np.ones(d), 0.0, np.full(n, 2.0 * C)]).tocsc()
+    if not fit_intercept:
+        P = P + sp.diags_array(np.r_[np.zeros(d), 1.0, np.zeros(n)]).tocsc()
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-12
+    cones = [clarabel.NonnegativeConeT(n)]
+    x = clarabel.DefaultSolver(P, np.zeros(d + 1 + n), A, -np.ones(n), cones, settings).solve().x
+    return np.asarray(x[:d]), float(x[d])
+
+
+@pytest.mark.parametrize("C", [1e-3, 0.1, 1.0, 10.0])
+def test_C_means_what_it_means_in_LinearSVC(C):
+    for seed in range(3):
+        data = make_nonseparable(80, 6, random_state=seed)
+        ours = MaxMarginClassifier(C=C, fit_intercept=False, tol=1e-10).fit(data.X, data.y)
+        theirs = LinearSVC(C=C, fit_intercept=False, tol=1e-12, max_iter=1_000_000)
+        theirs.fit(data.X, data.y)
+        found = ours.decision_function(data.X)
+        assert np.abs(found - theirs.decision_function(data.X)).max() < 1e-6
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("C", [1e-3, 0.1, 1.0, 10.0])
+def test_decision_values_are_those_of_a_quadratic_program(C, fit_intercept):
+    for seed in range(3):
+        data = make_nonseparable(80, 6, fit_intercept=fit_intercept, random_state=seed)
+        ours = MaxMarginClassifier(C=C, fit_intercept=fit_intercept, tol=1e-10)
+        w, b = by_clarabel(data.X, data.y, C, fit_intercept)
+        found = ours.fit(data.X, data.y).decision_function(data.X)
+        assert np.abs(found - (data.X @ w + b * fit_intercept)).max() < 1e-6

@@ -3,11 +3,23 @@
 import numpy as np
 import pytest
 
+import momentron.solvers
 from momentron import Status, max_margin
 from momentron.datasets import make_nonseparable, make_separable
 from momentron.errors import InputError
 from momentron.problem import Problem
-from momentron.solvers import Momentum, NormalizedGradient, Solver, as_solver
+from momentron.solvers import (
+    SOLVERS,
+    Adaptive,
+    Auto,
+    DualNesterov,
+    Momentum,
+    NormalizedGradient,
+    Solver,
+    TorchOptimizer,
+    as_solver,
+)
+from momentron.solvers.auto import AutoSettings
 
 SLOW = {"gradient-descent", "normalized-gradient-root"}
 
@@ -131,3 +143,53 @@ def test_a_solver_without_a_name_has_that_of_its_class():
         pass
 
     assert (Mine.name, Plain.name) == ("momentum", "Plain")
+
+
+def _halved(t):
+    return 2.0 / (t + 2.0)
+
+
+MADE = [
+    *(solver() for solver in SOLVERS.values()),
+    Auto(AutoSettings()),
+    Momentum(step=0.5),
+    Momentum(_halved, step=np.float64(0.25)),
+    DualNesterov(_halved),
+    NormalizedGradient(step=0.125),
+    Adaptive(step=0.5, momentum=np.float64(0.25), batch=np.int64(3), dual_every=4),
+    Adaptive(momentum=_halved),
+    Adaptive("theory", n_steps=np.int64(50)),
+    Adaptive("theory", epsilon=0.1, delta=0.2, margin=np.float64(1.0)),
+]
+
+
+@pytest.mark.parametrize("solver", MADE, ids=repr)
+def test_a_repr_is_the_call_that_makes_the_solver(solver):
+    names = {**vars(momentron.solvers), "AutoSettings": AutoSettings, "_halved": _halved}
+    again = eval(repr(solver), names)
+    assert repr(again) == repr(solver)
+    assert type(again) is type(solver)
+    assert vars(again) == vars(solver)
+
+
+def test_the_repr_of_an_optimizer_of_torch():
+    torch = pytest.importorskip("torch")
+
+    def decay(optimizer):
+        return torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+
+    for solver in (
+        TorchOptimizer(torch.optim.Adam, lr=np.float64(0.1), betas=(0.9, 0.99)),
+        TorchOptimizer(torch.optim.SGD, lr=0.1, objective="log-risk", schedule=decay),
+        TorchOptimizer(torch.optim.LBFGS),
+    ):
+        again = eval(repr(solver), {**vars(momentron.solvers), **vars(torch.optim), "decay": decay})
+        assert vars(again) == vars(solver)
+
+
+def test_the_theory_of_adaptive_sampling_has_no_momentum():
+    data = make_separable(60, 5, margin=0.3, random_state=0)
+    problem = Problem.from_data(data.X, data.y)
+    state = Adaptive("theory", n_steps=20).init(problem)
+    assert [state.beta(t) for t in (0, 1, 10)] == [0.0, 0.0, 0.0]
+    assert [Adaptive().init(problem).beta(t) for t in (0, 1)] == [0.0, 0.5]

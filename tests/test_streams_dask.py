@@ -66,7 +66,7 @@ def test_data_frames(data):
     agrees(there, here)
     assert there.classes.tolist() == ["no", "yes"]
     model = MaxMarginClassifier(tol=1e-9).fit(lazy[list("abcdef")], lazy["kind"])
-    assert (model.predict(data.X) == frame["kind"]).all()
+    assert (model.predict(frame[list("abcdef")]) == frame["kind"]).all()
     assert (model.predict(lazy[list("abcdef")]).compute() == frame["kind"]).all()
 
 

@@ -87,14 +87,14 @@ def times():
     return np.arange(1, STEPS + 1)
 
 
-def test_theorem_1_part_1_margin_rate(separable):
+def test_theorem_3_1_part_1_margin_rate(separable):
     run, best = separable
     t = times()
     slack = 4 * (1 + run.psi0) * (1 + 2 * np.log(t + 1)) / (best * (t + 1) ** 2)
     assert np.all(run.margin[1:] >= best - slack - ROUNDING)
 
 
-def test_theorem_1_part_2_interval(separable):
+def test_theorem_3_1_part_2_interval(separable):
     run, best = separable
     for t in range(1, STEPS):
         low, high = run.intervals[t]
@@ -165,7 +165,7 @@ def test_logistic_mass_is_at_least_one(logistic):
     assert np.all(run.mass >= 1 - ROUNDING)
 
 
-def test_logistic_theorem_1(logistic):
+def test_logistic_theorem_3_1(logistic):
     """With ρ = n and ‖∇ψ‖₁ ≤ n the proof gives 4(n + ρψ(0))(1 + 2 ln(t+1)) / (γ̄ (t+1)²)."""
     run, best = logistic
     t = times()

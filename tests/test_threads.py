@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from momentron import max_margin, threads
+from momentron import blas_libraries, max_margin, threads
 from momentron.operators import SparseOperator
 from momentron.solvers.auto.linear_algebra import gram_product, submatrix, symmetric_product
 from momentron.solvers.auto.rows import gram_columns_of
@@ -269,3 +269,42 @@ def test_sparse_products_in_runs_of_rows(number, layout, dtype, monkeypatch):
             single = 1e-5 if dtype == np.float32 else 1e-12
             assert np.allclose(operator.apply(w), dense @ w, atol=single)
             assert np.allclose(operator.adjoint(a), dense.T @ a, atol=single)
+
+
+# ---- the libraries -------------------------------------------------------------------------
+
+
+def counted(libraries):
+    return sorted(library.count() for library in libraries)
+
+
+def test_asking_the_loader_finds_what_a_search_does(monkeypatch):
+    quick = blas_libraries.loaded_blas()
+    monkeypatch.setattr(blas_libraries, "_loaded_paths", list)  # as on other systems
+    searched = blas_libraries.loaded_blas()
+    assert len(quick) == len(searched)
+    assert counted(quick) == counted(searched)
+
+
+def test_what_is_not_openblas_is_left_to_the_search(monkeypatch):
+    other = "/lib/libmkl_rt.so.2"
+    monkeypatch.setattr(blas_libraries, "_loaded_paths", lambda: [other])
+    assert blas_libraries._loaded_openblas() == []
+    assert blas_libraries.loaded_blas()
+
+
+def test_an_openblas_with_openmp_is_not_told_directly():
+    class Library:
+        @staticmethod
+        def openblas_get_num_threads():
+            return 2
+
+        openblas_set_num_threads = print
+
+        @staticmethod
+        def openblas_get_parallel():
+            return blas_libraries.OPENMP
+
+    assert blas_libraries.Blas.of_openblas(Library) is None
+    Library.openblas_get_parallel = staticmethod(lambda: 1)
+    assert blas_libraries.Blas.of_openblas(Library).count() == 2

@@ -12,7 +12,7 @@ import momentron
 from momentron import Certificate, Status, certify, max_margin
 from momentron.certificate import lend
 from momentron.datasets import make_separable
-from momentron.errors import ContradictionError, SolverError
+from momentron.errors import ContradictionError, InputError, SolverError
 from momentron.operators import DenseOperator
 from momentron.problem import Problem
 from momentron.solvers import Candidates, Momentum, Primal
@@ -242,8 +242,11 @@ def test_certify_takes_what_results_have_and_refuses_the_rest(data):
     problem = Problem.from_data(data.X, data.y, fit_intercept=False)
     result = max_margin(data.X, data.y, fit_intercept=False)
     assert certify(problem, result.coef, result.full_dual()).gap < 1e-6
-    with pytest.raises(SolverError, match="w has type"):
-        certify(problem, result.coef[None], result.full_dual())
+    assert certify(problem, result.coef[None], result.full_dual()).gap < 1e-6
+    with pytest.raises(InputError, match=r"coef has shape \(3, 2\); these data need"):
+        certify(problem, np.ones((3, 2)), result.full_dual())
+    with pytest.raises(InputError, match="as full_dual"):
+        certify(problem, result.coef, result.dual[:1])
 
 
 # --- kernels -------------------------------------------------------------------------------------

@@ -11,16 +11,9 @@ import pytest
 import scipy.sparse as sp
 from floating_point import run
 
-from momentron.separability import (
-    Verdict,
-    check_separability,
-    feature_roles,
-    interval,
-    memory,
-    padic,
-    rational,
-)
-from momentron.separability.memory import TooLarge
+from momentron.rational import memory, padic, systems
+from momentron.rational.memory import TooLarge
+from momentron.separability import Verdict, check_separability, feature_roles, interval
 from momentron.status import Status
 from momentron.verify import limits, verify
 from momentron.verify.data import Data
@@ -163,22 +156,20 @@ def test_empty_columns_change_nothing():
     assert check_separability(np.zeros((4, 3)), [0, 1, 1, 0]).kind == "overlapping"
 
 
-def test_the_second_version_of_the_format(monkeypatch):
-    monkeypatch.setattr("momentron.separability.proof.DENSE_ENTRIES", 10)
-    for classes in (2, 3):
-        X, y = noise(60, 4, classes)
-        X[:, 0] += 20.0 * y
-        X[np.abs(X) < 0.3] = 0.0
-        for data, kind in ((X, "separable"), (X[:, 1:], "overlapping")):
-            verdict = check_separability(data, y)
-            text = verdict.to_json()
-            assert json.loads(text)["version"] == 2
-            assert verdict.kind == kind
-            assert verify(text, data, y)
-            assert verify(text, sp.csc_array(data), y.astype(float))
-            assert Verdict.from_json(text).coef.shape == (classes - 1, data.shape[1])
-            if kind == "separable":
-                assert feature_roles(verdict, data, y)[0].is_needed
+@pytest.mark.parametrize("classes", [2, 3])
+def test_every_storage_has_one_proof(classes):
+    X, y = noise(60, 4, classes)
+    X[:, 0] += 20.0 * y
+    X[np.abs(X) < 0.3] = 0.0
+    for data, kind in ((X, "separable"), (X[:, 1:], "overlapping")):
+        verdict = check_separability(data, y)
+        text = verdict.to_json()
+        assert verdict.kind == kind
+        assert verify(text, data, y)
+        assert verify(text, sp.csc_array(data), y.astype(float))
+        assert Verdict.from_json(text).coef.shape == (classes - 1, data.shape[1])
+        if kind == "separable":
+            assert feature_roles(verdict, data, y)[0].is_needed
 
 
 def test_memory_is_bounded_before_work_begins(monkeypatch):
@@ -194,10 +185,21 @@ def test_memory_is_bounded_before_work_begins(monkeypatch):
 def test_a_proof_that_would_not_be_read_is_not_written(monkeypatch):
     X, y = noise(50, 3)
     X[:, 0] += 20.0 * y
-    size = len(json.dumps(check_separability(X, y).proof))
+    size = len(json.dumps(check_separability(X, y, estimates=False).proof))
     monkeypatch.setattr(limits, "MAX_CHARACTERS", size - 1)
     verdict = check_separability(X, y)
     assert verdict.kind == "undecided"
+    assert verify(verdict.to_json(), X, y)
+
+
+def test_estimates_that_would_not_be_read_are_left_out(monkeypatch):
+    X, y = noise(50, 3)
+    X[:, 0] += 20.0 * y
+    whole = check_separability(X, y)
+    assert whole.estimates
+    monkeypatch.setattr(limits, "MAX_CHARACTERS", len(json.dumps(whole.proof)) - 1)
+    verdict = check_separability(X, y)
+    assert verdict.kind == "separable" and not verdict.estimates
     assert verify(verdict.to_json(), X, y)
 
 
@@ -211,9 +213,9 @@ def test_time_that_ends_before_the_data_are_read(monkeypatch):
 
 
 def test_an_exact_system_that_the_time_does_not_allow_is_enclosed(monkeypatch):
-    monkeypatch.setattr(rational, "SHORT", 0.0)
-    monkeypatch.setattr(rational, "SMALL", 0)
-    monkeypatch.setattr(rational.padic, "seconds", lambda *_: 1e9)
+    monkeypatch.setattr(systems, "SHORT", 0.0)
+    monkeypatch.setattr(systems, "SMALL", 0)
+    monkeypatch.setattr(padic, "seconds", lambda *_: 1e9)
     X, y = noise(60, 4)
     verdict = check_separability(X, y, max_time=60.0)
     assert (verdict.kind, verdict.arithmetic) == ("overlapping", "enclosure")
@@ -251,7 +253,8 @@ def test_duplicates_are_summed_exactly():
     X = sparse(np.array([200, 100, 3], np.uint8))
     assert Data.read(X, ["a", "b"]).X.toarray().tolist() == [[300.0], [3.0]]
     assert X.data.tolist() == [200, 100, 3]
-    assert Data.read(X, ["a", "b"]).row(0, 1) == ([0, 1], [300 << 52, 1 << 52])
+    data = Data.read(X, ["a", "b"])
+    assert data.row(0, 1) == ([0, 1], [300 * data.scale, data.scale])
     assert check_separability(sparse(np.array([200, 56, 0], np.uint8)), [0, 1]).is_separable
     with pytest.raises(ValueError, match="several entries at"):
         check_separability(sparse(np.array([1e300, 1e-300, 1.0])), [0, 1])

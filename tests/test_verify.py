@@ -27,18 +27,18 @@ def proof_of(data):
 
 
 def digest(X, y):
-    return Data.read(X, y).digest(1)
+    return Data.read(X, y, decimals="shortest").digest()
 
 
 def test_can_be_read_in_one_sitting():
     sizes = {file.name: len(file.read_text().splitlines()) for file in PACKAGE.glob("*.py")}
-    assert sizes["duality.py"] < 300  # the mathematics
-    assert sum(sizes.values()) < 1250
+    assert sizes["duality.py"] < 340  # the mathematics
+    assert sum(sizes.values()) < 2400
 
 
 def test_the_first_row_that_fails_is_named():
     proof = proof_of(APART)
-    proof["weights"][0] = "-" + proof["weights"][0]
+    proof["weights"]["numbers"][0] = "-" + proof["weights"]["numbers"][0]
     with pytest.raises(ProofError, match="row 2, class 0: s < 0"):
         verify(proof, *APART)
 
@@ -69,11 +69,16 @@ def test_one_unit_in_the_last_place_breaks_an_overlap():
     ("change", "message"),
     [
         ({"format": "x"}, "format field"),
-        ({"version": 2}, "format version 2"),
+        ({"version": 1}, "format version 1 is no longer read"),
+        ({"version": 2}, "format version 2 is no longer read"),
+        ({"version": 4}, "format version 4; only 3"),
         ({"kind": "separable"}, "shows 'quasi-separable' at most"),
         ({"kind": "overlapping"}, "shows 'quasi-separable' at most"),
-        ({"weights": ["0x1"]}, "1 weights; there must be 3 per class"),
-        ({"weights": None}, "malformed"),
+        ({"weights": ["0x1"]}, "must be an object"),
+        ({"weights": None}, "must be an object"),
+        ({"weights": {"coordinates": [3], "numbers": ["0x1"]}}, "out of range"),
+        ({"family": "poisson"}, "its classes are not the labels"),
+        ({"family": "gamma"}, "must be one of"),
         ({"boundary": []}, "row 1, class 1: s = 0, and the pair has no weight"),
         ({"boundary": [{"rows": [], "numerators": [], "denominator": "0x1"}]}, "empty"),
         ({"margin": {"lower": "0x1p-9", "upper": "0x1p0"}}, "below the lower bound"),
@@ -132,7 +137,8 @@ def test_the_canonical_form_is_as_documented():
     import hashlib
 
     X, y = np.array([[1.5, -0.0]], np.float32), ["é"]
-    form = b"momentron-data 1\n1 2\n" + np.array([1.5, 0.0], "<f8").tobytes() + "2:é\n".encode()
+    form = b"momentron-data 3\n1 2\nshortest\n" + np.array([1, 0], "<u8").tobytes()
+    form += np.array([1.5], "<f8").tobytes() + "2:é\n".encode()
     assert digest(X, y) == hashlib.sha256(form).hexdigest()
 
 
@@ -150,6 +156,7 @@ def test_an_enclosure_that_does_not_enclose():
 
 
 THREE = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]]), np.array([0, 1, 2])
+NOTHING = {"coordinates": [], "numbers": []}
 ZERO = {"lower": "0x0p0", "upper": "0x0p0"}
 
 
@@ -169,7 +176,7 @@ def test_pairs_are_named_by_integers(row, other):
     with pytest.raises(ProofError, match="both must be integers"):
         verify(proof_of(THREE) | phantom, *THREE)
     margin = {"lower": "0x0p0", "upper": "0x1p-1000"}
-    heavy = {"kind": "undecided", "complete": False, "weights": [], "margin": margin}
+    heavy = {"kind": "undecided", "complete": False, "weights": NOTHING, "margin": margin}
     heavy["dual"] = [group([row], [other], [hex(10**400)])]
     with pytest.raises(ProofError, match="both must be integers"):
         verify(proof_of(THREE) | heavy, *THREE)
@@ -266,9 +273,9 @@ def test_a_verdict_says_what_its_proof_says(change):
 
 
 def test_one_class_is_no_claim():
-    data = {"rows": 1, "features": 1, "classes": ["a"]}
+    data = proof_of(APART)["data"] | {"rows": 1, "features": 1, "classes": ["a"]}
     data["sha256"] = digest(np.ones((1, 1)), ["a"])
-    with pytest.raises(ProofError, match="1 class; there must be at least 2"):
+    with pytest.raises(ProofError, match=r"1 class; .* needs at least 2"):
         verify(proof_of(APART) | {"data": data}, [[1.0]], ["a"])
 
 
@@ -287,7 +294,7 @@ def test_margins_are_floats():
 @pytest.mark.parametrize("nest", ["[" * 900 + "]" * 900, "[" + "[]," * 99 + "[]]", '{"a":' * 99])
 def test_nesting_is_refused_before_it_is_parsed(nest):
     text = json.dumps(proof_of(APART) | {"extra": "@"}).replace('"@"', nest)
-    with pytest.raises(ProofError, match="more than 64 lists and objects"):
+    with pytest.raises(ProofError, match="more than 96 lists and objects"):
         verify(text, *APART)
 
 
@@ -300,9 +307,10 @@ def test_work_is_bounded(monkeypatch):
     monkeypatch.setattr(limits, "MAX_WORK", 1 << 16)
     proof = proof_of(APART)
     assert verify(proof, *APART)
-    numbers = [int(v * 2**52) for v in map(float.fromhex, proof["weights"])]
+    weights = proof["weights"]
+    long = [hex(int(float.fromhex(v) * 2**52) << 60_000) for v in weights["numbers"]]
     with pytest.raises(ProofError, match="too long to be checked"):
-        verify(proof | {"weights": [hex(v << 60_000) for v in numbers]}, *APART)
+        verify(proof | {"weights": weights | {"numbers": long}}, *APART)
     proof["dual"][0]["denominator"] = hex(1 << 60_000)
     proof["dual"][0]["numerators"] = [hex(v << 60_000) for v in range(1, 5)]
     with pytest.raises(ProofError, match="too long to be checked"):
@@ -314,7 +322,7 @@ def enclosure(n=6, d=100_000):
     X, y = sp.csr_array((np.ones(n), (np.arange(n), np.arange(n))), shape=(n, d)), np.arange(n) % 2
     plane = {"denominator": "0x1", "rows": list(range(n)), "numerators": ["0x1"] * n}
     sha256 = digest(X, y)
-    data = {"rows": n, "features": d, "classes": ["0", "1"], "sha256": sha256}
+    data = proof_of(ACROSS)["data"] | {"rows": n, "features": d, "sha256": sha256}
     basis = {"rows": list(range(n)), "others": (1 - y).tolist()}
     proof = proof_of(ACROSS) | {"data": data, "conflict": [], "boundary": [plane], "basis": basis}
     return proof, X, y

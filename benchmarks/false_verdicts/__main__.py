@@ -25,7 +25,9 @@ def judge(truth: str, answer: str) -> str:
 def ours(problem: KnownProblem, cases: list[Case]) -> tuple[str, float]:
     """(right, wrong or no answer; seconds): the exact kind is asked of us, and a verified proof."""
     start = time.perf_counter()
-    verdict = check_separability(problem.X, problem.y, fit_intercept=problem.fit_intercept)
+    verdict = check_separability(
+        problem.X, problem.y, fit_intercept=problem.fit_intercept, decimals="binary"
+    )
     seconds = time.perf_counter() - start
     verify(verdict.to_json(), problem.X, problem.y)
     if problem.X.size <= SMALL:
@@ -45,7 +47,7 @@ def joint_cases() -> list[Case]:
         X[:, 0] += shift * y
         X[:, 1] += shift * (y == 1)
         for fit_intercept in (True, False):
-            verdict = check_separability(X, y, fit_intercept=fit_intercept)
+            verdict = check_separability(X, y, fit_intercept=fit_intercept, decimals="binary")
             cases.append(Case(verdict.proof, X, y))
     return cases
 

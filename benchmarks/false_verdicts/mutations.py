@@ -81,7 +81,8 @@ def _nudge(rng: random.Random, text: str) -> str:
 
 def _weight(rng: random.Random, case: Case) -> Mutant:
     proof = copy.deepcopy(case.proof)
-    places = [(proof["weights"], i) for i in range(len(proof["weights"]))]
+    numbers = proof["weights"]["numbers"]
+    places = [(numbers, i) for i in range(len(numbers))]
     for name in ("boundary", "conflict", "dual"):
         for group in proof[name]:
             places += [(group["numerators"], i) for i in range(len(group["numerators"]))]
@@ -99,7 +100,7 @@ def _interval(rng: random.Random, case: Case) -> Mutant:
 
 def _rehash(case: Case, X: np.ndarray, y: np.ndarray) -> Mutant:
     proof = copy.deepcopy(case.proof)
-    proof["data"]["sha256"] = Data.read(X, y).digest(1)
+    proof["data"]["sha256"] = Data.read(X, y).digest()
     return proof, X, y
 
 
@@ -202,9 +203,13 @@ def is_true(proof: dict[str, Any], X: np.ndarray, y: np.ndarray) -> bool:
         for row in X.tolist()
     ]
     d, width, k = X.shape[1], len(x[0]), len(classes)
-    if Data.read(X, y).digest(1) != proof["data"]["sha256"] or set(classes) != set(labels):
+    if Data.read(X, y).digest() != proof["data"]["sha256"] or set(classes) != set(labels):
         return False
-    flat = [Fraction(number(t)) for t in proof["weights"]]
+    flat = [Fraction(0)] * ((k - 1) * width)
+    for place, text in zip(
+        proof["weights"]["coordinates"], proof["weights"]["numbers"], strict=True
+    ):
+        flat[place] = Fraction(number(text))
     w = [[Fraction(0)] * width, *(flat[c : c + width] for c in range(0, len(flat), width))]
     w += [[Fraction(0)] * width] * (k - len(w))
     own = [classes.index(label) for label in labels]

@@ -103,7 +103,9 @@ def _judged(X: Any, y: Any, whole: list[list[int]], codes: Any, fit_intercept: b
         found = max_margin(data, labels, fit_intercept=fit_intercept)
         verdict = None
         if not callable(getattr(data, "block", None)):
-            verdict = check_separability(data, labels, fit_intercept=fit_intercept)
+            verdict = check_separability(
+                data, labels, fit_intercept=fit_intercept, decimals="binary"
+            )
         return found, verdict
 
     def judge(answers: Any) -> str | None:

@@ -77,7 +77,9 @@ def tiny(rng: np.random.Generator) -> str | None:
     kind = kind_of(X, drawn.y, drawn.fit_intercept)
 
     def attempt() -> Any:
-        verdict = check_separability(X, drawn.y, fit_intercept=drawn.fit_intercept)
+        verdict = check_separability(
+            X, drawn.y, fit_intercept=drawn.fit_intercept, decimals="binary"
+        )
         verify(verdict.to_json(), X, drawn.y)
         return verdict
 
@@ -117,7 +119,7 @@ def sharp_kernels(rng: np.random.Generator) -> str | None:
     truth = truth_of(Rows.of(points), y, True, slack=slack)
     options: dict[str, Any] = {"kernel": "precomputed", "tol": 1e-12}
     if slack:
-        options["C"] = 4.0
+        options["C"] = 2.0
     return outcome(
         lambda: max_margin(points @ points.T, y, **options),
         lambda found: truth.refutes(found, 1e-12),

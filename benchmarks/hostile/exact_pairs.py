@@ -164,7 +164,7 @@ class ExactPairs:
         raise AssertionError(f"class {start} leads to no class in deficit")
 
     def dual_squared(self, q: np.ndarray, root: Fraction = Fraction(0)) -> Fraction:
-        """‖Zᵀq̃‖², q̃ exactly in the dual set; `root` = 1/√C where every pair has a slack."""
+        """‖Zᵀq̃‖², q̃ exactly in the dual set; `root` = 1/√(2C) where every pair has a slack."""
         weights = self.circulation(q)
         mass = Fraction(*_ratio(sum(weights.values(), fmpq(0))))
         numerators, denominator = self.combined(weights).numer_denom()

@@ -117,8 +117,7 @@ def certificates(X: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> Atte
             coef = signs * rng.random(n) * (rng.random(n) < 0.5)
             q = rng.random(n) * (rng.random(n) < 0.5)
             q[0] += 0.5
-            w = problem.operator.from_coefficients(coef)
-            rounds.append((coef, q, certify(problem, w, q)))
+            rounds.append((coef, q, certify(problem, coef, q)))
         return rounds
 
     def judge(rounds: Any) -> str | None:

@@ -18,7 +18,7 @@ from benchmarks.hostile.exact_kernels import exact_kernel
 from benchmarks.hostile.oracles import Rows, Truth, truth_of
 from momentron.kernels import PolynomialKernel
 
-C = 4.0
+C = 2.0
 GAMMA = 0.25
 
 
@@ -45,7 +45,7 @@ class Kind:
     def truth(self, X: np.ndarray, y: np.ndarray) -> Truth:
         """The answer for rows and labels as `rows_for` gives them."""
         options = self.options
-        slack = Fraction(1) / Fraction(options["C"]) if "C" in options else Fraction(0)
+        slack = Fraction(1) / Fraction(2.0 * options["C"]) if "C" in options else Fraction(0)
         kernel = options.get("kernel")
         if kernel == "rbf":
             rows = Rows.of_exponentials(X, GAMMA, 2)

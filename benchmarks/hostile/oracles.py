@@ -154,7 +154,7 @@ class Pairs:
         Labels 0..k−1, each of them present.
     fit_intercept : bool
     slack : Fraction
-        1/C, zero for the hard margin.
+        1/(2C), zero for the hard margin.
     """
 
     def __init__(self, rows: Rows, y: Any, fit_intercept: bool, slack: Fraction) -> None:
@@ -230,7 +230,7 @@ def truth_of(
     slack: Fraction = Fraction(0),
     is_rounded: bool = False,
 ) -> Truth:
-    """The best margin over rows with labels 0..k−1; `slack` is 1/C."""
+    """The best margin over rows with labels 0..k−1; `slack` is 1/(2C)."""
     squared = max(Fraction(0), Pairs(rows, y, fit_intercept, slack).squared())
     square = Fraction(rows.radius) ** 2
     return Truth(squared, rows.radius, CLOSE * square if is_rounded else Fraction(0))

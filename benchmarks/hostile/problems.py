@@ -134,12 +134,12 @@ def in_memory(rng: np.random.Generator) -> str | None:
 
 
 def soft(rng: np.random.Generator) -> str | None:
-    """Soft margins, whose 1/√C is a float."""
+    """Soft margins, whose 1/√(2C) is a float."""
     drawn = draw(rng, n_classes=int(rng.choice([2, 2, 3])))
-    C = 4.0 ** int(rng.integers(-8, 9))
+    C = 0.5 * 4.0 ** int(rng.integers(-8, 9))
     X = np.clip(drawn.X, -1e6, 1e6)
     options = _method(rng) | {"tol": _tolerance(rng), "fit_intercept": drawn.fit_intercept, "C": C}
-    truth = truth_of(Rows.of(X), drawn.y, drawn.fit_intercept, slack=1 / Fraction(C))
+    truth = truth_of(Rows.of(X), drawn.y, drawn.fit_intercept, slack=1 / Fraction(2.0 * C))
     return _judged(X, drawn.y, truth, options)
 
 
@@ -186,7 +186,7 @@ def kernels(rng: np.random.Generator) -> str | None:
     if rng.random() < 0.3:
         options["cache_size"] = float(rng.choice([1e-4, 3e-4, 1e-3]))
     if rng.random() < 0.2:
-        options["C"] = 4.0 ** int(rng.integers(-3, 4))
+        options["C"] = 0.5 * 4.0 ** int(rng.integers(-3, 4))
     if name == "precomputed":
         points = rng.integers(-9, 10, (X.shape[0], 3)).astype(np.float64)
         data, exact = points @ points.T, Rows.of(points)
@@ -199,7 +199,7 @@ def kernels(rng: np.random.Generator) -> str | None:
     else:
         options["gamma"] = gamma
         data, exact = X, Rows.of_exponentials(X, gamma, 2 if name == "rbf" else 1)
-    slack = 1 / Fraction(options["C"]) if "C" in options else Fraction(0)
+    slack = 1 / Fraction(2.0 * options["C"]) if "C" in options else Fraction(0)
     truth = truth_of(exact, drawn.y, drawn.fit_intercept, slack=slack, is_rounded=True)
     return _judged(data, drawn.y, truth, options)
 
@@ -219,7 +219,7 @@ def verdicts(rng: np.random.Generator) -> str | None:
         return truth.contradicts(verdict.lower, verdict.upper)
 
     def attempt() -> Any:
-        verdict = check_separability(data, y, fit_intercept=fit_intercept)
+        verdict = check_separability(data, y, fit_intercept=fit_intercept, decimals="binary")
         verify(verdict.to_json(), data, y)
         return verdict
 

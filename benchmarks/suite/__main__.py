@@ -31,6 +31,10 @@ def bench(
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the time ratios here.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write every number here.")] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="Keep each row here when it is done; rows that are there are not run."),
+    ] = None,
     growth: Annotated[
         bool, typer.Option("--growth", help="How time and memory grow, instead of the suite.")
     ] = False,
@@ -48,6 +52,7 @@ def bench(
     from benchmarks.suite.growth import run_growth
     from benchmarks.suite.problems import PROBLEMS
     from benchmarks.suite.runner import FULL, QUICK, run_suite
+    from benchmarks.suite.saved import append_result, read_results
     from benchmarks.suite.solvers import SOLVERS
 
     default = [p.name for p in PROBLEMS.values() if p.quick or not quick]
@@ -55,8 +60,9 @@ def bench(
     chosen_solvers = _choose("--solver", solvers or list(SOLVERS), SOLVERS)
     if plot is not None:
         require_picture(plot)
-    if json is not None:
-        require_writable(json)
+    for path in (json, resume):
+        if path is not None:
+            require_writable(path)
     if list_names:
         print(_listing(PROBLEMS, SOLVERS))
         return
@@ -66,7 +72,14 @@ def bench(
     limits = QUICK if quick else FULL
     if rounds is not None:
         limits = replace(limits, rounds=rounds)
-    results = run_suite(chosen_problems, chosen_solvers, limits=limits, say=_progress)
+    results = run_suite(
+        chosen_problems,
+        chosen_solvers,
+        limits=limits,
+        say=_progress,
+        done=read_results(resume) if resume else {},
+        keep=(lambda result: append_result(resume, result)) if resume else None,
+    )
     if not results:
         raise InputError("no problem could be loaded; see the reasons above")
     print(report.format_table(results))

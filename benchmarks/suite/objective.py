@@ -8,6 +8,7 @@ separable   1 − margin(w)/optimum, with the best intercept for w where there i
 witness     ‖Σ q_i y_i x_i‖ / R, q clipped at zero and brought to mass 1 (½ a class)
 soft        (P(w, b) − P*)/P*, P = ½‖w‖² + C Σ max(0, 1 − y(x·w + b))², and P* the
             certified lower bound of momentron, or the best P found where there is none
+hinge       the same with C Σ max(0, 1 − y(x·w + b)), and P* the best that was found
 ==========  ===========================================================================
 
 A score may be slightly negative where the reference is the best found by others.
@@ -51,6 +52,10 @@ class Objective:
         if self.task.kind == "witness":
             self.optimum = 0.0
             return
+        if self.task.kind == "hinge":
+            objectives = (self.soft_objective(a.w, a.b) for a in answers)
+            self.optimum = min(objectives, default=math.nan)
+            return
         bounds = [self._upper(a.q) for a in answers if a.q is not None]
         upper = min(bounds, default=math.inf)
         if self.task.kind == "separable":
@@ -88,12 +93,13 @@ class Objective:
         return 0.5 * float(scores[y > 0.0].min() - scores[y < 0.0].max()) / norm
 
     def soft_objective(self, w: np.ndarray, b: float) -> float:
-        """½‖w‖² + C Σ max(0, 1 − y(x·w + b))²."""
+        """½‖w‖² + C Σ max(0, 1 − y(x·w + b))², or without the square."""
         if not self._sound(w, self.task.shape[1]):
             return math.inf
         w = np.asarray(w, dtype=np.float64)
         slack = np.maximum(0.0, 1.0 - self.task.y * (self._scores(w) + b))
-        return 0.5 * float(w @ w) + self.task.C * float(slack @ slack)
+        total = slack.sum() if self.task.kind == "hinge" else slack @ slack
+        return 0.5 * float(w @ w) + self.task.C * float(total)
 
     def witness(self, q: np.ndarray) -> float:
         """‖Zᵀq‖ = ‖Σ q_i y_i x_i‖ / R for q brought into the dual set."""
@@ -117,9 +123,7 @@ class Objective:
         task = self.task
         if not self._sound(q, task.shape[0]):
             return math.inf
-        problem = Problem.from_data(
-            task.X, task.y, fit_intercept=task.fit_intercept, C=2.0 * task.C
-        )
+        problem = Problem.from_data(task.X, task.y, fit_intercept=task.fit_intercept, C=task.C)
         return certify(problem, problem.zeros(), q).upper
 
     def _scores(self, w: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.datasets import load_iris
 
 from benchmarks.suite.task import Kind, Task
 from momentron.datasets import load, make_sparse_separable
@@ -86,11 +87,19 @@ def consistent(name: str) -> Data:
     return X[keep], y[keep]
 
 
+def iris(first: int, second: int) -> Data:
+    """Two kinds of iris flowers, of scikit-learn's own copy."""
+    X, y = load_iris(return_X_y=True)
+    kept = (y == first) | (y == second)
+    return X[kept], np.where(y[kept] == second, 1.0, -1.0)
+
+
 def sparse(n: int, d: int, density: float) -> Data:
     problem = make_sparse_separable(n, d, density=density, n_support=200, random_state=0)
     return problem.X, problem.y
 
 
+_mnist35 = partial(real, "mnist", classes=(3, 5))
 _mnist01 = partial(real, "mnist", classes=(0, 1))
 
 PROBLEMS: dict[str, BenchProblem] = {
@@ -114,8 +123,15 @@ PROBLEMS: dict[str, BenchProblem] = {
         BenchProblem("farm-ads", partial(consistent, "farm-ads")),
         BenchProblem("sparse-100000x50000", partial(sparse, 100_000, 50_000, 2e-4)),
         BenchProblem("tall-1000000x20", partial(teacher, 1_000_000, 20)),
-        BenchProblem("mnist-35", partial(real, "mnist", classes=(3, 5)), kind="witness"),
+        BenchProblem("mnist-35", _mnist35, kind="witness"),
+        BenchProblem("teacher-200x5", partial(teacher, 200, 5), fit_intercept=True, quick=True),
+        BenchProblem("noise-60x300", partial(noise, 60, 300), fit_intercept=True, quick=True),
+        BenchProblem("iris-01", partial(iris, 0, 1), fit_intercept=True, quick=True),
+        BenchProblem("iris-02", partial(iris, 0, 2), fit_intercept=True),
         BenchProblem("a9a-soft", partial(real, "a9a"), kind="soft", C=1.0),
         BenchProblem("w8a-soft", partial(real, "w8a"), kind="soft", C=1.0),
+        BenchProblem("a9a-hinge", partial(real, "a9a"), kind="hinge", C=1.0),
+        BenchProblem("w8a-hinge", partial(real, "w8a"), kind="hinge", C=1.0),
+        BenchProblem("mnist-35-hinge", _mnist35, kind="hinge", C=1e-6),
     )
 }

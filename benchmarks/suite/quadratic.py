@@ -32,11 +32,16 @@ RIDGE = 1e-6
 UNBOUNDED = 1e30
 
 
+def refuse_hinge(task: Task) -> str | None:
+    """Squared slack alone is posed to these."""
+    return "posed with squared slack only" if task.kind == "hinge" else None
+
+
 def refuse_active_set(task: Task) -> str | None:
     """What DAQP and quadprog cannot take: dense only, and silent on infeasible problems."""
     if task.kind == "witness":
         return "reports infeasibility without a ray that proves it"
-    if task.kind == "soft":
+    if task.kind in ("soft", "hinge"):
         return "dense only; one slack a row makes the Hessian n × n"
     n, d = task.shape
     size = 8.0 * n * min(n, d)

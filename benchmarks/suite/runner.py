@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,7 +27,7 @@ Say = Callable[[str], None]
 class Limits:
     """Seconds: a run may take `factor` times momentron's best, from `least` to `most`.
 
-    A run above `repeat_below` is not repeated.
+    A run above `repeat_below` is not repeated; one below `short` is repeated `short_rounds` times.
     """
 
     factor: float = 20.0
@@ -35,6 +35,8 @@ class Limits:
     most: float = 60.0
     repeat_below: float = 10.0
     rounds: int = 3
+    short: float = 0.01
+    short_rounds: int = 9
 
     def of(self, reference_seconds: float) -> float:
         """The limit for the peers, given momentron's best time (inf where it has none)."""
@@ -42,7 +44,7 @@ class Limits:
 
 
 FULL = Limits()
-QUICK = Limits(least=2.0, most=5.0, repeat_below=1.0, rounds=2)
+QUICK = Limits(least=2.0, most=5.0, repeat_below=1.0, rounds=2, short_rounds=7)
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,8 @@ class Entry:
     """One row of the table.
 
     `status` is "ok", "timeout", "failed" or "skipped". `seconds` is the best run's, or the limit
-    of a time-out, or nan; `error` is the objective's score of the best run's answer.
+    of a time-out, or nan; `error` is the objective's score of the best run's answer. `cold` is the
+    first run in its process, and `runs` are those after it, or it alone where it was not repeated.
     """
 
     solver: str
@@ -60,6 +63,7 @@ class Entry:
     certified: bool = False
     note: str = ""
     runs: tuple[float, ...] = ()
+    cold: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -85,20 +89,29 @@ class _Contestant:
 
     solver: BenchSolver
     worker: Worker | None = None
+    cold: Timed | None = None
     runs: list[Timed] = field(default_factory=list)
     verdict: Timed | None = None  # what ended it early, if anything did
 
     @property
     def best(self) -> Timed | None:
-        return min(self.runs, key=lambda run: run.seconds, default=None)
+        return min(self.runs, key=lambda run: run.seconds, default=self.cold)
 
     def wants_another(self, limits: Limits) -> bool:
-        return self.verdict is None and all(r.seconds <= limits.repeat_below for r in self.runs)
+        """A cold run, then so many warm ones as its time asks for."""
+        best = self.best
+        if self.verdict is not None or best is None:
+            return self.verdict is None
+        is_short = best.seconds < limits.short
+        rounds = max(limits.rounds, limits.short_rounds if is_short else 0)
+        return len(self.runs) < rounds and best.seconds <= limits.repeat_below
 
     def run(self, limit: float) -> None:
         assert self.worker is not None
         outcome = self.worker.run(limit)
-        if outcome.status == "ok":
+        if outcome.status == "ok" and self.cold is None:
+            self.cold = outcome
+        elif outcome.status == "ok":
             self.runs.append(outcome)
         else:
             self.verdict = outcome
@@ -114,11 +127,20 @@ def run_suite(
     *,
     limits: Limits = FULL,
     say: Say = print,
+    done: Mapping[str, ProblemResult] | None = None,
+    keep: Callable[[ProblemResult], None] | None = None,
 ) -> list[ProblemResult]:
-    """Run solvers on problems; a problem whose data are not available is skipped, with a word."""
+    """Run solvers on problems; a problem whose data are not available is skipped, with a word.
+
+    Those of `done` are not run again; `keep` is told of each that was run, as soon as it was.
+    """
     chosen = with_reference(solvers)
     results = []
     for problem in problems:
+        known = (done or {}).get(problem.name)
+        if known is not None:
+            results.append(known)
+            continue
         try:
             task = problem.task()
         except (InputError, OSError, ImportError) as error:
@@ -126,6 +148,8 @@ def run_suite(
             continue
         say(f"{problem.name}: {task.describe()}")
         results.append(run_problem(problem.name, task, chosen, limits=limits, say=say))
+        if keep is not None:
+            keep(results[-1])
     return results
 
 
@@ -166,22 +190,23 @@ def run_problem(
 
 
 def _start(contestants: list[_Contestant], task: Task, folder: Path) -> None:
-    """Start all workers at once, and wait until the last is warm: nothing else runs meanwhile."""
+    """Start all workers at once, and wait until the last is ready: nothing else runs meanwhile."""
     file = folder / "task.npz"
     write_task(file, task)
     for contestant in contestants:
         log = folder / f"{contestant.solver.name}.log"
-        contestant.worker = Worker(contestant.solver.run, file, log)
+        solver = contestant.solver
+        contestant.worker = Worker(solver.run, file, log, solver.loads)
     for contestant in contestants:
         assert contestant.worker is not None
         contestant.verdict = contestant.worker.wait_until_ready()
 
 
 def _run_rounds(contestants: list[_Contestant], limits: Limits, say: Say) -> float:
-    """Each contestant once a round; returns the last time limit of the peers."""
+    """Each contestant once a round, the first one cold; the last time limit of the peers."""
     reference = next((c for c in contestants if c.solver.name == REFERENCE), None)
     limit = limits.most
-    for number in range(limits.rounds):
+    for number in range(1 + max(limits.rounds, limits.short_rounds)):
         for contestant in contestants:
             if not contestant.wants_another(limits):
                 continue
@@ -190,18 +215,20 @@ def _run_rounds(contestants: list[_Contestant], limits: Limits, say: Say) -> flo
             if own:
                 best = contestant.best
                 limit = limits.of(best.seconds if best else math.inf)
-            say(f"  round {number + 1}  {_progress(contestant)}")
+            say(f"  {f'round {number}' if number else 'cold   '}  {_progress(contestant)}")
     return limit
 
 
 def _progress(contestant: _Contestant) -> str:
-    last = contestant.verdict or contestant.runs[-1]
+    last = contestant.verdict or (contestant.runs[-1] if contestant.runs else contestant.cold)
+    assert last is not None
     return f"{contestant.solver.name:<16} {last.seconds:>9.4f} s  {last.status}"
 
 
 def _entry(contestant: _Contestant, objective: Objective) -> Entry:
     best, verdict = contestant.best, contestant.verdict
-    name, runs = contestant.solver.name, tuple(run.seconds for run in contestant.runs)
+    name, cold = contestant.solver.name, contestant.cold
+    runs = tuple(run.seconds for run in contestant.runs or ([cold] if cold else []))
     if best is None or best.answer is None:
         status, seconds, note = "failed", math.nan, "no run"
         if verdict is not None:
@@ -209,4 +236,5 @@ def _entry(contestant: _Contestant, objective: Objective) -> Entry:
         return Entry(name, status, seconds, note=note)
     score = objective.score(best.answer)
     note = best.note if verdict is None else f"{best.note}; then {verdict.note}".lstrip("; ")
-    return Entry(name, "ok", best.seconds, score, best.answer.certified, note, runs)
+    first = cold.seconds if cold else math.nan
+    return Entry(name, "ok", best.seconds, score, best.answer.certified, note, runs, first)

@@ -24,6 +24,9 @@ REFERENCE = "momentron"
 CLASSICS = ("liblinear-1e-4", "liblinear-1e-6", "liblinear-1e-8", "libsvm")
 """The two libraries that nearly everyone uses."""
 
+SOFT = ("soft", "hinge")
+"""The kinds of tasks with slack."""
+
 ANOTHER_VARIANT = "another variant of it is run"
 """The reason against a solver that the table need not mention."""
 
@@ -39,13 +42,14 @@ class BenchSolver:
 
     `run` must be a module-level function or a partial of one, for it crosses to a worker process.
     `refuse` says why the solver cannot take a task, or returns None. `requires` is the module that
-    must be installed.
+    must be installed. `loads` are the modules that are imported before the first run is timed.
     """
 
     name: str
     run: Callable[[Task], Answer]
     refuse: Callable[[Task], str | None] = takes_all
     requires: str | None = None
+    loads: tuple[str, ...] = ()
 
     def reason_against(self, task: Task) -> str | None:
         """Why this solver cannot be run on a task, or None."""
@@ -55,10 +59,7 @@ class BenchSolver:
 
 
 def solve_momentron(task: Task) -> Answer:
-    """`max_margin` to a certified gap of 1e-6, or to a witness below 1e-12.
-
-    momentron's soft margin is ½‖w‖² + (C/2) Σ ξ², so its C is twice the task's.
-    """
+    """`max_margin` to a certified gap of 1e-6, or to a witness below 1e-12."""
     from momentron.api import max_margin
     from momentron.status import Status
 
@@ -67,14 +68,13 @@ def solve_momentron(task: Task) -> Answer:
         certified = result.status is Status.NOT_SEPARABLE
         intercept = float(result.intercept)
         return Answer(result.coef, intercept, result.full_dual(), certified, str(result.status))
-    result = max_margin(task.X, task.y, fit_intercept=task.fit_intercept, C=2.0 * task.C, tol=1e-6)
-    scale = 1.0
-    if task.kind == "soft" and result.lower > 0.0:
-        scale = 1.0 / result.lower
+    penalty = "hinge" if task.kind == "hinge" else "squared_hinge"
+    result = max_margin(
+        task.X, task.y, fit_intercept=task.fit_intercept, C=task.C, penalty=penalty, tol=1e-6
+    )
     certified = result.lower > 0.0 and result.gap <= 1e-6
     note = "" if certified else f"gap {result.gap:.1e}, {result.status}"
-    intercept = scale * float(result.intercept)
-    return Answer(scale * result.coef, intercept, result.full_dual(), certified, note)
+    return Answer(result.coef, float(result.intercept), result.full_dual(), certified, note)
 
 
 def solve_liblinear(task: Task, *, tol: float) -> Answer:
@@ -97,7 +97,7 @@ def solve_liblinear(task: Task, *, tol: float) -> Answer:
     if task.kind == "soft":
         model = LinearSVC(loss="squared_hinge", dual="auto", C=task.C, **common)
     else:
-        model = LinearSVC(loss="hinge", dual=True, C=1e6, **common)
+        model = LinearSVC(loss="hinge", dual=True, C=min(task.C, 1e6), **common)
     model.fit(task.X, task.y)
     return Answer(model.coef_[0], float(np.ravel(model.intercept_)[0]))
 
@@ -105,33 +105,68 @@ def solve_liblinear(task: Task, *, tol: float) -> Answer:
 def refuse_liblinear(task: Task) -> str | None:
     if task.kind == "witness":
         return "LinearSVC does not expose its dual variables"
-    return ANOTHER_VARIANT if task.kind == "soft" else None
+    return ANOTHER_VARIANT if task.kind in SOFT else None
 
 
 def refuse_liblinear_soft_only(task: Task) -> str | None:
-    return ANOTHER_VARIANT if task.kind != "soft" else None
+    return None if task.kind in SOFT else ANOTHER_VARIANT
 
 
 def solve_libsvm(task: Task) -> Answer:
-    """`SVC(kernel="linear", C=1e10)`, whose intercept is unpenalised.
+    """scikit-learn's `SVC`."""
+    from sklearn.svm import SVC
+
+    return _solve_svc(task, SVC, tol=3e-5)
+
+
+def solve_onedal(task: Task) -> Answer:
+    """The `SVC` of scikit-learn-intelex, which is oneDAL's.
+
+    tol = 1e-5, a third of what LIBSVM is given.
+    """
+    from sklearnex.svm import SVC
+
+    return _solve_svc(task, SVC, tol=1e-5)
+
+
+def _solve_svc(task: Task, SVC: Any, *, tol: float) -> Answer:
+    """`SVC(kernel="linear", C=1e10)`, whose intercept is unpenalised; C where there is slack.
 
     Without an intercept it is given the data and their mirror image (−x, −y), whose best
     intercept is zero. tol = 3e-5, for its default of 1e-3 misses 1 − margin/optimum = 1e-4 on
     MNIST 0/1 with an intercept (0.73 s, 3e-4; with 1e-4: 0.79 s, 4e-5), and 1e-4 does elsewhere.
     """
-    from sklearn.svm import SVC
-
     X, y, n = task.X, task.y, task.shape[0]
+    C = min(task.C, 1e10)
     if not task.fit_intercept:
         X = sp.vstack([X, -X], format="csr") if task.is_sparse else np.concatenate([X, -X])
         y = np.concatenate([y, -y])
-    model = SVC(kernel="linear", C=1e10, tol=3e-5, cache_size=1000).fit(X, y)
+        C = C if task.kind == "separable" else C / 2.0  # every row is there twice
+    model = SVC(kernel="linear", C=C, tol=tol, cache_size=1000).fit(X, y)
     duals = model.dual_coef_
     duals = np.abs(duals.toarray() if sp.issparse(duals) else duals).ravel()
     q = np.bincount(model.support_ % n, weights=duals, minlength=n)
     w = model.coef_
     w = w.toarray() if sp.issparse(w) else w
-    return Answer(w.ravel(), float(model.intercept_[0]), q)
+    return Answer(np.ravel(w), float(np.ravel(model.intercept_)[0]), q)
+
+
+def solve_skglm(task: Task) -> Answer:
+    """skglm's `LinearSVC`: working sets and coordinate descent on the dual of the hinge."""
+    from skglm import LinearSVC
+
+    C = min(task.C, 1e6)
+    model = LinearSVC(C=C, tol=1e-6, max_iter=1000, fit_intercept=False)
+    model.fit(task.X, task.y)
+    return Answer(np.ravel(model.coef_))
+
+
+def refuse_skglm(task: Task) -> str | None:
+    if task.kind == "witness":
+        return "LinearSVC of skglm is asked for classifiers"
+    if task.fit_intercept:
+        return "LinearSVC of skglm has no intercept"
+    return "LinearSVC of skglm has no squared hinge" if task.kind == "soft" else None
 
 
 def refuse_libsvm(task: Task) -> str | None:
@@ -161,6 +196,9 @@ def solve_rehline(task: Task) -> Answer:
         S, T, cut = -(root * y)[None, :], np.full((1, n), root), np.full((1, n), np.inf)
         result = ReHLine_solver(X, empty, empty, Tau=cut, S=S, T=T, **options)
         return Answer(result.beta)
+    if task.kind == "hinge":
+        U, V = -(task.C * y)[None, :], np.full((1, n), task.C)
+        return Answer(ReHLine_solver(X, U, V, **options).beta)
     C = 1e6
     result = ReHLine_solver(X, -(C / R * y)[None, :], np.full((1, n), C), **options)
     w = result.beta / R
@@ -168,29 +206,46 @@ def solve_rehline(task: Task) -> Answer:
     return Answer(w[: task.shape[1]], b, np.ravel(result.Lambda))
 
 
+SKLEARN = ("sklearn.svm",)
+
 SOLVERS: dict[str, BenchSolver] = {
     solver.name: solver
     for solver in (
-        BenchSolver(REFERENCE, solve_momentron),
+        BenchSolver(REFERENCE, solve_momentron, loads=("momentron",)),
         BenchSolver(
             "liblinear-1e-4",
             partial(solve_liblinear, tol=1e-4),
             refuse_liblinear,
+            loads=SKLEARN,
         ),
         BenchSolver(
             "liblinear-1e-8",
             partial(solve_liblinear, tol=1e-8),
             refuse_liblinear,
+            loads=SKLEARN,
         ),
         BenchSolver(
-            "liblinear-1e-6", partial(solve_liblinear, tol=1e-6), refuse_liblinear_soft_only
+            "liblinear-1e-6",
+            partial(solve_liblinear, tol=1e-6),
+            refuse_liblinear_soft_only,
+            loads=SKLEARN,
         ),
-        BenchSolver("libsvm", solve_libsvm, refuse_libsvm),
-        BenchSolver("daqp", quadratic.solve_daqp, quadratic.refuse_active_set, "daqp"),
-        BenchSolver("piqp", quadratic.solve_piqp, requires="piqp"),
-        BenchSolver("quadprog", quadratic.solve_quadprog, quadratic.refuse_active_set, "quadprog"),
-        BenchSolver("rehline", solve_rehline, requires="rehline"),
-        BenchSolver("osqp", quadratic.solve_osqp, requires="osqp"),
-        BenchSolver("clarabel", quadratic.solve_clarabel, requires="clarabel"),
+        BenchSolver("libsvm", solve_libsvm, refuse_libsvm, loads=SKLEARN),
+        BenchSolver("onedal", solve_onedal, refuse_libsvm, "sklearnex", ("sklearnex.svm",)),
+        BenchSolver("skglm", solve_skglm, refuse_skglm, "skglm", ("skglm",)),
+        BenchSolver("daqp", quadratic.solve_daqp, quadratic.refuse_active_set, "daqp", ("daqp",)),
+        BenchSolver("piqp", quadratic.solve_piqp, quadratic.refuse_hinge, "piqp", ("piqp",)),
+        BenchSolver(
+            "quadprog",
+            quadratic.solve_quadprog,
+            quadratic.refuse_active_set,
+            "quadprog",
+            ("quadprog",),
+        ),
+        BenchSolver("rehline", solve_rehline, requires="rehline", loads=("rehline",)),
+        BenchSolver("osqp", quadratic.solve_osqp, quadratic.refuse_hinge, "osqp", ("osqp",)),
+        BenchSolver(
+            "clarabel", quadratic.solve_clarabel, quadratic.refuse_hinge, "clarabel", ("clarabel",)
+        ),
     )
 }

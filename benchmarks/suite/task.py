@@ -10,9 +10,9 @@ from typing import Any, Literal, cast
 import numpy as np
 import scipy.sparse as sp
 
-Kind = Literal["separable", "witness", "soft"]
+Kind = Literal["separable", "witness", "soft", "hinge"]
 
-TARGET: dict[str, float] = {"separable": 1e-4, "witness": 1e-12, "soft": 1e-4}
+TARGET: dict[str, float] = {"separable": 1e-4, "witness": 1e-12, "soft": 1e-4, "hinge": 1e-4}
 """The score at which an answer counts: 1 − margin/optimum, ‖Zᵀq‖/R, or relative excess."""
 
 
@@ -26,12 +26,13 @@ class Task:
         float64 or float32.
     y : ndarray of shape (n,)
         −1.0 or 1.0.
-    kind : {"separable", "witness", "soft"}
-        The largest margin; a q with Zᵀq = 0; or the least ½‖w‖² + C Σ max(0, 1 − y(x·w + b))².
+    kind : {"separable", "witness", "soft", "hinge"}
+        The largest margin; a q with Zᵀq = 0; the least ½‖w‖² + C Σ max(0, 1 − y(x·w + b))²; or the
+        least ½‖w‖² + C Σ max(0, 1 − y(x·w + b)).
     fit_intercept : bool
         An unpenalised intercept b; without it b = 0.
     C : float
-        In LIBLINEAR's convention, as in the formula above; inf unless soft.
+        In LIBLINEAR's convention, as in the formulas above; inf unless there is slack.
     """
 
     X: Any

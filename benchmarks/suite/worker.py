@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import multiprocessing
 import os
 import time
@@ -15,7 +16,7 @@ from pathlib import Path
 from benchmarks.suite.task import Answer, Task, read_task, tiny_task
 
 START_LIMIT = 120.0
-"""Seconds for a worker to import its solver, load the data and warm up."""
+"""Seconds for a worker to import its solver and load the data."""
 
 SETTLE = 0.06
 """Seconds until the threads of another process that is done have gone to sleep."""
@@ -37,18 +38,24 @@ class Timed:
 class Worker:
     """The parent's end: start, run under a time limit, close. Never waits beyond the limit."""
 
-    def __init__(self, run: Callable[[Task], Answer], task_file: Path, log: Path) -> None:
+    def __init__(
+        self,
+        run: Callable[[Task], Answer],
+        task_file: Path,
+        log: Path,
+        loads: tuple[str, ...] = (),
+    ) -> None:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._log = log
         self._process = context.Process(
-            target=serve, args=(theirs, run, str(task_file), str(log)), daemon=True
+            target=serve, args=(theirs, run, str(task_file), str(log), loads), daemon=True
         )
         self._process.start()
         theirs.close()  # so that a dead child reads as the end of the file
 
     def wait_until_ready(self, limit: float = START_LIMIT) -> Timed | None:
-        """None when the worker is warm, else what went wrong."""
+        """None when the worker has its data and modules, else what went wrong."""
         message = self._receive(limit)
         return None if isinstance(message, Timed) and message.status == "ready" else message
 
@@ -92,19 +99,36 @@ class Worker:
         return Timed("failed", float("nan"), note=note[:120])
 
 
-def serve(connection: Connection, run: Callable[[Task], Answer], task_file: str, log: str) -> None:
-    """The child's end: load, warm up off the clock, then answer each "run" with a Timed."""
+def serve(
+    connection: Connection,
+    run: Callable[[Task], Answer],
+    task_file: str,
+    log: str,
+    loads: tuple[str, ...],
+) -> None:
+    """The child's end: import and load off the clock, then answer each "run" with a Timed.
+
+    The first run is cold: whatever the solver searches, compiles or starts when it is first called
+    counts. Every later one is warm.
+    """
     _quiet(log)
     task = read_task(Path(task_file))
-    _warm_up(run, task)
+    task.X.sum()
+    for module in loads:
+        importlib.import_module(module)
     connection.send(Timed("ready", 0.0))
+    is_cold = True
     with contextlib.suppress(EOFError, KeyboardInterrupt):
         while connection.recv() == "run":
             # the threads of the last contestant's BLAS spin for a while after its run, and would
             # take a core from this one; while the others ran, this process grew cold: its threads
             # sleep, and its pages of code and data may have been taken away
             time.sleep(SETTLE)
-            _warm_up(run, task)
+            if is_cold:
+                task.X.sum()
+            else:
+                _warm_up(run, task)
+            is_cold = False
             connection.send(_timed(run, task))
 
 

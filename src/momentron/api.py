@@ -1,7 +1,8 @@
 """`max_margin`: the library in one call. Options in, result out."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 from momentron.arguments import require_callback
 from momentron.clock import Stopwatch
 from momentron.datafiles import is_path, is_read_whole, read_whole
+from momentron.errors import InputError
+from momentron.exactness import is_large
 from momentron.in_memory import fit_in_memory
 from momentron.kernels import Kernel
 from momentron.losses import Loss
@@ -16,7 +19,8 @@ from momentron.options import FitOptions
 from momentron.result import MarginResult
 from momentron.solve import Callback, Reporter
 from momentron.solvers import Solver
-from momentron.streams import as_stream, is_streamed, require_plain, stream_margin
+from momentron.streams import is_streamed, require_plain, stream_margin
+from momentron.streams.sifting import require_no_class_left_out, sifted_stream
 from momentron.threads import with_one_thread
 from momentron.validation import TrainingData
 
@@ -33,15 +37,19 @@ def max_margin(
     cache_size: float = 1000.0,
     fit_intercept: bool = True,
     C: float = math.inf,
+    penalty: str = "squared_hinge",
+    sample_weight: Any = None,
+    class_weight: Mapping[Any, float] | str | None = None,
     loss: str | Loss = "exponential",
     tol: float = 1e-6,
     max_iter: int | None = None,
     max_time: float | None = None,
     max_memory: int | str | None = None,
-    initial: MarginResult | None = None,
+    initial: Any = None,
     block_size: int | str | None = None,
     checkpoint: str | PathLike[str] | None = None,
     callback: Callback | None = None,
+    record_every: int = 1,
     verbose: int = 0,
     random_state: Any = None,
 ) -> MarginResult:
@@ -56,12 +64,14 @@ def max_margin(
 
     Parameters
     ----------
-    X : array, sparse matrix or data frame of shape (n, d)
-        float32 and float64 are read in place, in any layout. Or the path of a file: CSV, TSV,
-        svmlight, .npz, .npy or .parquet, which is read whole up to 256 MB. Data larger than memory:
-        the path of a larger .npy, .parquet or svmlight file or of a folder of .parquet files, any
-        object that follows `momentron.streams.Source`, or a Dask array or data frame; for a hard
-        margin without a kernel, by any method but "adaptive".
+    X : array, sparse matrix, data frame or torch tensor of shape (n, d)
+        float32 and float64 are read in place, in any layout. Tensors may require gradients, be
+        sparse, bfloat16 or float16, or on another device: their values come to the host a block at
+        a time, and whenever a block is read where a copy would take more than 256 MB. Or the path
+        of a file: CSV, TSV, svmlight, .npz, .npy or .parquet, which is read whole up to 256 MB.
+        Data larger than memory: the path of a larger .npy, .parquet or svmlight file or of a folder
+        of .parquet files, any object that follows `momentron.streams.Source`, or a Dask array or
+        data frame; for a hard margin without a kernel, by any method but "adaptive".
     y : array of shape (n,)
         Two classes or more: strings, integers or booleans. The joint margin of two classes would be
         √2 times the binary margin, which is the one that is kept for them. Where X is a path, the
@@ -82,11 +92,25 @@ def max_margin(
         An unpenalised intercept b, one per class where there are many; without it b = 0.
     C : float
         Infinite for the hard margin. A finite C asks for the soft margin with squared hinge,
-        min ½‖w‖² + (C/2) Σ ξ_i², which is the hard margin of the kernel K + I/C: lower and upper
-        then bound 1/√(2 · least objective). LinearSVC's C is half of this one. With many classes
-        there is a slack for each wrong label.
-    loss : {"exponential", "logistic"} or Loss
-        For the methods that follow a loss; "logistic" without an intercept only.
+        min ½‖w‖² + C Σ ξ_i², as in scikit-learn's LinearSVC; it is the hard margin of the kernel
+        K + I/(2C), and lower and upper then bound 1/√(2 · least objective). With many classes there
+        is a slack for each wrong label.
+    penalty : {"squared_hinge", "hinge"}
+        What slack costs where C is finite: C ξ², as in LinearSVC, or C ξ, as in SVC and
+        LinearSVC(loss="hinge"): min ½‖w‖² + C Σ max(0, 1 − y_i f(x_i)). With the hinge `dual` is
+        α, 0 ≤ α_i ≤ C; only method="auto" solves it. Its name is not `loss`, since that names the
+        tail that first-order methods follow to a margin, hard or soft.
+    sample_weight : array of shape (n,), optional
+        How much each row counts: its C is C times its weight. A row of weight 2 is the same as the
+        row twice, also for gamma="scale"; one of weight 0 is left out. All other weights change
+        nothing where C is infinite, since slack has no price then; but the classifier that stands
+        in where nothing separates counts rows by them. Where X is the path of a file that is read
+        whole, a column of it by name or position.
+    class_weight : dict or "balanced", optional
+        Factors of these weights by label, 1 for labels that are not named; "balanced" gives every
+        class the same weight in all, n/(k·n_c) for each of its n_c rows.
+    loss : {"exponential", "logistic", "shifted-logistic"} or Loss
+        For the methods that follow a loss; only "exponential" goes with an intercept.
     tol : float
         Stop when the certified relative gap (upper − lower)/upper is at most this. Data whose
         upper bound falls below tol · max‖x_i‖ are reported as not separable within tolerance.
@@ -99,9 +123,11 @@ def max_margin(
         rows, beside X itself and the memory for kernel values, which is `cache_size`. By default a
         quarter of the machine's memory, or 2 GB if that is less. What does not fit is not begun:
         the interval may then be wider than asked for.
-    initial : MarginResult, optional
+    initial : MarginResult or array, optional
         Start from an earlier result, for the same features: another C, or more rows below the old
-        ones. Only method="auto" starts warm.
+        ones. The methods that follow a loss (momentum and its dual form, gradient descent and its
+        normalised kin, `TorchOptimizer`) begin at functional margin 1 then, or at any weights: an
+        array of the shape of `coef`, in the units of X, whose length counts.
     block_size : int or str, optional
         Read X in blocks of so many bytes, such as "64MB"; memory stays within some 40 blocks. By
         default what is in memory is read whole, and large files in blocks of 16 MB.
@@ -110,7 +136,11 @@ def max_margin(
         goes on, also one of `momentron fit --checkpoint`. For methods whose state is a few arrays:
         "auto" has one for data in blocks, in which it then reads a file of any size.
     callback : callable, optional
-        Called with each trace row; a true return value stops the run.
+        Called with each trace row, as an `Iterate`, which has the classifier, too;
+        a true return value stops the run.
+    record_every : int
+        Keep every so many iterations in the trace, and call back as often; beside them the first,
+        and in the trace the last.
     verbose : int
         1 prints a table as the method runs.
     random_state : int, Generator or None
@@ -142,6 +172,8 @@ def max_margin(
         cache_size=cache_size,
         fit_intercept=fit_intercept,
         C=C,
+        penalty=penalty,
+        class_weight=class_weight,
         loss=loss,
         tol=tol,
         max_iter=max_iter,
@@ -151,23 +183,39 @@ def max_margin(
         checkpoint=checkpoint,
         verbose=verbose,
         random_state=random_state,
+        record_every=record_every,
     )
-    X, y = read_small_file(X, y, options)
-    if is_streamed(X, options.block_size):
-        return fit_in_blocks(X, y, options, initial=initial, callback=callback)
-    data = TrainingData.from_arrays(X, y, is_finite=options.kernel is not None)
+    X, y, sample_weight = read_small_file(X, y, options, sample_weight)
+    if is_read_in_blocks(X, options, needs_rows=initial is not None):
+        return fit_in_blocks(
+            X, y, options, sample_weight=sample_weight, initial=initial, callback=callback
+        )
+    data = TrainingData.from_arrays(X, y, sample_weight, is_finite=options.kernel is not None)
     fit = fit_in_memory(data, options, initial=initial, callback=callback, stopwatch=stopwatch)
     return fit.result
 
 
-def read_small_file(X: Any, y: Any, options: FitOptions) -> tuple[Any, Any]:
-    """(X, y), read into memory where X is the path of a file that is read whole."""
-    if not is_path(X):
-        return X, y
-    if not is_read_whole(X, wants_blocks=options.wants_blocks):
-        return Path(X), y
-    file = read_whole(X, y)
-    return file.X, file.y
+def read_small_file(
+    X: Any, y: Any, options: FitOptions, sample_weight: Any = None
+) -> tuple[Any, Any, Any]:
+    """(X, y, sample_weight), read into memory where X is the path of a file that is read whole."""
+    is_column = isinstance(sample_weight, str | Integral) and not isinstance(sample_weight, bool)
+    if is_path(X) and is_read_whole(X, wants_blocks=options.wants_blocks):
+        file = read_whole(X, y, weight=sample_weight if is_column else None)
+        return file.X, file.y, file.weights if is_column else sample_weight
+    if is_column:
+        raise InputError(
+            f"sample_weight={sample_weight!r} names a column, for a file that is read whole; pass "
+            "one weight for each row"
+        )
+    return (Path(X) if is_path(X) else X), y, sample_weight
+
+
+def is_read_in_blocks(X: Any, options: FitOptions, *, needs_rows: bool = False) -> bool:
+    """Whether X is read in blocks: as `is_streamed` says, or since its copy would be large."""
+    if is_streamed(X, options.block_size):
+        return True
+    return is_large(X) and options.suits_blocks and not needs_rows
 
 
 @with_one_thread
@@ -176,7 +224,8 @@ def fit_in_blocks(
     y: Any,
     options: FitOptions,
     *,
-    initial: MarginResult | None = None,
+    sample_weight: Any = None,
+    initial: Any = None,
     callback: Callback | None = None,
     reporter: Reporter | None = None,
 ) -> MarginResult:
@@ -190,8 +239,10 @@ def fit_in_blocks(
         initial=initial,
         max_memory=options.budget.max_memory,
     )
-    return stream_margin(
-        as_stream(X, y, options.block_size),
+    require_no_class_left_out(options.class_weight)
+    sifted = sifted_stream(X, y, options.block_size, sample_weight)
+    result = stream_margin(
+        sifted.stream,
         solver=options.solver,
         budget=options.budget,
         fit_intercept=options.fit_intercept,
@@ -201,4 +252,6 @@ def fit_in_blocks(
         verbose=options.verbose,
         reporter=reporter,
         checkpoint=options.checkpoint,
+        record_every=options.record_every,
     )
+    return sifted.numbered(result)

@@ -50,7 +50,7 @@ def require_verbose(verbose: Any) -> None:
 def require_callback(callback: Any) -> None:
     """Raise unless the callback can be called."""
     if callback is not None and not callable(callback):
-        raise InputError(f"callback={callback!r} must be a function of a trace row, or None")
+        raise InputError(f"callback={callback!r} must be a function of an iterate, or None")
 
 
 def require_seed(random_state: Any) -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from momentron.clock import Stopwatch
     from momentron.solve import Incumbent, StoppingRule
 
-TITLE = b"momentron checkpoint 2\n"
+TITLE = b"momentron checkpoint 3\n"
 EVERY = 5.0  # seconds between two writes
 
 
@@ -55,8 +55,8 @@ class RunState:
         arrays |= _prefixed("best", {"w": best.w, "q": q, "last_w": best.last_w})
         rows = [astuple(row) for row in self.trace]
         arrays["trace"] = np.array(rows, dtype=np.float64).reshape(len(rows), len(Trace.columns))
-        bounds = (best.lower, best.upper, self.stopping.next, self.stopwatch.total())
-        arrays["numbers"] = np.array(bounds, dtype=np.float64)
+        counts = (self.stopping.next, self.stopwatch.total(), self.trace.n_iter, problem.passes)
+        arrays["numbers"] = np.array((best.lower, best.upper, *counts), dtype=np.float64)
         return arrays | _prefixed("problem", problem.to_arrays())
 
     def restore(self, arrays: Arrays) -> None:
@@ -66,24 +66,26 @@ class RunState:
         proves or does not, and the rest are counts.
         """
         best, problem = self.best, self.problem
-        passes = max((row.passes for row in rows_of_trace(arrays)), default=0)
-        problem.from_arrays(section("problem", arrays), passes)
+        numbers = taken("numbers", arrays, np.empty(6))
+        lower, upper, following, seconds, n_iter, passes = numbers.tolist()
+        counts = (following, seconds, n_iter, passes)
+        if np.isnan(numbers).any() or not all(0 <= count < 2**53 for count in counts):
+            raise unusable(f"its bounds and counts are {numbers.tolist()}")
+        problem.from_arrays(section("problem", arrays), int(passes))
         restore_state(problem, self.state, section("state", arrays))
         best.w = taken("best.w", arrays, best.w)
         q = taken("best.q", arrays, problem.weights_to_array(best.q))
         best.q = problem.weights_from_array(q)
         best.last_w = taken("best.last_w", arrays, best.last_w)
-        numbers = taken("numbers", arrays, np.empty(4))
-        lower, upper, following, seconds = numbers.tolist()
-        if np.isnan(numbers).any() or not (0 <= following < 2**53 and 0 <= seconds < 2**53):
-            raise unusable(f"its bounds, next question and seconds are {numbers.tolist()}")
         best.lower, best.upper = lower, upper
         self.stopping.next = int(following)
         self.stopwatch.before = seconds
         for row in rows_of_trace(arrays):
             self.trace.append(row)
-        if self.state.t != len(self.trace):
-            raise unusable(f"it has {len(self.trace)} rows of a trace after {self.state.t} steps")
+        self.trace.n_iter = int(n_iter)
+        last = self.trace[-1].iteration if len(self.trace) else 0
+        if self.state.t != n_iter or last > n_iter:
+            raise unusable(f"it is of {n_iter:g} iterations, with {self.state.t} steps of {last}")
 
 
 def unusable(reason: str) -> InputError:
@@ -104,7 +106,7 @@ def taken(name: str, arrays: Mapping[str, np.ndarray], fresh: np.ndarray) -> np.
 
 
 def rows_of_trace(arrays: Mapping[str, np.ndarray]) -> list[Row]:
-    """The trace of an earlier run; its iterations must be numbered from 1 on."""
+    """The trace of an earlier run; its iterations must be in order."""
     found = arrays.get("trace", np.empty(0))
     if found.ndim != 2:
         raise unusable(f"its trace has shape {found.shape}")
@@ -112,8 +114,8 @@ def rows_of_trace(arrays: Mapping[str, np.ndarray]) -> list[Row]:
     columns = dict(zip(Trace.columns, table.T, strict=True))
     integers = [field.name for field in fields(Row) if field.type in (int, "int")]
     counts = np.array([columns[name] for name in integers])
-    if not np.array_equal(columns["iteration"], np.arange(1, table.shape[0] + 1)):
-        raise unusable("its trace does not number the iterations 1, 2, 3 and so on")
+    if not (np.diff(columns["iteration"], prepend=0.0) > 0.0).all():
+        raise unusable("its trace does not have its iterations in order")
     if not ((counts >= 0.0) & (counts < 2.0**53)).all():
         raise unusable("its trace has counts that are not whole numbers of at least 0")
     return [

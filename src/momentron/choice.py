@@ -13,6 +13,7 @@ import numpy as np
 from momentron.certificate import LONG, SHORT, certify_classifier
 from momentron.clock import OutOfTime, until
 from momentron.fallback import Candidate, Classifier, fallback
+from momentron.held import held_in_floats
 from momentron.margin_problem import MarginProblem
 from momentron.problem import Problem
 from momentron.solve import Outcome
@@ -33,10 +34,17 @@ class Choice(NamedTuple):
 def choose_classifier(problem: MarginProblem, outcome: Outcome) -> Choice:
     """The classifier of a result; what takes time ends when the outcome says that it must."""
     certificate, whole = outcome.certificate, problem.in_memory()
+    if whole is not None and whole.penalty == "hinge":
+        return _hinge(whole, outcome)
     if whole is not None and whole.constraints.is_soft:
         is_good = outcome.status is Status.OPTIMAL or certificate.gap <= OPEN
-        soft, choice = _soft(whole, outcome)
-        return choice if is_good else _fallback(whole, outcome, soft)
+        if is_good:
+            return _soft(whole, outcome)
+        own = [_soft_classifier(whole, w)[0] for w in (outcome.w, outcome.last_w)]
+        return _fallback(whole, outcome, own, handicap=1.0)  # C says how regular it is to be
+    if outcome.whole is not None and whole is not None and certificate.margin > 0.0:
+        held = held_in_floats(whole, outcome.whole.w, certificate.margin, outcome.closing)
+        return Choice(held.coef, _in_units_of_x(whole, held.b), held.margin)
     if certificate.margin > 0.0:
         return _at_unit_length(problem, outcome, outcome.w, certificate.margin)
     if whole is None:  # a fit to rows that are not here would cost passes
@@ -44,9 +52,9 @@ def choose_classifier(problem: MarginProblem, outcome: Outcome) -> Choice:
         if sample is None:
             margin = _margin_in_time(problem, outcome.last_w, outcome)
             return _at_unit_length(problem, outcome, outcome.last_w, margin)
-        choice = _fallback(sample, outcome, Classifier(sample.zeros(), None))
+        choice = _fallback(sample, outcome, [])
         return choice._replace(margin=-math.inf)  # nothing is known of the other rows
-    return _fallback(whole, outcome, Classifier(outcome.last_w, outcome.last_b))
+    return _fallback(whole, outcome, [Classifier(outcome.last_w, outcome.last_b)])
 
 
 # --- a margin ------------------------------------------------------------------------------------
@@ -101,37 +109,56 @@ def _in_units_of_x(problem: Problem, b: Any) -> Any:
 # --- a soft margin -------------------------------------------------------------------------------
 
 
-def _soft(problem: Problem, outcome: Outcome) -> tuple[Classifier, Choice]:
+def _hinge(problem: Any, outcome: Outcome) -> Choice:
+    """The same for the plain hinge, whose proposals have that scale already."""
+    w, b = problem.solution(outcome.w)
+    if not (outcome.status is Status.OPTIMAL or outcome.certificate.gap <= OPEN):
+        return _fallback(problem, outcome, [Classifier(w, b)], handicap=1.0)
+    margin = certify_classifier(problem, *to_unit_length(problem, w, b)) if w.any() else -math.inf
+    with np.errstate(over="ignore", under="ignore"):
+        coef = np.ldexp(problem.constraints.coef_of(w), -problem.exponent)
+    return Choice(coef, b, margin)
+
+
+def _soft(problem: Problem, outcome: Outcome) -> Choice:
     """w and b in the scale in which y (x·w + b) ≥ 1 − ξ, and the margin that they have themselves.
 
-    (w, √C ξ) at unit length has the margin γ; divided by γ it is the problem's solution.
+    (w, √(2C) ξ) at unit length has the margin γ; divided by γ it is the problem's solution.
     """
+    (head, b), products = _soft_classifier(problem, outcome.w)
+    margin = certify_classifier(problem, head, b, products=products)
+    scale = outcome.certificate.lower or 1.0
+    intercept = _in_units_of_x(problem, b) / scale
+    return Choice(problem.constraints.base.coef_of(head) / scale, intercept, margin)
+
+
+def _soft_classifier(problem: Problem, w: np.ndarray) -> tuple[Classifier, np.ndarray]:
+    """(w without slack and its best intercepts, the products Xw), with slack at unit length."""
     constraints = problem.constraints
-    w = problem.settled(np.asarray(outcome.w, np.float64))
+    w = problem.settled(np.asarray(w, np.float64))
     norm = constraints.norm(w)
     head, tail = constraints.split(w / norm if norm > 0.0 else w)
     products = constraints.operator.exact_scores(head)
     scores = constraints.labels.scores(products) - constraints.root * tail
-    b = _intercept(problem, scores)
-    margin = certify_classifier(problem, head, b, products=products)
-    scale = outcome.certificate.lower or 1.0
-    intercept = _in_units_of_x(problem, b) / scale
-    return Classifier(head, b), Choice(constraints.base.coef_of(head) / scale, intercept, margin)
+    return Classifier(head, _intercept(problem, scores)), products
 
 
 # --- neither -------------------------------------------------------------------------------------
 
 
-def _fallback(problem: Problem, outcome: Outcome, own: Classifier) -> Choice:
-    """The fallback at unit length, or the method's own classifier if that errs much less."""
+def _fallback(
+    problem: Problem, outcome: Outcome, own: list[Classifier], *, handicap: float = 0.5
+) -> Choice:
+    """The fallback at unit length, or a classifier of the method's own if that errs much less."""
     candidates: list[Candidate] = []
     try:
         with until(outcome.closing):
-            candidates = _candidates(problem, own)
+            for classifier in own:
+                candidates += _candidates(problem, classifier)
     except (OutOfTime, KeyboardInterrupt):
         pass
     with until(outcome.closing):
-        w, b = fallback(problem, seconds=outcome.seconds, candidates=candidates)
+        w, b = fallback(problem, seconds=outcome.seconds, candidates=candidates, handicap=handicap)
     is_own = any(w is candidate.classifier.w for candidate in candidates)
     w, b = to_unit_length(problem, w, b)
     margin = -math.inf if w.any() else 0.0

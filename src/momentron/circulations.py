@@ -5,7 +5,7 @@ from functools import cached_property
 import numpy as np
 
 from momentron.draws import draw_cycles, pick, strata
-from momentron.dualsets import DualSet, Vertex, lowest_places, to_mass
+from momentron.dualsets import DualSet, Vertex, exponential, lowest_places, to_mass
 from momentron.flows import FARTHEST, balance_flow, circulation, minimum_mean_cycle
 from momentron.losses import Loss
 from momentron.rounding import EXTENDED_ROUNDOFF, gamma, unit_of
@@ -76,12 +76,19 @@ class Circulations(DualSet):
     ) -> float:
         # What is out of balance can be led back along at most k − 1 arcs that q uses, adding
         # weight there and nowhere taking any: a balanced q′ with that much more mass.
+        lead = 0.5 * (self.n_classes - 1) * self._imbalance(q)
+        lead *= float(norms[q > 0.0].max(initial=0.0))
+        return lead * (1.0 + 1e-9) + gamma(8, unit_of(q)) * norm
+
+    def excess(self, q: np.ndarray) -> float:
+        return self._imbalance(q) * (1.0 + 1e-9)
+
+    def _imbalance(self, q: np.ndarray) -> float:
+        """Σ |outflow − inflow| over the classes, or a little more."""
         extended = q.astype(np.longdouble)
         flow = self._flow(extended)
         rest = float(np.abs(flow.sum(axis=0) - flow.sum(axis=1)).sum())
-        rest += 2.0 * gamma(q.size + 8, EXTENDED_ROUNDOFF) * float(extended.sum())
-        lead = 0.5 * (self.n_classes - 1) * rest * float(norms[q > 0.0].max(initial=0.0))
-        return lead * (1.0 + 1e-9) + gamma(8, unit_of(q)) * norm
+        return rest + 2.0 * gamma(q.size + 8, EXTENDED_ROUNDOFF) * float(extended.sum())
 
     def link(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
         return self.link_near(scores, np.empty(0))[:2]
@@ -132,7 +139,7 @@ class Circulations(DualSet):
         return to_mass(balanced, 1.0)
 
     def risk_slope(self, psi: float) -> float:
-        return 2.0 * float(np.exp(psi)) / self.size
+        return 2.0 * exponential(psi) / self.size
 
     def draw(self, q: np.ndarray, rng: np.random.Generator, count: int = 1) -> Vertex:
         """A circulation is a mixture of cycles, each with even weights on its arcs.

@@ -5,25 +5,53 @@ And the way back: the start that an earlier result gives to a new solve.
 
 import math
 import time
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from momentron.choice import choose_classifier
+from momentron.coefficients import as_coef
 from momentron.errors import InputError
 from momentron.margin_problem import MarginProblem
+from momentron.operators import Operator
 from momentron.problem import Problem
 from momentron.result import MarginResult
 from momentron.solve import Outcome
 from momentron.solvers import Solver, Start
+from momentron.status import Status
+
+NO_WEIGHTS = np.empty(0)
+FARTHEST = 1e12  # outputs of a start, above which exponentials say nothing
+
+
+def _start_anywhere(problem: Problem, initial: Any, solver: Solver) -> Start:
+    """The start at weights that a user names, in the units of X."""
+    if np.ndim(initial) == 0 or not solver.starts_anywhere:
+        also = ", or an array of the shape of coef" if solver.starts_anywhere else ""
+        raise InputError(
+            f"initial={initial!r} must be the MarginResult of an earlier call{also}, for "
+            f"method={solver.name!r}"
+        )
+    coef = as_coef(initial, problem.shown(problem.zeros()).shape, "initial")
+    if not np.isfinite(coef).all():
+        raise InputError("initial contains NaN or infinity; every weight must be finite")
+    coef = np.ldexp(coef, problem.exponent)  # the rows are those of X over 2^exponent
+    w = problem.from_coef(coef)
+    if not problem.length(w) * problem.radius <= FARTHEST:
+        raise InputError(f"initial is too long: x·w would be above {FARTHEST:g}; shorten it")
+    return Start(w, np.zeros(problem.dual_set.n_intercepts), NO_WEIGHTS)
 
 
 def make_result(problem: MarginProblem, solver: Solver, outcome: Outcome) -> MarginResult:
     """The outcome in the user's units."""
     begin = time.perf_counter()
     chosen, is_soft = choose_classifier(problem, outcome), problem.is_soft
-    dual = problem.sparse_dual(outcome.q)
+    dual, status = problem.sparse_dual(outcome.q), outcome.status
+    if outcome.whole is not None and status is Status.OPTIMAL and not chosen.margin > 0.0:
+        status = Status.BEYOND_FLOAT64
     return MarginResult(
-        status=outcome.status,
+        status=status,
         certificate=outcome.certificate.with_margin(chosen.margin, is_bound=not is_soft),
         coef=chosen.coef,
         intercept=chosen.intercept,
@@ -39,21 +67,51 @@ def make_result(problem: MarginProblem, solver: Solver, outcome: Outcome) -> Mar
         method=solver.name,
         is_fallback=chosen.is_fallback,
         is_soft=is_soft,
+        penalty=problem.penalty,
         bytes_read=problem.bytes_read,
         pass_seconds=problem.pass_seconds,
     )
 
 
-def make_start(problem: Problem, initial: MarginResult | None) -> Start | None:
-    """The start that an earlier result gives, checked against the problem."""
+def numbered_among(
+    result: MarginResult, kept: np.ndarray, n: int, operator: Operator
+) -> MarginResult:
+    """The result of a fit to some rows of n, with numbers of rows as among all of them."""
+    coef = result.coef
+    if operator.has_coefficient_per_row:
+        coef = np.zeros((*coef.shape[:-1], n))
+        coef[..., kept] = result.coef
+    return replace(result, coef=coef, support=kept[result.support], n_rows=n)
+
+
+def make_start(
+    problem: Problem,
+    initial: Any,
+    solver: Solver,
+    kept: np.ndarray | None = None,
+    n_given: int | None = None,
+) -> Start | None:
+    """The start that an earlier result or an array gives, checked against the problem.
+
+    The problem may have some rows of those that were given, which are the result's first ones.
+    """
     if initial is None:
         return None
+    if not solver.warm_starts:
+        raise InputError(f"method={solver.name!r} does not support warm starts; leave initial out")
     if not isinstance(initial, MarginResult):
-        raise InputError(
-            f"initial={initial!r} must be the MarginResult of an earlier call, or None"
-        )
+        return _start_anywhere(problem, initial, solver)
     n_features = problem.operator.shape[1]
-    coef = initial.coef
+    coef, dual = initial.coef, initial.full_dual()
+    if kept is not None:
+        old = dual
+        dual = np.zeros((max(n_given or 0, old.shape[0]), *old.shape[1:]))
+        dual[: old.shape[0]] = old
+        dual = dual[kept]
+        if problem.operator.has_coefficient_per_row and coef.shape[-1] <= (n_given or 0):
+            whole = np.zeros((*coef.shape[:-1], n_given or 0))
+            whole[..., : coef.shape[-1]] = coef
+            coef = whole[..., kept]
     if problem.operator.has_coefficient_per_row and coef.shape[-1] < n_features:
         new = np.zeros((*coef.shape[:-1], n_features - coef.shape[-1]))  # rows below the old ones
         coef = np.concatenate([coef, new], axis=-1)
@@ -74,4 +132,6 @@ def make_start(problem: Problem, initial: MarginResult | None) -> Start | None:
     b = np.ldexp(np.atleast_1d(initial.intercept), -problem.exponent) / scale
     constraints = problem.constraints
     b = constraints.labels.free_intercepts(b)
-    return Start(constraints.from_coef(coef) / scale, b, constraints.from_dual(initial.full_dual()))
+    if initial.is_soft and initial.penalty == "hinge":  # α, which has units
+        dual = np.ldexp(dual, 2 * problem.exponent)
+    return Start(constraints.from_coef(coef) / scale, b, constraints.from_dual(dual))

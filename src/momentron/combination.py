@@ -79,6 +79,17 @@ class Combination:
             self._arrays.append(products.reshape(-1))
         self._products = products
 
+    def begin(self, q: np.ndarray, length: float | None = None) -> None:
+        """w = −Zᵀq for weights of the first rows, brought into the dual set; or of some length."""
+        weights = np.zeros(self.q.size)
+        weights[: q.size] = q
+        weights = self._problem.dual_set.normalize(weights)
+        index = np.flatnonzero(weights)
+        self.move(Vertex(index, weights[index]), 1.0)
+        norm = self._problem.norm(self.w)
+        if length is not None and norm > 0.0:
+            self.shrink(length / norm)
+
     def move(self, vertex: Vertex, step: float) -> None:
         """w −= step · Zᵀe, e the vertex."""
         self.move_along(direction(self._problem, vertex), step)
@@ -89,8 +100,8 @@ class Combination:
         vertex, rows = direction.vertex, direction.rows
         self.q[vertex.index] += step * vertex.weight
         if self._constraints.is_soft:
-            lift = step * self._constraints.root / self._constraints.divisor
-            self._tail[vertex.index] += lift * vertex.weight
+            lift = self._constraints.slack_scores(vertex.index, vertex.weight)
+            self._tail[vertex.index] += step / self._constraints.divisor * lift
         if direction.labels is None:
             self._coef[rows] += step * direction.coef
             self._products += step * direction.products

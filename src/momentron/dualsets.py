@@ -15,12 +15,13 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from momentron.draws import pick, strata
 from momentron.losses import Loss
-from momentron.rounding import accurate_sum, gamma, unit_of
+from momentron.rounding import UNIT_ROUNDOFF, accurate_sum, gamma, unit_of
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,14 @@ class Vertex:
         return cls(distinct, np.bincount(place, weight, distinct.size))
 
 
+class Scored(NamedTuple):
+    """The scores of a classifier, with q = ∇ψ and ψ there."""
+
+    scores: np.ndarray
+    q: Any
+    psi: float
+
+
 class DualSet(ABC):
     """The set C in which the dual weights live, and the loss that leads to them.
 
@@ -54,13 +63,22 @@ class DualSet(ABC):
 
     def __init__(self, size: int, loss: Loss) -> None:
         self.size = size
-        self.loss = loss
-        self.rho = loss.rho(size)
+        self.loss = loss.for_size(size)
+        self.rho = self.loss.rho(size)
+        self.is_proved = self.loss.is_proved(size)
 
     @cached_property
     def psi_zero(self) -> float:
         """ψ(0), the potential of a method's start: ln n for the simplex and the exponential."""
         return self.link(np.zeros(self.size))[1]
+
+    def shortfall(self, old: Scored, new: Scored, theta: float) -> float:
+        """What a step lacks of the inequality on which the theorems rest: 0 for a proved loss.
+
+        With what all steps lacked added to ψ(0), the interval of Theorem 3.1 holds for any loss and
+        any ρ. Infinite where nothing is known.
+        """
+        return 0.0 if self.is_proved else math.inf
 
     @abstractmethod
     def near_worst(self, scores: np.ndarray, width: float) -> np.ndarray:
@@ -74,6 +92,10 @@ class DualSet(ABC):
 
         `norms` are those of the rows of Z, `weighted_norms` is Σ q‖z‖, and `norm` bounds ‖Zᵀq‖.
         """
+
+    def excess(self, q: np.ndarray) -> float:
+        """How much more than its entry in q, roundings aside, a weight of C next to q may be."""
+        return 0.0
 
     @abstractmethod
     def link(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
@@ -104,6 +126,10 @@ class DualSet(ABC):
     @abstractmethod
     def risk_slope(self, psi: float) -> float:
         """The factor c with ∇R(w) = c Zᵀ∇ψ(Zw), R the average loss (least over b)."""
+
+    def risk(self, psi: float) -> float:
+        """R, the average loss (least over b); that of the exponential loss is its own slope."""
+        return self.risk_slope(psi)
 
     @abstractmethod
     def draw(self, q: np.ndarray, rng: np.random.Generator, count: int = 1) -> Vertex:
@@ -146,6 +172,21 @@ class Simplex(DualSet):
     fits_intercept = False
     n_intercepts = 0
 
+    def shortfall(self, old: Scored, new: Scored, theta: float) -> float:
+        if self.is_proved:
+            return 0.0
+        moved = old.scores - new.scores
+        # Lemma B.3 needs D(q′, q) ≥ θ ‖q′ − q‖₁²/(2ρ); D is a difference of ψ, here and there
+        distance = old.psi - new.psi - float(new.q @ moved)
+        wanted = theta * float(np.abs(new.q - old.q).sum()) ** 2 / (2.0 * self.rho)
+        mass, top = float(new.q.sum()), float(new.scores.max())
+        sizes = 1.0 + abs(old.psi) + abs(new.psi) + mass * float(np.abs(moved).max())
+        blur = 64.0 * UNIT_ROUNDOFF * sizes
+        # ‖q‖₁ ≥ 1 keeps Zᵀμ above γ̄, and ψ ≥ max keeps D(q̄, q) below ψ(0)
+        holds = mass >= 1.0 - blur and new.psi >= top - blur
+        lacking = max(0.0, wanted - distance) + blur
+        return lacking if holds and lacking < math.inf else math.inf
+
     def near_worst(self, scores: np.ndarray, width: float) -> np.ndarray:
         return np.flatnonzero(scores >= scores.max() - width)
 
@@ -170,7 +211,10 @@ class Simplex(DualSet):
         return to_mass(q, 1.0)
 
     def risk_slope(self, psi: float) -> float:
-        return float(np.exp(self.loss.log_slope(np.array([psi]))[0])) / self.size
+        return exponential(float(self.loss.log_slope(np.array([psi]))[0])) / self.size
+
+    def risk(self, psi: float) -> float:
+        return exponential(float(self.loss.log_value(np.array([psi]))[0])) / self.size
 
     def draw(self, q: np.ndarray, rng: np.random.Generator, count: int = 1) -> Vertex:
         index, mass = pick(q, strata(rng, count))
@@ -253,7 +297,7 @@ class ClassBalanced(DualSet):
         return balanced
 
     def risk_slope(self, psi: float) -> float:
-        return 2.0 * math.exp(psi) / self.size
+        return 2.0 * exponential(psi) / self.size
 
     def draw(self, q: np.ndarray, rng: np.random.Generator, count: int = 1) -> Vertex:
         index, weight = [], []
@@ -292,6 +336,11 @@ class ClassBalanced(DualSet):
     def lowest(self, p: np.ndarray, size: int) -> np.ndarray:
         half = (size + 1) // 2
         return np.concatenate([rows[lowest_places(p[rows], half)] for rows in self.classes])
+
+
+def exponential(x: float) -> float:
+    """eˣ, which is infinite where it overflows."""
+    return math.inf if x >= 709.0 else math.exp(x)
 
 
 def to_mass(q: np.ndarray, mass: float) -> np.ndarray:

@@ -202,7 +202,8 @@ def _name(value: Any) -> str:
     module = getattr(value, "__module__", None) or "builtins"
     top = module.partition(".")[0]
     version = getattr(sys.modules.get(top), "__version__", "") if top != "momentron" else ""
-    return " ".join(filter(None, (f"{module}.{value.__qualname__}", version)))
+    name = getattr(value, "__qualname__", None) or value.__name__  # ufuncs may lack the first
+    return " ".join(filter(None, (f"{module}.{name}", version)))
 
 
 @functools.cache

@@ -8,10 +8,9 @@ import numpy as np
 
 from momentron.arguments import require_callback
 from momentron.checkpoint import Checkpoint
-from momentron.classifier import make_result, make_start
+from momentron.classifier import make_result, make_start, numbered_among
 from momentron.clock import Stopwatch
 from momentron.environment import standard_arithmetic
-from momentron.errors import InputError
 from momentron.kernels import Kernel
 from momentron.options import FitOptions
 from momentron.problem import Problem
@@ -19,22 +18,27 @@ from momentron.reporting import TableReporter
 from momentron.result import MarginResult
 from momentron.solve import Callback, Reporter, solve
 from momentron.threads import with_one_thread
-from momentron.validation import TrainingData
+from momentron.validation import CleanData, TrainingData
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A result, the problem that it answers, and the kernel with its parameters as numbers."""
+    """A result, the problem that it answers, and the kernel with its parameters as numbers.
+
+    `data` are the rows of the problem: those that have a weight.
+    """
 
     result: MarginResult
     problem: Problem
+    data: TrainingData
     kernel: Kernel | None = None
 
-    def outputs(self, X: Any) -> np.ndarray:
-        """What the classifier says of the rows X of the fit, shape (n,) or (n, k)."""
+    def outputs(self) -> np.ndarray:
+        """What the classifier says of the rows of the problem, shape (n,) or (n, k)."""
         coef, operator = self.result.coef.T, self.problem.operator
         if self.kernel is None:
-            return np.asarray(X @ coef) + self.result.intercept
+            return np.asarray(self.data.X @ coef) + self.result.intercept
+        coef = coef if self.data.kept is None else coef[self.data.kept]
         return operator.apply(operator.from_coefficients(coef)) + self.result.intercept
 
 
@@ -44,29 +48,24 @@ def fit_in_memory(
     data: TrainingData,
     options: FitOptions,
     *,
-    initial: MarginResult | None = None,
+    initial: Any = None,
     callback: Callback | None = None,
     reporter: Reporter | None = None,
     stopwatch: Stopwatch | None = None,
+    rows: CleanData | None = None,
 ) -> Fit:
     """Fit to data that have been checked; nothing of them is checked again.
 
     `reporter` takes the place of the table that `options.verbose` asks for; a `stopwatch` may have
-    been running already.
+    been running already; `rows` are those of the data as `rows_of` gives them, if they are known.
     """
     stopwatch = stopwatch or Stopwatch()
     solver = options.solver
     require_callback(callback)
-    if initial is not None and not solver.warm_starts:
-        raise InputError(f"method={solver.name!r} does not support warm starts; leave initial out")
-    options = options.for_rows(data.X)
-    problem = Problem.of(
-        data,
-        fit_intercept=options.fit_intercept,
-        loss=options.loss,
-        C=options.C,
-        kernel=options.kernel,
-    )
+    data = options.weighed(data)
+    n_given = data.n_given or data.codes.size
+    options = options.for_rows(data)
+    problem = options.problem_of(data, rows)
     file = None
     if options.checkpoint is not None:
         file = Checkpoint(options.checkpoint, options.identity(data))
@@ -76,12 +75,16 @@ def fit_in_memory(
             problem,
             solver,
             options.budget_in_memory,
-            start=make_start(problem, initial),
+            start=make_start(problem, initial, solver, data.kept, n_given),
             random_state=options.random_state,
             callback=callback,
             reporter=table,
             stopwatch=stopwatch,
             checkpoint=file,
+            record_every=options.record_every,
         )
+    result = make_result(problem, solver, outcome)
+    if data.kept is not None:
+        result = numbered_among(result, data.kept, n_given, problem.operator)
     kernel = None if options.kernel is None else options.kernel.resolve(data.X)
-    return Fit(make_result(problem, solver, outcome), problem, kernel)
+    return Fit(result, problem, data, kernel)

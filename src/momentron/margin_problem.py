@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from momentron.certificate import Certificate, admitted
-from momentron.errors import SolverError
+from momentron.certificate import Certificate, WholePair, admitted
+from momentron.dualsets import Scored
+from momentron.errors import InputError, SolverError
 
 NOTHING_NEAR = np.empty(0)
 
@@ -86,6 +87,7 @@ class MarginProblem(ABC):
     classes: np.ndarray
     exponent: int
     longest: float
+    penalty: str = "squared_hinge"
 
     # --- the size and the units of the problem -------------------------------------------------
 
@@ -163,8 +165,28 @@ class MarginProblem(ABC):
         return self.functional_margin(scores) / norm if norm > 0.0 else 0.0
 
     @abstractmethod
+    def shown(self, w: np.ndarray) -> np.ndarray:
+        """A view of w as users see it: (d,), or (k, d) for many classes; no slack."""
+
+    @abstractmethod
+    def from_coef(self, coef: np.ndarray) -> np.ndarray:
+        """The classifier of what users see, of any length, without slack."""
+
+    def without_slack(self, w: np.ndarray) -> np.ndarray:
+        """A view of w alone, where C is finite and slack beside it."""
+        return w
+
+    def length(self, w: np.ndarray) -> float:
+        """‖w‖ of a classifier without slack."""
+        return self.norm(w)
+
+    @abstractmethod
     def start(self) -> Evaluation:
         """The evaluation of w = 0, at no pass."""
+
+    def begin(self, w: np.ndarray, b: np.ndarray) -> Evaluation:
+        """The evaluation of a given start in units of X, for one pass; in memory alone."""
+        raise InputError("initial is for data in memory; name a checkpoint to continue a run")
 
     @abstractmethod
     def evaluate(self, w: np.ndarray, near: np.ndarray = NOTHING_NEAR) -> Evaluation:
@@ -187,9 +209,21 @@ class MarginProblem(ABC):
     rho: float  # the smoothness of ψ: steps are divided by it
     psi_zero: float  # ψ(0)
 
+    def shortfall(self, old: Scored, new: Scored, theta: float) -> float:
+        """What a step lacks of the inequality behind the theorems; see `DualSet.shortfall`."""
+        return 0.0
+
     @abstractmethod
     def risk_slope(self, psi: float) -> float:
         """The factor c with ∇R(w) = c Zᵀ∇ψ(Zw), R the average loss (least over b)."""
+
+    @abstractmethod
+    def risk(self, psi: float) -> float:
+        """R itself, from ψ."""
+
+    def potential(self, scores: np.ndarray) -> float:
+        """ψ from the scores of an evaluation; NaN in blocks, where the scores do not tell."""
+        return math.nan
 
     @abstractmethod
     def even_weights(self) -> Any:
@@ -232,6 +266,14 @@ class MarginProblem(ABC):
     @abstractmethod
     def certify(self, w: np.ndarray, q: Any, *, sharp: bool = False) -> Certificate:
         """The interval that an admitted pair proves."""
+
+    def admitted_pair(self, pair: Any) -> WholePair:
+        """A private copy of a proposed pair in whole numbers, checked."""
+        raise SolverError("pairs in whole numbers are for hard margins of two classes in memory")
+
+    def certify_whole(self, pair: WholePair) -> Certificate:
+        """The interval that an admitted pair in whole numbers proves, without roundings."""
+        raise NotImplementedError
 
     def close(self) -> None:  # noqa: B027
         """No pass over data on disk from now on; what is in memory may be read."""

@@ -19,15 +19,18 @@ from momentron.arguments import (
     require_verbose,
 )
 from momentron.errors import InputError
+from momentron.hinge_problem import HingeProblem
 from momentron.identity import content_of, data_identity, parameters_of
 from momentron.kernels import Kernel
 from momentron.losses import Exponential, Loss, as_loss
-from momentron.problem import KernelChoice
+from momentron.problem import KernelChoice, Problem
 from momentron.solve import Budget
 from momentron.solvers import Solver, as_solver
-from momentron.validation import TrainingData
+from momentron.validation import CleanData, TrainingData
+from momentron.weights import require_class_weight, weighed
 
 MOST_MEMORY = 2 * 2**30  # bytes that a fit takes by default, beside X and kernel values
+PENALTIES = ("squared_hinge", "hinge")
 DEFAULTS = ("scale", 3, 0.0, 1000.0)  # of gamma, degree, coef0 and cache_size
 
 
@@ -42,6 +45,9 @@ class FitOptions:
     fit_intercept : bool
     C : float
     loss : Loss
+    penalty : {"squared_hinge", "hinge"}
+        What slack costs, where C is finite.
+    class_weight : dict, "balanced" or None
     budget : Budget
         The tolerance, the iterations, the seconds and the memory.
     random_state : int, Generator or None
@@ -49,6 +55,8 @@ class FitOptions:
     block_size : int or None
         Bytes of a block, where data are to be read in blocks.
     checkpoint : Path or None
+    record_every : int
+        Iterations between two rows of the trace.
     """
 
     solver: Solver
@@ -57,10 +65,13 @@ class FitOptions:
     C: float
     loss: Loss
     budget: Budget
+    penalty: str = PENALTIES[0]
+    class_weight: Any = None
     random_state: Any = None
     verbose: int = 0
     block_size: int | None = None
     checkpoint: Path | None = None
+    record_every: int = 1
 
     @classmethod
     def from_arguments(
@@ -74,6 +85,8 @@ class FitOptions:
         cache_size: float = 1000.0,
         fit_intercept: bool = True,
         C: float = math.inf,
+        penalty: str = "squared_hinge",
+        class_weight: Any = None,
         loss: str | Loss = "exponential",
         tol: float = 1e-6,
         max_iter: int | None = None,
@@ -83,6 +96,7 @@ class FitOptions:
         checkpoint: str | os.PathLike[str] | None = None,
         verbose: int = 0,
         random_state: Any = None,
+        record_every: int = 1,
     ) -> "FitOptions":
         """Options as users name them (see `max_margin`); InputError names the first bad one."""
         solver, loss = as_solver(method), as_loss(loss)
@@ -90,19 +104,23 @@ class FitOptions:
             raise InputError(
                 f"loss={loss.name!r} has no meaning for method={solver.name!r}; leave it out"
             )
+        require_class_weight(class_weight)
         require_verbose(verbose)
         require_seed(random_state)
         return cls(
             solver=solver,
             kernel=_kernel_choice(kernel, gamma, degree, coef0, cache_size),
             fit_intercept=as_flag("fit_intercept", fit_intercept),
-            C=_checked_C(C),
+            C=checked_C(C),
             loss=loss,
+            penalty=_checked_penalty(penalty, solver),
+            class_weight=class_weight,
             budget=_budget(solver, tol, max_iter, max_time, max_memory),
             random_state=random_state,
             verbose=int(verbose),
             block_size=None if block_size is None else parse_size(block_size),
             checkpoint=None if checkpoint is None else Path(checkpoint),
+            record_every=as_count("record_every", record_every),
         )
 
     @property
@@ -114,30 +132,66 @@ class FitOptions:
         return self.block_size is not None or is_resumed
 
     @property
+    def suits_blocks(self) -> bool:
+        """Whether nothing that was asked for needs all the rows at once."""
+        is_plain = self.kernel is None and self.loss.name == Exponential.name
+        return is_plain and not (
+            math.isfinite(self.C)
+            or self.solver.needs_memory
+            or self.budget.max_memory is not None
+            or self.checkpoint is not None
+        )
+
+    @property
     def budget_in_memory(self) -> Budget:
         """The budget with a number for the memory."""
         if self.budget.max_memory is not None:
             return self.budget
         return replace(self.budget, max_memory=default_memory())
 
-    def for_rows(self, X: Any) -> "FitOptions":
+    def weighed(self, data: TrainingData) -> TrainingData:
+        """The rows that have a weight, with it."""
+        is_square = self.kernel is not None and self.kernel.is_precomputed
+        return weighed(data, self.class_weight, is_square=is_square)
+
+    @property
+    def is_hinge(self) -> bool:
+        """Whether slack costs what the plain hinge says: an infinite C has no slack."""
+        return self.penalty == "hinge" and math.isfinite(self.C)
+
+    def problem_of(self, data: TrainingData, rows: CleanData | None = None) -> Problem:
+        """The problem that `weighed` data pose; their rows may be known as `rows_of` gives them."""
+        problem = Problem.of(
+            data,
+            fit_intercept=self.fit_intercept,
+            loss=self.loss,
+            C=math.inf if self.is_hinge else self.C,
+            kernel=self.kernel,
+            rows=rows,
+        )
+        return HingeProblem.posed_by(problem, self.C) if self.is_hinge else problem
+
+    def for_rows(self, data: TrainingData) -> "FitOptions":
         """The same, with the kernel's parameters as numbers: gamma="scale" depends on X."""
         if self.kernel is None:
             return self
-        return replace(self, kernel=replace(self.kernel, kernel=self.kernel.resolve(X)))
+        kernel = self.kernel.resolve(data.X, data.sample_weight)
+        return replace(self, kernel=replace(self.kernel, kernel=kernel))
 
     def identity(self, data: TrainingData) -> dict[str, str]:
-        """What tells a run in memory from others, the same in every process.
+        """What tells a run in memory from others, the same in every process; given `weighed` data.
 
         Budgets, tolerance, memory and printing are left out: a run may go on with others.
         """
-        kernel = None if self.kernel is None else self.for_rows(data.X).kernel
+        kernel = None if self.kernel is None else self.for_rows(data).kernel
         return {
             "method": self.solver.name,
             "parameters": parameters_of(self.solver),
             **data_identity(data),
             "fit_intercept": str(self.fit_intercept),
             "C": repr(self.C),
+            "penalty": self.penalty,
+            "weights": content_of("sample_weight", data.weights),
             "loss": content_of("loss", self.loss),
             "kernel": content_of("kernel", None if kernel is None else kernel.kernel),
             "random_state": content_of("random_state", self.random_state),
@@ -160,7 +214,21 @@ def _kernel_choice(
     return None
 
 
-def _checked_C(C: Any) -> float:
+def _checked_penalty(penalty: Any, solver: Solver) -> str:
+    if not isinstance(penalty, str) or penalty not in PENALTIES:
+        raise InputError(
+            f"penalty={penalty!r} must be 'squared_hinge' or 'hinge': it says what slack costs"
+        )
+    if penalty == "hinge" and not solver.solves_hinge:
+        raise InputError(
+            f"penalty='hinge' is solved by method='auto' alone, not by {solver.name!r}; its "
+            "weights live in a box, which first-order methods for margins do not know"
+        )
+    return penalty
+
+
+def checked_C(C: Any) -> float:
+    """C as a float; InputError where it is none that can be meant."""
     number = as_number("C", C, "a positive number; inf is the hard margin")
     if not (number == math.inf or 1e-100 < number < 1e100):
         raise InputError(f"C={C!r} must lie between 1e-100 and 1e100; inf is the hard margin")

@@ -13,17 +13,26 @@ from momentron.certificate import (
     LONG,
     SHORT,
     Certificate,
+    WholePair,
     admitted,
+    admitted_pair,
     certify_admitted,
     certify_margin,
+    certify_whole,
     to_safe_length,
 )
 from momentron.combination import Combination, mix_in_place
 from momentron.constraints import Constraints, Slack
-from momentron.dualsets import DualSet, Vertex
+from momentron.dualsets import DualSet, Scored, Vertex
 from momentron.environment import standard_arithmetic
 from momentron.errors import InputError
-from momentron.kernels import BoundKernel, Kernel, as_kernel, negative_part
+from momentron.kernels import (
+    BoundKernel,
+    Kernel,
+    PrecomputedKernel,
+    as_kernel,
+    negative_part,
+)
 from momentron.kernels.parameters import require_parameters
 from momentron.labels import as_labels
 from momentron.losses import Loss, as_loss
@@ -50,9 +59,22 @@ class KernelChoice:
             gamma=self.gamma, degree=self.degree, coef0=self.coef0, cache_size=self.cache_size
         )
 
-    def resolve(self, X: Any) -> Kernel:
+    @property
+    def is_precomputed(self) -> bool:
+        """Whether X is the matrix of the kernel's values."""
+        is_named = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        return is_named or isinstance(self.kernel, PrecomputedKernel)
+
+    def resolve(self, X: Any, sample_weight: np.ndarray | None = None) -> Kernel:
         """The kernel with its parameters as numbers, which "scale" takes from the data."""
-        return as_kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
+        return as_kernel(
+            self.kernel,
+            gamma=self.gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+            X=X,
+            sample_weight=sample_weight,
+        )
 
     def bind(self, X: Any) -> BoundKernel:
         """The kernel over the rows of X."""
@@ -69,12 +91,24 @@ class KernelChoice:
         return KernelOperator(bound, int(1e6 * self.cache_size))
 
 
+def rows_of(X: Any, kernel: KernelChoice | None) -> CleanData:
+    """The rows as an operator, seen through the kernel if there is one."""
+    return operator_of(X) if kernel is None else CleanData(kernel.operator(X), 0)
+
+
 class Problem(MarginProblem):
     """A problem whose rows are in memory: constraints and a dual set.
 
     R is max‖z‖, or in `tightened` problems the smallest radius that serves the dual set. Every
     product counts as one pass over the data.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n,), optional
+        The factors of C, by which the rows count for the fallback as well; None where all are 1.
     """
+
+    penalty: str = "squared_hinge"  # what slack costs, where there is any
 
     def __init__(
         self,
@@ -83,7 +117,9 @@ class Problem(MarginProblem):
         *,
         exponent: int = 0,
         classes: np.ndarray | None = None,
+        weights: np.ndarray | None = None,
     ) -> None:
+        self.weights = weights
         self.constraints = constraints
         self.dual_set = dual_set
         self.longest = constraints.radius
@@ -115,15 +151,22 @@ class Problem(MarginProblem):
         loss: Loss,
         C: float,
         kernel: KernelChoice | None,
+        rows: CleanData | None = None,
     ) -> "Problem":
-        """The problem that rows and labels pose which have been validated."""
-        clean = operator_of(data.X) if kernel is None else CleanData(kernel.operator(data.X), 0)
+        """The problem that validated rows and labels pose; `rows` as `rows_of` gives them."""
+        clean = rows or rows_of(data.X, kernel)
         labels = as_labels(data.classes.size, fit_intercept, data.codes)
         dual_set = labels.dual_set(loss)
         constraints = Constraints(clean.operator, labels)
         if math.isfinite(C):
-            constraints = Slack(constraints, _slack_root(C, clean.exponent))
-        return cls(constraints, dual_set, exponent=clean.exponent, classes=data.classes)
+            constraints = Slack(constraints, _slack_root(C, data.weights, clean.exponent))
+        return cls(
+            constraints,
+            dual_set,
+            exponent=clean.exponent,
+            classes=data.classes,
+            weights=data.weights,
+        )
 
     @property
     def operator(self) -> Operator:
@@ -200,6 +243,27 @@ class Problem(MarginProblem):
         scores = self.constraints.scores(w)
         return Evaluation(w, scores, *self.dual_set.link_near(scores, near))
 
+    def shown(self, w: np.ndarray) -> np.ndarray:
+        return self.operator.coefficients(self.constraints.split(w)[0]).T
+
+    def from_coef(self, coef: np.ndarray) -> np.ndarray:
+        return self.constraints.base.from_coef(coef)
+
+    def without_slack(self, w: np.ndarray) -> np.ndarray:
+        return self.constraints.split(w)[0]
+
+    def length(self, w: np.ndarray) -> float:
+        return self.constraints.base.norm(w)
+
+    def begin(self, w: np.ndarray, b: np.ndarray) -> Evaluation:
+        constraints = self.constraints
+        if constraints.is_soft:  # what a functional margin of 1 lacks
+            products = constraints.operator.exact_scores(w)
+            outputs = products + constraints.labels.all_intercepts(b)
+            slack = np.maximum(0.0, 1.0 + constraints.labels.scores(outputs))
+            w = constraints.with_slack(w, slack)
+        return self.evaluate(self.radius * w)
+
     def combination(self) -> Combination:
         return Combination(self)
 
@@ -211,8 +275,17 @@ class Problem(MarginProblem):
     def psi_zero(self) -> float:  # type: ignore[override]
         return self.dual_set.psi_zero
 
+    def shortfall(self, old: Scored, new: Scored, theta: float) -> float:
+        return self.dual_set.shortfall(old, new, theta)
+
     def risk_slope(self, psi: float) -> float:
         return self.dual_set.risk_slope(psi)
+
+    def risk(self, psi: float) -> float:
+        return self.dual_set.risk(psi)
+
+    def potential(self, scores: np.ndarray) -> float:
+        return self.dual_set.link(scores)[1]
 
     def even_weights(self) -> np.ndarray:
         return np.ones(self.size)
@@ -245,6 +318,20 @@ class Problem(MarginProblem):
 
     def certify(self, w: np.ndarray, q: np.ndarray, *, sharp: bool = False) -> Certificate:
         return certify_admitted(self, w, q, sharp=sharp)
+
+    @property
+    def takes_whole_pairs(self) -> bool:
+        """Whether pairs in whole numbers can be certified: hard margins of two classes' rows."""
+        is_other = self.is_soft or self.penalty == "hinge" or self.constraints.labels.is_paired
+        return not is_other and self.operator.as_matrix() is not None
+
+    def admitted_pair(self, pair: Any) -> WholePair:
+        if not self.takes_whole_pairs:
+            return super().admitted_pair(pair)
+        return admitted_pair(pair, self.operator.shape[1], self.n_rows)
+
+    def certify_whole(self, pair: WholePair) -> Certificate:
+        return certify_whole(self, pair)
 
     @property
     def is_soft(self) -> bool:
@@ -292,15 +379,22 @@ class Problem(MarginProblem):
         self.operator.passes = passes
 
 
-def _slack_root(C: float, exponent: int) -> float:
-    """1/√C for X divided by 2^exponent, so that K + I/C keeps its meaning.
+def _slack_root(C: float, weights: np.ndarray | None, exponent: int) -> float | np.ndarray:
+    """1/√(2C) for X divided by 2^exponent, so that K + I/(2C) keeps its meaning; of each row where
+    they have weights.
 
     The root stays a normal float where C itself, scaled by 4^exponent, would not.
     """
-    root = math.ldexp(1.0 / math.sqrt(C), -exponent) if exponent > -900 else math.inf
-    if not 1e-150 < root < 1e150:
+    prices = np.full(1, C) if weights is None else C * weights
+    scale = math.ldexp(1.0, -exponent) if exponent > -900 else math.inf
+    with np.errstate(over="ignore"):
+        roots = (1.0 / np.sqrt(2.0 * prices)) * scale
+    is_good = (roots > 1e-150) & (roots < 1e150)
+    if not is_good.all():
+        i = int(is_good.argmin())
+        what = f"C={C!r}" if weights is None else f"C={C!r} times a weight of {float(weights[i])!r}"
         raise InputError(
-            f"C={C!r} is out of proportion to X, whose entries reach 2**{exponent}: C·max‖x‖² must "
+            f"{what} is out of proportion to X, whose entries reach 2**{exponent}: C·max‖x‖² must "
             "lie between 1e-300 and 1e300; rescale X"
         )
-    return root
+    return float(roots[0]) if (roots == roots[0]).all() else roots

@@ -8,12 +8,13 @@ import numpy as np
 from momentron.certificate import Certificate
 from momentron.display import MarginDisplay, MarginDistributionDisplay, TraceDisplay
 from momentron.markup import card, escape, facts_table, number
+from momentron.saved_state import Marked
 from momentron.status import Status
 from momentron.trace import Trace
 
 
 @dataclass(frozen=True)
-class MarginResult:
+class MarginResult(Marked):
     """A classifier, and a proven interval on the best margin; every number in the units of X.
 
     Attributes
@@ -32,7 +33,8 @@ class MarginResult:
     coef : ndarray of shape (d,), or (k, d) for k ≥ 3 classes
         The classifier. With C = inf of unit length: y (x·coef + intercept) is a distance in the
         units of X. With a finite C in the scale of its problem, as support vector machines have it:
-        ½‖w‖² + (C/2) Σ max(0, 1 − y (x·w + b))² is at most 1/(2 lower²), and at least 1/(2 upper²).
+        ½‖w‖² + C Σ max(0, 1 − y (x·w + b))² is at most 1/(2 lower²), and at least 1/(2 upper²).
+        With penalty="hinge" the same of ½‖w‖² + C Σ max(0, 1 − y (x·w + b)).
         Of unit length again where `is_fallback`.
         With a kernel: one number per example, w = Σ coef_i φ(x_i), so d is n.
     intercept : float, or ndarray of shape (k,)
@@ -42,6 +44,7 @@ class MarginResult:
         The weights of these rows: q with γ̄ ≤ ‖Σ q_i y_i x_i‖ = upper (mass 1, or ½ per class with
         an intercept). With many classes, of each example and wrong label; what flows out of a class
         flows in where there are intercepts. `full_dual` has a weight for every row.
+        With penalty="hinge" they are α itself, 0 ≤ α_i ≤ C_i and w = Σ α_i y_i x_i up to the gap.
         Empty for methods that average over all rows of data in blocks, such as momentum: their
         weights are never stored, and `upper` is the length of Zᵀq, which was carried from pass to
         pass with a bound on its rounding.
@@ -64,6 +67,8 @@ class MarginResult:
         (`momentron.fallback`).
     is_soft : bool
         Whether C was finite.
+    penalty : str
+        What slack cost, if it was: "squared_hinge" or "hinge".
     """
 
     status: Status
@@ -82,6 +87,7 @@ class MarginResult:
     method: str
     is_fallback: bool = field(default=False, repr=False)
     is_soft: bool = field(default=False, repr=False)
+    penalty: str = field(default="squared_hinge", repr=False)
     bytes_read: int = field(default=0, repr=False)
     pass_seconds: float = field(default=0.0, repr=False)
 

@@ -4,16 +4,17 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from momentron.certificate import Certificate, admitted, lend, relative_gap
+from momentron.certificate import Certificate, WholePair, admitted, lend, relative_gap
 from momentron.checkpoint import Checkpoint, RunState
 from momentron.clock import OutOfTime, Stopwatch, until
 from momentron.environment import standard_arithmetic
 from momentron.errors import SolverError
+from momentron.iterate import Iterate, Watch
 from momentron.margin_problem import MarginProblem
 from momentron.rounding import up
 from momentron.solvers.base import Candidates, RunOptions, Solver, Start
@@ -21,7 +22,7 @@ from momentron.status import Status
 from momentron.threads import one_thread
 from momentron.trace import Row, Trace
 
-Callback = Callable[[Row], Any]
+Callback = Callable[[Iterate], Any]
 Reporter = Callable[[Row], None]
 Certifier = Callable[..., Certificate]
 
@@ -43,6 +44,13 @@ class Budget:
     max_time: float = math.inf
     max_memory: int | None = None
 
+    def share(self, spent: float, parts: int) -> "Budget":
+        """What the next of so many parts of the work may spend: its share of the time left."""
+        if self.max_time == math.inf:
+            return self
+        seconds = max((self.max_time - spent) / parts, 1e-3 * self.max_time)
+        return replace(self, max_time=seconds)
+
 
 @dataclass
 class Outcome:
@@ -59,6 +67,7 @@ class Outcome:
     seconds: float
     trace: Trace
     closing: float  # when the result must be there, on the clock of `time.perf_counter`
+    whole: WholePair | None = None  # the pair that the certificate is of, where floats hold none
 
 
 @dataclass(frozen=True)
@@ -68,6 +77,7 @@ class Certified:
     w: np.ndarray
     q: Any
     certificate: Certificate
+    whole: WholePair | None = None
 
 
 class Incumbent:
@@ -89,6 +99,7 @@ class Incumbent:
         self.certified: Certified | None = None
         self._problem = problem
         self._refined: tuple[np.ndarray, Any] | None = None
+        self._whole: WholePair | None = None
 
     def update(self, lent: MarginProblem, candidates: Candidates) -> float:
         """Keep what is better; return the claimed margin of the current iterate.
@@ -102,6 +113,8 @@ class Incumbent:
         if primals[0].w.dtype == np.longdouble:
             w = problem.admitted_w(primals[0].w)
             self._refined = w, problem.admitted_weights(candidates.q)
+        if candidates.whole is not None:
+            self._whole = problem.admitted_pair(candidates.whole)
         best = max(range(len(margins)), key=margins.__getitem__)
         if margins[best] > self.lower:
             self.w = problem.admitted_w(primals[best].w)
@@ -144,6 +157,19 @@ class Incumbent:
             self.certified = Certified(w, q, certificate)
         return self.certified.certificate
 
+    def adopt_whole(self) -> Certificate | None:
+        """Take the pair in whole numbers, if its certificate is the better one."""
+        pair = self._whole
+        if pair is None:
+            return None
+        certificate = self._problem.certify_whole(pair)
+        last = None if self.certified is None else self.certified.certificate
+        if last is None or (certificate.gap, certificate.upper) < (last.gap, last.upper):
+            self.w, self.q = pair.floats(self._problem.n_rows)
+            self.certified = Certified(self.w, self.q, certificate, pair)
+            return certificate
+        return last
+
 
 class StoppingRule:
     """Asks the certificate whether the question is answered, no more often than is worth it.
@@ -166,6 +192,9 @@ class StoppingRule:
                 f"a method may end with STALLED or a budget, not with {ending!r}: whether the "
                 "question is answered is for the certificate to say"
             )
+        whole = best.adopt_whole()
+        if whole is not None:
+            return self._answer(whole) or ending
         separated = best.lower > 0.0 and relative_gap(best.lower, best.upper) <= self._tol
         vanished = best.upper <= self._vanishing
         is_worth_asking = separated or vanished
@@ -207,6 +236,66 @@ class StoppingRule:
             best.certify(sharp=True)
 
 
+class Recorder:
+    """Fills the trace, and tells the reporter and the callback of each iteration.
+
+    A row is made only where somebody wants it.
+    """
+
+    def __init__(
+        self,
+        problem: MarginProblem,
+        best: Incumbent,
+        stopwatch: Stopwatch,
+        trace: Trace,
+        reporter: Reporter | None,
+        callback: Callback | None,
+    ) -> None:
+        self._problem, self._best, self._stopwatch, self._trace = problem, best, stopwatch, trace
+        self._reporter, self._callback = reporter, callback
+        self._watch = Watch(problem)
+        self._is_kept = False
+
+    def note(self, margin: float, candidates: Candidates) -> None:
+        """An iteration is done; `margin` is that of its iterate."""
+        self._margin, self._candidates = margin, candidates
+        self._trace.n_iter += 1
+        self._is_kept = self._trace.wants_row
+        if self._is_kept or self._reporter is not None:
+            self._row = self._make_row()
+            self._stopwatch.exclude(self._reporter, self._row)
+        if self._is_kept:
+            self._trace.append(self._row)
+
+    def is_asked_to_stop(self) -> bool:
+        """Show the callback the iteration, if it is one that is kept."""
+        if self._callback is None or not self._is_kept:
+            return False
+        seen = self._watch.iterate(self._row, self._candidates.primals[0])
+        return bool(self._stopwatch.exclude(self._callback, seen))
+
+    def keep_last(self) -> None:
+        """The last iteration is in the trace, whatever is kept beside it."""
+        if not self._is_kept:
+            self._trace.append(self._make_row())
+
+    def _make_row(self) -> Row:
+        """The trace row in the units of X."""
+        problem, best = self._problem, self._best
+        low, high = self._candidates.interval or (math.nan, math.nan)
+        return Row(
+            iteration=self._trace.n_iter,
+            seconds=self._stopwatch.total(),
+            passes=problem.passes,
+            margin=problem.to_units_of_x(self._margin),
+            lower=problem.to_units_of_x(max(0.0, best.lower)),
+            upper=problem.to_units_of_x(best.upper),
+            evaluations=problem.evaluations,
+            theorem_lower=problem.to_units_of_x(low),
+            theorem_upper=problem.to_units_of_x(high),
+        )
+
+
 @standard_arithmetic()
 def solve(
     problem: MarginProblem,
@@ -220,19 +309,21 @@ def solve(
     stopwatch: Stopwatch | None = None,
     certifier: Certifier | None = None,
     checkpoint: Checkpoint | None = None,
+    record_every: int = 1,
 ) -> Outcome:
     """Run a method until its certified gap is within the tolerance, or a budget ends.
 
-    `reporter` sees every row, for printing; `callback` too, and stops the run by returning a true
-    value. `start` is for methods that begin warm, `random_state` for those that draw; `stopwatch`
-    may have been running already. `certifier` takes the place of the problem's own `certify`, for
-    whoever needs no proof. A `checkpoint` is read before the first step, if it exists, and written
-    after some of them. Ctrl-C ends the run with what it has.
+    `reporter` sees every row, for printing; `callback` those that the trace keeps, with their
+    iterates, and stops the run by returning a true value. `record_every` says which are kept.
+    `start` is for methods that begin warm, `random_state` for those that draw; `stopwatch` may have
+    been running already. `certifier` takes the place of the problem's own `certify`, for whoever
+    needs no proof. A `checkpoint` is read before the first step, if it exists, and written after
+    some of them. Ctrl-C ends the run with what it has.
     """
     stopwatch = stopwatch or Stopwatch()
     best = Incumbent(problem, certifier)
     stopping = StoppingRule(problem, budget, solver)
-    trace = Trace()
+    trace = Trace(record_every)
     lent = lend(problem)
     moment = stopwatch.deadline(budget.max_time)
     deadline = moment - problem.closing_seconds()
@@ -246,20 +337,19 @@ def solve(
                 status = None
                 run = RunState(lent, state, best, stopping, trace, stopwatch)
                 if checkpoint is not None and checkpoint.resume(run):
-                    status = stopping.verdict(best, len(trace), None)
-                    status = status or _exhausted(budget, len(trace), stopwatch.seconds())
+                    status = stopping.verdict(best, trace.n_iter, None)
+                    status = status or _exhausted(budget, trace.n_iter, stopwatch.seconds())
+                recorder = Recorder(lent, best, stopwatch, trace, reporter, callback)
                 while status is None:
                     solver.step(lent, state)
                     candidates = solver.candidates(lent, state)
-                    margin = best.update(lent, candidates)
-                    seconds = stopwatch.total()
-                    row = _row(lent, len(trace) + 1, seconds, margin, best, candidates.interval)
-                    trace.append(row)
-                    stopwatch.exclude(reporter, row)
-                    status = stopping.verdict(best, len(trace), candidates.ending)
-                    if status is None and stopwatch.exclude(callback, row):
+                    recorder.note(best.update(lent, candidates), candidates)
+                    status = stopping.verdict(best, trace.n_iter, candidates.ending)
+                    if status is None and recorder.is_asked_to_stop():
                         status = Status.STOPPED
-                    status = status or _exhausted(budget, len(trace), stopwatch.seconds())
+                    status = status or _exhausted(budget, trace.n_iter, stopwatch.seconds())
+                    if status is not None:
+                        recorder.keep_last()
                     if checkpoint is not None:
                         checkpoint.save(run, is_last=status is not None)
         except KeyboardInterrupt:
@@ -280,11 +370,12 @@ def solve(
         last_w=best.last_w,
         last_b=best.last_b,
         q=done.q,
-        n_iter=len(trace),
+        n_iter=trace.n_iter,
         passes=lent.passes,
         seconds=stopwatch.total(),
         trace=trace,
         closing=closing,
+        whole=done.whole,
     )
 
 
@@ -311,26 +402,3 @@ def _exhausted(budget: Budget, iteration: int, seconds: float) -> Status | None:
     if seconds >= budget.max_time:
         return Status.TIME_BUDGET
     return None
-
-
-def _row(
-    problem: MarginProblem,
-    iteration: int,
-    seconds: float,
-    margin: float,
-    best: Incumbent,
-    interval: tuple[float, float] | None,
-) -> Row:
-    """The trace row in the units of X."""
-    low, high = interval or (math.nan, math.nan)
-    return Row(
-        iteration=iteration,
-        seconds=seconds,
-        passes=problem.passes,
-        margin=problem.to_units_of_x(margin),
-        lower=problem.to_units_of_x(max(0.0, best.lower)),
-        upper=problem.to_units_of_x(best.upper),
-        evaluations=problem.evaluations,
-        theorem_lower=problem.to_units_of_x(low),
-        theorem_upper=problem.to_units_of_x(high),
-    )

@@ -7,6 +7,9 @@ class Status(StrEnum):
     """Why the loop stopped."""
 
     OPTIMAL = "certified optimal: the gap is within the tolerance"
+    BEYOND_FLOAT64 = (
+        "certified optimal, but beyond float64: the classifier, rounded, does not separate the rows"
+    )
     NOT_SEPARABLE = "not separable within tolerance: no classifier has a larger margin"
     ITERATION_BUDGET = "iteration budget reached before the tolerance"
     TIME_BUDGET = "time budget reached before the tolerance"
@@ -17,4 +20,4 @@ class Status(StrEnum):
     @property
     def is_final(self) -> bool:
         """Whether the question was answered, rather than a budget spent."""
-        return self in (Status.OPTIMAL, Status.NOT_SEPARABLE)
+        return self in (Status.OPTIMAL, Status.BEYOND_FLOAT64, Status.NOT_SEPARABLE)

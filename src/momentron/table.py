@@ -1,8 +1,10 @@
 """Rows of one dataclass, seen as columns."""
 
+import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple
-from typing import Any, ClassVar, Generic, TypeVar
+from numbers import Integral
+from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
 import numpy as np
 
@@ -10,7 +12,10 @@ R = TypeVar("R")
 
 
 class Table(Generic[R]):
-    """Rows; `table[column]` is an array. Subclasses hold them in `_rows`, and name themselves."""
+    """Rows: `table["column"]` is an array, `table[-1]` a row, `table[10:20]` a shorter table.
+
+    Subclasses hold the rows in `_rows`, and name themselves.
+    """
 
     noun: ClassVar[str]
     columns: ClassVar[tuple[str, ...]]
@@ -22,11 +27,29 @@ class Table(Generic[R]):
     def __iter__(self) -> Iterator[R]:
         return iter(self._rows)
 
-    def __getitem__(self, column: str) -> np.ndarray:
-        if column not in self.columns:
+    @overload
+    def __getitem__(self, key: str) -> np.ndarray: ...
+
+    @overload
+    def __getitem__(self, key: int) -> R: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Self: ...
+
+    def __getitem__(self, key: str | int | slice) -> Any:
+        if isinstance(key, slice):
+            part = copy.copy(self)
+            part._rows = list(self._rows[key])
+            return part
+        if isinstance(key, Integral):
+            try:
+                return self._rows[int(key)]
+            except IndexError:
+                raise IndexError(f"the {self.noun} has {len(self)} rows; no row {key}") from None
+        if key not in self.columns:
             known = list(self.columns)
-            raise KeyError(f"the {self.noun} has no column {column!r}; it has {known}")
-        return np.array([getattr(row, column) for row in self._rows])
+            raise KeyError(f"the {self.noun} has no column {key!r}; it has {known}")
+        return np.array([getattr(row, key) for row in self._rows])
 
     def to_dict(self) -> dict[str, np.ndarray]:
         """Column name → array."""

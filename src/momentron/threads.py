@@ -17,13 +17,11 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar, Token, copy_context
 from functools import cache, wraps
-from itertools import product
 from threading import RLock
 from typing import Any, ParamSpec, TypeVar
 from weakref import ref
 
-from threadpoolctl import ThreadpoolController
-
+from momentron.blas_libraries import Blas, loaded_blas
 from momentron.clock import require_time
 from momentron.environment import use_standard_arithmetic
 
@@ -38,38 +36,15 @@ WORTH_READING = 2_000_000  # entries from which a product with a vector is worth
 MOST_READ = 100_000_000  # entries that are read between two looks at the clock
 
 
-class _Blas:
-    """A BLAS library: how many threads it has, and a way to set that.
-
-    threadpoolctl finds it, but listens to the first thread alone that sets a number. So OpenBLAS,
-    which numpy and scipy bring along, is told by itself.
-    """
-
-    def __init__(self, library: Any) -> None:
-        self.is_per_thread = getattr(library, "threading_layer", "") == "openmp"
-        self.count: Callable[[], int] = library.get_num_threads
-        self.set: Callable[[int], Any] = library.set_num_threads
-        if library.internal_api != "openblas" or self.is_per_thread:
-            return
-        for prefix, suffix in product(("", "scipy_"), ("", "64_", "_64")):
-            name = f"{prefix}openblas_%s_num_threads{suffix}"
-            if hasattr(library.dynlib, name % "set") and hasattr(library.dynlib, name % "get"):
-                self.set = getattr(library.dynlib, name % "set")
-                self.count = getattr(library.dynlib, name % "get")
-
-
 @cache
-def _found() -> tuple[list[_Blas], list[_Blas]]:
-    """numpy's and scipy's BLAS: those with one number for the process, and with one per thread.
-
-    Finding them takes milliseconds, so it is done once.
-    """
-    found = [_Blas(item) for item in ThreadpoolController().select(user_api="blas").lib_controllers]
+def _found() -> tuple[list[Blas], list[Blas]]:
+    """The BLAS libraries with one number for the process, and with one per thread; found once."""
+    found = loaded_blas()
     per_thread = [library for library in found if library.is_per_thread]
     return [library for library in found if not library.is_per_thread], per_thread
 
 
-def _counts(libraries: list[_Blas]) -> list[int]:
+def _counts(libraries: list[Blas]) -> list[int]:
     """How many threads each has now."""
     return [library.count() for library in libraries]
 

@@ -42,14 +42,34 @@ SHOWN = 12  # rows of a long trace in a notebook
 
 
 class Trace(Table[Row]):
-    """Rows of a solve; converts to a dict of arrays, or to a pandas frame."""
+    """Rows of a solve; converts to a dict of arrays, or to a pandas frame.
+
+    `trace["margin"]` is a column, `trace[-1]` the last row, and `trace[100:200]` a shorter trace.
+
+    Parameters
+    ----------
+    every : int
+        Of the iterations the first, the last and each of these are kept.
+
+    Attributes
+    ----------
+    n_iter : int
+        Iterations so far, kept or not.
+    """
 
     noun = "trace"
     columns = tuple(field.name for field in fields(Row))
     _rows: list[Row]
 
-    def __init__(self) -> None:
+    def __init__(self, every: int = 1) -> None:
         self._rows = []
+        self._every = every
+        self.n_iter = 0
+
+    @property
+    def wants_row(self) -> bool:
+        """Whether the present iteration is one of those that are kept."""
+        return self.n_iter == 1 or self.n_iter % self._every == 0
 
     def append(self, row: Row) -> None:
         self._rows.append(row)

@@ -9,10 +9,13 @@ from sklearn.utils.validation import check_array, column_or_1d
 
 from momentron.environment import standard_arithmetic
 from momentron.errors import InputError
-from momentron.exactness import as_exact
+from momentron.exactness import as_exact, as_host, is_tensor
 from momentron.operators import ComputedRows, Operator, as_operator, dense, sparse
 from momentron.operators.base import row_blocks
 from momentron.operators.computed import require_shape
+
+LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100  # between them a weight that is not zero must lie
+WANTED_WEIGHT = f"0, or a number from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}"
 
 # Entries with a magnitude outside 2^±LIMIT are rescaled, so that squares and quotients are safe.
 _EXPONENT_LIMIT = {np.dtype(np.float64): 60, np.dtype(np.float32): 40}
@@ -38,15 +41,29 @@ class TrainingData:
         The labels, in sorted order.
     codes : ndarray of shape (n,)
         The place of each row's label among them.
+    sample_weight : ndarray of shape (n,), optional
+        How often each row counts, checked (`momentron.weights`).
+    weights : ndarray of shape (n,), optional
+        The factors of C, all positive: with the weights of the classes; None where all are 1.
+    kept : ndarray of shape (n,), optional
+        The numbers of these rows among all that were passed, where some had no weight.
+    n_given : int, optional
+        How many were passed then.
     """
 
     X: Any
     classes: np.ndarray
     codes: np.ndarray
+    sample_weight: np.ndarray | None = None
+    weights: np.ndarray | None = None
+    kept: np.ndarray | None = None
+    n_given: int | None = None
 
     @classmethod
     @standard_arithmetic()
-    def from_arrays(cls, X: Any, y: Any, *, is_finite: bool = False) -> "TrainingData":
+    def from_arrays(
+        cls, X: Any, y: Any, sample_weight: Any = None, *, is_finite: bool = False
+    ) -> "TrainingData":
         """What users pass, checked.
 
         `is_finite` asks for finite entries, as a kernel does; without one the row norms tell, which
@@ -54,7 +71,8 @@ class TrainingData:
         """
         X = as_matrix(X) if is_finite else as_rows(X)
         classes, codes = clean_labels(y, X.shape[0])
-        return cls(finite_rows(X) if is_finite else X, classes, codes)
+        own = None if sample_weight is None else clean_weights(sample_weight, X.shape[0])
+        return cls(finite_rows(X) if is_finite else X, classes, codes, own)
 
     @property
     def y(self) -> np.ndarray:
@@ -87,14 +105,17 @@ def operator_of(X: Any) -> CleanData:
     return CleanData(as_operator(_divide_by_power_of_two(X, int(exponent))), int(exponent))
 
 
-def clean_matrix(X: Any) -> Any:
-    """X checked, as a 2-D float32/float64 array or a CSR matrix, in its own scale."""
-    return finite_rows(as_matrix(X))
+def clean_matrix(X: Any, first: int = 0) -> Any:
+    """X checked, as a 2-D float32/float64 array or a CSR matrix, in its own scale.
+
+    Where X is a block of rows, `first` is the number of its first one, for messages.
+    """
+    return finite_rows(as_matrix(X), first)
 
 
-def finite_rows(X: Any) -> Any:
+def finite_rows(X: Any, first: int = 0) -> Any:
     """A matrix that `as_matrix` gave, in CSR form if it is sparse; refused unless all is finite."""
-    _require_finite(X)
+    _require_finite(X, first)
     return X.tocsr() if sp.issparse(X) else X
 
 
@@ -120,7 +141,7 @@ def as_matrix(X: Any) -> Any:
     return X
 
 
-def _require_finite(X: Any) -> None:
+def _require_finite(X: Any, first: int = 0) -> None:
     """Raise with the place of the first NaN or infinity, if there is one."""
     if sp.issparse(X):
         bad = np.flatnonzero(~np.isfinite(X.data))
@@ -142,8 +163,8 @@ def _require_finite(X: Any) -> None:
             return
     kind = "NaN" if np.isnan(value) else "infinity"
     raise InputError(
-        f"X contains {kind}: X[{i}, {j}] is {value}; every entry must be finite (inf and NaN are "
-        "not): drop that row or impute it"
+        f"X contains {kind}: X[{first + i}, {j}] is {value}; every entry must be finite (inf and "
+        "NaN are not): drop that row or impute it"
     )
 
 
@@ -227,6 +248,7 @@ def _one_label_per_row(y: Any, n_rows: int) -> np.ndarray:
     if y is None:
         raise InputError("y is None; max_margin requires y to be passed: one label for each row")
     if not (type(y) is np.ndarray and y.ndim == 1):
+        y = as_host(y) if is_tensor(y) else y
         given, y = y, column_or_1d(y, warn=True)
         _require_distinct(given, y)
     if y.dtype.kind == "O":
@@ -258,3 +280,30 @@ def _require_classes(y: np.ndarray) -> None:
         for i, label in enumerate(y):
             if _is_missing(label):
                 raise InputError(f"y contains NaN: y[{i}] is {label}; drop that row")
+
+
+def clean_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
+    """The rows' own weights in float64, checked; None where there are none."""
+    if sample_weight is None:
+        return None
+    try:
+        given = np.asarray(sample_weight)
+        if given.dtype.kind not in "biuf":
+            given = np.asarray(sample_weight, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            "sample_weight must be one number for each row; some of it is not a number"
+        ) from error
+    if given.shape != (n_rows,):
+        raise InputError(
+            f"X has {n_rows} rows but sample_weight has shape {given.shape}; give one weight for "
+            "each row"
+        )
+    weights = given.astype(np.float64)
+    is_good = (weights == 0.0) | ((weights >= LEAST_WEIGHT) & (weights <= MOST_WEIGHT))
+    if not is_good.all():
+        i = int(is_good.argmin())
+        raise InputError(f"sample_weight[{i}]={float(weights[i])!r} must be {WANTED_WEIGHT}")
+    if not weights.any():
+        raise InputError("sample_weight is zero for every row; give some rows a positive weight")
+    return weights

@@ -61,8 +61,8 @@ def certify_admitted(
     problem: "Problem", w: np.ndarray, q: np.ndarray, *, sharp: bool = False
 ) -> Certificate:
     """The certificate of a pair that has been copied and checked by `admitted`."""
-    margin = _to_user(problem, margin_bound(problem, w, sharp=sharp), -np.inf)
-    upper = _to_user(problem, dual_bound(problem, q, sharp=sharp), np.inf)
+    margin = to_user(problem, margin_bound(problem, w, sharp=sharp), -np.inf)
+    upper = to_user(problem, dual_bound(problem, q, sharp=sharp), np.inf)
     return Certificate.from_bounds(margin, upper)
 
 
@@ -70,7 +70,7 @@ def certify_admitted(
 def certify_margin(problem: "Problem", w: np.ndarray, *, sharp: bool = False) -> float:
     """A sure lower bound on the margin of w alone, in the units of X."""
     w = admitted(w, problem.zeros().shape, "w")
-    return _to_user(problem, margin_bound(problem, w, sharp=sharp), -np.inf)
+    return to_user(problem, margin_bound(problem, w, sharp=sharp), -np.inf)
 
 
 @standard_arithmetic()
@@ -93,6 +93,14 @@ def certify_classifier(
     products : ndarray, optional
         Xw as `Operator.exact_scores` has it, if it is at hand for a w that was `recomputed`.
     """
+    return classifier_bounds(problem, w, b, products=products)[0]
+
+
+@standard_arithmetic()
+def classifier_bounds(
+    problem: "Problem", w: np.ndarray, b: Any, *, products: np.ndarray | None = None
+) -> tuple[float, float]:
+    """Sure lower and upper bounds of what `certify_classifier` bounds from below."""
     constraints = problem.constraints.base
     if products is None:
         w = constraints.recomputed(admitted(w, constraints.zeros().shape, "w"))
@@ -100,12 +108,18 @@ def certify_classifier(
     norm_low, norm_high = constraints.norm_bounds(w)
     largest = float(np.max(np.abs(b), initial=0.0))
     if not (norm_low > 0.0 and norm_high < LONG and largest < math.inf):
-        return -math.inf
+        return -math.inf, math.inf
     scores = constraints.labels.scores(products + b)
-    scores += constraints.score_errors(slice(None), w, norm_high, UNIT_ROUNDOFF, 24)
-    margin = down(-float(scores.max()) - 64.0 * UNIT_ROUNDOFF * largest, 2)
-    bound = down(margin / (norm_high if margin > 0.0 else norm_low))
-    return -math.inf if math.isnan(bound) else _to_user(problem, bound, -np.inf)
+    errors = constraints.score_errors(slice(None), w, norm_high, UNIT_ROUNDOFF, 24)
+    blur = 64.0 * UNIT_ROUNDOFF * largest
+    least = down(-float((scores + errors).max()) - blur, 2)
+    most = up(-float((scores - errors).max()) + blur, 2)
+    low = down(least / (norm_high if least > 0.0 else norm_low))
+    high = up(most / (norm_low if most > 0.0 else norm_high))
+    return (
+        -math.inf if math.isnan(low) else to_user(problem, low, -np.inf),
+        math.inf if math.isnan(high) else to_user(problem, high, np.inf),
+    )
 
 
 def margin_bound(problem: "Problem", w: np.ndarray, *, sharp: bool = False) -> float:
@@ -151,10 +165,17 @@ def _sharpen(
 
 def dual_bound(problem: "Problem", q: np.ndarray, *, sharp: bool = False) -> float:
     """A sure upper bound on ‖Zᵀq‖ for q brought into the dual set, in the operator's units."""
+    if problem.constraints.radius == 0.0:
+        return 0.0
+    q = problem.dual_set.normalize(np.asarray(q, np.longdouble if sharp else np.float64))
+    return length_bound(problem, q, sharp=sharp)
+
+
+def length_bound(problem: "Problem", q: np.ndarray, *, sharp: bool = False) -> float:
+    """The same for a q that `normalize` gave: of the weights in the dual set next to it."""
     constraints, dual_set = problem.constraints, problem.dual_set
     if constraints.radius == 0.0:
         return 0.0
-    q = dual_set.normalize(np.asarray(q, np.longdouble if sharp else np.float64))
     norms = constraints.row_norms
     roundings = int(np.count_nonzero(q)) + 2
     weighted_norms = up(float(q.astype(np.float64, copy=False) @ norms), roundings)
@@ -172,7 +193,7 @@ def to_safe_length(w: np.ndarray) -> np.ndarray:
     return times_power_of_two(w, -int(np.frexp(top)[1]))
 
 
-def _to_user(problem: "Problem", value: float, direction: float) -> float:
+def to_user(problem: "Problem", value: float, direction: float) -> float:
     """A bound in the units of X; scaling by a power of two may round at the ends of the range."""
     if problem.exponent == 0:
         return value

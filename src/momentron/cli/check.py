@@ -1,37 +1,69 @@
 """`momentron check`: are the classes linearly separable, and why."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from momentron.cli.data import (
     ClassesOption,
+    ColumnsOption,
     DataArgument,
+    DecimalOption,
+    DelimiterOption,
+    DropNaOption,
+    DropOption,
+    DummiesOption,
+    FailuresOption,
+    FormulaOption,
     LoadedData,
+    NaOption,
     TargetOption,
+    WeightOption,
     load_data,
+    load_formula,
+    table_options,
 )
-from momentron.cli.output import cell, say, write_after_answer
+from momentron.cli.output import say, write_after_answer
 from momentron.cli.progress import Progress
+from momentron.cli.verdict_text import print_summary
+from momentron.errors import InputError
 from momentron.safefiles import require_writable
 from momentron.separability import FeatureRole, Verdict, check_separability, feature_roles
+from momentron.separability.class_pairs import most_separated_first
 
 EXIT_CODES = {"separable": 0, "quasi-separable": 3, "overlapping": 4, "undecided": 5}
-ROWS_SHOWN = 10
 
 
 def check(
     data: DataArgument = None,
     target: TargetOption = None,
     classes: ClassesOption = None,
+    formula: FormulaOption = None,
+    family: Annotated[
+        str | None, typer.Option(help="binomial, multinomial, poisson or ordinal; as y suggests.")
+    ] = None,
     intercept: Annotated[bool, typer.Option(help="Fit an intercept.")] = True,
+    columns: ColumnsOption = None,
+    drop: DropOption = None,
+    delimiter: DelimiterOption = None,
+    decimal: DecimalOption = None,
+    na: NaOption = None,
+    drop_na: DropNaOption = False,
+    dummies: DummiesOption = False,
+    weight: WeightOption = None,
+    failures: FailuresOption = None,
+    decimals: Annotated[
+        str, typer.Option(help="Floats as the shortest decimals that print as them, or binary.")
+    ] = "shortest",
     max_time: Annotated[float | None, typer.Option(help="Time budget in seconds.")] = None,
     proof: Annotated[Path | None, typer.Option(help="Write the proof to this JSON file.")] = None,
+    reference: Annotated[
+        str | None, typer.Option(help="The class that multinomial contrasts are against.")
+    ] = None,
     features: Annotated[
         bool, typer.Option(help="Find the features without which the classes are not separable.")
     ] = False,
@@ -43,11 +75,29 @@ def check(
     """
     if proof is not None:
         require_writable(proof)
-    loaded = load_data(data, target, classes)
+    options = table_options(
+        columns, drop, delimiter, decimal, na, drop_na, dummies, weight, failures
+    )
+    if formula is None:
+        loaded = load_data(data, target, classes, options)
+    else:
+        if target is not None or classes is not None:
+            raise InputError("--formula names its own outcome; leave --target and --classes out")
+        loaded = load_formula(data, formula, options)
     with Progress("deciding separability", max_time=max_time, quiet=as_json):
-        verdict = check_separability(loaded.X, loaded.y, fit_intercept=intercept, max_time=max_time)
+        verdict = check_separability(
+            loaded.X,
+            loaded.y,
+            fit_intercept=intercept and loaded.fit_intercept,
+            family=family,
+            sample_weight=loaded.weights,
+            decimals=decimals,
+            reference=reference,
+            feature_names=loaded.feature_names,
+            max_time=max_time,
+        )
     roles: list[FeatureRole] = []
-    if features and verdict.is_separable:
+    if features and verdict.kind in ("separable", "quasi-separable"):
         with Progress("asking what each feature does", max_time=max_time, quiet=as_json):
             roles = feature_roles(verdict, loaded.X, loaded.y, max_time=max_time)
     summary = summarise(loaded, verdict, roles)
@@ -72,18 +122,49 @@ def summarise(loaded: LoadedData, verdict: Verdict, roles: list[FeatureRole]) ->
         "classes": verdict.classes,
         "kind": verdict.kind,
         "sentence": verdict.sentence,
+        "in_a_paper": verdict.paper_sentence,
+        "estimates": [
+            {"class": e.label, "feature": e.feature, "estimate": e.estimate}
+            for e in verdict.estimates
+        ],
         "lower": verdict.lower,
         "upper": verdict.upper,
         "arithmetic": verdict.arithmetic,
         "boundary_rows": (
             verdict.boundary_rows.tolist() if verdict.kind == "quasi-separable" else []
         ),
+        "boundary_pairs": (
+            [list(pair) for pair in verdict.boundary_pairs]
+            if verdict.kind == "quasi-separable" and len(verdict.classes) > 2
+            else []
+        ),
+        "class_pairs": (
+            [asdict(pair) for pair in most_separated_first(verdict.class_pairs)]
+            if len(verdict.classes) > 2
+            else []
+        ),
         "conflict": [[r.row, r.label, r.against, r.weight] for r in verdict.conflict],
+        "read": loaded.taken,
+        "decimals": verdict.decimals,
+        "caveat": verdict.caveat,
+        "constant": _constant(loaded, verdict),
+        "row_names": loaded.row_names,
         "direction": _direction(loaded, verdict),
         "needed_features": [role.feature for role in roles if role.is_needed],
         "spare_features": [role.feature for role in roles if role.is_needed is False],
         "seconds": verdict.seconds,
     }
+
+
+def _constant(loaded: LoadedData, verdict: Verdict) -> list[str]:
+    """The columns that are the same in every row beside an intercept, which they repeat."""
+    if not verdict.proof["fit_intercept"]:
+        return []
+    X = loaded.X
+    least, most = X.min(axis=0), X.max(axis=0)
+    least, most = (np.ravel(v.toarray() if hasattr(v, "toarray") else v) for v in (least, most))
+    names = loaded.feature_names or [f"column {i}" for i in range(X.shape[1])]
+    return [names[i] for i in np.flatnonzero(least == most).tolist()]
 
 
 def _direction(loaded: LoadedData, verdict: Verdict) -> list[list[Any]]:
@@ -98,50 +179,3 @@ def _direction(loaded: LoadedData, verdict: Verdict) -> list[list[Any]]:
     order = used[np.argsort(-np.abs(weights[used]), kind="stable")]
     names = loaded.feature_names or [f"column {i}" for i in range(weights.size)]
     return [[names[i], float(weights[i] / np.abs(weights).max())] for i in order.tolist()]
-
-
-def print_summary(summary: dict[str, Any]) -> None:
-    """The verdict, one fact per line, and the conflict as a table."""
-    classes = " against ".join(summary["classes"][:2])
-    if len(summary["classes"]) > 2:
-        classes = f"{len(summary['classes'])} classes, jointly"
-    lines = [
-        f"{summary['data']}: {summary['rows']} × {summary['features']}, {classes}",
-        f"verdict         {summary['sentence']}",
-        f"best margin     in [{summary['lower']:.12g}, {summary['upper']:.12g}]",
-    ]
-    if summary["kind"] != "undecided":
-        lines.append(f"proof           {summary['arithmetic']} arithmetic, verified")
-    if summary["direction"]:
-        shown = [f"{name} ({value:+.4g})" for name, value in summary["direction"][:ROWS_SHOWN]]
-        more = ", …" if len(summary["direction"]) > ROWS_SHOWN else "; others 0"
-        lines.append(f"direction       {', '.join(shown)}{more}")
-    if summary["kind"] == "quasi-separable":
-        lines.append(f"on the boundary {_some(summary['boundary_rows'], summary['rows'])}")
-    if summary["needed_features"] or summary["spare_features"]:
-        needed, spare = summary["needed_features"], summary["spare_features"]
-        lines.append(f"needed features {_some(needed, summary['features'])}")
-        lines.append(f"spare features  {_some(spare, summary['features'])}")
-    lines.append(f"work            {summary['seconds']:.3f} s")
-    say(*lines)
-    if summary["conflict"]:
-        Console(highlight=False, soft_wrap=True).print(_conflict_table(summary["conflict"]))
-
-
-def _some(indices: list[int], total: int) -> str:
-    """How many, and the first few of them."""
-    if not indices:
-        return f"none of {total}"
-    shown = ", ".join(map(str, indices[:ROWS_SHOWN]))
-    return f"{len(indices)} of {total}: {shown}{', …' if len(indices) > ROWS_SHOWN else ''}"
-
-
-def _conflict_table(conflict: list[list[Any]]) -> Table:
-    """The rows whose weighted class averages coincide, heaviest first."""
-    title = f"conflict: {len(conflict)} rows whose weighted class averages coincide"
-    table = Table("row", "class", "against", "weight", title=title, title_justify="left")
-    for row, label, against, weight in sorted(conflict, key=lambda row: -row[3])[:ROWS_SHOWN]:
-        table.add_row(str(row), cell(label), cell(against), f"{weight:.6g}")
-    if len(conflict) > ROWS_SHOWN:
-        table.add_row("…", "", "", f"{len(conflict) - ROWS_SHOWN} more")
-    return table

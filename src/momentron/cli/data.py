@@ -1,6 +1,6 @@
 """What every command needs of its data: a file, a named set, or the bundled digits."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,7 +8,9 @@ import numpy as np
 import typer
 
 from momentron import datasets
-from momentron.datafiles import read_whole
+from momentron.datafiles import DataFile, TableOptions, read_frame, read_whole
+from momentron.datafiles._common import some
+from momentron.designs import Design, read_design
 from momentron.errors import InputError
 
 DataArgument = Annotated[
@@ -22,28 +24,138 @@ TargetOption = Annotated[str | None, typer.Option(help="Label column: a name or 
 ClassesOption = Annotated[
     tuple[str, str] | None, typer.Option(help="Keep the rows of these two classes.")
 ]
+ColumnsOption = Annotated[
+    list[str] | None,
+    typer.Option(help="Features to use: names or positions, with commas or the option repeated."),
+]
+DropOption = Annotated[
+    list[str] | None, typer.Option(help="Columns to leave out, such as an identifier.")
+]
+DelimiterOption = Annotated[
+    str | None, typer.Option(help="Between cells: , ; | tab or space; found by itself if absent.")
+]
+DecimalOption = Annotated[
+    str | None, typer.Option(help="Decimal mark: . or , (found by itself where it is clear).")
+]
+NaOption = Annotated[
+    list[str] | None,
+    typer.Option(help="What stands for a missing value; NA, NaN, null, . and empty if absent."),
+]
+DropNaOption = Annotated[
+    bool, typer.Option("--drop-na", help="Leave out rows with a missing value.")
+]
+DummiesOption = Annotated[
+    bool, typer.Option("--dummies", help="Text columns become 0/1 columns, one per level but one.")
+]
+FormulaOption = Annotated[
+    str | None, typer.Option(help="Such as 'y ~ C(treat) * dose'; needs the extra formula.")
+]
+WeightOption = Annotated[
+    str | None,
+    typer.Option(help="Column of weights or frequencies; rows of weight 0 are left out."),
+]
+FailuresOption = Annotated[
+    str | None, typer.Option(help="Column of failures; --target then has the successes.")
+]
 
 
 @dataclass(frozen=True)
 class LoadedData:
-    """X, y, and what to call them."""
+    """X, y, and what to call them; what was taken as what; the levels behind dummies."""
 
     X: Any
     y: np.ndarray
     title: str
     feature_names: list[str] | None = None
+    row_names: list[str] | None = None
+    weights: np.ndarray | None = None
+    taken: list[str] = field(default_factory=list)
+    levels: dict[str, list[str]] = field(default_factory=dict)
+    fit_intercept: bool = True
+
+
+def table_options(
+    columns: list[str] | None = None,
+    drop: list[str] | None = None,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    na: list[str] | None = None,
+    drop_na: bool = False,
+    dummies: bool = False,
+    weight: str | None = None,
+    failures: str | None = None,
+) -> TableOptions:
+    """What the options of a command say of a table."""
+    return TableOptions(
+        columns=tuple(columns or ()),
+        drop=tuple(drop or ()),
+        delimiter=delimiter,
+        decimal=decimal,
+        na=None if na is None else tuple(na),
+        drop_na=drop_na,
+        dummies=dummies,
+        weight=weight,
+        failures=failures,
+    )
 
 
 def load_data(
-    source: str | None, target: str | None, classes: tuple[str, str] | None
+    source: str | None,
+    target: str | None,
+    classes: tuple[str, str] | None,
+    options: TableOptions | None = None,
 ) -> LoadedData:
     """DATA of the command line: a path, the name of a known set, or nothing (the ten digits)."""
+    known = "digits" if source is None else source
+    if source is None or (not Path(source).exists() and source in datasets.DATASETS):
+        if options is not None and options.weight is not None:
+            raise InputError(f"--weight {options.weight} names a column of a file; give one")
+        if options is not None:
+            options.require_plain(known, "it is a known set, not a table")
+        return _named(known, classes)
+    file = read_whole(_path(source), target, classes, options=options)
+    return loaded_from(file, Path(source).name)
+
+
+def _path(source: str) -> str | Path:
+    """A file; of a bundled table, its own."""
+    is_table = source in datasets.TABLES and not Path(source).exists()
+    return datasets.table_path(source) if is_table else source
+
+
+def load_formula(source: str | None, formula: str, options: TableOptions) -> LoadedData:
+    """The design of a formula in the columns of DATA."""
     if source is None:
-        return _named("digits", classes)
-    if not Path(source).exists() and source in datasets.DATASETS:
-        return _named(source, classes)
-    file = read_whole(source, target, classes)
-    return LoadedData(file.X, file.y, Path(source).name, file.feature_names)
+        raise InputError("--formula needs DATA, a table whose columns it names")
+    frame, notes = read_frame(_path(source), options, formula)
+    design = read_design(formula, data=frame, sample_weight=options.weight)
+    names = design.row_names
+    return LoadedData(
+        design.X,
+        design.y,
+        Path(source).name,
+        design.feature_names,
+        None if names is None else [str(name) for name in names],
+        design.sample_weight,
+        [f"formula {formula}", f"features {some(design.feature_names or [])}", *notes],
+        fit_intercept=design.fit_intercept is not False,
+    )
+
+
+def loaded_from(file: DataFile, title: str) -> LoadedData:
+    """A file that has been read, under a title; counts as one row per outcome that was seen."""
+    design = Design(file.X, file.y, file.weights, row_names=file.row_names).ungrouped()
+    names = design.row_names
+    return LoadedData(
+        design.X,
+        np.asarray(design.y),
+        title,
+        file.feature_names,
+        None if names is None else [str(name) for name in names],
+        design.sample_weight,
+        file.taken,
+        file.levels,
+    )
 
 
 def _named(name: str, classes: tuple[str, str] | None) -> LoadedData:

@@ -2,13 +2,28 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
+import numpy as np
 import typer
 
 from momentron.api import fit_in_blocks
-from momentron.cli.data import ClassesOption, DataArgument, TargetOption, load_data
+from momentron.cli.data import (
+    ClassesOption,
+    ColumnsOption,
+    DataArgument,
+    DecimalOption,
+    DelimiterOption,
+    DropNaOption,
+    DropOption,
+    DummiesOption,
+    NaOption,
+    TargetOption,
+    load_data,
+    table_options,
+)
 from momentron.cli.methods import named_solver
 from momentron.cli.model import kernel_model, write_model
 from momentron.cli.output import say, write_after_answer
@@ -30,6 +45,13 @@ def fit(
     data: DataArgument = None,
     target: TargetOption = None,
     classes: ClassesOption = None,
+    columns: ColumnsOption = None,
+    drop: DropOption = None,
+    delimiter: DelimiterOption = None,
+    decimal: DecimalOption = None,
+    na: NaOption = None,
+    drop_na: DropNaOption = False,
+    dummies: DummiesOption = False,
     method: Annotated[
         str, typer.Option(help="auto, momentum, batch-perceptron, …, or module:Class of a solver.")
     ] = "auto",
@@ -41,8 +63,19 @@ def fit(
     ] = None,
     intercept: Annotated[bool, typer.Option(help="Fit an unpenalised intercept.")] = True,
     C: Annotated[
-        float, typer.Option("-C", "--C", help="Soft margin with squared hinge; hard where inf.")
+        float, typer.Option("-C", "--C", help="Price of slack, a soft margin; hard where inf.")
     ] = math.inf,
+    penalty: Annotated[
+        str, typer.Option(help="What slack costs: squared_hinge or hinge.")
+    ] = "squared_hinge",
+    weight: Annotated[
+        str | None,
+        typer.Option(help="Column of the rows' weights: a name or a position. C counts by them."),
+    ] = None,
+    class_weight: Annotated[
+        str | None,
+        typer.Option(help="balanced, or weights such as 0=1,1=20: factors of C by class."),
+    ] = None,
     kernel: Annotated[
         str | None, typer.Option(help="rbf, poly, laplacian, linear; precomputed: X is the matrix.")
     ] = None,
@@ -76,6 +109,7 @@ def fit(
     for path in (save, checkpoint):
         if path is not None:
             require_writable(path)
+    table = table_options(columns, drop, delimiter, decimal, na, drop_na, dummies, weight)
     wants_blocks = bool(out_of_core) or dask is not None or memory is not None
     if wants_blocks and (data is None or classes is not None or out_of_core is False):
         raise InputError(
@@ -91,6 +125,8 @@ def fit(
         cache_size=cache_size,
         fit_intercept=intercept,
         C=C,
+        penalty=penalty,
+        class_weight=None if class_weight is None else as_class_weight(class_weight),
         tol=tol,
         max_iter=max_iter,
         max_time=max_time,
@@ -100,15 +136,29 @@ def fit(
     )
     if wants_blocks or (out_of_core is None and classes is None and is_large(data, options)):
         assert data is not None
+        if weight is not None:
+            raise InputError(
+                f"--weight {weight} is for data that are read whole (--in-memory); blocks have the "
+                "hard margin, of which weights change nothing: leave rows without weight out"
+            )
+        table.require_plain(data, "it is read in blocks; pass --in-memory")
         with source.opened() as stream, progress_of_passes(stream, is_quiet=as_json) as reporter:
             found = fit_in_blocks(stream, None, options, reporter=reporter)
         _report(summarise_stream(data, found), found, save, as_json)
-    loaded = load_data(data, target, classes)
-    rows = TrainingData.from_arrays(loaded.X, loaded.y, is_finite=kernel is not None)
+    loaded = load_data(data, target, classes, table)
+    rows = TrainingData.from_arrays(
+        loaded.X, loaded.y, loaded.weights, is_finite=kernel is not None
+    )
+    options = replace(options, class_weight=by_label(options.class_weight, rows.classes))
     with progress(options.budget.tol, is_quiet=as_json) as show:
         fitted = fit_in_memory(rows, options, reporter=show)
-    more = {} if kernel is None or save is None else kernel_model(kernel, rows.X, fitted)
-    _report(summarise(loaded.title, rows, fitted), fitted.result, save, as_json, **more)
+    more: dict[str, Any] = {}
+    if kernel is not None and save is not None:
+        more = kernel_model(kernel, rows.X, fitted)
+    if loaded.levels:
+        more["levels"] = json.dumps(loaded.levels)
+    summary = summarise(loaded.title, rows, fitted) | {"read": loaded.taken}
+    _report(summary, fitted.result, save, as_json, **more)
 
 
 def is_large(data: str | None, options: FitOptions) -> bool:
@@ -116,6 +166,36 @@ def is_large(data: str | None, options: FitOptions) -> bool:
     if data is None or not Path(data).expanduser().exists():
         return False  # the digits, a known set, or an error
     return not is_read_whole(data, wants_blocks=options.wants_blocks)
+
+
+def as_class_weight(text: str) -> str | dict[str, float]:
+    """ "balanced", or a table of weights by the labels' text."""
+    if text == "balanced":
+        return text
+    table: dict[str, float] = {}
+    for part in text.split(","):
+        label, _, weight = part.rpartition("=")
+        number = as_number(weight)
+        if not label or isinstance(number, str):
+            raise InputError(
+                f"--class-weight {text!r} must be 'balanced', or label=weight pairs such as "
+                "0=1,1=20"
+            )
+        table[label] = number
+    return table
+
+
+def by_label(class_weight: Any, classes: np.ndarray) -> Any:
+    """Weights by the labels themselves, of which a command line has the text."""
+    if not isinstance(class_weight, dict):
+        return class_weight
+    labels = {str(label): label for label in classes.tolist()}
+    for text in class_weight:
+        if text not in labels:
+            raise InputError(
+                f"--class-weight names {text!r}; the labels are {', '.join(list(labels)[:12])}"
+            )
+    return {labels[text]: weight for text, weight in class_weight.items()}
 
 
 def as_number(word: str) -> float | str:

@@ -2,14 +2,23 @@
 
 import csv
 import io
+import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
+from momentron.cli.data import (
+    ColumnsOption,
+    DecimalOption,
+    DelimiterOption,
+    DropOption,
+    NaOption,
+    table_options,
+)
 from momentron.cli.output import say, write_after_answer
 from momentron.datafiles.features import read_rows
 from momentron.errors import InputError
@@ -29,6 +38,11 @@ def predict(
     target: Annotated[
         str | None, typer.Option(help="Label column, if there is one: a name or a position.")
     ] = None,
+    columns: ColumnsOption = None,
+    drop: DropOption = None,
+    delimiter: DelimiterOption = None,
+    decimal: DecimalOption = None,
+    na: NaOption = None,
     decision: Annotated[
         bool, typer.Option("--decision", help="Decision values instead of labels.")
     ] = False,
@@ -44,7 +58,10 @@ def predict(
     if out is not None:
         require_writable(out)
     loaded = load_model(model)
-    rows = read_rows(data, loaded.n_features, target=target)
+    options = table_options(columns, drop, delimiter, decimal, na)
+    if loaded.levels:
+        options = replace(options, levels=loaded.levels)
+    rows = read_rows(data, loaded.n_features, target=target, options=options)
     values = loaded.decide(rows.X)
     labels = labels_of(values, loaded.classes)
     text = as_csv(values, loaded.classes) if decision else as_csv(labels, None)
@@ -73,6 +90,8 @@ class Model:
         The support vectors of a kernel; None where it was precomputed.
     rows : ndarray or None
         Their numbers among the rows of the fit.
+    levels : dict
+        The levels of text columns that `fit --dummies` encoded, the one left out first.
     """
 
     coef: np.ndarray
@@ -82,6 +101,7 @@ class Model:
     vectors: np.ndarray | None = None
     rows: np.ndarray | None = None
     n_fitted: int = 0
+    levels: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def n_features(self) -> int:
@@ -127,7 +147,8 @@ def load_model(path: Path) -> Model:
             f"{path} cannot be read as a model: {reason(error)}; momentron fit --save writes models"
         ) from error
     try:
-        return _model(found)
+        levels = json.loads(str(found["levels"])) if "levels" in found else {}
+        return replace(_model(found), levels=levels)
     except (KeyError, ValueError, TypeError, IndexError) as error:
         raise InputError(
             f"{path} is not a model of momentron fit --save: {reason(error)}"

@@ -13,15 +13,15 @@ from momentron.validation import TrainingData
 
 
 def summarise(title: str, data: TrainingData, fit: Fit) -> dict[str, Any]:
-    """Everything the command reports, as plain numbers."""
+    """Everything the command reports, as plain numbers; errors are of the rows with a weight."""
     result, (n, d) = fit.result, data.X.shape
-    predicted = labels_of(fit.outputs(data.X), result.classes)
+    predicted = labels_of(fit.outputs(), result.classes)
     return {
         "data": title,
         "rows": n,
         "features": d,
         **_answer(result),
-        "training_error": float(np.mean(predicted != data.y)),
+        "training_error": float(np.mean(predicted != fit.data.y)),
         "iterations": result.n_iter,
         "passes": int(result.trace["passes"][-1]) if len(result.trace) else 0,
         "seconds": result.seconds,
@@ -64,6 +64,7 @@ def print_summary(summary: dict[str, Any]) -> None:
     margin = "best margin" if len(classes) == 2 else "joint margin"
     lines = [
         f"{summary['data']}: {summary['rows']} × {summary['features']}, {class_names}",
+        *([f"read            {'; '.join(summary['read'])}"] if summary.get("read") else []),
         f"verdict         {summary['status']}",
         f"{margin:<15} in [{summary['lower']:.12g}, {summary['upper']:.12g}], "
         f"relative gap {summary['gap']:.2e}",

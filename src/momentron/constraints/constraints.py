@@ -31,14 +31,17 @@ class Constraints:
         The largest of them.
     divisor : float
         R, the unit of solvers: the radius, or a smaller one that serves the dual set.
-    C : float
-        The price of slack, infinite where there is none.
-    root : float
-        1/√C, in the units of X.
+    stiffness : float
+        The mean of 2C, the second derivative of what slack costs; infinite where there is none.
+    shares : float, or ndarray of shape (size,)
+        The constraints' own 2C over that mean: 1 where all are alike.
+    root : float, or ndarray of shape (size,)
+        1/√(2C), in the units of X.
     """
 
-    C: float = math.inf
-    root: float = 0.0
+    stiffness: float = math.inf
+    shares: float | np.ndarray = 1.0
+    root: float | np.ndarray = 0.0
 
     def __init__(self, operator: Operator, labels: Labels) -> None:
         self.operator = operator
@@ -55,8 +58,8 @@ class Constraints:
         """Take this radius as the unit, if it is positive."""
         self.divisor = radius if radius > 0.0 else 1.0
 
-    def like(self, operator: Operator, labels: Labels) -> "Constraints":
-        """Constraints of this kind for other examples."""
+    def like(self, operator: Operator, labels: Labels, examples: np.ndarray) -> "Constraints":
+        """Constraints of this kind for some of the examples, seen through another operator."""
         return Constraints(operator, labels)
 
     # --- slack, of which there is none here ----------------------------------------------------
@@ -64,7 +67,7 @@ class Constraints:
     @property
     def is_soft(self) -> bool:
         """Whether every constraint has a slack."""
-        return self.root > 0.0
+        return False
 
     @property
     def base(self) -> "Constraints":
@@ -72,8 +75,12 @@ class Constraints:
         return self
 
     def split(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(w, √C ξ) of a classifier, as views; the second is empty where there is no slack."""
+        """(w, ξ/r) of a classifier, as views; the second is empty where there is no slack."""
         return w, w[:0]
+
+    def slack_scores(self, index: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """What −Zᵀq adds to the slack part of a classifier for a q on the named rows."""
+        return np.zeros(index.size)
 
     def with_slack(self, w: np.ndarray, slack: np.ndarray) -> np.ndarray:
         """The classifier of w and slack ξ; w alone where there is none."""

@@ -1,9 +1,10 @@
 """The soft margin as a hard one: every constraint gets a coordinate of its own.
 
-    min ½‖w‖² + (C/2) Σ ξ²  s.t.  −⟨z, w⟩ ≥ 1 − ξ
+    min ½‖w‖² + Σ C_i ξ_i²  s.t.  −⟨z_i, w⟩ ≥ 1 − ξ_i
 
-is the hard-margin problem for the rows (z, −e/√C), whose kernel is K + I/C, and for the classifier
-(w, √C ξ). Every method, every dual set and the certificate then apply as they are.
+is the hard-margin problem for the rows (z, −r e) with the root r = 1/√(2C) of each, whose kernel is
+K + diag(r²), and for the classifier (w, ξ/r). Every method, every dual set and the certificate then
+apply as they are.
 """
 
 import numpy as np
@@ -15,26 +16,48 @@ from momentron.rounding import UNDERFLOW, UNIT_ROUNDOFF, norm_bounds, up
 
 
 class Slack(Constraints):
-    """Constraints with a slack each; a classifier is the flat array of w and √C ξ.
+    """Constraints with a slack each; a classifier is the flat array of w and ξ/r.
 
     Parameters
     ----------
     base : Constraints
-    root : float
-        1/√C, in the units of X. The certificate is for this float, right to two roundings.
+    root : float, or ndarray of shape (n,)
+        r = 1/√(2C), in the units of X: of all, or of each example. Right to three roundings, which
+        the bounds allow for.
     """
 
-    def __init__(self, base: Constraints, root: float) -> None:
+    def __init__(self, base: Constraints, root: float | np.ndarray) -> None:
         self._base = base
         self.operator, self.labels, self.size = base.operator, base.labels, base.size
-        self.root = root
-        self.C = 1.0 / root**2
+        self._roots = root
+        self._set_root(root)
         self._shape = base.zeros().shape
-        # a bound on √(‖z‖² + 1/C): three more roundings
-        self._set_norms(np.hypot(base.row_norms, root) * (1.0 + 8.0 * UNIT_ROUNDOFF))
+        # a bound on √(‖z‖² + r²): three more roundings, and those of r
+        self._set_norms(np.hypot(base.row_norms, self.root) * (1.0 + 12.0 * UNIT_ROUNDOFF))
 
-    def like(self, operator: Operator, labels: Labels) -> Constraints:
-        return Slack(self._base.like(operator, labels), self.root)
+    def _set_root(self, root: float | np.ndarray) -> None:
+        """The roots of all constraints, from those of the examples."""
+        if isinstance(root, float):
+            self.root, self.stiffness, self.shares = root, 1.0 / root**2, 1.0
+            return
+        self.root = root[self.labels.examples(np.arange(self.size))]
+        stiffness = self.root**-2.0
+        self.stiffness = float(stiffness.mean())
+        self.shares = stiffness / self.stiffness
+
+    @property
+    def is_soft(self) -> bool:
+        return True
+
+    def like(self, operator: Operator, labels: Labels, examples: np.ndarray) -> Constraints:
+        root = self._roots if isinstance(self._roots, float) else self._roots[examples]
+        return Slack(self._base.like(operator, labels, examples), root)
+
+    def _root_at(self, index: np.ndarray | slice) -> float | np.ndarray:
+        return self.root if isinstance(self.root, float) else self.root[index]
+
+    def slack_scores(self, index: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        return self._root_at(index) * weight
 
     @property
     def base(self) -> Constraints:
@@ -49,7 +72,7 @@ class Slack(Constraints):
 
     @staticmethod
     def join(w: np.ndarray, tail: np.ndarray) -> np.ndarray:
-        """The flat array of w and √C ξ."""
+        """The flat array of w and ξ/r."""
         return np.concatenate([w.ravel(), tail])
 
     def zeros(self) -> np.ndarray:
@@ -64,7 +87,7 @@ class Slack(Constraints):
 
     def combine(self, index: np.ndarray, weight: np.ndarray) -> np.ndarray:
         tail = np.zeros(self.size)
-        tail[index] = -self.root * weight
+        tail[index] = -self._root_at(index) * weight
         head = self.operator.combine(*self.labels.mix_at(index, weight))
         return self.join(head, tail) / self.divisor
 
@@ -73,10 +96,11 @@ class Slack(Constraints):
         return float(np.hypot(self.operator.norm(head), np.sqrt(np.einsum("i,i->", tail, tail))))
 
     def dual_norm(self, q: np.ndarray) -> float:
-        return float(np.hypot(self._base.dual_norm(q), self.root * np.linalg.norm(q)))
+        return float(np.hypot(self._base.dual_norm(q), np.linalg.norm(self.root * q)))
 
     def centred_radius(self) -> float:
-        return float(np.hypot(self._base.centred_radius(), self.root)) * (1.0 + 8.0 * UNIT_ROUNDOFF)
+        radius = float(np.hypot(self._base.centred_radius(), np.max(self.root)))
+        return radius * (1.0 + 12.0 * UNIT_ROUNDOFF)
 
     def norm_bounds(self, w: np.ndarray) -> tuple[float, float]:
         head, tail = self.split(w)
@@ -94,7 +118,8 @@ class Slack(Constraints):
 
     def sharp_scores(self, index: np.ndarray, w: np.ndarray) -> np.ndarray:
         head, tail = self.split(w)
-        return self._base.sharp_scores(index, head) - np.longdouble(self.root) * tail[index]
+        lift = np.asarray(self._root_at(index), np.longdouble) * tail[index]
+        return self._base.sharp_scores(index, head) - lift
 
     def score_errors(
         self, index: np.ndarray | slice, w: np.ndarray, norm: float, unit: float, extra: int
@@ -103,11 +128,18 @@ class Slack(Constraints):
         errors = self._base.score_errors(
             index, head, self._base.norm_bounds(head)[1], unit, extra + 2
         )
-        return errors + up(4.0 * unit * self.root) * np.abs(tail[index])
+        # four roundings here, and those of the root, which is a float64 whatever the unit
+        relative = up(4.0 * unit + 4.0 * UNIT_ROUNDOFF, 8)
+        return errors + relative * np.abs(self._root_at(index) * tail[index])
 
     def adjoint_norm_bound(
         self, q: np.ndarray, weighted_norms: float, *, sharp: bool = False
     ) -> float:
         # what the slack adds to the weighted norms only loosens the base's share
         head = self._base.adjoint_norm_bound(q, weighted_norms, sharp=sharp)
-        return up(float(np.hypot(head, self.root * norm_bounds(q)[1])), 8)
+        # roots that differ round once more each; what underflows is allowed for in the norm
+        if isinstance(self.root, float):
+            tail = self.root * norm_bounds(q)[1]
+        else:
+            tail = norm_bounds(self.root * q)[1]
+        return up(float(np.hypot(head, tail)), 12)

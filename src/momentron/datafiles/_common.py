@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from operator import index
 from pathlib import Path
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from momentron.errors import InputError
 
 LABEL_NAMES = frozenset({"target", "label", "class", "y"})
-Target = str | int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,17 +27,41 @@ class DataFile:
     X : ndarray of float64 or scipy.sparse.csr_matrix, shape (n_samples, n_features)
         The features, all finite.
     y : ndarray of shape (n_samples,)
-        The labels: int where all are whole numbers, float where all are numbers, else str.
+        The labels: int where all are whole numbers, float where all are numbers, else str. Of
+        grouped data, shape (n_samples, 2): successes and failures.
     feature_names : list of str or None
         Where the file names its columns.
     target_name : str or None
         The name of the label column, likewise.
+    row_names : list of str or None
+        Of a table that has them; and the numbers of the rows that are left where some were not.
+    weights : ndarray or None
+        A column of weights or frequencies.
+    taken : list of str
+        What was taken as what, in short phrases for a user to see.
+    levels : dict
+        Of text columns that became dummies: their levels, the one left out first.
     """
 
     X: Any
     y: NDArray[Any]
     feature_names: list[str] | None = None
     target_name: str | None = None
+    row_names: list[str] | None = None
+    weights: NDArray[np.float64] | None = None
+    taken: list[str] = field(default_factory=list)
+    levels: dict[str, list[str]] = field(default_factory=dict)
+
+    def rows(self, keep: NDArray[np.bool_]) -> DataFile:
+        """Some rows of it."""
+        names, weights = self.row_names, self.weights
+        return replace(
+            self,
+            X=self.X[keep],
+            y=self.y[keep],
+            row_names=None if names is None else [names[i] for i in np.flatnonzero(keep)],
+            weights=None if weights is None else weights[keep],
+        )
 
 
 def fail(shown: str, what: str, cause: BaseException | None = None) -> NoReturn:
@@ -67,7 +90,13 @@ def one_line(error: BaseException | str, limit: int = 160) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def position(shown: str, target: str | int, names: list[str] | None, width: int = 0) -> int:
+def position(
+    shown: str,
+    target: str | int,
+    names: list[str] | None,
+    width: int = 0,
+    what: str = "target",
+) -> int:
     """Return the column that a target names, or counts to."""
     if isinstance(target, str) and names is not None and target in names:
         if names.count(target) > 1:
@@ -81,7 +110,7 @@ def position(shown: str, target: str | int, names: list[str] | None, width: int 
         listed = some(names) if names else "it has no header, so give a position"
         fail(shown, f"has no column {target!r}; its columns: {listed}")
     if not -width <= place < width:
-        fail(shown, f"has {width} columns; target {place} must be from {-width} to {width - 1}")
+        fail(shown, f"has {width} columns; {what} {place} must be from {-width} to {width - 1}")
     return place % width
 
 
@@ -131,10 +160,24 @@ def exact_key(label: Any) -> Any:
     return Decimal(text) if is_number(text) and np.isfinite(float(text)) else text
 
 
-def no_target(shown: str, target: Target, why: str) -> None:
+def no_target(shown: str, target: str | int | None, why: str) -> None:
     """Refuse a target where the format settles it."""
     if target is not None:
         fail(shown, f"takes no target ({target!r} given): {why}")
+
+
+def no_weight(shown: str, weight: str | int | None) -> None:
+    """Refuse weights where the file has no column for them."""
+    if weight is not None:
+        fail(shown, f"has no columns beside its features, so {weight!r} cannot be its weights")
+
+
+def require_own(shown: str, weight: str | int, place: int, target: int, width: int) -> None:
+    """Refuse weights that are the labels, or that leave no feature."""
+    if place == target:
+        fail(shown, f"has its labels in column {weight!r}; weights need one of their own")
+    if width < 3:
+        fail(shown, "has no feature beside its labels and weights")
 
 
 def some(names: Sequence[Any], limit: int = 12) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,30 +12,46 @@ from numpy.typing import NDArray
 from momentron.datafiles._common import (
     LABEL_NAMES,
     DataFile,
-    Target,
     fail,
     labels,
     no_target,
+    no_weight,
     position,
+    require_own,
     some,
 )
+from momentron.datafiles.columns import Column
+from momentron.datafiles.options import TableOptions
+from momentron.datafiles.table import Table, as_data
 from momentron.errors import InputError
 from momentron.exactness import as_exact
 
+NO_NAMES = "an array has no named columns; select them before you save it"
 
-def read_npy(shown: str, content: bytes, target: Target) -> DataFile:
+
+def read_npy(shown: str, content: bytes, options: TableOptions) -> DataFile:
     """Read a 2-D array, one column of which is the label."""
+    options.require_plain(shown, NO_NAMES, but=("weight",))
     table = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
     if table.ndim != 2 or table.shape[1] < 2:
         fail(shown, f"has shape {table.shape}; give 2-D with a feature and a label column")
-    column = position(shown, -1 if target is None else target, None, table.shape[1])
-    X = _finite(shown, np.delete(table, column, axis=1), skipped=column)
-    return DataFile(X, labels(shown, table[:, column]))
+    target = -1 if options.target is None else options.target
+    column = position(shown, target, None, table.shape[1])
+    y, weights, gone = labels(shown, table[:, column]), None, [column]
+    if options.weight is not None:
+        place = position(shown, options.weight, None, table.shape[1], what="weight")
+        require_own(shown, options.weight, place, column, table.shape[1])
+        weights = _finite(shown, table[:, [place]]).ravel()
+        gone.append(place)
+    X = _finite(shown, np.delete(table, gone, axis=1), skipped=gone)
+    return DataFile(X, y, weights=weights)
 
 
-def read_npz(shown: str, content: bytes, target: Target) -> DataFile:
+def read_npz(shown: str, content: bytes, options: TableOptions) -> DataFile:
     """Read X and y, or the parts of a CSR matrix and y."""
-    no_target(shown, target, "an npz keeps its labels under the key y")
+    no_target(shown, options.target, "an npz keeps its labels under the key y")
+    no_weight(shown, options.weight)
+    options.require_plain(shown, NO_NAMES)
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         keys = set(archive.files)
         parts = ("X_data", "X_indices", "X_indptr", "X_shape")
@@ -65,10 +82,9 @@ def _csr(shown: str, data: Any, indices: Any, indptr: Any, shape: Any) -> Any:
     return _exact(shown, X).astype(np.float64)
 
 
-def read_parquet(shown: str, content: bytes, target: Target) -> DataFile:
-    """Read a table of numeric features and a label column, by name or position."""
+def read_parquet(shown: str, content: bytes, options: TableOptions) -> DataFile:
+    """Read a table of typed columns, one of which is the label, by name or position."""
     try:
-        import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
         fail(shown, "needs pyarrow to be read; run: pip install pyarrow", error)
@@ -76,27 +92,49 @@ def read_parquet(shown: str, content: bytes, target: Target) -> DataFile:
     names = [str(name) for name in table.column_names]
     if len(names) < 2 or table.num_rows == 0:
         fail(shown, f"has {table.num_rows} rows and {len(names)} columns; give 1 and 2 at least")
+    if options.delimiter is not None or options.decimal is not None or options.na is not None:
+        fail(shown, "takes no --delimiter, --decimal or --na: parquet has types of its own")
     named = [name for name in names if name.lower() in LABEL_NAMES]
     default = named[0] if len(named) == 1 else -1
-    column = position(shown, default if target is None else target, names)
-    X = np.empty((table.num_rows, len(names) - 1))
-    features = names[:column] + names[column + 1 :]
-    for j, i in enumerate(i for i in range(len(names)) if i != column):
-        kind = table.column(i).type
-        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or kind == pa.bool_()):
-            fail(shown, f"column {names[i]!r} (position {i}): {kind} is not a number; encode it")
-        if pa.types.is_integer(kind):
-            _exact(shown, table.column(i).drop_null().to_numpy())
-        X[:, j] = table.column(i).cast(pa.float64(), safe=False).to_numpy()  # nulls become nan
-    _finite(shown, X, names=features)
-    found = table.column(column).to_pylist()
-    if None in found:
-        fail(shown, f"row {found.index(None) + 1}, column {names[column]!r}: missing label")
-    return DataFile(X, labels(shown, np.array(found)), features, names[column])
+    target = position(shown, default if options.target is None else options.target, names)
+    why = (
+        "as asked" if options.target is not None else "by its name" if named else "the last column"
+    )
+    columns = [
+        _typed_column(shown, name, place, table.column(place), is_label=place == target)
+        for place, name in enumerate(names)
+    ]
+    rows = range(table.num_rows)
+    return as_data(shown, Table(columns, target, rows, place_word="row"), options, why)
+
+
+def _typed_column(shown: str, name: str, place: int, values: Any, *, is_label: bool) -> Column:
+    """A column of a parquet file."""
+    import pyarrow as pa
+
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        values = values.cast(kind.value_type)
+        kind = values.type
+    missing = values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    if is_text or is_label:
+        found = np.empty(len(missing), object)
+        found[:] = values.to_pylist()
+        return Column(name, place, "text", found, missing)
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or kind == pa.bool_()):
+        fail(shown, f"column {name!r} (position {place}): {kind} is not a number; encode it")
+    if pa.types.is_integer(kind):
+        _exact(shown, values.drop_null().to_numpy())
+    numbers = values.cast(pa.float64(), safe=False).to_numpy()  # nulls become nan
+    bad = np.flatnonzero(~np.isfinite(numbers) & ~missing)
+    if bad.size:
+        fail(shown, f"row {bad[0]}, column {name!r}: {numbers[bad[0]]} is not finite; remove it")
+    return Column(name, place, "boolean" if kind == pa.bool_() else "number", numbers, missing)
 
 
 def _finite(
-    shown: str, X: NDArray[Any], names: list[str] | None = None, skipped: int | None = None
+    shown: str, X: NDArray[Any], names: list[str] | None = None, skipped: Sequence[int] = ()
 ) -> NDArray[np.float64]:
     """Return X as float64, or name its first cell that is not a finite number."""
     if X.ndim != 2 or 0 in X.shape:
@@ -106,9 +144,11 @@ def _finite(
     out = _exact(shown, X).astype(np.float64, copy=False)
     if not np.isfinite(out).all():
         i, j = np.argwhere(~np.isfinite(out))[0]
-        place = int(j) + (skipped is not None and j >= skipped)
+        place = int(j)
+        for column in sorted(skipped):
+            place += place >= column
         called = repr(names[j]) if names else str(place)
-        fail(shown, f"row {i + 1}, column {called}: {out[i, j]} is not finite; remove the row")
+        fail(shown, f"row {i}, column {called}: {out[i, j]} is not finite; remove the row")
     return out
 
 

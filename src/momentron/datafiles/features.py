@@ -11,10 +11,17 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.datafiles import read_data
-from momentron.datafiles._common import DataFile, Target, fail, require_file
+from momentron.datafiles._common import DataFile, fail, require_file
+from momentron.datafiles.options import TableOptions, Target
 
 
-def read_rows(path: str | PathLike[str], n_features: int, *, target: Target = None) -> DataFile:
+def read_rows(
+    path: str | PathLike[str],
+    n_features: int,
+    *,
+    target: Target = None,
+    options: TableOptions | None = None,
+) -> DataFile:
     """Read a file for a model of so many features.
 
     A table with that many columns has no labels, one with a column more has them; `y` is then empty
@@ -27,6 +34,8 @@ def read_rows(path: str | PathLike[str], n_features: int, *, target: Target = No
     n_features : int
     target : str, int or None
         The label column of a table that has one.
+    options : TableOptions or None
+        What else is known of a table.
     """
     shown = str(path)
     require_file(Path(path).expanduser(), shown)
@@ -34,11 +43,15 @@ def read_rows(path: str | PathLike[str], n_features: int, *, target: Target = No
         labelled = _with_labels(shown, Path(path).expanduser())
         if not labelled:
             return _fitting(shown, _bare_npz(shown, Path(path).expanduser()), n_features)
-    data = read_data(path, target=target)
+    data = read_data(path, target=target, options=options)
     if sp.issparse(data.X):
         data = _padded(data, n_features)
-    if target is None and data.X.shape[1] == n_features - 1 and data.y.dtype.kind in "iuf":
-        data = _unlabelled(read_data(path, target=-1))
+    if target is None and data.X.shape[1] == n_features - 1:
+        if data.taken and data.y.ndim == 1:  # a table
+            unlabelled = replace(options or TableOptions(), has_labels=False)
+            data = read_data(path, options=unlabelled)
+        elif data.y.dtype.kind in "iuf":
+            data = _unlabelled(read_data(path, target=-1, options=options))
     return _fitting(shown, data, n_features)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from operator import index
 from os import PathLike
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from momentron.datafiles._common import DataFile, fail, one_line, require_file
+from momentron.datafiles._common import DataFile, fail, no_weight, one_line, require_file
+from momentron.datafiles.options import TableOptions
 from momentron.datafiles.readers import read_data, restrict
 from momentron.errors import InputError
 from momentron.exactness import as_exact
@@ -39,26 +41,35 @@ def is_read_whole(path: str | PathLike[str], *, wants_blocks: bool = False) -> b
 
 
 def read_whole(
-    path: str | PathLike[str], y: Any = None, classes: Sequence[Any] | None = None
+    path: str | PathLike[str],
+    y: Any = None,
+    classes: Sequence[Any] | None = None,
+    weight: str | int | None = None,
+    options: TableOptions | None = None,
 ) -> DataFile:
     """Read a file at once.
 
     y is the label column, by name or position, or None for the usual one. Beside a .npy file of
     features alone it may be the labels themselves, or the path of a .npy file of them. `classes`
-    are the labels of the rows to keep.
+    are the labels of the rows to keep, `options` what else is known of a table, and
+    `weight` its column of weights.
     """
+    if weight is not None:
+        options = replace(options or TableOptions(), weight=weight)
     if y is None:
-        return read_data(path, classes=classes)
+        return read_data(path, classes=classes, options=options)
     if isinstance(y, int | np.integer):
-        return read_data(path, target=index(y), classes=classes)
+        return read_data(path, target=index(y), classes=classes, options=options)
     names_file = is_path(y) and str(y).lower().endswith(".npy")
     if is_path(y) and not names_file:
-        return read_data(path, target=str(y), classes=classes)
+        return read_data(path, target=str(y), classes=classes, options=options)
     if Path(path).suffix.lower() != ".npy":
         raise InputError(
             f"{path} has its labels in a column, whose name or position y must be; labels of their "
             "own go with a .npy file of features"
         )
+    if options is not None:
+        no_weight(str(path), options.weight)
     data = DataFile(as_exact(_read_npy(path)), _read_npy(y) if names_file else y)
     return data if classes is None else restrict(str(path), data, classes)
 

@@ -1,8 +1,8 @@
 """Read a user's data file: tables, svmlight, numpy and parquet.
 
-Every failure is one line that names the file, and where it can the row and the column. Row
-numbers count from 1 (lines of a text file, header included); column positions count from 0,
-as `target` does.
+Every failure is one line that names the file, and where it can the place and the column. Lines of
+a text file count from 1, header included, as editors have it; rows of data and positions of columns
+count from 0, as everywhere in momentron.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import numpy as np
 
 from momentron.datafiles._common import (
     DataFile,
-    Target,
     exact_key,
     fail,
     one_line,
@@ -27,12 +26,14 @@ from momentron.datafiles._common import (
     some,
 )
 from momentron.datafiles.arrays import read_npy, read_npz, read_parquet
-from momentron.datafiles.text import read_svmlight, read_table, read_txt
+from momentron.datafiles.options import TableOptions, Target
+from momentron.datafiles.table import read_table
+from momentron.datafiles.text import read_svmlight, read_txt
 from momentron.errors import InputError
 
-_READERS: dict[str, Callable[[str, bytes, Target], DataFile]] = {
+_READERS: dict[str, Callable[[str, bytes, TableOptions], DataFile]] = {
     ".csv": read_table,
-    ".tsv": lambda shown, content, target: read_table(shown, content, target, "\t"),
+    ".tsv": lambda shown, content, options: read_table(shown, content, options, "\t"),
     ".svm": read_svmlight,
     ".svmlight": read_svmlight,
     ".libsvm": read_svmlight,
@@ -48,6 +49,7 @@ def read_data(
     *,
     target: Target = None,
     classes: Sequence[Any] | None = None,
+    options: TableOptions | None = None,
 ) -> DataFile:
     """Read features and labels from a file, by its suffix.
 
@@ -62,6 +64,8 @@ def read_data(
         the only column called target, label, class or y, else the last one.
     classes : sequence of labels or None
         Keep only the rows with these labels, two at least; text and numbers match ("1" is 1).
+    options : TableOptions or None
+        What else is known of a table; `target` is put into it.
 
     Returns
     -------
@@ -74,10 +78,11 @@ def read_data(
 
     Notes
     -----
-    The first row of a table is a header if a feature column has text in it, or if its label
-    cell reads target, label, class or y above numbers (or beside the names 0, 1, 2, …). Empty
-    cells and markers such as NA do not count as text, so that a missing value in a first row
-    is reported, not taken for a name.
+    The first row of a table is a header if a feature column has text in it above something else,
+    or nothing but text, or if its label cell reads target, label, class or y above numbers (or
+    beside the names 0, 1, 2, …). Empty cells and markers such as NA do not count as text, so that a
+    missing value in a first row is reported, not taken for a name. A first column without a heading
+    has row names. TRUE and FALSE are 1 and 0.
 
     Examples
     --------
@@ -88,20 +93,29 @@ def read_data(
     ['yes', 'no']
     """
     shown = str(path)
-    require_file(Path(path).expanduser(), shown)
-    plain, packing = _split_suffix(Path(path))
-    reader = _READERS.get(plain)
-    if reader is None or (packing and plain in (".npz", ".parquet")):
-        known = ", ".join(sorted(_READERS))
-        fail(shown, f"has suffix {plain + packing!r}; give one of {known} (text and .npy also .gz)")
-    content = _content(shown, Path(path).expanduser(), packing)
+    plain, content = open_file(path)
+    reader = _READERS[plain]
+    options = options or TableOptions()
+    if target is not None:
+        options = replace(options, target=target)
     try:
-        data = reader(shown, content, target)
+        data = reader(shown, content, options)
     except InputError:
         raise
     except Exception as error:  # a damaged file can raise anything inside its parser
         fail(shown, f"cannot be read as {plain}: {one_line(error)}", error)
     return data if classes is None else restrict(shown, data, classes)
+
+
+def open_file(path: str | PathLike[str]) -> tuple[str, bytes]:
+    """(suffix of a file that can be read, its content unpacked)."""
+    shown = str(path)
+    require_file(Path(path).expanduser(), shown)
+    plain, packing = _split_suffix(Path(path))
+    if plain not in _READERS or (packing and plain in (".npz", ".parquet")):
+        known = ", ".join(sorted(_READERS))
+        fail(shown, f"has suffix {plain + packing!r}; give one of {known} (text and .npy also .gz)")
+    return plain, _content(shown, Path(path).expanduser(), packing)
 
 
 def _split_suffix(path: Path) -> tuple[str, str]:
@@ -126,6 +140,8 @@ def _content(shown: str, path: Path, packing: str) -> bytes:
 
 def restrict(shown: str, data: DataFile, classes: Sequence[Any]) -> DataFile:
     """Keep the rows of the classes named."""
+    if np.ndim(data.y) != 1:
+        fail(shown, "has counts, not labels, so no --classes can be kept")
     present = np.unique(data.y)
     by_key = {exact_key(label): label for label in present}
     wanted = {
@@ -137,4 +153,4 @@ def restrict(shown: str, data: DataFile, classes: Sequence[Any]) -> DataFile:
     if len(wanted) < 2:
         fail(shown, f"would keep {len(wanted)} class; give at least 2 of: {some(present.tolist())}")
     rows = np.isin(data.y, [by_key[key] for key in wanted])
-    return replace(data, X=data.X[rows], y=data.y[rows])
+    return data.rows(rows)

@@ -7,13 +7,16 @@ from momentron.datasets._draws import Synthetic
 from momentron.datasets.loaders import DATASETS, load
 from momentron.datasets.sparse import make_sparse_separable
 from momentron.datasets.synthetic import make_nonseparable, make_separable, make_touching
+from momentron.datasets.tables import TABLES, table_path
 
 __all__ = [
     "DATASETS",
+    "TABLES",
     "Synthetic",
     "load",
     "make_nonseparable",
     "make_separable",
     "make_sparse_separable",
     "make_touching",
+    "table_path",
 ]

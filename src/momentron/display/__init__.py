@@ -4,14 +4,28 @@
     MarginDistributionDisplay  how far the rows are from the boundary, and the certified interval
     TraceDisplay               the interval closing during a solve
     PathDisplay                margins and errors against C
+    RaceDisplay                margins of several methods against passes
+    TrackDisplay               the share of the best margin while a model trains
+    EvolutionDisplay           a network's tangent kernel through training
 
 Each has `from_…` constructors that compute and draw, `plot(ax=…)` to draw again, and the attributes
 `ax_` and `figure_`. Importing this package does not import matplotlib.
 """
 
 from momentron.display.distribution import MarginDistributionDisplay
+from momentron.display.evolution import EvolutionDisplay
 from momentron.display.margin import MarginDisplay
 from momentron.display.path import PathDisplay
+from momentron.display.race import RaceDisplay
 from momentron.display.trace import TraceDisplay
+from momentron.display.track import TrackDisplay
 
-__all__ = ["MarginDisplay", "MarginDistributionDisplay", "PathDisplay", "TraceDisplay"]
+__all__ = [
+    "EvolutionDisplay",
+    "MarginDisplay",
+    "MarginDistributionDisplay",
+    "PathDisplay",
+    "RaceDisplay",
+    "TraceDisplay",
+    "TrackDisplay",
+]

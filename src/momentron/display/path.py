@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from momentron.display.style import BLUE, GREEN, INK, ORANGE, axes_for
+from momentron.display.style import BLUE, CLASS_COLOURS, GREEN, INK, ORANGE, axes_for
 from momentron.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,10 +22,13 @@ class PathDisplay:
 
     Parameters
     ----------
-    results : mapping of float to MarginResult
-        The result for each C; `inf` is the hard margin.
+    results : mapping of float to MarginResult, or to a list of them
+        The result for each C; `inf` is the hard margin. Lists have one result per class, fitted
+        against the rest, each drawn as a curve of its own.
     errors : mapping of str to mapping of float to float, optional
         Curves of error rates by name, each from C to a rate.
+    names : sequence of str, optional
+        Of the classes, where the results are lists.
 
     Attributes
     ----------
@@ -45,8 +48,10 @@ class PathDisplay:
 
     def __init__(
         self,
-        results: "Mapping[float, MarginResult]",
+        results: "Mapping[float, Any]",
         errors: Mapping[str, Mapping[float, float]] | None = None,
+        *,
+        names: Sequence[str] | None = None,
     ) -> None:
         if not results:
             raise InputError("results is empty; a path needs at least one C")
@@ -54,12 +59,13 @@ class PathDisplay:
             if not C > 0.0:
                 raise InputError(f"results has C={C!r}; C must be above 0")
         self.results = dict(sorted(results.items()))
+        self.names = names
         self.errors = {name: dict(sorted(curve.items())) for name, curve in (errors or {}).items()}
 
     @classmethod
     def from_results(
         cls,
-        results: "Mapping[float, MarginResult]",
+        results: "Mapping[float, MarginResult | list[MarginResult]]",
         errors: Mapping[str, Mapping[float, float]] | None = None,
         *,
         ax: Any = None,
@@ -104,19 +110,15 @@ class PathDisplay:
             if X_test is not None:
                 rate = 1.0 - float(model.score(X_test, y_test))
                 errors.setdefault("test error", {})[float(C)] = rate
-        return cls(results, errors).plot(ax=ax, **options)
+        names = [str(label) for label in model.classes_]
+        return cls(results, errors, names=names).plot(ax=ax, **options)
 
     def plot(self, ax: Any = None, *, legend: bool = True) -> "PathDisplay":
         """Draw it in these axes, or in new ones."""
         self.figure_, self.ax_ = axes_for(ax)
         place = _places([*self.results, *(C for curve in self.errors.values() for C in curve)])
         at = [place[C] for C in self.results]
-        lower = np.array([result.lower for result in self.results.values()])
-        upper = np.array([result.upper for result in self.results.values()])
-        upper = np.where(np.isfinite(upper), upper, np.nan)
-        self.ax_.fill_between(at, lower, upper, color=BLUE, alpha=0.2, linewidth=0)
-        self.ax_.plot(at, upper, ":", color=BLUE, label="margin, at most")
-        self.ax_.plot(at, lower, "o-", color=BLUE, markersize=4, label="margin, at least")
+        self._draw_intervals(at)
         self.ax_.set(xscale="log", xlabel="C", ylabel="certified margin")
         self.ax_.set_ylim(bottom=0.0)
         self.error_ax_: Any = None
@@ -130,6 +132,23 @@ class PathDisplay:
                 handles, names = handles + more[0], names + more[1]
             self.ax_.legend(handles, names, fontsize="small", loc="best")
         return self
+
+    def _draw_intervals(self, at: list[float]) -> None:
+        """A band for the margin of each C, or one for each class."""
+        rows = [r if isinstance(r, list) else [r] for r in self.results.values()]
+        n_curves = len(rows[0])
+        for number, results in enumerate(zip(*rows, strict=True)):
+            colour = BLUE if n_curves == 1 else CLASS_COLOURS[number % len(CLASS_COLOURS)]
+            name = "margin"
+            if n_curves > 1:
+                name = self.names[number] if self.names is not None else f"class {number}"
+            lower = np.array([result.lower for result in results])
+            upper = np.array([result.upper for result in results])
+            upper = np.where(np.isfinite(upper), upper, np.nan)
+            self.ax_.fill_between(at, lower, upper, color=colour, alpha=0.2, linewidth=0)
+            most = f"{name}, at most" if n_curves == 1 else None
+            self.ax_.plot(at, upper, ":", color=colour, label=most)
+            self.ax_.plot(at, lower, "o-", color=colour, markersize=4, label=f"{name}, at least")
 
     def _draw_errors(self, place: Mapping[float, float]) -> None:
         self.error_ax_ = self.ax_.twinx()

@@ -64,15 +64,23 @@ def saved_figure(
         return figure, figure.subplots(rows, columns, sharey=sharey)
 
 
+def shown_figure(
+    rows: int = 1, columns: int = 1, *, size: tuple[float, float] = SIZE
+) -> tuple[Any, Any]:
+    """A figure of pyplot and its axes: the user's backend shows it, in a window or a notebook."""
+    require()
+    from matplotlib import pyplot
+
+    # outside of `styled`: a notebook's backend switches interactive mode on with its first figure,
+    # which the end of the context would switch off again
+    figure = pyplot.figure(figsize=size, layout="constrained")
+    with styled():
+        return figure, figure.subplots(rows, columns)
+
+
 def axes_for(ax: Any) -> tuple[Any, Any]:
     """(figure, axes) to draw in: the user's, or new ones from pyplot, as scikit-learn does."""
-    if ax is not None:
-        return ax.figure, ax
-    with styled():
-        from matplotlib import pyplot
-
-        figure, axes = pyplot.subplots(figsize=SIZE, layout="constrained")
-    return figure, axes
+    return shown_figure() if ax is None else (ax.figure, ax)
 
 
 def colour_of(number: int) -> str:

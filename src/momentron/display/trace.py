@@ -60,15 +60,33 @@ class TraceDisplay:
         return display.plot(ax=ax, **options)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, **options: Any) -> "TraceDisplay":
-        """Draw the solve of a fitted classifier, or of the last step of a pipeline."""
+    def from_estimator(
+        cls, estimator: Any, *, label: Any = None, ax: Any = None, **options: Any
+    ) -> "TraceDisplay":
+        """Draw the solve of a fitted classifier, or of the last step of a pipeline.
+
+        Where every class was fitted against the rest, `label` names the class whose solve is meant.
+        """
         last = estimator[-1] if hasattr(estimator, "steps") else estimator
         if not hasattr(last, "result_"):
             raise InputError(
                 f"{type(last).__name__} has no result_; fit a MaxMarginClassifier or a "
                 "KernelMaxMarginClassifier first"
             )
-        return cls.from_result(last.result_, ax=ax, **options)
+        result = last.result_
+        if isinstance(result, list):
+            labels = last.classes_.tolist()
+            if label not in labels:
+                known = ", ".join(map(repr, labels))
+                raise InputError(
+                    f"label={label!r} must be one of {known}: each class has a solve of its own"
+                )
+            result = result[labels.index(label)]
+        elif label is not None:
+            raise InputError(
+                f"label={label!r} has no meaning where there is one solve; leave it out"
+            )
+        return cls.from_result(result, ax=ax, **options)
 
     def plot(
         self, ax: Any = None, *, x: str = "iteration", gap: bool = False, legend: bool = True

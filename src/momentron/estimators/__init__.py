@@ -1,7 +1,17 @@
-"""scikit-learn estimators: linear, and through a kernel."""
+"""Estimators in scikit-learn's manner."""
 
+from momentron.estimators.cross_validated import (
+    KernelMaxMarginClassifierCV,
+    MaxMarginClassifierCV,
+)
 from momentron.estimators.kernel import KernelMaxMarginClassifier
 from momentron.estimators.linear import MaxMarginClassifier
 from momentron.estimators.shared import labels_of
 
-__all__ = ["KernelMaxMarginClassifier", "MaxMarginClassifier", "labels_of"]
+__all__ = [
+    "KernelMaxMarginClassifier",
+    "KernelMaxMarginClassifierCV",
+    "MaxMarginClassifier",
+    "MaxMarginClassifierCV",
+    "labels_of",
+]

@@ -1,22 +1,90 @@
 """KernelMaxMarginClassifier: the largest margin in the feature space of a kernel."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from momentron.errors import InputError
-from momentron.estimators.shared import MarginClassifier, warn_of
+from momentron.estimators.shared import FittedClassifier, MarginClassifier, warn_of
 from momentron.kernels import Kernel
 from momentron.losses import Loss
+from momentron.one_against_rest import Fits
 from momentron.operators.base import row_blocks
+from momentron.options import FitOptions
 from momentron.solve import Callback
 from momentron.solvers import Solver
+from momentron.validation import TrainingData
 
 
-class KernelMaxMarginClassifier(MarginClassifier):
+class KernelMargin(MarginClassifier):
+    """What classifiers through a kernel share: rows that they are made of, and their outputs."""
+
+    kernel: Any
+    support_vectors_: Any
+    dual_coef_: np.ndarray
+    _kernel: Kernel | None
+
+    def _take(self, data: TrainingData, found: Fits) -> None:
+        self._adopt(found.results, found.classes)
+        coef = np.vstack([result.coef for result in found.results])
+        self.support_ = np.flatnonzero(coef.any(axis=0))
+        self.dual_coef_ = coef[:, self.support_]
+        is_precomputed = self._is_precomputed
+        self._kernel = None if is_precomputed else found.fits[0].kernel
+        self.support_vectors_ = np.empty((0, 0)) if is_precomputed else data.X[self.support_]
+        self._count_support(data.classes[data.codes[self.support_]], data.X.shape)
+
+    def _options(self) -> FitOptions:
+        if self.kernel is None:
+            raise InputError("kernel=None; name a kernel, or use MaxMarginClassifier")
+        return super()._options()
+
+    @property
+    def _is_precomputed(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """The weights of the features, shape (1, d) or (k, d); for kernel="linear" alone."""
+        kernel = getattr(self, "_kernel", None)
+        if kernel is None or not kernel.is_linear:
+            raise AttributeError('coef_ exists for kernel="linear" alone, after fit')
+        return np.asarray(self.dual_coef_ @ self.support_vectors_)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Outputs of shape (n,): positive means classes_[1]. Distances with C = inf.
+
+        With three classes or more, the outputs F of shape (n, k): the largest names the class. For
+        a precomputed kernel X holds the values for the rows of the fit, shape (n, n_fit).
+        """
+        check_is_fitted(self)
+        bound = None if self._kernel is None else self._kernel.bind(self.support_vectors_)
+        parts = [self._outputs(bound, rows) for rows in self._check_parts(X)]
+        outputs = (parts[0] if len(parts) == 1 else np.concatenate(parts)) + self.intercept_
+        return outputs if self.classes_.size > 2 else outputs[:, 0]
+
+    def _outputs(self, bound: Any, X: Any) -> np.ndarray:
+        """What the rows give without intercepts, shape (n, 1) or (n, k)."""
+        outputs = np.empty((X.shape[0], self.dual_coef_.shape[0]))
+        for part in row_blocks(X.shape[0], max(self.support_.size, 1)):
+            if bound is None:
+                values = np.asarray(X[part][:, self.support_], np.float64)
+            else:
+                values = bound.cross(X[part])
+            outputs[part] = values @ self.dual_coef_.T
+        return outputs
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self._is_precomputed
+        tags.input_tags.sparse = not self._is_precomputed
+        return tags
+
+
+class KernelMaxMarginClassifier(KernelMargin, FittedClassifier):
     """The classifier with the largest margin in a kernel's feature space, and a proof of it.
 
     Two classes or more. Memory beyond the data is `cache_size` and a few arrays of n·k numbers.
@@ -29,8 +97,14 @@ class KernelMaxMarginClassifier(MarginClassifier):
         Of the kernels with a name, as in scikit-learn's SVC.
     cache_size : float
         Memory in MB for kernel values.
-    method, fit_intercept, C, loss, tol, max_iter, max_time, max_memory, verbose, random_state
+    method, fit_intercept, C, penalty, class_weight, loss, tol, max_iter, max_time, max_memory
         As in `max_margin`.
+    verbose, random_state
+        As in `max_margin`.
+    multi_class : {"joint", "ovr"}
+        With three classes or more: one margin over all pairs of an example and a wrong label, or
+        one classifier per class against the rest. Then `result_`, `certificate_` and `status_` are
+        lists with one entry per class, and `margin_` is an array.
     warm_start : bool
         Start from the last fit: for another C, or for more rows below the old ones. Only
         method="auto" can.
@@ -49,8 +123,14 @@ class KernelMaxMarginClassifier(MarginClassifier):
         Those rows; none where the kernel is precomputed.
     dual_coef_ : ndarray of shape (1, n_support), or (k, n_support)
         What the classifier is made of, w = Σ dual_coef_i φ(x_i): of unit length in feature space
-        with C = inf, in the scale of ½‖w‖² + (C/2) Σ max(0, 1 − y f)² with a finite C.
+        with C = inf, in the scale of ½‖w‖² + C Σ max(0, 1 − y f)² with a finite C.
+    coef_ : ndarray of shape (1, d), or (k, d)
+        The weights of the features, where the kernel is "linear".
     intercept_ : ndarray of shape (1,), or (k,)
+    n_support_ : ndarray of shape (k,)
+        How many of the rows in `support_` each class has.
+    shape_fit_ : tuple of int
+        The shape of X.
     classes_ : ndarray of shape (k,)
     n_iter_ : int
     status_ : Status
@@ -76,6 +156,9 @@ class KernelMaxMarginClassifier(MarginClassifier):
         method: str | Solver = "auto",
         fit_intercept: bool = True,
         C: float = math.inf,
+        penalty: str = "squared_hinge",
+        class_weight: Mapping[Any, float] | str | None = None,
+        multi_class: str = "joint",
         loss: str | Loss = "exponential",
         tol: float = 1e-6,
         max_iter: int | None = None,
@@ -93,6 +176,9 @@ class KernelMaxMarginClassifier(MarginClassifier):
         self.method = method
         self.fit_intercept = fit_intercept
         self.C = C
+        self.penalty = penalty
+        self.class_weight = class_weight
+        self.multi_class = multi_class
         self.loss = loss
         self.tol = tol
         self.max_iter = max_iter
@@ -103,54 +189,16 @@ class KernelMaxMarginClassifier(MarginClassifier):
         self.random_state = random_state
 
     def fit(
-        self, X: Any, y: Any, *, callback: Callback | None = None
+        self, X: Any, y: Any, sample_weight: Any = None, *, callback: Callback | None = None
     ) -> "KernelMaxMarginClassifier":
-        """Fit to the rows of X, shape (n, d), with labels y, shape (n,).
+        """Fit to the rows of X, shape (n, d), with labels y and weights, shape (n,).
 
         X is the matrix of kernel values, of shape (n, n), where the kernel is "precomputed". Warns
         with `NotSeparableWarning` or `BudgetWarning` where the answer is short of optimal; the
         fitted classifier works in either case.
         """
-        if self.kernel is None:
-            raise InputError("kernel=None; name a kernel, or use MaxMarginClassifier")
-        options = self._options()
-        data, fit = self._fit(X, y, options, callback)
-        coef = np.atleast_2d(fit.result.coef)
-        self.support_ = np.flatnonzero(coef.any(axis=0))
-        self.dual_coef_ = coef[:, self.support_]
-        self._kernel: Kernel | None = None if self._is_precomputed else fit.kernel
-        self.support_vectors_ = np.empty((0, 0)) if self._is_precomputed else data.X[self.support_]
-        warn_of(fit.result)
+        warn_of(self._fit(X, y, sample_weight, self._options(), callback))
         return self
-
-    @property
-    def _is_precomputed(self) -> bool:
-        return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
     def _can_start(self, n_weights: int, X: Any) -> bool:
         return bool(n_weights <= X.shape[0])
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Outputs of shape (n,): positive means classes_[1]. Distances with C = inf.
-
-        With three classes or more, the outputs F of shape (n, k): the largest names the class. For
-        a precomputed kernel X holds the values for the rows of the fit, shape (n, n_fit).
-        """
-        check_is_fitted(self)
-        X = self._check_rows(X)
-        outputs = np.empty((X.shape[0], self.dual_coef_.shape[0]))
-        bound = None if self._kernel is None else self._kernel.bind(self.support_vectors_)
-        for part in row_blocks(X.shape[0], max(self.support_.size, 1)):
-            if bound is None:
-                values = np.asarray(X[part][:, self.support_], np.float64)
-            else:
-                values = bound.cross(X[part])
-            outputs[part] = values @ self.dual_coef_.T
-        outputs += self.intercept_
-        return outputs if self.classes_.size > 2 else outputs[:, 0]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self._is_precomputed
-        tags.input_tags.sparse = not self._is_precomputed
-        return tags

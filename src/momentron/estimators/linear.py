@@ -1,24 +1,81 @@
 """MaxMarginClassifier: linear, of two classes or more."""
 
+import copy
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from momentron.api import fit_in_blocks, read_small_file
+from momentron.api import fit_in_blocks, is_read_in_blocks, read_small_file
 from momentron.arguments import as_flag
 from momentron.errors import InputError
-from momentron.estimators.shared import MarginClassifier, dual_coefficients, warn_of
+from momentron.estimators.shared import (
+    FittedClassifier,
+    MarginClassifier,
+    dual_coefficients,
+    joined_support,
+    warn_of,
+)
 from momentron.losses import Loss
+from momentron.one_against_rest import Fits
 from momentron.options import FitOptions
+from momentron.result import MarginResult
 from momentron.solve import Callback
 from momentron.solvers import Solver
-from momentron.streams import is_dask, is_streamed
+from momentron.streams import is_dask
 from momentron.streams.lazy import lazily
+from momentron.validation import TrainingData
 
 
-class MaxMarginClassifier(MarginClassifier):
+class LinearMargin(MarginClassifier):
+    """What linear classifiers share: weights of the features, and their products with rows."""
+
+    coef_: np.ndarray
+
+    def _take(self, data: TrainingData, found: Fits) -> None:
+        results = found.results
+        self._adopt(results, found.classes)
+        self.coef_ = np.vstack([result.coef for result in results])
+        if len(results) > 1:
+            self.support_, self.dual_coef_ = joined_support(results, data.codes.size)
+        else:
+            self.support_, self.dual_coef_ = results[0].support, dual_coefficients(results[0])
+        self._count_support(data.classes[data.codes[self.support_]], data.X.shape)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Outputs of shape (n,): positive means classes_[1]. Signed distances with C = inf.
+
+        With three classes or more, the outputs F of shape (n, k): the largest names the class.
+        Those of a Dask collection are a Dask array, not computed yet.
+        """
+        check_is_fitted(self)
+        if is_dask(X):
+            n_outputs = self.classes_.size if self.classes_.size > 2 else None
+            return lazily(self._nameless(X).decision_function, X, n_outputs, np.float64)
+        parts = [np.asarray(rows @ self.coef_.T) for rows in self._check_parts(X)]
+        outputs = (parts[0] if len(parts) == 1 else np.concatenate(parts)) + self.intercept_
+        return outputs if self.classes_.size > 2 else outputs[:, 0]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels, shape (n,); of a Dask collection a Dask array, not computed yet."""
+        if is_dask(X):
+            check_is_fitted(self)
+            return lazily(self._nameless(X).predict, X, None, self.classes_.dtype)
+        return super().predict(X)
+
+    def _nameless(self, X: Any) -> "LinearMargin":
+        """A copy for the partitions of a Dask collection, arrays whose names are checked here."""
+        if hasattr(X, "_meta") and hasattr(X, "columns"):
+            validate_data(self, X._meta, reset=False, skip_check_array=True)
+        plain = copy.copy(self)
+        if hasattr(plain, "feature_names_in_"):
+            del plain.feature_names_in_
+        return plain
+
+
+class MaxMarginClassifier(LinearMargin, FittedClassifier):
     """A linear classifier with the largest margin, and a proof of how large that is.
 
     Two classes or more, of any labels; with three or more the margin is the joint one over all
@@ -26,8 +83,14 @@ class MaxMarginClassifier(MarginClassifier):
 
     Parameters
     ----------
-    method, fit_intercept, C, loss, tol, max_iter, max_time, max_memory, verbose, random_state
+    method, fit_intercept, C, penalty, class_weight, loss, tol, max_iter, max_time, max_memory
         As in `max_margin`.
+    verbose, random_state
+        As in `max_margin`.
+    multi_class : {"joint", "ovr"}
+        With three classes or more: one margin over all pairs of an example and a wrong label, or
+        one classifier per class against the rest. Then `result_`, `certificate_` and `status_` are
+        lists with one entry per class, and `margin_` is an array.
     warm_start : bool
         Start from the last fit: for another C, or for more rows below the old ones. Only
         method="auto" can.
@@ -42,7 +105,7 @@ class MaxMarginClassifier(MarginClassifier):
         of the soft margin's problem.
     coef_ : ndarray of shape (1, d), or (k, d) for k ≥ 3 classes
         Of unit length with C = inf: `decision_function` of two classes is a signed distance in the
-        units of X. With a finite C in the scale of ½‖w‖² + (C/2) Σ max(0, 1 − y f)².
+        units of X. With a finite C in the scale of ½‖w‖² + C Σ max(0, 1 − y f)².
     intercept_ : ndarray of shape (1,), or (k,)
     dual_coef_ : ndarray of shape (1, n_support), or (k, n_support)
         What the classifier is made of: coef_ = dual_coef_ @ X[support_], up to the certified gap.
@@ -51,6 +114,10 @@ class MaxMarginClassifier(MarginClassifier):
         label where it is wrong. Where nothing separates, y_i q_i: weights that prove it.
     support_ : ndarray of shape (n_support,)
         Rows of X with a dual weight.
+    n_support_ : ndarray of shape (k,)
+        How many of them each class has.
+    shape_fit_ : tuple of int
+        The shape of X.
     classes_ : ndarray of shape (k,)
     n_iter_ : int
     status_ : Status
@@ -71,6 +138,9 @@ class MaxMarginClassifier(MarginClassifier):
         method: str | Solver = "auto",
         fit_intercept: bool = True,
         C: float = math.inf,
+        penalty: str = "squared_hinge",
+        class_weight: Mapping[Any, float] | str | None = None,
+        multi_class: str = "joint",
         loss: str | Loss = "exponential",
         tol: float = 1e-6,
         max_iter: int | None = None,
@@ -83,6 +153,9 @@ class MaxMarginClassifier(MarginClassifier):
         self.method = method
         self.fit_intercept = fit_intercept
         self.C = C
+        self.penalty = penalty
+        self.class_weight = class_weight
+        self.multi_class = multi_class
         self.loss = loss
         self.tol = tol
         self.max_iter = max_iter
@@ -92,58 +165,45 @@ class MaxMarginClassifier(MarginClassifier):
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, *, callback: Callback | None = None) -> "MaxMarginClassifier":
-        """Fit to the rows of X, shape (n, d), with labels y, shape (n,).
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, callback: Callback | None = None
+    ) -> "MaxMarginClassifier":
+        """Fit to the rows of X, shape (n, d), with labels y and weights, shape (n,).
 
         Warns with `NotSeparableWarning` or `BudgetWarning` where the answer is short of optimal;
         the fitted classifier works in either case. X and y may be Dask collections, or X a path or
         a source of blocks, as for `max_margin`.
         """
         options = self._options()
-        X, y = read_small_file(X, y, options)
-        if is_streamed(X):
-            return self._fit_blocks(X, y, options, callback)
-        result = self._fit(X, y, options, callback)[1].result
-        self.coef_ = np.atleast_2d(result.coef)
-        self.support_ = result.support
-        self.dual_coef_ = dual_coefficients(result)
-        warn_of(result)
+        X, y, sample_weight = read_small_file(X, y, options, sample_weight)
+        needs_rows = as_flag("warm_start", self.warm_start) or self._is_split(3)
+        if is_read_in_blocks(X, options, needs_rows=needs_rows):
+            results = [self._fit_blocks(X, y, sample_weight, options, callback)]
+        else:
+            results = self._fit(X, y, sample_weight, options, callback)
+        warn_of(results)
         return self
 
     def _fit_blocks(
-        self, X: Any, y: Any, options: FitOptions, callback: Callback | None
-    ) -> "MaxMarginClassifier":
+        self, X: Any, y: Any, sample_weight: Any, options: FitOptions, callback: Callback | None
+    ) -> MarginResult:
         """Data in blocks, which are read where they are."""
         if as_flag("warm_start", self.warm_start):
             raise InputError("warm_start=True is for data in memory; leave it out for blocks")
-        result = fit_in_blocks(X, y, options, callback=callback)
-        self._adopt(result)
+        if self._is_split(3):
+            raise InputError('multi_class="ovr" is for data in memory; leave it out for blocks')
+        result = fit_in_blocks(X, y, options, sample_weight=sample_weight, callback=callback)
+        self._adopt([result], result.classes)
         self.coef_ = np.atleast_2d(result.coef)
         self.support_ = result.support
         self.dual_coef_ = dual_coefficients(result)
-        self.n_features_in_ = self.coef_.shape[1]
-        warn_of(result)
-        return self
+        self._count_support(result.support_labels, (result.n_rows, self.coef_.shape[1]))
+        named = getattr(X, "_meta", X)  # the empty frame of a Dask frame
+        if hasattr(named, "columns") and isinstance(y, str):
+            named = named.drop(columns=[y])  # the labels' own
+        has_names = hasattr(named, "columns")
+        validate_data(self, named if has_names else self.coef_, skip_check_array=True)
+        return result
 
     def _can_start(self, n_weights: int, X: Any) -> bool:
         return bool(n_weights == X.shape[1])
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Outputs of shape (n,): positive means classes_[1]. Signed distances with C = inf.
-
-        With three classes or more, the outputs F of shape (n, k): the largest names the class.
-        Those of a Dask collection are a Dask array, not computed yet.
-        """
-        check_is_fitted(self)
-        if is_dask(X):
-            n_outputs = self.classes_.size if self.classes_.size > 2 else None
-            return lazily(self.decision_function, X, n_outputs, np.float64)
-        outputs = np.asarray(self._check_rows(X) @ self.coef_.T) + self.intercept_
-        return outputs if self.classes_.size > 2 else outputs[:, 0]
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Labels, shape (n,); of a Dask collection a Dask array, not computed yet."""
-        if is_dask(X):
-            check_is_fitted(self)
-            return lazily(self.predict, X, None, self.classes_.dtype)
-        return super().predict(X)

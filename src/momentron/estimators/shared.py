@@ -2,6 +2,7 @@
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,80 +13,92 @@ from sklearn.utils.validation import validate_data
 from momentron.arguments import as_flag
 from momentron.clock import Stopwatch
 from momentron.convergence import BudgetWarning
-from momentron.errors import NotSeparableWarning
-from momentron.in_memory import Fit, fit_in_memory
+from momentron.errors import InputError, NotSeparableWarning
+from momentron.exactness import row_parts
+from momentron.one_against_rest import Fits, fit_classes
 from momentron.options import FitOptions
 from momentron.result import MarginResult
+from momentron.saved_state import Marked
 from momentron.solve import Callback
 from momentron.status import Status
 from momentron.validation import TrainingData, clean_matrix
 
+# parameters that say how fits are chosen, not what one is
+NOT_OF_FITS = ("warm_start", "multi_class", "Cs", "cv", "scoring", "refit", "n_jobs")
+BLOCK_ENTRIES = 1 << 22  # numbers of rows that are classified at a time: 32 MB in float64
 
-class MarginClassifier(ClassifierMixin, BaseEstimator):
-    """A classifier fitted by `max_margin`; its parameters are those of that function."""
 
-    warm_start: bool
+class MarginClassifier(Marked, ClassifierMixin, BaseEstimator):
+    """What a classifier made of the fits of `max_margin` knows, however these were chosen."""
 
-    # what stops a fit is for the caller, not for meta-estimators to hand on
-    __metadata_request__fit: ClassVar[dict[str, Any]] = {"callback": UNUSED}
+    multi_class: str
+    # one value, or one per class where each is fitted against the rest
+    result_: Any
+    margin_: Any
+    certificate_: Any
+    status_: Any
+    support_: np.ndarray
 
-    def _fit(
-        self, X: Any, y: Any, options: FitOptions, callback: Callback | None
-    ) -> tuple[TrainingData, Fit]:
-        """(the data as they were read, the fit), with the common attributes set."""
-        stopwatch = Stopwatch()
-        data = self._read(X, y, options)
-        is_warm = as_flag("warm_start", self.warm_start)
-        initial = self._last_result(data) if is_warm else None
-        fit = fit_in_memory(data, options, initial=initial, callback=callback, stopwatch=stopwatch)
-        self._adopt(fit.result)
-        return data, fit
+    @abstractmethod
+    def _take(self, data: TrainingData, found: Fits) -> None:
+        """Become the classifier that was found for these rows."""
 
-    def _adopt(self, result: MarginResult) -> None:
-        """The attributes that all classifiers have."""
-        self.result_ = result
-        self.classes_ = result.classes
-        self.intercept_ = np.atleast_1d(result.intercept)
-        self.margin_ = result.margin
-        self.certificate_ = result.certificate
-        self.n_iter_ = result.n_iter
-        self.status_ = result.status
+    def _is_split(self, n_classes: int) -> bool:
+        """Whether every class is to be fitted against the rest."""
+        if self.multi_class not in ("joint", "ovr"):
+            raise InputError(f'multi_class={self.multi_class!r} must be "joint" or "ovr"')
+        return self.multi_class == "ovr" and n_classes > 2
+
+    def _adopt(self, results: list[MarginResult], classes: np.ndarray) -> None:
+        """The attributes that all classifiers have: values, or one per class."""
+        self.classes_ = classes
+        self.n_iter_ = max(result.n_iter for result in results)
+        if len(results) == 1:
+            (result,) = results
+            self.result_ = result
+            self.intercept_ = np.atleast_1d(result.intercept)
+            self.margin_ = result.margin
+            self.certificate_ = result.certificate
+            self.status_ = result.status
+            return
+        self.result_ = results
+        self.intercept_ = np.array([float(result.intercept) for result in results])
+        self.margin_ = np.array([result.margin for result in results])
+        self.certificate_ = [result.certificate for result in results]
+        self.status_ = [result.status for result in results]
+
+    def _count_support(self, labels: np.ndarray, shape: tuple[int, ...]) -> None:
+        """`n_support_` from the labels of the support, and `shape_fit_`."""
+        codes = np.searchsorted(self.classes_, labels)
+        self.n_support_ = np.bincount(codes, minlength=self.classes_.size).astype(np.int32)
+        self.shape_fit_ = shape
 
     def _options(self) -> FitOptions:
         """The parameters, checked."""
-        parameters = self.get_params(deep=False)
-        del parameters["warm_start"]
-        return FitOptions.from_arguments(**parameters)
+        given = self.get_params(deep=False)
+        return FitOptions.from_arguments(**{k: v for k, v in given.items() if k not in NOT_OF_FITS})
 
-    def _read(self, X: Any, y: Any, options: FitOptions) -> TrainingData:
+    def _read(self, X: Any, y: Any, sample_weight: Any, options: FitOptions) -> TrainingData:
         """Rows and labels, with the names and the number of the features kept."""
         if y is None:
             raise ValueError("fit requires y to be passed, but the target y is None")
-        data = TrainingData.from_arrays(X, y, is_finite=options.kernel is not None)
+        is_finite = options.kernel is not None
+        data = TrainingData.from_arrays(X, y, sample_weight, is_finite=is_finite)
         self._check_features(X, data.X, reset=True)
         return data
 
-    def _check_rows(self, X: Any) -> Any:
-        """Rows to be classified, checked against those of the fit."""
-        clean_X = clean_matrix(X)
-        self._check_features(X, clean_X, reset=False)
-        return clean_X
+    def _check_parts(self, X: Any) -> Iterator[Any]:
+        """Rows to be classified, checked against those of the fit: all, or a block at a time."""
+        for first, part in row_parts(X):
+            for start, block in _large_blocks(part):
+                clean_X = clean_matrix(block, first + start)
+                self._check_features(block, clean_X, reset=False)
+                yield clean_X
 
     def _check_features(self, given: Any, clean_X: Any, *, reset: bool) -> None:
         """Keep the names and the number of features, or compare them with those of the fit."""
         named = given if hasattr(given, "columns") else clean_X
         validate_data(self, named, reset=reset, skip_check_array=True)
-
-    def _last_result(self, data: TrainingData) -> MarginResult | None:
-        """The last fit, where it can start this one."""
-        last: MarginResult | None = getattr(self, "result_", None)
-        if last is None or not self._can_start(last.coef.shape[-1], data.X):
-            return None
-        return last if np.array_equal(last.classes, data.classes) else None
-
-    @abstractmethod
-    def _can_start(self, n_weights: int, X: Any) -> bool:
-        """Whether a classifier of so many weights can start a fit to X."""
 
     @abstractmethod
     def decision_function(self, X: Any) -> np.ndarray:
@@ -101,6 +114,62 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
+class FittedClassifier(MarginClassifier):
+    """A classifier fitted once; its parameters are those of `max_margin`."""
+
+    warm_start: bool
+
+    # what stops a fit is for the caller, not for meta-estimators to hand on
+    __metadata_request__fit: ClassVar[dict[str, Any]] = {"callback": UNUSED}
+
+    def _fit(
+        self, X: Any, y: Any, sample_weight: Any, options: FitOptions, callback: Callback | None
+    ) -> list[MarginResult]:
+        """Read the data, fit, and become what was found; what to warn of is in the results."""
+        stopwatch = Stopwatch()
+        data = self._read(X, y, sample_weight, options)
+        is_warm = as_flag("warm_start", self.warm_start)
+        is_split = self._is_split(data.classes.size)
+        found = fit_classes(
+            data,
+            options,
+            is_split=is_split,
+            initial=self._last_results(data, is_split) if is_warm else None,
+            callback=callback,
+            stopwatch=stopwatch,
+        )
+        self._take(data, found)
+        return found.results
+
+    def _last_results(self, data: TrainingData, is_split: bool) -> list[MarginResult] | None:
+        """The last fit, where it can start this one."""
+        last: Any = getattr(self, "result_", None)
+        results: list[MarginResult] = last if isinstance(last, list) else [last]
+        n_fits = data.classes.size if is_split else 1
+        if last is None or len(results) != n_fits:
+            return None
+        if not self._can_start(results[0].coef.shape[-1], data.X):
+            return None
+        return results if np.array_equal(self.classes_, data.classes) else None
+
+    @abstractmethod
+    def _can_start(self, n_weights: int, X: Any) -> bool:
+        """Whether a classifier of so many weights can start a fit to X."""
+
+
+def _large_blocks(X: Any) -> Iterator[tuple[int, Any]]:
+    """(number of the first row, rows): X itself, or blocks of what is large, frames among it."""
+    shape: Any = getattr(X, "shape", ())
+    is_sliced = isinstance(X, np.ndarray) or hasattr(X, "iloc")
+    if not is_sliced or len(shape) != 2 or shape[0] * shape[1] <= BLOCK_ENTRIES:
+        yield 0, X
+        return
+    size = max(1, BLOCK_ENTRIES // max(shape[1], 1))
+    rows = X.iloc if hasattr(X, "iloc") else X
+    for start in range(0, shape[0], size):
+        yield start, rows[start : start + size]
+
+
 def labels_of(decision: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """The classes that decision values name."""
     if decision.ndim == 1:
@@ -114,7 +183,9 @@ def dual_coefficients(result: MarginResult) -> np.ndarray:
     Σ y_i q_i x_i has the length of the upper bound, and at the optimum the classifier's direction.
     """
     length = result.upper if result.lower > 0.0 else 1.0
-    if result.is_soft:
+    if result.is_soft and result.penalty == "hinge":
+        length = 1.0  # α, in the scale of the problem
+    elif result.is_soft:
         length *= result.lower or 1.0
     codes = np.searchsorted(result.classes, result.support_labels)
     weights = result.dual / length
@@ -131,21 +202,43 @@ INSTEAD = {
     False: "predict uses the last iterate",
 }
 REMEDY = "pass C= for a soft margin, or ask check_separability(X, y) for a proof"
+RESCALE = "centre and rescale the features"
 RAISE = {Status.TIME_BUDGET: "raise max_time", Status.ITERATION_BUDGET: "raise max_iter"}
 
 
-def warn_of(result: MarginResult) -> None:
+def joined_support(results: list[MarginResult], n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """(the rows that any classifier is made of, their coefficients in each)."""
+    coef = np.zeros((len(results), n_rows))
+    for row, result in zip(coef, results, strict=True):
+        row[result.support] = dual_coefficients(result)[0]
+    support = np.flatnonzero(coef.any(axis=0))
+    return support, coef[:, support]
+
+
+def warn_of(results: list[MarginResult]) -> None:
+    """A warning for the first answer that is short of optimal, if any."""
+    for result in results:
+        if result.status is not Status.OPTIMAL:
+            _warn(result)
+            return
+
+
+def _warn(result: MarginResult) -> None:
     """A warning where the answer is short of optimal, with what to change.
 
     Its text is the same for all data, so that Python shows it once; the numbers are in `result_`.
     """
-    if result.status is Status.OPTIMAL:
-        return
     category: type[Warning] = BudgetWarning
     more = RAISE.get(result.status)
     if result.status is Status.NOT_SEPARABLE:
         category = NotSeparableWarning
         text = f"no classifier separates these data; {INSTEAD[result.is_fallback]}: {REMEDY}"
+    elif result.status is Status.BEYOND_FLOAT64:
+        category = NotSeparableWarning
+        text = (
+            "the classes are separated by so little that coef_ and intercept_, in float64, do not "
+            f"hold it, though the margin is certified: {RESCALE}"
+        )
     elif not result.is_soft and result.margin <= 0.0:
         category = NotSeparableWarning
         remedies = REMEDY if more is None else f"{more}; if the classes overlap, {REMEDY}"
@@ -154,5 +247,7 @@ def warn_of(result: MarginResult) -> None:
         text = f"the soft margin is far from certified; {INSTEAD[True]}: {more or 'raise tol'}"
     else:
         remedies = "raise tol" if more is None else f"{more}, or tol"
+        if result.status is Status.STALLED:
+            remedies = f"rounding errors allow no smaller one; {RESCALE}, or raise tol"
         text = f"the certified gap, result_.gap, is above tol: {remedies}"
-    warnings.warn(text, category, stacklevel=3)
+    warnings.warn(text, category, stacklevel=4)

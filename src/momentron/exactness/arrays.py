@@ -2,47 +2,59 @@
 
 from collections.abc import Iterable
 from datetime import date, time, timedelta
+from fractions import Fraction
 from typing import Any, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
 
 from momentron.errors import InputError
+from momentron.exactness.decimals import as_decimal, widened
 from momentron.exactness.sparse import canonical
+from momentron.exactness.tensors import as_host, is_tensor
 from momentron.exactness.text import first_changed
 
 LARGEST_SAFE = 2**53
 _DATES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 
-def as_exact(X: Any) -> Any:
+def as_exact(X: Any, decimals: str = "binary") -> Any:
     """X in float32 or float64 with unchanged values, or InputError with the first that changes.
 
     Parameters
     ----------
-    X : array, sparse matrix, data frame, nested lists, buffer or anything numpy can read
+    X : array, sparse matrix, tensor, data frame, nested lists, buffer or anything numpy can read
         Read once. Floats are returned without a copy.
+    decimals : {"binary", "shortest"}
+        What a float stands for: its own value, or the shortest decimal that prints as it. With
+        "shortest" a float32 of 0.1 becomes the float64 of 0.1, and Decimal("0.1") passes.
 
     Returns
     -------
     ndarray of any shape; or a CSR or CSC matrix whose indices are sorted and come once
     """
     if type(X) is np.ndarray:
-        return _as_floats(X)
+        return _as_floats(X, decimals)
     if sp.issparse(X):
         X = canonical(X)
-        data = _as_floats(X.data)
-        return X if data is X.data else X.astype(data.dtype)
+        data = _as_floats(X.data, decimals)
+        return X if data is X.data else _with_entries(X, data)
     if isinstance(X, np.ma.MaskedArray):
         if np.ma.is_masked(X):
             raise InputError(
                 "X is a masked array with masked entries; drop those rows or impute them"
             )
-        return _as_floats(np.asarray(X.data))
+        return _as_floats(np.asarray(X.data), decimals)
+    if is_tensor(X):
+        return as_exact(as_host(X), decimals)
     if isinstance(X, list | tuple):
-        return _as_floats(_from_lists(X))
+        if len(X) and is_tensor(X[0]):
+            X = [as_host(row) if is_tensor(row) else row for row in X]
+        return _as_floats(_from_lists(X), decimals)
     columns = _columns_of(X)
-    return _as_floats(_as_array(X)) if columns is None else _from_columns(X, columns)
+    if columns is None:
+        return _as_floats(_as_array(X), decimals)
+    return _from_columns(X, columns, decimals)
 
 
 def require_exact(X: Any) -> None:
@@ -53,21 +65,28 @@ def require_exact(X: Any) -> None:
         as_exact(X)
 
 
-def _as_floats(values: np.ndarray) -> np.ndarray:
-    _require(values)
+def _with_entries(X: Any, data: np.ndarray) -> Any:
+    """A sparse matrix with other entries in the same places."""
+    return type(X)((data, X.indices, X.indptr), shape=X.shape)
+
+
+def _as_floats(values: np.ndarray, decimals: str = "binary") -> np.ndarray:
+    _require(values, decimals)
+    if values.dtype.kind == "f" and values.dtype.itemsize < 8 and decimals == "shortest":
+        return widened(values)
     if values.dtype.kind == "f" and values.dtype.itemsize in (4, 8):
         return values.astype(values.dtype.newbyteorder("="), copy=False)
     return values.astype(np.float64)
 
 
-def _require(values: np.ndarray) -> None:
+def _require(values: np.ndarray, decimals: str = "binary") -> None:
     kind, size = values.dtype.kind, values.dtype.itemsize
     if kind == "O":
-        _require_objects(values.ravel())
+        _require_objects(values.ravel(), decimals)
     elif kind in "iu" and size == 8:
         if values.size and (values.max() > LARGEST_SAFE or values.min() < -LARGEST_SAFE):
             large = (values > LARGEST_SAFE) | (values < -LARGEST_SAFE)
-            _require_objects(values[large].tolist())
+            _require_objects(values[large].tolist(), decimals)
     elif kind == "f" and size > 8:
         with np.errstate(over="ignore"):
             back = values.astype(np.float64).astype(values.dtype)
@@ -85,8 +104,9 @@ def _require(values: np.ndarray) -> None:
         raise InputError(f"X has entries of type {values.dtype}; pass real numbers")
 
 
-def _require_objects(values: Iterable[Any]) -> None:
+def _require_objects(values: Iterable[Any], decimals: str = "binary") -> None:
     """Python's own comparison of a number with a float is exact, numpy's is not."""
+    stands_for = as_decimal if decimals == "shortest" else Fraction
     texts = []
     for given in values:
         if isinstance(given, _DATES):
@@ -100,7 +120,7 @@ def _require_objects(values: Iterable[Any]) -> None:
             texts.append(value.decode("latin-1") if isinstance(value, bytes) else value)
             continue
         try:
-            is_same = bool(float(value) == value) or value != value
+            is_same = value != value or bool(stands_for(float(value)) == value)
         except OverflowError:
             is_same = False
         except (TypeError, ValueError, ArithmeticError):
@@ -161,17 +181,17 @@ def _columns_of(X: Any) -> list[Any] | None:
     return list(X.itercolumns()) if hasattr(X, "itercolumns") else None  # pyarrow
 
 
-def _from_columns(X: Any, columns: list[Any]) -> Any:
+def _from_columns(X: Any, columns: list[Any], decimals: str) -> Any:
     kinds = {getattr(column, "dtype", None) for column in columns}
     if len(kinds) == 1 and kinds <= {np.dtype(np.float32), np.dtype(np.float64)}:
-        return np.asarray(X)
+        return _as_floats(np.asarray(X), decimals)
     if hasattr(X, "iloc") and hasattr(X, "sparse"):  # pandas, and every column is sparse
         for column in columns:
-            _require(_column(column))
-        return as_exact(X.sparse.to_coo())
+            _require(_column(column), decimals)
+        return as_exact(X.sparse.to_coo(), decimals)
     out = np.empty((X.shape[0], len(columns)))
     for j, column in enumerate(columns):
-        out[:, j] = _as_floats(_column(column))
+        out[:, j] = _as_floats(_column(column), decimals)
     return out
 
 

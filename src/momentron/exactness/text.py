@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from momentron.exactness.decimals import product
+
 SAFE_DIGITS = 15  # so many always survive: 10¹⁵ < 2⁵²
 MOST_DIGITS = 4000  # a float64 written out in full has 1,075 decimals
 PIECE = 1 << 17  # bytes looked at together: they stay in the cache
@@ -85,22 +87,13 @@ def doubtful_cells(cells: bytes, values: np.ndarray) -> np.ndarray:
     is_sure = found.is_plain & (found.power >= 0) & (found.power <= 22)
     factor = 10.0 ** np.where(is_sure, found.power, 0)
     with np.errstate(all="ignore"):
-        high = size * factor
-        (a, a_rest), (b, b_rest) = _halves(size), _halves(factor)
-        tail = a_rest * b_rest - (((high - a * b) - a_rest * b) - a * b_rest)
+        high, tail = product(size, factor)
         is_sure &= high < 2.0**63
         floor = np.floor(np.where(is_sure, high, 0.0))
         count = (floor.astype(np.uint64) - found.digits).view(np.int64)
         is_sure &= np.abs(count + ((high - floor) + tail)) < 0.499
     is_short = (found.lengths <= SAFE_DIGITS) & (size > _SUBNORMAL)
     return np.flatnonzero(~(is_sure | is_short))
-
-
-def _halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """x as a sum of two floats of 26 bits each."""
-    scaled = 134217729.0 * x
-    first = scaled - (scaled - x)
-    return first, x - first
 
 
 class _Decimals:

@@ -10,6 +10,8 @@ from momentron.experiments.fig2 import Figure2
 from momentron.experiments.fig3 import Figure3
 from momentron.experiments.fig4 import Figure4
 from momentron.experiments.figure import Figure
+from momentron.experiments.paths import Paths
+from momentron.experiments.rates import Rates
 from momentron.experiments.runner import Reproduction, reproduce
 
 FIGURES: dict[str, Callable[..., Figure]] = {
@@ -17,12 +19,14 @@ FIGURES: dict[str, Callable[..., Figure]] = {
     Figure2.name: Figure2.from_mnist,
     Figure3.name: Figure3.from_mnist,
     Figure4.name: Figure4.from_cifar,
+    Rates.name: Rates.from_mnist,
+    Paths.name: Paths.from_files,
 }
 """Name → the figure with its data loaded, from whether it is the quick version.
 
 Those in `SEEDED` take further seeds too, as `seeds`."""
 
-SEEDED = (Figure4.name,)
+SEEDED = (Figure3.name, Figure4.name)
 
 __all__ = [
     "FIGURES",
@@ -32,6 +36,8 @@ __all__ = [
     "Figure2",
     "Figure3",
     "Figure4",
+    "Paths",
+    "Rates",
     "Reproduction",
     "reproduce",
 ]

@@ -1,6 +1,6 @@
 """A claim of the paper, the numbers measured, and whether they bear it out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,14 +23,30 @@ class Claim:
         Where the paper says so.
     measured : dict
         The numbers that decide.
-    holds : bool
-        Computed from them.
+    holds : bool or None
+        Computed from them; None where the data are too small to judge.
+    any_size : bool
+        Whether fewer rows, iterations or seeds than the paper's can judge it: a theorem can be
+        put to the test by any run, what a figure shows only by one of its size.
+    word : str, optional
+        What to call the outcome where yes, no and "not judged" would not do: "not testable".
     """
 
     claim: str
     source: str
     measured: dict[str, Any]
-    holds: bool
+    holds: bool | None
+    any_size: bool = False
+    word: str | None = None
+
+    @property
+    def verdict(self) -> str:
+        """ "yes", "no" or "not judged", or a word of its own."""
+        return self.word or verdict_of(self.holds)
+
+    def left_open(self) -> "Claim":
+        """The same of a run too small to judge it."""
+        return replace(self, holds=None, word=None)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, for JSON."""
@@ -38,8 +54,14 @@ class Claim:
             "claim": self.claim,
             "source": self.source,
             "measured": plain(self.measured),
-            "holds": bool(self.holds),
+            "holds": None if self.holds is None else bool(self.holds),
+            "verdict": self.verdict,
         }
+
+
+def verdict_of(holds: bool | None) -> str:
+    """What became of a claim, in words."""
+    return "not judged" if holds is None else "yes" if holds else "no"
 
 
 def plain(value: Any) -> Any:

@@ -1,51 +1,34 @@
 """Figure 3: margins and test errors through a tangent kernel, all ten digits of MNIST."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from momentron.datasets import load
-from momentron.display.style import GREEN, VERMILLION, saved_figure
+from momentron.display.style import saved_figure
 from momentron.experiments import style
 from momentron.experiments.claims import Claim
-from momentron.experiments.figure import Figure, Measured, Part, Report
-from momentron.experiments.methods import PERCEPTRON, Method
-from momentron.experiments.recording import log_spaced, record
+from momentron.experiments.fig3_widths import Widths
+from momentron.experiments.figure import Figure, Measured, Part
+from momentron.experiments.methods import PERCEPTRON
 from momentron.experiments.sample import Sample
-from momentron.experiments.tangent import SparseTangentKernel, TestRows
-from momentron.ntk import TwoLayerReLUKernel
-from momentron.problem import KernelChoice, Problem
-from momentron.solvers import Adaptive, BatchPerceptron, Solver
-from momentron.solvers.adaptive import AdaptiveState
-from momentron.solvers.base import DEFAULTS, Candidates, RunOptions
+from momentron.experiments.tangent_curves import (
+    AGGRESSIVE,
+    CACHE_SIZE,
+    ORDER,
+    THEORY,
+    Curves,
+    Features,
+    curve_part,
+    in_order,
+    last_of,
+)
 
 WIDTH = 128
 SEED = 0
-CACHE_SIZE = 4000.0  # MB: 8,333 columns of 60,000 values
-PER_DECADE = 50
-
-AGGRESSIVE = Method("adaptive-aggressive", "Algorithm 2, β = t/(t + 1), θ = 1", 1, VERMILLION)
-THEORY = Method("adaptive-theory", "Algorithm 2, parameters of the theorem", 1, GREEN)
-ORDER = (AGGRESSIVE, PERCEPTRON, THEORY)
-"""By their margins, as the paper has it."""
 RAW = "raw-"
-
-Curves = Mapping[str, Mapping[str, np.ndarray]]
-
-
-class Seeded(Adaptive):
-    """Algorithm 2 whose draws are the same in every run, and whose last row is kept."""
-
-    def init(self, problem: Problem, options: RunOptions = DEFAULTS) -> AdaptiveState:
-        return super().init(problem, replace(options, random_state=SEED))
-
-    def candidates(self, problem: Problem, state: AdaptiveState) -> Candidates:
-        # the budget ends the run at the same step; a method's own ending would come before the
-        # callback, which is to see that step
-        return replace(super().candidates(problem, state), ending=None)
 
 
 class Figure3(Figure):
@@ -58,6 +41,8 @@ class Figure3(Figure):
     raw : Sample
         The rows for the same comparison without normalising the kernel.
     raw_iterations : int
+    widths : Widths, optional
+        Further networks, on rows of their own.
     quick : bool
     """
 
@@ -66,20 +51,48 @@ class Figure3(Figure):
     seed = SEED
 
     def __init__(
-        self, sample: Sample, *, iterations: int, raw: Sample, raw_iterations: int, quick: bool
+        self,
+        sample: Sample,
+        *,
+        iterations: int,
+        raw: Sample,
+        raw_iterations: int,
+        widths: Widths | None = None,
+        quick: bool,
     ) -> None:
         super().__init__(sample, quick=quick)
+        self.widths = widths
         self.iterations = iterations
         self.raw, self.raw_iterations = raw, raw_iterations
 
     @classmethod
-    def from_mnist(cls, quick: bool) -> "Figure3":
-        """All digits; the quick version has a fortieth of the rows and fewer iterations."""
+    def from_mnist(cls, quick: bool, seeds: Sequence[int] = ()) -> "Figure3":
+        """All digits; the quick version has a fortieth of the rows and fewer iterations.
+
+        Parameters
+        ----------
+        quick : bool
+        seeds : sequence of int
+            Of further networks, of three widths each, on a third of the rows.
+        """
+        widths = None
+        if seeds:
+            rows = mnist_digits(600, 500) if quick else mnist_digits(20_000, 2000)
+            widths = Widths(rows, tuple(dict.fromkeys(seeds)))
         if quick:
             few = mnist_digits(1500, 1000)
-            return cls(few, iterations=1200, raw=few, raw_iterations=1000, quick=True)
+            return cls(
+                few, iterations=1200, raw=few, raw_iterations=1000, widths=widths, quick=True
+            )
         few = mnist_digits(6000, 2000)
-        return cls(mnist_digits(), iterations=20_000, raw=few, raw_iterations=4000, quick=False)
+        return cls(
+            mnist_digits(),
+            iterations=20_000,
+            raw=few,
+            raw_iterations=4000,
+            widths=widths,
+            quick=False,
+        )
 
     def about(self) -> str:
         return (
@@ -100,27 +113,18 @@ class Figure3(Figure):
         )
 
     def parts(self) -> list[Part]:
-        full = [self._part("", m, self.sample, self.iterations, True) for m in ORDER]
-        raw = [self._part(RAW, m, self.raw, self.raw_iterations, False) for m in ORDER]
-        return [*full, *raw]
+        runs = (
+            ("", self.sample, self.iterations, Features(WIDTH, SEED, normalize=True)),
+            (RAW, self.raw, self.raw_iterations, Features(WIDTH, SEED, normalize=False)),
+        )
+        return [
+            curve_part(prefix + m.name, m, sample, iterations, features)
+            for prefix, sample, iterations, features in runs
+            for m in ORDER
+        ]
 
-    def _part(
-        self, prefix: str, method: Method, sample: Sample, iterations: int, normalize: bool
-    ) -> Part:
-        def measure(report: Report) -> Measured:
-            return measure_curve(method, sample, iterations, normalize, report)
-
-        parameters = {
-            "method": method.name,
-            "iterations": iterations,
-            "per_decade": PER_DECADE,
-            "width": WIDTH,
-            "normalize": normalize,
-            "cache_size": CACHE_SIZE,
-            "rows": sample.fingerprint,
-        }
-        weight = float(iterations * (len(sample.X) + len(sample.X_test)))
-        return Part(prefix + method.name, parameters, weight, measure)
+    def parts_after(self, measured: Mapping[str, Measured]) -> list[Part]:
+        return [] if self.widths is None else self.widths.parts()
 
     def claims(self, measured: Mapping[str, Measured]) -> list[Claim]:
         curves = {m.name: measured[m.name].columns for m in ORDER}
@@ -133,7 +137,11 @@ class Figure3(Figure):
             order_at_equal_values(curves),
             works_well(curves, self.sample.y_test.size),
             order_without_normalizing(raw, len(self.raw.X)),
+            *([] if self.widths is None else self.widths.claims(measured)),
         ]
+
+    def details(self, measured: Mapping[str, Measured]) -> str:
+        return "" if self.widths is None else self.widths.details(measured)
 
     def draw(self, measured: Mapping[str, Measured]) -> Any:
         curves = {m.name: measured[m.name].columns for m in ORDER}
@@ -165,35 +173,6 @@ def mnist_digits(rows: int | None = None, test_rows: int | None = None) -> Sampl
         kept = np.arange(test_rows) * n_test // test_rows
     title = f"MNIST, ten digits, {n:,} × {d}"
     return Sample(mnist.X, mnist.y, mnist.X_test[kept], mnist.y_test[kept], title)
-
-
-def measure_curve(
-    method: Method, sample: Sample, iterations: int, normalize: bool, report: Report
-) -> Measured:
-    """The curve of one method, margins and test errors, at marks evenly spaced on a log axis."""
-    network = TwoLayerReLUKernel(sample.X.shape[1], WIDTH, SEED, normalize=normalize)
-    kernel = KernelChoice(SparseTangentKernel(network), cache_size=CACHE_SIZE)
-    test = TestRows(network, sample)
-
-    def pose() -> Problem:
-        return Problem.from_data(sample.X, sample.y, fit_intercept=False, kernel=kernel)
-
-    def errors(proposal: Candidates) -> dict[str, float]:
-        found = {"test_error": test.error(proposal.primals[0].w[0])}
-        if method is PERCEPTRON:
-            found["last_test_error"] = test.error(proposal.primals[1].w[0])
-        return found
-
-    marks = log_spaced(iterations, PER_DECADE)
-    solver = make_solver(method, iterations)
-    return Measured(record(pose, solver, iterations, report, extras=errors, marks=marks))
-
-
-def make_solver(method: Method, iterations: int) -> Solver:
-    """The method with the paper's parameters."""
-    if method is PERCEPTRON:
-        return BatchPerceptron()
-    return Seeded() if method is AGGRESSIVE else Seeded("theory", n_steps=iterations)
 
 
 def draw_iterates(axes: Any, columns: Mapping[str, np.ndarray], x: str, y: str) -> None:
@@ -230,11 +209,6 @@ def scale_errors(axes: Any, least: float) -> None:
     axes.set(yscale="log", ylabel="test error", ylim=(0.8 * max(least, 0.001), 1.0))
     axes.set_yticks(ticks, [f"{tick:.0%}" for tick in ticks])
     axes.minorticks_off()
-
-
-def last_of(curves: Curves, column: str) -> dict[str, float]:
-    """The last entry of a column of each curve, the first method of the paper's order first."""
-    return {m.name: float(curves[m.name][column][-1]) for m in ORDER}
 
 
 def separable(curves: Curves, n: int) -> Claim:
@@ -352,9 +326,3 @@ def order_without_normalizing(curves: Curves, n: int) -> Claim:
         | {f"{name}, best so far": margin for name, margin in best.items()},
         in_order(last) and best[AGGRESSIVE.name] >= best[PERCEPTRON.name],
     )
-
-
-def in_order(margins: Mapping[str, float]) -> bool:
-    """Are the margins those of the paper's order: aggressive, batch perceptron, theory."""
-    first, second, third = (margins[m.name] for m in ORDER)
-    return first > second > third

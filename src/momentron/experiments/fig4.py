@@ -1,100 +1,94 @@
 """Figure 4: the kernel of AlexNet while it is trained on 128 images of CIFAR-10."""
 
-import math
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
-import numpy as np
-
-from momentron.api import max_margin
-from momentron.datasets import load
-from momentron.display.style import INK, saved_figure
 from momentron.errors import InputError
-from momentron.experiments import style
 from momentron.experiments.claims import Claim
+from momentron.experiments.fig4_picture import draw_figure
 from momentron.experiments.figure import Figure, Measured, Part, Report
+from momentron.experiments.grid import (
+    CONVOLUTIONAL,
+    DENSE,
+    HE,
+    Cell,
+    Course,
+    Grid,
+    Job,
+    Stage,
+    Training,
+    jobs_of,
+)
+from momentron.experiments.grid_page import grid_details
+from momentron.experiments.grid_statistics import Outcome, judge, most_mixed, outcome_of
+from momentron.experiments.images import cifar_pool
 from momentron.experiments.kernel_claims import (
-    DOUBT,
-    Curves,
-    comparison,
+    by_epoch,
     converged,
     errors_improve,
     identical,
     margins_found,
     margins_improve,
-    preference,
+    not_testable,
     switches,
 )
-from momentron.experiments.recording import require_end
 from momentron.experiments.sample import Sample
-from momentron.ntk.evolution_table import KERNEL, NETWORK, TRAIN, scale_epochs
 
-if TYPE_CHECKING:
-    from torch import nn
-
-    from momentron.ntk.evolution import Snapshot
-
-SEEDS = (100, 13579)
-"""The paper's."""
-MORE_SEEDS = tuple(range(1, 11))
-IMAGE = (3, 32, 32)
-BEST = INK
+SAID = {
+    100: (
+        "The test error of the maximum-margin kernel predictor decreases in training",
+        "Figure 4 (a)",
+    ),
+    13579: ("Feature learning does not help: the initial kernel is better", "Figure 4 (b)"),
+}
+"""The paper's seeds, what it says of them, and where."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How the networks are trained, and looked at.
+    """What is run: the grid, and the course of the seeds that are followed."""
 
-    Attributes
-    ----------
-    width : int
-        Channels of AlexNet's first layer.
-    lr : float
-    batch_size : int
-    epochs : tuple of int
-        When to look at the kernel of the paper's seeds.
-    few : int
-        Test images for the other seeds, whose first and last kernel are looked at.
-    tol : float
-        Certified gap at which Algorithm 2 stops.
-    max_iter : int
-        Its iterations, at most.
-    max_memory : str
-    """
-
-    width: int = 32
-    lr: float = 0.01
-    batch_size: int = 32
-    epochs: tuple[int, ...] = (0, 1, 2, 5, 10, 20, 40, 80, 140, 200)
-    few: int = 4000
-    tol: float = 5e-3
-    max_iter: int = 20_000
-    max_memory: str = "2GB"
+    grid: Grid = field(default_factory=Grid)
+    course: Course = field(default_factory=Course)
 
 
-QUICK = Setting(width=8, lr=0.02, epochs=(0, 5, 40), few=200, tol=5e-2, max_iter=4000)
+QUICK = Setting(
+    Grid(
+        cells=(Cell(DENSE, True, 0.1, HE), Cell(CONVOLUTIONAL, False, 0.1, HE)),
+        training=Training(images=40, batch_size=8, loss=0.1, max_epochs=150, stuck_epoch=100),
+        screen=Stage((201, 202), 200, 6),
+        large=Stage((301, 302), 200, 6),
+        wide=Stage((301,), 200, 8),
+        least_fitted=1,
+    ),
+    Course(Cell(CONVOLUTIONAL, False, 0.1, HE), 6, epochs=(0, 10), tests=200, iterations=1000),
+)
+
+
+@dataclass(frozen=True)
+class Networks:
+    """The networks of the grid that ran, stage by stage."""
+
+    screen: list[Outcome]
+    large: list[Outcome]
+    wide: list[Outcome]
 
 
 class Figure4(Figure):
-    """Test errors of kernel predictors and of the network; which kernel each seed prefers.
+    """Which kernel a seed prefers, in a grid that was registered before it ran.
 
     Parameters
     ----------
     sample : Sample
-        Images as rows, standardised.
+        The pool of images to draw from.
     setting : Setting
-    seeds : sequence of int
-        Followed at all epochs, on all test images.
-    more : sequence of int
-        Only counted: first kernel against last.
     quick : bool
     """
 
     name = "fig4"
     title = "Figure 4, the kernel of a network in training"
-    seed = SEEDS[0]
+    seed = next(iter(SAID))
     libraries = ("torch",)
 
     def __init__(
@@ -102,124 +96,159 @@ class Figure4(Figure):
         sample: Sample,
         *,
         setting: Setting,
-        seeds: Sequence[int] = SEEDS,
-        more: Sequence[int] = MORE_SEEDS,
         quick: bool,
     ) -> None:
         super().__init__(sample, quick=quick)
-        self.setting = setting
-        self.seeds = tuple(seeds)
-        self.more = tuple(seed for seed in dict.fromkeys(more) if seed not in self.seeds)
+        self.setting, self.grid = setting, setting.grid
+        self.seeds = tuple(SAID)
 
     @classmethod
     def from_cifar(cls, quick: bool, seeds: Sequence[int] = ()) -> "Figure4":
-        """128 images, ten classes; the quick version has narrow networks and few test images.
+        """The grid as registered; the quick version has two cells of narrow networks.
 
         Parameters
         ----------
         quick : bool
         seeds : sequence of int
-            To be counted besides those that are.
+            For the large stage, besides those registered.
         """
         require_torch()
-        if quick:
-            return cls(cifar(64, 200), setting=QUICK, more=(1, *seeds), quick=True)
-        return cls(cifar(128), setting=Setting(), more=(*MORE_SEEDS, *seeds), quick=False)
+        setting = QUICK if quick else Setting()
+        large = setting.grid.large
+        more = tuple(seed for seed in dict.fromkeys(seeds) if seed not in large.seeds)
+        grid = replace(setting.grid, large=replace(large, seeds=(*large.seeds, *more)))
+        return cls(cifar_pool(), setting=replace(setting, grid=grid), quick=quick)
 
     def about(self) -> str:
         import torch
 
-        s, epochs = self.setting, ", ".join(map(str, self.setting.epochs))
+        training, course = self.grid.training, self.setting.course
+        epochs = ", ".join(map(str, course.epochs))
+        half = ", half the usual" if course.width == 32 else ""
         return (
-            f"{self.sample.title}, pixels standardised by channel, all ten classes. The network is "
-            f"`momentron.ntk.alexnet(width={s.width})`: AlexNet adapted to 32 × 32 images, five "
-            f"convolutions of {s.width}, {3 * s.width}, {6 * s.width}, {4 * s.width} and "
-            f"{4 * s.width} channels and dense layers of {64 * s.width}, {64 * s.width} and 10, "
-            + ("half the usual width, " if s.width == 32 else "")
-            + "with He's initial weights and no initial biases: torch's own are smaller by √6 in "
-            "each layer, which makes the first kernel almost constant, and training slow to leave "
-            "it. The paper states neither, nor step size or batch size. Plain gradient steps of "
-            f"{s.lr:g} on the cross entropy of {s.batch_size} images. The seed draws the weights "
-            "and the order of the images; the images themselves are the same for all seeds, a "
-            "stricter reading than one in which the seed draws these too. After epochs "
-            f"{epochs} the kernel, normalised and traced over outputs, goes to Algorithm 2 "
-            f"(aggressive, no intercepts; until the certified gap is {s.tol:g}, at most "
-            f"{s.max_iter:,} iterations), and its predictor classifies all "
-            f"{self.sample.y_test.size:,} test images. Of the other seeds "
-            f"({', '.join(map(str, self.more))}) the first and the last kernel are compared, on "
-            f"{min(s.few, self.sample.y_test.size):,} test images. A difference is beyond doubt "
-            f"where it exceeds {DOUBT:g} standard errors of the images on which just one kernel "
-            f"errs. torch {torch.__version__}."
+            f"{self.sample.title}. Two things are run. First, a grid that was "
+            "[registered before it ran](fig4-grid.md): networks of several kinds, many seeds, "
+            f"each with {training.images} images of its own, and the first kernel compared with "
+            "the last. Second, the paper's two seeds are followed, in the cell nearest to its "
+            f"words ({course.cell.words}; width {course.width}{half}): looks at epochs "
+            f"{epochs}, where the network is fitted, and after as many epochs again; in each "
+            f"kernel {course.iterations:,} iterations of Algorithm 2 (aggressive, no intercepts), "
+            f"whose predictor classifies {course.tests:,} test images. The upper panels are the "
+            "caption's plot, test error against Algorithm 2's iterations with one curve per epoch; "
+            "the lower ones show where these curves end, against the epoch. Seeds of torch are not "
+            "those of the authors' program, whose random streams nobody has: what the paper says "
+            f"of seeds {' and '.join(map(str, self.seeds))} is shown but cannot be tested. "
+            "Where single precision leaves a kernel that is not semidefinite within rounding, 1e-6 "
+            f"of its diagonal is added. torch {torch.__version__}."
         )
 
     def parts(self) -> list[Part]:
-        s, n_test = self.setting, self.sample.y_test.size
-        followed = [self._part(seed, s.epochs, n_test) for seed in self.seeds]
-        ends, few = (s.epochs[0], s.epochs[-1]), min(s.few, n_test)
-        return [*followed, *(self._part(seed, ends, few) for seed in self.more)]
+        screen = [self._job_part(job) for job in self._screen()]
+        first = len(self.grid.cells)  # the grid with one seed, then the curves, then more seeds
+        return [*screen[:first], *map(self._followed_part, self.seeds), *screen[first:]]
 
-    def _part(self, seed: int, epochs: tuple[int, ...], n_test: int) -> Part:
-        import torch
+    def parts_after(self, measured: Mapping[str, Measured]) -> list[Part]:
+        if not all(job.name in measured for job in self._screen()):
+            return []
+        cells = most_mixed(self.grid, self._outcomes(self._screen(), measured))
+        stages = (self.grid.large, self.grid.wide)
+        return [self._job_part(job) for stage in stages for job in jobs_of(self.grid, stage, cells)]
 
-        s = self.setting
-        parameters = {
-            "seed": seed,
-            "epochs": list(epochs),
-            "tests": n_test,
-            "width": s.width,
-            "lr": s.lr,
-            "batch_size": s.batch_size,
-            "tol": s.tol,
-            "max_iter": s.max_iter,
-            "torch": torch.__version__,
-        }
-
-        def measure(report: Report) -> Measured:
-            return measure_seed(self.sample, s, seed, epochs, n_test, report)
-
-        weight = float(len(epochs) * n_test + 20 * epochs[-1])
-        return Part(part_name(seed), parameters, weight, measure)
+    def can_show(self, measured: Mapping[str, Measured]) -> bool:
+        return bool(self._followed(measured)) and any(j.name in measured for j in self._screen())
 
     def claims(self, measured: Mapping[str, Measured]) -> list[Claim]:
-        followed = {seed: measured[part_name(seed)].columns for seed in self.seeds}
-        every = {seed: measured[part_name(seed)] for seed in (*self.seeds, *self.more)}
-        improves, does_not = self.seeds[0], self.seeds[-1]
+        followed = self._followed(measured)
+        looks = {seed: by_epoch(part.columns) for seed, part in followed.items()}
+        networks = self.networks(measured)
+        every = [*networks.screen, *networks.large]
         return [
-            converged(every),
-            identical(followed),
-            margins_found(followed, self.setting.tol),
-            preference(
-                "The test error of the maximum-margin kernel predictor decreases in training "
-                f"(seed {improves}).",
-                "Figure 4 (a)",
-                measured[part_name(improves)].facts,
-                final=True,
+            converged(followed, every),
+            identical(looks, every),
+            margins_found(looks),
+            *(
+                not_testable(f"{SAID[seed][0]} (seed {seed}).", SAID[seed][1], part.facts)
+                for seed, part in followed.items()
             ),
-            preference(
-                f"Feature learning does not help (seed {does_not}): the initial kernel is better.",
-                "Figure 4 (b)",
-                measured[part_name(does_not)].facts,
-                final=False,
-            ),
-            switches(every),
+            switches(judge(self.grid, networks.screen, networks.large), every),
             margins_improve(every),
             errors_improve(every),
         ]
 
+    def details(self, measured: Mapping[str, Measured]) -> str:
+        networks = self.networks(measured)
+        verdict = judge(self.grid, networks.screen, networks.large)
+        stages = {
+            f"Screen, {self.grid.screen.tests:,} test images": (
+                networks.screen,
+                len(self._screen()),
+            ),
+            f"Large stage, {self.grid.large.tests:,} test images": (
+                networks.large,
+                self.grid.mixed * len(self.grid.large.seeds),
+            ),
+            f"Wide stage, width {self.grid.wide.width}": (
+                networks.wide,
+                self.grid.mixed * len(self.grid.wide.seeds),
+            ),
+        }
+        return grid_details(self.grid, stages, verdict)
+
     def draw(self, measured: Mapping[str, Measured]) -> Any:
-        figure, panels = saved_figure(2, 2, size=(9.2, 7.2))
-        figure.suptitle(f"{self.title}: {self.sample.title}", x=0.01, ha="left", fontsize=11)
-        followed = {seed: measured[part_name(seed)].columns for seed in self.seeds}
-        for axes, seed in zip(panels[0], (self.seeds[0], self.seeds[-1]), strict=True):
-            draw_errors(axes, followed[seed], f"Test error, seed {seed}")
-        low = min(columns["kernel_error"].min() for columns in followed.values())
-        for axes in panels[0]:
-            axes.set_ylim(max(0.0, low - 0.05), 0.95)
-        draw_margins(panels[1][0], followed)
-        every = {seed: measured[part_name(seed)].facts for seed in (*self.seeds, *self.more)}
-        draw_preferences(panels[1][1], every)
-        style.shared_legend(figure, panels.ravel(), columns=3)
-        return figure
+        followed = {seed: part.columns for seed, part in self._followed(measured).items()}
+        networks = self.networks(measured)
+        every = [*networks.screen, *networks.large, *networks.wide]
+        return draw_figure(f"{self.title}: CIFAR-10", followed, self.grid, every)
+
+    def networks(self, measured: Mapping[str, Measured]) -> Networks:
+        """What is measured of the grid."""
+        screen = self._outcomes(self._screen(), measured)
+        large, wide = (
+            self._outcomes(jobs_of(self.grid, stage, self.grid.cells), measured)
+            for stage in (self.grid.large, self.grid.wide)
+        )
+        return Networks(screen, large, wide)
+
+    def _followed(self, measured: Mapping[str, Measured]) -> dict[int, Measured]:
+        names = {seed: part_name(seed) for seed in self.seeds}
+        return {seed: measured[name] for seed, name in names.items() if name in measured}
+
+    def _screen(self) -> list[Job]:
+        return jobs_of(self.grid, self.grid.screen, self.grid.cells)
+
+    def _outcomes(self, jobs: Sequence[Job], measured: Mapping[str, Measured]) -> list[Outcome]:
+        there = [job for job in jobs if job.name in measured]
+        return [outcome_of(j, measured[j.name].columns, measured[j.name].facts) for j in there]
+
+    def _job_part(self, job: Job) -> Part:
+        import torch
+
+        def measure(report: Report) -> Measured:
+            from momentron.experiments.grid_measure import measure_job
+
+            return measure_job(self.sample, job, report)
+
+        parameters = {**job.parameters, "torch": torch.__version__}
+        return Part(job.name, parameters, job.cost, measure)
+
+    def _followed_part(self, seed: int) -> Part:
+        import torch
+
+        course, training = self.setting.course, self.grid.training
+
+        def measure(report: Report) -> Measured:
+            from momentron.experiments.followed import follow
+
+            return follow(self.sample, course, training, seed, report)
+
+        parameters = {
+            "seed": seed,
+            "course": asdict(course),
+            "training": asdict(training),
+            "torch": torch.__version__,
+        }
+        cost = (0.005 * course.tests + 10.0) * (len(course.epochs) + 2) * (course.width / 32.0) ** 2
+        return Part(part_name(seed), parameters, cost, measure)
 
 
 def require_torch() -> None:
@@ -230,137 +259,5 @@ def require_torch() -> None:
         raise InputError('fig4 needs torch: pip install "momentron[ntk]"') from None
 
 
-def cifar(rows: int, tests: int | None = None) -> Sample:
-    """Images of CIFAR-10 as rows, evenly spaced, standardised by the channels of those to train on.
-
-    Parameters
-    ----------
-    rows, tests : int
-        Images to train and to test on; all the latter where None.
-    """
-    data = load("cifar10", subset=rows, dtype=np.float32)
-    n_test = data.y_test.size
-    kept = slice(None) if tests is None else np.arange(tests) * n_test // tests
-    X, X_test = (images.reshape(-1, *IMAGE) for images in (data.X, data.X_test[kept]))
-    mean, spread = (f(X, axis=(0, 2, 3), keepdims=True) for f in (np.mean, np.std))
-    X, X_test = (((images - mean) / spread).reshape(len(images), -1) for images in (X, X_test))
-    title = f"CIFAR-10, {len(X):,} images to train on, {len(X_test):,} to test on"
-    return Sample(X, data.y, X_test, data.y_test[kept], title)
-
-
-def he_alexnet(width: int, seed: int) -> "nn.Sequential":
-    """AlexNet with weights uniform on ±√(6/fan-in) and no biases, to keep the signal's size."""
-    import torch
-
-    from momentron.ntk.networks import alexnet
-
-    model = alexnet(10, width=width, seed=seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            # alexnet draws them on ±1/√(fan-in)
-            parameter.mul_(math.sqrt(6.0) if parameter.ndim > 1 else 0.0)
-    return model
-
-
 def part_name(seed: int) -> str:
     return f"seed-{seed}"
-
-
-def measure_seed(
-    sample: Sample,
-    setting: Setting,
-    seed: int,
-    epochs: tuple[int, ...],
-    n_test: int,
-    report: Report,
-) -> Measured:
-    """Train a network from a seed, and follow its kernel."""
-    from momentron.ntk.evolution import kernel_evolution, predict
-
-    start = time.perf_counter()
-    kept = np.arange(n_test) * sample.y_test.size // n_test
-    y_test = sample.y_test[kept]
-    further: dict[str, list[float]] = {"seconds": [], "best_lower": [], "best_upper": []}
-    further["best_error"] = []
-    wrong: list[np.ndarray] = []
-
-    def keep(snapshot: "Snapshot") -> None:
-        best = max_margin(snapshot.kernel, sample.y, kernel="precomputed", fit_intercept=False)
-        require_end(best.status)
-        further["best_lower"].append(best.lower)
-        further["best_upper"].append(best.upper)
-        further["best_error"].append(float(np.mean(predict(best, snapshot.cross) != y_test)))
-        wrong.append(predict(snapshot.result, snapshot.cross) != y_test)
-        further["seconds"].append(time.perf_counter() - start)
-
-    evolution = kernel_evolution(
-        he_alexnet(setting.width, seed),
-        (sample.X, sample.y),
-        (sample.X_test[kept], y_test),
-        epochs=epochs,
-        lr=setting.lr,
-        batch_size=setting.batch_size,
-        seed=seed,
-        method="adaptive",
-        tol=setting.tol,
-        max_iter=setting.max_iter,
-        input_shape=IMAGE,
-        max_memory=setting.max_memory,
-        callback=keep,
-        progress=report,
-    )
-    columns = evolution.to_dict()
-    columns = {"iteration": columns.pop("epoch"), **columns}
-    columns |= {name: np.array(values) for name, values in further.items()}
-    return Measured(columns, comparison(wrong[0], wrong[-1]))
-
-
-def draw_errors(axes: Any, columns: Mapping[str, np.ndarray], title: str) -> None:
-    """Errors of the kernel's predictor, of the best one, and of the network."""
-    epochs = columns["iteration"]
-    lines = (
-        ("network_error", NETWORK, "s-", "network"),
-        ("kernel_error", KERNEL, "o-", "kernel predictor, Algorithm 2"),
-        ("best_error", BEST, ":", "kernel predictor, best margin"),
-    )
-    for name, colour, line, label in lines:
-        axes.plot(epochs, columns[name], line, color=colour, markersize=4, label=label)
-    fitted = epochs[np.flatnonzero(columns["train_error"] == 0.0)]
-    if fitted.size:
-        axes.axvline(fitted[0], color=TRAIN, linewidth=1.0, label="no training error from here")
-    axes.set(title=title, ylabel="test error")
-    axes.yaxis.set_major_formatter("{x:.0%}")
-    scale_epochs(axes, epochs)
-
-
-def draw_margins(axes: Any, followed: Curves) -> None:
-    """Margins of Algorithm 2 within the certified best; the second seed dashed."""
-    for (seed, columns), line in zip(followed.items(), ("-", "--"), strict=False):
-        axes.plot(
-            columns["iteration"],
-            columns["lower"],
-            line,
-            color=KERNEL,
-            marker="o",
-            markersize=4,
-            label=f"margin of Algorithm 2, seed {seed}",
-        )
-        axes.plot(columns["iteration"], columns["best_lower"], ":", color=BEST)
-        epochs = columns["iteration"]
-    axes.set(title="Margin in the normalised kernel", ylabel="margin", ylim=(0.0, None))
-    scale_epochs(axes, epochs)
-
-
-def draw_preferences(axes: Any, every: Mapping[int, Mapping[str, Any]]) -> None:
-    """Test error of the final kernel less that of the initial one, seed by seed."""
-    places = range(len(every))
-    differences = [100.0 * facts["difference"] for facts in every.values()]
-    doubt = [100.0 * DOUBT * facts["standard error"] for facts in every.values()]
-    axes.axhline(0.0, color=style.INK, linewidth=1.0)
-    axes.errorbar(places, differences, yerr=doubt, fmt="o", color=NETWORK, markersize=4, capsize=2)
-    axes.set_xticks(list(places), [str(seed) for seed in every], rotation=60, fontsize=8)
-    axes.set(
-        title="Final kernel against initial one: below 0 it is better",
-        xlabel="seed",
-        ylabel="test error, percentage points",
-    )

@@ -86,9 +86,28 @@ class Figure(ABC):
     def parts(self) -> list[Part]:
         """The pieces to measure, in order."""
 
+    def parts_after(self, measured: Mapping[str, Measured]) -> list[Part]:
+        """Further pieces, which depend on what `parts` have found; none by default."""
+        return []
+
+    def can_show(self, measured: Mapping[str, Measured]) -> bool:
+        """Whether what is measured so far makes a figure; only all of it does by default."""
+        return all(part.name in measured for part in self.parts())
+
     @abstractmethod
     def claims(self, measured: Mapping[str, Measured]) -> list[Claim]:
         """The paper's claims, each with the numbers that decide it; keyed by the parts' names."""
+
+    def judged(self, measured: Mapping[str, Measured]) -> list[Claim]:
+        """The claims; of the small version, those left open that only the paper's size decides."""
+        claims = self.claims(measured)
+        if not self.quick:
+            return claims
+        return [claim if claim.any_size else claim.left_open() for claim in claims]
+
+    def details(self, measured: Mapping[str, Measured]) -> str:
+        """More numbers for the figure's page, as Markdown; none by default."""
+        return ""
 
     @abstractmethod
     def draw(self, measured: Mapping[str, Measured]) -> Any:

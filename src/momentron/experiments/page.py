@@ -1,13 +1,19 @@
 """The page of a figure: its picture, its claims, and how long it took; every number computed."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from momentron.experiments.claims import verdict_of
 
-def page(report: Mapping[str, Any], title: str, about: str) -> str:
-    """Markdown, from what `claims.json` holds."""
+TOO_SMALL = verdict_of(None)
+
+
+def page(report: Mapping[str, Any], title: str, about: str, details: str = "") -> str:
+    """Markdown, from what `claims.json` holds, and what a figure has to say beyond it."""
     name, claims = report["figure"], report["claims"]
-    borne_out = sum(claim["holds"] for claim in claims)
+    judged = [claim for claim in claims if claim["holds"] is not None]
+    borne_out = sum(claim["holds"] for claim in judged)
     quick = " --quick" if report["quick"] else ""
     rows = [_row(claim) for claim in claims]
     versions = ", ".join(f"{library} {number}" for library, number in report["versions"].items())
@@ -24,12 +30,13 @@ def page(report: Mapping[str, Any], title: str, about: str) -> str:
             "",
             about,
             "",
-            f"## {borne_out} of {len(claims)} claims are borne out",
+            f"## {borne_out} of {len(judged)} claims are borne out{_open_words(claims)}",
             "",
             "| claim | where | measured | borne out |",
             "|---|---|---|---|",
             *rows,
             "",
+            *([details, ""] if details else []),
             f"momentron {report['momentron']}; {versions}; {seed}.",
             "",
             f"Paper: {report['paper']}.",
@@ -47,8 +54,18 @@ def measured_words(measured: Mapping[str, Any]) -> str:
     return "; ".join(f"{name} {_word(value)}" for name, value in measured.items())
 
 
+def _open_words(claims: Sequence[Mapping[str, Any]]) -> str:
+    """How many claims are open, and why."""
+    left = Counter(claim["verdict"] for claim in claims if claim["holds"] is None)
+    small = left.pop(TOO_SMALL, 0)
+    words = [f"{small} are not judged: this run is too small"] if small else []
+    words += [f"{count} {word}" for word, count in left.items()]
+    return "".join(f"; {word}" for word in words)
+
+
 def _row(claim: Mapping[str, Any]) -> str:
-    verdict = "yes" if claim["holds"] else "**no**"
+    word = claim["verdict"]
+    verdict = f"**{word}**" if claim["holds"] is False else word
     cells = (claim["claim"], claim["source"], measured_words(claim["measured"]), verdict)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 

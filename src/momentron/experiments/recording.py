@@ -29,6 +29,7 @@ def record(
     *,
     extras: Extras | None = None,
     marks: Collection[int] | None = None,
+    random_state: int | None = None,
 ) -> dict[str, np.ndarray]:
     """Run a method for so many iterations, and return its trace as columns.
 
@@ -43,6 +44,8 @@ def record(
         Computes further columns; off the clock.
     marks : collection of int, optional
         The iterations to keep; all where None.
+    random_state : int, optional
+        The seed of methods that draw.
     """
     watched, rows = Watched(solver), []
     wanted = None if marks is None else frozenset(marks)
@@ -55,7 +58,13 @@ def record(
 
     stopwatch, budget = Stopwatch(), Budget(0.0, iterations)
     outcome = solve(
-        pose(), watched, budget, callback=keep, stopwatch=stopwatch, certifier=claim_nothing
+        pose(),
+        watched,
+        budget,
+        random_state=random_state,
+        callback=keep,
+        stopwatch=stopwatch,
+        certifier=claim_nothing,
     )
     require_end(outcome.status)
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import os
 import platform
 import time
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import momentron
+from momentron.errors import InputError
 from momentron.experiments import style
 from momentron.experiments.claims import PAPER, Claim
 from momentron.experiments.figure import Figure, Measured, Part
@@ -49,7 +51,9 @@ class Reproduction:
     resumed: list[str]
 
 
-def reproduce(figure: Figure, out: Path, *, watch: Watch | None = None) -> Reproduction:
+def reproduce(
+    figure: Figure, out: Path, *, watch: Watch | None = None, max_time: float | None = None
+) -> Reproduction:
     """Measure a figure, draw it, and judge the paper's claims about it.
 
     Parts that an earlier run into the same folder has finished, with the same parameters, data and
@@ -62,13 +66,28 @@ def reproduce(figure: Figure, out: Path, *, watch: Watch | None = None) -> Repro
         The results go to a folder of the figure's name in it.
     watch : callable, optional
         Told of the progress.
+    max_time : float, optional
+        Seconds after which no further part is begun; what is finished is shown.
+
+    Raises
+    ------
+    InputError
+        If max_time was too short for a figure that can be shown.
     """
     folder = out / figure.name
     style.require()
     require_writable_folder(folder)
     store = Store(folder / "parts", identity(figure))
-    measured, seconds, resumed = measure(figure.parts(), store, watch)
-    claims = figure.claims(measured)
+    deadline = math.inf if max_time is None else time.monotonic() + max_time
+    measured, seconds, resumed = measure(figure.parts(), store, watch, deadline)
+    further = measure(figure.parts_after(measured), store, watch, deadline)
+    measured, seconds, resumed = measured | further[0], seconds + further[1], resumed + further[2]
+    if not figure.can_show(measured):
+        raise InputError(
+            f"{len(measured)} of {len(figure.parts())} parts are finished, too few for a picture; "
+            "the same command goes on from here, with more time"
+        )
+    claims = figure.judged(measured)
     for suffix, picture in style.render(lambda: figure.draw(measured)).items():
         write_atomically(folder / f"{figure.name}.{suffix}", picture)
     curves = {name: part.columns for name, part in measured.items() if part.columns}
@@ -80,7 +99,8 @@ def reproduce(figure: Figure, out: Path, *, watch: Watch | None = None) -> Repro
         for name, text in part.files.items():
             write_atomically(folder / name, text)
     summary = summarise(figure, claims, seconds)
-    write_atomically(folder / f"{figure.name}.md", page(summary, figure.title, figure.about()))
+    text = page(summary, figure.title, figure.about(), figure.details(measured))
+    write_atomically(folder / f"{figure.name}.md", text)
     write_atomically(
         folder / "claims.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
     )
@@ -88,9 +108,12 @@ def reproduce(figure: Figure, out: Path, *, watch: Watch | None = None) -> Repro
 
 
 def measure(
-    parts: Sequence[Part], store: Store, watch: Watch | None = None
+    parts: Sequence[Part], store: Store, watch: Watch | None = None, deadline: float = math.inf
 ) -> tuple[dict[str, Measured], float, list[str]]:
-    """What the parts measured, from the store or anew, the seconds, and which were in the store."""
+    """What the parts measured, from the store or anew, the seconds, and which were in the store.
+
+    Past the deadline, in seconds of `time.monotonic`, no part is begun.
+    """
     found = {part.name: store.load(part) for part in parts}
     resumed = [name for name, earlier in found.items() if earlier is not None]
     left = sum(part.weight for part in parts if found[part.name] is None)
@@ -98,6 +121,8 @@ def measure(
     for part in parts:
         earlier = found[part.name]
         if earlier is None:
+            if time.monotonic() >= deadline:
+                continue
             tell = _teller(watch, part, done, left)
             tell(0.0)
             start = time.perf_counter()

@@ -14,6 +14,15 @@ from momentron.problem import Problem
 PIXELS = 28
 
 
+def fingerprint_of(*arrays: np.ndarray) -> str:
+    """A hash of every number in some arrays, their types and shapes."""
+    digest = hashlib.blake2b(digest_size=16)
+    for array in arrays:
+        digest.update(f"{array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
 @dataclass(frozen=True)
 class Sample:
     """X, y to train on, X_test, y_test to test on, and what to call them."""
@@ -27,11 +36,7 @@ class Sample:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of every number and label: other data have other results."""
-        digest = hashlib.blake2b(digest_size=16)
-        for array in (self.X, self.y, self.X_test, self.y_test):
-            digest.update(f"{array.dtype} {array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).data)
-        return digest.hexdigest()
+        return fingerprint_of(self.X, self.y, self.X_test, self.y_test)
 
     @cached_property
     def radius(self) -> float:
@@ -44,10 +49,18 @@ class Sample:
         return csr_array(self.X)
 
     @cached_property
+    def signed(self) -> Any:
+        """The rows y x to train on, without zeros."""
+        return csr_array(self._signs(self.y)[:, None] * self.X)
+
+    @cached_property
     def _signed_test(self) -> Any:
         """The rows y x to test on."""
-        signs = np.where(self.y_test == np.unique(self.y)[1], 1.0, -1.0)
-        return csr_array(signs[:, None] * self.X_test)
+        return csr_array(self._signs(self.y_test)[:, None] * self.X_test)
+
+    def _signs(self, labels: np.ndarray) -> np.ndarray:
+        """1 for the second of the two classes, −1 for the first."""
+        return np.where(labels == np.unique(self.y)[1], 1.0, -1.0)
 
     def problem(self) -> Problem:
         """The margin problem, without an intercept as in the paper."""

@@ -11,6 +11,7 @@ from momentron.clock import OutOfTime, require_time, until
 from momentron.environment import standard_arithmetic
 from momentron.fallback.columns import Columns, sample
 from momentron.fallback.logistic import LogisticLoss, Objective, Point, minimised
+from momentron.fallback.means import nearest_means
 from momentron.fallback.rows import Landmarks, PlainRows
 from momentron.fallback.settings import SETTINGS, FallbackSettings
 from momentron.operators import MatrixOperator
@@ -38,6 +39,7 @@ def fallback(
     *,
     seconds: float = math.inf,
     candidates: Sequence[Candidate] = (),
+    handicap: float = 0.5,
     settings: FallbackSettings = SETTINGS,
 ) -> Classifier:
     """The classifier to use where no positive margin is known.
@@ -50,9 +52,10 @@ def fallback(
         What the proof took; the fallback takes no longer, or `settings.seconds` if that is more.
         A deadline in force is kept too, and Ctrl-C obeyed: what is found by then is compared.
     candidates : sequence of Candidate
-        Classifiers at hand, compared by their errors on the training rows. One of them is returned
-        if it errs less than half as often as ours: smaller differences say little about new rows.
-        Where ours was cut short, it is returned if it errs less at all.
+        Classifiers at hand, compared by their errors on the training rows.
+    handicap : float
+        One of them is returned if it errs less than so often as ours: smaller differences say
+        little about new rows. Where ours was cut short, it is returned if it errs less at all.
     """
     fitting = _Fitting(problem, settings)
     try:
@@ -60,7 +63,7 @@ def fallback(
             fitting.run()
     except (OutOfTime, KeyboardInterrupt, np.linalg.LinAlgError):
         pass  # what there is by then
-    return fitting.best_of(candidates)
+    return fitting.best_of(candidates, handicap)
 
 
 class _Fitting:
@@ -68,7 +71,7 @@ class _Fitting:
 
     def __init__(self, problem: Problem, settings: FallbackSettings) -> None:
         classes = problem.constraints.labels
-        self.loss = loss = LogisticLoss(classes.codes, classes.n_classes)
+        self.loss = loss = LogisticLoss(classes.codes, classes.n_classes, problem.weights)
         self.settings = settings
         self.operator = problem.operator
         self.fit_intercept = problem.dual_set.fits_intercept
@@ -125,13 +128,38 @@ class _Fitting:
         self.found = Classifier(w[..., 0], float(b[0])) if is_single else Classifier(w, b)
         self.index, self.outputs = index, outputs
 
-    def best_of(self, candidates: Sequence[Candidate]) -> Classifier:
-        """Ours, or the candidate that errs less on the rows to which ours was fitted."""
-        loss, best = self.loss.some(self.index), self.found
-        least = math.inf if self.outputs is None else loss.errors(self.outputs)
-        least *= 0.5 if self.is_complete else 1.0
+    def best_of(self, candidates: Sequence[Candidate], handicap: float) -> Classifier:
+        """Ours, or the candidate that errs less on rows to which ours was not fitted, if any."""
+        if not candidates:
+            if self.outputs is None:
+                self._take_means()
+            return self.found
+        index, outputs, best = self.index, self.outputs, self.found
+        if outputs is not None and index.size < self.loss.codes.size:
+            index = self._other_rows()
+            outputs = self.operator.products_at(index, best.w).reshape(index.size, -1) + best.b
+        loss = self.loss.some(index)
+        least = math.inf if outputs is None else loss.errors(outputs)
+        least *= handicap if self.is_complete else 1.0
         for candidate in candidates:
-            errors = loss.errors(candidate.products[self.index] + candidate.classifier.b)
+            errors = loss.errors(candidate.products[index] + candidate.classifier.b)
             if errors < least:
                 best, least = candidate.classifier, errors
         return best
+
+    def _other_rows(self) -> np.ndarray:
+        """Rows to which ours was not fitted, evenly spread."""
+        others = np.setdiff1d(np.arange(self.loss.codes.size), self.index, assume_unique=True)
+        return others[:: -(-others.size // self.settings.compared)]
+
+    def _take_means(self) -> None:
+        """Some classifier, where time was over before there was any, and there is a matrix."""
+        loss, matrix = self.loss, self.operator.as_matrix()
+        if matrix is None:
+            return
+        entries, k = self.settings.at_hand, loss.n_classes
+        W, b = nearest_means(matrix, loss.codes, k, entries, self.fit_intercept)
+        is_single = loss.n_outputs == 1
+        W, b = (W[:, 1:] - W[:, :1], b[1:] - b[:1]) if is_single else (W, b)
+        if np.isfinite(W).all() and np.isfinite(b).all():
+            self.found = Classifier(W[:, 0], float(b[0])) if is_single else Classifier(W, b)

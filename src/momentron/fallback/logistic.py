@@ -16,10 +16,17 @@ MEMORY_ENTRIES = 20_000_000  # and numbers, each of its two lists
 
 
 class LogisticLoss:
-    """That of outputs of shape (n, 1) or (n, k), given the classes of the rows."""
+    """That of outputs of shape (n, 1) or (n, k), given the classes of the rows.
 
-    def __init__(self, codes: np.ndarray, n_classes: int) -> None:
-        self.codes, self.n_classes = codes, n_classes
+    Rows count by their weights, where they have some; `mass` is the sum of these.
+    """
+
+    def __init__(
+        self, codes: np.ndarray, n_classes: int, weights: np.ndarray | None = None
+    ) -> None:
+        self.codes, self.n_classes, self.weights = codes, n_classes, weights
+        self.mass = float(codes.size if weights is None else weights.sum())
+        self._shares = None if weights is None else weights / self.mass
         self.n_outputs = 1 if n_classes == 2 else n_classes
         self._signs = np.where(codes == 1, 1.0, -1.0)[:, None]
         self._rows = np.arange(codes.size)
@@ -28,7 +35,8 @@ class LogisticLoss:
 
     def some(self, index: np.ndarray) -> "LogisticLoss":
         """For some of the rows."""
-        return LogisticLoss(self.codes[index], self.n_classes)
+        weights = None if self.weights is None else self.weights[index]
+        return LogisticLoss(self.codes[index], self.n_classes, weights)
 
     def at(self, F: np.ndarray) -> tuple[float, np.ndarray]:
         """(the mean loss, its derivative by each output)."""
@@ -38,21 +46,29 @@ class LogisticLoss:
             decay = np.exp(-np.abs(margins))
             losses = np.log1p(decay) - np.minimum(margins, 0.0)
             share = np.where(margins > 0.0, decay, 1.0) / (1.0 + decay)
-            return float(losses.mean()), -self._signs * share / n
+            if self._shares is None:
+                return float(losses.mean()), -self._signs * share / n
+            return float(self._shares @ losses[:, 0]), -self._signs * share * self._shares[:, None]
         P = F - F.max(axis=1, keepdims=True)
         own = P[self._rows, self.codes]
         np.exp(P, out=P)
         sums = P.sum(axis=1)
         P /= sums[:, None]
         P[self._rows, self.codes] -= 1.0
-        P /= n
-        return float((np.log(sums) - own).mean()), P
+        losses = np.log(sums) - own
+        if self._shares is None:
+            P /= n
+            return float(losses.mean()), P
+        P *= self._shares[:, None]
+        return float(self._shares @ losses), P
 
     def errors(self, F: np.ndarray) -> float:
         """The share of rows that the outputs put into a wrong class."""
         if self.n_outputs == 1:
-            return float(np.mean((F.ravel() > 0.0) != (self.codes == 1)))
-        return float(np.mean(F.argmax(axis=1) != self.codes))
+            is_wrong = (F.ravel() > 0.0) != (self.codes == 1)
+        else:
+            is_wrong = F.argmax(axis=1) != self.codes
+        return float(np.mean(is_wrong) if self._shares is None else self._shares @ is_wrong)
 
 
 class Objective:
@@ -61,7 +77,7 @@ class Objective:
     def __init__(self, columns: Columns, loss: LogisticLoss, settings: FallbackSettings) -> None:
         self.columns, self.loss = columns, loss
         n = columns.operator.shape[0]
-        self.penalty = columns.square / (settings.C * n)
+        self.penalty = columns.square / (settings.C * loss.mass)
         self.shape = (columns.d + columns.fit_intercept, loss.n_outputs)
         self._factor: np.ndarray | None = None
         if self.shape[0] <= settings.whitened:

@@ -19,6 +19,10 @@ class FallbackSettings:
     at_once : int
         Numbers from which a fifth of the sample is fitted first, so that time cannot run out before
         there is a classifier.
+    at_hand : int
+        Numbers in the sample whose means classify where time was over before the first fit.
+    compared : int
+        Rows that were not in the sample on which it is compared with candidates.
     landmarks, kernel_values : int
         A kernel's classifier is made of the images of so many rows, or of fewer if that takes more
         values of the kernel than these.
@@ -37,6 +41,8 @@ class FallbackSettings:
     rows_per_column: int = 40
     entries: int = 50_000_000
     at_once: int = 3_000_000
+    at_hand: int = 1_000_000
+    compared: int = 2000
     landmarks: int = 1000
     kernel_values: int = 20_000_000
     steps: int = 100

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from momentron.errors import InputError
 from momentron.kernels.base import BoundKernel, Kernel
 from momentron.kernels.distances import GaussianKernel, LaplacianKernel
@@ -30,7 +32,13 @@ NAMES = ("linear", "rbf", "poly", "polynomial", "laplacian", "precomputed")
 
 
 def as_kernel(
-    kernel: Any, *, X: Any, gamma: str | float = "scale", degree: int = 3, coef0: float = 0.0
+    kernel: Any,
+    *,
+    X: Any,
+    gamma: str | float = "scale",
+    degree: int = 3,
+    coef0: float = 0.0,
+    sample_weight: np.ndarray | None = None,
 ) -> Kernel:
     """The kernel that is meant by a name, a function or a Kernel, for training rows X.
 
@@ -48,6 +56,8 @@ def as_kernel(
         The degree of "poly", at least 1.
     coef0 : float
         The constant of "poly", at least 0.
+    sample_weight : ndarray of shape (n,), optional
+        How often each row counts for gamma="scale".
 
     Returns
     -------
@@ -75,7 +85,7 @@ def as_kernel(
         return LinearKernel()
     if kernel == "precomputed":
         return PrecomputedKernel()
-    number = as_gamma(gamma, as_rows(X))
+    number = as_gamma(gamma, as_rows(X), sample_weight)
     if kernel == "rbf":
         return GaussianKernel(number)
     if kernel == "laplacian":

@@ -14,6 +14,8 @@ Index = np.ndarray | slice  # some of the rows: their numbers, or a run of them
 class Kernel(ABC):
     """A positive semidefinite function of two rows, K(x, x′) = ⟨φ(x), φ(x′)⟩."""
 
+    is_linear = False  # whether φ(x) is x itself
+
     @abstractmethod
     def bind(self, X: Any) -> "BoundKernel":
         """The kernel over the rows of X, which are held but not copied."""
@@ -66,6 +68,10 @@ class BoundKernel(ABC):
         """K_ii of all rows."""
         return self._diagonal
 
+    def held(self, index: np.ndarray, K: np.ndarray) -> "HeldKernel":
+        """The same over some of the rows, given all their values."""
+        return HeldKernel(self, index, K)
+
     def _set_errors(
         self, diagonal: np.ndarray, relative: float, *, on_diagonal: float, absolute: float
     ) -> None:
@@ -87,6 +93,33 @@ class BoundKernel(ABC):
         if relative > 0.0:
             self.relative_error = up(self.relative_error + relative)
             self.row_norms = self.row_norms * up(1.0 + relative, 8)
+
+
+class HeldKernel(BoundKernel):
+    """A kernel over some of the rows of another, with all their values in memory.
+
+    Parameters
+    ----------
+    whole : BoundKernel
+    index : ndarray of shape (m,)
+        Which of its rows they are.
+    K : ndarray of shape (m, m), float64
+        Their values: held, not copied.
+    """
+
+    def __init__(self, whole: BoundKernel, index: np.ndarray, K: np.ndarray) -> None:
+        self._whole, self._index = whole, index
+        self.n, self.matrix = index.size, K
+        self.relative_error, self.row_norms = whole.relative_error, whole.row_norms[index]
+        self.is_semidefinite = whole.is_semidefinite
+        self._diagonal = whole.diagonal()[index]
+
+    def block(self, rows: Index, cols: Index) -> np.ndarray:
+        assert self.matrix is not None
+        return self.matrix[rows][:, cols]
+
+    def cross(self, B: Any, index: Index = slice(None)) -> np.ndarray:
+        return self._whole.cross(B, self._index[index])
 
 
 def require_finite_values(values: np.ndarray, name: str) -> None:

@@ -147,6 +147,7 @@ class LinearKernel(PairwiseKernel):
     underflow for each product.
     """
 
+    is_linear = True
     uses_squares = False
 
     def fill(

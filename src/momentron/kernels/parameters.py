@@ -11,14 +11,17 @@ from momentron.errors import InputError
 from momentron.operators.base import row_blocks
 
 
-def as_gamma(gamma: Any, X: Any) -> float:
-    """γ as a number: 1/(d·variance of X's entries) for "scale", 1/d for "auto"."""
+def as_gamma(gamma: Any, X: Any, sample_weight: np.ndarray | None = None) -> float:
+    """γ as a number: 1/(d·variance of X's entries) for "scale", 1/d for "auto".
+
+    A row counts in the variance as often as its weight says.
+    """
     if isinstance(gamma, str):
         if gamma == "auto":
             return 1.0 / X.shape[1]
         if gamma != "scale":
             raise InputError(f"gamma={gamma!r} must be 'scale', 'auto' or a number above 0")
-        variance = entry_variance(X)
+        variance = entry_variance(X, sample_weight)
         value = 1.0 / (X.shape[1] * variance) if variance != 0.0 else 1.0
         if not math.isfinite(value) or value <= 0.0:
             raise InputError(
@@ -30,11 +33,13 @@ def as_gamma(gamma: Any, X: Any) -> float:
     return float(gamma)
 
 
-def entry_variance(X: Any) -> float:
+def entry_variance(X: Any, sample_weight: np.ndarray | None = None) -> float:
     """The variance of all entries of X, zeros included, in float64 and in blocks.
 
     E[(x − E[x])²] for dense X, E[x²] − E[x]² for sparse: as `SVC(gamma="scale")` has it.
     """
+    if sample_weight is not None:
+        return _weighted_variance(X, sample_weight / sample_weight.mean())
     size = float(X.shape[0]) * X.shape[1]
     if sp.issparse(X):
         mean = float(X.data.sum(dtype=np.float64)) / size
@@ -53,6 +58,25 @@ def entry_variance(X: Any) -> float:
         np.subtract(X[part], np.float64(mean), out=offsets)
         with np.errstate(over="ignore"):
             squares += float(np.einsum("ij,ij->", offsets, offsets))
+    return squares / size
+
+
+def _weighted_variance(X: Any, shares: np.ndarray) -> float:
+    """The same with rows that count by their shares, whose mean is 1."""
+    size = float(X.shape[0]) * X.shape[1]
+    if sp.issparse(X):
+        X = sp.csr_array(X)
+        entries, counts = X.data.astype(np.float64), np.repeat(shares, np.diff(X.indptr))
+        mean = float(counts @ entries) / size
+        with np.errstate(over="ignore"):
+            return max(0.0, float(counts @ entries**2) / size - mean**2)
+    parts = list(row_blocks(*X.shape))
+    mean = sum(float(shares[p] @ X[p].sum(axis=1, dtype=np.float64)) for p in parts) / size
+    squares = 0.0
+    for part in parts:
+        offsets = X[part] - np.float64(mean)
+        with np.errstate(over="ignore"):
+            squares += float(np.einsum("i,ij,ij->", shares[part], offsets, offsets))
     return squares / size
 
 

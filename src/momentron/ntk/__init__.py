@@ -1,34 +1,56 @@
 """Tangent kernels: of any torch network, and of the two-layer ReLU network in closed form.
 
-`EmpiricalNTK`, `alexnet` and `kernel_evolution` need torch (the extra `ntk`), which is loaded when
-they are first asked for; the rest needs numpy only.
+`EmpiricalNTK`, `KernelTracker`, `alexnet`, `block_matrix` and `kernel_evolution` need torch (the
+extra `ntk`), which is loaded when they are first asked for; the rest needs numpy only.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from momentron.ntk.evolution_table import EvolutionRow, KernelEvolution
+from momentron.ntk.spectra import (
+    centred_alignment,
+    effective_rank,
+    kernel_alignment,
+    label_alignment,
+    label_kernel,
+    participation_ratio,
+    spectrum,
+)
 from momentron.ntk.two_layer import PreparedRows, TwoLayerReLUKernel, two_layer_relu_kernel
 
 if TYPE_CHECKING:
     from momentron.ntk.empirical import EmpiricalNTK
     from momentron.ntk.evolution import kernel_evolution
     from momentron.ntk.networks import alexnet
+    from momentron.ntk.scaling import block_matrix
+    from momentron.ntk.tracker import KernelTracker
 
 __all__ = [
     "EmpiricalNTK",
     "EvolutionRow",
     "KernelEvolution",
+    "KernelTracker",
     "PreparedRows",
     "TwoLayerReLUKernel",
     "alexnet",
+    "block_matrix",
+    "centred_alignment",
+    "effective_rank",
+    "kernel_alignment",
     "kernel_evolution",
+    "label_alignment",
+    "label_kernel",
+    "participation_ratio",
+    "spectrum",
     "two_layer_relu_kernel",
 ]
 
 _TORCH_NAMES = {
     "EmpiricalNTK": "momentron.ntk.empirical",
     "alexnet": "momentron.ntk.networks",
+    "block_matrix": "momentron.ntk.scaling",
+    "KernelTracker": "momentron.ntk.tracker",
     "kernel_evolution": "momentron.ntk.evolution",
 }
 

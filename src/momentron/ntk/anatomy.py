@@ -9,7 +9,8 @@ across kinds, layers that see the batch on another axis) are left to the per-exa
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -19,7 +20,11 @@ from momentron.errors import InputError
 from momentron.ntk.layers import Rule, Sizes, rule_for
 from momentron.ntk.outputs import flat_outputs, require_independent, require_repeatable
 from momentron.ntk.refusals import require_eval
+from momentron.ntk.selection import chosen_parameters
 from momentron.ntk.taps import Receive, make_anchor, tapped
+
+ELEMENTWISE = 16.0  # flops of a matrix product that take as long as one pass over an entry
+OFTEN_READ = 8.0  # flops of a pass for each entry of a parameter of which nothing else is known
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,11 @@ class Unit:
     def total_positions(self) -> int:
         return sum(self.positions)
 
+    @property
+    def flops(self) -> float:
+        """Of one example in one pass."""
+        return 2.0 * self.groups * self.channels * self.fan_in * self.total_positions
+
 
 @dataclass(frozen=True)
 class Anatomy:
@@ -59,19 +69,37 @@ class Anatomy:
     Attributes
     ----------
     units : tuple of Unit
-    rest : tuple of str
-        Trained parameters that no unit covers.
-    rest_entries : int
+    rest : mapping of str to int
+        Trained parameters that no unit covers, with their numbers of entries.
+    covered : mapping of str to int
+        Those that units cover.
     n_outputs : int
     graph_bytes : int
         Memory that autograd holds for one example between the passes, and works with in them.
+    flops : float
+        Of one example in one pass through the model, forwards or backwards.
+    rest_flops : float
+        Of the gradients of the rest, for one example and output, beside the pass itself.
     """
 
     units: tuple[Unit, ...]
-    rest: tuple[str, ...]
-    rest_entries: int
+    rest: Mapping[str, int]
+    covered: Mapping[str, int]
     n_outputs: int
     graph_bytes: int
+    flops: float
+    rest_flops: float
+
+    @property
+    def rest_entries(self) -> int:
+        return sum(self.rest.values())
+
+    def without_units(self) -> Anatomy:
+        """The same parameters, all of them left to the fallback: one pass where it took two."""
+        gradients = sum(unit.flops for unit in self.units)
+        rest = {**self.rest, **self.covered}
+        flops = self.rest_flops + gradients + ELEMENTWISE * sum(self.covered.values())
+        return replace(self, units=(), rest=rest, covered={}, rest_flops=flops)
 
 
 @dataclass
@@ -86,14 +114,14 @@ class _Draft:
     """A unit in the making."""
 
     rule: Rule
-    weight: Tensor | None
+    weight: Tensor | None  # None where there is none to differentiate by
     bias: Tensor | None
     modules: list[nn.Module] = field(default_factory=list)
     calls: list[_Call] = field(default_factory=list)
 
     @property
     def trained(self) -> list[Tensor]:
-        return [p for p in (self.weight, self.bias) if p is not None and p.requires_grad]
+        return [p for p in (self.weight, self.bias) if p is not None]
 
 
 @dataclass
@@ -108,8 +136,17 @@ class _Trial:
     widest: int
 
 
-def examine(model: nn.Module, x: Tensor) -> Anatomy:
+def examine(
+    model: nn.Module, x: Tensor, chosen: Mapping[str, nn.Parameter] | None = None
+) -> Anatomy:
     """Find the units of a model from four rows of its input.
+
+    Parameters
+    ----------
+    model : Module
+    x : tensor of shape (4, ...)
+    chosen : mapping of str to Parameter, optional
+        The parameters that are differentiated by; all that are trained unless given.
 
     Raises
     ------
@@ -117,16 +154,10 @@ def examine(model: nn.Module, x: Tensor) -> Anatomy:
         If the model is random, mixes examples, trains nothing, or returns no tensor of outputs.
     """
     require_eval(model)
-    trained = {id(p): name for name, p in model.named_parameters() if p.requires_grad}
-    if not trained:
-        raise InputError(
-            "the model has 0 parameters with requires_grad=True; its kernel needs at least 1"
-        )
-    for name, p in model.named_parameters():
-        if p.requires_grad and p.is_complex():
-            raise InputError(f"parameter {name!r} is {p.dtype}; the kernel needs real parameters")
-    pair = _trial(model, x[:2])
-    triple = _trial(model, x[[0, 2, 3]])
+    named = chosen_parameters(model) if chosen is None else chosen
+    trained = {id(p): name for name, p in named.items()}
+    pair = _trial(model, x[:2], trained)
+    triple = _trial(model, x[[0, 2, 3]], trained)
     require_repeatable(pair.outputs[0], triple.outputs[0])
     uses, reached = _walk(triple.outputs)
     require_independent(triple.x, triple.outputs, triple.anchor)  # fills in `leaks`
@@ -139,18 +170,22 @@ def examine(model: nn.Module, x: Tensor) -> Anatomy:
         covered.update(id(p) for p in draft.trained)
         if calls:  # else the outputs do not depend on it
             units.append(_unit(draft))
-    rest = tuple(name for key, name in trained.items() if key not in covered and uses[key])
+    used = {key: name for key, name in trained.items() if uses[key]}
+    rest = {name: named[name].numel() for key, name in used.items() if key not in covered}
+    rest_flops = OFTEN_READ * sum(rest.values())
     return Anatomy(
         tuple(units),
         rest,
-        sum(model.get_parameter(name).numel() for name in rest),
+        {name: named[name].numel() for key, name in used.items() if key in covered},
         triple.outputs.shape[1],
         max(0, triple.saved - pair.saved) + 3 * triple.widest,
+        sum(unit.flops for unit in units) + rest_flops,
+        rest_flops,
     )
 
 
-def _trial(model: nn.Module, x: Tensor) -> _Trial:
-    drafts = _drafts(model)
+def _trial(model: nn.Module, x: Tensor, trained: Mapping[int, str]) -> _Trial:
+    drafts = _drafts(model, trained)
     owner = {id(module): draft for draft in drafts for module in draft.modules}
     anchor = make_anchor(x.device)
     kept: dict[int, int] = {}
@@ -186,7 +221,7 @@ def _trial(model: nn.Module, x: Tensor) -> _Trial:
     return _Trial(x, outputs, drafts, anchor, sum(kept.values()), widest)
 
 
-def _drafts(model: nn.Module) -> list[_Draft]:
+def _drafts(model: nn.Module, trained: Mapping[int, str]) -> list[_Draft]:
     """Modules with a rule and something to train; those that share all of it share a draft."""
     drafts: dict[Any, _Draft] = {}
     for module in model.modules():
@@ -195,8 +230,10 @@ def _drafts(model: nn.Module) -> list[_Draft]:
             continue
         weight, bias = (module._parameters.get(name) for name in ("weight", "bias"))
         key = (rule, getattr(module, "groups", None), id(weight), id(bias))
-        draft = drafts.setdefault(key, _Draft(rule, weight, bias))
-        draft.modules.append(module)
+        if key not in drafts:
+            weight, bias = (p if id(p) in trained else None for p in (weight, bias))
+            drafts[key] = _Draft(rule, weight, bias)
+        drafts[key].modules.append(module)
     return [draft for draft in drafts.values() if draft.trained]
 
 
@@ -239,8 +276,8 @@ def _unit(draft: _Draft) -> Unit:
     return Unit(
         draft.rule,
         tuple(draft.modules),
-        draft.weight is not None and draft.weight.requires_grad,
-        draft.bias is not None and draft.bias.requires_grad,
+        draft.weight is not None,
+        draft.bias is not None,
         sizes[0].groups,
         sizes[0].channels,
         sizes[0].fan_in,

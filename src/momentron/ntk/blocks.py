@@ -3,55 +3,72 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from momentron.errors import InputError
 from momentron.ntk.anatomy import Anatomy, Unit
+from momentron.ntk.contraction import Meeting
+from momentron.ntk.examples import Examples
 from momentron.ntk.factors import Factor, Workspace
-from momentron.ntk.fallback import ExampleGradients
+from momentron.ntk.fallback import ExampleGradients, Piece
 from momentron.ntk.outputs import flat_outputs
+from momentron.ntk.rest import WrittenGradients
 from momentron.ntk.taps import Receive, make_anchor, tapped
 
 
 class GradientBlock:
-    """One factor a unit, and the gradients of the other parameters, for some of the outputs.
+    """One factor per unit, and the gradients of the other parameters, for some of the outputs.
 
     Attributes
     ----------
     n : int
     factors : list of Factor
-    rest : tensor of shape (outputs, n, entries) or None
+    rest : WrittenGradients or None
     """
 
-    def __init__(self, n: int, factors: list[Factor], rest: Tensor | None) -> None:
+    def __init__(self, n: int, factors: list[Factor], rest: WrittenGradients | None) -> None:
         self.n = n
         self.factors = factors
         self.rest = rest
 
-    def products(self, other: GradientBlock, rows: slice, columns: slice) -> np.ndarray:
-        """Inner products of rows here with rows there, units added up in float64."""
-        total = np.zeros((rows.stop - rows.start, columns.stop - columns.start))
+    def add_products(
+        self, other: GradientBlock, rows: slice, columns: slice, meetings: Sequence[Meeting]
+    ) -> None:
+        """Add inner products of rows here with rows there to where each meeting has its place."""
         for mine, others in zip(self.factors, other.factors, strict=True):
-            total += _on_host(mine.products(others, rows, columns))
+            mine.add_products(others, rows, columns, meetings)
         if self.rest is not None and other.rest is not None:
-            for mine_o, others_o in zip(self.rest, other.rest, strict=True):
-                total += _on_host(mine_o[rows] @ others_o[columns].T)
-        return total
+            self.rest.add_products(other.rest, rows, columns, meetings)
 
-    def squares(self) -> np.ndarray:
-        """The squared norm of each example's derivative."""
-        total = np.zeros(self.n)
-        for factor in self.factors:
-            total += _on_host(factor.squares())
-        if self.rest is not None:
-            for gradients in self.rest:
-                total += _on_host(torch.linalg.vector_norm(gradients, dim=1).square())
-        return total
+    def add_squares(self, other: GradientBlock, meetings: Sequence[Meeting]) -> None:
+        """Add each example's inner products with itself; the targets have one entry per example."""
+        for mine, others in zip(self.factors, other.factors, strict=True):
+            mine.add_squares(others, meetings)
+        if self.rest is not None and other.rest is not None:
+            self.rest.add_squares(other.rest, meetings)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """The examples of a block that go through the model at once."""
+
+    examples: Examples
+    start: int  # of the block
+    part: slice  # of the block
+
+    @property
+    def rows(self) -> slice:
+        return slice(self.start + self.part.start, self.start + self.part.stop)
+
+    def x(self) -> Tensor:
+        return self.examples.rows(self.rows.start, self.rows.stop)
+
+    def read(self, outputs: Tensor) -> Tensor:
+        return self.examples.readout(outputs, self.rows)
 
 
 @dataclass(frozen=True)
@@ -75,28 +92,54 @@ class Differentiator:
     workspace: Workspace
     gradients: ExampleGradients | None
 
-    def __call__(
-        self, rows: Callable[[int, int], Tensor], start: int, stop: int, outputs: range, step: int
-    ) -> GradientBlock:
-        """Derivatives of the examples `rows(start, stop)`, filled in `step` of them at a time."""
-        n, workspace = stop - start, self.workspace
+    def __call__(self, examples: Examples, rows: slice, outputs: range, step: int) -> GradientBlock:
+        """Derivatives of some rows, filled in `step` of them at a time."""
+        n, workspace = rows.stop - rows.start, self.workspace
         factors = [
             form(unit, n, len(outputs), workspace)
             for form, unit in zip(self.forms, self.anatomy.units, strict=True)
         ]
         rest = None
         if self.gradients is not None:
-            rest = workspace.empty(len(outputs), n, self.anatomy.rest_entries)
+            rest = WrittenGradients(n, len(outputs), workspace)
         for i in range(0, n, step):
             part = slice(i, min(i + step, n))
-            x = rows(start + part.start, start + part.stop)
+            batch = _Batch(examples, rows.start, part)
             if factors:
-                self._fill(factors, x, part, outputs)
+                self._fill(factors, batch, outputs)
             if rest is not None:
-                self._fill_rest(rest, x, part, outputs)
+                self._fill_rest(rest, batch, outputs)
         return GradientBlock(n, factors, rest)
 
-    def _fill(self, factors: list[Factor], x: Tensor, rows: slice, outputs: range) -> None:
+    def chunks(
+        self, examples: Examples, rows: slice, chunks: Sequence[range], step: int
+    ) -> Iterator[tuple[range, GradientBlock]]:
+        """The same for one chunk of outputs after another, from one forward pass where it can be.
+
+        Whoever reads them lets go of each before the next is made.
+        """
+        n = rows.stop - rows.start
+        in_turn = self.gradients is not None and self.gradients.is_vectorised
+        if self.anatomy.units or not in_turn or n > step:
+            for chunk in chunks:
+                yield chunk, self(examples, rows, chunk, step)
+            return
+        assert self.gradients is not None
+        batch = _Batch(examples, rows.start, slice(0, n))
+        every = range(chunks[0].start, chunks[-1].stop)
+        pieces = self.gradients(batch.x(), every, examples.readout, rows.start)
+        for chunk in chunks:
+            yield chunk, self._next_block(pieces, n, chunk)
+
+    def _next_block(self, pieces: Iterator[Piece], n: int, chunk: range) -> GradientBlock:
+        rest = WrittenGradients(n, len(chunk), self.workspace)
+        for number in range(len(chunk)):
+            _, some, gradients = next(pieces)
+            rest.take(number, some, gradients)
+        return GradientBlock(n, [], rest)
+
+    def _fill(self, factors: list[Factor], batch: _Batch, outputs: range) -> None:
+        x, rows = batch.x(), batch.part
         owner = {id(module): factor for factor in factors for module in factor.unit.modules}
         calls: Counter[int] = Counter()
         anchor = make_anchor(x.device)
@@ -114,7 +157,7 @@ class Differentiator:
 
         modules = (module for factor in factors for module in factor.unit.modules)
         with tapped(modules, anchor, on_call):
-            found = flat_outputs(self.model(x), len(x))
+            found = batch.read(flat_outputs(self.model(x), len(x)))
         for factor in factors:
             if calls[id(factor)] != len(factor.unit.positions):
                 raise InputError(_other_calls(factor.unit, calls[id(factor)]))
@@ -125,15 +168,13 @@ class Differentiator:
         for factor in factors:
             factor.finish(rows)
 
-    def _fill_rest(self, rest: Tensor, x: Tensor, rows: slice, outputs: range) -> None:
+    def _fill_rest(self, rest: WrittenGradients, batch: _Batch, outputs: range) -> None:
         assert self.gradients is not None
-        for o, some, gradients in self.gradients(x, outputs):
-            target = rest[o - outputs.start, rows][some]
-            column = 0
-            for gradient in gradients:
-                flat = gradient.reshape(len(gradient), -1)
-                target[:, column : column + flat.shape[1]] = flat
-                column += flat.shape[1]
+        start = batch.part.start
+        found = self.gradients(batch.x(), outputs, batch.examples.readout, batch.rows.start)
+        for o, some, gradients in found:
+            rows = slice(start + some.start, start + some.stop)
+            rest.take(o - outputs.start, rows, gradients)
 
 
 def _other_calls(unit: Unit, found: int) -> str:
@@ -142,8 +183,3 @@ def _other_calls(unit: Unit, found: int) -> str:
         f"a {kind} layer is called {found} times for some examples and {len(unit.positions)} times "
         "for the first; the kernel needs a model that runs the same layers for every example"
     )
-
-
-def _on_host(tensor: Tensor) -> np.ndarray:
-    array: np.ndarray = tensor.to("cpu", torch.float64).numpy()
-    return array

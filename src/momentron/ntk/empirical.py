@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-import torch
 from torch import nn
 
-from momentron.arguments import parse_size
+from momentron.arguments import as_flag, parse_size
 from momentron.errors import InputError
-from momentron.ntk.anatomy import examine
-from momentron.ntk.blocks import Differentiator
+from momentron.ntk.computation import Computation
+from momentron.ntk.contraction import PER_OUTPUT, SAME_OUTPUT, TRACED
 from momentron.ntk.examples import Examples
-from momentron.ntk.factors import Workspace
-from momentron.ntk.fallback import ExampleGradients
-from momentron.ntk.plan import KernelShape, make_plan
-from momentron.ntk.sweep import Progress, Sweep
+from momentron.ntk.jacobian import JacobianProducts
+from momentron.ntk.readout import Outputs, Readout, as_labels
+from momentron.ntk.results import ResultType
+from momentron.ntk.selection import Selection
+from momentron.progress import Progress, as_progress
 
 
-class EmpiricalNTK:
-    r"""The tangent kernel of a model at its present weights, traced over its outputs.
+class EmpiricalNTK(JacobianProducts):
+    r"""The tangent kernel of a model at its present weights.
 
     .. math::
         K(x, x') = \sum_o ⟨∇_θ A_o(x; θ), ∇_θ A_o(x'; θ)⟩,
 
-    with θ all parameters that require a gradient. Dense and convolutional layers, embeddings and
-    normalisation layers are differentiated layer by layer: their gradients are never written out
-    where inner products can be had without. All other parameters go through `torch.func`, example
-    by example; the two are mixed as the model needs. A layer that is called several times, or
-    shares its weights with another, has its gradients added before inner products are taken.
+    with θ all parameters that require a gradient, or those that are chosen. Called, it sums over
+    the outputs as above; `per_output`, `same_output` and `pairs` keep them apart, `matvec`, `jvp`
+    and `vjp` multiply without forming K.
+
+    Dense and convolutional layers, embeddings and normalisation layers are differentiated layer by
+    layer: their gradients are never written out where inner products can be had without. All other
+    parameters go through `torch.func`, example by example; the two are mixed as the model needs. A
+    layer that is called several times, or shares its weights with another, has its gradients added
+    before inner products are taken.
 
     The cost is that of one backward pass per example and output, and of matrix products. With F
     inputs and C outputs read at P positions, a layer costs the lesser of 2·outputs·C·F and
@@ -44,15 +48,27 @@ class EmpiricalNTK:
         Shape of one example, e.g. (3, 32, 32): rows of a 2-D array are reshaped to it, so that the
         kernel can be handed to scikit-learn.
     normalize : bool
-        Divide K_ij by √(K_ii K_jj). An example with no derivative at all (K_ii = 0) keeps zeros.
+        Divide the derivatives of each example, all outputs together, by their length: K_ij by
+        √(K_ii K_jj). An example with no derivative at all (K_ii = 0) keeps zeros.
     max_memory : str or int
         Limit on the memory beyond model, inputs and result, as "256MB", "2GB" or bytes.
+    outputs : int, slice or sequence of int, optional
+        Which outputs count, in this order; all by default. Outputs of more than one axis are
+        numbered as if flattened.
+    parameters : str, sequence of str or callable, optional
+        Which parameters count: names of parameters or of modules that hold them, with ``*``, ``?``
+        and ``[…]`` as in file names (``head``, ``*.bias``, ``blocks.[0-3]``), or a function of
+        name and parameter that says yes or no. All that require a gradient by default.
+    dtype : dtype, optional
+        float64 or float32. Of numpy (float64 by default), results are numpy arrays; of torch, they
+        are tensors on the model's device.
 
     Notes
     -----
     Products are taken in the type of the model's parameters (at least float32) and added up over
-    layers in float64. Examples are moved to the model's device and type as they are read; whole
-    numbers stay so if the model has an embedding.
+    layers in that of the result. Examples are moved to the model's device and type as they are
+    read; whole numbers stay so if the model has an embedding. `progress` takes the forms that
+    `momentron.progress` explains.
 
     References
     ----------
@@ -67,6 +83,9 @@ class EmpiricalNTK:
     >>> EmpiricalNTK(model)([[1.0, 0.0], [1.0, 2.0]])  # x·x' + 1
     array([[2., 2.],
            [2., 6.]])
+    >>> EmpiricalNTK(model, parameters="bias", dtype=torch.float32)([[1.0, 0.0], [1.0, 2.0]])
+    tensor([[1., 1.],
+            [1., 1.]])
     """
 
     def __init__(
@@ -76,16 +95,36 @@ class EmpiricalNTK:
         input_shape: tuple[int, ...] | None = None,
         normalize: bool = False,
         max_memory: str | int = "1GB",
+        outputs: Outputs = None,
+        parameters: Selection = None,
+        dtype: Any = None,
     ) -> None:
         if not isinstance(model, nn.Module):
             raise InputError(f"model is {type(model).__name__}; pass a torch.nn.Module")
         parse_size(max_memory, "max_memory")
+        ResultType.parse(dtype)
         self.model = model
         self.input_shape = None if input_shape is None else tuple(input_shape)
-        self.normalize = normalize
+        self.normalize = as_flag("normalize", normalize)
         self.max_memory = max_memory
+        self.outputs = tuple(outputs) if isinstance(outputs, Iterator) else outputs
+        self.parameters = tuple(parameters) if isinstance(parameters, Iterator) else parameters
+        self.dtype = dtype
 
-    @torch.enable_grad()
+    def __repr__(self) -> str:
+        given = {
+            "input_shape": self.input_shape,
+            "normalize": self.normalize or None,
+            "max_memory": None if self.max_memory == "1GB" else self.max_memory,
+            "outputs": self.outputs,
+            "parameters": self.parameters,
+            "dtype": self.dtype,
+        }
+        words = [f"{name}={value!r}" for name, value in given.items() if value is not None]
+        count = sum(p.numel() for p in self.model.parameters() if p.requires_grad)
+        named = f"<{type(self.model).__name__}, {count:,} trained parameters>"
+        return f"EmpiricalNTK({', '.join([named, *words])})"
+
     def __call__(
         self,
         X1: Any,
@@ -93,9 +132,9 @@ class EmpiricalNTK:
         *,
         normalize: bool | None = None,
         max_memory: str | int | None = None,
-        progress: Progress | None = None,
-    ) -> np.ndarray:
-        """The kernel of all pairs.
+        progress: Progress = None,
+    ) -> Any:
+        """The kernel of all pairs, summed over the outputs.
 
         Parameters
         ----------
@@ -104,104 +143,161 @@ class EmpiricalNTK:
             one side of the diagonal and mirrored.
         normalize, max_memory : optional
             In place of those given to the constructor.
-        progress : callable, optional
-            Called as progress(done, total) after each block.
+        progress : bool or callable, optional
+            True for a line on standard error, or a function of the share that is done.
 
         Returns
         -------
-        ndarray of shape (n1, n2)
-            In float64.
+        array of shape (n1, n2)
         """
-        normalize = self.normalize if normalize is None else normalize
-        left = Examples(X1, self.model, self.input_shape, "X1")
-        if X2 is None or X2 is X1:
-            shape = KernelShape(len(left), len(left), symmetric=True)
-            kernel = self._sweep(left, shape, max_memory, progress).symmetric(left)
-            _require_finite(kernel)
-            if normalize:
-                squares = np.diagonal(kernel).copy()
-                _normalize(kernel, squares, squares)
-                np.fill_diagonal(kernel, squares > 0.0)
-            return kernel
-        right = Examples(X2, self.model, self.input_shape, "X2")
-        if left.shape != right.shape:
-            raise InputError(
-                f"X1 has examples of shape {left.shape} and X2 of {right.shape}; they must be alike"
-            )
-        swapped = len(left) < len(right)  # the derivatives of the fewer are the ones to hold
-        if swapped:
-            left, right = right, left
-        shape = KernelShape(len(left), len(right))
-        sweep = self._sweep(left, shape, max_memory, progress)
-        kernel, rows, columns = sweep.rectangular(left, right, squares=normalize)
-        _require_finite(kernel)
-        if normalize:
-            _normalize(kernel, _require_finite(rows), _require_finite(columns))
-        return np.ascontiguousarray(kernel.T) if swapped else kernel
+        asked = self._computation(normalize, max_memory, progress)
+        return asked.kernel(TRACED, *self._sides(X1, X2))
 
-    @torch.enable_grad()
+    def per_output(
+        self,
+        X1: Any,
+        X2: Any = None,
+        *,
+        normalize: bool | None = None,
+        max_memory: str | int | None = None,
+        progress: Progress = None,
+    ) -> Any:
+        """⟨∇A_o(x), ∇A_p(x')⟩ for all pairs of examples and of outputs.
+
+        Parameters are those of a call. `block_matrix` turns it into an (n1·k) × (n2·k) kernel.
+
+        Returns
+        -------
+        array of shape (n1, n2, k, k)
+        """
+        asked = self._computation(normalize, max_memory, progress)
+        return asked.kernel(PER_OUTPUT, *self._sides(X1, X2))
+
+    def same_output(
+        self,
+        X1: Any,
+        X2: Any = None,
+        *,
+        normalize: bool | None = None,
+        max_memory: str | int | None = None,
+        progress: Progress = None,
+    ) -> Any:
+        """⟨∇A_o(x), ∇A_o(x')⟩: one kernel for each output, the diagonal of `per_output`.
+
+        Parameters are those of a call.
+
+        Returns
+        -------
+        array of shape (n1, n2, k)
+        """
+        asked = self._computation(normalize, max_memory, progress)
+        return asked.kernel(SAME_OUTPUT, *self._sides(X1, X2))
+
+    def pairs(
+        self,
+        X1: Any,
+        y1: Any,
+        X2: Any = None,
+        y2: Any = None,
+        *,
+        normalize: bool | None = None,
+        max_memory: str | int | None = None,
+        progress: Progress = None,
+    ) -> Any:
+        """Inner products of the features ∇(A_c − A_j)(x), c the label of x and j a wrong one.
+
+        These are the rows of the paper's reduction of many classes to two: a direction θ with
+        margin 1 on all of them keeps, to first order, each true output 1 ahead of every wrong one.
+
+        Parameters
+        ----------
+        X1, X2 : array-like or Tensor
+            As in a call.
+        y1, y2 : array-like of int, of shape (n1,) and (n2,)
+            Labels as numbers of outputs; of a model with a single output 0 or 1, which give
+            ∓∇A.
+        normalize, max_memory, progress : optional
+            As in a call; features are divided by the length of the derivatives of all outputs.
+
+        Returns
+        -------
+        array of shape (n1, n2, k − 1, k − 1)
+            Wrong labels in rising order. `block_matrix` turns it into a kernel of all features.
+        """
+        if (X2 is None) != (y2 is None):
+            raise InputError("X2 and y2 go together; one of them is missing")
+        left, right = self._sides(X1, X2)
+        if right is None and y2 is not None and y2 is not y1:
+            right = left
+        right = None if right is None else self._labelled(right, y2, "y2")
+        left = self._labelled(left, y1, "y1")
+        return self._computation(normalize, max_memory, progress).kernel(PER_OUTPUT, left, right)
+
     def diagonal(
         self,
         X: Any,
         *,
         normalize: bool | None = None,
         max_memory: str | int | None = None,
-        progress: Progress | None = None,
-    ) -> np.ndarray:
+        progress: Progress = None,
+    ) -> Any:
         """K(x, x) for each row of X, without any other entry of the kernel.
 
         Parameters are those of a call. Normalised, all are 1, or 0 where there is no derivative.
 
         Returns
         -------
-        ndarray of shape (n,)
+        array of shape (n,)
         """
-        examples = Examples(X, self.model, self.input_shape, "X")
-        sweep = self._sweep(examples, KernelShape(len(examples), 0), max_memory, progress)
-        squares = _require_finite(sweep.diagonal(examples))
-        if self.normalize if normalize is None else normalize:
-            return (squares > 0.0).astype(np.float64)
-        return squares
+        asked = self._computation(normalize, max_memory, progress)
+        return asked.diagonal(self._examples(X, "X"))
 
-    def _sweep(
+    def per_output_diagonal(
         self,
-        examples: Examples,
-        shape: KernelShape,
-        max_memory: str | int | None,
-        progress: Progress | None,
-    ) -> Sweep:
-        """Look at the model, make a plan, and put together what carries it out."""
-        size = self.max_memory if max_memory is None else max_memory
-        limit = parse_size(size, "max_memory")
-        few = examples.few(4)
-        anatomy = examine(self.model, few)
-        dtype = torch.promote_types(next(self.model.parameters()).dtype, torch.float32)
-        plan = make_plan(anatomy, shape, dtype.itemsize, limit)
-        gradients = ExampleGradients(self.model, anatomy.rest, few) if anatomy.rest else None
-        workspace = Workspace(examples.device, dtype, plan.scratch)
-        differentiate = Differentiator(self.model, anatomy, plan.forms, workspace, gradients)
-        return Sweep(differentiate, plan, anatomy.n_outputs, progress)
+        X: Any,
+        *,
+        normalize: bool | None = None,
+        max_memory: str | int | None = None,
+        progress: Progress = None,
+    ) -> Any:
+        """⟨∇A_o(x), ∇A_p(x)⟩ for each row of X and all pairs of outputs.
 
+        Parameters are those of a call.
 
-def _normalize(kernel: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> None:
-    """K_ij/√(K_ii K_jj), in place; both factors at once, which keeps a symmetric kernel so."""
-    left, right = (_inverse_roots(squares) for squares in (rows, columns))
-    for row, factor in zip(kernel, left, strict=True):
-        row *= factor * right
+        Returns
+        -------
+        array of shape (n, k, k)
+        """
+        asked = self._computation(normalize, max_memory, progress)
+        return asked.per_output_diagonal(PER_OUTPUT, self._examples(X, "X"))
 
-
-def _inverse_roots(squares: np.ndarray) -> np.ndarray:
-    roots = np.sqrt(np.maximum(squares, 0.0))
-    return np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0.0)
-
-
-def _require_finite(kernel: np.ndarray) -> np.ndarray:
-    with np.errstate(invalid="ignore", over="ignore"):
-        total = kernel.sum()
-    if not np.isfinite(total):
-        place = np.argwhere(~np.isfinite(kernel))[0]
-        raise InputError(
-            f"entry {tuple(map(int, place))} of the kernel is {kernel[tuple(place)]}; "
-            "check that the inputs and the weights are finite and of moderate size"
+    def _computation(
+        self, normalize: bool | None, max_memory: str | int | None, progress: Progress
+    ) -> Computation:
+        return Computation(
+            self.model,
+            self.outputs,
+            self.parameters,
+            ResultType.parse(self.dtype),
+            self.normalize if normalize is None else as_flag("normalize", normalize),
+            self._limit(max_memory),
+            as_progress(progress, "tangent kernel"),
         )
-    return kernel
+
+    def _examples(self, X: Any, name: str) -> Examples:
+        return Examples(X, self.model, self.input_shape, name, Readout(self.outputs))
+
+    def _labelled(self, examples: Examples, y: Any, name: str) -> Examples:
+        return examples.with_readout(Readout(self.outputs, as_labels(y, len(examples), name)))
+
+    def _sides(self, X1: Any, X2: Any) -> tuple[Examples, Examples | None]:
+        """Both sides of a kernel; None in place of a second that is the first."""
+        left = self._examples(X1, "X1")
+        if X2 is None or X2 is X1:
+            return left, None
+        right = self._examples(X2, "X2")
+        if left.shape != right.shape:
+            raise InputError(
+                f"X1 has examples of shape {left.shape} and X2 of {right.shape}; they must be alike"
+            )
+        return left, right

@@ -9,15 +9,10 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from momentron.display.style import BLUE, GREEN, GREY, PURPLE, VERMILLION, picture_of, saved_figure
+from momentron.display.evolution import EvolutionDisplay
 from momentron.errors import InputError
-from momentron.safefiles import write_atomically
+from momentron.safefiles import Pathname, write_atomically
 from momentron.table import Table
-
-KERNEL, NETWORK, TRAIN = VERMILLION, BLUE, GREY
-FIRST, LAST = PURPLE, GREEN
 
 
 @dataclass(frozen=True)
@@ -26,7 +21,7 @@ class EvolutionRow:
 
     Attributes
     ----------
-    epoch : int
+    epoch : int or float
         Epochs of training so far.
     lower, upper : float
         The best margin in the kernel lies between them.
@@ -38,7 +33,7 @@ class EvolutionRow:
         ⟨K, L⟩/(‖K‖ ‖L‖) with L the kernel of the first and of the last snapshot.
     """
 
-    epoch: int
+    epoch: float
     lower: float
     upper: float
     kernel_error: float
@@ -86,57 +81,31 @@ class KernelEvolution(Table[EvolutionRow]):
             write_atomically(path, text.getvalue())
         return text.getvalue()
 
-    def plot(self, path: str | Path | None = None, *, title: str = "") -> Any:
+    def plot(
+        self,
+        path: Pathname | None = None,
+        *,
+        ax: Any = None,
+        show: str | None = None,
+        title: str = "",
+    ) -> EvolutionDisplay:
         """Errors, margins and alignments against epochs; needs the extra `plot` (matplotlib).
 
         Parameters
         ----------
         path : path, optional
-            Save the picture there, in the format that its ending names.
+            Save the picture there, in the format that its ending names, without a window.
+        ax : matplotlib Axes, or three of them, optional
+            Draw in these. By default the picture is saved, or new ones are made by pyplot.
+        show : {"errors", "margins", "alignments"}, optional
+            One panel in place of all three; needed where `ax` is a single one.
         title : str
 
         Returns
         -------
-        matplotlib.figure.Figure
+        EvolutionDisplay
         """
-        figure, panels = saved_figure(1, 3, size=(10.5, 3.4))
-        for draw, axes in zip((self._errors, self._margins, self._alignments), panels, strict=True):
-            draw(axes)
-            scale_epochs(axes, self["epoch"])
-            axes.legend(fontsize="small")
-        if title:
-            figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-        if path is not None:
-            write_atomically(path, picture_of(path, figure, dpi=115))
-        return figure
-
-    def _errors(self, axes: Any) -> None:
-        """Three lines: test errors of the kernel's predictor and the network, training error."""
-        epochs = self["epoch"]
-        axes.plot(epochs, self["train_error"], "-", color=TRAIN, label="network, training error")
-        axes.plot(epochs, self["network_error"], "s-", color=NETWORK, markersize=4, label="network")
-        axes.plot(
-            epochs, self["kernel_error"], "o-", color=KERNEL, markersize=4, label="kernel predictor"
-        )
-        axes.set_title("Test error", loc="left", fontsize=10)
-        axes.set_ylim(bottom=0.0)
-        axes.yaxis.set_major_formatter("{x:.0%}")
-
-    def _margins(self, axes: Any) -> None:
-        epochs, lower, upper = self["epoch"], self["lower"], self["upper"]
-        axes.fill_between(epochs, lower, upper, color=KERNEL, alpha=0.2, linewidth=0)
-        axes.plot(epochs, lower, "o-", color=KERNEL, markersize=4, label="at least")
-        axes.plot(epochs, upper, ":", color=KERNEL, label="at most")
-        axes.set_title("Best margin in the kernel", loc="left", fontsize=10)
-        axes.set_ylim(bottom=0.0)
-
-    def _alignments(self, axes: Any) -> None:
-        for which, colour in (("first", FIRST), ("last", LAST)):
-            values = self[f"alignment_{which}"]
-            axes.plot(
-                self["epoch"], values, "o-", color=colour, markersize=4, label=f"with the {which}"
-            )
-        axes.set_title("Alignment of kernels", loc="left", fontsize=10)
+        return EvolutionDisplay(self.to_dict()).plot(path, ax=ax, show=show, title=title)
 
     def __str__(self) -> str:
         lines = [
@@ -158,15 +127,3 @@ class KernelEvolution(Table[EvolutionRow]):
             f"[{last.lower:.6g}, {last.upper:.6g}], kernel error {last.kernel_error:.2%}, "
             f"network error {last.network_error:.2%})"
         )
-
-
-def scale_epochs(axes: Any, epochs: np.ndarray) -> None:
-    """A log axis on which epoch 0 has its place; a tick for every epoch that has room."""
-    top = max(int(epochs[-1]), 1)
-    axes.set_xscale("symlog", linthresh=1.0, linscale=0.5)
-    axes.set_xlim(-0.1, 1.15 * top)
-    ticks = [0, *(t for t in (1, 2, 5, 10, 20, 50, 100, 200, 500) if t <= top)]
-    ticks += [10**i for i in range(3, 10) if 10**i <= top]
-    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
-    axes.minorticks_off()
-    axes.set_xlabel("epochs")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from momentron.errors import InputError
+from momentron.ntk.readout import Readout
+
+EVERYTHING = Readout()
 
 
 class Examples:
@@ -26,11 +30,19 @@ class Examples:
         Shape of one example, if the rows of a 2-D X have to be reshaped.
     name : str
         For errors.
+    readout : Readout
+        What is differentiated of the model's outputs for these rows.
     """
 
     def __init__(
-        self, X: Any, model: nn.Module, input_shape: tuple[int, ...] | None, name: str
+        self,
+        X: Any,
+        model: nn.Module,
+        input_shape: tuple[int, ...] | None,
+        name: str,
+        readout: Readout = EVERYTHING,
     ) -> None:
+        self.readout = readout
         self.X = X.detach() if isinstance(X, Tensor) else np.asarray(X)
         if not isinstance(self.X, Tensor) and self.X.dtype.kind not in "fiub":
             raise InputError(f"{name} has dtype {self.X.dtype}; the kernel needs real numbers")
@@ -57,15 +69,25 @@ class Examples:
     def __len__(self) -> int:
         return len(self.X)
 
+    def with_readout(self, readout: Readout) -> Examples:
+        """The same rows, of which something else is differentiated."""
+        same = copy(self)
+        same.readout = readout
+        return same
+
     def rows(self, start: int, stop: int) -> Tensor:
         """Examples start to stop as a new tensor, in which the model may work in place."""
-        part = self.X[start:stop]
+        return self.like(self.X[start:stop])
+
+    def like(self, part: Any) -> Tensor:
+        """Other rows as a new tensor on the same device, of the same type and shape."""
         if not isinstance(part, Tensor):
+            part = np.asarray(part)
             wide = part.dtype.kind == "f" and part.itemsize > 8  # unknown to torch
             part = torch.tensor(np.ascontiguousarray(part, np.float64 if wide else None))
         # the type first: not every device knows float64
         moved = part.to(self.dtype).to(self.device)
-        return moved.reshape(stop - start, *self.shape).clone()
+        return moved.reshape(len(part), *self.shape).clone()
 
     def few(self, count: int) -> Tensor:
         """The first `count` rows, over and over if there are fewer."""

@@ -13,16 +13,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import torch
 from torch import Tensor, nn
 
-from momentron.ntk.anatomy import Unit
-
-ELEMENTWISE = 16.0  # flops of a matrix product that take as long as one pass over an entry
+from momentron.ntk.anatomy import ELEMENTWISE, Unit
+from momentron.ntk.contraction import Meeting
 
 
 @dataclass(frozen=True)
@@ -84,8 +83,8 @@ class Factor(ABC):
 
     @staticmethod
     @abstractmethod
-    def pair_cost(unit: Unit, outputs: int) -> float:
-        """Flops of one entry of the kernel."""
+    def pair_cost(unit: Unit, outputs: int, across: bool) -> float:
+        """Flops of one pair of examples, all outputs; `across` if each output meets each."""
 
     @abstractmethod
     def see(self, rows: slice, call: int, module: nn.Module, x: Tensor) -> None:
@@ -100,22 +99,24 @@ class Factor(ABC):
         """All calls and outputs of these rows are in: put them into the form that is kept."""
 
     @abstractmethod
-    def products(self, other: Self, rows: slice, columns: slice) -> Tensor:
-        """Inner products of rows here with rows there."""
+    def add_products(
+        self, other: Self, rows: slice, columns: slice, meetings: Sequence[Meeting]
+    ) -> None:
+        """Add inner products of rows here with rows there, for the outputs of each meeting."""
 
     @abstractmethod
-    def squares(self) -> Tensor:
-        """The squared norm of each example's derivative."""
+    def add_squares(self, other: Self, meetings: Sequence[Meeting]) -> None:
+        """Add each example's inner products with itself, in another block of the same examples."""
 
 
 class DirectFactor(Factor):
-    """Gradients themselves: G of shape (n, g · outputs · C · F), and of the bias beside them."""
+    """Gradients themselves: G of shape (n, outputs, g · C · F), and of the bias beside them."""
 
     def __init__(self, unit: Unit, n: int, outputs: int, workspace: Workspace) -> None:
         super().__init__(unit, n, outputs, workspace)
-        width = unit.groups * outputs * unit.channels
-        self.weights = workspace.empty(n, width * unit.fan_in) if unit.weight else None
-        self.biases = workspace.empty(n, width) if unit.bias else None
+        width = unit.groups * unit.channels
+        self.weights = workspace.empty(n, outputs, width * unit.fan_in) if unit.weight else None
+        self.biases = workspace.empty(n, outputs, width) if unit.bias else None
         self._u: Tensor | None = None
         self._delta: Tensor | None = None
 
@@ -130,7 +131,10 @@ class DirectFactor(Factor):
     @staticmethod
     def passing(unit: Unit, outputs: int) -> int:
         fan_in = unit.fan_in if unit.weight else 0
-        return unit.groups * unit.total_positions * (fan_in + outputs * unit.channels)
+        entries = unit.groups * unit.total_positions * (fan_in + outputs * unit.channels)
+        if unit.groups > 1:  # the groups' gradients are put in order by a copy
+            entries += unit.groups * outputs * unit.channels * max(fan_in, 1)
+        return entries
 
     @staticmethod
     def build_cost(unit: Unit, outputs: int) -> float:
@@ -138,8 +142,8 @@ class DirectFactor(Factor):
         return 2.0 * entries * unit.total_positions + ELEMENTWISE * entries
 
     @staticmethod
-    def pair_cost(unit: Unit, outputs: int) -> float:
-        return 2.0 * DirectFactor.stored(unit, outputs)
+    def pair_cost(unit: Unit, outputs: int, across: bool) -> float:
+        return 2.0 * DirectFactor.stored(unit, outputs) * (outputs if across else 1)
 
     def see(self, rows: slice, call: int, module: nn.Module, x: Tensor) -> None:
         unit, n, P = self.unit, rows.stop - rows.start, self.unit.total_positions
@@ -157,27 +161,36 @@ class DirectFactor(Factor):
 
     def finish(self, rows: slice) -> None:
         assert self._delta is not None
-        n, g, _, _, P = self._delta.shape
-        delta = self._delta.view(n * g, -1, P)
+        n, g, k, _, P = self._delta.shape
         if self.biases is not None:
-            torch.sum(delta.view(n, -1, P), 2, out=self.biases[rows])
+            bias = self._delta.sum(4).transpose(1, 2)  # groups after outputs
+            self.biases[rows].view(n, k, g, -1).copy_(bias)
         if self.weights is not None and self._u is not None:
-            out = self.weights[rows].view(n * g, -1, self.unit.fan_in)
-            torch.bmm(delta, self._u.view(n * g, P, -1), out=out)
+            delta, u = self._delta.view(n * g, -1, P), self._u.view(n * g, P, -1)
+            if g == 1:
+                torch.bmm(delta, u, out=self.weights[rows].view(n, -1, self.unit.fan_in))
+            else:
+                weight = torch.bmm(delta, u).view(n, g, k, -1).transpose(1, 2)
+                self.weights[rows].view(n, k, g, -1).copy_(weight)
         self._u = self._delta = None
 
-    def products(self, other: Self, rows: slice, columns: slice) -> Tensor:
-        total = None
+    def _parts(self, other: Self) -> Iterator[tuple[Tensor, Tensor]]:
         for left, right in ((self.weights, other.weights), (self.biases, other.biases)):
             if left is not None and right is not None:
-                part = left[rows] @ right[columns].T
-                total = part if total is None else total.add_(part)
-        assert total is not None
-        return total
+                yield left, right
 
-    def squares(self) -> Tensor:
-        parts = [part for part in (self.weights, self.biases) if part is not None]
-        return sum(torch.linalg.vector_norm(part, dim=1).square() for part in parts)
+    def add_products(
+        self, other: Self, rows: slice, columns: slice, meetings: Sequence[Meeting]
+    ) -> None:
+        for left, right in self._parts(other):
+            for mine, others, target in meetings:
+                add(target, left[rows, mine].flatten(1) @ right[columns, others].flatten(1).T)
+
+    def add_squares(self, other: Self, meetings: Sequence[Meeting]) -> None:
+        for left, right in self._parts(other):
+            for mine, others, target in meetings:
+                pair = left[:, mine].flatten(1), right[:, others].flatten(1)
+                add(target, torch.einsum("nd,nd->n", *pair))
 
 
 class GramFactor(Factor):
@@ -210,9 +223,10 @@ class GramFactor(Factor):
         return ELEMENTWISE * GramFactor.stored(unit, outputs)
 
     @staticmethod
-    def pair_cost(unit: Unit, outputs: int) -> float:
-        entries = unit.groups * unit.total_positions**2
-        return entries * (2.0 * (unit.fan_in + outputs * unit.channels) + ELEMENTWISE)
+    def pair_cost(unit: Unit, outputs: int, across: bool) -> float:
+        entries, meetings = unit.groups * unit.total_positions**2, outputs**2 if across else 1
+        deltas = 2.0 * unit.channels * (meetings if across else outputs)
+        return entries * (2.0 * unit.fan_in + deltas + ELEMENTWISE * meetings)
 
     def see(self, rows: slice, call: int, module: nn.Module, x: Tensor) -> None:
         u = self.unit.rule.features(module, x)
@@ -225,9 +239,10 @@ class GramFactor(Factor):
     def finish(self, rows: slice) -> None:
         """Nothing is left to do: u and δ are what is kept."""
 
-    def products(self, other: Self, rows: slice, columns: slice) -> Tensor:
+    def add_products(
+        self, other: Self, rows: slice, columns: slice, meetings: Sequence[Meeting]
+    ) -> None:
         shape = (rows.stop - rows.start, columns.stop - columns.start)
-        total = self.workspace.zeros(*shape)
         P, scratch = self.unit.total_positions, self.workspace.scratch
         height = min(shape[0], max(1, math.isqrt(scratch) // P))
         width = min(shape[1], max(1, scratch // (height * P * P)))
@@ -235,36 +250,56 @@ class GramFactor(Factor):
         for group in range(self.unit.groups):
             for left in _pieces(shape[0], height):
                 for right in _pieces(shape[1], width):
-                    others = other._panel(group, _shifted(right, columns), slice(0, P))
+                    targets = [meeting.target[left, right] for meeting in meetings]
+                    tile = other._tile(group, _shifted(right, columns), slice(0, P))
                     for positions in _pieces(P, depth):
-                        mine = self._panel(group, _shifted(left, rows), positions)
-                        both = self._inputs(mine[0], others[0]).mul_(mine[1] @ others[1].T)
-                        both = both.view(left.stop - left.start, -1, right.stop - right.start, P)
-                        total[left, right] += both.sum((1, 3))
-        return total
+                        mine = self._tile(group, _shifted(left, rows), positions)
+                        self._add_tile(mine, tile, meetings, targets)
 
-    def _panel(self, group: int, rows: slice, positions: slice) -> tuple[Tensor, Tensor]:
-        """u and δ as matrices with one row for each example and position."""
+    def _tile(self, group: int, rows: slice, positions: slice) -> tuple[Tensor, Tensor]:
+        """u and δ with one row for each example and position."""
         u, delta = self.u[group, rows, positions], self.delta[group, rows, positions]
-        return u.flatten(0, 1), delta.flatten(0, 1).flatten(1)
+        return u.flatten(0, 1), delta.flatten(0, 1)
+
+    def _add_tile(
+        self,
+        mine: tuple[Tensor, Tensor],
+        others: tuple[Tensor, Tensor],
+        meetings: Sequence[Meeting],
+        targets: Sequence[Tensor],
+    ) -> None:
+        """Sum (u_p·u'_p' + 1)(δ_p·δ'_p') over all pairs of positions, for each meeting."""
+        inputs = self._inputs(mine[0], others[0])
+        for meeting, target in zip(meetings, targets, strict=True):
+            left, right = (
+                mine[1][:, meeting.left].flatten(1),
+                others[1][:, meeting.right].flatten(1),
+            )
+            both = (left @ right.T).mul_(inputs)
+            height, width = target.shape
+            if both.shape != target.shape:
+                both = both.view(height, -1, width, both.shape[1] // width).sum((1, 3))
+            add(target, both)
 
     def _inputs(self, mine: Tensor, others: Tensor) -> Tensor:
         """u_p·u'_p' + 1."""
         products = mine @ others.mT
         return products.add_(1.0) if self.unit.bias else products
 
-    def squares(self) -> Tensor:
-        total = self.workspace.zeros(self.n)
+    def add_squares(self, other: Self, meetings: Sequence[Meeting]) -> None:
         size = self.workspace.scratch // self.unit.total_positions**2
         if size == 0:
             for rows in _pieces(self.n, 1):
-                total[rows] = self.products(self, rows, rows)[0]
-            return total
+                alone = [Meeting(a, b, target[rows, None]) for a, b, target in meetings]
+                self.add_products(other, rows, rows, alone)
+            return
         for group in range(self.unit.groups):
             for rows in _pieces(self.n, size):
-                u, delta = self.u[group, rows], self.delta[group, rows].flatten(2)
-                total[rows] += self._inputs(u, u).mul_(delta @ delta.mT).sum((1, 2))
-        return total
+                inputs = self._inputs(self.u[group, rows], other.u[group, rows])
+                for a, b, target in meetings:
+                    left = self.delta[group, rows][:, :, a].flatten(2)
+                    right = other.delta[group, rows][:, :, b].flatten(2)
+                    add(target[rows], (left @ right.mT).mul_(inputs).sum((1, 2)))
 
 
 class TokenFactor(GramFactor):
@@ -287,8 +322,10 @@ class TokenFactor(GramFactor):
         return ELEMENTWISE * TokenFactor.stored(unit, outputs)
 
     @staticmethod
-    def pair_cost(unit: Unit, outputs: int) -> float:
-        return unit.total_positions**2 * 2.0 * (outputs * unit.channels + ELEMENTWISE)
+    def pair_cost(unit: Unit, outputs: int, across: bool) -> float:
+        meetings = outputs**2 if across else 1
+        deltas = unit.channels * (meetings if across else outputs)
+        return unit.total_positions**2 * 2.0 * (deltas + ELEMENTWISE * meetings)
 
     def _inputs(self, mine: Tensor, others: Tensor) -> Tensor:
         same = (mine == others.mT).logical_and_(mine >= 0)  # −1 is the padding token
@@ -296,6 +333,11 @@ class TokenFactor(GramFactor):
 
 
 FORMS: tuple[type[Factor], ...] = (DirectFactor, GramFactor, TokenFactor)
+
+
+def add(target: Tensor, part: Tensor) -> None:
+    """Add to a part of the result, which may be on another device and of another type."""
+    target += part.to(target.device)
 
 
 def _pieces(n: int, size: int) -> Iterator[slice]:

@@ -9,8 +9,10 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from momentron.ntk.outputs import flat_outputs
+from momentron.ntk.readout import Readout
 
 Piece = tuple[int, slice, list[Tensor]]
 
@@ -36,18 +38,23 @@ class ExampleGradients:
         self.parameters = [model.get_parameter(name) for name in names]
         self.is_vectorised = self._can_vectorise(x)
 
-    def __call__(self, x: Tensor, outputs: range) -> Iterator[Piece]:
-        """Yield (o, rows, gradients), each gradient of shape (rows, entries of the parameter)."""
+    def __call__(self, x: Tensor, outputs: range, readout: Readout, start: int) -> Iterator[Piece]:
+        """Yield (o, rows, gradients), each gradient of shape (rows, entries of the parameter).
+
+        `readout` says what is differentiated, and x begins with its row `start`.
+        """
         if self.is_vectorised:
-            yield from self._vectorised(x, outputs)
+            yield from self._vectorised(x, outputs, readout, start)
         else:
-            yield from self._one_by_one(x, outputs)
+            yield from self._one_by_one(x, outputs, readout, start)
 
     def _can_vectorise(self, x: Tensor) -> bool:
+        if has_padding(self.model):  # vmap gives the padding token a gradient, autograd does not
+            return False
         try:
             with torch.no_grad():
                 expected = self.model(x)
-            for _, _, gradients in self._vectorised(x, range(1)):
+            for _, _, gradients in self._vectorised(x, range(1), Readout(), 0):
                 del gradients
             found, _ = self._forward(x)
         except (RuntimeError, NotImplementedError, TypeError, ValueError):
@@ -65,20 +72,31 @@ class ExampleGradients:
             named = dict(zip(self.names, parameters, strict=True))
             return functional_call(self.model, named, (row.unsqueeze(0),)).reshape(-1)
 
-        with _loops_allowed(), _differentiable_attention():
+        with _loops_allowed(), differentiable_attention():
             return vmap(outputs_of_one)(own, x), own
 
-    def _vectorised(self, x: Tensor, outputs: range) -> Iterator[Piece]:
+    def _vectorised(
+        self, x: Tensor, outputs: range, readout: Readout, start: int
+    ) -> Iterator[Piece]:
         found, own = self._forward(x)
+        found = readout(found, slice(start, start + len(x)))
         for o in outputs:
             yield o, slice(0, len(x)), _gradients(found[:, o].sum(), own, o != outputs[-1])
 
-    def _one_by_one(self, x: Tensor, outputs: range) -> Iterator[Piece]:
+    def _one_by_one(
+        self, x: Tensor, outputs: range, readout: Readout, start: int
+    ) -> Iterator[Piece]:
         for i in range(len(x)):
             found = flat_outputs(self.model(x[i : i + 1]), 1)
+            found = readout(found, slice(start + i, start + i + 1))
             for o in outputs:
                 gradients = _gradients(found[0, o], self.parameters, o != outputs[-1])
                 yield o, slice(i, i + 1), [gradient.unsqueeze(0) for gradient in gradients]
+
+
+def has_padding(model: nn.Module) -> bool:
+    """Whether an embedding has a token that learns nothing, whatever its derivative is."""
+    return any(getattr(module, "padding_idx", None) is not None for module in model.modules())
 
 
 def _gradients(output: Tensor, parameters: Sequence[Tensor], keep: bool) -> list[Tensor]:
@@ -99,11 +117,16 @@ def _loops_allowed() -> Iterator[None]:
 
 
 @contextmanager
-def _differentiable_attention() -> Iterator[None]:
-    """Without the fast path of attention: vmap hides from it that a derivative is wanted."""
+def differentiable_attention() -> Iterator[None]:
+    """Attention by its formula.
+
+    Its fast path must go, since vmap hides from it that a derivative is wanted; its fused kernels
+    have no forward mode, and vmap would loop over them.
+    """
     enabled = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        yield
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
     finally:
         torch.backends.mha.set_fastpath_enabled(enabled)

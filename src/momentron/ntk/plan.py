@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from momentron.errors import InputError
 from momentron.ntk.anatomy import Anatomy, Unit
@@ -15,6 +16,9 @@ SHARE = 0.85  # of the limit is planned; allocators and matrix products keep the
 STEP_LIMIT = 512  # examples that go through the model at once, at most
 SCRATCH = (2**18, 2**24)  # the least and the most bytes of one scratch array
 CALL_COST = 2e8  # flops that take as long as starting one pass through the model
+VMAP_COST = 5e8  # the same for a pass by vmap
+HOOKED = 1.5  # a pass that reads every unit's input and derivative, beside a bare one
+FIRST_TOUCH = 64.0  # flops that take as long as the first use of an entry of fresh memory
 THIN = 16.0  # rows from which a product of long rows is half as fast as it can be
 
 
@@ -24,8 +28,10 @@ class Plan:
 
     Attributes
     ----------
+    anatomy : Anatomy
+        What is differentiated as a unit, and what is not.
     forms : tuple of Factor types
-        One a unit.
+        One per unit.
     outputs : int
         Outputs differentiated at a time.
     columns : int
@@ -40,6 +46,7 @@ class Plan:
         Flops, by estimate.
     """
 
+    anatomy: Anatomy
     forms: tuple[type[Factor], ...]
     outputs: int
     columns: int
@@ -53,20 +60,24 @@ class Plan:
 class KernelShape:
     """The size of a kernel: n1 × n2 examples, of which half where it is symmetric.
 
-    For the diagonal alone n2 is 0: no block is held while others pass by.
+    For the diagonal alone n2 is 0: no block is held while others pass by. `across` says that each
+    output meets each, not only itself.
     """
 
     n1: int
     n2: int
     symmetric: bool = False
+    across: bool = False
 
     @property
     def pairs(self) -> float:
         return self.n1 * self.n2 / (2 if self.symmetric else 1)
 
 
-def make_plan(anatomy: Anatomy, shape: KernelShape, itemsize: int, max_bytes: int) -> Plan:
-    """The cheapest plan that fits.
+def make_plan(
+    anatomies: Sequence[Anatomy], shape: KernelShape, itemsize: int, max_bytes: int
+) -> Plan:
+    """The cheapest plan that fits, for any of these views of one model.
 
     Raises
     ------
@@ -75,7 +86,8 @@ def make_plan(anatomy: Anatomy, shape: KernelShape, itemsize: int, max_bytes: in
     """
     budget = int(SHARE * max_bytes)
     best, least = None, math.inf
-    for plan in _candidates(anatomy, shape, itemsize, budget):
+    plans = (_candidates(anatomy, shape, itemsize, budget) for anatomy in anatomies)
+    for plan in chain.from_iterable(plans):
         least = min(least, plan.n_bytes)
         if plan.n_bytes <= budget and (best is None or plan.cost < best.cost):
             best = plan
@@ -112,7 +124,7 @@ def _form_choices(
 
     def cost(form: type[Factor], unit: Unit) -> float:
         build = (shape.n1 + shape.n2) * form.build_cost(unit, outputs)
-        return build + meetings * form.pair_cost(unit, outputs)
+        return build + meetings * form.pair_cost(unit, outputs, shape.across)
 
     cheap, lean = [], []
     for unit in anatomy.units:
@@ -145,14 +157,15 @@ class _Sketch:
         self.passing = sum(form.passing(unit, outputs) for form, unit in chosen) + 3 * rest
         # patches are copied out of the input of one unit at a time
         self.passing += max((u.groups * u.total_positions * u.fan_in for u in units), default=0)
-        self.through = 8.0 * rest + sum(
-            2.0 * u.groups * u.channels * u.fan_in * u.total_positions for u in units
-        )
         self.build = sum(form.build_cost(unit, outputs) for form, unit in chosen)
-        self.meet = sum(form.pair_cost(unit, outputs) for form, unit in chosen)
-        self.meet += 2.0 * outputs * rest
-        self.long = 2.0 * outputs * rest + sum(
-            form.pair_cost(unit, outputs) for form, unit in chosen if form is DirectFactor
+        across = shape.across
+        self.long = 2.0 * outputs * rest * (outputs if across else 1) + sum(
+            form.pair_cost(unit, outputs, across) for form, unit in chosen if form is DirectFactor
+        )
+        self.meet = self.long + sum(
+            form.pair_cost(unit, outputs, across)
+            for form, unit in chosen
+            if form is not DirectFactor
         )
 
     def plan(self, columns: int, budget: int) -> Plan:
@@ -163,12 +176,17 @@ class _Sketch:
         step = max(1, min(n1, STEP_LIMIT, 1 + (budget - least) // max(each, 1)))
         step = -(-n1 // -(-n1 // step))  # equal parts
         memory, cost = self._bytes(columns, step), self._cost(columns, step)
-        return Plan(self.forms, self.outputs, columns, step, self.scratch, memory, cost)
+        return Plan(
+            self.anatomy, self.forms, self.outputs, columns, step, self.scratch, memory, cost
+        )
 
     def _bytes(self, columns: int, step: int) -> int:
         """Bytes of the blocks that are held, of a batch under way, and of scratch arrays."""
-        alone = self.shape.symmetric and columns >= self.shape.n1  # one block and no other
+        shape, one_chunk = self.shape, self.chunks == 1 or not self.shape.across
+        alone = shape.symmetric and columns >= shape.n1 and one_chunk  # one block and no other
         kept = columns + (0 if alone else step)
+        if not columns and not one_chunk:  # on the diagonal two chunks of outputs meet
+            kept += step
         entries = kept * self.stored + step * self.passing + 3 * self.scratch
         entries += 2 * columns * step
         return self.itemsize * entries + step * self.anatomy.graph_bytes + 16 * columns * step
@@ -176,7 +194,23 @@ class _Sketch:
     def _cost(self, columns: int, step: int) -> float:
         shape = self.shape
         runs = -(-shape.n2 // columns) if columns else 1
-        made = shape.n1 * ((runs - 1) / 2 if shape.symmetric else runs) + shape.n2
-        passes = self.chunks + self.anatomy.n_outputs
-        cost = made * (passes * (self.through + CALL_COST / step) + self.chunks * self.build)
-        return cost + shape.pairs * self.chunks * (self.meet + self.long * THIN / step)
+        partners = self.chunks if shape.across else 1
+        made = shape.n1 * partners * ((runs - 1) / 2 if shape.symmetric else runs) + shape.n2
+        cost = made * (self._through(columns, step) + self.chunks * self.build)
+        cost += FIRST_TOUCH * (columns + step) * self.stored
+        meetings = shape.pairs * self.chunks * partners
+        return cost + meetings * (self.meet + self.long * THIN / step)
+
+    def _through(self, columns: int, step: int) -> float:
+        """Flops of one example's passes through the model: once for units, once for the rest."""
+        anatomy = self.anatomy
+        cost = 0.0
+        if anatomy.units:
+            passes = self.chunks + anatomy.n_outputs
+            cost += passes * (HOOKED * anatomy.flops + CALL_COST / step)
+        if anatomy.rest:
+            forwards = self.chunks if anatomy.units or columns > step else 1
+            passes = forwards + anatomy.n_outputs
+            cost += passes * (anatomy.flops + VMAP_COST / step)
+            cost += anatomy.n_outputs * anatomy.rest_flops
+        return cost

@@ -8,6 +8,8 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.modules.instancenorm import _InstanceNorm
+from torch.nn.utils.parametrizations import _SpectralNorm
+from torch.nn.utils.spectral_norm import SpectralNorm
 
 from momentron.errors import InputError
 
@@ -40,6 +42,10 @@ def _fault(module: Any) -> str | None:
             )
     if not module.training:
         return None
+    if isinstance(module, _SpectralNorm) or any(
+        isinstance(hook, SpectralNorm) for hook in module._forward_pre_hooks.values()
+    ):
+        return f"is in training mode and would change its estimate of the norm; {_REMEDY}"
     if isinstance(module, _InstanceNorm) and module.track_running_stats:
         return f"is in training mode and would change its running statistics; {_REMEDY}"
     if isinstance(module, _DropoutNd) and module.p > 0.0:

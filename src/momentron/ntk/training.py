@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from momentron.arguments import as_count
 from momentron.errors import InputError
+from momentron.ntk.batches import Batches, Place
 from momentron.ntk.examples import Examples
+from momentron.ntk.loaders import labels_of
 
 Step = Callable[[nn.Module, Tensor, Tensor], Any]
 """One update: the model, a batch of examples, and their labels as whole numbers from 0."""
@@ -23,6 +24,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 """A number, from the outputs of a batch and its labels."""
 
 USUAL_RATE = 0.01
+USUAL_BATCH = 32
 BATCH = 256  # examples that pass through the model at once to be classified
 
 
@@ -39,13 +41,14 @@ class Labelled:
     """
 
     def __init__(
-        self, pair: Any, model: nn.Module, input_shape: tuple[int, ...] | None, name: str
+        self,
+        pair: tuple[Any, Any],
+        model: nn.Module,
+        input_shape: tuple[int, ...] | None,
+        name: str,
     ) -> None:
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise InputError(f"{name} is {type(pair).__name__}; pass a pair (X, y)")
         self.examples = Examples(pair[0], model, input_shape, f"{name}[0]")
-        y = pair[1].detach().cpu().numpy() if isinstance(pair[1], Tensor) else pair[1]
-        self.y = np.asarray(y)
+        self.y = labels_of(pair[1])
         if self.y.shape != (len(self.examples),):
             raise InputError(
                 f"{name} has {len(self.examples)} examples and labels of shape {self.y.shape}; "
@@ -57,21 +60,27 @@ class Labelled:
 
     def codes(self, classes: np.ndarray) -> Tensor:
         """Each label's place in the sorted classes."""
-        places = torch.tensor(np.searchsorted(classes, self.y))
-        return places.to(self.examples.device)
+        return places_of(self.y, classes).to(self.examples.device)
+
+
+def places_of(y: np.ndarray, classes: np.ndarray) -> Tensor:
+    """Each label's place in the sorted classes."""
+    places = np.searchsorted(classes, y).clip(0, classes.size - 1)
+    wrong = classes[places] != y
+    if wrong.any():
+        raise InputError(f"train has label {y[wrong][0]!r}; the classes are {classes.tolist()}")
+    return torch.tensor(places)
 
 
 class Training:
-    """Epochs of mini-batches in an order that the seed draws.
+    """Mini-batches in an order that the seed draws, or a loader's own.
 
     Parameters
     ----------
     model : Module
-    data : Labelled
-    classes : ndarray
+    batches : Batches
     lr : float, optional
         Of plain gradient steps.
-    batch_size, seed : int
     loss : callable, optional
     optimizer : torch.optim.Optimizer, optional
     step : callable, optional
@@ -80,42 +89,37 @@ class Training:
     def __init__(
         self,
         model: nn.Module,
-        data: Labelled,
-        classes: np.ndarray,
+        batches: Batches,
         *,
         lr: float | None,
-        batch_size: int,
-        seed: int,
         loss: Loss | None,
         optimizer: torch.optim.Optimizer | None,
         step: Step | None,
     ) -> None:
-        as_count("batch_size", batch_size, 1)
-        as_count("seed", seed, 0)
         _require_one_way(lr, loss, optimizer, step)
-        self.model, self._batch_size = model, int(batch_size)
-        self._X, self._codes = data.examples.rows(0, len(data)), data.codes(classes)
-        self._order = torch.Generator().manual_seed(int(seed))
+        self.model = model
         self._loss = loss or usual_loss
-        self._optimizer = optimizer
-        if optimizer is None and step is None:
+        self.optimizer = optimizer
+        if optimizer is not None:
+            _require_owner(optimizer, model)
+        elif step is None:
             rate = USUAL_RATE if lr is None else float(lr)
             trained = [p for p in model.parameters() if p.requires_grad]
-            self._optimizer = torch.optim.SGD(trained, lr=rate)
+            self.optimizer = torch.optim.SGD(trained, lr=rate)
         self._step = step or self._descend
+        self.place = Place(batches)
 
-    def epoch(self) -> None:
-        """Go through all examples once."""
+    def advance(self, epoch: float) -> None:
+        """Train until so many epochs are done, to the nearest batch."""
         self.model.train()
-        for batch in torch.randperm(len(self._X), generator=self._order).split(self._batch_size):
-            part = batch.to(self._X.device)
-            self._step(self.model, self._X[part], self._codes[part])
+        for x, codes in self.place.until(epoch):
+            self._step(self.model, x, codes)
 
     def _descend(self, model: nn.Module, x: Tensor, y: Tensor) -> None:
-        assert self._optimizer is not None
-        self._optimizer.zero_grad()
+        assert self.optimizer is not None
+        self.optimizer.zero_grad()
         self._loss(model(x), y).backward()
-        self._optimizer.step()
+        self.optimizer.step()
 
 
 def usual_loss(outputs: Tensor, y: Tensor) -> Tensor:
@@ -164,17 +168,35 @@ def require_outputs(outputs: Any, n: int, classes: np.ndarray) -> None:
 
 
 @contextmanager
-def seeded(model: nn.Module, seed: int) -> Iterator[None]:
-    """Torch draws from this seed inside, dropout included; its state and the mode come back."""
+def modes_kept(model: nn.Module) -> Iterator[None]:
+    """Training and evaluation modes come back as they were, module by module."""
     modes = [(module, module.training) for module in model.modules()]
-    device = next(model.parameters()).device
     try:
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            torch.manual_seed(seed)
-            yield
+        yield
     finally:
         for module, mode in modes:
             module.training = mode
+
+
+@contextmanager
+def seeded(model: nn.Module, seed: int) -> Iterator[None]:
+    """Torch draws from this seed inside, dropout included; its state and the mode come back."""
+    device = next(model.parameters()).device
+    devices = [device] if device.type == "cuda" else []
+    with modes_kept(model), torch.random.fork_rng(devices):
+        torch.manual_seed(seed)
+        yield
+
+
+def _require_owner(optimizer: torch.optim.Optimizer, model: nn.Module) -> None:
+    """Refuse an optimiser whose steps would leave the model as it is."""
+    trained = {id(p) for p in model.parameters() if p.requires_grad}
+    owned = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    if not trained & owned:
+        raise InputError(
+            "the optimizer owns none of the model's parameters; build it from this model's "
+            "parameters(), after any copy or move of the model"
+        )
 
 
 def _require_one_way(lr: float | None, loss: Any, optimizer: Any, step: Any) -> None:

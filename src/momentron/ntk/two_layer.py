@@ -130,6 +130,13 @@ class TwoLayerReLUKernel:
             raise InputError("hidden and outer weights must be finite; some are not")
         self.normalize = normalize
 
+    def __repr__(self) -> str:
+        width, d = self.V.shape
+        words = [f"n_features={d}", f"width={width}"]
+        words += ["normalize=True"] if self.normalize else []
+        words += [f"dtype={self.dtype}"] if self.dtype != np.float64 else []
+        return f"TwoLayerReLUKernel({', '.join(words)})"
+
     def __call__(self, X1: Any, X2: Any = None) -> np.ndarray:
         """The kernel of all pairs of rows.
 

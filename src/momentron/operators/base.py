@@ -162,6 +162,10 @@ class Operator(ABC):
         """A length that some row surely has: a little below R, unless that is padded."""
         return 0.9 * self.radius
 
+    def products_at(self, rows: np.ndarray, w: np.ndarray) -> np.ndarray:
+        """X w on the named rows, as far as float64 tells."""
+        return self.sharp_scores(rows, w).astype(np.float64)
+
     def cached_adjoint(self, a: np.ndarray) -> np.ndarray:
         """Xᵀa in float64, read-only. The last is kept: methods ask for it more than once."""
         if self._last_adjoint is not None and np.array_equal(self._last_adjoint[0], a):

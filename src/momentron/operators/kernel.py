@@ -134,6 +134,10 @@ class KernelOperator(Operator):
         """K[rows][:, cols] in float64."""
         return self._cache.block(rows, cols)
 
+    def some(self, index: np.ndarray) -> "KernelOperator":
+        """The same for some of the examples, with all their kernel values in memory."""
+        return KernelOperator(self.kernel.held(index, self.block(index, index)), self.cache_bytes)
+
     # --- for the certificate -----------------------------------------------------------------
 
     def recomputed(self, w: np.ndarray) -> np.ndarray:

@@ -40,3 +40,6 @@ class MatrixOperator(Operator):
     @abstractmethod
     def some(self, index: np.ndarray) -> "MatrixOperator":
         """An operator of the named rows alone, in float64."""
+
+    def products_at(self, rows: np.ndarray, w: np.ndarray) -> np.ndarray:
+        return np.asarray(self.some(rows).X @ w)

@@ -1,7 +1,18 @@
 """Separability: verdicts with proofs in exact arithmetic, which `momentron.verify` checks."""
 
 from momentron.separability.check import check_separability
+from momentron.separability.class_pairs import BoundaryPair, ClassPair
+from momentron.separability.fates import Estimate
 from momentron.separability.features import FeatureRole, feature_roles
 from momentron.separability.verdict import ConflictRow, Verdict
 
-__all__ = ["ConflictRow", "FeatureRole", "Verdict", "check_separability", "feature_roles"]
+__all__ = [
+    "BoundaryPair",
+    "ClassPair",
+    "ConflictRow",
+    "Estimate",
+    "FeatureRole",
+    "Verdict",
+    "check_separability",
+    "feature_roles",
+]

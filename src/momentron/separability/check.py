@@ -3,6 +3,7 @@
 import json
 import math
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -10,8 +11,11 @@ import numpy as np
 
 from momentron.arguments import as_flag, as_number
 from momentron.clock import OutOfTime, deadline, until
+from momentron.designs import read_design
 from momentron.environment import standard_arithmetic
 from momentron.errors import InputError
+from momentron.exactness import READINGS, is_rounded, require_reading
+from momentron.rational.memory import TooLarge
 from momentron.separability.basis import (
     Basis,
     ExactWeights,
@@ -23,11 +27,13 @@ from momentron.separability.basis import (
     one_sided_column,
     refine_weights,
 )
+from momentron.separability.cone import Cone
 from momentron.separability.conflict import (
     circuit_conflict,
     contradictory_rows,
     duplicate_conflict,
 )
+from momentron.separability.estimates import find_estimates
 from momentron.separability.interior_point import Proposal, propose
 from momentron.separability.interval import (
     Interval,
@@ -37,42 +43,82 @@ from momentron.separability.interval import (
     two_rows,
     upper_bound,
 )
-from momentron.separability.memory import TooLarge
-from momentron.separability.pairs import Pairs
-from momentron.separability.proof import build_proof, unread_proof, version_for
+from momentron.separability.peel import Peeled, peel
+from momentron.separability.proof import build_proof, unread_proof
 from momentron.separability.verdict import Verdict
 from momentron.separability.wolfe import exact_pair
 from momentron.threads import one_thread
-from momentron.verify import ProofError, ProofTooLarge, require_proof
+from momentron.verify import ProofError, ProofTooLarge, require_estimates, require_proof
 from momentron.verify.data import label_texts
-from momentron.verify.format import read_interval
+from momentron.verify.duality import direction_of
+from momentron.verify.format import Proof, read_interval, read_proof
 
 SMALL = 20_000  # entries up to which a conflict that floats miss is found by exact steps
 LARGE = 4e9  # flops of an interior-point iteration above which `max_margin` is asked first
 GRACE = 0.4  # seconds beyond the budget, for reading the data and for closing
+ESTIMATES_SECONDS = 4.0  # for the fates of the coefficients; half of `max_time` if that is more
+LONGEST_NAME = 100  # characters of a column's name
 QUICK = 0.1  # seconds within which the means of the classes must be read exactly
+FEW_ENTRIES = 200_000  # of X up to which the other reading of decimals is tried, too
+OTHER_SECONDS = 1.0  # for that, and of the first reading
+ROUNDING = 2.0**-48  # margins above this share of the longest row do not rest on roundings
 DIRECTION_BITS = (20, 50)  # short weights first: they keep the proof small
 
 
 def check_separability(
-    X: Any, y: Any, *, fit_intercept: bool = True, max_time: float | None = None
+    X: Any,
+    y: Any = None,
+    *,
+    data: Any = None,
+    fit_intercept: bool = True,
+    family: str | None = None,
+    sample_weight: Any = None,
+    decimals: str = "shortest",
+    reference: Any = None,
+    feature_names: Sequence[str] | None = None,
+    estimates: bool = True,
+    max_time: float | None = None,
 ) -> Verdict:
     """Decide whether a hyperplane separates the classes, and prove the answer.
 
     Either some w has y_i (w·x_i + b) > 0 on every row (separable), or some w has ≥ 0 everywhere and
-    > 0 somewhere (quasi-separable), or none has (overlapping). Floats are taken as the exact
-    rationals they are, so that exactly one of these holds; no tolerance is involved.
+    > 0 somewhere (quasi-separable), or none has (overlapping). Numbers are taken as exact
+    rationals, so that exactly one of these holds; no tolerance is involved.
 
     Parameters
     ----------
-    X : array, sparse matrix or data frame of shape (n, d)
-    y : array of shape (n,)
+    X : array, sparse matrix or data frame of shape (n, d); a formula; a model of statsmodels
+        Categories of a pandas frame become dummies, one per level but the first. A formula such as
+        "y ~ C(treat) * dose" needs `data` and the extra `formula`; "successes + failures ~ dose"
+        has counts on its left side. A result of statsmodels stands for its model.
+    y : array of shape (n,), or counts of shape (n, k)
         Two or more classes; more than two are separated jointly, by weights w_c per class with
-        (w_c − w_j)·x + b_c − b_j > 0 for every x of class c and every j ≠ c.
+        (w_c − w_j)·x + b_c − b_j > 0 for every x of class c and every j ≠ c. Of counts, two columns
+        are successes and failures, three or more the classes.
+    data : pandas data frame, optional
+        For a formula; `sample_weight` may then be the name of a column.
     fit_intercept : bool
-        Whether hyperplanes may miss the origin.
+        Whether hyperplanes may miss the origin; a formula or model without an intercept has none.
+    family : {"binomial", "multinomial", "poisson", "ordinal"}, optional
+        The model whose likelihood is meant; by default binomial for two classes and multinomial for
+        more. "poisson": counts or other numbers ≥ 0, of which only y = 0 and y > 0 matter.
+        "ordinal": classes in order (numbers by value, an ordered pandas categorical in its own,
+        other labels as text) in a cumulative model with any log-concave link.
+    sample_weight : array of shape (n,), optional
+        Rows of weight 0 count as if they were not there; the others count alike.
+    decimals : {"shortest", "binary"}
+        How the floats in X are meant: as the shortest decimals that print as them, so that 0.1 is a
+        tenth; or as the binary numbers that they are.
+    reference : label, optional
+        The class with which the coefficients of the others are contrasted; the first by default.
+        Which estimates are finite depends on it, the kind does not.
+    feature_names : sequence of str, optional
+        Of the columns of X; those of a frame, a formula or a model by default.
+    estimates : bool
+        Whether to find out, and prove, which coefficients have finite estimates.
     max_time : float, optional
-        Seconds; where they end first the verdict is "undecided". Data with more than about 3,000
+        Seconds; where they end first the verdict is "undecided". Up to half of them may go to the
+        estimates, which take four seconds at most without it. Data with more than about 3,000
         independent features, or that need more than 2 GB of memory, may be undecided without it.
 
     Returns
@@ -101,21 +147,111 @@ def check_separability(
     >>> check_separability([[0.0], [5e-324]], ["a", "b"]).kind
     'separable'
     """
-    start = time.perf_counter()
+    start, spent = time.perf_counter(), math.inf
     fit_intercept = as_flag("fit_intercept", fit_intercept)
+    require_reading(decimals)
+    design = read_design(X, y, data=data, sample_weight=sample_weight, decimals=decimals)
+    fit_intercept = fit_intercept and design.fit_intercept is not False
+    family = design.family if family is None else family
+    estimates = as_flag("estimates", estimates)
+    names = design.named(feature_names)
     seconds = seconds_of(max_time)
     grace = max(GRACE, seconds / 20)  # to read the data, and to close
+    cone = None
     with standard_arithmetic(), one_thread():
         try:
             with until(start + max(seconds, grace)):
-                pairs = Pairs(X, y, fit_intercept=fit_intercept)
-                # kept for every proof
-                pairs.data.digest(version_for(pairs.data.n, pairs.data.d, pairs.k))
-            proof = _Decision(pairs).within(start + seconds, grace)
+                cone = Cone(
+                    design.X,
+                    design.y,
+                    fit_intercept=fit_intercept,
+                    family=family,
+                    decimals=decimals,
+                    sample_weight=design.sample_weight,
+                )
+                cone.data.digest()  # kept for every proof
+            origin = _reference(cone, reference)
+            decision = _Decision(cone)
+            proof = decision.within(start + seconds, grace)
+            spent = time.perf_counter() - start
+            if estimates and proof["complete"]:
+                now = time.perf_counter()
+                left = start + seconds - now
+                share = ESTIMATES_SECONDS if left == math.inf else max(ESTIMATES_SECONDS, left / 2)
+                proof = _with_estimates(decision, proof, origin, now + min(left, share))
         except OutOfTime:
-            n, d = np.shape(X)
-            proof = unread_proof(n, d, label_texts(y), fit_intercept=fit_intercept)
-    return Verdict(proof["kind"], *read_interval(proof), proof, time.perf_counter() - start)
+            n, d = np.shape(design.X)
+            classes = sorted(set(label_texts(design.y)))
+            name = family or ("binomial" if len(classes) == 2 else "multinomial")
+            proof = unread_proof(n, d, classes, name, fit_intercept, decimals)
+        otherwise = None
+        if cone is not None and spent < OTHER_SECONDS:
+            otherwise = _kind_otherwise(cone, proof, start + seconds)
+    proof["names"] = None if names is None else [name[:LONGEST_NAME] for name in names]
+    return Verdict(
+        proof["kind"],
+        *read_interval(proof),
+        proof,
+        time.perf_counter() - start,
+        design.row_names,
+        otherwise,
+    )
+
+
+def _kind_otherwise(cone: Cone, proof: dict[str, Any], moment: float) -> str | None:
+    """The kind in the other reading of decimals; None where it was not decided.
+
+    The two readings differ by half a unit in the last place at most, so where they disagree the
+    verdict rests on such differences. A margin far above them settles the question, and numbers
+    that both readings share leave none.
+    """
+    data, kind = cone.data, proof["kind"]
+    if kind == "undecided" or data.n_entries > FEW_ENTRIES:
+        return None
+    values = np.concatenate([values for *_, values in data.blocks()])
+    if not is_rounded(values).any():
+        return str(kind)
+    longest = math.sqrt(data.d) * float(np.abs(values).max())
+    if read_interval(proof)[0] > ROUNDING * longest:
+        return str(kind)
+    reading = next(word for word in READINGS if word != data.decimals)
+    try:
+        with until(min(moment, time.perf_counter() + OTHER_SECONDS)):
+            other = cone.reread(reading)
+            return str(_Decision(other).proof()["kind"])
+    except (OutOfTime, TooLarge, ProofTooLarge):
+        return None
+
+
+def _reference(cone: Cone, label: Any) -> int:
+    """The class with which others are contrasted, as an index."""
+    if label is None:
+        return 0
+    if not cone.family.has_reference:
+        raise InputError(f"family={cone.family.name!r} has no reference class; leave reference out")
+    text = label_texts([label])[0]
+    if text not in cone.classes:
+        raise InputError(f"reference={label!r} is not among the classes, {cone.classes[:20]}")
+    return cone.classes.index(text)
+
+
+def _with_estimates(
+    decision: "_Decision", proof: dict[str, Any], reference: int, moment: float
+) -> dict[str, Any]:
+    """The proof with the fate of each coefficient, verified; without it where that takes long."""
+    cone = decision.cone
+    try:
+        with until(moment):
+            found = decision.read or read_proof(proof, cone.data)
+            named = [pair for group in found.boundary for pair in group.numerators]
+            boundary = np.unique(cone.pairs_of(named))
+            direction = direction_of(found, cone.data)
+            w = [direction.get(c, 0) for c in range(cone.n_coordinates)]
+            full = proof | {"estimates": find_estimates(cone, w, boundary, reference)}
+            require_estimates(json.dumps(full), found, cone.data)
+            return full
+    except (OutOfTime, TooLarge, ProofTooLarge, MemoryError):
+        return proof
 
 
 def seconds_of(max_time: float | None) -> float:
@@ -130,10 +266,12 @@ def seconds_of(max_time: float | None) -> float:
 
 
 class _Decision:
-    """From the pairs to a verified proof, by the cheapest way that works."""
+    """From the cone to a verified proof, by the cheapest way that works."""
 
-    def __init__(self, pairs: Pairs) -> None:
-        self.pairs = pairs
+    def __init__(self, cone: Cone) -> None:
+        self.cone = cone
+        self.read: Proof | None = None  # of the last proof that was verified
+        self.peeled = Peeled([], np.arange(cone.size), np.arange(0))
 
     def within(self, moment: float, grace: float) -> dict[str, Any]:
         """A verified proof; of an interval only, where the moment comes first."""
@@ -145,18 +283,20 @@ class _Decision:
                 with until(time.perf_counter() + grace):
                     return self.undecided()
             except (OutOfTime, ProofTooLarge):
-                return build_proof(self.pairs, "undecided", upper=math.inf)
+                return build_proof(self.cone, "undecided", upper=math.inf)
 
     def proof(self) -> dict[str, Any]:
         """A verified proof, from floats where they see enough and else from exact steps."""
-        equal = contradictory_rows(self.pairs)
-        conflict = duplicate_conflict(self.pairs, *equal) if equal else None
-        n, d = self.pairs.size, self.pairs.n_coordinates
-        if conflict is None and n * d * min(n, d) > LARGE:
-            found = margin_interval(self.pairs, None)
+        equal = contradictory_rows(self.cone) if self.cone.family.is_classifier else None
+        conflict = duplicate_conflict(self.cone, *equal) if equal else None
+        n, d = self.cone.size, self.cone.n_coordinates
+        self.peeled = peel(self.cone)
+        may_ask = conflict is None and self.cone.family.is_classifier and not self.peeled.layers
+        if may_ask and n * d * min(n, d) > LARGE:
+            found = margin_interval(self.cone, None)
             if found.lower > 0.0:
                 return self._verified(self._separable(found))
-        proposal = propose(self.pairs.A)
+        proposal = self._proposal()
         for bits in DIRECTION_BITS:
             try:
                 return self._verified(self._from_floats(proposal, conflict, bits))
@@ -166,21 +306,38 @@ class _Decision:
                 continue
         return self._verified(self._by_exact_steps(conflict))
 
+    def _proposal(self) -> Proposal:
+        """Proposed for what is left after peeling; the peeled pairs are strict."""
+        cone, peeled = self.cone, self.peeled
+        if not peeled.layers:
+            return propose(cone.A)
+        w, q = np.zeros(cone.columns.size), np.zeros(cone.size)
+        strict = np.ones(cone.size, bool)
+        if peeled.pairs.size:
+            found = propose(cone.A[peeled.pairs][:, peeled.columns])
+            w[peeled.columns], q[peeled.pairs] = found.w, found.q
+            strict[peeled.pairs] = found.strict
+            if not found.strict.any():
+                w[:] = 0.0
+        return Proposal(w, q, strict)
+
     def undecided(self) -> dict[str, Any]:
         """A verified proof of an interval, and of nothing else, in little time."""
-        is_quick = reading_seconds(self.pairs) < QUICK
-        dual = class_means(self.pairs) if is_quick else two_rows(self.pairs)
-        upper = upper_bound(self.pairs, dual)
-        return self._verified(build_proof(self.pairs, "undecided", dual=dual, upper=upper))
+        if not self.cone.family.has_margin:
+            return build_proof(self.cone, "undecided", upper=math.inf)
+        is_quick = reading_seconds(self.cone) < QUICK
+        dual = class_means(self.cone) if is_quick else two_rows(self.cone)
+        upper = upper_bound(self.cone, dual)
+        return self._verified(build_proof(self.cone, "undecided", dual=dual, upper=upper))
 
     def _verified(self, proof: dict[str, Any]) -> dict[str, Any]:
         """The proof, once its JSON has been verified: what is written is what will be read."""
-        require_proof(json.dumps(proof), self.pairs.data)
+        self.read = require_proof(json.dumps(proof), self.cone.data)
         return proof
 
     def _separable(self, found: Interval) -> dict[str, Any]:
         return build_proof(
-            self.pairs,
+            self.cone,
             "separable",
             w=found.w,
             dual=found.dual,
@@ -192,42 +349,46 @@ class _Decision:
         self, proposal: Proposal, conflict: ExactWeights | None, bits: int
     ) -> dict[str, Any]:
         """The exact proof nearest to a proposal, with a direction of so many bits."""
-        pairs = self.pairs
+        cone = self.cone
         if proposal.strict.all():
-            return self._separable(margin_interval(pairs, pairs.to_whole(proposal.w)))
+            apart = self.peeled.lift(cone, cone.to_whole(proposal.w))
+            return self._separable(margin_interval(cone, apart))
         boundary = np.flatnonzero(~proposal.strict)
-        q = refine_weights(pairs, boundary, proposal.q[boundary])
+        q = refine_weights(cone, boundary, proposal.q[boundary])
         weights = np.zeros(proposal.q.size)
         weights[boundary] = q
-        basis = find_basis(pairs, boundary, weights)
-        w = None
+        basis = find_basis(cone, boundary, weights, is_sparse=bits == DIRECTION_BITS[0])
+        w: list[int] | None = None
         if proposal.strict.any():
-            w = exact_direction(pairs, basis, proposal.w, bits)
+            w = [0] * cone.n_coordinates
+            if proposal.w.any():
+                w = exact_direction(cone, basis, proposal.w, bits)
+            w = self.peeled.lift(cone, w)
         kind = "quasi-separable" if w else "overlapping"
         try:
-            groups, enclosure = exact_boundary(pairs, basis, q), None
+            groups, enclosure = exact_boundary(cone, basis, q), None
         except TooLarge:
-            groups, enclosure = enclosed_boundary(pairs, basis, q)
-        if conflict is None:
+            groups, enclosure = enclosed_boundary(cone, basis, q)
+        if conflict is None and cone.family.has_margin:
             # the verdict stands without a conflict; the verification comes first
-            with suppress(OutOfTime), until(deadline() - reading_seconds(pairs, 3.0)):
+            with suppress(OutOfTime), until(deadline() - reading_seconds(cone, 3.0)):
                 conflict = self._conflict(basis, q)
-        return build_proof(pairs, kind, w=w, boundary=groups, conflict=conflict, basis=enclosure)
+        return build_proof(cone, kind, w=w, boundary=groups, conflict=conflict, basis=enclosure)
 
     def _conflict(self, basis: Basis, q: np.ndarray) -> ExactWeights | None:
         """A smallest conflict, from floats or else by exact steps, if one is found."""
-        conflict = circuit_conflict(self.pairs, basis, q)
-        if conflict is None and self.pairs.size * self.pairs.n_coordinates < SMALL:
+        conflict = circuit_conflict(self.cone, basis, q)
+        if conflict is None and self.cone.size * self.cone.n_coordinates < SMALL:
             with suppress(TooLarge):
-                conflict = exact_pair(self.pairs).conflict
+                conflict = exact_pair(self.cone).conflict
         return conflict
 
     def _by_exact_steps(self, conflict: ExactWeights | None) -> dict[str, Any]:
-        found = exact_pair(self.pairs)
+        found = exact_pair(self.cone)
         if not found.boundary:
-            return self._separable(margin_interval(self.pairs, found.w))
+            return self._separable(margin_interval(self.cone, found.w))
         return build_proof(
-            self.pairs,
+            self.cone,
             "quasi-separable" if found.w else "overlapping",
             w=found.w,
             boundary=found.boundary,
@@ -240,12 +401,12 @@ class _Decision:
         A feature that only one class has is a w without errors; two equal rows with different
         labels rule a strict one out. That is quasi-separation, though not all that is to be said.
         """
-        w = one_sided_column(self.pairs)
+        w = one_sided_column(self.cone)
         if w is None or conflict is None:
             raise TooLarge("no exact system, and no one-sided column")
         return self._verified(
             build_proof(
-                self.pairs,
+                self.cone,
                 "quasi-separable",
                 w=w,
                 boundary=[conflict],

@@ -11,66 +11,110 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.clock import require_time
+from momentron.rational.memory import TooLarge, require_memory
+from momentron.rational.systems import pivot_columns, solve_whole
 from momentron.separability.basis import Basis, ExactWeights, pivot_order
-from momentron.separability.memory import TooLarge, require_memory
-from momentron.separability.pairs import Pairs
-from momentron.separability.rational import pivot_columns, solve_whole
+from momentron.separability.cone import Cone
 from momentron.verify.deadline import call_within_deadline
 
+BLOCK_ROWS = 1 << 14  # hashed at a time
+LARGEST_CROSSOVER = 2e9  # products: some seconds, and the verdict stands without a conflict
 NEGLIGIBLE = 1e-9  # weights below this share of the largest are rounding errors
 
 
-def contradictory_rows(pairs: Pairs) -> tuple[int, int] | None:
+def contradictory_rows(cone: Cone) -> tuple[int, int] | None:
     """Two equal rows with different labels; the first such pair, in O(n·d)."""
+    data = cone.data
+    if not sp.issparse(cone.X):
+        return _equal_dense_rows(cone)
     seen: dict[bytes, tuple[int, int]] = {}
-    data = pairs.data
     for first, last, _, columns, values in data.blocks():
         ends = np.cumsum(data.lengths[first:last])[:-1]
         parts = zip(np.split(columns, ends), np.split(values, ends), strict=True)
         for i, (own_columns, own_values) in enumerate(parts, first):
             require_time()
+            if cone.codes[i] < 0:
+                continue
             name = hashlib.blake2b(own_columns.tobytes() + own_values.tobytes()).digest()
-            earlier, label = seen.setdefault(name, (i, int(pairs.codes[i])))
-            if label != pairs.codes[i]:
+            earlier, label = seen.setdefault(name, (i, int(cone.codes[i])))
+            if label != cone.codes[i]:
                 return earlier, i
     return None
 
 
-def duplicate_conflict(pairs: Pairs, i: int, j: int) -> ExactWeights:
+def _equal_dense_rows(cone: Cone) -> tuple[int, int] | None:
+    """The same for a dense X, by one hash of all rows and a look at those that share one."""
+    kept = cone.kept
+    factors = np.random.default_rng(0).integers(1, 2**63, cone.n_features, np.uint64) | np.uint64(1)
+    marks = np.empty(kept.size, np.uint64)
+    for start in range(0, kept.size, BLOCK_ROWS):
+        require_time()
+        rows = np.ascontiguousarray(cone.X[kept[start : start + BLOCK_ROWS]], np.float64) + 0.0
+        bits = rows.view(np.uint64)
+        mixed = (bits ^ (bits >> np.uint64(29))) * factors
+        marks[start : start + BLOCK_ROWS] = (mixed ^ (mixed >> np.uint64(32))).sum(axis=1)
+    order = np.argsort(marks, kind="stable")
+    is_first = np.append(True, marks[order][1:] != marks[order][:-1])
+    firsts = order[np.maximum.accumulate(np.where(is_first, np.arange(order.size), 0))]
+    pairs = np.column_stack([kept[firsts], kept[order]])
+    pairs = pairs[cone.codes[pairs[:, 0]] != cone.codes[pairs[:, 1]]]
+    for earlier, i in pairs[np.argsort(pairs[:, 1], kind="stable")].tolist():
+        require_time()
+        if np.array_equal(cone.X[earlier], cone.X[i]):
+            return earlier, i
+    return None
+
+
+def duplicate_conflict(cone: Cone, i: int, j: int) -> ExactWeights:
     """Two equal rows, each against the class of the other, with equal weights."""
-    both = [pairs.pair_of(i, pairs.codes[j]), pairs.pair_of(j, pairs.codes[i])]
+    both = [cone.pair_of(i, cone.codes[j]), cone.pair_of(j, cone.codes[i])]
     return ExactWeights(np.array(both), [1, 1], 1)
 
 
-def circuit_conflict(pairs: Pairs, basis: Basis, q: np.ndarray) -> ExactWeights | None:
+def circuit_conflict(cone: Cone, basis: Basis, q: np.ndarray) -> ExactWeights | None:
     """At most r + 1 boundary pairs, of rank r, with positive weights that cancel exactly.
 
     Moves the weight of one pair after the other onto a basis, as the crossover of an interior
     point to a vertex does: O(n·r²) flops.
     """
+    if (basis.boundary.size - basis.pairs.size) * float(basis.pairs.size) ** 2 > LARGEST_CROSSOVER:
+        return None
     try:
         with np.errstate(all="ignore"):  # entries too far apart for floats: no conflict from them
-            support, weights = _crossover(pairs, basis, q)
-        return exact_circuit(pairs, support[weights > NEGLIGIBLE * weights.max()])
+            support, weights = _crossover(cone, basis, q)
+        return exact_circuit(cone, support[weights > NEGLIGIBLE * weights.max()])
     except (TooLarge, ZeroDivisionError, np.linalg.LinAlgError):
         return None
 
 
-def _crossover(pairs: Pairs, basis: Basis, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _crossover(cone: Cone, basis: Basis, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(r + 1 pairs, weights of them with Σ q a ≈ 0): a vertex of {q ≥ 0, Aᵀq = 0, Σq = 1}."""
     size = basis.columns.size + 1
     require_memory(24.0 * (basis.boundary.size + size) * size, "a crossover")
-    part = pairs.A[basis.boundary][:, basis.columns]
+    part = cone.A[basis.boundary][:, basis.columns]
     V = part.toarray() if sp.issparse(part) else part
     V = np.column_stack([V / np.abs(V).max(axis=0), np.ones(len(V))])
     places, size = pivot_order(q[:, None] * V), V.shape[1]
     members, outside = places[:size].copy(), places[size:]
     inverse = call_within_deadline(2.0 * size**3, np.linalg.inv, V[members].T)
-    weights = q[members] / q.sum()
-    for i in outside[np.argsort(q[outside])].tolist():
+    shares = q / q.sum()
+    weights = shares[members]
+    waiting = [outside[np.argsort(q[outside])]]
+    while waiting:
         require_time()
+        group = waiting.pop()
+        if group.size > 1:  # all at once, if no weight of a member falls below zero
+            moved = weights + inverse @ (shares[group] @ V[group])
+            if (moved >= 0.0).all():
+                weights = moved
+            else:
+                waiting += [group[group.size // 2 :], group[: group.size // 2]]
+            continue
+        if group.size == 0:
+            continue
+        i = int(group[0])
         step = inverse @ V[i]  # a_i as a combination of the members
-        amount = q[i] / q.sum()
+        amount = shares[i]
         falling = step < -1e-12
         limits = np.where(falling, weights / np.where(falling, -step, 1.0), np.inf)
         leaving = int(limits.argmin())
@@ -93,22 +137,22 @@ def _crossover(pairs: Pairs, basis: Basis, q: np.ndarray) -> tuple[np.ndarray, n
     return basis.boundary[members], np.maximum(sharp, 0.0)
 
 
-def exact_circuit(pairs: Pairs, support: np.ndarray) -> ExactWeights | None:
+def exact_circuit(cone: Cone, support: np.ndarray) -> ExactWeights | None:
     """The positive weights that cancel on pairs with one relation; None if there are none."""
     if support.size < 2:
         return None
     last, others = support[-1:], support[:-1]
-    A: Any = pairs.A[others]
+    A: Any = cone.A[others]
     counts = np.asarray((A != 0).sum(axis=0)).ravel()
-    columns = pivot_columns(sp.csr_array(A), np.argsort(-counts, kind="stable"))
+    columns = pivot_columns(cone.residues(others), np.argsort(-counts, kind="stable"))
     if columns.size != others.size:
         return None
-    coordinates = pairs.columns[columns].tolist()
-    vectors = [pairs.vector(pair) for pair in others.tolist()]
+    coordinates = cone.columns[columns].tolist()
+    vectors = [cone.vector(pair) for pair in others.tolist()]
     matrix = [[a.get(c, 0) for a in vectors] for c in coordinates]
-    final = pairs.vector(int(last[0]))
+    final = cone.vector(int(last[0]))
     solution, denominator = solve_whole(matrix, [-final.get(c, 0) for c in coordinates])
     numerators = [*solution, denominator]
-    if min(numerators) <= 0 or any(pairs.combine(support, numerators)):
+    if min(numerators) <= 0 or any(cone.combine(support, numerators)):
         return None
     return ExactWeights(support, numerators, 1)

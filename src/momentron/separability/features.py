@@ -8,14 +8,16 @@ import numpy as np
 
 from momentron.clock import time_left, until
 from momentron.errors import InputError
+from momentron.exactness import as_exact
 from momentron.separability.check import check_separability, seconds_of
+from momentron.separability.fates import feature_labels
 from momentron.separability.verdict import Verdict
 from momentron.validation import clean_matrix
 
 
 @dataclass(frozen=True)
 class FeatureRole:
-    """What becomes of separable data without one feature.
+    """What becomes of separation, complete or quasi-complete, without one feature.
 
     Attributes
     ----------
@@ -23,26 +25,31 @@ class FeatureRole:
         Its column in X.
     kind : str
         The kind of the data without it; "undecided" where the budget ended first.
+    name : str
+    whole : str
+        The kind of the data with it.
     """
 
     feature: int
     kind: str
+    name: str = ""
+    whole: str = "separable"
 
     @property
     def is_needed(self) -> bool | None:
-        """Whether the classes cease to be separable without it; None where undecided."""
-        return None if self.kind == "undecided" else self.kind != "separable"
+        """Whether the classes are less separated without it; None where undecided."""
+        return None if self.kind == "undecided" else self.kind != self.whole
 
 
 def feature_roles(
     verdict: Verdict, X: Any, y: Any, *, max_time: float | None = None
 ) -> list[FeatureRole]:
-    """For each feature, whether the data stay separable without it; each answer is proven.
+    """For each feature, whether the data stay separated without it; each answer is proven.
 
     Parameters
     ----------
     verdict : Verdict
-        Of the same data; must be "separable".
+        Of the same data; must be "separable" or "quasi-separable".
     X, y : the data
     max_time : float, optional
         Seconds for all features together; features with the largest weights are tried first.
@@ -59,12 +66,18 @@ def feature_roles(
     >>> [role.is_needed for role in feature_roles(check_separability(X, y), X, y)]
     [False, False]
     """
-    if not verdict.is_separable:
-        raise InputError(f"the verdict is {verdict.kind!r}; feature_roles needs a separable one")
-    X = clean_matrix(X)
+    if verdict.kind not in ("separable", "quasi-separable"):
+        raise InputError(
+            f"the verdict is {verdict.kind!r}; feature_roles needs a separable or quasi-separable "
+            "one"
+        )
+    decimals = verdict.decimals
+    X = clean_matrix(as_exact(X, decimals))
     columns = X.tocsc() if hasattr(X, "tocsc") else X
     d, fit_intercept = columns.shape[1], bool(verdict.proof["fit_intercept"])
-    width = d + fit_intercept
+    width = verdict.coef.shape[1] + verdict.intercept.size // len(verdict.coef) * fit_intercept
+    counts = np.ones(columns.shape[0])
+    counts[verdict.proof["data"]["left_out"]] = 0.0
     weighted = {place % width for place in verdict.whole_weights()}
     strength = np.abs(verdict.coef).max(axis=0)
     kinds = {0: "overlapping"} if d == 1 else {}  # nothing is left to tell the classes apart
@@ -73,8 +86,17 @@ def feature_roles(
             if j in kinds or time_left() <= 0.0:
                 continue
             if j not in weighted:  # the hyperplane does not use it; as a float its weight may be 0
-                kinds[j] = "separable"
+                kinds[j] = verdict.kind
                 continue
             rest = columns[:, np.delete(np.arange(d), j)]
-            kinds[j] = check_separability(rest, y, fit_intercept=fit_intercept).kind
-    return [FeatureRole(j, kinds.get(j, "undecided")) for j in range(d)]
+            kinds[j] = check_separability(
+                rest,
+                y,
+                fit_intercept=fit_intercept,
+                family=verdict.family,
+                decimals=decimals,
+                sample_weight=counts,
+                estimates=False,
+            ).kind
+    names = feature_labels(verdict.proof)
+    return [FeatureRole(j, kinds.get(j, "undecided"), names[j], verdict.kind) for j in range(d)]

@@ -18,7 +18,7 @@ import scipy.linalg as sl
 import scipy.sparse as sp
 
 from momentron.clock import require_time
-from momentron.separability.memory import require_memory
+from momentron.rational.memory import require_memory
 from momentron.verify.deadline import call_within_deadline
 
 MAX_ITERATIONS = 100

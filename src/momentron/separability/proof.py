@@ -5,14 +5,12 @@ from typing import Any
 import numpy as np
 
 from momentron.separability.basis import ExactWeights
-from momentron.separability.pairs import Pairs
-
-DENSE_ENTRIES = 1 << 26  # of X, zeros among them: half a GB to hash
-DENSE_WEIGHTS = 1 << 18
+from momentron.separability.cone import Cone
+from momentron.verify.format import VERSION
 
 
 def build_proof(
-    pairs: Pairs,
+    cone: Cone,
     kind: str,
     *,
     w: list[int] | None = None,
@@ -25,65 +23,92 @@ def build_proof(
     complete: bool = True,
 ) -> dict[str, Any]:
     """A proof with the fields of docs/proof-format.md."""
-    data = pairs.data
-    version = version_for(data.n, data.d, pairs.k)
+    data = cone.data
+    described = _described(data.n, data.d, cone.classes, data.decimals, data.left_out)
     return {
-        "format": "momentron-proof",
-        "version": version,
+        **_header(cone.family.name, cone.fit_intercept, described | {"sha256": data.digest()}),
         "kind": kind,
         "complete": complete and kind != "undecided",
-        "fit_intercept": pairs.fit_intercept,
-        "data": _described(data.n, data.d, pairs.classes, data.digest(version)),
         "margin": {"lower": float(lower).hex(), "upper": float(upper).hex()},
-        "weights": _weights(pairs, w or [], version),
-        "boundary": [_group(pairs, part) for part in boundary or []],
-        "conflict": [_group(pairs, conflict, labels=True)] if conflict is not None else [],
-        "dual": [_group(pairs, dual)] if dual is not None else [],
-        "basis": _named(pairs, basis) if basis is not None else None,
+        "weights": sparse_vector(cone, w or []),
+        "boundary": [_group(cone, part) for part in boundary or []],
+        "conflict": [_group(cone, conflict, labels=True)] if conflict is not None else [],
+        "dual": [_group(cone, dual)] if dual is not None else [],
+        "basis": named_pairs(cone, basis.pairs) if basis is not None else None,
+        "estimates": None,
+        "names": None,
+        "class_rows": _class_rows(cone, boundary or []),
     }
 
 
-def unread_proof(n: int, d: int, labels: list[str], *, fit_intercept: bool) -> dict[str, Any]:
+def unread_proof(
+    n: int, d: int, classes: list[str], family: str, fit_intercept: bool, decimals: str
+) -> dict[str, Any]:
     """No proof of anything: the time ended before the data were read, so it cannot name them."""
     return {
-        "format": "momentron-proof",
-        "version": 1,
+        **_header(family, fit_intercept, _described(n, d, classes, decimals, [])),
         "kind": "undecided",
         "complete": False,
-        "fit_intercept": fit_intercept,
-        "data": _described(n, d, sorted(set(labels)), None),
         "margin": {"lower": (0.0).hex(), "upper": "inf"},
-        "weights": [],
+        "weights": {"coordinates": [], "numbers": []},
         "boundary": [],
         "conflict": [],
         "dual": [],
         "basis": None,
+        "estimates": None,
+        "names": None,
+        "class_rows": None,
     }
 
 
-def _described(n: int, d: int, classes: list[str], digest: str | None) -> dict[str, Any]:
-    return {"rows": n, "features": d, "classes": classes, "sha256": digest}
+def _class_rows(cone: Cone, boundary: list[ExactWeights]) -> dict[str, Any]:
+    """How many rows each class has, and the class of each boundary row, by increasing row."""
+    is_on = np.zeros(cone.n, bool)
+    for group in boundary:
+        is_on[cone.example[group.pairs]] = True
+    counts = np.bincount(cone.codes + 1, minlength=cone.k + 1)  # rows left out have the code −1
+    return {"counts": counts[1:].tolist(), "boundary": cone.codes[is_on].tolist()}
 
 
-def version_for(n: int, d: int, k: int) -> int:
-    """2 for data so large that zeros must not be written, else 1, which all readers know."""
-    return 2 if n * d > DENSE_ENTRIES or d * (k - 1) > DENSE_WEIGHTS else 1
+def _header(family: str, fit_intercept: bool, data: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "format": "momentron-proof",
+        "version": VERSION,
+        "family": family,
+        "fit_intercept": fit_intercept,
+        "data": data,
+    }
 
 
-def _weights(pairs: Pairs, w: list[int], version: int) -> Any:
-    """w for the user's columns: all of them, or those that are not zero with their coordinates."""
-    d, width = pairs.data.d, pairs.data.d + pairs.fit_intercept
-    columns = np.append(pairs.data.used, [d] if pairs.fit_intercept else [])
-    blocks = np.arange(len(w) // pairs.width)[:, None] * width
-    coordinates = (blocks + columns.astype(np.int64)).ravel().tolist()
-    if version == 2:
-        kept = [(c, v) for c, v in zip(coordinates, w, strict=True) if v]
-        numbers = write_numbers([v for _, v in kept])
-        return {"coordinates": [c for c, _ in kept], "numbers": numbers}
-    full = [0] * (len(blocks) * width)
-    for c, v in zip(coordinates, w, strict=True):
-        full[c] = v
-    return write_numbers(full)
+def _described(
+    n: int, d: int, classes: list[str], decimals: str, left_out: list[int]
+) -> dict[str, Any]:
+    return {
+        "rows": n,
+        "features": d,
+        "classes": classes,
+        "decimals": decimals,
+        "left_out": left_out,
+        "sha256": None,
+    }
+
+
+def sparse_vector(cone: Cone, w: list[int]) -> dict[str, Any]:
+    """w for the user's columns: the weights that are not zero, with their coordinates."""
+    kept = [(c, v) for c, v in enumerate(w) if v]
+    coordinates = user_coordinates(cone)
+    return {
+        "coordinates": [int(coordinates[c]) for c, _ in kept],
+        "numbers": write_numbers([v for _, v in kept]),
+    }
+
+
+def user_coordinates(cone: Cone) -> np.ndarray:
+    """For each coordinate of the cone, which leaves empty columns out, that of all columns."""
+    d, n_intercepts = cone.data.d, cone.family.n_intercepts
+    columns = np.append(cone.data.used.astype(np.int64), d + np.arange(n_intercepts))
+    blocks = np.arange(cone.family.n_blocks)[:, None] * (d + n_intercepts)
+    return (blocks + columns).ravel()
 
 
 def write_numbers(values: list[int]) -> list[str]:
@@ -103,17 +128,15 @@ def _is_exact(value: float, integer: int, bits: int) -> bool:
     return numerator << bits == integer * denominator
 
 
-def _named(pairs: Pairs, weights: ExactWeights) -> dict[str, Any]:
-    return {
-        "rows": pairs.example[weights.pairs].tolist(),
-        "others": pairs.other[weights.pairs].tolist(),
-    }
+def named_pairs(cone: Cone, pairs: np.ndarray) -> dict[str, Any]:
+    """Pairs by row and class."""
+    return {"rows": cone.example[pairs].tolist(), "others": cone.other[pairs].tolist()}
 
 
-def _group(pairs: Pairs, weights: ExactWeights, *, labels: bool = False) -> dict[str, Any]:
-    named = _named(pairs, weights)
+def _group(cone: Cone, weights: ExactWeights, *, labels: bool = False) -> dict[str, Any]:
+    named = named_pairs(cone, weights.pairs)
     others = named["others"]
-    if pairs.k == 2:
+    if cone.family.name == "binomial":
         del named["others"]  # with two classes the other one is known
     group: dict[str, Any] = {
         "denominator": hex(weights.denominator),
@@ -121,6 +144,6 @@ def _group(pairs: Pairs, weights: ExactWeights, *, labels: bool = False) -> dict
         "numerators": [hex(v) for v in weights.numerators],
     }
     if labels:
-        group["labels"] = [pairs.classes[c] for c in pairs.own[weights.pairs].tolist()]
-        group["against"] = [pairs.classes[c] for c in others]
+        group["labels"] = [cone.data.labels[i] for i in named["rows"]]
+        group["against"] = [cone.classes[c] for c in others]
     return group

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +10,23 @@ import numpy as np
 
 from momentron.display import MarginDisplay, MarginDistributionDisplay
 from momentron.markup import card, escape, facts_table, rows_table
+from momentron.separability.class_pairs import (
+    BoundaryPair,
+    ClassPair,
+    list_boundary_pairs,
+    list_class_pairs,
+    most_separated_first,
+    sentence_on_classes,
+)
+from momentron.separability.fates import (
+    Estimate,
+    as_frame,
+    list_estimates,
+    sentence_for_paper,
+    summary_text,
+)
 from momentron.verify.errors import UNREADABLE, ProofError, reason
+from momentron.verify.family import FAMILIES, Family
 from momentron.verify.format import load_proof, read_interval
 from momentron.verify.numbers import whole_numbers
 
@@ -21,7 +38,7 @@ SENTENCES = {
     "on the wrong side",
     "undecided": "undecided: no proof was found within the limits of time and memory",
 }
-SHOWN = 10  # rows in conflict that a notebook lists
+SHOWN = 10  # rows in conflict, or pairs of classes, that a notebook lists
 
 
 @dataclass(frozen=True)
@@ -50,6 +67,12 @@ class Verdict:
     proof : dict
         What `to_json` writes; the format is that of docs/proof-format.md.
     seconds : float
+    row_names : sequence or None
+        The index of a data frame, or for grouped data the row of each outcome; None where rows have
+        no names but their numbers, which count from 0. Not part of the proof.
+    kind_otherwise : str or None
+        The kind in the other reading of decimals; None where that was not decided, as for large
+        data. Not part of the proof.
 
     Examples
     --------
@@ -66,6 +89,8 @@ class Verdict:
     upper: float
     proof: dict[str, Any] = field(repr=False)
     seconds: float = 0.0
+    row_names: Sequence[Any] | None = field(default=None, repr=False, compare=False)
+    kind_otherwise: str | None = field(default=None, repr=False, compare=False)
 
     def to_json(self) -> str:
         """The proof as JSON: numbers in hexadecimal, so that nothing is rounded."""
@@ -90,6 +115,79 @@ class Verdict:
         return SENTENCES[self.kind]
 
     @property
+    def feature_names(self) -> list[str] | None:
+        """The names of the columns, where their source has names."""
+        names = self.proof.get("names")
+        return None if names is None else list(names)
+
+    @property
+    def decimals(self) -> str:
+        """How floats were read: "shortest" decimals, or "binary"."""
+        return str(self.proof["data"]["decimals"])
+
+    @property
+    def caveat(self) -> str | None:
+        """A sentence where the verdict depends on the last digit of the floats; else None."""
+        if self.kind_otherwise in (None, self.kind):
+            return None
+        words = {"shortest": "as written in decimals", "binary": "as binary floats"}
+        here = self.decimals
+        there = "binary" if here == "shortest" else "shortest"
+        return (
+            f"the verdict rests on differences of 1e-16: {words[here]} the data are {self.kind}, "
+            f"{words[there]} {self.kind_otherwise}"
+        )
+
+    def row_name(self, row: int) -> Any:
+        """What to call a row: its name where it has one, else its number, counted from 0."""
+        return row if self.row_names is None else self.row_names[row]
+
+    @property
+    def estimates(self) -> list[Estimate]:
+        """What becomes of each coefficient: finite, infinite, undetermined or aliased, proven.
+
+        Class by class, each with its columns and then the intercept; with two classes those of the
+        second. Empty where the verdict is undecided or no proof was found in time.
+        """
+        return list_estimates(self.proof, self.whole_weights())
+
+    @property
+    def separated_rows(self) -> np.ndarray:
+        """The rows whose likelihood tends to 1: to be dropped where the others are to be fitted."""
+        if self.kind not in ("separable", "quasi-separable"):
+            return np.zeros(0, np.int64)
+        gone = {*self.proof["data"]["left_out"], *self.boundary_rows.tolist()}
+        rows = [i for i in range(self.proof["data"]["rows"]) if i not in gone]
+        return np.array(rows, np.int64)
+
+    @property
+    def dimension(self) -> int | None:
+        """The dimension of the cone of directions along which no likelihood falls."""
+        return self.proof["estimates"] and self.proof["estimates"]["dimension"]
+
+    @property
+    def rank(self) -> int | None:
+        """The rank of the design, the intercept included; None where it is not proven."""
+        return self.proof["estimates"] and self.proof["estimates"]["rank"]
+
+    @property
+    def paper_sentence(self) -> str:
+        """What happened to which estimates, in a sentence for a paper."""
+        n = self.proof["data"]["rows"] - len(self.proof["data"]["left_out"])
+        is_logistic = self.family in ("binomial", "multinomial")
+        return sentence_for_paper(
+            self.kind, self.estimates, self.separated_rows.size, n, is_logistic=is_logistic
+        )
+
+    def to_frame(self) -> Any:
+        """The estimates as a pandas data frame with columns class, feature and estimate."""
+        return as_frame(self.estimates)
+
+    def summary(self, format: str = "text") -> str:
+        """The sentence for a paper and the table of estimates, as text, LaTeX or HTML."""
+        return summary_text(self.paper_sentence, self.estimates, format, self.classes_sentence)
+
+    @property
     def arithmetic(self) -> str:
         """ "exact", or "enclosure" where weights are proven to exist near those given."""
         return "enclosure" if self.proof["basis"] else "exact"
@@ -97,6 +195,11 @@ class Verdict:
     @property
     def is_separable(self) -> bool:
         return self.kind == "separable"
+
+    @property
+    def family(self) -> str:
+        """ "binomial", "multinomial", "poisson" or "ordinal"."""
+        return str(self.proof["family"])
 
     @property
     def classes(self) -> list[str]:
@@ -107,10 +210,48 @@ class Verdict:
     def boundary_rows(self) -> np.ndarray:
         """The rows of X that lie on every hyperplane that has no example on the wrong side.
 
-        All such rows where the proof is complete, which it is for all but very large data.
+        With three classes or more: that do so against one other class at least; `boundary_pairs`
+        says which. All such rows where the proof is complete, which it is for all but very large
+        data.
         """
         rows = {i for group in self.proof["boundary"] for i in group["rows"]}
         return np.array(sorted(rows), np.int64)
+
+    @property
+    def boundary_pairs(self) -> list[BoundaryPair]:
+        """(row, its class, the class against which it is on the boundary) of all boundary pairs.
+
+        Along every direction without errors the odds of the two classes stay as they are on such a
+        row; all other pairs are strict along the direction of the proof, where that is complete.
+        Ordered classes are compared with their neighbours. Empty for the Poisson family, which
+        compares no classes, and where a proof of an earlier version does not hold the classes.
+        """
+        return list_boundary_pairs(self.proof, self._family)
+
+    @property
+    def class_pairs(self) -> list[ClassPair]:
+        """For every two classes whether the joint model separates them, with counts of examples.
+
+        What is separable there is so without the other classes, too, and what overlaps without
+        them overlaps there; but the joint model may be unable to separate two classes that are
+        separable by themselves. Ordered classes are compared with their neighbours. Empty where
+        `boundary_pairs` cannot be known.
+
+        Examples
+        --------
+        >>> from momentron import check_separability
+        >>> verdict = check_separability([[0], [2], [1], [9]], ["a", "a", "b", "c"])
+        >>> [(pair.first, pair.second, pair.kind) for pair in verdict.class_pairs]
+        [('a', 'b', 'overlapping'), ('a', 'c', 'separable'), ('b', 'c', 'separable')]
+        """
+        return list_class_pairs(self.proof, self._family)
+
+    @property
+    def classes_sentence(self) -> str:
+        """Which classes separate from which; empty where the verdict says it of all alike."""
+        if self.kind != "quasi-separable" or len(self.classes) < 3:
+            return ""
+        return sentence_on_classes(self.class_pairs)
 
     @property
     def coef(self) -> np.ndarray:
@@ -121,11 +262,11 @@ class Verdict:
     def intercept(self) -> np.ndarray:
         """Intercepts as floats, of shape (classes − 1,)."""
         weights, d = self._weights(), self.proof["data"]["features"]
-        return weights[:, d] if weights.shape[1] > d else np.zeros(len(weights))
+        return weights[:, d:].ravel() if weights.shape[1] > d else np.zeros(len(weights))
 
     def _weights(self) -> np.ndarray:
-        width = self.proof["data"]["features"] + bool(self.proof["fit_intercept"])
-        weights = np.zeros((len(self.classes) - 1) * width)
+        width = self.proof["data"]["features"] + self._family.n_intercepts
+        weights = np.zeros(self._family.n_blocks * width)
         found = self.whole_weights()
         top = max(map(abs, found.values()), default=1)
         for place, v in found.items():
@@ -135,11 +276,12 @@ class Verdict:
     def whole_weights(self) -> dict[int, int]:
         """The weights that are not zero, in whole numbers, by their place among all of them."""
         found = self.proof["weights"]
-        if isinstance(found, dict):  # from version 2 of the format
-            places, texts = found["coordinates"], found["numbers"]
-        else:
-            places, texts = range(len(found)), found
-        return {place: v for place, v in zip(places, whole_numbers(texts), strict=True) if v}
+        numbers = whole_numbers(found["numbers"])
+        return {place: v for place, v in zip(found["coordinates"], numbers, strict=True) if v}
+
+    @property
+    def _family(self) -> Family:
+        return FAMILIES[self.family](self.family, len(self.classes), self.proof["fit_intercept"])
 
     @property
     def conflict(self) -> list[ConflictRow]:
@@ -177,6 +319,8 @@ class Verdict:
             "seconds": f"{self.seconds:.3f}",
         }
         parts = [facts_table(facts)]
+        if self.classes_sentence:
+            parts.append(self._classes_markup())
         if self.conflict:
             names = ("row", "class", "against", "weight")
             heaviest = sorted(self.conflict, key=lambda s: -s.weight)[:SHOWN]
@@ -185,10 +329,19 @@ class Verdict:
             parts.append(f"<div>{words}</div>" + rows_table(names, rows))
         return card("Verdict", escape(self.sentence), self.lower, self.upper, *parts)
 
+    def _classes_markup(self) -> str:
+        """The table of classes that separate, or do not."""
+        pairs = most_separated_first(self.class_pairs)
+        left = len(pairs) - SHOWN
+        words = "classes in the joint model" + (f", and {left} more pairs" if left > 0 else "")
+        names = ("class", "and", "kind", "examples on the boundary")
+        rows = [(p.first, p.second, p.kind, sum(p.boundary)) for p in pairs[:SHOWN]]
+        return f"<div>{words}</div>" + rows_table(names, rows)
+
     def __repr__(self) -> str:
         upper = "inf" if math.isinf(self.upper) else f"{self.upper:.12g}"
         return (
             f"Verdict: {self.sentence}\n"
             f"  best margin in [{self.lower:.12g}, {upper}], proof by {self.arithmetic} "
-            f"arithmetic, {self.seconds:.3f} s"
+            f"arithmetic, {self.seconds:.3f} s" + (f"\n  {self.caveat}" if self.caveat else "")
         )

@@ -14,12 +14,12 @@ import numpy as np
 from scipy.optimize import nnls
 
 from momentron.clock import require_time
+from momentron.rational.memory import require_memory
+from momentron.rational.nearest import ListedPoints, Vector, Weights, Wolfe, dot
+from momentron.rational.systems import independent, primitive, solve_many, solve_whole
 from momentron.separability.basis import ExactWeights
-from momentron.separability.memory import require_memory
-from momentron.separability.pairs import BYTES_PER_WHOLE, Pairs
-from momentron.separability.rational import independent, primitive, solve_many, solve_whole
+from momentron.separability.cone import BYTES_PER_WHOLE, Cone
 
-Vector = list[int]
 GUESS_FLOPS = 1e9  # of one call of non-negative least squares
 
 
@@ -32,7 +32,7 @@ class GoldmanTuckerPair:
     conflict: ExactWeights | None
 
 
-def exact_pair(pairs: Pairs) -> GoldmanTuckerPair:
+def exact_pair(cone: Cone) -> GoldmanTuckerPair:
     """Decide by exact arithmetic alone.
 
     Raises
@@ -42,7 +42,7 @@ def exact_pair(pairs: Pairs) -> GoldmanTuckerPair:
     TooLarge
         Where all pairs in all coordinates do not fit into memory.
     """
-    faces = _Faces(pairs)
+    faces = _Faces(cone)
     w = faces.reduce()
     return GoldmanTuckerPair(w, [_as_weights(faces.q)] if faces.q else [], faces.conflict)
 
@@ -56,13 +56,13 @@ def _as_weights(q: dict[int, Fraction]) -> ExactWeights:
 class _Faces:
     """The boundary pairs found so far, and weights q > 0 on them that cancel."""
 
-    def __init__(self, pairs: Pairs) -> None:
-        entries = float(pairs.size + pairs.n_coordinates) * pairs.n_coordinates
-        size = entries * (BYTES_PER_WHOLE + pairs.data.bits / 8)
-        require_memory(size, f"{pairs.size} pairs in whole numbers")
-        self.size = pairs.n_coordinates
-        pairs.keep_whole_rows()
-        self.vectors = [pairs.vector(pair) for pair in range(pairs.size)]
+    def __init__(self, cone: Cone) -> None:
+        entries = float(cone.size + cone.n_coordinates) * cone.n_coordinates
+        size = entries * (BYTES_PER_WHOLE + cone.data.bits / 8)
+        require_memory(size, f"{cone.size} pairs in whole numbers")
+        self.size = cone.n_coordinates
+        cone.keep_whole_rows()
+        self.vectors = [cone.vector(pair) for pair in range(cone.size)]
         self.q: dict[int, Fraction] = {}
         self.basis: list[int] = []
         self.coordinates: list[int] = []
@@ -80,8 +80,8 @@ class _Faces:
             kept = [(pair, p) for pair, p in zip(left, points, strict=True) if any(p)]
             if not kept:
                 return []
-            even, factors = _even_lengths([p for _, p in kept])
-            weights, v = _Wolfe(even).run()
+            even, factors = even_lengths([p for _, p in kept])
+            weights, v = minimum_norm_point(even)
             if any(v):
                 return [sum(map(int.__mul__, v, column)) for column in zip(*null, strict=True)]
             face = {kept[i][0]: weight * factors[i] for i, weight in weights.items()}
@@ -159,84 +159,38 @@ class _Faces:
         self.basis = [members[i] for i in chosen]
 
 
-class _Wolfe:
-    """The minimum-norm point of the convex hull of whole points, exactly."""
+def minimum_norm_point(points: list[Vector]) -> tuple[Weights, Vector]:
+    """(weights, a multiple of the minimum-norm point) of the convex hull of whole points."""
+    found = Wolfe(ListedPoints(points)).run(
+        _guess(points), [min(range(len(points)), key=lambda i: dot(points[i], points[i]))]
+    )
+    return found.weights, found.x
 
-    def __init__(self, points: list[Vector]) -> None:
-        self.points = points
-        self.products: dict[tuple[int, int], int] = {}
 
-    def run(self) -> tuple[dict[int, Fraction], Vector]:
-        """(positive weights, a multiple of the minimum-norm point)."""
-        try:
-            return self._descend(self._guess())
-        except (ZeroDivisionError, RuntimeError):  # a dependent guess, or none: start at a vertex
-            shortest = min(range(len(self.points)), key=lambda i: self._product(i, i))
-            return self._descend({shortest: Fraction(1)})
-
-    def _descend(self, weights: dict[int, Fraction]) -> tuple[dict[int, Fraction], Vector]:
-        while True:
-            require_time()
-            target = self._face_minimiser(list(weights))
-            if min(target.values()) > 0:
-                common = math.lcm(*(weight.denominator for weight in target.values()))
-                whole = {i: int(weight * common) for i, weight in target.items()}
-                x = [
-                    sum(weight * self.points[i][c] for i, weight in whole.items())
-                    for c in range(len(self.points[0]))
-                ]
-                slopes = [self._slope(x, p) for p in self.points]
-                entering = min(range(len(slopes)), key=slopes.__getitem__)
-                if slopes[entering] * common >= sum(v * v for v in x):
-                    return target, primitive(x)
-                weights = {**target, entering: Fraction(0)}
-                continue
-            step = min(weights[i] / (weights[i] - v) for i, v in target.items() if v <= 0)
-            moved = {i: a + step * (target[i] - a) for i, a in weights.items()}
-            weights = {i: a for i, a in moved.items() if a > 0}
-
-    def _face_minimiser(self, support: list[int]) -> dict[int, Fraction]:
-        """The point of least norm in the affine hull: G u + λ1 = 0, 1ᵀu = 1."""
-        matrix = [[*(self._product(i, j) for j in support), 1] for i in support]
-        matrix.append([*(1 for _ in support), 0])
-        solution, denominator = solve_whole(matrix, [*(0 for _ in support), 1])
-        return {i: Fraction(v, denominator) for i, v in zip(support, solution, strict=False)}
-
-    def _slope(self, x: Vector, point: Vector) -> int:
-        require_time()
-        return sum(map(int.__mul__, x, point))
-
-    def _product(self, i: int, j: int) -> int:
-        key = (min(i, j), max(i, j))
-        if key not in self.products:
-            require_time()
-            self.products[key] = sum(map(int.__mul__, self.points[i], self.points[j]))
-        return self.products[key]
-
-    def _guess(self) -> dict[int, Fraction]:
-        """Weights near the answer, from non-negative least squares in floats."""
-        tops = [max(map(abs, column)) or 1 for column in zip(*self.points, strict=True)]
-        top = max(tops)
-        P = np.array([[v / top for v in p] for p in self.points])
-        heavy = 1e3 * math.sqrt(P.shape[1])
-        steps = min(3 * len(P), int(GUESS_FLOPS / (2.0 * P.size)))
-        if steps < P.shape[1]:
-            raise RuntimeError("a guess would take too long")
-        require_time()
-        # it raises RuntimeError after so many steps
+def _guess(points: list[Vector]) -> Weights:
+    """Weights near the answer, from non-negative least squares in floats; empty without one."""
+    tops = [max(map(abs, column)) or 1 for column in zip(*points, strict=True)]
+    top = max(tops)
+    P = np.array([[v / top for v in p] for p in points])
+    heavy = 1e3 * math.sqrt(P.shape[1])
+    steps = min(3 * len(P), int(GUESS_FLOPS / (2.0 * P.size)))
+    if steps < P.shape[1]:
+        return {}  # it would take too long
+    require_time()
+    try:
         q, _ = nnls(
             np.vstack([P.T, np.full(len(P), heavy)]),
             np.r_[np.zeros(P.shape[1]), heavy],
             maxiter=steps,
         )
-        counts = {i: int(q[i] * 2**30) + 1 for i in np.flatnonzero(q > 1e-9).tolist()}
-        if not counts:
-            raise RuntimeError("no guess")
-        total = sum(counts.values())
-        return {i: Fraction(v, total) for i, v in counts.items()}
+    except RuntimeError:  # after so many steps
+        return {}
+    counts = {i: int(q[i] * 2**30) + 1 for i in np.flatnonzero(q > 1e-9).tolist()}
+    total = sum(counts.values())
+    return {i: Fraction(v, total) for i, v in counts.items()}
 
 
-def _even_lengths(points: list[Vector]) -> tuple[list[Vector], list[Fraction]]:
+def even_lengths(points: list[Vector]) -> tuple[list[Vector], list[Fraction]]:
     """Multiples of points that are of one order of magnitude, and the factors."""
     divisors = [math.gcd(*p) for p in points]
     bits = [max(v.bit_length() for v in p) for p in points]

@@ -10,6 +10,7 @@ from momentron.solvers.gradient_descent import GradientDescent
 from momentron.solvers.momentum import Momentum
 from momentron.solvers.normalized_gradient import NormalizedGradient, NormalizedGradientRoot
 from momentron.solvers.normalized_perceptron import NormalizedPerceptron
+from momentron.solvers.torch_optimizer import TorchOptimizer
 
 __all__ = [
     "SOLVERS",
@@ -28,6 +29,7 @@ __all__ = [
     "Solver",
     "Start",
     "State",
+    "TorchOptimizer",
     "as_solver",
 ]
 

@@ -40,6 +40,7 @@ class AdaptiveState(State):
     near: np.ndarray
     rng: np.random.Generator
     step_size: Schedule
+    beta: Schedule
     n_steps: float
     momentum: Combination | None = None
     mean: np.ndarray | None = None
@@ -113,6 +114,7 @@ class Adaptive(Solver):
     """
 
     name = "adaptive"
+    warm_starts = True
     needs_memory = "each of its iterations draws single rows, which blocks would be read for"
 
     def __init__(
@@ -141,8 +143,8 @@ class Adaptive(Solver):
         else:
             _refuse(plan, "it goes with parameters='theory'")
         self.step_size = unit_step if step is None else as_schedule(_number("step", step))
-        usual = 0.0 if self.is_theory else paper_momentum
-        self.momentum = as_schedule(usual if momentum is None else _number("momentum", momentum))
+        usual = paper_momentum if momentum is None else _number("momentum", momentum)
+        self.momentum = as_schedule(usual)
         self.batch = as_count("batch", batch)
         self.n_steps = n_steps
         self.epsilon = epsilon
@@ -153,18 +155,26 @@ class Adaptive(Solver):
             self.default_max_iter = n_steps or MOST_STEPS  # type: ignore[misc]
 
     def init(self, problem: Problem, options: RunOptions = DEFAULTS) -> AdaptiveState:
-        first = problem.start()
+        first, iterate = problem.start(), Combination(problem)
+        scores, q, near = first.scores, first.weights, first.near
+        if options.start is not None:
+            given = problem.begin(options.start.w, options.start.b)
+            iterate.begin(options.start.q, problem.norm(given.w))
+            scores = iterate.scores()
+            q, _, near = problem.dual_set.link_near(scores, near)
         n_steps = self.planned_steps(problem)
-        theta = self.step_size
+        theta, beta = self.step_size, self.momentum
         if self.is_theory:
             theta = as_schedule(sampling_step(problem.dual_set.psi_zero, int(n_steps)))
+            beta = as_schedule(0.0)
         return AdaptiveState(
-            iterate=Combination(problem),
-            scores=first.scores,
-            q=first.weights,
-            near=first.near,
+            iterate=iterate,
+            scores=scores,
+            q=q,
+            near=near,
             rng=as_generator(options.random_state),
             step_size=theta,
+            beta=beta,
             n_steps=n_steps,
             mean=None if self.dual_every is None else np.zeros_like(first.weights),
         )
@@ -191,7 +201,7 @@ class Adaptive(Solver):
     def step(self, problem: Problem, state: AdaptiveState) -> None:
         t, iterate = state.t, state.iterate
         theta = checked_length(state.step_size, t) / problem.dual_set.rho
-        beta = checked_momentum(self.momentum, t)
+        beta = checked_momentum(state.beta, t)
         if state.mean is not None:
             state.mean += (t + 1.0) * state.q
         vertex = problem.dual_set.draw(state.q, state.rng, self.batch)

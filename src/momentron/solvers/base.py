@@ -7,15 +7,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from momentron.calls import call_of
+from momentron.certificate import WholePair
 from momentron.status import Status
 
 
 @dataclass
 class Primal:
-    """A classifier w with its scores, as `MarginProblem.evaluate` gives them."""
+    """A classifier w with its scores, and ψ if it is at hand, as `evaluate` gives them."""
 
     w: np.ndarray
     scores: np.ndarray
+    psi: float | None = None
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,15 @@ class Fallback:
 
 @dataclass(frozen=True)
 class Start:
-    """Where a warm start begins: (w, b) with functional margin 1, and weights of the first rows."""
+    """Where a warm start begins, in the units of the rows.
+
+    Attributes
+    ----------
+    w, b : ndarray
+        That of a result has functional margin 1; one that a user names has any length.
+    q : ndarray
+        Dual weights of the first rows; none where a user names the classifier alone.
+    """
 
     w: np.ndarray
     b: np.ndarray
@@ -72,11 +83,13 @@ class Candidates:
     upper : float
         ‖Zᵀq‖ / mass of q, as the method computed it, in units of R.
     interval : (float, float), optional
-        A further interval on γ̄ that the method's own theory gives (Theorem 1.2).
+        A further interval on γ̄ that the method's own theory gives (Theorem 3.1, part 2).
     ending : Status, optional
         Why the method can do no better than this: STALLED, or TIME_BUDGET.
     fallback : Fallback, optional
         The classifier to use as long as none has a positive margin; else the current iterate is it.
+    whole : WholePair, optional
+        A classifier and weights in whole numbers, where no floats hold a better pair.
     """
 
     primals: list[Primal]
@@ -85,9 +98,31 @@ class Candidates:
     interval: tuple[float, float] | None = None
     ending: Status | None = None
     fallback: Fallback | None = None
+    whole: WholePair | None = None
 
 
 DEFAULTS = RunOptions()
+
+
+def first_evaluation(problem: Any, options: RunOptions) -> Any:
+    """Where a method begins that starts anywhere: at w = 0, or at the start it was given."""
+    start = options.start
+    return problem.start() if start is None else problem.begin(start.w, start.b)
+
+
+def begun_combination(
+    problem: Any, options: RunOptions, length: float | None = None
+) -> tuple[Any, float]:
+    """(where a perceptron begins, how many steps that counts for).
+
+    A start counts for (R/γ)² steps, which is how many mistakes lead a perceptron to the margin γ:
+    else its first steps would be so long that nothing of it were left.
+    """
+    iterate, start = problem.combination(), options.start
+    if start is None:
+        return iterate, 0.0
+    iterate.begin(start.q, length)
+    return iterate, problem.norm(problem.begin(start.w, start.b).w) ** 2
 
 
 @dataclass
@@ -114,6 +149,8 @@ class Solver(ABC):
         Whether the method follows the loss.
     warm_starts : bool
         Whether it begins from `RunOptions.start`.
+    starts_anywhere : bool
+        Whether it begins from a start without dual weights, too.
     wants_tight_radius : bool
         Whether its steps depend on the unit R.
     plans_memory : bool
@@ -121,6 +158,8 @@ class Solver(ABC):
     uses_working_sets : bool
         Whether, on data in blocks, it works on `MarginProblem.rounds` and never asks for the
         weights of all rows: the first pass then need not sum them.
+    solves_hinge : bool
+        Whether it knows the soft margin with the plain hinge, whose weights live in a box.
     needs_memory : str or None
         Why the method cannot run on data in blocks, as the user reads it; None where it can.
     """
@@ -129,15 +168,20 @@ class Solver(ABC):
     default_max_iter: ClassVar[int] = 10_000
     uses_loss: ClassVar[bool] = True
     warm_starts: ClassVar[bool] = False
+    starts_anywhere: ClassVar[bool] = False
     wants_tight_radius: ClassVar[bool] = True
     plans_memory: ClassVar[bool] = False
     uses_working_sets: ClassVar[bool] = False
+    solves_hinge: ClassVar[bool] = False
     needs_memory: ClassVar[str | None] = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if not hasattr(cls, "name"):
             cls.name = cls.__name__
+
+    def __repr__(self) -> str:
+        return call_of(self)
 
     @abstractmethod
     def init(self, problem: Any, options: RunOptions = DEFAULTS) -> Any:

@@ -7,7 +7,15 @@ import numpy as np
 
 from momentron.combination import move_towards
 from momentron.margin_problem import MarginProblem
-from momentron.solvers.base import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
+from momentron.solvers.base import (
+    DEFAULTS,
+    Candidates,
+    Primal,
+    RunOptions,
+    Solver,
+    State,
+    begun_combination,
+)
 
 
 @dataclass
@@ -17,6 +25,7 @@ class BatchPerceptronState(State):
     iterate: Any
     mean_w: np.ndarray
     mean_scores: np.ndarray
+    before: float = 0.0  # how many steps a warm start counts for
 
 
 class BatchPerceptron(Solver):
@@ -36,18 +45,21 @@ class BatchPerceptron(Solver):
     """
 
     name = "batch-perceptron"
+    warm_starts = True
     uses_loss = False
 
     def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> BatchPerceptronState:
+        iterate, before = begun_combination(problem, options, length=1.0)
         return BatchPerceptronState(
-            iterate=problem.combination(),
+            iterate=iterate,
+            before=before,
             mean_w=problem.zeros(),
             mean_scores=np.zeros_like(problem.start().scores),
         )
 
     def step(self, problem: MarginProblem, state: BatchPerceptronState) -> None:
         iterate = state.iterate
-        iterate.move(iterate.vertex(), (state.t + 1.0) ** -0.5)
+        iterate.move(iterate.vertex(), (state.t + 1.0 + state.before) ** -0.5)
         length = problem.norm(iterate.w)
         if length > 1.0:
             iterate.shrink(1.0 / length)

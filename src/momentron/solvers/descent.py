@@ -7,12 +7,22 @@ from typing import Any
 import numpy as np
 
 from momentron.margin_problem import MarginProblem
-from momentron.solvers.base import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
+from momentron.solvers.base import (
+    DEFAULTS,
+    Candidates,
+    Primal,
+    RunOptions,
+    Solver,
+    State,
+    first_evaluation,
+)
+
+NOWHERE = np.empty(0)  # in place of w_0 = 0, which need not be subtracted
 
 
 @dataclass
 class DescentState(State):
-    """w_t with scores and dual weights; `average` is Σ c_j q_j."""
+    """w_t with scores and dual weights; `average` is Σ c_j q_j, `origin` w_0 unless that is 0."""
 
     w: np.ndarray
     scores: np.ndarray
@@ -20,21 +30,25 @@ class DescentState(State):
     psi: float
     average: Any
     near: np.ndarray
+    origin: np.ndarray
 
 
 class Descent(Solver):
     """w_{t+1} = w_t − c_t Zᵀq_t with q_t = ∇ψ(Zw_t): two passes per iteration,
     one over data in blocks.
 
-    −Zᵀ(Σ c_j q_j) is w_t itself, so ‖w_t‖ / mass(Σ c_j q_j) is an upper bound at no cost.
+    −Zᵀ(Σ c_j q_j) is w_t − w_0, so its length over mass(Σ c_j q_j) is an upper bound at no cost.
     """
+
+    warm_starts = True
+    starts_anywhere = True
 
     @abstractmethod
     def coefficient(self, problem: MarginProblem, state: DescentState) -> float:
         """c_t, the step along the normalised gradient Zᵀq_t."""
 
     def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> DescentState:
-        first = problem.start()
+        first = first_evaluation(problem, options)
         return DescentState(
             w=first.w,
             scores=first.scores,
@@ -42,6 +56,7 @@ class Descent(Solver):
             psi=first.psi,
             average=problem.no_weights(),
             near=first.near,
+            origin=NOWHERE if options.start is None else first.w.copy(),
         )
 
     def step(self, problem: MarginProblem, state: DescentState) -> None:
@@ -54,8 +69,9 @@ class Descent(Solver):
         state.t += 1
 
     def candidates(self, problem: MarginProblem, state: DescentState) -> Candidates:
+        moved = state.w - state.origin if state.origin.size else state.w
         return Candidates(
-            primals=[Primal(state.w, state.scores)],
+            primals=[Primal(state.w, state.scores, state.psi)],
             q=state.average,
-            upper=problem.upper(state.w, state.average),
+            upper=problem.upper(moved, state.average),
         )

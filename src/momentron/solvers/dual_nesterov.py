@@ -6,7 +6,15 @@ from typing import Any
 import numpy as np
 
 from momentron.margin_problem import MarginProblem
-from momentron.solvers.base import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
+from momentron.solvers.base import (
+    DEFAULTS,
+    Candidates,
+    Primal,
+    RunOptions,
+    Solver,
+    State,
+    first_evaluation,
+)
 from momentron.solvers.schedules import (
     Schedule,
     as_schedule,
@@ -18,7 +26,7 @@ from momentron.solvers.schedules import (
 
 @dataclass
 class NesterovState(State):
-    """q_t, μ_t, ν_t of the paper's section 3.2, with the primal w_t of its equation (3.1)."""
+    """q_t, μ_t, ν_t of the paper's section 3.2, with the primal w_t of its equation (3.3)."""
 
     w: np.ndarray
     scores: np.ndarray
@@ -42,13 +50,15 @@ class DualNesterov(Solver):
     """
 
     name = "dual-nesterov"
+    warm_starts = True
+    starts_anywhere = True
 
     def __init__(self, schedule: Schedule = paper_lambda, step: float | Schedule = 1.0) -> None:
         self.schedule = schedule
         self.step_size = as_schedule(step)
 
     def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> NesterovState:
-        first = problem.start()
+        first = first_evaluation(problem, options)
         q = first.weights
         z_nu = np.full_like(first.w, np.inf)
         return NesterovState(

@@ -6,8 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from momentron.dualsets import Scored
 from momentron.margin_problem import MarginProblem
-from momentron.solvers.base import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
+from momentron.solvers.base import (
+    DEFAULTS,
+    Candidates,
+    Primal,
+    RunOptions,
+    Solver,
+    State,
+    first_evaluation,
+)
 from momentron.solvers.schedules import (
     Schedule,
     as_schedule,
@@ -32,6 +41,7 @@ class MomentumState(State):
     lam: float = 1.0
     theta: float = 1.0
     t_mu: int = 0
+    potential: float = math.inf  # ψ(0) and what steps lacked; no theorem speaks of warm starts
     dual_rate: float = math.inf
 
 
@@ -44,7 +54,7 @@ class Momentum(Solver):
         q_{t+1} = ∇ψ(Z w_{t+1})
 
     with β_t = λ_{t−1}(1 − λ_t)/λ_t. With the paper's λ_t = 2/(t + 2) and θ_t = 1 the margin is
-    within O(ln n ln t / t²) of the best (Theorem 1). Two passes over the data per iteration, one
+    within O(ln n ln t / t²) of the best (Theorem 3.1). Two passes over the data per iteration, one
     over data in blocks.
 
     Parameters
@@ -56,13 +66,15 @@ class Momentum(Solver):
     """
 
     name = "momentum"
+    warm_starts = True
+    starts_anywhere = True
 
     def __init__(self, schedule: Schedule = paper_lambda, step: float | Schedule = 1.0) -> None:
         self.schedule = schedule
         self.step_size = as_schedule(step)
 
     def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> MomentumState:
-        first = problem.start()
+        first = first_evaluation(problem, options)
         return MomentumState(
             w=first.w,
             g=np.zeros_like(first.w),
@@ -72,6 +84,7 @@ class Momentum(Solver):
             mu=problem.mix(problem.no_weights(), 1.0, first.weights, 1.0, in_place=True),
             z_mu=np.full_like(first.w, np.inf),
             near=first.near,
+            potential=max(problem.psi_zero, first.psi) if options.start is None else math.inf,
         )
 
     def step(self, problem: MarginProblem, state: MomentumState) -> None:
@@ -92,30 +105,33 @@ class Momentum(Solver):
         # Alg. 1: w_{t+1} = w_t − (θ_t/ρ)(g_t + Zᵀq_t)
         state.w -= (theta / problem.rho) * (state.g + gradient)
         found = problem.evaluate(state.w, state.near)
-        state.scores, state.q, state.psi = found.scores, found.weights, found.psi
+        old = Scored(state.scores, state.q, state.psi)
+        new = Scored(found.scores, found.weights, found.psi)
+        state.potential += problem.shortfall(old, new, theta)
+        state.scores, state.q, state.psi = new
         state.near = found.near
         state.lam, state.theta, state.t_mu = lam, theta, t
         state.t = t + 1
 
     def candidates(self, problem: MarginProblem, state: MomentumState) -> Candidates:
         return Candidates(
-            primals=[Primal(state.w, state.scores)],
+            primals=[Primal(state.w, state.scores, state.psi)],
             q=state.mu,
             upper=problem.upper(state.z_mu, state.mu),
             interval=self.interval(problem, state),
         )
 
     def interval(self, problem: MarginProblem, state: MomentumState) -> tuple[float, float] | None:
-        """Theorem 1.2 at t ≥ 1: ‖Zᵀμ_t‖² − 2 λ_{t−1}² ρ ψ(0)/θ ≤ γ̄² ≤ ‖Zᵀμ_t‖²."""
-        if state.t_mu == 0:
+        """Theorem 3.1, part 2, at t ≥ 1: ‖Zᵀμ_t‖² − 2 λ_{t−1}² ρ ψ(0)/θ ≤ γ̄² ≤ ‖Zᵀμ_t‖²."""
+        if state.t_mu == 0 or math.isinf(state.potential):
             return None
         norm = problem.norm(state.z_mu)
-        slack = 2.0 * state.dual_rate * problem.rho * problem.psi_zero
+        slack = 2.0 * state.dual_rate * problem.rho * state.potential
         return math.sqrt(max(0.0, norm * norm - slack)), norm
 
 
 def _dual_rate(state: MomentumState, lam: float, theta: float) -> float:
-    """λ_{t−1}²/θ_{t−1}: the rate at which φ(μ_t) falls, as Lemma B.1 gives it.
+    """λ_{t−1}²/θ_{t−1}: the rate at which φ(μ_t) falls, as Lemma B.3 gives it.
 
     The lemma's sum must have no negative term, which needs θ_t(1 − λ_t)/λ_t² ≤ θ_{t−1}/λ_{t−1}²;
     θ_t that grow may break it, and then no rate is claimed from there on.

@@ -4,7 +4,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from momentron.margin_problem import MarginProblem
-from momentron.solvers.base import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
+from momentron.solvers.base import (
+    DEFAULTS,
+    Candidates,
+    Primal,
+    RunOptions,
+    Solver,
+    State,
+    begun_combination,
+)
 
 
 @dataclass
@@ -12,6 +20,7 @@ class NormalizedPerceptronState(State):
     """w = −Zᵀq with q in the dual set."""
 
     iterate: Any
+    before: float = 0.0  # how many steps a warm start counts for
 
 
 class NormalizedPerceptron(Solver):
@@ -27,15 +36,17 @@ class NormalizedPerceptron(Solver):
     """
 
     name = "normalized-perceptron"
+    warm_starts = True
     uses_loss = False
 
     def init(
         self, problem: MarginProblem, options: RunOptions = DEFAULTS
     ) -> NormalizedPerceptronState:
-        return NormalizedPerceptronState(iterate=problem.combination())
+        iterate, before = begun_combination(problem, options)
+        return NormalizedPerceptronState(iterate=iterate, before=before)
 
     def step(self, problem: MarginProblem, state: NormalizedPerceptronState) -> None:
-        share, iterate = 1.0 / (state.t + 1.0), state.iterate
+        share, iterate = 1.0 / (state.t + 1.0 + state.before), state.iterate
         vertex = iterate.vertex()
         iterate.shrink(1.0 - share)
         iterate.move(vertex, share)

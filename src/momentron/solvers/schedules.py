@@ -2,10 +2,24 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from momentron.errors import InputError
 
 Schedule = Callable[[int], float]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same number for every t."""
+
+    value: float
+
+    def __call__(self, t: int) -> float:
+        return self.value
+
+    def __repr__(self) -> str:
+        return repr(self.value)
 
 
 def paper_lambda(t: int) -> float:
@@ -30,10 +44,7 @@ def paper_momentum(t: int) -> float:
 
 def as_schedule(value: float | Schedule) -> Schedule:
     """A constant, or a function of t, as a function of t."""
-    if callable(value):
-        return value
-    constant = float(value)
-    return lambda t: constant
+    return value if callable(value) else Constant(float(value))
 
 
 def checked_step(theta: Schedule, t: int) -> float:
@@ -57,6 +68,14 @@ def checked_momentum(beta: Schedule, t: int) -> float:
     value = float(beta(t))
     if not 0.0 <= value <= 1.0:
         raise InputError(f"the momentum β_{t} is {value}; it must lie in [0, 1]")
+    return value
+
+
+def checked_share(schedule: Schedule, t: int) -> float:
+    """λ_t, in (0, 1]."""
+    value = float(schedule(t))
+    if not 0.0 < value <= 1.0:
+        raise InputError(f"the schedule gives λ_{t} = {value}; it must lie in (0, 1]")
     return value
 
 

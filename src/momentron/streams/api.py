@@ -99,6 +99,7 @@ def stream_margin(
     verbose: int = 0,
     reporter: Reporter | None = None,
     checkpoint: str | PathLike[str] | None = None,
+    record_every: int = 1,
 ) -> MarginResult:
     """Maximise the margin over a stream; what `max_margin` calls for data in blocks."""
     stopwatch = Stopwatch()
@@ -127,6 +128,7 @@ def stream_margin(
             reporter=table,
             stopwatch=stopwatch,
             checkpoint=file,
+            record_every=record_every,
         )
     return make_result(problem, solver, outcome)
 

@@ -166,6 +166,12 @@ class BlockProblem(MarginProblem):
     def functional_margin(self, scores: np.ndarray) -> float:
         return self._arcs.margin(scores)
 
+    def shown(self, w: np.ndarray) -> np.ndarray:
+        return w.T
+
+    def from_coef(self, coef: np.ndarray) -> np.ndarray:
+        return self._labels.from_coef(coef)
+
     def start(self) -> Evaluation:
         scores = np.zeros(self._labels.arcs.size)
         return Evaluation(self.zeros(), scores, self._even, self.psi_zero, self._near_zero)
@@ -225,6 +231,9 @@ class BlockProblem(MarginProblem):
     def risk_slope(self, psi: float) -> float:
         constraints = self.counts.sum() * max(1, self._labels.n_classes - 1)
         return self._arcs.risk_slope(psi) * self._arcs.size / float(constraints)
+
+    def risk(self, psi: float) -> float:
+        return self.risk_slope(psi)  # the loss is the exponential one
 
     def even_weights(self) -> Weights:
         return self._even

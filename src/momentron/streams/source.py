@@ -12,7 +12,8 @@ import scipy.sparse as sp
 
 from momentron.datafiles._common import require_file
 from momentron.errors import InputError
-from momentron.exactness import as_exact
+from momentron.exactness import as_exact, as_host, is_tensor
+from momentron.exactness.tensors import host_itemsize, is_dense
 from momentron.operators import ComputedRows
 from momentron.validation import clean_targets
 
@@ -53,36 +54,51 @@ def rows_of(block_size: int, row_bytes: float) -> int:
     return max(1, int(block_size / max(row_bytes, 1.0)))
 
 
+def cut_sizes(n: int, rows: int) -> list[int]:
+    """The sizes of the blocks into which n rows are cut."""
+    return [min(rows, n - start) for start in range(0, n, rows)]
+
+
 class ArraySource:
     """An array, memory-map or sparse matrix that is there already, in blocks.
 
     Parameters
     ----------
-    X : ndarray, memmap, sparse matrix or data frame of shape (n, d)
+    X : ndarray, memmap, sparse matrix, tensor or data frame of shape (n, d)
+        Of a dense tensor each block is converted when it is read, on whatever device it is.
     y : array of shape (n,)
     block_size : int
         Bytes of a block.
     """
 
     def __init__(self, X: Any, y: Any, block_size: int = BLOCK_BYTES) -> None:
+        self._is_tensor = is_tensor(X) and is_dense(X)
+        if is_tensor(X):
+            X = X.detach() if self._is_tensor else as_host(X)
         if sp.issparse(X):
             X = sp.csr_array(as_exact(X))
             row_bytes = 12.0 * X.nnz / max(X.shape[0], 1)
         else:
-            if not isinstance(X, np.ndarray | ComputedRows):  # of these each block is converted
-                X = as_exact(X)
+            is_by_block = self._is_tensor or isinstance(X, np.ndarray | ComputedRows)
+            X = X if is_by_block else as_exact(X)
             if X.ndim != 2 or 0 in X.shape:
-                raise InputError(f"X has shape {X.shape}; give 2-D with at least one row")
-            row_bytes = X.itemsize * X.shape[1]
+                raise InputError(f"X has shape {tuple(X.shape)}; give 2-D with at least one row")
+            row_bytes = (host_itemsize(X) if self._is_tensor else X.itemsize) * X.shape[1]
         self.X, self.y = X, clean_targets(y, X.shape[0])
         self.rows = rows_of(block_size, row_bytes)
 
     def __len__(self) -> int:
         return math.ceil(self.y.size / self.rows)
 
+    def block_sizes(self) -> list[int]:
+        """The rows of each block."""
+        return cut_sizes(self.y.size, self.rows)
+
     def block(self, i: int) -> tuple[Any, Any]:
         rows = slice(i * self.rows, (i + 1) * self.rows)
         X = self.X[rows]
+        if self._is_tensor:
+            X = as_exact(X)
         if isinstance(self.X, np.memmap):
             X = np.array(X)
             _forget(self.X)
@@ -137,6 +153,10 @@ class NpySource:
 
     def __len__(self) -> int:
         return math.ceil(self.table.shape[0] / self.rows)
+
+    def block_sizes(self) -> list[int]:
+        """The rows of each block."""
+        return cut_sizes(self.table.shape[0], self.rows)
 
     def block(self, i: int) -> tuple[Any, Any]:
         start = i * self.rows

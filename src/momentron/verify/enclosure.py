@@ -30,59 +30,62 @@ def require_enclosure(
 ) -> None:
     """Raise unless weights that cancel exist near the boundary weights, whose sum is ρ.
 
-    `rho` has the whole numbers ρ · denominator / 2^unit, by class and place.
+    `rho` has the whole numbers ρ · denominator · scale, by block and place.
     """
     used, columns, least = _boundary_in_floats(proof, data)
     M = _square(columns, used)
-    scale = denominator << -data.unit
+    scale = denominator * data.scale
     sizes = np.zeros(used.shape)
-    for c, vector in rho.items():
+    for block, vector in rho.items():
         for place, v in vector.items():
-            sizes[c, place] = abs(v) / scale
-    if not _is_enclosed(M, sizes[1:][used[1:]], least):
+            sizes[block, place] = abs(v) / scale
+    if not _is_enclosed(M, sizes[used], least):
         raise ProofError(
             "the boundary weights do not cancel, and no enclosure shows that weights near them do"
         )
 
 
-Parts = list[tuple[int, list[int], np.ndarray]]  # (class, places, values)
+Parts = list[tuple[int, list[int], np.ndarray]]  # (block, places, values)
 
 
 def _boundary_in_floats(proof: Proof, data: Data) -> tuple[np.ndarray, list[Parts], float]:
     """(coordinates in use, the vectors a of the basis, the least weight q among them)."""
     assert proof.basis is not None
-    n_places = data.used.size + proof.fit_intercept
-    used = np.zeros((proof.n_classes, n_places), bool)
+    family = proof.family
+    used = np.zeros((family.n_blocks, data.used.size + family.n_intercepts), bool)
     columns: list[Parts] = []
     least = math.inf
     for i in sorted({i for group in proof.boundary for i, _ in group.numerators}):
         places, x = data.row(i, proof.fit_intercept)
         own = proof.codes[i]
-        for j in filter(lambda j: proof.is_boundary((i, j)), range(proof.n_classes)):
-            used[own, places] = used[j, places] = True
+        for j in filter(lambda j: proof.is_boundary((i, j)), family.others(own)):
+            parts = []
+            for block, sign, shift in family.terms(own, j):
+                moved = [*places[:-1], places[-1] + shift] if shift else places
+                used[block, moved] = True
+                parts.append((block, moved, sign))
             # a row with more entries than the basis has pairs cannot be part of a square M
             if (i, j) in proof.basis and len(x) <= len(proof.basis):
-                a = np.array([v / (1 << -data.unit) for v in x])
-                columns.append([(own, places, a), (j, places, -a)])
+                a = np.array([v / data.scale for v in x])
+                columns.append([(block, moved, sign * a) for block, moved, sign in parts])
                 weights = (g.numerators.get((i, j), 0) / g.denominator for g in proof.boundary)
                 least = min(least, sum(weights))
     return used, columns, least
 
 
 def _square(columns: list[Parts], used: np.ndarray) -> np.ndarray:
-    """M: one column per pair, one row per coordinate in use; class 0 has no coordinates."""
-    size = int(used[1:].sum())
+    """M: one column per pair, one row per coordinate in use."""
+    size = int(used.sum())
     if len(columns) != size:
         raise ProofError(
             f"no enclosure: {len(columns)} pairs of the basis are boundary pairs, which have "
             f"{size} coordinates; the two numbers must agree"
         )
     M = np.zeros((size, size))
-    coordinate = np.cumsum(used[1:]).reshape(used[1:].shape) - 1
+    coordinate = np.cumsum(used).reshape(used.shape) - 1
     for column, parts in enumerate(columns):
-        for c, places, values in parts:
-            if c > 0:
-                M[coordinate[c - 1, places], column] = values
+        for block, places, values in parts:
+            M[coordinate[block, places], column] = values
     return M
 
 

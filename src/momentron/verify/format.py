@@ -10,14 +10,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from momentron.environment import standard_arithmetic
+from momentron.errors import InputError
 from momentron.verify import limits
 from momentron.verify.data import Data
 from momentron.verify.errors import ProofError, ProofTooLarge
+from momentron.verify.family import FAMILIES, LEFT_OUT, Family, family_named
 from momentron.verify.limits import Allowance
 from momentron.verify.numbers import integer, number, whole_numbers
 
-Pair = tuple[int, int]  # (row, a class other than its own)
+Pair = tuple[int, int]  # (row, a class): see `family`
 
+VERSION = 3
+FIELDS = {
+    *("format", "version", "family", "fit_intercept", "data", "kind", "complete", "margin"),
+    *("weights", "boundary", "conflict", "dual", "basis", "estimates", "names"),
+}
+OPTIONAL = {"class_rows"}  # proofs written before it was there have no such field
+
+HEADER = 1 << 20  # characters among which a proof names its reading
 LONGEST_JSON_INTEGER = 18  # digits: rows, classes and features are fewer
 
 
@@ -39,15 +49,16 @@ class Proof:
         "separable", "quasi-separable", "overlapping" or "undecided".
     complete : bool
         Whether it says of every pair on which side it is.
-    fit_intercept : bool
+    family : Family
+        Which pairs the rows make.
     lower, upper : float
         The best margin lies between them.
     classes : list of str
     codes : list of int
-        The class of each row, as an index into `classes`.
+        The class of each row, as an index into `classes`; −1 where it is left out.
     weights : dict
-        The coordinates of w = (w_1, …, w_{k−1}) that are not zero, in whole numbers, by their
-        places in it; each w_c has d numbers, or d + 1 with its intercept last.
+        The coordinates of w that are not zero, in whole numbers, by their places in it: one block
+        after the other, each with d numbers and then its intercepts.
     boundary, conflict, dual : list of Group
         The fields `boundary`, `conflict` and `dual`.
     basis : set of pairs, or None
@@ -56,7 +67,7 @@ class Proof:
 
     kind: str
     complete: bool
-    fit_intercept: bool
+    family: Family
     lower: float
     upper: float
     classes: list[str]
@@ -68,8 +79,8 @@ class Proof:
     basis: set[Pair] | None
 
     @property
-    def n_classes(self) -> int:
-        return len(self.classes)
+    def fit_intercept(self) -> bool:
+        return self.family.fit_intercept
 
     @property
     def groups(self) -> list[Group]:
@@ -85,14 +96,13 @@ def read_proof(proof: Any, data: Data) -> Proof:
     allowance = Allowance.of(data)
     document = load_proof(proof, allowance)
     lower, upper = read_interval(document)
-    classes = _read_classes(document, data)
-    index = {label: c for c, label in enumerate(classes)}
-    codes = [index[label] for label in data.labels]
-    width = data.d + int(document["fit_intercept"])
-    weights = _read_weights(document, width, len(classes), allowance)
+    family, classes = _read_classes(document, data)
+    _check_names(document["names"], data.d)
+    codes = read_codes(data, family, classes)
+    weights = _read_weights(document, family.n_blocks * (data.d + family.n_intercepts), allowance)
     _require_few_weights(document, allowance)
     boundary, conflict, dual = (
-        [read_group(group, codes, len(classes)) for group in document[name]]
+        [read_group(group, codes, family) for group in document[name]]
         for name in ("boundary", "conflict", "dual")
     )
     for group, read in zip(document["conflict"], conflict, strict=True):
@@ -100,7 +110,7 @@ def read_proof(proof: Any, data: Data) -> Proof:
     return Proof(
         kind=document["kind"],
         complete=document["complete"],
-        fit_intercept=document["fit_intercept"],
+        family=family,
         lower=lower,
         upper=upper,
         classes=classes,
@@ -109,8 +119,19 @@ def read_proof(proof: Any, data: Data) -> Proof:
         boundary=boundary,
         conflict=conflict,
         dual=dual,
-        basis=_read_basis(document["basis"], codes, len(classes)),
+        basis=_read_basis(document["basis"], codes, family),
     )
+
+
+def read_codes(data: Data, family: Family, classes: list[str]) -> list[int]:
+    """The class of each row, as an index into the classes; −1 where it is left out."""
+    index = {label: c for c, label in enumerate(classes)}
+    codes = [LEFT_OUT] * data.n
+    gone = set(data.left_out)
+    for i, label in enumerate(data.labels):
+        if i not in gone:
+            codes[i] = index[family.class_name(label)]
+    return codes
 
 
 # --- the JSON ------------------------------------------------------------------------------------
@@ -124,11 +145,17 @@ def load_proof(proof: Any, allowance: Allowance | None = None) -> dict[str, Any]
     if not isinstance(found, dict) or found.get("format") != "momentron-proof":
         raise ProofError("this is not a proof: its format field must be 'momentron-proof'")
     version = found.get("version")
-    if type(version) is not int or version not in (1, 2):
-        raise ProofError(f"format version {str(version)[:50]}; only 1 and 2 can be read")
-    if (version == 2) is not isinstance(found.get("weights"), dict):
-        form = "an object" if version == 2 else "a list"
-        raise ProofError(f"in format version {version} the weights must be {form}")
+    if type(version) is int and version in (1, 2):
+        raise ProofError(
+            f"format version {version} is no longer read: its fields had other names and other "
+            "meanings; make the proof again with check_separability or `momentron check`"
+        )
+    if type(version) is not int or version != VERSION:
+        raise ProofError(f"format version {str(version)[:50]}; only {VERSION} can be read")
+    strange = sorted(FIELDS.symmetric_difference(found) - OPTIONAL, key=str)
+    if strange:
+        state = "is missing" if strange[0] in FIELDS else "is no field of a proof"
+        raise ProofError(f"{str(strange[0])[:50]!r} {state}")
     for name in ("fit_intercept", "complete"):
         if type(found.get(name)) is not bool:
             raise ProofError(f"{name} is {str(found.get(name))[:50]}; it must be true or false")
@@ -203,6 +230,17 @@ def _object(items: list[tuple[str, Any]]) -> dict[str, Any]:
 # --- its fields ----------------------------------------------------------------------------------
 
 
+def named_reading(proof: Any) -> str:
+    """How a proof seems to read decimals: a guess at what to read first, believed by nobody."""
+    if isinstance(proof, str | bytes):
+        word: Any = '"shortest"' if isinstance(proof, str) else b'"shortest"'
+        return "shortest" if word in proof[:HEADER] else "binary"
+    said = getattr(proof, "proof", proof)
+    data = said.get("data") if isinstance(said, dict) else None
+    found = data.get("decimals") if isinstance(data, dict) else None
+    return "shortest" if found == "shortest" else "binary"
+
+
 def read_interval(document: dict[str, Any]) -> tuple[float, float]:
     """(lower, upper): the ends of the margin, which must be float64 numbers."""
     with standard_arithmetic():  # else the smallest floats might be read as zero
@@ -214,46 +252,63 @@ def read_interval(document: dict[str, Any]) -> tuple[float, float]:
         return float(lower), float(upper)
 
 
-def _read_classes(document: dict[str, Any], data: Data) -> list[str]:
-    """The classes of a proof, if all that it says about the data is true."""
-    said = document["data"]
-    if document["version"] == 1 and data.n * data.d > limits.MAX_DENSE:
-        raise ProofTooLarge(
-            f"format version 1 is read for at most {limits.MAX_DENSE} entries of X; use version 2"
-        )
+def _read_classes(document: dict[str, Any], data: Data) -> tuple[Family, list[str]]:
+    """The family of a proof and its classes, if all that it says about the data is true."""
+    said, name = document["data"], document["family"]
     classes, sizes, shape = said["classes"], (said["rows"], said["features"]), (data.n, data.d)
-    if data.digest(document["version"]) != said["sha256"]:
+    if said["decimals"] != data.decimals:
+        raise ProofError(
+            f"this proof reads decimals as {str(said['decimals'])[:50]!r}, the data are read as "
+            f"{data.decimals!r}"
+        )
+    if data.digest() != said["sha256"]:
         raise ProofError("this proof is for different data: the SHA-256 of X and y differs")
-    if type(classes) is not list or sorted(classes) != sorted(set(data.labels)):
+    if said["left_out"] != data.left_out or not all(type(i) is int for i in said["left_out"]):
+        raise ProofError(
+            f"this proof leaves out {len(said['left_out'])} rows and the data {len(data.left_out)}"
+            " (rows of weight 0), or other ones; pass the sample_weight with which it was made"
+        )
+    if type(name) is not str or name not in FAMILIES:
+        raise ProofError(f"family is {str(name)[:50]}; it must be one of {list(FAMILIES)}")
+    if type(classes) is not list or not FAMILIES[name].are_classes(classes, data.kept_labels):
         raise ProofError("this proof is for different data: its classes are not the labels in y")
-    if len(classes) < 2:
-        raise ProofError(f"the proof names {len(classes)} class; there must be at least 2")
     if {*map(type, sizes)} != {int} or sizes != shape:
         raise ProofError(f"the proof says {str(sizes)[:50]} rows and features; X has {shape}")
-    return classes
+    try:
+        return family_named(name, len(classes), document["fit_intercept"]), classes
+    except InputError as error:
+        raise ProofError(str(error)) from None
 
 
-def _read_weights(
-    document: dict[str, Any], width: int, k: int, allowance: Allowance
-) -> dict[int, int]:
+def _check_names(names: Any, d: int) -> None:
+    """Names of columns are for human readers: nothing but their number is checked."""
+    if names is None:
+        return
+    if type(names) is not list or len(names) != d or {*map(type, names)} - {str}:
+        raise ProofError(f"names must be null or {d} texts, one for each column")
+
+
+def _read_weights(document: dict[str, Any], size: int, allowance: Allowance) -> dict[int, int]:
     """The weights w that are not zero, in whole numbers, by their places among all of them."""
-    found, size = document["weights"], width * (k - 1)
-    if document["version"] == 1:
-        if found and len(found) != size:
-            raise ProofError(f"{len(found)} weights; there must be {width} per class but the first")
-        places, texts = range(len(found)), found
-    else:
-        places, texts = found["coordinates"], found["numbers"]
-        if type(places) is not list or len(places) != len(texts) or len(places) > size:
-            raise ProofError("the weights must have one number for each of their coordinates")
-        before = -1
-        for place in places:
-            if type(place) is not int or not before < place < size:
-                raise ProofError(
-                    f"the coordinate {str(place)[:50]} of a weight is out of order or out of range"
-                )
-            before = place
-    allowance.require_short(texts)
+    found = document["weights"]
+    if type(found) is not dict:
+        raise ProofError("the weights must be an object of coordinates and numbers")
+    allowance.require_short(found["numbers"])
+    return read_vector(found, size)
+
+
+def read_vector(found: dict[str, Any], size: int) -> dict[int, int]:
+    """Whole numbers by coordinate, in increasing order, up to a common power of two."""
+    places, texts = found["coordinates"], found["numbers"]
+    if type(places) is not list or len(places) != len(texts) or len(places) > size:
+        raise ProofError("weights must have one number for each of their coordinates")
+    before = -1
+    for place in places:
+        if type(place) is not int or not before < place < size:
+            raise ProofError(
+                f"the coordinate {str(place)[:50]} of a weight is out of order or out of range"
+            )
+        before = place
     return {place: v for place, v in zip(places, whole_numbers(texts), strict=True) if v}
 
 
@@ -270,25 +325,26 @@ def _require_few_weights(document: dict[str, Any], allowance: Allowance) -> None
         allowance.require_short([group["denominator"], *group["numerators"]])
 
 
-def read_group(group: dict[str, Any], codes: list[int], k: int) -> Group:
+def read_group(group: dict[str, Any], codes: list[int], family: Family) -> Group:
     """A group of weights: all positive, each pair once."""
-    denominator, pairs = integer(group["denominator"]), read_pairs(group, codes, k)
+    denominator, pairs = integer(group["denominator"]), read_pairs(group, codes, family)
     numerators = dict(zip(pairs, map(integer, group["numerators"]), strict=True))
     if min(denominator, *numerators.values(), 1) < 1:
         raise ProofError("a weight, or the denominator of a group, is not positive")
     return Group(numerators, denominator)
 
 
-def read_pairs(group: dict[str, Any], codes: list[int], k: int) -> list[Pair]:
+def read_pairs(group: dict[str, Any], codes: list[int], family: Family) -> list[Pair]:
     """The pairs of a group or basis: each is a pair of the data, and appears once."""
     rows = group["rows"]
-    others = group["others"] if k > 2 or "others" in group else [1 - codes[i] for i in rows]
+    is_clear = family.name == "binomial" and "others" not in group
+    others = [1 - codes[i] for i in rows] if is_clear else group["others"]
     pairs = list(zip(rows, others, strict=True))
     for i, j in pairs:
         # 0.5 is between two classes, and True equals 1: neither names a row or a class
         if type(i) is not int or type(j) is not int:
             raise ProofError(f"row {str(i)[:50]}, class {str(j)[:50]}: both must be integers")
-        if not 0 <= i < len(codes) or not 0 <= j < k or j == codes[i]:
+        if not 0 <= i < len(codes) or j not in family.others(codes[i]):
             raise ProofError(f"row {i}, class {j}: there is no such pair")
     if len(set(pairs)) < len(pairs) or not pairs:
         raise ProofError("a group of weights is empty, or names a pair twice")
@@ -304,7 +360,25 @@ def _check_labels(
         raise ProofError("the labels, or the classes against which they stand, do not match y")
 
 
-def _read_basis(basis: Any, codes: list[int], k: int) -> set[Pair] | None:
+def check_class_rows(found: Any, proof: Proof) -> None:
+    """Raise unless the rows are of the classes that a proof says, if it says so."""
+    if found is None:
+        return
+    if type(found) is not dict or found.keys() != {"counts", "boundary"}:
+        raise ProofError("class_rows must be null or an object of counts and boundary")
+    said = [found["counts"], found["boundary"]]
+    if any(type(values) is not list or {*map(type, values)} - {int} for values in said):
+        raise ProofError("class_rows must hold lists of integers")
+    counts = [0] * proof.family.k
+    for code in proof.codes:
+        if code >= 0:
+            counts[code] += 1
+    rows = sorted({i for group in proof.boundary for i, _ in group.numerators})
+    if said != [counts, [proof.codes[i] for i in rows]]:
+        raise ProofError("the classes of rows in class_rows are not those in y")
+
+
+def _read_basis(basis: Any, codes: list[int], family: Family) -> set[Pair] | None:
     """The pairs of an enclosure, if there is one."""
     if basis is None:
         return None
@@ -314,4 +388,4 @@ def _read_basis(basis: Any, codes: list[int], k: int) -> set[Pair] | None:
         raise ProofError(
             f"the basis has {len(basis['rows'])} pairs; at most {limits.MAX_BASIS} are read"
         )
-    return set(read_pairs(basis, codes, k))
+    return set(read_pairs(basis, codes, family))

@@ -11,11 +11,12 @@ from momentron.verify.data import Data
 from momentron.verify.errors import ProofTooLarge
 
 MAX_CHARACTERS = 1 << 26  # of a proof: MNIST's threes against fives need 2^23
-MAX_CONTAINERS = 64  # lists and objects in a proof: four groups of weights need fewer than 50
+MAX_CONTAINERS = 96  # lists and objects in a proof: groups of weights and estimates need 70
+VECTORS = 64  # bounds, directions and null vectors of estimates, of full length
+LONGEST_NAME = 100  # characters of a column's name, on average
 MAX_GROUPS = 4  # groups of weights: two of boundary weights, a conflict, a dual
 MAX_BASIS = 4_000  # pairs of an enclosure: 128 MB for each of a few dense matrices
 MAX_DIGITS = 1 << 16  # hexadecimal digits of a number
-MAX_DENSE = 1 << 35  # entries of X, zeros among them, up to which version 1 is hashed: minutes
 MAX_WORK = 1 << 37  # products of 30-bit digits: some minutes
 
 KARATSUBA = 70  # digits from which Python splits factors in three
@@ -45,14 +46,16 @@ class Allowance:
     @classmethod
     def of(cls, data: Data) -> "Allowance":
         classes = set(data.labels)
-        others = max(1, len(classes) - 1)
+        others = max(2, len(classes) - 1)  # a row of the Poisson or the ordinal family has up to 2
         pairs, weights = data.n * others, (data.d + 1) * others
         rank = 1 + min(pairs, (data.used.size + 1) * others)
         bits = min(4 * MAX_DIGITS, 4 * rank * (data.bits + rank.bit_length()) + (1 << 13))
         longest = max((len(label) for label in classes), default=0)
         names = sum(len(label) for label in classes) + 2 * rank * longest
-        entries = 64 + len(classes) + 2 * weights + 12 * pairs + 4 * rank
-        characters = (1 << 12) + 12 * names + (weights + 4 * pairs) * (bits // 4 + 100)
+        entries = 64 + len(classes) + 3 * weights + 12 * pairs + 6 * rank + data.d
+        entries += 4 * weights * min(weights, VECTORS)  # of the estimates
+        characters = (1 << 12) + 12 * (names + data.d * LONGEST_NAME)
+        characters += (weights * min(weights, VECTORS) + 4 * pairs) * (bits // 4 + 100)
         return cls(min(MAX_CHARACTERS, characters), entries, bits, pairs)
 
     def require_short(self, numbers: Iterable[str]) -> None:

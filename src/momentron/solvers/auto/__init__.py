@@ -1,6 +1,7 @@
 """`auto`: accelerate, identify, solve, certify. Machine precision at the price of a few passes."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from momentron.problem import Problem
 from momentron.solvers.auto import interpolation
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.engine import Engine
+from momentron.solvers.auto.hinge import HingeEngine
 from momentron.solvers.auto.joint_kernel import JointKernel
 from momentron.solvers.auto.joint_margin import JointMargin
 from momentron.solvers.auto.phases import Phase, Search
@@ -35,9 +37,10 @@ __all__ = ["Auto", "AutoSettings", "AutoState"]
 
 @dataclass
 class AutoState(State):
-    """The engine at work, and what it proposes."""
+    """The engine at work, and what it proposes; `closing` makes the one that may follow it."""
 
     work: Engine
+    closing: Callable[[Start], Engine] | None = None
     first: Primal | None = None
     proposal: Candidates | None = None
 
@@ -47,15 +50,22 @@ class AutoState(State):
         try:
             work.advance()
             self.proposal = work.candidates()
+            self._go_on()
         except (FloatingPointError, np.linalg.LinAlgError, OutOfTime) as error:
             work.is_done = True  # the last proposal stands: the certificate says what it is worth
             work.deadline.was_met |= isinstance(error, OutOfTime)
             if work.is_interruptible:
                 self.proposal = work.candidates()
 
+    def _go_on(self) -> None:
+        """From an engine that stands still to exact solves, where these can take over."""
+        start = self.work.left_off() if self.work.is_done and self.closing else None
+        if start is not None and self.closing is not None:
+            self.work, self.closing = self.closing(start), None
+
     def proposed(self, problem: Problem) -> Candidates:
         """What the last round proposes."""
-        proposal = self.proposal or _nothing(problem)
+        proposal = self.proposal or self._nothing(problem)
         if self.first is not None:
             proposal.primals.append(self.first)
             self.first = None
@@ -64,6 +74,10 @@ class AutoState(State):
         elif self.work.is_done:
             proposal.ending = Status.STALLED
         return proposal
+
+    def _nothing(self, problem: Problem) -> Candidates:
+        """What is proposed before any round is done."""
+        return self.work.candidates() if self.work.is_interruptible else _nothing(problem)
 
 
 class Auto(Solver):
@@ -76,7 +90,8 @@ class Auto(Solver):
     separable the multipliers, normalised, are a witness: ‖Zᵀq‖ falls to rounding level. Three to
     ten passes in all.
 
-    A finite C is solved directly, by Newton on all the rows. Many classes with many examples have
+    A finite C is solved directly, by Newton on all the rows; with the plain hinge by an interior
+    point. Many classes with many examples have
     an engine of their own, Newton with conjugate gradients. Data in blocks are solved by rounds
     that keep the rows that matter in memory (`MarginProblem.rounds`).
 
@@ -91,6 +106,7 @@ class Auto(Solver):
     wants_tight_radius = False
     plans_memory = True
     uses_working_sets = True
+    solves_hinge = True
     default_max_iter = 1000
     settings: AutoSettings = SETTINGS
 
@@ -102,7 +118,7 @@ class Auto(Solver):
         rounds = problem.rounds(options)  # of data in blocks
         return self._in_memory(problem, options) if rounds is None else rounds
 
-    def _in_memory(self, problem: Problem, options: RunOptions) -> AutoState:
+    def _in_memory(self, problem: Any, options: RunOptions) -> AutoState:
         """Choose the engine.
 
         Pairs (example, wrong label) that are too many for exact solves on working sets of them go
@@ -112,29 +128,43 @@ class Auto(Solver):
         """
         deadline, settings = Deadline(), self.settings.within(options.memory)
         work: Engine
+        closing = None
+
+        def exact(start: Start | None) -> Rounds:
+            sets = WorkingSets(problem, deadline, settings)
+            search = Search.of(sets, options.tol, problem.constraints.stiffness)
+            return Rounds(problem, search, _begin(search, start))
+
+        if problem.penalty == "hinge":
+            return AutoState(HingeEngine(problem, options.tol, deadline, settings, options.start))
         first = None
         kernel = problem.operator.as_kernel()
         is_joint = self._has_many_pairs(problem)
         if is_joint and kernel is None:
-            work = JointMargin(problem, deadline, options.start, settings)
+            work, closing = JointMargin(problem, deadline, options.start, settings), exact
         elif is_joint and kernel and options.start is None and JointKernel.fits(kernel, settings):
             work = JointKernel(problem, options.tol, deadline, settings)
         else:
-            sets = WorkingSets(problem, deadline, settings)
-            search = Search.of(sets, options.tol, problem.constraints.C)
-            work = Rounds(problem, search, _begin(search, options.start))
-            if options.start is None and interpolation.suits(sets):
-                first = _first_primal(problem, sets)
+            work = rounds = exact(options.start)
+            if options.start is None and interpolation.suits(rounds.search.sets):
+                first = _first_primal(problem, rounds.search.sets)
         if problem.constraints.is_soft and problem.size > settings.many_slacks:
             first = _nothing(problem).primals[0]
-        return AutoState(work, first)
+        return AutoState(work, closing, first)
 
     def _has_many_pairs(self, problem: Problem) -> bool:
         """Whether there are many classes, and too many pairs for matrices of them."""
         constraints, settings = problem.constraints, self.settings
+        labels, matrix = constraints.labels, problem.operator.as_matrix()
+        if not labels.is_paired:
+            return False
         is_simple = not (constraints.is_soft or problem.dual_set.fits_intercept)
         many = settings.many_simple_pairs if is_simple else settings.many_pairs
-        return constraints.labels.is_paired and problem.size >= many
+        if matrix is not None:
+            unknowns = (labels.n_classes - 1) * (matrix.shape[1] + 1)
+            if unknowns >= settings.many_unknowns:
+                many = int(many * settings.crowded_share[is_simple])
+        return problem.size >= many
 
     def vanishing(self, tol: float) -> float:
         """A witness at rounding level is what this method is for, whatever the tolerance."""
@@ -168,7 +198,7 @@ def _first_primal(problem: Problem, sets: WorkingSets) -> Primal | None:
 def _nothing(problem: Problem) -> Candidates:
     """What is known before any round: even weights, and w = 0.
 
-    With slack 1 for all, where there is slack, that proves a lower bound of 1/√(C n).
+    With slack 1 for all, where there is slack, that proves a lower bound of 1/√(2C n).
     """
     constraints, n = problem.constraints, problem.size
     slack = np.full(n, 1.0 if constraints.is_soft else 0.0)

@@ -1,5 +1,6 @@
 """Rows of X for products that decide nothing but a direction: contiguous, most often float32."""
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -43,75 +44,69 @@ class CentredRows:
         return rows
 
 
-class ActiveRows:
-    """Some rows of X as a linear map, with a column of ones behind them if there are intercepts.
+class ActiveRows(ABC):
+    """Some examples as a linear map, with a column of ones behind them if there are intercepts.
 
-    Vectors have shape (d, k), or (d + 1, k) with the intercepts in the last row.
+    Vectors have shape (width, k), or (width + 1, k) with the intercepts in the last row.
 
-    Parameters
+    Attributes
     ----------
-    X : ndarray, csr_array or CentredRows of shape (m, d)
     index : ndarray of shape (m,)
         Which examples they are.
+    width : int
+        How many numbers a vector has for each class.
+    n_features : int or None
+        The order of a matrix XᵀX of features; None where there are none to be had.
+    dtype : numpy.dtype
+        The precision of products.
     has_border : bool
         Whether there are intercepts.
     """
 
-    def __init__(self, X: Any, index: np.ndarray, has_border: bool) -> None:
-        self.X = X
-        self.index = index
-        self.m, self.d = X.shape
-        self.has_border = has_border
-        self.is_sparse = sp.issparse(X)
-        self.is_copy = not isinstance(X, CentredRows)
+    width: int
+    n_features: int | None
+    dtype: np.dtype
 
-    @classmethod
-    def of(
-        cls,
-        operator: MatrixOperator,
-        index: np.ndarray,
-        centre: np.ndarray | None,
-        has_border: bool,
-        precision: type,
-        memory: int,
-    ) -> "ActiveRows":
-        """The named rows of an operator's matrix; dense ones less the centre, if there is one.
+    def __init__(self, index: np.ndarray, has_border: bool) -> None:
+        self.index, self.has_border = index, has_border
+        self.m = index.size
 
-        They are copied where the memory allows it.
-        """
-        if operator.is_sparse:
-            rows = sp.csr_array(operator.X[index])
-            return cls(rows.astype(precision, copy=False), index, has_border)
-        rows = CentredRows(operator.X, index, centre, precision)
-        fits = rows.size * rows.dtype.itemsize <= memory
-        return cls(rows.copied() if fits else rows, index, has_border)
+    @abstractmethod
+    def outputs(self, V: np.ndarray) -> np.ndarray:
+        """X V for V of shape (width, k), in the rows' own precision."""
 
+    @abstractmethod
+    def inputs(self, A: np.ndarray) -> np.ndarray:
+        """Xᵀ A for A of shape (m, k) in the rows' own precision."""
+
+    @abstractmethod
     def squares(self) -> np.ndarray:
         """‖x‖² of each row."""
-        if self.is_sparse:
-            return sparse.squared_row_norms(self.X)
-        squares = np.empty(self.m)
-        for part in row_blocks(self.m, self.d):
-            squares[part] = dense.squared_row_norms(self.X[part])
-        return squares
 
+    @abstractmethod
+    def gram(self, S: np.ndarray) -> np.ndarray:
+        """Inner products of the named rows, in the rows' own precision and to be overwritten."""
+
+    @abstractmethod
     def covariance(self, S: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Σ w x xᵀ over the named rows, a piece of them at a time."""
-        root = np.sqrt(weights).astype(self.X.dtype)[:, None]
-        if self.is_sparse:
-            scaled: Any = self.X[S].multiply(root).tocsr()
-            return np.asarray((scaled.T @ scaled).toarray())
-        total = np.zeros((self.d, self.d), self.X.dtype)
-        for part in row_blocks(S.size, self.d):
-            require_time()
-            rows = self.X[S[part]] * root[part]
-            total += rows.T @ rows
-        return total
+        """Σ w x xᵀ over the named rows; only where there are features."""
+
+    @abstractmethod
+    def curvatures(self, S: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """The diagonal of that, or numbers that do in its place."""
+
+    def dots(self, U: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """The inner products of two vectors without intercepts, class by class."""
+        return np.einsum("ij,ij->j", U, V)
+
+    def dot(self, U: np.ndarray, V: np.ndarray) -> float:
+        """The inner product of two vectors."""
+        return float(np.vdot(U, V))
 
     def times(self, V: np.ndarray) -> np.ndarray:
         """X V, shape (m, k)."""
         require_time()
-        V = V.astype(self.X.dtype, copy=False)
+        V = V.astype(self.dtype, copy=False)
         if not self.has_border:
             return self.outputs(V)
         products = self.outputs(V[:-1])
@@ -121,41 +116,172 @@ class ActiveRows:
     def adjoint(self, A: np.ndarray) -> np.ndarray:
         """Xᵀ A, as float64."""
         require_time()
-        A = A.astype(self.X.dtype, copy=False)
+        A = A.astype(self.dtype, copy=False)
         image = self.inputs(A).astype(np.float64, copy=False)
         if not self.has_border:
             return image
         return np.concatenate([image, A.sum(axis=0, dtype=np.float64)[None]])
 
+
+class ActiveDense(ActiveRows):
+    """Some rows of a dense matrix.
+
+    Parameters
+    ----------
+    X : ndarray or CentredRows of shape (m, d)
+    index : ndarray of shape (m,)
+    has_border : bool
+    """
+
+    def __init__(self, X: Any, index: np.ndarray, has_border: bool) -> None:
+        super().__init__(index, has_border)
+        self.X, self.dtype = X, X.dtype
+        self.width = self.n_features = X.shape[1]
+        self.is_copy = not isinstance(X, CentredRows)
+
+    def squares(self) -> np.ndarray:
+        squares = np.empty(self.m)
+        for part in row_blocks(*self.X.shape):
+            squares[part] = dense.squared_row_norms(self.X[part])
+        return squares
+
+    def gram(self, S: np.ndarray) -> np.ndarray:
+        X = self.X[S]
+        return X @ X.T
+
+    def curvatures(self, S: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        X = self.X[S]
+        return np.einsum("ij,ij,i->j", X, X, weights)
+
+    def covariance(self, S: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """That, a piece of the rows at a time."""
+        root = np.sqrt(weights).astype(self.dtype)[:, None]
+        total = np.zeros((self.width, self.width), self.dtype)
+        for part in row_blocks(S.size, self.width):
+            require_time()
+            rows = self.X[S[part]] * root[part]
+            total += rows.T @ rows
+        return total
+
     def outputs(self, V: np.ndarray) -> np.ndarray:
-        """X V for V of shape (d, k) in the rows' own precision."""
-        products = np.empty((self.m, V.shape[1]), self.X.dtype)
+        products = np.empty((self.m, V.shape[1]), self.dtype)
 
         def multiply(part: slice) -> None:
             products[part] = self.X[part] @ V
 
-        parts = self._parts(self.m, V.shape[1]) if self.is_copy else row_blocks(self.m, self.d)
+        parts = self._parts(self.m, V.shape[1]) if self.is_copy else row_blocks(self.m, self.width)
         in_threads(multiply, list(parts))
         return products
 
     def inputs(self, A: np.ndarray) -> np.ndarray:
-        """Xᵀ A for A of shape (m, k) in the rows' own precision."""
-        if self.is_sparse:
-            return np.asarray(self.X.T @ A)
-        image = np.zeros((self.d, A.shape[1]), self.X.dtype)
+        image = np.zeros((self.width, A.shape[1]), self.dtype)
         if not self.is_copy:
-            for part in row_blocks(self.m, self.d):
+            for part in row_blocks(self.m, self.width):
                 image += self.X[part].T @ A[part]
             return image
 
         def multiply(part: slice) -> None:
             np.matmul(self.X[:, part].T, A, out=image[part])
 
-        in_threads(multiply, self._parts(self.d, A.shape[1]))
+        in_threads(multiply, self._parts(self.width, A.shape[1]))
         return image
 
     def _parts(self, length: int, k: int) -> list[slice]:
         """Runs of rows or columns, one for each thread that is worth waking."""
-        flops = 2.0 * (self.X.nnz if self.is_sparse else self.X.size) * k
-        count = min(length, own_threads(4.0 * flops))
-        return [slice(length * i // count, length * (i + 1) // count) for i in range(count)]
+        return even_parts(length, 2.0 * self.X.size * k)
+
+
+class ActiveSparse(ActiveRows):
+    """Some rows of a sparse matrix, less a centre that is never taken off their zeros.
+
+    Parameters
+    ----------
+    X : csr_array of shape (m, d)
+    index : ndarray of shape (m,)
+    centre : ndarray of shape (d,), or None
+    has_border : bool
+    """
+
+    def __init__(
+        self, X: sp.csr_array, index: np.ndarray, centre: np.ndarray | None, has_border: bool
+    ) -> None:
+        super().__init__(index, has_border)
+        self.X, self.dtype = X, X.dtype
+        self.width = self.n_features = X.shape[1]
+        self._centre = None if centre is None else centre.astype(self.dtype)
+
+    def squares(self) -> np.ndarray:
+        squares = sparse.squared_row_norms(self.X)
+        if self._centre is None:
+            return squares
+        longer = 2.0 * (self.X @ self._centre) - self._centre @ self._centre
+        return np.maximum(squares - longer, 0.0)
+
+    def gram(self, S: np.ndarray) -> np.ndarray:
+        X = self.X[S]
+        K = np.asarray((X @ X.T).toarray())
+        if self._centre is not None:
+            products = X @ self._centre
+            K -= products[:, None] - self._centre @ self._centre
+            K -= products
+        return K
+
+    def curvatures(self, S: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        X, c = self.X[S], self._centre
+        squares = np.asarray(X.multiply(X).T @ weights)
+        if c is None:
+            return squares
+        return np.maximum(squares - c * (2.0 * (X.T @ weights) - weights.sum() * c), 0.0)
+
+    def covariance(self, S: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        X, c = self.X[S], self._centre
+        scaled: Any = X.multiply(np.sqrt(weights).astype(self.dtype)[:, None]).tocsr()
+        total = np.asarray((scaled.T @ scaled).toarray())
+        if c is not None:
+            sums = (X.T @ weights).astype(self.dtype)
+            total -= np.outer(c, sums - weights.sum().astype(self.dtype) * c)
+            total -= np.outer(sums, c)
+        return total
+
+    def outputs(self, V: np.ndarray) -> np.ndarray:
+        products = np.empty((self.m, V.shape[1]), self.dtype)
+
+        def multiply(part: slice) -> None:
+            products[part] = self.X[part] @ V
+
+        in_threads(multiply, even_parts(self.m, 2.0 * self.X.nnz * V.shape[1]))
+        if self._centre is not None:
+            products -= self._centre @ V
+        return products
+
+    def inputs(self, A: np.ndarray) -> np.ndarray:
+        image = np.asarray(self.X.T @ A)
+        if self._centre is not None:
+            image -= np.outer(self._centre, A.sum(axis=0))
+        return image
+
+
+def active_rows(
+    operator: MatrixOperator,
+    index: np.ndarray,
+    centre: np.ndarray | None,
+    has_border: bool,
+    precision: type,
+    memory: int,
+) -> ActiveRows:
+    """The named rows of an operator's matrix, less the centre if there is one.
+
+    Dense ones are copied where the memory allows it.
+    """
+    if operator.is_sparse:
+        some = sp.csr_array(operator.X[index]).astype(precision, copy=False)
+        return ActiveSparse(some, index, centre, has_border)
+    rows = CentredRows(operator.X, index, centre, precision)
+    fits = rows.size * rows.dtype.itemsize <= memory
+    return ActiveDense(rows.copied() if fits else rows, index, has_border)
+
+
+def even_parts(length: int, flops: float) -> list[slice]:
+    """Runs of rows or columns, one for each thread that is worth waking."""
+    count = min(length, own_threads(4.0 * flops))
+    return [slice(length * i // count, length * (i + 1) // count) for i in range(count)]

@@ -41,11 +41,12 @@ class ClassBlocks:
     def _plan(self, weights: np.ndarray, C: float) -> list[Callable[[], None]]:
         """What to compute for each class, within the memory that there is."""
         work: list[Callable[[], None]] = []
-        d, settings = self.rows.d, self.settings
+        d, settings = self.rows.n_features, self.settings
         room = settings.block_room
         counts = np.count_nonzero(weights, axis=0)
-        crowded = np.flatnonzero(counts > max(d, settings.alike_share * self.rows.m))
-        if crowded.size > 1 and d * d <= room:  # nearly all rows count for each: one block for all
+        crowded = np.flatnonzero(counts > max(d or 0, settings.alike_share * self.rows.m))
+        if d is not None and crowded.size > 1 and d * d <= room:
+            # nearly all rows count for each: one block for all
             shared = C * weights[:, crowded].mean(axis=1)
             work.append(
                 partial(self._add_full, crowded, np.flatnonzero(shared), shared[shared > 0.0])
@@ -53,16 +54,16 @@ class ClassBlocks:
             room -= d * d
         else:
             crowded = crowded[:0]
-        is_single, squares = self.rows.X.dtype == np.float32, self.rows.squares()
+        is_single, squares = self.rows.dtype == np.float32, self.rows.squares()
         for c in np.setdiff1d(np.flatnonzero(counts), crowded):
             S = np.flatnonzero(weights[:, c])
             D = C * weights[S, c]
             is_tame = not is_single or D @ squares[S] < settings.tame_block
-            is_thin = is_tame and S.size <= settings.thin_block * d
+            is_thin = d is None or (is_tame and S.size <= settings.thin_block * d)
             if is_thin and S.size**2 <= room:
                 work.append(partial(self._add_thin, c, S, D))
                 room -= S.size**2
-            elif d * d <= room:
+            elif d is not None and d * d <= room:
                 work.append(partial(self._add_full, np.array([c]), S, D))
                 room -= d * d
             else:
@@ -72,9 +73,9 @@ class ClassBlocks:
     def _eliminate(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(t, σ) of every class."""
         t = self._inner(u[:-1])
-        sigma = u[-1] - np.einsum("ij,ij->j", u[:-1], t)
+        sigma = u[-1] - self.rows.dots(u[:-1], t)
         if self._thin:  # σ = 1ᵀG1 and t = XᵀG1: nothing cancels
-            spread = np.zeros((self.rows.m, len(self._thin)), self.rows.X.dtype)
+            spread = np.zeros((self.rows.m, len(self._thin)), self.rows.dtype)
             for place, (c, (S, G)) in enumerate(self._thin.items()):
                 sums = G.sum(axis=1)
                 spread[S, place], sigma[c] = sums, sums.sum(dtype=np.float64)
@@ -83,35 +84,31 @@ class ClassBlocks:
         return t, np.where(u[-1] > 0.0, np.maximum(sigma, 1e-12 * u[-1]), np.inf)
 
     def _add_thin(self, c: int, S: np.ndarray, D: np.ndarray) -> None:
-        X = self.rows.X[S]
-        K = X @ X.T
-        K = K.toarray() if self.rows.is_sparse else K
+        K = self.rows.gram(S)
         K.flat[:: S.size + 1] += (1.0 / D).astype(K.dtype)
         self._thin[c] = S, _inverse(K)
 
     def _add_full(self, classes: np.ndarray, S: np.ndarray, D: np.ndarray) -> None:
         B = self.rows.covariance(S, D)
-        B.flat[:: self.rows.d + 1] += 1.0
+        B.flat[:: self.rows.width + 1] += 1.0
         self._full.append((classes, _inverse(B)))
 
     def _add_diagonal(self, c: int, S: np.ndarray, D: np.ndarray) -> None:
-        X = self.rows.X[S]
-        squares = X.multiply(X).T @ D if self.rows.is_sparse else np.einsum("ij,ij,i->j", X, X, D)
-        self._diagonal[c] = 1.0 / (1.0 + squares)
+        self._diagonal[c] = 1.0 / (1.0 + self.rows.curvatures(S, D))
 
     def apply(self, r: np.ndarray) -> np.ndarray:
         """The blocks' inverse times r."""
         if self._border is None:
             return self._inner(r)
         t, sigma = self._border
-        z_b = (r[-1] - np.einsum("ij,ij->j", t, r[:-1])) / sigma
+        z_b = (r[-1] - self.rows.dots(t, r[:-1])) / sigma
         return np.concatenate([self._inner(r[:-1]) - t * z_b, z_b[None]])
 
     def _inner(self, r: np.ndarray) -> np.ndarray:
         z = r.copy()
         if self._thin:
-            X, columns = self.rows.X, list(self._thin)
-            products = self.rows.outputs(r[:, columns].astype(X.dtype))
+            columns = list(self._thin)
+            products = self.rows.outputs(r[:, columns].astype(self.rows.dtype))
             spread = np.zeros_like(products)
             for place, (S, G) in enumerate(self._thin.values()):
                 spread[S, place] = G @ products[S, place]

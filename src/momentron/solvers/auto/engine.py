@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 
 from momentron.solvers.auto.deadline import Deadline
-from momentron.solvers.base import Candidates
+from momentron.solvers.base import Candidates, Start
 
 
 class Engine(ABC):
@@ -29,3 +29,7 @@ class Engine(ABC):
     @abstractmethod
     def candidates(self) -> Candidates:
         """What the rounds so far propose, in units of R."""
+
+    def left_off(self) -> Start | None:
+        """Where exact solves may go on after an end without an answer; None where they cannot."""
+        return None

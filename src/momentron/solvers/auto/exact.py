@@ -16,18 +16,17 @@ def solve_by_exchange(form: GramForm, lam: np.ndarray, tol: float, rank: int) ->
     """λ from the support of the one given, by exchanges or pivots; None where the gap stays open.
 
     More rows than the rank have a singular Gram matrix, and are not tried; with nearly as many,
-    exchanges are not.
+    exchanges are not. Of rows that are there twice one is enough, and two are singular.
     """
-    support = lam > 0.0
+    support, point = lam > 0.0, form.point
     size = np.count_nonzero(support)
-    if size > rank:
-        return None
-    if form.bounds(lam).gap <= tol:
+    if size <= rank and form.bounds(lam).gap <= tol:
         return lam
-    point = form.point
-    exchanged = exchange(form, support) if size <= form.settings.crowded * rank else None
+    exchanged = _exchanged(form, support, rank)
     if exchanged is None:
-        exchanged = pivot(form, support)
+        single = form.without_twins(support)
+        if np.count_nonzero(single) < size:
+            exchanged = _exchanged(form, single, rank)
     if exchanged is None:
         return None
     bounds = form.bounds(exchanged)
@@ -37,6 +36,15 @@ def solve_by_exchange(form: GramForm, lam: np.ndarray, tol: float, rank: int) ->
         return exchanged
     form.point = point
     return None
+
+
+def _exchanged(form: GramForm, support: np.ndarray, rank: int) -> np.ndarray | None:
+    """λ by exchanges, or by pivots; None where neither gets there."""
+    size = np.count_nonzero(support)
+    if size > rank:
+        return None
+    exchanged = exchange(form, support) if size <= form.settings.crowded * rank else None
+    return pivot(form, support) if exchanged is None else exchanged
 
 
 def solve_by_newton(form: Form, lam: np.ndarray, tol: float, C: float) -> tuple[np.ndarray, bool]:

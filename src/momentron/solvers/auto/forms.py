@@ -37,6 +37,11 @@ class Direction(NamedTuple):
     slope: float
     curvature: float
 
+    def times(self, t: float) -> "Direction":
+        """The same direction, t times as long."""
+        dx, db, dp, slope, curvature = self
+        return Direction(t * dx, t * db, t * dp, t * slope, t * t * curvature)
+
 
 class InteriorDirection(NamedTuple):
     """What a full step of the interior point adds to x and b, to the slacks s and to λ."""
@@ -53,7 +58,7 @@ class SoftSystem(Protocol):
     def direction(
         self, S: np.ndarray, target: np.ndarray | float, C: float, *, rough: bool
     ) -> Direction:
-        """To the minimiser of ½‖w‖² + (C/2) Σ_S (target_i − p_i)²."""
+        """To the minimiser of ½‖w‖² + (C/2) Σ_S s_i (target_i − p_i)², s the form's shares."""
 
 
 class InteriorSystem(Protocol):
@@ -125,6 +130,11 @@ class Form(ABC):
     def dual_set(self) -> DualSet:
         """The intercepts' part."""
         return self.rows.dual_set
+
+    @property
+    def shares(self) -> float | np.ndarray:
+        """The rows' own penalties over C: 1 where all are alike."""
+        return self.rows.shares
 
     @property
     def length(self) -> float:

@@ -102,7 +102,7 @@ class GramForm(Form):
     # --- systems -------------------------------------------------------------------------------
 
     def along_mean(self) -> Direction:
-        return self.towards(np.ones(self.m), np.zeros(self.Y.shape[1]))
+        return self.towards(np.ones(self.m) * self.shares, np.zeros(self.Y.shape[1]))
 
     def towards(self, du: np.ndarray, db: np.ndarray) -> Direction:
         """A step of u and b as a direction."""
@@ -122,6 +122,20 @@ class GramForm(Form):
             return None
         return ReducedForm(rows, self.deadline, self.settings)
 
+    def without_twins(self, S: np.ndarray) -> np.ndarray:
+        """S with one of each set of rows that are equal, as far as the Gram matrix tells."""
+        index = np.flatnonzero(S)
+        if index.size > self.settings.pivot_support:
+            return S
+        K, squares = submatrix(self.K, index), self.squares[index]
+        is_twin = squares[:, None] + squares - 2.0 * K <= self.smallest_pivot
+        if self.Y.shape[1]:
+            kinds = np.unique(self.Y[index], axis=0, return_inverse=True)[1].ravel()
+            is_twin &= kinds[:, None] == kinds
+        single = S.copy()
+        single[index[np.tril(is_twin, -1).any(axis=1)]] = False
+        return single
+
     def equalise(self, S: np.ndarray) -> Point | None:
         """The point with p = 1 and u free on S, u = 0 elsewhere; None where K_SS is singular."""
         self._soft.forget()  # its memory may be needed
@@ -140,12 +154,15 @@ class GramForm(Form):
         solved = solve_definite(M, np.column_stack([rhs, Y]), self.smallest_pivot)
         if solved is None:
             return None
-        u[index], b = _balanced(solved, Y, b)
+        u[index], b = balanced_parts(solved, Y, b)
         return Point(u, b, self.margins(u, b))
 
 
 class GramSoft:
-    """Soft margins on a Gram matrix: K_SS + I/C, factored; the last factor is kept."""
+    """Soft margins on a Gram matrix: K_SS + I/C, factored; the last factor is kept.
+
+    Where rows have shares of C, the identity is divided by them.
+    """
 
     def __init__(self, form: GramForm) -> None:
         self.form: GramForm = proxy(form)  # which holds this: a cycle would keep its memory
@@ -163,13 +180,18 @@ class GramSoft:
         index = np.flatnonzero(S)
         off = u.copy()
         off[index] = 0.0
-        rhs = (target - p)[index] - u[index] / C
+        rhs = (target - p)[index] - u[index] * self._ridge(index, C)
         if off.any():
             rhs += matvec(form.K, off)[index]
         du, Y = -off, form.Y[index]
         missing = -(Y.T @ u[index])
-        du[index], db = _bordered_solve(self._factor(index, C, rough), rhs, Y, missing)
+        du[index], db = bordered_solve(self._factor(index, C, rough), rhs, Y, missing)
         return form.towards(du, db)
+
+    def _ridge(self, index: np.ndarray, C: float) -> float | np.ndarray:
+        """1/C of the named rows."""
+        shares = self.form.shares
+        return 1.0 / C if isinstance(shares, float) else 1.0 / (C * shares[index])
 
     def _factor(self, index: np.ndarray, C: float, rough: bool) -> np.ndarray:
         """The factor of K_SS + I/C; rough ones are in single precision."""
@@ -191,13 +213,13 @@ class GramSoft:
             self._K_single = K.astype(np.float32)
         source = K if self._K_single is None else self._K_single
         M = submatrix(source, index, np.empty((index.size, index.size), np.float32)).T
-        add_to_diagonal(M, 1.0 / C)
+        add_to_diagonal(M, self._ridge(index, C))
         return single_cholesky(M)
 
     def _shifted(self, index: np.ndarray, C: float) -> np.ndarray:
         """K_SS + I/C, F-ordered."""
         M = submatrix(self.form.K, index).T
-        add_to_diagonal(M, 1.0 / C)
+        add_to_diagonal(M, self._ridge(index, C))
         return M
 
 
@@ -217,21 +239,21 @@ class GramInterior:
 
     def direction(self, rc: np.ndarray) -> InteriorDirection:
         form, rhs = self.form, -rc / self.lam - self.residual
-        dlam, db = _bordered_solve(self.factor, rhs, form.Y, self.missing)
+        dlam, db = bordered_solve(self.factor, rhs, form.Y, self.missing)
         dp = form.margins(dlam, db)
         return InteriorDirection(dlam, db, dp + self.residual, dlam)
 
 
-def _bordered_solve(
+def bordered_solve(
     factor: np.ndarray, rhs: np.ndarray, Y: np.ndarray, missing: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """(z, db) with Mz + Y db = rhs and Yᵀz = missing."""
     if not Y.shape[1]:
         return back_solve(factor, rhs), missing
-    return _balanced(back_solve(factor, np.column_stack([rhs, Y])), Y, missing)
+    return balanced_parts(back_solve(factor, np.column_stack([rhs, Y])), Y, missing)
 
 
-def _balanced(
+def balanced_parts(
     both: np.ndarray, Y: np.ndarray, missing: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The same from M⁻¹(rhs, Y)."""

@@ -23,6 +23,11 @@ class JointEngine(Engine):
         self.q, self.upper = problem.even_weights(), math.inf
         self.fallback: Fallback | None = None
 
+    def example_shares(self) -> float | np.ndarray:
+        """The examples' factors of C, as a column; 1 where all are alike."""
+        shares = self.constraints.shares
+        return shares if isinstance(shares, float) else shares[:: self.labels.per_example, None]
+
     def offer(self, table: np.ndarray) -> float:
         """‖Zᵀq‖ of a table of weights, which are kept where they are the best so far."""
         q = self.problem.dual_set.normalize(self.labels.from_dual(table))

@@ -1,16 +1,14 @@
-"""The joint margin of many classes through a kernel: working sets of examples, as explicit rows.
+"""The joint margin of many classes through a kernel: working sets of examples.
 
-With a Cholesky factor K_SS = L Lᵀ the rows of L are the images of the examples S, up to rotation:
-the engine for explicit rows solves the working set. Its classifier is Σ φ(x_i) A_i with A from the
-multipliers, so that a look at all examples is a product with the columns of K where A is not zero.
+The engine for many pairs solves a working set S, given K_SS. Its classifier is Σ φ(x_i) A_i, so
+that a look at all examples is a product with the columns of K where A is not zero.
 """
 
 import math
 
 import numpy as np
-from scipy.linalg import lapack
 
-from momentron.operators import DenseOperator, KernelOperator
+from momentron.operators import KernelOperator
 from momentron.problem import Problem
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.deadline import Deadline
@@ -50,49 +48,32 @@ class JointKernel(JointEngine):
     def advance(self) -> None:
         """Solve the working set, look at all, and take in what is too near."""
         self.rounds += 1
-        L = self._factor(self.S)
-        inner = self._solve(L)
+        inner = self._solve()
         table = np.zeros_like(self.table)
-        table[self.S] = inner.newton.C * inner.slack
-        # of the point itself, W = LᵀA: a combination by the multipliers is as good at the very
-        # end only
-        A = lapack.dtrtrs(L, inner.newton.W, lower=1, trans=1)[0]
-        self.w = self.operator.combine(self.S, A)
+        table[self.S] = inner.newton.C * inner.newton.shared(inner.slack)
+        # of the point itself: a combination by the multipliers is as good at the very end only
+        self.w = self.operator.combine(self.S, inner.classifier()[0])
         self.b, self.table, self.is_interruptible = inner.newton.b, table, True
         if not self.is_soft and (self.fallback is None or inner.fallback is not None):
             self.fallback = Fallback(self.w, self.b)
         self.offer(table)
         self._choose()
 
-    def _solve(self, L: np.ndarray) -> JointMargin:
+    def _solve(self) -> JointMargin:
         """The working set's own problem, to the present goal."""
         S, labels = self.S, self.labels.some(self.S)
         problem = Problem(
-            self.constraints.like(DenseOperator(L), labels),
+            self.constraints.like(self.operator.some(S), labels, S),
             labels.dual_set(self.problem.dual_set.loss),
         )
         start = None
         if self.rounds > 1:
-            W = lapack.dtrtrs(L, self.w[1][S], lower=1)[0]  # the same outputs on S
-            start = Start(W, labels.free_intercepts(self.b), labels.from_dual(self.table[S]))
+            w = self.w[:, S]  # what left the working set had hardly a weight
+            start = Start(w, labels.free_intercepts(self.b), labels.from_dual(self.table[S]))
         inner = JointMargin(problem, self.deadline, start, self.settings)
         while not inner.is_done and inner.gap > self.goal:
             inner.advance()
         return inner
-
-    def _factor(self, S: np.ndarray) -> np.ndarray:
-        """L with L Lᵀ = K_SS, nearly."""
-        self.deadline.require(S.size**3 / 3.0)
-        K = self.operator.block(S, S)
-        ridge = self.settings.kernel_ridge * float(np.trace(K)) / S.size
-        for _ in range(5):
-            A = K.copy()
-            A.flat[:: S.size + 1] += ridge
-            L, info = lapack.dpotrf(A, lower=1, clean=1, overwrite_a=1)
-            if info == 0:
-                return np.ascontiguousarray(L)
-            ridge *= 100.0
-        raise np.linalg.LinAlgError("the kernel's matrix is not positive definite")
 
     def _choose(self) -> None:
         """The next working set: support, what is near it, and violators outside."""

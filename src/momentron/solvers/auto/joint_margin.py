@@ -12,15 +12,14 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from momentron.operators import MatrixOperator
 from momentron.problem import Problem
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Bounds
 from momentron.solvers.auto.joint_engine import JointEngine
 from momentron.solvers.auto.joint_newton import JointNewton
+from momentron.solvers.auto.joint_rows import JointRows
 from momentron.solvers.auto.joint_witness import balanced
-from momentron.solvers.auto.pair_table import PairTable
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.solvers.base import Candidates, Fallback, Start
 from momentron.threads import one_thread
@@ -45,22 +44,18 @@ class JointMargin(JointEngine):
         settings: AutoSettings = SETTINGS,
     ) -> None:
         super().__init__(problem, deadline, settings)
-        operator = problem.operator.as_matrix()
-        assert operator is not None
-        self.operator, self.C = operator, self.constraints.C
-        self.scale = 2.0 * float(np.mean(operator.row_norms**2)) or 1.0
+        self.rows = JointRows.of(
+            problem.operator, problem.dual_set.fits_intercept, settings, is_warm=start is not None
+        )
+        self.C = self.constraints.stiffness
+        self.scale = 2.0 * float(np.mean(self.rows.row_norms**2)) or 1.0
         # from far away a large penalty takes many steps
         C = min(settings.joint_first_C / self.scale, self.C)
-        self.newton = self._newton(operator, self.pairs, C)
+        self.shares = self.example_shares()
+        self.newton = JointNewton(self.rows, self.pairs, C, settings, self.shares)
         self.stage: Stage = Begin(start)
         self.gap = math.inf
         self.look()
-
-    def _newton(self, operator: MatrixOperator, pairs: PairTable, C: float) -> JointNewton:
-        fits_intercept = self.problem.dual_set.fits_intercept
-        return JointNewton(
-            operator, pairs, C, fits_intercept=fits_intercept, settings=self.settings
-        )
 
     def advance(self) -> None:
         """A Newton step, and what follows from it; the first time, a start."""
@@ -69,7 +64,7 @@ class JointMargin(JointEngine):
             self.stage = self.stage.advance(self)
 
     def look(self) -> None:
-        """The slack here, and C Σ slack · x (e_c − e_j)ᵀ, which is W where the gradient is zero."""
+        """The slack here, and Σ C slack · x (e_c − e_j)ᵀ, which is W where the gradient is zero."""
         self.slack = self.newton.slack()
         self.image = self.newton.image(self.slack)
 
@@ -77,14 +72,16 @@ class JointMargin(JointEngine):
         """A Newton step: (its length, √(gᵀH⁻¹g)/‖W‖ before it)."""
         step = self.newton.step(accuracy, self.slack, self.image)
         self.look()
-        return step.length, step.decrement / max(float(np.linalg.norm(self.newton.W)), 1e-300)
+        return step.length, step.decrement / max(self.rows.norm(self.newton.W), 1e-300)
 
     def from_sample(self, size: int) -> tuple[np.ndarray, np.ndarray]:
         """(W, b) of about so many examples, roughly, at the same share of risk and norm."""
-        n = self.operator.shape[0]
+        n = self.rows.n
         index = selection.sample(self.labels.codes, size, np.random.default_rng(0), least=0.0)
         C = self.newton.C * n / index.size
-        small = self._newton(self.operator.some(index), self.pairs.some(index), C)
+        shares = self.shares if isinstance(self.shares, float) else self.shares[index]
+        some = self.rows.some(index), self.pairs.some(index)
+        small = JointNewton(*some, C, self.settings, shares)
         slack = small.slack()
         small.slide(slack, small.image(slack))
         for _ in range(self.settings.joint_rough_steps):
@@ -92,22 +89,47 @@ class JointMargin(JointEngine):
             small.step(self.settings.joint_accuracy, slack, small.image(slack))
         return small.W, small.b
 
+    def is_settled(self, relative: float) -> bool:
+        """Whether the weights are off by little beside what an update will change of them.
+
+        The method of multipliers is a proximal method on the weights, which converges with steps as
+        rough as this (Rockafellar 1976, criterion B). An error of √(gᵀH⁻¹g) in the point is √c
+        times that in the weights: a larger penalty wants a finer point.
+        """
+        newton = self.newton
+        kept = 1.0 - newton.C / self.C
+        change = (kept * self.slack - newton.target + self.pairs.ones()) * np.sqrt(self.shares)
+        allowed = self.settings.joint_roughness * math.sqrt(newton.C) * np.linalg.norm(change)
+        return bool(relative * self.rows.norm(newton.W) <= allowed)
+
     def measure(self) -> float:
         """The relative gap of the present point and multipliers, as far as float64 tells."""
-        upper = self.offer(self.slack)
-        primal = self.primal(self.newton.W, self.newton.F, self.newton.b)
+        upper = self.offer(self.newton.shared(self.slack))
+        primal = self.primal(self.classifier(), self.newton.F, self.newton.b)
         norm = self.constraints.norm(primal.w)
         margin = self.problem.dual_set.margin(primal.scores)
         return Bounds(margin / norm if norm > 0.0 else -math.inf, upper).gap
 
+    def classifier(self) -> np.ndarray:
+        """W of the present point, as the operator has classifiers."""
+        return self.rows.classifier(self.newton.W)
+
     def candidates(self) -> Candidates:
         """The present point and the best multipliers, at no pass."""
-        return self.propose(self.newton.W, self.newton.F, self.newton.b)
+        return self.propose(self.classifier(), self.newton.F, self.newton.b)
+
+    def left_off(self) -> Start | None:
+        """The present point, where its pairs are few enough for matrices of them."""
+        settings, count = self.settings, np.count_nonzero(self.slack)
+        fits = settings.closing_bytes * count**2 <= settings.memory
+        if count > settings.closing_pairs or not fits:
+            return None
+        return Start(self.classifier(), self.labels.free_intercepts(self.newton.b), self.q)
 
     def keep_fallback(self) -> None:
         """The first soft margin, which is the most regular one, serves where nothing separates."""
         if not self.is_soft:
-            self.fallback = Fallback(self.newton.W, self.newton.b)
+            self.fallback = Fallback(self.classifier(), self.newton.b)
 
 
 class Stage(ABC):
@@ -130,9 +152,8 @@ class Begin(Stage):
         if self.start is not None:
             self._go_to(joint, self.start)
         else:
-            n, d = joint.operator.shape
-            size = max(joint.settings.joint_sample, 2 * d)
-            if n > 2 * size:
+            size = max(joint.settings.joint_sample, 2 * joint.rows.width)
+            if joint.rows.n > 2 * size:
                 newton.go_to(*joint.from_sample(size))
             else:
                 newton.slide(joint.slack, joint.image)
@@ -144,13 +165,13 @@ class Begin(Stage):
     def _go_to(self, joint: JointMargin, start: Start) -> None:
         newton = joint.newton
         newton.C = min(joint.settings.joint_warm_C / joint.scale, joint.C)
-        newton.go_to(start.w, joint.labels.all_intercepts(start.b))
+        newton.go_to(joint.rows.from_classifier(start.w), joint.labels.all_intercepts(start.b))
         if newton.C < joint.C:  # the weights λ have mass ‖W‖² where the margin is 1
             weights = np.zeros(joint.labels.size)
             weights[: start.q.size] = start.q
-            square, mass = float(np.vdot(newton.W, newton.W)), float(weights.sum())
+            square, mass = joint.rows.norm(newton.W) ** 2, float(weights.sum())
             share = (1.0 / newton.C - 1.0 / joint.C) * (square / mass if mass else 0.0)
-            newton.target += share * joint.labels.dual_of(weights)
+            newton.target += share * joint.labels.dual_of(weights) / joint.shares
 
 
 class Grow(Stage):
@@ -205,7 +226,9 @@ class Close(Stage):
             return self
         if self._is_due(joint):
             joint.offer(balanced(joint.newton, joint.slack))
-        is_near = relative <= min(0.1 * joint.gap, settings.joint_near)
+        is_near = relative <= min(0.1 * joint.gap, settings.joint_near) and joint.is_settled(
+            relative
+        )
         if is_near or self.steps >= settings.joint_inner_steps:
             gap = joint.measure()
             self._watch(joint, gap, relative)

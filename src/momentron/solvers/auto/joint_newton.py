@@ -4,7 +4,7 @@
 
 is piecewise quadratic in (W, b). Its Hessian, I + C Σ_i x_i x_iᵀ ⊗ M_i with the k × k matrices
 M_i = Σ_{j active} (e_c − e_j)(e_c − e_j)ᵀ, is never formed: its product with a direction V is two
-passes over the rows that have an active pair.
+passes over the rows that have an active pair. Through a kernel one product with its matrix does.
 """
 
 import math
@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from momentron.operators import MatrixOperator
 from momentron.solvers.auto.active_rows import ActiveRows
 from momentron.solvers.auto.class_blocks import ClassBlocks
 from momentron.solvers.auto.forms import Direction
+from momentron.solvers.auto.joint_rows import JointRows
 from momentron.solvers.auto.newton import line_search
 from momentron.solvers.auto.pair_table import PairTable
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
@@ -36,33 +36,29 @@ class JointNewton:
     Attributes
     ----------
     C : float
+    shares : float, or ndarray of shape (n, 1)
+        Factors of C, where examples have weights of their own.
     target : ndarray of shape (n, k)
         T, zero at the own labels.
     """
 
     def __init__(
         self,
-        operator: MatrixOperator,
+        rows: JointRows,
         pairs: PairTable,
         C: float,
-        *,
-        fits_intercept: bool,
         settings: AutoSettings = SETTINGS,
+        shares: float | np.ndarray = 1.0,
     ) -> None:
-        self.operator, self.settings = operator, settings
+        self.rows, self.settings, self.shares = rows, settings, shares
         self.pairs = pairs
         self.C = C
-        self.fits_intercept = fits_intercept
-        n, d = operator.shape
         k = pairs.n_classes
-        self.W, self.b = np.zeros((d, k)), np.zeros(k)
-        self.F = np.zeros((n, k))
+        self.W, self.b = np.zeros((rows.width, k)), np.zeros(k)
+        self.F = np.zeros((rows.n, k))
         self.target = pairs.ones()
-        self._centre: np.ndarray | None = None
-        if fits_intercept and not operator.is_sparse:
-            self._centre = operator.exact_adjoint(np.full(n, 1.0 / n))
         self._needs_double = False
-        self._rows: ActiveRows | None = None
+        self._active: ActiveRows | None = None
         self.blocks: ClassBlocks | None = None
         self._blocks_C = 0.0
         self._usual_products = 0
@@ -71,7 +67,7 @@ class JointNewton:
 
     def margins(self) -> np.ndarray:
         """Functional margins of all pairs, zero at the own labels."""
-        return self.pairs.margins(self.F + self.b if self.fits_intercept else self.F)
+        return self.pairs.margins(self.F + self.b if self.rows.fits_intercept else self.F)
 
     def slack(self) -> np.ndarray:
         """max(0, T − margins)."""
@@ -80,11 +76,15 @@ class JointNewton:
     def go_to(self, W: np.ndarray, b: np.ndarray) -> None:
         """Take another point: one pass."""
         self.W, self.b = W, b
-        self.F = self.operator.exact_scores(W)
+        self.F = self.rows.scores(W)
 
     def image(self, slack: np.ndarray) -> np.ndarray:
-        """C Σ_pairs slack · x_i (e_c − e_j)ᵀ: where the gradient vanishes, W."""
-        return self.C * self.operator.exact_adjoint(self.pairs.mix(slack))
+        """Σ_pairs C · slack · x_i (e_c − e_j)ᵀ: where the gradient vanishes, W."""
+        return self.C * self.rows.image(self.pairs.mix(self.shared(slack)))
+
+    def shared(self, slack: np.ndarray) -> np.ndarray:
+        """Slack times the examples' shares of C: the weights of the pairs, but for C."""
+        return slack if isinstance(self.shares, float) else slack * self.shares
 
     # --- a step --------------------------------------------------------------------------------
 
@@ -92,11 +92,11 @@ class JointNewton:
         """Towards the minimiser, given `slack()` and its `image` here."""
         active = slack > 0.0
         index = np.flatnonzero(active.any(axis=1))
-        local, S = self.pairs.some(index), active[index]
+        local, S = self.pairs.some(index), self._weighed(active[index], index)
         rows = self.rows_at(index, self._precision(index, local.diagonal(S)))
         gradient = self._gradient(slack, image)
         direction, products = self._direction(Hessian(rows, local, S, self.C), gradient, accuracy)
-        decrement = math.sqrt(max(-float(np.vdot(gradient, direction)), 0.0))
+        decrement = math.sqrt(max(-rows.dot(gradient, direction), 0.0))
         length, changed = self._move(direction, active)
         return Step(products, length, decrement, changed)
 
@@ -107,53 +107,53 @@ class JointNewton:
     def _gradient(self, slack: np.ndarray, image: np.ndarray) -> np.ndarray:
         """That of (W, b), the intercepts in the last row and as seen from the centre."""
         gradient = self.W - image
-        if not self.fits_intercept:
+        if not self.rows.fits_intercept:
             return gradient
-        b_gradient = -self.C * self.pairs.mix(slack).sum(axis=0)
-        if self._centre is not None:
-            gradient -= np.outer(self._centre, b_gradient)
+        b_gradient = -self.C * self.pairs.mix(self.shared(slack)).sum(axis=0)
+        gradient -= self.rows.of_centre(b_gradient)
         return np.concatenate([gradient, b_gradient[None]])
 
     def _move(self, direction: np.ndarray, active: np.ndarray) -> tuple[float, int]:
         """To the lowest point along a direction: (its length, pairs that a full step changes)."""
-        dW, db = direction, np.zeros_like(self.b)
-        if self.fits_intercept:
-            dW, db = direction[:-1], direction[-1]
-            if self._centre is not None:
-                db = db - self._centre @ dW
-        dF = self.operator.exact_scores(dW)
+        rows, db = self.rows, np.zeros_like(self.b)
+        dW = rows.renewed(direction[: rows.width])
+        if rows.fits_intercept:
+            db = direction[-1] - rows.at_centre(dW)
+        dF = rows.scores(dW)
         rest, dp = self.target - self.margins(), self.pairs.margins(dF + db)
         length, changed = 1.0, int(np.count_nonzero((rest - dp > 0.0) != active))
         if changed:
-            slope, curvature = float(np.vdot(self.W, dW)), float(np.vdot(dW, dW))
+            slope, curvature = rows.dot(self.W, dW), rows.dot(dW, dW)
             along = Direction(dW, db, dp.ravel(), slope, curvature)
-            length = line_search(along, rest.ravel(), self.C, self.settings)
+            length = line_search(along, rest.ravel(), self.C, self.settings, self._flat_shares())
         self.W, self.b = self.W + length * dW, self.b + length * db
         self.F = self.F + length * dF
         return length, changed
 
+    def _weighed(self, active: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """The pairs of the named rows that count, each by its share."""
+        return active if isinstance(self.shares, float) else active * self.shares[index]
+
+    def _flat_shares(self) -> float | np.ndarray:
+        """Of all pairs, one after another."""
+        if isinstance(self.shares, float):
+            return self.shares
+        return np.repeat(self.shares[:, 0], self.pairs.n_classes)
+
     def _precision(self, index: np.ndarray, diagonal: np.ndarray) -> type:
         """Single, where the Hessian's blocks are far from singular in it."""
-        largest = self.C * float((self.operator.row_norms[index] ** 2 @ diagonal).max(initial=0.0))
-        return (
-            np.float64 if self._needs_double or largest > self.settings.joint_single else np.float32
-        )
+        rows = self.rows
+        largest = self.C * float((rows.row_norms[index] ** 2 @ diagonal).max(initial=0.0))
+        is_single = largest <= rows.largest_single(self.settings) and not self._needs_double
+        return np.float32 if is_single else np.float64
 
     def rows_at(self, index: np.ndarray, precision: type) -> ActiveRows:
         """The named rows, copied anew only where they are others than last time."""
-        last = self._rows
-        if last is None or last.X.dtype != precision or not np.array_equal(last.index, index):
-            self._rows = last = None
-            # a preconditioner may still hold those before
-            last = ActiveRows.of(
-                self.operator,
-                index,
-                self._centre,
-                self.fits_intercept,
-                precision,
-                self.settings.memory // 4,
-            )
-            self._rows = last
+        last = self._active
+        if last is None or last.dtype != precision or not np.array_equal(last.index, index):
+            self._active = last = None  # a preconditioner may still hold those before
+            memory = self.settings.memory // 4
+            self._active = last = self.rows.active(index, precision, memory, self.settings)
         return last
 
     def _direction(
@@ -171,7 +171,7 @@ class JointNewton:
         most = limit = settings.joint_products
         if not is_new:
             enough = int(settings.joint_stale * self._usual_products)
-            limit = max(settings.joint_least_products, enough)
+            limit = max(self.rows.least_products(settings), enough)
         gradients = ConjugateGradients(hessian, gradient)
         is_solved = gradients.run(self.blocks, accuracy, limit)
         products = gradients.products
@@ -201,14 +201,15 @@ class Hessian:
 
     def __init__(self, rows: ActiveRows, pairs: PairTable, active: np.ndarray, C: float) -> None:
         self.rows, self.pairs, self.active, self.C = rows, pairs, active, C
-        self._weights = active.astype(rows.X.dtype)
+        self._weights = active.astype(rows.dtype)
 
     def times(self, V: np.ndarray) -> np.ndarray:
         """H V; intercepts, in the last row, have no part in the identity."""
         pairs = self.pairs
         product = self.rows.adjoint(pairs.mix(pairs.margins(self.rows.times(V)) * self._weights))
         product *= self.C
-        product[: self.rows.d] += V[: self.rows.d]
+        width = self.rows.width
+        product[:width] += V[:width]
         return product
 
 
@@ -232,7 +233,7 @@ class ConjugateGradients:
         for count in range(limit + 1):
             z = self.r.copy() if blocks is None else blocks.apply(self.r)
             z -= z.mean(axis=1, keepdims=True)
-            new = float(np.vdot(self.r, z))
+            new = self.hessian.rows.dot(self.r, z)
             if count == 0:
                 goal = accuracy**2 * new
             if not new > 0.0:
@@ -245,7 +246,7 @@ class ConjugateGradients:
             p = z if count == 0 else z + (new / rho) * p
             rho = new
             Hp = self.hessian.times(p)
-            curvature = float(np.vdot(p, Hp))
+            curvature = self.hessian.rows.dot(p, Hp)
             if not curvature > 0.0:
                 self.has_failed = True
                 return False

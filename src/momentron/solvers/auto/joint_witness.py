@@ -19,14 +19,14 @@ def balanced(newton: JointNewton, weights: np.ndarray) -> np.ndarray:
     settings = newton.settings
     q = weights / weights.sum()
     q[q < settings.witness_faint * q.max()] = 0.0
-    length = float(np.mean(newton.operator.row_norms))
+    length = float(np.mean(newton.rows.row_norms))
     cuts = 0
     for _ in range(settings.witness_rounds):
         index = np.flatnonzero(q.any(axis=1))
         rows = newton.rows_at(index, np.float64)
         local, Q = newton.pairs.some(index), q[index]
         image = rows.adjoint(local.mix(Q))
-        if not float(np.linalg.norm(image)) > SMALL * length:
+        if not rows.dot(image, image) > (SMALL * length) ** 2:
             break
         ratio = np.where(Q > 0.0, local.margins(rows.times(_solve(rows, newton, Q, image))), 0.0)
         share = min(1.0, 0.9 / max(float(ratio.max()), 1e-300))
@@ -43,7 +43,7 @@ def _solve(rows: ActiveRows, newton: JointNewton, Q: np.ndarray, image: np.ndarr
     """v of the rescaling: least squares with the weights Q, and hardly any ridge."""
     local, settings = newton.pairs.some(rows.index), newton.settings
     diagonal = local.diagonal(Q)
-    trace = float((newton.operator.row_norms[rows.index] ** 2 @ diagonal).max())
+    trace = float((newton.rows.row_norms[rows.index] ** 2 @ diagonal).max())
     C = settings.witness_stiffness / trace
     gradients = ConjugateGradients(Hessian(rows, local, Q, C), -C * image)
     blocks = ClassBlocks(rows, diagonal, C, settings)

@@ -22,31 +22,37 @@ class SoftResult(NamedTuple):
 
 
 def line_search(
-    direction: Direction, r: np.ndarray, C: float, settings: AutoSettings = SETTINGS
+    direction: Direction,
+    r: np.ndarray,
+    C: float,
+    settings: AutoSettings = SETTINGS,
+    shares: float | np.ndarray = 1.0,
 ) -> float:
-    """The minimiser along a direction of ½‖w‖² + (C/2) Σ (r_i − t dp_i)₊², whose slope is monotone.
+    """The minimiser along a direction of ½‖w‖² + (C/2) Σ s_i (r_i − t dp_i)₊², whose slope is
+    monotone; s are the rows' shares of C.
 
     Up to t = 2, where the minimiser nearly always is, only the rows count that have slack here or
     there.
     """
     dp, slope, curvature = direction.dp, direction.slope, direction.curvature
     low, high, t, enough = 0.0, math.inf, 1.0, 0.0
-    every = r, dp
+    pull = dp if isinstance(shares, float) else shares * dp
+    every = r, dp, pull
     if r.size > settings.many_rows:
         near = np.flatnonzero(np.maximum(r, r - 2.0 * dp) > 0.0)
-        r, dp = r[near], dp[near]
+        r, dp, pull = r[near], dp[near], pull[near]
     for k in range(settings.search_steps):
         if t > 2.0:
-            r, dp = every
+            r, dp, pull = every
         rest = r - t * dp
-        g = slope + t * curvature - C * float(np.maximum(rest, 0.0) @ dp)
+        g = slope + t * curvature - C * float(np.maximum(rest, 0.0) @ pull)
         if k == 0:
-            enough = settings.search_accuracy * abs(slope - C * float(np.maximum(r, 0.0) @ dp))
+            enough = settings.search_accuracy * abs(slope - C * float(np.maximum(r, 0.0) @ pull))
         if abs(g) <= enough:
             return t
         low, high = (low, t) if g > 0.0 else (t, high)
-        active = dp[rest > 0.0]
-        h = curvature + C * float(active @ active)
+        active = rest > 0.0
+        h = curvature + C * float(dp[active] @ pull[active])
         new = t - g / h if h > 0.0 else 2.0 * t
         if not low < new < high:
             new = 0.5 * (low + high) if high < math.inf else 2.0 * t
@@ -55,9 +61,18 @@ def line_search(
 
 
 def step_along_mean(form: Form, C: float) -> None:
-    """Go to the best multiple of the difference of the classes' sums."""
-    direction = form.along_mean()
-    form.move(direction, line_search(direction, 1.0 - form.p, C, form.settings))
+    """Go to the best multiple of the difference of the classes' sums.
+
+    The search begins at Newton's step: from a step of 1 it would not come down to a tiny C's.
+    """
+    direction, r = form.along_mean(), 1.0 - form.p
+    dp, pull = direction.dp, form.shares * direction.dp
+    curvature = direction.curvature + C * float(dp @ (pull * (r > 0.0)))
+    if not curvature > 0.0:
+        return
+    t = (C * float(np.maximum(r, 0.0) @ pull) - direction.slope) / curvature
+    direction = direction.times(t)
+    form.move(direction, line_search(direction, r, C, form.settings, form.shares))
 
 
 def soft_margin(
@@ -69,12 +84,12 @@ def soft_margin(
     slack: float = 0.0,
     S: np.ndarray | None = None,
 ) -> SoftResult:
-    """Newton for min ½‖w‖² + (C/2) Σ (1 + λ_i/C − p_i)₊², from the form's current point.
+    """Newton for min ½‖w‖² + (C/2) Σ s_i (1 + λ_i/(C s_i) − p_i)₊², from the form's current point.
 
     `slack` is the share of S that may still change at the end: 0 asks for the exact minimiser, more
     for a rough one. `S` is a guess of the rows with slack.
     """
-    target = 1.0 if lam is None else 1.0 + lam / C
+    target = 1.0 if lam is None else 1.0 + lam / (C * form.shares)
     steps, done = 0, False
     while steps < max_steps and not done and not form.deadline.has_passed(form.step_flops):
         r = target - form.p
@@ -92,12 +107,12 @@ def soft_margin(
         if changed == 0:
             t, done = 1.0, True  # the quadratic piece was the right one
         else:
-            t = line_search(direction, r, C, form.settings)
+            t = line_search(direction, r, C, form.settings, form.shares)
             done = bool(changed <= slack * size) and abs(t - 1.0) < form.settings.nearly_full
             if done:
                 t = 1.0  # a step cut short would leave weight on rows that have no slack
         form.move(direction, t)
-    return SoftResult(C * np.maximum(target - form.p, 0.0), steps, done)
+    return SoftResult(form.shares * (C * np.maximum(target - form.p, 0.0)), steps, done)
 
 
 def exact_soft_margin(form: Form, C: float, *, max_steps: int) -> SoftResult:

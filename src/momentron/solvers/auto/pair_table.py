@@ -37,6 +37,6 @@ class PairTable:
 
     def diagonal(self, active: np.ndarray) -> np.ndarray:
         """The diagonals of M_i = Σ_{j active} (e_c − e_j)(e_c − e_j)ᵀ, one row per example."""
-        diagonal = active.astype(np.float64)
+        diagonal = active.astype(np.float64)  # or by their weights
         diagonal.reshape(-1)[self._own] = active.sum(axis=1)
         return diagonal

@@ -53,13 +53,14 @@ class ConjugateSoft:
         roughness, most = form.accuracy
         index = np.flatnonzero(S)
         rows = form.A.some(index)
-        r = form.soft_gradient(rows, (target - form.p)[index], C)
+        shares = form.rows.shares_at(index)
+        r = form.soft_gradient(rows, shares * (target - form.p)[index], C)
         step, direction, square = np.zeros_like(r), r.copy(), float(r @ r)
         enough = roughness**2 * square
         for _ in range(most):
             if square <= enough or square == 0.0:
                 break
-            product = rows.combine(rows.products(direction))
+            product = rows.combine(shares * rows.products(direction))
             product += form.ridge * direction / C
             curvature = float(direction @ product)
             if not curvature > 0.0:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from momentron.certificate import WholePair
 from momentron.convergence import BudgetWarning
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.deadline import Deadline
@@ -16,6 +17,18 @@ from momentron.solvers.auto.forms import Form
 from momentron.solvers.auto.settings import AutoSettings
 from momentron.solvers.auto.working_sets import Answer, WorkingSets
 from momentron.solvers.base import Start
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A pair in whole numbers: w and q rounded to floats, w's scores, and what the pair proves."""
+
+    pair: WholePair
+    w: np.ndarray
+    q: np.ndarray
+    scores: np.ndarray
+    lower: float
+    upper: float
 
 
 @dataclass
@@ -28,6 +41,7 @@ class Search:
     answer: Answer
     C: float = math.inf
     crowded_rounds: int = field(default=0, init=False)
+    settled: Settled | None = field(default=None, init=False)
 
     @classmethod
     def of(cls, sets: WorkingSets, tol: float, C: float = math.inf) -> "Search":
@@ -154,6 +168,10 @@ class Search:
         p = self.answer.p
         return is_rounding and not bool((p[outside] < p[self.W].min()).any())
 
+    def has_nearly_vanished(self) -> bool:
+        """Whether the certificate might call the weights a witness."""
+        return self.answer.upper <= self.settings.nearly_vanished * self.sets.operator.radius
+
     def is_worth_refining(self, form: Form) -> bool:
         """Whether the support looks right, but float64 cannot hold the gap that is asked for."""
         if not self.sets.is_plain:
@@ -165,23 +183,27 @@ class Search:
         return upper < math.inf and upper - lower < self.settings.refined_gap * upper
 
 
-class Phase(ABC):
-    """A kind of round."""
-
-    is_end: ClassVar[bool] = False
-
-    @abstractmethod
-    def advance(self, search: Search) -> "Phase":
-        """One round on the search; what comes next."""
-
-
 class Reason(Enum):
     """Why there is no next round."""
 
     SOLVED = "the rows outside the working set change nothing"
     WITNESS = "the weights prove that nothing separates"
+    CONTRADICTION = "two equal rows have opposite labels"
+    BROKEN = "a factor broke down"
     MEMORY = "cache_size is too small for the working set that is needed"
     REFINED = "the last digits were computed"
+    SETTLED = "rational arithmetic was tried"
+
+
+class Phase(ABC):
+    """A kind of round; the last has a reason why there is none after it."""
+
+    is_end: ClassVar[bool] = False
+    reason: Reason | None = None
+
+    @abstractmethod
+    def advance(self, search: Search) -> "Phase":
+        """One round on the search; what comes next."""
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,8 @@ class BorderedRows:
 
     def some(self, index: np.ndarray) -> "BorderedRows":
         """Some of the rows, as they are."""
-        rows = SignedRows(self.rows.X[index], self.rows.signs[index], self.rows.dual_set)
+        rows = self.rows
+        rows = SignedRows(rows.X[index], rows.signs[index], rows.dual_set, rows.shares_at(index))
         return BorderedRows(rows, self.Y[index], self.beta, copy=False)
 
 
@@ -92,7 +93,7 @@ class PrimalForm(Form):
         self.A = BorderedRows(rows, Y, self.beta, copy=not (rows.is_sparse or borrow))
         self.ridge = np.ones(self.A.k)
         self.ridge[rows.d :] = 0.0
-        self.soft = PrimalSoft(self)
+        self.soft = self._soft = PrimalSoft(self)
         self.reset()
 
     @property
@@ -140,7 +141,11 @@ class PrimalForm(Form):
     # --- systems -------------------------------------------------------------------------------
 
     def along_mean(self) -> Direction:
-        return self.towards(self.A.combine(np.ones(self.m)) * self.ridge)
+        return self.towards(self.A.combine(np.ones(self.m) * self.shares) * self.ridge)
+
+    def hessian(self, S: np.ndarray) -> np.ndarray:
+        """A_SᵀA_S, to be written to."""
+        return self._soft.hessian(S)
 
     def towards(self, dx: np.ndarray) -> Direction:
         """A step of x as a direction."""
@@ -149,7 +154,10 @@ class PrimalForm(Form):
         return Direction(dx, NOWHERE, self.A.products(dx), slope, curvature)
 
     def soft_gradient(self, rows: BorderedRows, residual: np.ndarray, C: float) -> np.ndarray:
-        """A_Sᵀ(target − p) − ridge·x/C: the right side of Newton's system."""
+        """A_Sᵀ(target − p) − ridge·x/C: the right side of Newton's system.
+
+        Where rows have shares of C, the residual is multiplied by them.
+        """
         return rows.combine(residual) - self.ridge * self.point.x / C
 
     def start_interior(self, lam: np.ndarray) -> None:
@@ -172,13 +180,13 @@ class PrimalSoft:
         self, S: np.ndarray, target: np.ndarray | float, C: float, *, rough: bool
     ) -> Direction:
         form = self.form
-        M = self._hessian(S)
+        M = self.hessian(S)
         add_to_diagonal(M, form.ridge / C)
-        g = form.soft_gradient(form.A, np.where(S, target - form.p, 0.0), C)
+        g = form.soft_gradient(form.A, np.where(S, target - form.p, 0.0) * form.shares, C)
         return form.towards(back_solve(cholesky(M), g))
 
-    def _hessian(self, S: np.ndarray) -> np.ndarray:
-        """A copy of A_SᵀA_S."""
+    def hessian(self, S: np.ndarray) -> np.ndarray:
+        """A copy of A_SᵀA_S, rows with shares of C multiplied by them."""
         A, d = self.form.A, self.form.rows.d
         changed = np.flatnonzero(self._S != S)
         if self._H is None or changed.size > self.form.settings.renewed * np.count_nonzero(S):
@@ -197,7 +205,7 @@ class PrimalSoft:
             require_time()
             M[:d, part] = self._H[:, part]
         M[d, :d] = A.beta * self._sums
-        M[d, d] = A.beta**2 * np.count_nonzero(S)
+        M[d, d] = A.beta**2 * float(np.sum(S * self.form.shares))
         return M
 
     def _add(self, sign: float, index: np.ndarray) -> None:
@@ -213,11 +221,12 @@ class PrimalSoft:
         assert self._H is not None
         A, rows = self.form.A, self.form.rows
         if A.matrix is not None:
-            B = A.matrix[index]
+            B = rows.weighed(A.matrix[index], index)
         else:
             B = rows.X[index]
             if A.beta:
-                self._sums += sign * (B.T @ np.ones(index.size))
+                self._sums += sign * (B.T @ (np.ones(index.size) * rows.shares_at(index)))
+            B = rows.weighed(B, index)
             if rows.is_sparse:
                 if 100.0 * (B.nnz / index.size) ** 2 < rows.d**2:  # else dense products are faster
                     for part in column_parts(*self._H.shape):
@@ -260,7 +269,7 @@ class ReducedForm(PrimalForm):
         self, rows: SignedRows, deadline: Deadline, settings: AutoSettings = SETTINGS
     ) -> None:
         self.Q, R = thin_qr(rows.X.T)
-        reduced = SignedRows(np.ascontiguousarray(R.T), rows.signs, rows.dual_set)
+        reduced = SignedRows(np.ascontiguousarray(R.T), rows.signs, rows.dual_set, rows.shares)
         super().__init__(reduced, deadline, settings)
 
     def answer(self) -> tuple[np.ndarray, np.ndarray]:

@@ -15,6 +15,7 @@ from momentron.solvers.auto.newton import soft_path
 from momentron.solvers.auto.pass_form import PassForm
 from momentron.solvers.auto.phases import End, Phase, Reason, Search
 from momentron.solvers.auto.solving import SolveByNewton, SolveByPivots, after_the_last
+from momentron.solvers.auto.straight import SolveStraight
 from momentron.solvers.auto.working_sets import WorkingSets
 from momentron.solvers.base import Start
 from momentron.solvers.momentum import Momentum
@@ -35,7 +36,7 @@ def _pairs_by_momentum(sets: WorkingSets, rng: np.random.Generator) -> np.ndarra
     size = min(settings.momentum_sample, labels.codes.size)
     few = selection.sample(labels.codes, size, rng, least=0.0)
     some = labels.some(few)
-    constraints = sets.constraints.like(sets.operator_of(few), some)
+    constraints = sets.constraints.like(sets.operator_of(few), some, few)
     problem = Problem(constraints, some.dual_set(Exponential())).tightened()
     solver = Momentum()
     state = solver.init(problem)
@@ -69,7 +70,8 @@ def first_phase(search: Search) -> Phase:
     """How the rows are ranked: by working sets, or all at once where samples say nothing."""
     settings, sets = search.settings, search.sets
     if search.has_all:
-        return RankWorkingSets(settings.all_Cs)
+        ranked = RankWorkingSets(settings.all_Cs)
+        return SolveStraight(ranked) if SolveStraight.suits(search) else ranked
     if sets.is_plain and not sets.is_dense and sets.width > settings.wide:
         rows = sets.plain_rows(np.arange(sets.size))
         form = PassForm(rows, sets.operator.row_norms**2, sets.deadline, settings)
@@ -102,7 +104,7 @@ class RankWorkingSets(Phase):
         search.close(form, lam, is_exact=False)
         count = self.count + 1
         if count == 1 and search.is_contradicted():
-            return End(Reason.WITNESS)
+            return End(Reason.CONTRADICTION)
         support = np.flatnonzero(search.answer.lam)
         outside = int(np.count_nonzero(search.answer.p < 1.0)) - support.size
         search.W = search.smallest(self._next_size(search, support.size, outside), support)
@@ -163,7 +165,7 @@ class RankByPasses(Phase):
             form.accuracy = settings.careful_direction
         search.set_answer(*form.answer(), lam, is_exact=False)
         if self.is_first and search.is_contradicted():
-            return End(Reason.WITNESS)
+            return End(Reason.CONTRADICTION)
         if left:
             return RankByPasses(form, left, is_first=False)
         support = np.flatnonzero(lam)

@@ -1,8 +1,11 @@
 """The engine of working sets: phase after phase, and what the search has found so far."""
 
+import numpy as np
+
 from momentron.problem import Problem
 from momentron.solvers.auto.engine import Engine
-from momentron.solvers.auto.phases import Phase, Search
+from momentron.solvers.auto.phases import End, Phase, Reason, Search
+from momentron.solvers.auto.whole_numbers import after_floats
 from momentron.solvers.base import Candidates, Primal
 
 
@@ -16,14 +19,23 @@ class Rounds(Engine):
 
     def advance(self) -> None:
         self.rounds += 1
-        self.phase = self.phase.advance(self.search)
+        try:
+            self.phase = self.phase.advance(self.search)
+        except (FloatingPointError, np.linalg.LinAlgError):
+            self.phase = End(Reason.BROKEN)
+        if self.phase.is_end:
+            self.phase = after_floats(self.search, self.phase)
         self.is_done = self.phase.is_end or self.rounds >= self.search.settings.rounds
 
     def candidates(self) -> Candidates:
-        answer, problem = self.search.answer, self.problem
+        answer, problem, settled = self.search.answer, self.problem, self.search.settled
+        if settled is not None:
+            primal = Primal(settled.w, settled.scores)
+            upper = settled.upper / problem.to_units_of_x(1.0)
+            return Candidates([primal], settled.q, upper, whole=settled.pair)
         w, scores = answer.w, problem.constraints.labels.scores(answer.products)
         if problem.constraints.is_soft:
-            slack = answer.lam / problem.constraints.C
+            slack = answer.lam / (problem.constraints.stiffness * problem.constraints.shares)
             w, scores = problem.constraints.with_slack(w, slack), scores - slack
         scores = scores / problem.radius
         return Candidates([Primal(w, scores)], answer.lam, answer.upper / problem.radius)

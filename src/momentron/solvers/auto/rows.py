@@ -35,10 +35,13 @@ class WorkingRows(ABC):
         What the intercepts ask of the multipliers of these rows.
     is_explicit : bool
         Whether there is more to know than the Gram matrix: margins can be had from the rows.
+    shares : float, or ndarray of shape (m,)
+        The rows' own penalties of slack over the mean one: 1 where all are alike.
     """
 
     m: int
     dual_set: DualSet
+    shares: float | np.ndarray
     is_explicit: bool = True
 
     @abstractmethod
@@ -86,10 +89,13 @@ class SignedRows(WorkingRows):
         Own copy of the rows: they are few.
     signs : ndarray of shape (m,)
     dual_set : DualSet
+    shares : float, or ndarray of shape (m,)
     """
 
-    def __init__(self, X: Any, signs: np.ndarray, dual_set: DualSet) -> None:
-        self.X = X
+    def __init__(
+        self, X: Any, signs: np.ndarray, dual_set: DualSet, shares: float | np.ndarray = 1.0
+    ) -> None:
+        self.X, self.shares = X, shares
         self.signs = signs
         self.dual_set = dual_set
         self.is_sparse = sp.issparse(X)
@@ -110,6 +116,21 @@ class SignedRows(WorkingRows):
         """Some of the signed rows, dense."""
         rows = self.X[index]
         return (rows.toarray() if self.is_sparse else rows) * self.signs[index][:, None]
+
+    def shares_at(self, index: Any) -> float | np.ndarray:
+        """Of the named rows."""
+        return self.shares if isinstance(self.shares, float) else self.shares[index]
+
+    def weighed(self, rows: Any, index: np.ndarray) -> Any:
+        """Copies of the named rows, times the roots of their shares."""
+        if isinstance(self.shares, float):
+            return rows
+        roots = np.sqrt(self.shares[index])
+        return (
+            sp.csr_array(rows.multiply(roots[:, None]))
+            if sp.issparse(rows)
+            else (rows * roots[:, None])
+        )
 
     def squares(self) -> np.ndarray:
         """‖a_i‖²."""
@@ -185,6 +206,7 @@ class PairRows(WorkingRows):
     outputs : ndarray of shape (m, k)
         v_p.
     dual_set : DualSet
+    shares : float, or ndarray of shape (m,)
     """
 
     def __init__(
@@ -193,8 +215,9 @@ class PairRows(WorkingRows):
         place: np.ndarray,
         outputs: np.ndarray,
         dual_set: DualSet,
+        shares: float | np.ndarray = 1.0,
     ) -> None:
-        self.source, self.place = source, place
+        self.source, self.place, self.shares = source, place, shares
         self.outputs, self.dual_set = outputs, dual_set
         self.m = place.size
         self._is_paired = outputs.shape[1] > 1
@@ -244,7 +267,8 @@ class PairRows(WorkingRows):
             return None
         X = X.toarray() if sp.issparse(X) else X
         flat = X[self.place][:, :, None] * self.outputs[:, None, :]
-        return SignedRows(flat.reshape(self.m, width), np.ones(self.m), self.dual_set)
+        flat = flat.reshape(self.m, width)
+        return SignedRows(flat, np.ones(self.m), self.dual_set, self.shares)
 
 
 def gram_of(X: Any) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Every number that tunes `auto`, in one place.
 
-Penalties C are in units of 1/mean‖a‖², a the rows of the working set; sizes of working sets in
-rows, or in multiples of the support.
+Penalties C, twice those of users, are in units of 1/mean‖a‖², a the rows of the working set; sizes
+of working sets in rows, or in multiples of the support.
 """
 
 from dataclasses import dataclass, replace
@@ -19,6 +19,10 @@ class AutoSettings:
     many_pairs: int = 20_000  # pairs (example, wrong label) from which the joint engine takes over
     # The same for hard margins without intercepts, the best case of exact solves.
     many_simple_pairs: int = 60_000
+    # Unknowns, (classes − 1) × (features + 1), from which supports are so large that a share of
+    # these pairs is enough, and that share: usually, and for the simple ones.
+    many_unknowns: int = 1800
+    crowded_share: tuple[float, float] = (0.18, 0.34)
     # Slacks from which a soft margin may end before its first good proposal: W = 0 is proposed.
     many_slacks: int = 2000
     # Pairs from which few wide examples are fitted for a first classifier.
@@ -88,6 +92,13 @@ class AutoSettings:
     pivot_room: int = 64  # room for members of a support beside the first ones
     pivot_share: float = 1.3  # the size of a working set for pivots, as a multiple of the support
 
+    # --- the straight path of small problems ----------------------------------------------------
+    straight_entries: int = 20_000  # entries up to which all rows are solved by pivots at once
+    straight_width: int = 24  # features up to which they are
+    # A pivot, in units of the longest ‖a‖², at which a row is a combination of the support.
+    straight_singular: float = 1e-10
+    straight_pivots: int = 60  # pivots beside ten per feature
+
     # --- Newton on a working set ---------------------------------------------------------------
     many_rows: int = 4000  # rows from which line searches leave out those that do not count
     # The relative accuracy of a line search: more changes no step count.
@@ -115,6 +126,17 @@ class AutoSettings:
     single_size: int = 300  # rows up to which single precision saves nothing
     renewed: float = 0.6  # the share of the rows with slack whose change makes a Hessian anew
     block_entries: int = 4_000_000  # entries of rows that are densified or copied at a time
+
+    # --- rational arithmetic, where floats see only roundings -----------------------------------
+    exact_entries: int = 2_000_000  # entries of X up to which the last digits are computed exactly
+    exact_support: int = 150  # features, or rows, up to which Wolfe's algorithm is tried
+    exact_seconds: float = 10.0  # seconds that it may take
+    # ‖Zᵀq‖ in units of the longest row at which the certificate might call it a witness.
+    nearly_vanished: float = 1e-11
+    # The same for data that seem to overlap: they may have a tiny margin, but most have none.
+    exact_overlap_entries: int = 100_000
+    exact_overlap_rank: int = 60
+    exact_overlap_seconds: float = 5.0
 
     # --- the interior point on a working set ---------------------------------------------------
     interior_steps: int = 60  # iterations
@@ -157,17 +179,52 @@ class AutoSettings:
     soft_sample: int = 2000  # rows of the sample on which tall data begin, and the same per feature
     soft_sample_ratio: int = 10
 
+    # --- the plain hinge -----------------------------------------------------------------------
+    box_steps: int = 150  # iterations of the interior point in a box
+    box_start: float = 1.0  # the largest weight at its start, in units of 1/mean‖a‖²
+    box_patience: int = 20  # iterations without progress
+    box_gap: float = 0.1  # the gap to which it goes, as a share of the tolerance
+    box_least_gap: float = 1e-14  # the same where steps cost little,
+    box_cheap: float = 1e7  # which is up to so many operations
+    box_few: int = 1500  # rows from which Newton with multipliers comes before the interior point
+    # Rows of a kernel from which it does.
+    box_few_values: int = 600
+    # The first stiffness of the multipliers, as a share of C and in units of 1/mean‖a‖²,
+    box_first: tuple[float, float] = (0.5, 10.0)
+    box_last: tuple[float, float] = (100.0, 1e5)  # and the last ones
+    box_growth: float = 5.0  # and its growth
+    box_newton_steps: int = 40  # Newton steps at each stiffness
+    box_slack: float = 0.05  # the share of the rows between that may change at the end of these,
+    box_settled: float = 1e-4  # until the gap is so small
+    box_updates: int = 40  # updates of the multipliers
+    # The gap to which a working set is solved that leaves rows out, as a share of that of all rows.
+    box_ahead: float = 0.02
+    box_margin: float = 0.02  # how far above the margin rows are that join it beside those below
+    box_slow: float = 0.3  # a gap above this share of the best makes the last stiffness grow
+    box_idle: int = 8  # the same without progress
+    box_share: float = (
+        0.25  # the gap to which they close a working set, as a share of the tolerance
+    )
+    box_sample_updates: int = 2  # the same on the sample on which tall data begin
+    # How near to the margin a row's weight is taken from a start, not from its side.
+    box_near: float = 1e-4
+    # Rows of a working set beside those below the margin, as a multiple of these.
+    box_room: float = 1.5
+    # A weight below this share of its slack, in units of ‖a‖², is taken as zero; at C the same.
+    box_clear: float = 1e-3
+
     # --- the joint engine of many classes ------------------------------------------------------
     joint_sample: int = 2000  # examples on which its first classifier is found
     # The accuracy of a Newton direction, and the finest where that is too rough.
     joint_accuracy: float = 0.1
     joint_finest: float = 1e-4
     # √(gᵀH⁻¹g)/‖W‖ at which multipliers may be updated, or less where the gap is small.
-    joint_near: float = 3e-3
+    joint_near: float = 0.01
+    joint_roughness: float = 1.0  # its error in the weights, as a share of their update
     joint_rounding: float = 1e-8  # the same at which rounding may be what keeps the gap open
     # The first penalty of hard margins, and the largest first one of soft ones.
     joint_first_C: float = 10.0
-    joint_warm_C: float = 100.0  # the first one of a warm start
+    joint_warm_C: float = 30.0  # the first one of a warm start
     joint_hard_C: float = 1000.0  # the penalty from which multipliers take over from growing it
     joint_last_C: float = 1e7  # the largest one
     joint_faint: float = 0.01  # the mean slack of the active pairs at which multipliers take over
@@ -176,7 +233,10 @@ class AutoSettings:
     # Looks at the gap without a better one: at rounding level, and before.
     joint_patience: tuple[int, int] = (8, 40)
     # The same as long as nothing separates: then it is an upper bound that falls.
-    joint_short_patience: int = 3
+    joint_short_patience: int = 6
+    # Active pairs up to which exact solves go on where it stands still, and bytes for two of them.
+    closing_pairs: int = 4000
+    closing_bytes: int = 64
     # Newton steps with multipliers after which a witness is sought.
     witness_steps: tuple[int, ...] = (2, 8, 32, 64, 128, 256)
     witness_rounds: int = 8  # rounds of that search
@@ -199,14 +259,15 @@ class AutoSettings:
     alike_share: float = 0.5
     thin_block: float = 1.0  # rows per feature up to which a block is held by its rows
     kernel_first: int = 1000  # examples of a kernel's first working set
-    # Bytes for each entry of K_SS: that, its factor, and what products need.
+    # Bytes for each entry of K_SS: that, once more in single precision, and the classes' blocks.
     kernel_entry_bytes: int = 24
+    # The products for one direction before an old preconditioner is given up.
+    kernel_least_products: int = 6
     # The gap to which a working set is solved while many examples outside are too near.
     kernel_rough_gap: float = 0.01
     # Functional margin up to which an example without weight stays in the working set.
     kernel_spare: float = 1.3
     kernel_rounds: int = 40  # rounds of working sets
-    kernel_ridge: float = 1e-13  # added to the diagonal of K_SS, in units of its mean
 
     def within(self, memory: int | None) -> "AutoSettings":
         """The same for so much memory; a quarter of it at most goes to a preconditioner."""

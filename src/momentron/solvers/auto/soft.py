@@ -1,6 +1,8 @@
 """The soft margin with squared hinge, exactly: Newton on all the rows, or on those with slack.
 
-    min ½‖w‖² + (C/2) Σ max(0, 1 − p)²,  p the functional margins, b unpenalised.
+    min ½‖w‖² + (C/2) Σ s max(0, 1 − p)²,  p the functional margins, b unpenalised.
+
+The C of this package is the constraints' stiffness, twice the user's; s are the rows' shares of it.
 
 Rows without slack do not enter the solution, so a working set serves that holds all the others.
 Two classes as a matrix are solved with all the rows in it: a pass is cheap there. Kernels and
@@ -36,7 +38,7 @@ def soft_phase(search: Search, start: Start | None) -> Phase:
 
 
 def _is_nearly_hard(search: Search) -> bool:
-    scale = float(np.mean(search.sets.constraints.row_norms**2))
+    scale = float(np.mean(search.sets.shares * search.sets.constraints.row_norms**2))
     return search.C * scale > search.settings.nearly_hard
 
 
@@ -60,7 +62,7 @@ class SolveAll(Phase):
         with one_thread():
             solved = exact_soft_margin(form, search.C, max_steps=search.settings.soft_steps)
             form.refresh()
-        lam = search.C * np.maximum(1.0 - form.p, 0.0)
+        lam = form.shares * (search.C * np.maximum(1.0 - form.p, 0.0))
         search.set_answer(*form.answer(), lam, is_exact=False)
         if not solved.converged or np.allclose(before, form.p, rtol=1e-15, atol=1e-15):
             return End(Reason.SOLVED)
@@ -161,7 +163,7 @@ class SolveSome(Phase):
             form.refresh()
         if rough is not None and not solved.converged:  # C times rounding is no better
             return *rough, True
-        return form, C * np.maximum(1.0 - form.p, 0.0), solved.converged
+        return form, form.shares * (C * np.maximum(1.0 - form.p, 0.0)), solved.converged
 
     def _solve_nearly_hard(self, search: Search) -> tuple[Form, np.ndarray]:
         """The interior point on K + I/C: Newton takes a hundred steps where hardly any slack is."""
@@ -169,6 +171,6 @@ class SolveSome(Phase):
         rows = sets.rows(search.W)
         with one_thread():
             K = rows.gram()
-            add_to_diagonal(K, 1.0 / search.C)
+            add_to_diagonal(K, 1.0 / (search.C * rows.shares))
             form = GramForm(rows, K, sets.deadline, search.settings, is_explicit=False)
             return solve_by_interior_point(form, 1e-12, None)

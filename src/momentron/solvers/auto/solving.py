@@ -17,9 +17,10 @@ from momentron.threads import one_thread
 def after_the_last(search: Search, form: Form) -> Phase:
     """What follows the last working set: the last digits where they are missing, or the end."""
     if search.is_worth_refining(form):
-        return Refine()
+        # a certificate of what vanishes would end it before it is refined
+        return Refine().advance(search) if search.has_nearly_vanished() else Refine()
     if not search.answer.lower > 0.0 and search.is_contradicted():
-        return End(Reason.WITNESS)  # there is no margin, and was no witness yet
+        return End(Reason.CONTRADICTION)  # there is no margin, and was no witness yet
     return End(Reason.SOLVED)
 
 

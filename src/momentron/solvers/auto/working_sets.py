@@ -83,6 +83,7 @@ class WorkingSets:
         self.problem, self.constraints = problem, constraints
         self.operator, self.labels = constraints.operator, constraints.labels
         self.dual_set = problem.dual_set
+        self.shares = problem.constraints.shares
         self.deadline, self.settings = deadline, settings
         self.fits_intercept = problem.dual_set.fits_intercept
         self.size = constraints.size
@@ -167,8 +168,15 @@ class WorkingSets:
         """The named rows of two classes as they are: not centred, since that takes a copy."""
         assert self.matrix is not None
         return SignedRows(
-            self.matrix.working_rows(index), self.signs(index), self.dual_set.some(index)
+            self.matrix.working_rows(index),
+            self.signs(index),
+            self.dual_set.some(index),
+            self.shares_at(index),
         )
+
+    def shares_at(self, index: np.ndarray) -> float | np.ndarray:
+        """The named constraints' own penalties of slack over the mean one."""
+        return self.shares if isinstance(self.shares, float) else self.shares[index]
 
     def _opening_flops(self, W: np.ndarray) -> float:
         """The arithmetic of opening a form, roughly: its Gram matrix, or its first Hessian."""
@@ -187,26 +195,32 @@ class WorkingSets:
 
     def warm(self, form: Form, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
         """Take a form to (w, b), where w = Aᵀu."""
-        form.warm(w.ravel(), b + self._shifted(w), u)
+        form.warm(w.ravel(), b + self.shift_of(w), u)
 
     def answer(self, form: Form) -> tuple[np.ndarray, np.ndarray]:
         """(w, b) of a form's current point."""
         w, b = form.answer()
         w = w.reshape(self.shape)
-        return w, b - self._shifted(w)
+        return w, b - self.shift_of(w)
+
+    def signed_matrix(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(y x of the rows W of two classes, dense and centred where it can be, and y)."""
+        X, signs = self._centred_rows(W), self.signs(W)
+        X = X if isinstance(X, np.ndarray) else X.toarray()
+        return X * signs[:, None], signs
 
     def rows(self, W: np.ndarray) -> WorkingRows:
         """The rows W, as few numbers as there are."""
-        dual_set = self.dual_set.some(W)
+        dual_set, shares = self.dual_set.some(W), self.shares_at(W)
         if self.is_plain:
-            return SignedRows(self._centred_rows(W), self.signs(W), dual_set)
+            return SignedRows(self._centred_rows(W), self.signs(W), dual_set, shares)
         examples, place = np.unique(self.labels.examples(W), return_inverse=True)
         source: MatrixSource | KernelSource
         if self.kernel is None:
             source = MatrixSource(self._centred_rows(examples))
         else:
             source = KernelSource(self.kernel, examples)
-        return PairRows(source, place, self.labels.output_signs(W), dual_set)
+        return PairRows(source, place, self.labels.output_signs(W), dual_set, shares)
 
     def _centred_rows(self, examples: np.ndarray) -> Any:
         """Rows of X; dense ones less one point, the same in all rounds so that K is reused.
@@ -215,13 +229,17 @@ class WorkingSets:
         """
         assert self.matrix is not None
         X = self.matrix.working_rows(examples)
-        if not self.fits_intercept or not isinstance(X, np.ndarray):
+        if not self.fits_intercept:
+            return X
+        if not isinstance(X, np.ndarray):  # a larger set than the last one, if that was dense
+            if self._shift is not None:
+                self._shift = self._known_gram = None
             return X
         if self._shift is None:
-            self._shift = X.mean(axis=0)
+            self._shift, self._known_gram = X.mean(axis=0), None
         return X - self._shift
 
-    def _shifted(self, w: np.ndarray) -> np.ndarray | float:
+    def shift_of(self, w: np.ndarray) -> np.ndarray | float:
         """What the shift adds to b."""
         if self._shift is None:
             return 0.0

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from momentron.clock import require_time
-from momentron.separability.memory import TooLarge, memory_cap
+from momentron.rational.memory import TooLarge, memory_cap
+from momentron.verify.modular import modulo, small_inverse
 
 PRIMES = (1048573, 1048571, 1048559)  # the largest below 2^20: 2^13 products of residues are exact
 LIMB = 20
@@ -68,14 +69,6 @@ def _bits(matrix: list[list[int]]) -> int:
     return math.ceil(sum(sum(v * v for v in row).bit_length() / 2 for row in matrix))
 
 
-def _modulo(K: np.ndarray, p: int) -> np.ndarray:
-    """Whole floats below 2^53 modulo p, in place."""
-    K -= np.floor(K / p) * p
-    K[K < 0.0] += p  # the quotient was rounded
-    K[p <= K] -= p
-    return K
-
-
 def _inverse(matrix: list[list[int]]) -> tuple[int, np.ndarray]:
     """(p, M⁻¹ modulo p) by Gauss and Jordan, some columns at a time."""
     size = len(matrix)
@@ -103,31 +96,17 @@ def _eliminate(K: np.ndarray, start: int, stop: int, p: int) -> bool:
         panel[[i, pivot]] = panel[[pivot, i]]
         order[[i, pivot]] = order[[pivot, i]]
         panel[i, i:] = panel[i, i:] * pow(int(panel[i, i]), -1, p) % p
-        panel[i + 1 :, i:] = _modulo(
+        panel[i + 1 :, i:] = modulo(
             panel[i + 1 :, i:] - panel[i + 1 :, i : i + 1] * panel[i, i:], p
         )
     K[start:] = K[order]
-    block = _small_inverse(K[start:stop, start:stop], p)
-    K[start:stop] = _modulo(block @ K[start:stop], p)
+    block = small_inverse(K[start:stop, start:stop], p)
+    K[start:stop] = modulo(block @ K[start:stop], p)
     for first in (0, stop):
         others = slice(first, start if first == 0 else size)
-        K[others] = _modulo(K[others] - K[others, start:stop] @ K[start:stop], p)
+        K[others] = modulo(K[others] - K[others, start:stop] @ K[start:stop], p)
         require_time()
     return True
-
-
-def _small_inverse(block: np.ndarray, p: int) -> np.ndarray:
-    """The inverse of a regular block modulo p."""
-    size = len(block)
-    K = np.hstack([block, np.eye(size)])
-    for i in range(size):
-        pivot = i + int(np.flatnonzero(K[i:, i])[0])
-        K[[i, pivot]] = K[[pivot, i]]
-        K[i] = K[i] * pow(int(K[i, i]), -1, p) % p
-        factors = K[:, i : i + 1].copy()
-        factors[i] = 0.0
-        K = _modulo(K - factors * K[i], p)
-    return K[:, size:]
 
 
 def _long_integer() -> Any:
@@ -176,7 +155,7 @@ class _System:
         stacked = self.limbs.reshape(-1, size)
         for step in range(steps):
             require_time()
-            x = _modulo(self.inverse @ (residual % self.p).astype(np.float64), self.p)
+            x = modulo(self.inverse @ (residual % self.p).astype(np.float64), self.p)
             digits[step] = x
             parts = (stacked @ x).astype(np.int64).astype(object).reshape(-1, size, many)
             product = parts[-1]

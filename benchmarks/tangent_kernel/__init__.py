@@ -1,0 +1,1 @@
+"""Tangent kernels beside torch.func and neural-tangents."""

@@ -1,0 +1,41 @@
+"""Objects as the call that makes them, for their reprs."""
+
+import inspect
+from dataclasses import is_dataclass
+from typing import Any
+
+import numpy as np
+
+
+def call_of(thing: Any) -> str:
+    """The call that makes an object like this one; parameters at their defaults are left out.
+
+    Parameters are read from attributes of their name, or of their name and "_size".
+    """
+    wanted = list(inspect.signature(type(thing)).parameters)
+    try:
+        usual = vars(type(thing)())
+    except Exception:  # it has no defaults
+        usual = {}
+    words = []
+    for name in wanted:
+        key = next((key for key in (name, f"{name}_size") if key in vars(thing)), None)
+        if key is not None and (key not in usual or not _same(vars(thing)[key], usual[key])):
+            words.append(f"{name}={words_of(vars(thing)[key])}")
+    return f"{type(thing).__name__}({', '.join(words)})"
+
+
+def _same(a: Any, b: Any) -> bool:
+    try:
+        return bool(a is b or a == b)
+    except Exception:  # arrays have no one answer
+        return False
+
+
+def words_of(value: Any) -> str:
+    """A value in a call: functions by name, numbers as Python's, records by what is changed."""
+    if is_dataclass(value) and not isinstance(value, type) and not callable(value):
+        return call_of(value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    return str(getattr(value, "__name__", None) or repr(value))

@@ -1,0 +1,98 @@
+"""Sure bounds on the soft margin with the plain hinge, from a classifier and weights in a box.
+
+    P(w, b) = ½‖w‖² + Σ C_i max(0, 1 − p_i)   and   D(α) = Σ α_i − ½‖Zᵀα‖²,   0 ≤ α_i ≤ C_i,
+
+with p the functional margins and α balanced as the intercepts ask. Every P is at least the least
+objective, every D at most. As for the squared hinge, what is certified is 1/√(2 · least objective),
+which is the best margin itself where no slack pays.
+"""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from momentron.certificate.bounds import LONG, length_bound, to_user
+from momentron.certificate.interval import Certificate
+from momentron.rounding import UNIT_ROUNDOFF, accurate_sum, down, up
+
+if TYPE_CHECKING:
+    from momentron.hinge_problem import HingeProblem
+
+# Stretching a classifier a little takes rows that are at the margin but for rounding off their
+# slack, which counts where C is large.
+STRETCHES = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
+
+
+def certify_hinge(
+    problem: "HingeProblem", v: np.ndarray, alpha: np.ndarray, *, sharp: bool = False
+) -> Certificate:
+    """The interval that an admitted pair proves: v = (w, b), and α in any scale near the box."""
+    value, bound = objective_bound(problem, v)[0], box_bound(problem, alpha, sharp=sharp)
+    lower = down(1.0 / up(math.sqrt(2.0 * value))) if value > 0.0 else math.inf
+    upper = up(1.0 / down(math.sqrt(2.0 * bound))) if bound > 0.0 else math.inf
+    return Certificate.from_bounds(
+        to_user(problem, lower, -np.inf), to_user(problem, upper, np.inf)
+    )
+
+
+def objective_bound(problem: "HingeProblem", v: np.ndarray) -> tuple[float, float]:
+    """(a sure upper bound on P, in the operator's units; how much v is stretched for it)."""
+    constraints = problem.constraints
+    w, b = problem.parts(np.asarray(v, np.float64))
+    w = constraints.recomputed(w)
+    _, norm = constraints.norm_bounds(w)
+    largest = float(np.max(np.abs(b), initial=0.0))
+    if not (norm < LONG and largest < math.inf):
+        return math.inf, 0.0
+    scores = constraints.labels.scores(constraints.operator.exact_scores(w) + _shift(b))
+    # larger scores are worse, so the error is added; b and the sums round as well
+    scores += constraints.score_errors(slice(None), w, norm, UNIT_ROUNDOFF, 24)
+    scores += 64.0 * UNIT_ROUNDOFF * largest
+    best, chosen = math.inf, 0.0
+    for stretch in STRETCHES:
+        value = _value(problem.prices, scores, norm, 1.0 + stretch)
+        if value < best:
+            best, chosen = value, stretch
+    return best, chosen
+
+
+def _shift(b: np.ndarray) -> Any:
+    return b if b.size > 1 else float(b[0])
+
+
+def _value(prices: np.ndarray, scores: np.ndarray, norm: float, stretch: float) -> float:
+    """½‖w‖² + Σ C max(0, 1 + score), rounded up."""
+    # the roundings of 1 + t·score come before the maximum: at zero they may hide a slack
+    slack = 1.0 + stretch * scores
+    slack += 8.0 * UNIT_ROUNDOFF * (1.0 + np.abs(scores))
+    np.maximum(slack, 0.0, out=slack)
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = up(accurate_sum(prices * slack), 8)
+        value = up(0.5 * up(stretch * norm) ** 2 + total, 8)
+    return math.inf if math.isnan(value) else value
+
+
+def box_bound(problem: "HingeProblem", alpha: np.ndarray, *, sharp: bool = False) -> float:
+    """A sure lower bound on the best D, in the operator's units.
+
+    α is brought into the dual set, as for a margin, and scaled to where D is largest on its ray
+    within the box: D(τq) = τ − ½τ²‖Zᵀq‖².
+    """
+    prices = problem.prices
+    alpha = np.minimum(np.maximum(np.asarray(alpha, np.float64), 0.0), prices)
+    if not (np.isfinite(alpha).all() and alpha.any()):  # NaN stays NaN until here
+        return 0.0
+    q = problem.dual_set.normalize(np.asarray(alpha, np.longdouble if sharp else np.float64))
+    length = length_bound(problem, q, sharp=sharp)
+    # the weights of the dual set nearest to q may be larger by roundings, and by what is led back
+    largest = q.astype(np.float64) * (1.0 + 16.0 * UNIT_ROUNDOFF) + problem.dual_set.excess(q)
+    used = largest > 0.0
+    with np.errstate(over="ignore"):
+        most = float(np.min(prices[used] / largest[used]))
+    most = down(most, 8)
+    scale = most if length == 0.0 else min(most, 1.0 / length / length)
+    if not 0.0 < scale < math.inf:
+        return 0.0
+    mass = down(scale * (1.0 - 16.0 * UNIT_ROUNDOFF), 4)
+    return max(0.0, down(mass - up(0.5 * up(scale * length) ** 2, 8), 4))

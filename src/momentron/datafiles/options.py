@@ -1,0 +1,82 @@
+"""How a table is to be read: what its cells mean, and which columns are what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+
+from momentron.errors import InputError
+
+MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "."})  # in any case
+Target = str | int | None
+MARKS = {"tab": "\t", "\\t": "\t", "space": " ", "whitespace": " "}
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What a user says of a table; what is left out is found in the file, and reported.
+
+    Attributes
+    ----------
+    target : str, int or None
+        The column of labels, by name or position.
+    columns, drop : tuple of str or int
+        The columns to use as features, all where empty; and those to leave out.
+    delimiter : str or None
+        One character; a space stands for any white space.
+    decimal : {".", ","} or None
+    na : tuple of str or None
+        What stands for a missing value; empty cells, NA, N/A, NaN, null and a point where None.
+    drop_na : bool
+        Leave out rows with a missing value in a column that is used; else they are an error.
+    dummies : bool
+        Text columns become one column of 0 and 1 per level but the first.
+    weight : str, int or None
+        A column of weights or frequencies.
+    failures : str, int or None
+        A column of failures; the target then has the successes of grouped data.
+    levels : mapping of str to sequence of str
+        The levels of text columns, the first being left out: those of an earlier reading.
+    has_labels : bool
+        Whether a column has labels; else all are features, as in rows to be classified.
+    """
+
+    target: Target = None
+    columns: tuple[str | int, ...] = ()
+    drop: tuple[str | int, ...] = ()
+    delimiter: str | None = None
+    decimal: str | None = None
+    na: tuple[str, ...] | None = None
+    drop_na: bool = False
+    dummies: bool = False
+    weight: str | int | None = None
+    failures: str | int | None = None
+    levels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    has_labels: bool = True
+
+    def __post_init__(self) -> None:
+        mark = MARKS.get(self.delimiter or "", self.delimiter)
+        if mark is not None and (len(mark) != 1 or mark in '"\n\r' or mark.isalnum()):
+            raise InputError(f"delimiter={mark!r} must be one character, such as ; or tab")
+        object.__setattr__(self, "delimiter", mark)
+        if self.decimal not in (None, ".", ","):
+            raise InputError(f"decimal={self.decimal!r} must be '.' or ','")
+        if self.decimal is not None and self.decimal == mark:
+            raise InputError(f"delimiter and decimal are both {mark!r}; they must differ")
+
+    def is_missing(self, cell: str) -> bool:
+        """Whether a cell, without white space around it, stands for a missing value."""
+        return cell in self.na if self.na is not None else cell.lower() in MISSING
+
+    def require_plain(self, shown: str, why: str, *, but: tuple[str, ...] = ()) -> None:
+        """Raise where more than the target, and what else is named, is said of a file."""
+        for part in fields(self):
+            if (
+                part.name not in ("target", *but)
+                and getattr(self, part.name) != _DEFAULTS[part.name]
+            ):
+                option = "--" + part.name.replace("_", "-")
+                raise InputError(f"{shown} takes no {option}: {why}")
+
+
+_DEFAULTS = {part.name: getattr(TableOptions(), part.name) for part in fields(TableOptions)}

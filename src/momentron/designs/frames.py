@@ -1,0 +1,96 @@
+"""Data frames: names of columns and rows, categories and truth values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from momentron.errors import InputError
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a pandas data frame."""
+    return hasattr(X, "iloc") and hasattr(X, "columns") and hasattr(X, "dtypes")
+
+
+def names_of(X: Any) -> list[str] | None:
+    """The names of the columns of a frame or table; None where X is not one."""
+    if is_frame(X):
+        return [_column_name(name) for name in X.columns]
+    if hasattr(X, "get_columns") or hasattr(X, "itercolumns"):  # polars, pyarrow
+        return [
+            str(name)
+            for name in getattr(X, "columns" if hasattr(X, "get_columns") else "column_names")
+        ]
+    return None
+
+
+def _column_name(name: Any) -> str:
+    return "_".join(map(str, name)) if isinstance(name, tuple) else str(name)
+
+
+def rows_of(X: Any) -> list[Any] | None:
+    """The index of a pandas frame or series, unless it merely counts from 0."""
+    index = getattr(X, "index", None)
+    if index is None or callable(index) or not hasattr(X, "iloc"):
+        return None
+    found = index.tolist()
+    return None if found == list(range(len(found))) else found
+
+
+def encoded(X: Any) -> Any:
+    """A frame whose categories are dummies, one per level but the first; the rest as it is."""
+    if not is_frame(X):
+        return X
+    kinds = [str(kind) for kind in X.dtypes]
+    for name, kind in zip(X.columns, kinds, strict=True):
+        if kind in ("object", "str", "string"):
+            _refuse_text(X[name], name)
+    if "category" not in kinds:
+        return X
+    import pandas as pd
+
+    parts = []
+    for j, (name, kind) in enumerate(zip(X.columns, kinds, strict=True)):
+        column = X.iloc[:, j]
+        if kind != "category":
+            parts.append(column.rename(_column_name(name)))
+            continue
+        if column.isna().any():
+            raise InputError(
+                f"column {name!r} of X has {int(column.isna().sum())} missing values; drop those "
+                "rows or make them a category of their own"
+            )
+        seen = column.cat.remove_unused_categories()
+        for level in seen.cat.categories[1:]:
+            parts.append(
+                (seen == level).astype(np.float64).rename(f"{_column_name(name)}[{level}]")
+            )
+    if not parts:
+        raise InputError("X has only categories with one level, so it has no column left")
+    return pd.concat(parts, axis=1)
+
+
+def _refuse_text(column: Any, name: Any) -> None:
+    """Refuse a column in which some cell is text that is not a number."""
+    texts = [cell for cell in np.ravel(column.to_numpy(dtype=object)) if isinstance(cell, str)]
+    for cell in texts:
+        try:
+            float(cell)
+        except ValueError:
+            raise InputError(
+                f"column {name!r} of X has text, such as {cell[:40]!r}; "
+                f"X[{name!r}].astype('category') makes dummies of it, and so does a formula"
+            ) from None
+
+
+def require_complete(data: Any, names: list[str]) -> None:
+    """Refuse a frame with missing values in some columns, and count them by column."""
+    counts = {name: int(data[name].isna().sum()) for name in names}
+    listed = [f"{name} {count}" for name, count in counts.items() if count]
+    if listed:
+        raise InputError(
+            f"data has missing values, by column: {', '.join(listed)}; leave these rows out, "
+            f"data.dropna(subset={[name for name, count in counts.items() if count]})"
+        )

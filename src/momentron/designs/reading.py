@@ -1,0 +1,77 @@
+"""`read_design`: one door for all that a verdict may be asked of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from momentron.designs.design import Design
+from momentron.designs.fitted import from_statsmodels, is_statsmodels
+from momentron.designs.formulas import from_formula, is_formula
+from momentron.designs.frames import encoded, names_of, rows_of
+from momentron.errors import InputError
+
+
+def read_design(
+    X: Any,
+    y: Any = None,
+    *,
+    data: Any = None,
+    sample_weight: Any = None,
+    decimals: str = "shortest",
+) -> Design:
+    """The rows and labels of arrays, frames, a formula or a model of statsmodels.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or data frame; formula; model or result of statsmodels
+        Categories of a pandas frame become dummies, one per level but the first.
+    y : array of shape (n,), or counts of shape (n, k)
+        Of counts, two columns are successes and failures; of three or more, each column is a class.
+    data : pandas data frame
+        For a formula. `sample_weight` may then name one of its columns.
+    sample_weight : array of shape (n,), or str
+    decimals : {"shortest", "binary"}
+
+    Returns
+    -------
+    Design
+        With one row per outcome that was seen.
+
+    Examples
+    --------
+    >>> design = read_design([[0.0], [1.0]], [[3, 0], [1, 2]])  # successes, failures
+    >>> design.X, design.y.tolist(), design.row_names
+    ([[0.0], [1.0], [1.0]], [1, 1, 0], [0, 1, 1])
+    """
+    design = _found(X, y, data, sample_weight, decimals)
+    if sample_weight is not None:
+        design = replace(design, sample_weight=_weights(sample_weight, data))
+    return design.ungrouped()
+
+
+def _found(X: Any, y: Any, data: Any, sample_weight: Any, decimals: str) -> Design:
+    is_whole = is_formula(X) or is_statsmodels(X)
+    if is_whole and y is not None:
+        raise InputError("a formula or a model has its own y; leave y out")
+    if is_formula(X):
+        return from_formula(X, data, decimals)
+    if data is not None:
+        raise InputError("data= goes with a formula, such as check_separability('y ~ x', data=…)")
+    if is_statsmodels(X):
+        if sample_weight is not None:
+            raise InputError("a model of statsmodels has its own weights; leave sample_weight out")
+        return from_statsmodels(X)
+    if y is None:
+        raise InputError("y is None; pass one label for each row, or a formula with data=")
+    rows = rows_of(X) or rows_of(y)
+    X = encoded(X)
+    return Design(X, y, feature_names=names_of(X), row_names=rows)
+
+
+def _weights(sample_weight: Any, data: Any) -> Any:
+    if not isinstance(sample_weight, str):
+        return sample_weight
+    if data is None or sample_weight not in data.columns:
+        raise InputError(f"sample_weight={sample_weight!r} is no column of data")
+    return data[sample_weight]

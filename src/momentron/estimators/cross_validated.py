@@ -1,0 +1,364 @@
+"""MaxMarginClassifierCV and KernelMaxMarginClassifierCV: C chosen by cross-validation."""
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import check_cv
+from sklearn.utils import Bunch
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    _raise_for_params,
+    _routing_enabled,
+    process_routing,
+)
+from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import _check_method_params, check_is_fitted
+
+from momentron.arguments import as_flag
+from momentron.convergence import BudgetWarning
+from momentron.estimators.kernel import KernelMargin
+from momentron.estimators.linear import LinearMargin
+from momentron.estimators.shared import MarginClassifier, warn_of
+from momentron.kernels import Kernel
+from momentron.losses import Loss
+from momentron.one_against_rest import SharedRows, fit_classes, fits_along
+from momentron.options import FitOptions
+from momentron.price_grid import as_grid
+from momentron.solvers import Solver
+from momentron.status import Status
+from momentron.validation import TrainingData
+
+ANSWERS = (Status.OPTIMAL, Status.NOT_SEPARABLE)
+
+
+class Fold(NamedTuple):
+    """Rows to fit and rows to score, with what belongs to each."""
+
+    train: tuple[Any, Any, Any]  # X, y, sample_weight
+    test: tuple[Any, Any]
+    score: Mapping[str, Any]  # what the scorer is given beside these
+
+
+class CrossValidated(MarginClassifier):
+    """Fits along a path of C in every fold, and the best C on all the rows."""
+
+    Cs: Any
+    cv: Any
+    scoring: Any
+    refit: bool
+    n_jobs: int | None
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> Any:
+        """Choose C by cross-validation, and fit to all the rows with it.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d), in memory
+        y : array of shape (n,)
+        sample_weight : array of shape (n,), optional
+            Of the fits, and of the scores: there only where the scorer asks for it, if metadata
+            routing is enabled.
+        **params
+            For the splitter and the scorer, such as `groups`, with metadata routing enabled.
+        """
+        _raise_for_params(params, self, "fit")
+        options, is_refitted = self._options(), as_flag("refit", self.refit)
+        data = self._read(X, y, sample_weight, options)
+        check_classification_targets(data.y)  # as the scorers ask
+        is_split = self._is_split(data.classes.size)
+        self.Cs_ = np.array(as_grid(self.Cs))
+        folds = self._folds(data, params)
+        own = replace(options, budget=options.budget.share(0.0, len(folds) + is_refitted))
+        scored = Parallel(n_jobs=self.n_jobs, prefer="processes")(
+            delayed(_scores)(clone(self), fold, own, self.Cs_.tolist(), self._scorer())
+            for fold in folds
+        )
+        self.scores_ = np.array([scores for scores, _ in scored])
+        _warn_of_short(sum(n_short for _, n_short in scored), self.scores_.size)
+        means = self.scores_.mean(axis=0)
+        if np.isnan(means).all():
+            raise ValueError("every C has a score of NaN; choose another scoring or other folds")
+        best = int(np.nanargmax(means))
+        self.C_, self.best_score_ = float(self.Cs_[best]), float(means[best])
+        if is_refitted:
+            own = replace(own, C=self.C_)
+            found = fit_classes(data, own, is_split=is_split)
+            self._take(data, found)
+            warn_of(found.results)
+        return self
+
+    def _folds(self, data: TrainingData, params: Mapping[str, Any]) -> list[Fold]:
+        """The parts of the data, cut as the splitter says."""
+        X = data.X.tocsr() if sp.issparse(data.X) else data.X
+        y, weights = data.y, data.sample_weight
+        routed = self._routed(weights, params)
+        splitter, cut = check_cv(self.cv, y, classifier=True), clone(self)
+        folds = []
+        for train, test in splitter.split(X, y, **routed.splitter.split):
+            own = None if weights is None else weights[train]
+            score = _check_method_params(X, routed.scorer.score, indices=test)
+            rows = (*_safe_split(cut, X, y, train), own)
+            folds.append(Fold(rows, _safe_split(cut, X, y, test, train), score))
+        return folds
+
+    def _routed(self, sample_weight: np.ndarray | None, params: Mapping[str, Any]) -> Any:
+        """What the splitter and the scorer are given."""
+        given = {} if sample_weight is None else {"sample_weight": sample_weight}
+        if _routing_enabled():
+            return process_routing(self, "fit", **given, **params)
+        return Bunch(splitter=Bunch(split={}), scorer=Bunch(score=given))
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """How metadata reach the fits, the splitter and the scorer."""
+        mapping = MethodMapping().add(caller="fit", callee="split")
+        scoring = MethodMapping().add(caller="fit", callee="score")
+        scoring.add(caller="score", callee="score")
+        router = MetadataRouter(owner=self).add_self_request(self)
+        router.add(splitter=check_cv(self.cv, classifier=True), method_mapping=mapping)
+        return router.add(scorer=self._scorer(), method_mapping=scoring)
+
+    def _scorer(self) -> Any:
+        return get_scorer("accuracy" if self.scoring is None else self.scoring)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> float:
+        """The score of the rows, as `scoring` says; accuracy by default."""
+        _raise_for_params(params, self, "score")
+        check_is_fitted(self)
+        given = dict(params)
+        if sample_weight is not None:
+            given["sample_weight"] = sample_weight
+        if _routing_enabled():
+            given = process_routing(self, "score", **given).scorer.score
+        return float(self._scorer()(self, X, y, **given))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        if hasattr(self, "C_") and not hasattr(self, "result_"):
+            raise NotFittedError(
+                f"this {type(self).__name__} was fitted with refit=False: it has C_ and scores_, "
+                "but no classifier; pass refit=True"
+            )
+        return hasattr(self, "result_")
+
+
+def _scores(
+    model: Any, fold: Fold, options: FitOptions, Cs: list[float], scorer: Any
+) -> tuple[list[float], int]:
+    """(the score of every C in one fold, how many of its fits ended short of an answer)."""
+    data = model._read(*fold.train, options)
+    is_split = model._is_split(data.classes.size)
+    scores, n_short = [], 0
+    for found in fits_along(SharedRows.of(data, options), Cs, is_split=is_split):
+        model._take(data, found)
+        scores.append(float(scorer(model, *fold.test, **fold.score)))
+        n_short += any(result.status not in ANSWERS for result in found.results)
+    return scores, n_short
+
+
+def _warn_of_short(n_short: int, n_fits: int) -> None:
+    if n_short:
+        warnings.warn(
+            f"{n_short} of {n_fits} fits to folds ended above tol; their scores are those of "
+            "what they found: raise max_time, max_iter or tol",
+            BudgetWarning,
+            stacklevel=3,
+        )
+
+
+class MaxMarginClassifierCV(CrossValidated, LinearMargin):
+    """`MaxMarginClassifier` with C chosen by cross-validation along a path of warm starts.
+
+    Every fold is solved for all values of C, each fit started from the last and certified on its
+    own; the rows are read once.
+
+    Parameters
+    ----------
+    Cs : int or sequence of float
+        Values of C to choose from; a number means so many from 1e-4 to 1e4, evenly in log C.
+        `inf` is the hard margin.
+    cv : int, splitter or iterable, optional
+        As everywhere in scikit-learn: 5 stratified folds where None.
+    scoring : str or callable, optional
+        As everywhere in scikit-learn: accuracy where None.
+    refit : bool
+        Fit to all the rows with the best C. Without it there are `C_` and `scores_`, and no
+        classifier.
+    n_jobs : int, optional
+        Folds at work at once, in processes of their own.
+    method, fit_intercept, penalty, class_weight, multi_class, loss, tol, max_iter, max_memory
+        As in `MaxMarginClassifier`.
+    max_time : float, optional
+        Seconds in all, of which every fold and the last fit have an equal share.
+    verbose, random_state
+        As in `MaxMarginClassifier`.
+
+    Attributes
+    ----------
+    C_ : float
+        The C with the best mean score; the smallest of several.
+    Cs_ : ndarray of shape (n_Cs,)
+        In growing order.
+    scores_ : ndarray of shape (n_folds, n_Cs)
+    best_score_ : float
+        The mean score of `C_` over the folds.
+    classes_, n_support_, support_, intercept_, dual_coef_, coef_
+        And all the others of a `MaxMarginClassifier` with `C_`, fitted to all the rows.
+
+    Examples
+    --------
+    >>> from momentron import MaxMarginClassifierCV
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MaxMarginClassifierCV(Cs=[0.01, 0.1, 1.0]).fit(X, y)
+    >>> model.scores_.shape
+    (5, 3)
+    """
+
+    def __init__(
+        self,
+        *,
+        Cs: Any = 10,
+        cv: Any = None,
+        scoring: Any = None,
+        refit: bool = True,
+        n_jobs: int | None = None,
+        method: str | Solver = "auto",
+        fit_intercept: bool = True,
+        penalty: str = "squared_hinge",
+        class_weight: Mapping[Any, float] | str | None = None,
+        multi_class: str = "joint",
+        loss: str | Loss = "exponential",
+        tol: float = 1e-6,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        max_memory: int | str | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.Cs = Cs
+        self.cv = cv
+        self.scoring = scoring
+        self.refit = refit
+        self.n_jobs = n_jobs
+        self.method = method
+        self.fit_intercept = fit_intercept
+        self.penalty = penalty
+        self.class_weight = class_weight
+        self.multi_class = multi_class
+        self.loss = loss
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.max_memory = max_memory
+        self.verbose = verbose
+        self.random_state = random_state
+
+
+class KernelMaxMarginClassifierCV(CrossValidated, KernelMargin):
+    """`KernelMaxMarginClassifier` with C chosen by cross-validation along a path of warm starts.
+
+    Every fold is solved for all values of C, each fit started from the last and certified on its
+    own; all of them share the kernel values.
+
+    Parameters
+    ----------
+    Cs : int or sequence of float
+        Values of C to choose from; a number means so many from 1e-4 to 1e4, evenly in log C.
+        `inf` is the hard margin.
+    cv : int, splitter or iterable, optional
+        As everywhere in scikit-learn: 5 stratified folds where None.
+    scoring : str or callable, optional
+        As everywhere in scikit-learn: accuracy where None.
+    refit : bool
+        Fit to all the rows with the best C. Without it there are `C_` and `scores_`, and no
+        classifier.
+    n_jobs : int, optional
+        Folds at work at once, in processes of their own.
+    kernel, gamma, degree, coef0, cache_size
+        As in `KernelMaxMarginClassifier`; other kernels are compared by `GridSearchCV`.
+    method, fit_intercept, penalty, class_weight, multi_class, loss, tol, max_iter, max_memory
+        As in `KernelMaxMarginClassifier`.
+    max_time : float, optional
+        Seconds in all, of which every fold and the last fit have an equal share.
+    verbose, random_state
+        As in `KernelMaxMarginClassifier`.
+
+    Attributes
+    ----------
+    C_ : float
+        The C with the best mean score; the smallest of several.
+    Cs_ : ndarray of shape (n_Cs,)
+        In growing order.
+    scores_ : ndarray of shape (n_folds, n_Cs)
+    best_score_ : float
+        The mean score of `C_` over the folds.
+    classes_, n_support_, support_, intercept_, dual_coef_, support_vectors_
+        And all the others of a `KernelMaxMarginClassifier` with `C_`, fitted to all the rows.
+
+    Examples
+    --------
+    >>> from momentron import KernelMaxMarginClassifierCV
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = KernelMaxMarginClassifierCV(Cs=[0.01, 0.1, 1.0]).fit(X, y)
+    >>> model.scores_.shape
+    (5, 3)
+    """
+
+    def __init__(
+        self,
+        *,
+        Cs: Any = 10,
+        cv: Any = None,
+        scoring: Any = None,
+        refit: bool = True,
+        n_jobs: int | None = None,
+        kernel: str | Kernel | Callable[..., Any] = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        cache_size: float = 1000.0,
+        method: str | Solver = "auto",
+        fit_intercept: bool = True,
+        penalty: str = "squared_hinge",
+        class_weight: Mapping[Any, float] | str | None = None,
+        multi_class: str = "joint",
+        loss: str | Loss = "exponential",
+        tol: float = 1e-6,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        max_memory: int | str | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.Cs = Cs
+        self.cv = cv
+        self.scoring = scoring
+        self.refit = refit
+        self.n_jobs = n_jobs
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.cache_size = cache_size
+        self.method = method
+        self.fit_intercept = fit_intercept
+        self.penalty = penalty
+        self.class_weight = class_weight
+        self.multi_class = multi_class
+        self.loss = loss
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.max_memory = max_memory
+        self.verbose = verbose
+        self.random_state = random_state

@@ -1,0 +1,102 @@
+"""What a model classifies with: weights of arrays, estimators, layers and networks of torch.
+
+torch is not imported: who has a network has loaded it.
+"""
+
+import sys
+from functools import cache
+from typing import Any
+
+from momentron.errors import InputError
+
+BATCH = 4096  # rows that a network sees at a time
+
+
+def is_module(model: Any) -> bool:
+    """Whether this is a layer or network of torch."""
+    kind: Any = type(model)
+    return _is_module_type(kind)
+
+
+@cache
+def _is_module_type(kind: type) -> bool:
+    names = {(base.__module__, base.__name__) for base in kind.__mro__}
+    return ("torch.nn.modules.module", "Module") in names
+
+
+def weights_of(model: Any) -> tuple[Any, Any]:
+    """(W, b) of weights, of a linear layer, or of whatever has coef_ or coef; b may be None."""
+    if isinstance(model, tuple):
+        if len(model) != 2:
+            raise InputError(f"the model is a tuple of {len(model)}; pass (W, b)")
+        return model
+    if is_module(model):
+        if not is_linear(model):
+            raise InputError(
+                f"{type(model).__name__} is no linear layer; pass its last layer, or make the "
+                "tracker with features='penultimate'"
+            )
+        return model.weight, model.bias
+    for ending in ("_", ""):
+        if hasattr(model, f"coef{ending}"):
+            return getattr(model, f"coef{ending}"), getattr(model, f"intercept{ending}", None)
+    return model, None
+
+
+def is_linear(layer: Any) -> bool:
+    """Whether a layer is x ↦ xWᵀ + b."""
+    return isinstance(layer, sys.modules["torch"].nn.Linear)
+
+
+def last_layer(model: Any, name: str | None = None) -> Any:
+    """The linear layer of this name, or the last one of the network."""
+    if not is_module(model):
+        raise InputError(f"a network of torch is needed here, not {type(model).__name__}")
+    layers = {key: layer for key, layer in model.named_modules() if is_linear(layer)}
+    if not layers:
+        raise InputError(f"{type(model).__name__} has no linear layer; pass features as a callable")
+    if name is None:
+        return list(layers.values())[-1]
+    if name not in layers:
+        raise InputError(f"layer={name!r} is none of the linear layers: {', '.join(layers)}")
+    return layers[name]
+
+
+def to_last_layer(model: Any, X: Any, name: str | None = None) -> tuple[Any, Any, Any]:
+    """(W, b, features): the last linear layer of a network, and what reaches it from the rows X.
+
+    The network is run in evaluation mode, without gradients, some rows at a time; its mode is put
+    back. Where no layer is named, the outputs must be those of the layer that was taken.
+    """
+    torch = sys.modules.get("torch")
+    layer = last_layer(model, name)
+    assert torch is not None, "a network is there"
+    X = X if torch.is_tensor(X) else torch.as_tensor(X, dtype=layer.weight.dtype)
+    modes = [(part, part.training) for part in model.modules()]
+    met: list[tuple[Any, Any]] = []
+    hook = layer.register_forward_hook(lambda _, given, got: met.append((given[0], got)))
+    features = []
+    try:
+        model.eval()
+        with torch.no_grad():
+            for start in range(0, X.shape[0], BATCH):
+                met.clear()
+                outputs = model(X[start : start + BATCH].to(layer.weight.device))
+                _require_last(met, outputs, name)
+                features.append(met[0][0].detach().reshape(outputs.shape[0], -1).cpu())
+    finally:
+        hook.remove()
+        for part, mode in modes:
+            part.training = mode
+    return layer.weight, layer.bias, torch.cat(features)
+
+
+def _require_last(met: list[tuple[Any, Any]], outputs: Any, name: str | None) -> None:
+    """Refuse a layer that is used never or often, or whose outputs are not the network's."""
+    if len(met) != 1:
+        raise InputError(f"the last linear layer was used {len(met)} times; name another as layer=")
+    if name is None and outputs is not met[0][1]:
+        raise InputError(
+            "the network does something with the outputs of its last linear layer, such as a "
+            "softmax; say by its name which layer is meant: layer=..."
+        )

@@ -1,0 +1,310 @@
+"""Products with a tangent kernel and with the Jacobian behind it, without forming either."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from copy import copy
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.sparse.linalg import LinearOperator
+from torch import Tensor, nn
+
+from momentron.arguments import parse_size
+from momentron.errors import InputError
+from momentron.ntk.examples import Examples
+from momentron.ntk.linearised import Linearised, Vector
+from momentron.ntk.results import ResultType
+from momentron.ntk.scaling import inverse_roots, require_finite
+from momentron.ntk.selection import Selection, chosen_parameters
+from momentron.progress import Progress, Tell, as_progress, part_of
+
+
+class JacobianProducts(ABC):
+    """J, Jᵀ and K = JJᵀ as linear maps; the part of `EmpiricalNTK` that forms no matrix."""
+
+    model: nn.Module
+    parameters: Selection
+    normalize: bool
+    max_memory: str | int
+    dtype: Any
+
+    @abstractmethod
+    def _examples(self, X: Any, name: str) -> Examples:
+        """Rows as the model reads them."""
+
+    @abstractmethod
+    def diagonal(self, X: Any, *, normalize: bool | None = None) -> Any:
+        """K(x, x) of each row."""
+
+    def jvp(self, X: Any, direction: Mapping[str, Any], *, progress: Progress = None) -> Any:
+        """Jv: how fast each output changes as the parameters move in a direction.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, ...)
+        direction : mapping of str to array-like or Tensor
+            By names of the chosen parameters, each of its parameter's shape; those that are left
+            out do not move.
+        progress : bool or callable, optional
+
+        Returns
+        -------
+        array of shape (n, k)
+        """
+        examples = self._examples(X, "X")
+        tell = as_progress(progress, "Jacobian product")
+        linear = self._linearised(examples)
+        v = _as_vector(linear, direction)
+        result = ResultType.parse(self.dtype)
+        total = result.zeros(examples.device, len(examples), linear.n_outputs)
+        batch = linear.plan(1, self._limit()).batch
+        for rows in _batches(len(examples), batch, tell):
+            total[rows] = linear.push(examples, rows, [v])[0].to(total.device)
+        return result.finished(require_finite(total))
+
+    def vjp(self, X: Any, weights: Any, *, progress: Progress = None) -> dict[str, Any]:
+        """Jᵀc: the gradient of Σ c_io A_o(x_i), summed over all examples.
+
+        Parameters
+        ----------
+        X : array-like or Tensor of shape (n, ...)
+        weights : array-like or Tensor of shape (n, k)
+            c.
+        progress : bool or callable, optional
+
+        Returns
+        -------
+        dict
+            An array of the parameter's shape for each name of a chosen parameter.
+        """
+        examples = self._examples(X, "X")
+        tell = as_progress(progress, "Jacobian product")
+        linear = self._linearised(examples)
+        c = _as_matrix(weights, "weights", len(examples), linear.dtype, examples.device)
+        if c.shape[1] != linear.n_outputs:
+            raise InputError(
+                f"weights has shape {tuple(c.shape)}; it must be "
+                f"({len(examples)}, {linear.n_outputs}), one column per output"
+            )
+        total, batch = linear.zeros(), linear.plan(1, self._limit()).batch
+        with torch.enable_grad():
+            for rows in _batches(len(examples), batch, tell):
+                linear.pull(examples, rows, [c[rows]], [total])
+        result = ResultType.parse(self.dtype)
+        return {
+            name: result.finished(_moved(require_finite(part), result))
+            for name, part in zip(linear.names, total, strict=True)
+        }
+
+    def matvec(
+        self,
+        X1: Any,
+        v: Any,
+        X2: Any = None,
+        *,
+        normalize: bool | None = None,
+        max_memory: str | int | None = None,
+        progress: Progress = None,
+    ) -> Any:
+        """K(X1, X2) v, with the kernel summed over the outputs, and without forming it.
+
+        It costs one backward pass over X2 and one forward pass over X1 for each output and column
+        of v, whatever the number of pairs, and memory for as many copies of the parameters as
+        `max_memory` holds, at least one.
+
+        Parameters
+        ----------
+        X1, X2 : array-like or Tensor of shape (n1, ...) and (n2, ...)
+            X2 is X1 unless given.
+        v : array-like or Tensor of shape (n2,) or (n2, m)
+        normalize, max_memory, progress : optional
+            As in a call of the kernel.
+
+        Returns
+        -------
+        array of shape (n1,) or (n1, m)
+        """
+        left, right = self._both(X1, X2)
+        linear = self._linearised(right)
+        columns = _as_matrix(v, "v", len(right), linear.dtype, right.device)
+        normalize = self.normalize if normalize is None else normalize
+        if normalize:
+            columns = columns * self._scale(X1 if X2 is None else X2).to(columns)[:, None]
+        k, m = linear.n_outputs, columns.shape[1]
+        seeds = [(o, column) for column in range(m) for o in range(k)]
+
+        def weights(seed: tuple[int, int], rows: slice) -> Tensor:
+            c = columns.new_zeros(rows.stop - rows.start, k)
+            c[:, seed[0]] = columns[rows, seed[1]]
+            return c
+
+        result = ResultType.parse(self.dtype)
+        total = result.zeros(left.device, len(left), m)
+        tell = as_progress(progress, "kernel product")
+        for seed, rows, found in self._through(
+            linear, left, right, seeds, weights, max_memory, tell
+        ):
+            total[rows, seed[1]] += found[:, seed[0]].to(total.device)
+        if normalize:
+            total *= self._scale(X1).to(total)[:, None]
+        return result.finished(require_finite(total.reshape(len(left), *_further(v))))
+
+    def per_output_matvec(
+        self,
+        X1: Any,
+        V: Any,
+        X2: Any = None,
+        *,
+        max_memory: str | int | None = None,
+        progress: Progress = None,
+    ) -> Any:
+        """Σ_jp ⟨∇A_o(x_i), ∇A_p(x_j)⟩ V_jp: `per_output` times a matrix, without forming it.
+
+        One backward pass over X2 and one forward pass over X1. It does not normalise.
+
+        Parameters
+        ----------
+        X1, X2 : array-like or Tensor of shape (n1, ...) and (n2, ...)
+            X2 is X1 unless given.
+        V : array-like or Tensor of shape (n2, k)
+        max_memory, progress : optional
+            As in a call of the kernel.
+
+        Returns
+        -------
+        array of shape (n1, k)
+        """
+        left, right = self._both(X1, X2)
+        linear = self._linearised(right)
+        c = _as_matrix(V, "V", len(right), linear.dtype, right.device)
+        if c.shape[1] != linear.n_outputs:
+            raise InputError(
+                f"V has shape {tuple(c.shape)}; it must be ({len(right)}, {linear.n_outputs})"
+            )
+        result = ResultType.parse(self.dtype)
+        total = result.zeros(left.device, len(left), linear.n_outputs)
+        tell = as_progress(progress, "kernel product")
+        for _, rows, found in self._through(
+            linear, left, right, [(0, 0)], lambda seed, rows: c[rows], max_memory, tell
+        ):
+            total[rows] = found.to(total.device)
+        return result.finished(require_finite(total))
+
+    def linear_operator(self, X: Any) -> LinearOperator:
+        """K(X, X) as an operator of scipy, for its eigenvalue and linear solvers.
+
+        Every product is a `matvec`; the diagonal that a normalised kernel needs is computed once
+        per product.
+        """
+        kernel = copy(self)
+        kernel.dtype = None
+        n = len(self._examples(X, "X"))
+
+        def product(v: np.ndarray) -> np.ndarray:
+            found: np.ndarray = kernel.matvec(X, v.reshape(n, -1))
+            return found.reshape(v.shape)
+
+        return LinearOperator(
+            (n, n), matvec=product, rmatvec=product, matmat=product, dtype=np.float64
+        )
+
+    def _through(
+        self,
+        linear: Linearised,
+        left: Examples,
+        right: Examples,
+        seeds: list[tuple[int, int]],
+        weights: Any,
+        max_memory: str | int | None,
+        tell: Tell,
+    ) -> Iterator[tuple[tuple[int, int], slice, Tensor]]:
+        """J(X1) J(X2)ᵀ c for each seed's c: a few seeds at a time, backwards and then forwards."""
+        plan = linear.plan(len(seeds), self._limit(max_memory))
+        for start in range(0, len(seeds), plan.directions):
+            some = seeds[start : start + plan.directions]
+            begun, ended = start / len(seeds), (start + len(some)) / len(seeds)
+            middle = 0.5 * (begun + ended)
+            vectors = [linear.zeros() for _ in some]
+            with torch.enable_grad():
+                for rows in _batches(len(right), plan.batch, part_of(tell, begun, middle)):
+                    linear.pull(right, rows, [weights(seed, rows) for seed in some], vectors)
+            for rows in _batches(len(left), plan.batch, part_of(tell, middle, ended)):
+                for seed, found in zip(some, linear.push(left, rows, vectors), strict=True):
+                    yield seed, rows, found
+
+    def _both(self, X1: Any, X2: Any) -> tuple[Examples, Examples]:
+        left = self._examples(X1, "X1")
+        return left, left if X2 is None else self._examples(X2, "X2")
+
+    @torch.enable_grad()
+    def _linearised(self, examples: Examples) -> Linearised:
+        chosen = chosen_parameters(self.model, self.parameters)
+        return Linearised(self.model, chosen, examples.few(4), examples.readout)
+
+    def _scale(self, X: Any) -> Tensor:
+        """1/√K(x, x)."""
+        return inverse_roots(torch.as_tensor(self.diagonal(X, normalize=False)))
+
+    def _limit(self, max_memory: str | int | None = None) -> int:
+        return parse_size(self.max_memory if max_memory is None else max_memory, "max_memory")
+
+
+def _batches(n: int, size: int, tell: Tell) -> Iterator[slice]:
+    for start in range(0, n, size):
+        stop = min(start + size, n)
+        yield slice(start, stop)
+        tell(stop / n)
+
+
+def _as_tensor(values: Any, name: str) -> Tensor:
+    found = values.detach() if isinstance(values, Tensor) else np.asarray(values)
+    if not isinstance(found, Tensor):
+        if found.dtype.kind not in "fiub":
+            raise InputError(f"{name} has dtype {found.dtype}; it must be real numbers")
+        found = torch.tensor(np.ascontiguousarray(found, np.float64))
+    return found
+
+
+def _as_matrix(values: Any, name: str, n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """One row per example; a vector is one column."""
+    found = _as_tensor(values, name)
+    if found.ndim not in (1, 2) or len(found) != n:
+        raise InputError(
+            f"{name} has shape {tuple(found.shape)}; its first axis must be {n}, one per example"
+        )
+    return found.to(dtype).to(device).reshape(n, -1)
+
+
+def _as_vector(linear: Linearised, direction: Mapping[str, Any]) -> Vector:
+    if not isinstance(direction, Mapping):
+        raise InputError(
+            f"direction is {type(direction).__name__}; pass a mapping from names of parameters "
+            "to arrays, as vjp returns it"
+        )
+    unknown = [name for name in direction if name not in linear.names]
+    if unknown:
+        raise InputError(
+            f"direction names {unknown[0]!r}; the chosen parameters are {linear.names}"
+        )
+    found = linear.zeros()
+    for name, part in zip(linear.names, found, strict=True):
+        if name in direction:
+            given = _as_tensor(direction[name], f"direction[{name!r}]")
+            if given.shape != part.shape:
+                raise InputError(
+                    f"direction[{name!r}] has shape {tuple(given.shape)}; "
+                    f"its parameter has {tuple(part.shape)}"
+                )
+            part.copy_(given)
+    return found
+
+
+def _moved(part: Tensor, result: ResultType) -> Tensor:
+    return part.to(result.dtype) if result.is_tensor else part.to("cpu", result.dtype)
+
+
+def _further(v: Any) -> tuple[int, ...]:
+    return tuple(np.shape(v)[1:])

@@ -1,0 +1,198 @@
+"""The estimates of a verdict as a statistician reads them: a table, and a sentence for a paper."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from momentron.errors import InputError
+from momentron.markup import escape
+from momentron.verify.family import FAMILIES
+from momentron.verify.numbers import integer
+
+WORDS = {
+    "finite": "finite",
+    "+inf": "+∞",
+    "-inf": "−∞",
+    "undetermined": "undetermined",
+    "aliased": "aliased",
+    "undecided": "undecided",
+}
+KINDS = {
+    "separable": "complete separation (Albert and Anderson 1984)",
+    "quasi-separable": "quasi-complete separation (Albert and Anderson 1984)",
+    "overlapping": "overlap, no separation (Albert and Anderson 1984)",
+    "undecided": "undecided",
+}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What becomes of one coefficient when the likelihood is maximised.
+
+    Attributes
+    ----------
+    label : str
+        The class whose contrast with the reference it is; "" where the model has one predictor.
+        Of a threshold: the two classes between which it is, as in "1|2".
+    feature : str
+        The name of the column; "intercept", or "threshold" in an ordinal model.
+    estimate : {"finite", "+inf", "-inf", "undetermined", "aliased", "undecided"}
+        "undetermined": its limit depends on the path along which the supremum is approached.
+        "aliased": collinear with others. "undecided": no proof was found in time.
+    direction : {1, 0, -1} or None
+        Of an undetermined coefficient under complete separation: its sign along the
+        maximum-margin direction, to which gradient descent converges, as far as it was found.
+    alias : dict of str to int
+        Of an aliased coefficient: columns with factors, one of them its own, that sum to zero.
+    """
+
+    label: str
+    feature: str
+    estimate: str
+    direction: int | None = None
+    alias: dict[str, int] | None = None
+
+
+def list_estimates(proof: dict[str, Any], weights: dict[int, int]) -> list[Estimate]:
+    """All coefficients of a proof: class by class, each with its columns and then intercepts."""
+    section = proof["estimates"]
+    if section is None:
+        return []
+    family = FAMILIES[proof["family"]](
+        proof["family"], len(proof["data"]["classes"]), proof["fit_intercept"]
+    )
+    d = proof["data"]["features"]
+    names = feature_labels(proof)
+    used = section["used"] if section["used"] is not None else list(range(d))
+    classes, reference = proof["data"]["classes"], section["reference"]
+    last = [("", "intercept")] * family.fit_intercept
+    if family.n_intercepts > 1 or proof["family"] == "ordinal":
+        last = [(f"{a}|{b}", "threshold") for a, b in pairwise(classes)]
+    labels = [c for i, c in enumerate(classes) if i != reference] if family.has_reference else [""]
+    place_of = {column: place for place, column in enumerate(used)}
+    width = len(used) + family.n_intercepts
+    aliases = _aliases(section, [*(names[c] for c in used), *(name for _, name in last)])
+    is_complete = proof["kind"] == "separable"
+    found = []
+    for block, label in enumerate(labels):
+        for column in range(d + len(last)):
+            own, feature = (label, names[column]) if column < d else last[column - d]
+            own = own or label
+            place = place_of.get(column) if column < d else len(used) + column - d
+            if place is None:
+                found.append(Estimate(own, feature, "aliased", None, {feature: 1}))
+                continue
+            status = section["status"][block * width + place]
+            sign = None
+            if status == "undetermined" and is_complete:
+                c = classes.index(label) if label else 0
+                sign = _sign(weights, family, d, c, column, reference)
+            alias = aliases.get(place) if status == "aliased" else None
+            found.append(Estimate(own, feature, status, sign, alias))
+    return found
+
+
+def _sign(weights: dict[int, int], family: Any, d: int, c: int, column: int, reference: int) -> int:
+    """The sign of a coefficient in the direction of the proof."""
+    width = d + family.n_intercepts
+    if not family.has_reference:
+        value = weights.get(column, 0)
+        value = -value if family.n_intercepts > 1 and column >= d else value
+    else:
+        own = weights.get((c - 1) * width + column, 0) if c else 0
+        value = own - (weights.get((reference - 1) * width + column, 0) if reference else 0)
+    return (value > 0) - (value < 0)
+
+
+def _aliases(section: dict[str, Any], names: list[str]) -> dict[int, dict[str, int]]:
+    """For each place, the shortest combination of columns that sums to zero, with its factors."""
+    flat = section["aliases"]
+    starts, found = flat["starts"], dict[int, dict[str, int]]()
+    for begin, end in pairwise(starts):
+        places = flat["coordinates"][begin:end]
+        numbers = [integer(text) for text in flat["numbers"][begin:end]]
+        common = math.gcd(*numbers)
+        combination = {names[p]: v // common for p, v in zip(places, numbers, strict=True)}
+        for p in places:
+            if p not in found or len(combination) < len(found[p]):
+                found[p] = combination
+    return found
+
+
+def feature_labels(proof: dict[str, Any]) -> list[str]:
+    """The names of the columns, "column 0" and so on where they have none."""
+    return proof["names"] or [f"column {j}" for j in range(proof["data"]["features"])]
+
+
+def sentence_for_paper(
+    kind: str, estimates: Sequence[Estimate], n_separated: int, n_rows: int, *, is_logistic: bool
+) -> str:
+    """One sentence that says what happened to which estimates.
+
+    The words are those of a paper on logistic models, which other models do not cite.
+    """
+    text = KINDS[kind] if is_logistic else KINDS[kind].split(" (")[0]
+    several = len({e.label for e in estimates if e.feature != "threshold"}) > 1
+    parts = []
+    for status in ("+inf", "-inf", "undetermined", "aliased", "undecided", "finite"):
+        named = [_named(e, several) for e in estimates if e.estimate == status]
+        if named:
+            if status == "finite" and len(named) == len(estimates):
+                parts.append("all estimates are finite")
+                continue
+            verb = "is" if len(named) == 1 else "are"
+            parts.append(f"{_listed(named)} {verb} {WORDS[status]}")
+    if kind in ("separable", "quasi-separable") and n_separated:
+        # of three classes or more a row may be separated from some classes only
+        verb = "is" if n_separated == 1 else "are"
+        parts.append(f"{n_separated} of {n_rows} observations {verb} separated")
+    return f"{text}: {'; '.join(parts)}" if parts else text
+
+
+def _named(estimate: Estimate, several: bool) -> str:
+    name = "the intercept" if estimate.feature == "intercept" else estimate.feature
+    if estimate.feature == "threshold":
+        return f"the threshold {estimate.label}"
+    return f"{name} ({estimate.label})" if several else name
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def rows_of(estimates: Sequence[Estimate]) -> list[tuple[str, str, str]]:
+    return [(e.label, e.feature, e.estimate) for e in estimates]
+
+
+def as_frame(estimates: Sequence[Estimate]) -> Any:
+    """A pandas data frame of class, feature and estimate."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise ImportError("to_frame needs pandas: install it, or use Verdict.estimates") from None
+    return pd.DataFrame(rows_of(estimates), columns=["class", "feature", "estimate"])
+
+
+def summary_text(
+    sentence: str, estimates: Sequence[Estimate], format: str, on_classes: str = ""
+) -> str:
+    """A table of the estimates below one sentence or two, in fixed width, LaTeX or HTML."""
+    if format not in ("text", "latex", "html"):
+        raise InputError(f"format={format!r} must be 'text', 'latex' or 'html'")
+    if format == "latex":
+        caption = f"{sentence}; {on_classes}" if on_classes else sentence
+        caption = caption.replace("+∞", r"$+\infty$").replace("−∞", r"$-\infty$")
+        caption = caption.replace("_", r"\_").replace("%", r"\%").replace("&", r"\&")
+        table = as_frame(estimates).to_latex(index=False, caption=caption, escape=True)
+        return str(table).replace("+inf", r"$+\infty$").replace("-inf", r"$-\infty$")
+    if format == "html":
+        above = "".join(f"<p>{escape(line)}</p>\n" for line in (sentence, on_classes) if line)
+        return f"{above}{as_frame(estimates).to_html(index=False)}"
+    lines = [line for line in (sentence, on_classes) if line]
+    if estimates:
+        rows = [("class", "feature", "estimate"), *rows_of(estimates)]
+        widths = [max(len(row[i]) for row in rows) for i in range(2)]
+        lines += ["", *(f"{c:<{widths[0]}}  {f:<{widths[1]}}  {e}" for c, f, e in rows)]
+    return "\n".join(lines)

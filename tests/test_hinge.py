@@ -1,0 +1,324 @@
+"""The soft margin with the plain hinge: ½‖w‖² + Σ C_i max(0, 1 − y f), certified by its own gap."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import SVC, LinearSVC
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from benchmarks.soft_references import least_objective, rows_of
+from momentron import (
+    BudgetWarning,
+    InputError,
+    KernelMaxMarginClassifier,
+    MaxMarginClassifier,
+    Status,
+    max_margin,
+)
+from momentron.certificate import certify_hinge
+from momentron.hinge_problem import HingeProblem
+from momentron.problem import Problem
+from momentron.solvers import SOLVERS
+from momentron.solvers.auto import Auto, AutoSettings
+from tests.command_line import run
+from tests.many_classes import blobs, leads
+
+INTERCEPT = pytest.mark.parametrize("fit_intercept", [False, True])
+
+
+def overlapping(seed, n=60, d=4):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, (X[:, 0] + 0.7 * rng.normal(size=n) > 0).astype(int), rng.uniform(0.1, 4.0, n)
+
+
+@INTERCEPT
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+@pytest.mark.parametrize("penalty", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_agrees_with_clarabel(kernel, penalty, is_weighted, fit_intercept):
+    pytest.importorskip("clarabel")
+    solved = 0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X, y, s = overlapping(seed, int(rng.integers(10, 60)), int(rng.integers(1, 8)))
+        C = 10.0 ** rng.uniform(-6.0, 10.0)
+        options = {"kernel": kernel, "gamma": 0.4} if kernel else {}
+        weights = s if is_weighted else None
+        result = max_margin(
+            X,
+            y,
+            C=C,
+            penalty=penalty,
+            sample_weight=weights,
+            fit_intercept=fit_intercept,
+            **options,
+        )
+        assert result.gap <= 1e-6, (seed, C)
+        rows = rows_of(rbf_kernel(X, gamma=0.4)) if kernel else X
+        prices = C * (s if is_weighted else np.ones(y.size))
+        value = least_objective(rows, y, prices, penalty, fit_intercept)
+        if value is None:
+            continue
+        best = 1.0 / math.sqrt(2.0 * value)
+        assert result.lower <= best * (1.0 + 1e-7), (seed, C)
+        assert result.upper >= best * (1.0 - 1e-7), (seed, C)
+        solved += 1
+    assert solved >= 4
+
+
+@INTERCEPT
+@pytest.mark.parametrize("C", [1e-2, 1.0, 100.0])
+def test_many_classes_have_a_slack_for_each_wrong_label(C, fit_intercept):
+    """Weston and Watkins: ½‖W‖² + Σ_i C_i Σ_{j≠c} max(0, 1 − (F_ic − F_ij))."""
+    for seed in range(3):
+        X, y = blobs(seed, n=40, d=4, k=4, spread=2.0)
+        s = np.random.default_rng(seed).uniform(0.2, 3.0, 40)
+        for kernel in (None, "linear"):
+            result = max_margin(
+                X, y, C=C, penalty="hinge", kernel=kernel, sample_weight=s,
+                fit_intercept=fit_intercept,
+            )  # fmt: skip
+            assert result.status is Status.OPTIMAL
+        W = result.coef @ X
+        slack = np.maximum(0.0, 1.0 - leads(X @ W.T + result.intercept, y))
+        value = 0.5 * np.sum(W**2) + C * s @ slack.sum(axis=1)
+        assert value == pytest.approx(0.5 / result.lower**2, rel=1e-6)
+        dual = result.full_dual()
+        assert (dual <= C * s[:, None] * (1.0 + 1e-12)).all()
+        if fit_intercept:
+            out = np.bincount(y, dual.sum(axis=1), 4)
+            assert np.allclose(out, dual.sum(axis=0), atol=1e-4 * dual.sum())
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0, 30.0, 1e4])
+@pytest.mark.parametrize("gamma", [None, 0.3])
+def test_the_conditions_of_optimality_hold(gamma, C):
+    for seed in range(3):
+        X, y, s = overlapping(seed, n=80)
+        options = {} if gamma is None else {"kernel": "rbf", "gamma": gamma}
+        result = max_margin(X, y, C=C, penalty="hinge", sample_weight=s, tol=1e-9, **options)
+        signs = np.where(y == 1, 1.0, -1.0)
+        K = X @ X.T if gamma is None else rbf_kernel(X, gamma=gamma)
+        alpha = result.full_dual()
+        f = X @ result.coef if gamma is None else K @ result.coef
+        p = signs * (f + result.intercept)
+        assert np.allclose(K @ (signs * alpha), f, atol=1e-7)
+        assert abs(signs @ alpha) <= 1e-9 * alpha.sum()
+        assert (p[alpha == 0.0] >= 1.0 - 1e-8).all()
+        assert (p[alpha > 1e-6 * alpha.max()] <= 1.0 + 1e-8).all()
+        is_free = (alpha > 1e-6 * alpha.max()) & (alpha < C * s * (1.0 - 1e-12))
+        assert np.abs(p[is_free] - 1.0).max(initial=0.0) < 1e-8
+
+
+@pytest.mark.parametrize("C", [0.01, 0.1])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_decision_values_are_those_of_SVC(kernel, C):
+    """Where it converges: LIBSVM has the kernel's values in single precision, times C."""
+    for seed in range(3):
+        X, y, s = overlapping(seed, n=80)
+        options = {"C": C, "kernel": kernel, "gamma": 0.3}
+        ours = KernelMaxMarginClassifier(penalty="hinge", tol=1e-9, **options).fit(X, y, s)
+        theirs = SVC(tol=1e-12, **options).fit(X, y, s)
+        assert np.abs(ours.decision_function(X) - theirs.decision_function(X)).max() < 1e-6
+        if kernel == "linear":
+            plain = MaxMarginClassifier(C=C, penalty="hinge", tol=1e-9).fit(X, y, s)
+            assert np.abs(plain.decision_function(X) - theirs.decision_function(X)).max() < 1e-6
+
+
+def test_without_an_intercept_it_is_LinearSVC_with_hinge():
+    X, y, _ = overlapping(5)
+    ours = MaxMarginClassifier(C=0.5, penalty="hinge", fit_intercept=False, tol=1e-10).fit(X, y)
+    theirs = LinearSVC(C=0.5, loss="hinge", fit_intercept=False, tol=1e-8, max_iter=1_000_000)
+    theirs.fit(X, y)
+    assert np.abs(ours.coef_ - theirs.coef_).max() < 1e-5
+
+
+def test_weights_of_the_dual_lie_in_the_box_and_make_the_classifier():
+    X, y, s = overlapping(6)
+    model = MaxMarginClassifier(C=0.3, penalty="hinge", tol=1e-11).fit(X, y, s)
+    alpha = model.result_.full_dual()
+    assert (alpha >= 0.0).all() and (alpha <= 0.3 * s * (1.0 + 1e-12)).all()
+    assert np.allclose(model.dual_coef_ @ X[model.support_], model.coef_, atol=1e-4)
+    assert abs(model.dual_coef_.sum()) < 1e-4
+
+
+@pytest.mark.parametrize("form", [np.float32, np.asfortranarray, sp.csr_array, sp.csc_array])
+def test_forms_of_data_agree(form):
+    X, y, _ = overlapping(7, n=500, d=6)
+    whole = max_margin(X, y, C=1.0, penalty="hinge")
+    result = max_margin(form(X), y, C=1.0, penalty="hinge")
+    assert result.gap <= 1e-6
+    assert result.lower == pytest.approx(whole.lower, rel=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-120, 1e-30, 1e30, 1e120])
+def test_C_keeps_its_meaning_at_any_scale(scale):
+    X, y, _ = overlapping(8)
+    near = max_margin(X, y, C=0.7, penalty="hinge")
+    far = (
+        max_margin(X * scale, y, C=0.7 / scale**2, penalty="hinge")
+        if scale < 1e40 and (scale > 1e-40)
+        else None
+    )
+    if far is not None:  # f is the same, and w is divided by the scale
+        assert far.lower == pytest.approx(scale * near.lower, rel=1e-6)
+        assert np.allclose(far.coef * scale, near.coef, atol=1e-4)
+    else:
+        result = max_margin(X * scale, y, C=0.7, penalty="hinge")
+        assert result.lower <= result.upper
+
+
+def test_a_large_C_is_the_hard_margin():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 60))
+    y = (X[:, 0] > 0).astype(int)
+    hard = max_margin(X, y)
+    soft = max_margin(X, y, C=1e8, penalty="hinge")
+    assert soft.lower == pytest.approx(hard.lower, rel=1e-6)
+    same = max_margin(X, y, penalty="hinge")
+    assert (same.lower, same.upper) == (hard.lower, hard.upper)
+
+
+@INTERCEPT
+@pytest.mark.parametrize("k", [2, 3])
+def test_any_pair_brackets_the_optimum(k, fit_intercept):
+    """Whatever is proposed, bad weights and classifiers too, the interval holds the optimum."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X, y = blobs(seed, n=20, d=3, k=k, spread=2.0) if k > 2 else overlapping(seed, 20, 3)[:2]
+        C = 10.0 ** rng.uniform(-3.0, 3.0)
+        best = max_margin(X, y, C=C, penalty="hinge", fit_intercept=fit_intercept, tol=1e-10)
+        base = Problem.from_data(X, y, fit_intercept=fit_intercept)
+        problem = HingeProblem.posed_by(base, C)
+        for _ in range(20):
+            v = rng.normal(size=problem.zeros().size) * 10.0 ** rng.uniform(-8.0, 8.0)
+            alpha = rng.normal(size=problem.size) * C * 10.0 ** rng.uniform(-8.0, 8.0)
+            for sharp in (False, True):
+                found = certify_hinge(problem, v, alpha, sharp=sharp)
+                assert found.lower <= best.upper and best.lower <= found.upper
+        for bad in (np.nan, np.inf, -np.inf):
+            v, alpha = np.full(problem.zeros().size, bad), np.full(problem.size, bad)
+            found = certify_hinge(problem, v, alpha)
+            assert found.lower <= best.upper and best.lower <= found.upper
+
+
+def test_budgets_end_with_a_classifier():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 300))
+    y = rng.integers(0, 2, 3000)
+    result = max_margin(X, y, C=1.0, penalty="hinge", max_time=0.05)
+    assert result.lower <= result.upper and result.coef.shape == (300,)
+
+
+@pytest.mark.parametrize("method", [name for name in SOLVERS if name != "auto"])
+def test_first_order_methods_are_refused(method):
+    with pytest.raises(InputError, match="solved by method='auto' alone"):
+        max_margin([[0.0], [1.0]], [0, 1], C=1.0, penalty="hinge", method=method)
+
+
+def test_refusals(tmp_path, capsys):
+    X, y, _ = overlapping(0)
+    with pytest.raises(InputError, match="penalty='l2' must be 'squared_hinge' or 'hinge'"):
+        max_margin(X, y, C=1.0, penalty="l2")
+    with pytest.raises(InputError, match="needs the data in memory"):
+        max_margin(X, y, C=1.0, penalty="hinge", block_size=400)
+    np.savez(tmp_path / "a.npz", X=X, y=y)
+    words = ("fit", tmp_path / "a.npz", "-C", "1", "--penalty", "hinge", "--json")
+    found = json.loads(run(capsys, *words).out)
+    assert found["lower"] == pytest.approx(max_margin(X, y, C=1.0, penalty="hinge").lower)
+
+
+def crowded(n=2500, d=12, seed=0):
+    """Many rows of two classes that overlap, some of them twice."""
+    rng = np.random.default_rng(seed)
+    X = np.round(2.0 * rng.normal(size=(n, d)))
+    X[: n // 10] = X[n // 10 : 2 * (n // 10)]
+    return X, X @ rng.normal(size=d) + 3.0 * rng.normal(size=n) > 0.0
+
+
+@pytest.mark.parametrize("C", [1e-6, 1e-2, 1.0, 1e4])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_newton_on_many_rows_agrees_with_the_interior_point(C, fit_intercept, form):
+    X, y = crowded()
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, y.size)
+    options = {"C": C, "penalty": "hinge", "fit_intercept": fit_intercept}
+    found = max_margin(form(X), y, sample_weight=weights, **options)
+    inside = Auto(AutoSettings(box_few=10**9, box_few_values=10**9, soft_sample=10**9))
+    other = max_margin(form(X), y, sample_weight=weights, method=inside, **options)
+    assert found.status is Status.OPTIMAL and other.status is Status.OPTIMAL
+    assert max(found.lower, other.lower) <= min(found.upper, other.upper)
+    alpha, prices = found.full_dual(), C * weights
+    assert (alpha >= 0.0).all() and (alpha <= prices * (1.0 + 1e-12)).all()
+    outputs = X @ found.coef + found.intercept
+    is_above = np.where(y, outputs, -outputs) > 1.0 + 1e-3
+    assert not alpha[is_above].any()  # no dust on rows that have no weight
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+@pytest.mark.parametrize("n", [300, 900])
+def test_starts_change_nothing_but_the_time(kernel, n):
+    X, y = crowded(n)
+    options = {"penalty": "hinge", "kernel": kernel}
+    for initial in (
+        max_margin(X, y, C=0.3, **options),
+        max_margin(X[:-5], y[:-5], C=1.0, **options),
+        max_margin(X, y, C=0.5, kernel=kernel),
+    ):
+        warm = max_margin(X, y, C=1.0, initial=initial, **options)
+        cold = max_margin(X, y, C=1.0, **options)
+        assert warm.status is Status.OPTIMAL
+        assert max(warm.lower, cold.lower) <= min(warm.upper, cold.upper)
+
+
+def test_a_start_keeps_its_meaning_in_other_units():
+    X, y = crowded(300)
+    for scale in (2.0**-80, 2.0**80):
+        initial = max_margin(scale * X, y, C=0.3 / scale**2, penalty="hinge")
+        warm = max_margin(scale * X, y, C=1.0 / scale**2, penalty="hinge", initial=initial)
+        one = max_margin(X, y, C=1.0, penalty="hinge")
+        assert warm.status is Status.OPTIMAL
+        assert max(warm.lower / scale, one.lower) <= min(warm.upper / scale, one.upper)
+
+
+def test_kernels_beyond_the_cache_have_working_sets():
+    rng = np.random.default_rng(0)
+    y = np.arange(1500) % 2
+    X = rng.normal(size=(1500, 5)) + 2.5 * y[:, None]
+    options = {"C": 1.0, "penalty": "hinge", "kernel": "rbf", "gamma": 0.2}
+    whole = max_margin(X, y, **options)
+    some = max_margin(X, y, cache_size=10.0, **options)  # 790 rows at a time
+    assert some.status is Status.OPTIMAL
+    assert max(some.lower, whole.lower) <= min(some.upper, whole.upper)
+    with pytest.warns(BudgetWarning, match="raise cache_size"):
+        tiny = max_margin(X, y, cache_size=0.01, **options)
+    assert tiny.lower <= whole.upper and whole.lower <= tiny.upper
+    assert tiny.status is not Status.OPTIMAL
+
+
+ESTIMATORS = (
+    MaxMarginClassifier(C=1.0, penalty="hinge"),
+    KernelMaxMarginClassifier(C=1.0, penalty="hinge"),
+)
+
+
+def _checks():
+    return [pair for model in ESTIMATORS for pair in estimator_checks_generator(model)]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("estimator", "check"), _checks(), ids=[getattr(c, "func", c).__name__ for _, c in _checks()]
+)
+def test_scikit_learn_contract(estimator, check):
+    try:
+        check(estimator)
+    except Exception as error:
+        if type(error).__name__ == "SkipTest":
+            pytest.skip(str(error))
+        raise

@@ -1,0 +1,135 @@
+"""Every class against the rest: as many certified fits as classes, on the same rows."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_iris
+from sklearn.svm import LinearSVC
+
+from momentron import (
+    BudgetWarning,
+    InputError,
+    KernelMaxMarginClassifier,
+    MaxMarginClassifier,
+    NotSeparableWarning,
+    Status,
+    max_margin,
+)
+from momentron.one_against_rest import SharedRows, fit_against_rest
+from momentron.options import FitOptions
+from momentron.validation import TrainingData
+
+
+def clouds(k=4, n=120, d=6, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.r_[np.arange(k), rng.integers(0, k, n - k)]
+    return rng.normal(size=(n, d)) + 5.0 * rng.normal(size=(k, d))[y], np.array(list("abcdefgh"))[y]
+
+
+@pytest.mark.parametrize("C", [np.inf, 0.3])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_every_class_has_the_classifier_and_the_interval_of_its_own_problem(C, fit_intercept, form):
+    X, y = clouds()
+    options = {"C": C, "fit_intercept": fit_intercept}
+    model = MaxMarginClassifier(multi_class="ovr", **options).fit(form(X), y)
+    assert model.classes_.tolist() == sorted(set(y))
+    for c, label in enumerate(model.classes_):
+        alone = max_margin(X, y == label, **options)
+        assert model.status_[c] is Status.OPTIMAL
+        assert model.certificate_[c].lower <= alone.upper
+        assert alone.lower <= model.certificate_[c].upper
+        assert model.margin_[c] == pytest.approx(alone.margin, rel=1e-5, abs=1e-9)
+        np.testing.assert_allclose(model.coef_[c], alone.coef, atol=1e-4)
+    outputs = X @ model.coef_.T + model.intercept_
+    np.testing.assert_allclose(model.decision_function(X), outputs)
+    np.testing.assert_allclose(model.dual_coef_ @ X[model.support_], model.coef_, atol=1e-4)
+    assert model.score(X, y) == 1.0
+
+
+def test_decision_values_are_those_of_linear_svc():
+    X, y = load_iris(return_X_y=True)
+    ours = MaxMarginClassifier(multi_class="ovr", C=0.5, fit_intercept=False, tol=1e-9).fit(X, y)
+    theirs = LinearSVC(C=0.5, fit_intercept=False, tol=1e-10, max_iter=10**6).fit(X, y)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
+def test_kernels_have_the_intervals_of_each_class_too(kernel):
+    X, y = clouds(k=5, n=200)
+    rows = X @ X.T if kernel == "precomputed" else X
+    model = KernelMaxMarginClassifier(kernel=kernel, multi_class="ovr").fit(rows, y)
+    assert model.score(rows, y) == 1.0
+    for c, label in enumerate(model.classes_):
+        alone = max_margin(rows, y == label, kernel=kernel)
+        assert model.certificate_[c].lower <= alone.upper
+        assert alone.lower <= model.certificate_[c].upper
+
+
+def test_rows_and_their_kernel_values_serve_all_classes():
+    X, y = clouds(k=5, n=200)
+    for options in ({}, {"kernel": "rbf"}):
+        data = TrainingData.from_arrays(X, y)
+        shared = SharedRows.of(data, FitOptions.from_arguments(**options))
+        fits = fit_against_rest(shared, shared.options).fits
+        assert len({id(fit.problem.operator) for fit in fits}) == 1
+    assert fits[-1].problem.operator.evaluations <= 1.1 * 200**2
+
+
+def test_rows_without_weight_are_left_out():
+    X, y = clouds()
+    X[:3], weights = 100.0, np.r_[np.zeros(3), np.ones(y.size - 3)]
+    model = MaxMarginClassifier(multi_class="ovr", C=2.0).fit(X, y, weights)
+    other = MaxMarginClassifier(multi_class="ovr", C=2.0).fit(X[3:], y[3:])
+    np.testing.assert_allclose(model.coef_, other.coef_, atol=1e-6)
+    assert model.support_.min() >= 3
+    heavy = MaxMarginClassifier(multi_class="ovr", C=1.0, class_weight=dict.fromkeys("abcd", 2.0))
+    np.testing.assert_allclose(heavy.fit(X[3:], y[3:]).coef_, other.coef_, atol=1e-4)
+
+
+def test_what_does_not_separate_is_told_and_classified():
+    X, y = load_iris(return_X_y=True)
+    with pytest.warns(NotSeparableWarning):
+        model = MaxMarginClassifier(multi_class="ovr").fit(X, y)
+    assert [status is Status.OPTIMAL for status in model.status_] == [True, False, False]
+    assert model.score(X, y) > 0.9
+
+
+def test_time_is_shared():
+    X, y = clouds(k=8, n=3000, d=40, seed=1)
+    X += 4.0 * np.random.default_rng(2).normal(size=X.shape)
+    with pytest.warns((BudgetWarning, NotSeparableWarning)):
+        model = MaxMarginClassifier(multi_class="ovr", method="momentum", max_time=0.4).fit(X, y)
+    assert len(model.result_) == 8 and all(result.n_iter > 0 for result in model.result_)
+
+
+def test_two_classes_are_as_ever_and_other_words_are_refused():
+    X, y = clouds(k=2)
+    model = MaxMarginClassifier(multi_class="ovr").fit(X, y)
+    assert model.status_ is Status.OPTIMAL and model.coef_.shape == (1, 6)
+    X, y = clouds()
+    with pytest.raises(InputError, match="joint"):
+        MaxMarginClassifier(multi_class="ovo").fit(X, y)
+
+
+def test_every_class_starts_from_its_own_last_fit():
+    X, y = clouds()
+    X += 3.0 * np.random.default_rng(1).normal(size=X.shape)
+    for kind in (MaxMarginClassifier, KernelMaxMarginClassifier):
+        warm = kind(multi_class="ovr", C=0.1, warm_start=True).fit(X, y)
+        warm.set_params(C=1.0).fit(X, y)
+        cold = kind(multi_class="ovr", C=1.0).fit(X, y)
+        for one, other in zip(warm.certificate_, cold.certificate_, strict=True):
+            assert max(one.lower, other.lower) <= min(one.upper, other.upper)
+            assert one.gap <= 1e-6
+        warm.fit(X, y == "a")  # two classes are another problem, which starts anew
+        assert warm.status_ is Status.OPTIMAL
+
+
+def test_two_classes_that_are_left_by_their_weights_are_fitted_together():
+    X, y = clouds(k=3)
+    weights = {"a": 1.0, "b": 1.0, "c": 0.0}
+    model = MaxMarginClassifier(multi_class="ovr", C=1.0, class_weight=weights).fit(X, y)
+    assert model.classes_.tolist() == ["a", "b"] and model.coef_.shape == (1, 6)
+    kept = y != "c"
+    assert model.score(X[kept], y[kept]) == 1.0

@@ -1,0 +1,136 @@
+"""Tables as people have them: each is read as meant, or refused in one line with the remedy."""
+
+import json
+
+import numpy as np
+import pytest
+from command_line import run
+
+from momentron.datafiles import TableOptions, read_data
+from momentron.errors import InputError
+
+HARD = """id;size;colour;"note";ok;y
+1;1,5;red;"a;b";TRUE;yes
+2;2,25;blue;"c";FALSE;no
+3;NA;red;"d";TRUE;no
+4;0,5;green;"e";FALSE;yes
+5;3,75;blue;"f";TRUE;NA
+6;2,5;red;"g";FALSE;yes
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="t.csv"):
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def refused(path, **options):
+    with pytest.raises(InputError) as caught:
+        read_data(path, options=TableOptions(**options))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_each_fault_of_a_hard_file_is_one_line_with_column_count_and_option(write):
+    path = write(HARD)
+    found = refused(path)
+    assert "column 'id' has 6 different values" in found and "--drop id" in found
+    found = refused(path, drop=("id",))
+    assert "column 'colour'" in found and "6 of its 6" in found and "--dummies" in found
+    found = refused(path, drop=("id",), dummies=True)
+    assert "column 'note' has 6 different texts" in found or "missing" in found
+    found = refused(path, drop=("id,note",), dummies=True)
+    assert "2 of 6 rows" in found and "size 1" in found and "y 1" in found and "--drop-na" in found
+    options = TableOptions(drop=("id", "note"), dummies=True, drop_na=True)
+    data = read_data(path, options=options)
+    assert data.feature_names == ["size", "colour[green]", "colour[red]", "ok"]
+    assert data.X.tolist() == [[1.5, 0, 1, 1], [2.25, 0, 0, 0], [0.5, 1, 0, 0], [2.5, 0, 1, 0]]
+    assert data.y.tolist() == ["yes", "no", "yes", "yes"]
+    assert data.row_names == ["0", "1", "3", "5"]
+    said = "; ".join(data.taken)
+    for phrase in ("target y", "delimiter ';'", "decimal comma", "2 of 6 rows left out"):
+        assert phrase in said
+
+
+def test_the_same_on_the_command_line(capsys, write, tmp_path):
+    path, proof = write(HARD), tmp_path / "proof.json"
+    ended = run(capsys, "check", path)
+    assert ended.code == 2 and ended.err.count("\n") == 1
+    options = ["--drop", "id,note", "--dummies", "--drop-na"]
+    ended = run(capsys, "check", path, *options, "--json", "--proof", proof)
+    assert json.loads(ended.out)["read"][0] == "target y (by its name)"
+    assert run(capsys, "verify", proof, path, *options).code == 0
+    model = tmp_path / "model.npz"
+    assert run(capsys, "fit", path, *options, "--save", model).code == 0
+    new = write("size;colour;ok\n1,5;red;TRUE\n2,25;blue;FALSE\n", "n.csv")
+    ended = run(capsys, "predict", model, new)
+    assert ended.out.split() == ["label", "yes", "no"]
+    strange = write("size;colour;ok\n1,5;pink;TRUE\n", "s.csv")
+    assert "pink" in run(capsys, "predict", model, strange).err
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "X"),
+    [
+        ("a;b;y\n1,5;2;0\n3;4,25;1\n", {}, [[1.5, 2], [3, 4.25]]),
+        ("a|b|y\n1.5|2|0\n3|4|1\n", {}, [[1.5, 2], [3, 4]]),
+        ("a\tb\ty\n1\t2\t0\n3\t4\t1\n", {}, [[1, 2], [3, 4]]),
+        ("a;b;y\n1,234;2;0\n3;4;1\n", {"decimal": ","}, [[1.234, 2], [3, 4]]),
+        (",a,b,y\nr1,1,2,0\nr2,3,4,1\n", {}, [[1, 2], [3, 4]]),
+        ("a,b,y\nr1,1,2,0\nr2,3,4,1\n", {}, [[1, 2], [3, 4]]),
+        ("rownames,a,b,y\n1,1,2,0\n2,3,4,1\n", {}, [[1, 2], [3, 4]]),
+        ("a,b,y\nTRUE,F,0\nFALSE,T,1\n", {}, [[1, 0], [0, 1]]),
+        ("a,b,y\n1,-9,0\n3,4,1\n5,6,0\n", {"na": ("-9",), "drop_na": True}, [[3, 4], [5, 6]]),
+        ("a,id,b,y\n1,7,2,0\n3,8,4,1\n", {"columns": ("b", "a")}, [[2, 1], [4, 3]]),
+        ("a,id,b,y\n1,7,2,0\n3,8,4,1\n", {"columns": ("id",)}, [[7], [8]]),
+        ("1,7,2,0\n3,8,4,1\n", {"drop": ("1",)}, [[1, 2], [3, 4]]),
+        ("a,b,y\n1,x,0\n3,z,1\n5,x,1\n", {"dummies": True}, [[1, 0], [3, 1], [5, 0]]),
+    ],
+)
+def test_read_as_meant(write, text, options, X):
+    assert read_data(write(text), options=TableOptions(**options)).X.tolist() == X
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "what"),
+    [
+        ("a;b;y\n1,234;2;0\n3;4;1\n", {}, "decimals or thousands; say --decimal"),
+        ("a;b;y\n1,2;2.5;0\n3;4;1\n", {}, "1 cells have decimal points; say --decimal"),
+        ("a,b,y\n1,NA,0\n.,4,1\n,6,NA\n", {}, "3 of 3 rows, by column: y 1, a 2, b 1"),
+        ("a,b,y\n1,x,0\n2,3,1\n", {"dummies": True}, "as 1 of its 2 cells; --na 'x'"),
+        ("a,b,y\n1,2,0\n2,3,1\n", {"drop": ("c",)}, "has no column 'c'"),
+        ("a,b,y\n1,2,0\n2,3,1\n", {"drop": ("a", "b")}, "has no feature column left"),
+        ("a,b,y\n1,NA,0\nNA,3,1\n", {"drop_na": True}, "a missing value in every row"),
+        ("patient_id,b,y\n1,2,0\n2,3,1\n", {}, "column 'patient_id' has 2 different"),
+    ],
+)
+def test_refused_with_the_remedy(write, text, options, what):
+    assert what in refused(write(text), **options)
+
+
+def test_a_missing_label_is_no_class(write):
+    assert "by column: y 1" in refused(write("a,y\n1,p\n2,q\n3,NA\n"))
+
+
+def test_long_decimals_are_told(write):
+    data = read_data(write("a,y\n0.10000000000000001,0\n0.25,1\n"))
+    assert data.X.ravel().tolist() == [0.1, 0.25]
+    assert any("1 cells of a have more digits" in note for note in data.taken)
+
+
+@pytest.mark.parametrize(
+    "options", [{"delimiter": ";;"}, {"decimal": "x"}, {"delimiter": ",", "decimal": ","}]
+)
+def test_options_are_checked(options):
+    with pytest.raises(InputError):
+        TableOptions(**options)
+
+
+def test_options_are_never_ignored(tmp_path):
+    np.save(tmp_path / "t.npy", np.eye(3))
+    assert "takes no --drop" in refused(tmp_path / "t.npy", drop=("1",))
