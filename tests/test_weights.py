@@ -433,3 +433,12 @@ def test_the_command_line_takes_a_column_of_weights(capsys, tmp_path):
     ]:
         ended = run(capsys, "fit", tmp_path / "b.csv", *words)
         assert ended.code == 2 and message in ended.err
+
+
+def test_a_nearly_hard_margin_does_not_depend_on_the_last_digit():
+    X, y = blobs(0, n=30, d=4, k=4, spread=2.0)
+    s = np.random.default_rng(0).uniform(0.1, 5.0, 30)
+    for seed in (2, 25, 32):  # where five Newton steps after the interior point were too few
+        digits = np.random.default_rng(seed).integers(-2, 3, X.shape)
+        options = {"C": 1e6, "fit_intercept": False, "sample_weight": s, "tol": 1e-9}
+        assert max_margin(X * (1.0 + 1e-15 * digits), y, **options).status is Status.OPTIMAL

@@ -174,7 +174,7 @@ class AutoSettings:
     # --- soft margins --------------------------------------------------------------------------
     nearly_hard: float = 1e5  # C from which a soft margin is nearly hard
     soft_steps: int = 60  # Newton steps of an exact soft margin
-    soft_polish_steps: int = 5  # the same from a solution of the interior point
+    soft_polish_steps: int = 12  # the same from a solution of the interior point
     tall_ratio: int = 4  # rows per feature from which dense data are tall
     soft_sample: int = 2000  # rows of the sample on which tall data begin, and the same per feature
     soft_sample_ratio: int = 10
