@@ -131,7 +131,7 @@ def test_linear_kernel_is_the_explicit_operator(trailing, capacity):
     a = rng.normal(size=(30, *trailing)) * (rng.random((30, *trailing)) < 0.5)
     w, explicit = operator.adjoint(a), X.T @ a
     assert operator.passes == 1
-    assert operator.zeros(*trailing).shape == w.shape == (2, 30, *trailing)
+    assert operator.zeros(*trailing).shape == w.shape == (3, 30, *trailing)
     assert np.allclose(operator.apply(3.0 * w - w), 2.0 * X @ explicit)
     assert operator.passes == 1
     rows = np.array([4, 9, 4])
@@ -184,7 +184,7 @@ def test_bounds_bracket_the_exact_values(name, trailing):
     if name != "whole":
         a = rng.normal(size=(n, *trailing)) * (a != 0)
         a[0] -= a.sum(axis=0)  # so that w is shorter than its terms
-    w = operator.recomputed(np.stack([a, a]))
+    w = operator.recomputed(np.stack([a, a, a]))
     columns = [[Fraction(float(v)) for v in column] for column in np.atleast_2d(a.T)]
     scores = [[sum(K[i][j] * c[j] for j in range(n)) for i in range(n)] for c in columns]
     square = sum(c[i] * s[i] for c, s in zip(columns, scores, strict=True) for i in range(n))

@@ -67,9 +67,9 @@ class Circulations(DualSet):
 
     # --- the dual set --------------------------------------------------------------------------
 
-    def near_worst(self, scores: np.ndarray, width: float) -> np.ndarray:
-        tops = self._matrix(self._tops(scores), np.inf).ravel()
-        return np.flatnonzero(scores >= tops[self._arc] - width)
+    def near_worst(self, scores: np.ndarray, width: float | np.ndarray) -> np.ndarray:
+        tops = self._matrix(self._tops(scores - width), np.inf).ravel()
+        return np.flatnonzero(scores >= tops[self._arc])
 
     def mass_error(
         self, q: np.ndarray, norms: np.ndarray, weighted_norms: float, norm: float

@@ -81,8 +81,8 @@ class DualSet(ABC):
         return 0.0 if self.is_proved else math.inf
 
     @abstractmethod
-    def near_worst(self, scores: np.ndarray, width: float) -> np.ndarray:
-        """The rows whose scores are within `width` of those that decide the margin."""
+    def near_worst(self, scores: np.ndarray, width: float | np.ndarray) -> np.ndarray:
+        """The rows that may decide the margin if any score is smaller by up to its `width`."""
 
     @abstractmethod
     def mass_error(
@@ -187,8 +187,8 @@ class Simplex(DualSet):
         lacking = max(0.0, wanted - distance) + blur
         return lacking if holds and lacking < math.inf else math.inf
 
-    def near_worst(self, scores: np.ndarray, width: float) -> np.ndarray:
-        return np.flatnonzero(scores >= scores.max() - width)
+    def near_worst(self, scores: np.ndarray, width: float | np.ndarray) -> np.ndarray:
+        return np.flatnonzero(scores >= (scores - width).max())
 
     def mass_error(
         self, q: np.ndarray, norms: np.ndarray, weighted_norms: float, norm: float
@@ -255,8 +255,9 @@ class ClassBalanced(DualSet):
         self.classes = (np.flatnonzero(signs > 0), np.flatnonzero(signs < 0))
         super().__init__(signs.size, loss)
 
-    def near_worst(self, scores: np.ndarray, width: float) -> np.ndarray:
-        parts = [rows[scores[rows] >= scores[rows].max() - width] for rows in self.classes]
+    def near_worst(self, scores: np.ndarray, width: float | np.ndarray) -> np.ndarray:
+        least = scores - width
+        parts = [rows[scores[rows] >= least[rows].max()] for rows in self.classes]
         return np.concatenate(parts)
 
     def mass_error(

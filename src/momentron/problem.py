@@ -19,6 +19,7 @@ from momentron.certificate import (
     certify_admitted,
     certify_margin,
     certify_whole,
+    clear_deciding_rows,
     to_safe_length,
 )
 from momentron.combination import Combination, mix_in_place
@@ -345,7 +346,8 @@ class Problem(MarginProblem):
 
     def settled(self, w: np.ndarray) -> np.ndarray:
         w = self.constraints.recomputed(w)
-        return w if SHORT < self.norm(w) < LONG else to_safe_length(w)
+        w = w if SHORT < self.norm(w) < LONG else to_safe_length(w)
+        return clear_deciding_rows(self, w)
 
     def rounding_loss(self, w: np.ndarray) -> float:
         norm = self.norm(w)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 UNIT_ROUNDOFF = 2.0**-53
+SINGLE_ROUNDOFF = 2.0**-24
 
 # A product may underflow, gradually or (where a library flushes to zero) at once: this covers both.
 UNDERFLOW = 2.0**-1021

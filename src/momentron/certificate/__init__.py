@@ -22,6 +22,7 @@ from momentron.certificate.bounds import (
     certify_classifier,
     certify_margin,
     classifier_bounds,
+    clear_deciding_rows,
     to_safe_length,
 )
 from momentron.certificate.hinge import certify_hinge, objective_bound
@@ -52,6 +53,7 @@ __all__ = [
     "certify_whole",
     "certify_whole_classifier",
     "classifier_bounds",
+    "clear_deciding_rows",
     "least_products",
     "lend",
     "objective_bound",

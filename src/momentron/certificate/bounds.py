@@ -134,16 +134,38 @@ def margin_bound(problem: "Problem", w: np.ndarray, *, sharp: bool = False) -> f
         return -np.inf
     if norm_low == 0.0 and not w.any():
         return 0.0
-    scores = constraints.exact_scores(w.astype(np.float64, copy=False))
-    # larger scores are worse, so add the error. The two more roundings are those of score + error
-    # and of an extended w to float64
-    errors = constraints.score_errors(slice(None), w, norm_high, UNIT_ROUNDOFF, 2)
-    scores += errors
+    w = clear_deciding_rows(problem, w)
+    scores, errors = _worst_scores(problem, w, norm_high)
     if sharp:
         _sharpen(problem, w, norm_high, scores, errors)
     margin = down(problem.dual_set.margin(scores))
     norm = norm_high if margin > 0.0 else norm_low
     return down(margin / norm) if norm > 0.0 else -np.inf
+
+
+def _worst_scores(problem: "Problem", w: np.ndarray, norm: float) -> tuple[np.ndarray, np.ndarray]:
+    """(sure upper bounds of the scores of a recomputed w, the errors that they allow for)."""
+    constraints = problem.constraints
+    scores = constraints.exact_scores(w.astype(np.float64, copy=False))
+    # larger scores are worse, so add the error. The two more roundings are those of score + error
+    # and of an extended w to float64
+    errors = constraints.score_errors(slice(None), w, norm, UNIT_ROUNDOFF, 2)
+    scores += errors
+    return scores, errors
+
+
+def clear_deciding_rows(problem: "Problem", w: np.ndarray) -> np.ndarray:
+    """A recomputed w with double precision for the scores that may decide its margin.
+
+    A score lies between its bound less twice its error and that bound: a row whose bound is below
+    what others surely reach decides nothing, and keeps what it has.
+    """
+    constraints = problem.constraints
+    if not constraints.is_blurred(w):
+        return w
+    scores, errors = _worst_scores(problem, w, constraints.norm_bounds(w)[1])
+    index = problem.dual_set.near_worst(scores, 2.0 * errors)
+    return constraints.cleared(w, index)
 
 
 def _sharpen(

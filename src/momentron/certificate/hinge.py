@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # Stretching a classifier a little takes rows that are at the margin but for rounding off their
 # slack, which counts where C is large.
 STRETCHES = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
+NO_SLACK = 1.001  # a functional margin that is surely enough
 
 
 def certify_hinge(
@@ -45,10 +46,18 @@ def objective_bound(problem: "HingeProblem", v: np.ndarray) -> tuple[float, floa
     largest = float(np.max(np.abs(b), initial=0.0))
     if not (norm < LONG and largest < math.inf):
         return math.inf, 0.0
-    scores = constraints.labels.scores(constraints.operator.exact_scores(w) + _shift(b))
-    # larger scores are worse, so the error is added; b and the sums round as well
-    scores += constraints.score_errors(slice(None), w, norm, UNIT_ROUNDOFF, 24)
-    scores += 64.0 * UNIT_ROUNDOFF * largest
+
+    def worst_scores(w: np.ndarray) -> np.ndarray:
+        scores = constraints.labels.scores(constraints.operator.exact_scores(w) + _shift(b))
+        # larger scores are worse, so the error is added; b and the sums round as well
+        scores += constraints.score_errors(slice(None), w, norm, UNIT_ROUNDOFF, 24)
+        scores += 64.0 * UNIT_ROUNDOFF * largest
+        return scores
+
+    scores = worst_scores(w)
+    if constraints.is_blurred(w):  # single precision does for rows that surely have no slack
+        w = constraints.cleared(w, np.flatnonzero(scores > -NO_SLACK))
+        scores = worst_scores(w)
     best, chosen = math.inf, 0.0
     for stretch in STRETCHES:
         value = _value(problem.prices, scores, norm, 1.0 + stretch)

@@ -168,7 +168,22 @@ class Constraints:
         depth = self.operator.score_depth(w) + self.labels.roundings
         magnitude = self.operator.magnitude(w, norm)
         relative = up(gamma(depth + extra, unit) + self.operator.kernel_error)
-        return self.row_norms[index] * up(relative * magnitude) + depth * UNDERFLOW
+        errors = self.row_norms[index] * up(relative * magnitude) + depth * UNDERFLOW
+        blur = self.operator.blur(w)
+        if blur is None:
+            return errors
+        most = blur if blur.ndim == 1 else 2.0 * blur.max(axis=1)  # a score has two outputs then
+        return (
+            errors + (1.0 + 8.0 * gamma(1)) * most[self.labels.examples(_numbers(index, self.size))]
+        )
+
+    def is_blurred(self, w: np.ndarray) -> bool:
+        """Whether some scores of a `recomputed` w rest on less than double precision."""
+        return self.operator.blur(self.split(w)[0]) is not None
+
+    def cleared(self, w: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """A `recomputed` w whose named scores rest on double precision."""
+        return self.operator.cleared(w, np.unique(self.labels.examples(index)))
 
     def adjoint_norm_bound(
         self, q: np.ndarray, weighted_norms: float, *, sharp: bool = False
@@ -179,3 +194,8 @@ class Constraints:
             return bound
         # the coefficients are sums of weights: each is right to so many roundings
         return up(bound + gamma(self.labels.roundings + 1) * weighted_norms)
+
+
+def _numbers(index: np.ndarray | slice, size: int) -> np.ndarray:
+    """The numbers that an index names."""
+    return np.arange(size)[index] if isinstance(index, slice) else index

@@ -112,6 +112,10 @@ class Slack(Constraints):
         head, tail = self.split(w)
         return self.join(self._base.recomputed(head), tail)
 
+    def cleared(self, w: np.ndarray, index: np.ndarray) -> np.ndarray:
+        head, tail = self.split(w)
+        return self.join(self._base.cleared(head, index), tail)
+
     def exact_scores(self, w: np.ndarray) -> np.ndarray:
         head, tail = self.split(w)
         return self._base.exact_scores(head) - self.root * tail

@@ -1,12 +1,15 @@
 """What a kernel offers: values for pairs of rows, and a bound on how far they are from the true."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from momentron.errors import InputError
 from momentron.rounding import UNIT_ROUNDOFF, up
+
+if TYPE_CHECKING:
+    from momentron.kernels.single import SingleValues
 
 Index = np.ndarray | slice  # some of the rows: their numbers, or a run of them
 
@@ -67,6 +70,11 @@ class BoundKernel(ABC):
     def diagonal(self) -> np.ndarray:
         """K_ii of all rows."""
         return self._diagonal
+
+    @property
+    def single(self) -> "SingleValues | None":
+        """The same in single precision, where a bound on the error is known, and it pays."""
+        return None
 
     def held(self, index: np.ndarray, K: np.ndarray) -> "HeldKernel":
         """The same over some of the rows, given all their values."""

@@ -11,6 +11,7 @@ from momentron.kernels.base import require_finite_values
 from momentron.kernels.pairwise import BoundPairwise, PairwiseKernel
 from momentron.kernels.parameters import require_positive_gamma
 from momentron.kernels.points import TILE_VALUES, Points, as_rows, inner_products
+from momentron.kernels.single import gaussian_weights, single_products
 from momentron.rounding import UNDERFLOW, UNIT_ROUNDOFF, gamma, up
 
 EXP_ERROR = 8.0 * UNIT_ROUNDOFF  # numpy's exp is right to four units in the last place
@@ -81,6 +82,28 @@ class GaussianKernel(PairwiseKernel):
         if last != 1.0:
             out *= last
         np.exp(out, out=out)
+
+    def fill_single(
+        self,
+        A: np.ndarray,
+        B: np.ndarray,
+        squares_a: np.ndarray,
+        squares_b: np.ndarray,
+        out: np.ndarray,
+        scale: float,
+    ) -> None:
+        single_products(A, B, out)
+        out *= np.float32(2.0 * self.gamma / scale**2)
+        out -= (self.gamma * squares_a).astype(np.float32)[:, None]
+        out -= (self.gamma * squares_b).astype(np.float32)
+        np.minimum(out, np.float32(0.0), out=out)
+        np.exp(out, out=out)
+
+    def single_weights(self, points: Points) -> tuple[np.ndarray, bool] | None:
+        weights = gaussian_weights(
+            self.gamma, points.squares, points.d, self._exponent_error(points)
+        )
+        return None if weights is None else (weights, True)
 
     def errors(self, points: Points) -> tuple[float, float, float]:
         error = min(1.0, self._exponent_error(points))

@@ -6,6 +6,7 @@ number of entries in a row. The true kernel is the formula for the float paramet
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -26,6 +27,11 @@ from momentron.kernels.points import (
     index_size,
     inner_products,
     pieces,
+)
+from momentron.kernels.single import (
+    SingleValues,
+    power_weights,
+    single_products,
 )
 from momentron.rounding import UNDERFLOW, gamma
 from momentron.threads import in_threads
@@ -66,6 +72,22 @@ class PairwiseKernel(Kernel):
     ) -> None:
         """K(a, b) for all rows of A and of B, into out; the squares are there if it uses them."""
 
+    def fill_single(
+        self,
+        A: np.ndarray,
+        B: np.ndarray,
+        squares_a: np.ndarray,
+        squares_b: np.ndarray,
+        out: np.ndarray,
+        scale: float,
+    ) -> None:
+        """The same in single precision, for rows multiplied by `scale`."""
+        raise NotImplementedError
+
+    def single_weights(self, points: Points) -> tuple[np.ndarray, bool] | None:
+        """(h, whether relative) as `SingleValues` explains them; None where there is no bound."""
+        return None
+
     @abstractmethod
     def errors(self, points: Points) -> tuple[float, float, float]:
         """(relative, on the diagonal, absolute) as `BoundKernel` explains them."""
@@ -99,16 +121,28 @@ class BoundPairwise(BoundKernel):
     def block(self, rows: Index, cols: Index) -> np.ndarray:
         return self._values(self.points, rows, cols)
 
+    @cached_property
+    def single(self) -> SingleValues | None:
+        points = self.points
+        weighed = None if points.is_sparse else self.kernel.single_weights(points)
+        return None if weighed is None else SingleValues(self, *weighed)
+
+    def single_block(self, rows: Index, cols: Index, single: SingleValues) -> np.ndarray:
+        """K[rows][:, cols] in single precision, from its rows."""
+        return self._values(self.points, rows, cols, single)
+
     def cross(self, B: Any, index: Index = slice(None)) -> np.ndarray:
         B = as_rows(B)
         require_features(B, self.points.d)
         return self._values(Points(B, self.points.centre), slice(None), index)
 
-    def _values(self, left: Points, rows: Index, cols: Index) -> np.ndarray:
+    def _values(
+        self, left: Points, rows: Index, cols: Index, single: SingleValues | None = None
+    ) -> np.ndarray:
         """K of some rows on the left with some of the bound ones, a tile at a time."""
         right = self.points
         n_rows, n_cols = index_size(rows, left.n), index_size(cols, right.n)
-        out = np.empty((n_rows, n_cols))
+        out = np.empty((n_rows, n_cols), np.float64 if single is None else np.float32)
         dense_left, dense_right = self.kernel.as_dense(left, right, out.shape)
         height, width = left.tile(as_dense=dense_left), right.tile(as_dense=dense_right)
         most = self.kernel.tile_values(right)
@@ -125,12 +159,18 @@ class BoundPairwise(BoundKernel):
             (across, some_cols), (along, some_rows) = tile
             a = left.squares[some_rows] if uses_squares else nothing
             b = right.squares[some_cols] if uses_squares else nothing
+            tile_out = out[along, across]
+            if single is not None:
+                A, B = single.rows(some_rows), single.rows(some_cols)
+                with np.errstate(under="ignore"):
+                    self.kernel.fill_single(A, B, a, b, tile_out, single.scale)
+                return
             A = left.take(some_rows, as_dense=dense_left)
             B = right.take(some_cols, as_dense=dense_right)
             with np.errstate(over="ignore", invalid="ignore"):
-                self.kernel.fill(A, B, a, b, out[along, across])
+                self.kernel.fill(A, B, a, b, tile_out)
                 if not self.kernel.is_bounded:
-                    require_finite_values(out[along, across], repr(self.kernel))
+                    require_finite_values(tile_out, repr(self.kernel))
 
         parts = product(pieces(cols, right.n, width), pieces(rows, left.n, height))
         in_threads(fill, list(parts))
@@ -204,6 +244,24 @@ class PolynomialKernel(PairwiseKernel):
         values *= self.gamma
         values += self.coef0
         _raise_to(values, self.degree)
+
+    def fill_single(
+        self,
+        A: np.ndarray,
+        B: np.ndarray,
+        squares_a: np.ndarray,
+        squares_b: np.ndarray,
+        out: np.ndarray,
+        scale: float,
+    ) -> None:
+        single_products(A, B, out)
+        out *= np.float32(self.gamma / scale**2)
+        out += np.float32(self.coef0)
+        _raise_to(out, self.degree)
+
+    def single_weights(self, points: Points) -> tuple[np.ndarray, bool] | None:
+        weights = power_weights(self.degree, self.diagonal_of(points), points.d)
+        return None if weights is None else (weights, False)
 
     def errors(self, points: Points) -> tuple[float, float, float]:
         error = gamma(self.degree * (points.length + 3))

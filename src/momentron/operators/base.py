@@ -147,6 +147,14 @@ class Operator(ABC):
         """w with everything that is kept beside its coefficients computed anew, in float64."""
         return w
 
+    def blur(self, w: np.ndarray) -> np.ndarray | None:
+        """What scores of a `recomputed` w may be off by beside roundings; None where by nothing."""
+        return None
+
+    def cleared(self, w: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """A `recomputed` w without blur on the named rows."""
+        return w
+
     @property
     def resolution(self) -> float:
         """The smallest ‖Xᵀa‖ that arithmetic can tell from zero, in units of Σ |a_i| ‖x_i‖.

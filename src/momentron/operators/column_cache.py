@@ -7,6 +7,7 @@ import numpy as np
 from momentron.clock import require_time
 
 COLUMNS = 512  # computed at a time: enough for products in several threads to run at full speed
+RUN = 128  # columns of single precision that are summed at a time
 STRIP = 256  # rows of a block computed or copied at a time
 TILE_VALUES = 1 << 22  # values computed or copied at a time: 32 MB
 
@@ -33,6 +34,9 @@ class ColumnCache:
         K has shape (n, n).
     max_bytes : int
         Memory for columns; 0 keeps none.
+    is_single : bool
+        Whether values are in single precision. Products then are summed in runs of RUN columns,
+        and these sums in double precision.
 
     Attributes
     ----------
@@ -45,15 +49,21 @@ class ColumnCache:
     is_lent_whole = True  # what it returns is always a copy
 
     def __init__(
-        self, compute: Callable[[Index, Index], np.ndarray], n: int, max_bytes: int
+        self,
+        compute: Callable[[Index, Index], np.ndarray],
+        n: int,
+        max_bytes: int,
+        *,
+        is_single: bool = False,
     ) -> None:
         self._n = n
+        self._dtype = np.dtype(np.float32 if is_single else np.float64)
         self.evaluations = 0
         self.hits = 0
         self._compute = compute
         self._owns_store = True
-        self._capacity = max(0, min(n, int(max_bytes) // (8 * n)))
-        self._store = np.empty((0, n))
+        self._capacity = self._columns_in(max_bytes)
+        self._store = np.empty((0, n), self._dtype)
         self._slot_of = np.full(n, -1, np.intp)  # −1 where a column is not held
         self._last_use = np.zeros(n, np.int64)
         self._clock = 0
@@ -68,6 +78,9 @@ class ColumnCache:
         cache._slot_of = np.arange(n)
         return cache
 
+    def _columns_in(self, n_bytes: int) -> int:
+        return max(0, min(self.n, int(n_bytes) // (self._dtype.itemsize * self.n)))
+
     @property
     def n(self) -> int:
         return self._n
@@ -75,7 +88,8 @@ class ColumnCache:
     @property
     def nbytes(self) -> int:
         """Memory that the columns take, up to the last slot in use."""
-        return 8 * self.n * (int(self._slot_of.max()) + 1) if self._owns_store else 0
+        top = int(self._slot_of.max()) + 1
+        return self._dtype.itemsize * self.n * top if self._owns_store else 0
 
     @property
     def size(self) -> int:
@@ -124,12 +138,22 @@ class ColumnCache:
             for start in range(0, top, step):
                 require_time()
                 part = slice(start, start + step)
-                total += spread[..., part] @ self._store[:top][part]
+                self._add(spread[..., part], self._store[:top][part], total)
             return
         for start in range(0, slots.size, step):
             require_time()
             part = slice(start, start + step)
-            total += weights[..., part] @ self._store[slots[part]]
+            self._add(weights[..., part], self._store[slots[part]], total)
+
+    def _add(self, weights: np.ndarray, columns: np.ndarray, total: np.ndarray) -> None:
+        """Add weights times columns, each of which is a row here."""
+        if self._dtype == np.float64:
+            total += weights @ columns
+            return
+        weights = weights.astype(np.float32)
+        for start in range(0, columns.shape[0], RUN):
+            part = slice(start, start + RUN)
+            total += weights[..., part] @ columns[part]
 
     def _add_missing(
         self, columns: np.ndarray, weights: np.ndarray, places: np.ndarray, total: np.ndarray
@@ -142,7 +166,7 @@ class ColumnCache:
             rows = slice(start, min(start + height, self.n))
             tile = self._compute(index, rows)
             self.evaluations += tile.size
-            total[..., rows] += weights @ tile
+            self._add(weights, tile, total[..., rows])
             if places.size:
                 self._store[places, rows] = tile[: places.size]
         # only now, so that an error on the way leaves no half of a column behind
@@ -154,7 +178,7 @@ class ColumnCache:
 
     def block(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
         """K[rows][:, cols]; what neither a column nor a row held here gives is computed."""
-        values = np.empty((rows.size, cols.size))
+        values = np.empty((rows.size, cols.size), self._dtype)
         self._clock += 1
         slots = self._slot_of[cols]
         is_held = slots >= 0
@@ -208,7 +232,7 @@ class ColumnCache:
     def _make_room(self, count: int) -> np.ndarray:
         """Free slots for as many columns as there can be, at most `count`."""
         if not self._store.size:
-            self._store = np.empty((self._capacity, self.n))
+            self._store = np.empty((self._capacity, self.n), self._dtype)
         missing = count - (self._store.shape[0] - self.size)
         if missing > 0:
             held = self._held_columns()
@@ -237,7 +261,7 @@ class ColumnCache:
         """
         if not self._owns_store:
             return
-        self._capacity = max(0, min(self.n, int(max_bytes) // (8 * self.n)))
+        self._capacity = self._columns_in(max_bytes)
         if self._store.shape[0] <= self._capacity:
             return
         held = self._held_columns()

@@ -7,18 +7,23 @@ import numpy as np
 
 from momentron.operators.base import Operator, row_blocks
 from momentron.operators.column_cache import ColumnCache
+from momentron.operators.rough_scores import RoughScores
+from momentron.operators.square_store import SquareStore
 from momentron.rounding import EXTENDED_ROUNDOFF, UNDERFLOW, down, gamma, root_down, root_up, up
 
 if TYPE_CHECKING:
     from momentron.kernels import BoundKernel
 
+MANY_ROWS = 1000  # from which single precision saves more than it costs
+
 
 class KernelOperator(Operator):
     """The rows φ(x_i), with ⟨φ(x_i), φ(x_j)⟩ = K_ij; a classifier is w = Σ a_i φ(x_i).
 
-    A classifier is held as its coefficients together with its scores, an array of shape (2, n) or
-    (2, n, k): w[0] = a and w[1] = Ka. Sums and multiples of classifiers keep both in step, so that
-    scores and norms cost nothing; only what brings in new rows costs kernel values, n a row.
+    A classifier is held as its coefficients together with its scores, an array of shape (3, n) or
+    (3, n, k): w[0] = a and w[1] = Ka. Sums and multiples of classifiers keep both in step, so that
+    scores and norms cost nothing; only what brings in new rows costs kernel values, n a row. w[2]
+    bounds the error of scores that rest on single precision, and is zero elsewhere.
 
     Parameters
     ----------
@@ -44,10 +49,16 @@ class KernelOperator(Operator):
         self.radius = float(self.row_norms.max())
         # sums round values that are up to 1 + ε too large: what that adds is counted here
         self.kernel_error = up(kernel.relative_error * (1.0 + gamma(n + 8)))
+        self._rough: RoughScores | None = None
+        self._last_cleared: np.ndarray | None = None  # what was made for the certificate last
         if kernel.matrix is not None:
             self._cache = ColumnCache.complete(kernel.matrix)
         else:
             self._cache = ColumnCache(kernel.block, n, cache_bytes)
+            single = kernel.single if n >= MANY_ROWS else None
+            if single is not None:
+                self._rough = RoughScores(single, self.row_norms, cache_bytes)
+        self._square = SquareStore(self._cache.block, n)
 
     @property
     def reach(self) -> float:
@@ -60,6 +71,13 @@ class KernelOperator(Operator):
         """Leave so much of the cache's memory to others: fewer columns are kept."""
         if self.kernel.matrix is None:
             self._cache.resize(max(0, self.cache_bytes - n_bytes))
+            if self._rough is not None:
+                self._rough.resize(max(0, self.cache_bytes - n_bytes))
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether values in single precision, with a proven bound, serve for most scores."""
+        return self._rough is not None
 
     @property
     def cache(self) -> ColumnCache:
@@ -69,12 +87,13 @@ class KernelOperator(Operator):
     @property
     def evaluations(self) -> int:  # type: ignore[override]
         """How many kernel values were computed so far, those for the diagonal included."""
-        return self._cache.evaluations + self.kernel.diagonal_evaluations
+        rough = 0 if self._rough is None else self._rough.cache.evaluations
+        return self._cache.evaluations + rough + self.kernel.diagonal_evaluations
 
     # --- for solvers -------------------------------------------------------------------------
 
     def zeros(self, *trailing: int) -> np.ndarray:
-        return np.zeros((2, self.shape[0], *trailing))
+        return np.zeros((3, self.shape[0], *trailing))
 
     def apply(self, w: np.ndarray) -> np.ndarray:
         """The scores that are kept with w: no pass over the data."""
@@ -87,8 +106,8 @@ class KernelOperator(Operator):
         return self._with_scores(a)
 
     def _with_scores(self, a: np.ndarray) -> np.ndarray:
-        """(a, Ka), over the rows where a is not zero."""
-        w = np.empty((2, *a.shape), np.result_type(a.dtype, np.float64))
+        """(a, Ka, 0), over the rows where a is not zero."""
+        w = np.zeros((3, *a.shape), np.result_type(a.dtype, np.float64))
         w[0] = a
         nonzero = _nonzero_rows(a)
         w[1] = self._cache.product(nonzero, a[nonzero])
@@ -100,10 +119,41 @@ class KernelOperator(Operator):
         np.add.at(coef, rows, a.astype(np.float64, copy=False))
         return self._with_scores(coef)
 
+    def rough_combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
+        """The same with scores in single precision where that is had, which w[2] tells."""
+        if self._rough is None:
+            return self.combine(rows, a)
+        w = self.zeros(*a.shape[1:])
+        np.add.at(w[0], rows, a.astype(np.float64, copy=False))
+        nonzero = _nonzero_rows(w[0])
+        w[1], w[2] = self._rough.product(nonzero, w[0][nonzero])
+        return w
+
+    def partly_exact(self, w: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """w with scores in double precision on the named rows, and on others that cost nothing."""
+        w = w.copy()
+        is_open = w[2].reshape(self.shape[0], -1).any(axis=1)
+        nonzero = _nonzero_rows(w[0])
+        coef = w[0][nonzero].astype(np.float64, copy=False)
+        kept = self._square.scores(nonzero, coef)
+        if kept is not None:
+            w[1][kept[0]], w[2][kept[0]] = kept[1], 0.0
+            is_open[kept[0]] = False
+        rest = np.unique(rows[is_open[rows]])
+        for part in row_blocks(rest.size, nonzero.size):
+            w[1][rest[part]] = self._cache.block(rest[part], nonzero) @ coef
+        w[2][rest] = 0.0
+        return w
+
     def along(
         self, rows: np.ndarray, a: np.ndarray
     ) -> tuple[np.ndarray | slice, np.ndarray, np.ndarray]:
         return rows, a, self._cache.product(rows, a)
+
+    @staticmethod
+    def classifier(coef: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """The classifier of coefficients whose scores are known."""
+        return np.stack([coef, scores, np.zeros_like(scores)])
 
     def parts(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         return w[0], w[1]
@@ -120,7 +170,11 @@ class KernelOperator(Operator):
 
     def adjoint_norm(self, a: np.ndarray) -> float:
         """√(aᵀKa), from the kernel values of the rows where a is not zero."""
-        return math.sqrt(max(0.0, self._squared_norm(a, np.float64)))
+        nonzero = _nonzero_rows(a)
+        if self._rough is None or self._square.holds(nonzero):
+            return math.sqrt(max(0.0, self._squared_norm(a, np.float64)))
+        scores, _ = self._rough.product(nonzero, a[nonzero])
+        return math.sqrt(max(0.0, float(np.sum(a[nonzero] * scores[nonzero]))))
 
     def centred_radius(self) -> float:
         """The radius: any point may be the centre, and the mean would cost n² kernel values."""
@@ -134,18 +188,46 @@ class KernelOperator(Operator):
         """K[rows][:, cols] in float64."""
         return self._cache.block(rows, cols)
 
+    def square(self, rows: np.ndarray, *, rough: bool = False) -> np.ndarray:
+        """K[rows][:, rows] for sorted rows; in single precision if rough, where that is had.
+
+        Else it is kept, if scores in single precision ask for some in double precision beside them.
+        """
+        if self._rough is None:
+            return self._cache.block(rows, rows)
+        if rough:
+            return self._rough.cache.block(rows, rows)
+        return self._square.values(rows)
+
     def some(self, index: np.ndarray) -> "KernelOperator":
         """The same for some of the examples, with all their kernel values in memory."""
         return KernelOperator(self.kernel.held(index, self.block(index, index)), self.cache_bytes)
 
     # --- for the certificate -----------------------------------------------------------------
 
+    def cleared(self, w: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        w = self.partly_exact(w, rows)
+        self._last_cleared = w.copy()
+        return w
+
     def recomputed(self, w: np.ndarray) -> np.ndarray:
-        return self._with_scores(w[0])
+        """Scores anew: in double precision where a is not zero, and else as w[2] tells."""
+        nonzero = _nonzero_rows(w[0])
+        if self._rough is None or self._cache.holds(nonzero):
+            return self._with_scores(w[0])
+        if self._last_cleared is not None and np.array_equal(self._last_cleared[0], w[0]):
+            return self._last_cleared.copy()
+        again = np.empty_like(w, np.result_type(w.dtype, np.float64))
+        again[0] = w[0]
+        again[1], again[2] = self._rough.product(nonzero, w[0][nonzero])
+        return self.cleared(again, nonzero)
 
     def exact_scores(self, w: np.ndarray) -> np.ndarray:
         """The scores that are kept, which are as `score_depth` says if w is `recomputed`."""
         return w[1]
+
+    def blur(self, w: np.ndarray) -> np.ndarray | None:
+        return np.abs(w[2]) if w[2].any() else None
 
     def exact_adjoint(self, a: np.ndarray) -> np.ndarray:
         return self._with_scores(a)
@@ -161,7 +243,8 @@ class KernelOperator(Operator):
 
     def sharp_adjoint(self, a: np.ndarray) -> np.ndarray:
         a = a.astype(np.longdouble, copy=False)
-        return np.stack([a, self.sharp_scores(np.arange(self.shape[0]), a[None])])
+        scores = self.sharp_scores(np.arange(self.shape[0]), a[None])
+        return self.classifier(a, scores)
 
     def score_depth(self, w: np.ndarray) -> int:
         # one per coefficient; one more where these are in extended precision and are rounded first
@@ -195,6 +278,7 @@ class KernelOperator(Operator):
         coef = w[0][nonzero].astype(np.longdouble)
         square = float(np.sum(coef * w[1][nonzero]))
         error = self._square_error(w[0], self._magnitude(w[0]), gamma(nonzero.size + 4))
+        error = up(error + float(np.sum(np.abs(coef) * np.abs(w[2][nonzero]))), nonzero.size + 8)
         return root_down(down(square - error)), root_up(up(square + error))
 
     def adjoint_norm_bound(
@@ -214,8 +298,14 @@ class KernelOperator(Operator):
         nonzero = _nonzero_rows(a)
         coef = a[nonzero].astype(precision, copy=False)
         weights = a[nonzero].astype(np.longdouble)
-        if precision is np.float64 and self._cache.holds(nonzero):
-            return float(np.sum(weights * self._cache.product(nonzero, coef)[nonzero]))
+        if precision is np.float64:
+            kept = self._square.scores(nonzero, coef)
+            if kept is not None:
+                own = np.zeros((self.shape[0], *coef.shape[1:]))
+                own[kept[0]] = kept[1]
+                return float(np.sum(weights * own[nonzero]))
+            if self._cache.holds(nonzero):
+                return float(np.sum(weights * self._cache.product(nonzero, coef)[nonzero]))
         total = np.longdouble(0.0)
         for part in row_blocks(nonzero.size, nonzero.size):
             values: np.ndarray = self._cache.block(nonzero[part], nonzero)

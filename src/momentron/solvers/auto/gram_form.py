@@ -20,9 +20,9 @@ from momentron.solvers.auto.linear_algebra import (
     add_to_diagonal,
     back_solve,
     cholesky_of,
+    definite_factor,
     matvec,
     single_cholesky,
-    solve_definite,
     submatrix,
 )
 from momentron.solvers.auto.primal_form import ReducedForm
@@ -46,9 +46,10 @@ class GramForm(Form):
         self.Y = rows.dual_set.columns
         self.K = K
         self.is_explicit = is_explicit and rows.is_explicit
-        self.squares = K.diagonal().copy()
+        self.squares = K.diagonal().astype(np.float64)
         self.scale = max(float(self.squares.sum()) / self.m, 1e-300)
         self.soft = self._soft = GramSoft(self)
+        self._last: tuple[np.ndarray, np.ndarray] | None = None  # a set of rows, and its factor
         self.reset()
 
     @property
@@ -137,25 +138,75 @@ class GramForm(Form):
         return single
 
     def equalise(self, S: np.ndarray) -> Point | None:
-        """The point with p = 1 and u free on S, u = 0 elsewhere; None where K_SS is singular."""
+        """The point with p = 1 and u free on S, u = 0 elsewhere; None where K_SS is singular.
+
+        A set that differs in few rows from the last one is solved with that one's factor.
+        """
         self._soft.forget()  # its memory may be needed
         index = S.nonzero()[0]
-        M, rhs = submatrix(self.K, index).T, np.ones(index.size)
+        point = self._equalised_by_last(index)
+        if point is not None:
+            return point
+        self._last = None
+        M = submatrix(self.K, index).T
+        if self.Y.shape[1]:
+            # Yᵀu = 0 makes (K + σYYᵀ)u the same as Ku; definite with one row more than features
+            M = blas.dsyrk(self.scale, self.Y[index], beta=1.0, c=M, lower=1, overwrite_c=1)
+        factor = definite_factor(M, self.smallest_pivot)
+        if factor is None:
+            return None
+        self._last = index, factor
+        return self._point_on(index, back_solve(factor, self._targets(index)))
+
+    def _targets(self, index: np.ndarray) -> np.ndarray:
+        """The right sides of `equalise`: margins of 1, and the intercepts' columns."""
+        return np.column_stack([np.ones(index.size), self.Y[index]])
+
+    def _point_on(self, index: np.ndarray, solved: np.ndarray) -> Point:
+        """The point whose coefficients solve for those right sides."""
         u, b = np.zeros(self.m), np.zeros(self.Y.shape[1])
         if not b.size:
-            solved = solve_definite(M, rhs, self.smallest_pivot)
-            if solved is None:
-                return None
-            u[index] = solved
+            u[index] = solved[:, 0]
             return Point(u, b, matvec(self.K, u))
-        # Yᵀu = 0 makes (K + σYYᵀ)u the same as Ku; that is definite with one row more than features
-        Y = self.Y[index]
-        M = blas.dsyrk(self.scale, Y, beta=1.0, c=M, lower=1, overwrite_c=1)
-        solved = solve_definite(M, np.column_stack([rhs, Y]), self.smallest_pivot)
-        if solved is None:
-            return None
-        u[index], b = balanced_parts(solved, Y, b)
+        u[index], b = balanced_parts(solved, self.Y[index], b)
         return Point(u, b, self.margins(u, b))
+
+    def _equalised_by_last(self, index: np.ndarray) -> Point | None:
+        """The same by the last factor, bordered by what has come and gone; None where that is much.
+
+        With z on the last set, t for the rows that came and multipliers for those that went:
+        Mz + Bt = 1 on the last set and Bᵀz + Dt = (1, 0), so that (D − BᵀM⁻¹B)t is known.
+        """
+        if self._last is None:
+            return None
+        last, factor = self._last
+        came = np.setdiff1d(index, last, assume_unique=True)
+        gone = np.flatnonzero(np.isin(last, index, assume_unique=True, invert=True))
+        size = came.size + gone.size
+        if size > max(self.settings.bordered_rows, self.settings.bordered_share * index.size):
+            return None
+        B, D = np.zeros((last.size, size)), np.zeros((size, size))
+        B[:, : came.size] = self._shifted_block(last, came)
+        B[gone, came.size + np.arange(gone.size)] = 1.0
+        D[: came.size, : came.size] = self._shifted_block(came, came)
+        right, below = self._targets(last), np.zeros((size, 1 + self.Y.shape[1]))
+        below[: came.size] = self._targets(came)
+        G, z = back_solve(factor, B), back_solve(factor, right)
+        try:
+            t = np.linalg.solve(D - B.T @ G, below - B.T @ z)
+        except np.linalg.LinAlgError:
+            return None
+        solved = np.zeros((self.m, right.shape[1]))
+        solved[last] = z - G @ t
+        solved[last[gone]] = 0.0
+        solved[came] = t[: came.size]
+        point = self._point_on(index, solved[index])
+        error = float(np.abs(point.p[index] - 1.0).max(initial=0.0))
+        return point if error <= self.settings.bordered_error else None
+
+    def _shifted_block(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
+        """K + σYYᵀ of some rows and columns."""
+        return self.K[rows[:, None], cols] + self.scale * (self.Y[rows] @ self.Y[cols].T)
 
 
 class GramSoft:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from momentron.operators import MatrixOperator, Operator
+from momentron.operators import KernelOperator, MatrixOperator, Operator
 from momentron.solvers.auto.active_rows import ActiveRows, active_rows, even_parts
 from momentron.solvers.auto.rows import gram_of
 from momentron.solvers.auto.settings import AutoSettings
@@ -213,7 +213,10 @@ class GramRows(JointRows):
         return V[self.n :].mean(axis=0)
 
     def classifier(self, W: np.ndarray) -> np.ndarray:
-        return W.reshape(2, self.n, -1)
+        return KernelOperator.classifier(W[: self.n], W[self.n :])
+
+    def from_classifier(self, w: np.ndarray) -> np.ndarray:
+        return w[:2].reshape(self.width, -1)
 
 
 class WideRows(GramRows):

@@ -21,9 +21,11 @@ PIECE = 4e9  # flops between two looks at the clock: a tenth of a second
 
 
 def matvec(A: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """A v for a C-ordered A."""
+    """A v for a C-ordered A of either precision."""
     if A.shape[0] == 0 or A.shape[1] == 0:
         return np.zeros(A.shape[0])
+    if A.dtype == np.float32:
+        return blas.sgemv(1.0, A.T, v.astype(np.float32), trans=1).astype(np.float64)
     return blas.dgemv(1.0, A.T, v, trans=1)
 
 
@@ -49,7 +51,7 @@ def submatrix(K: np.ndarray, index: np.ndarray, out: np.ndarray | None = None) -
     if out is None:
         if index.size <= GATHERED:
             return K.take(index, axis=0).take(index, axis=1)
-        out = np.empty((index.size, index.size))
+        out = np.empty((index.size, index.size), K.dtype)
     for start in range(0, index.size, GATHERED):
         require_time()
         rows = K.take(index[start : start + GATHERED], axis=0)
@@ -102,10 +104,14 @@ def cholesky_of(make: Callable[[], np.ndarray]) -> np.ndarray:
 
 def solve_definite(M: np.ndarray, rhs: np.ndarray, smallest: float) -> np.ndarray | None:
     """M⁻¹ rhs, factored in the matrix's place; None where a pivot is not above the smallest."""
+    factor = definite_factor(M, smallest)
+    return None if factor is None else back_solve(factor, rhs)
+
+
+def definite_factor(M: np.ndarray, smallest: float) -> np.ndarray | None:
+    """The factor, in the matrix's place; None where a pivot is not above the smallest."""
     factor, exists = factor_in_place(M)
-    if not exists or factor.diagonal().min() ** 2 < smallest:
-        return None
-    return back_solve(factor, rhs)
+    return factor if exists and factor.diagonal().min() ** 2 >= smallest else None
 
 
 def single_cholesky(M: np.ndarray) -> np.ndarray | None:

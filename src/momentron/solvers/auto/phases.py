@@ -91,11 +91,12 @@ class Search:
 
     # --- between the answer and a form ---------------------------------------------------------
 
-    def open(self, *, is_cold: bool) -> Form:
+    def open(self, *, is_cold: bool, is_rough: bool = False) -> Form:
         """A form on the working set, at the current answer unless cold."""
-        form = self.sets.open(self.W)
+        form = self.sets.open(self.W, is_rough=is_rough)
         if not is_cold:
-            self.sets.warm(form, self.answer.w, self.answer.b, self.answer.lam[self.W])
+            coefficients = self.sets.coefficients(self.W, self.answer)
+            self.sets.warm(form, self.answer.w, self.answer.b, coefficients)
         return form
 
     def close(self, form: Form, lam: np.ndarray, *, is_exact: bool) -> None:

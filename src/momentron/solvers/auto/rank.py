@@ -93,7 +93,7 @@ class RankWorkingSets(Phase):
 
     def advance(self, search: Search) -> Phase:
         settings = search.settings
-        form = search.open(is_cold=self.count == 0)
+        form = search.open(is_cold=self.count == 0, is_rough=not search.has_all)
         if form.scale < 1e-280:  # nothing but zeros: every q is a witness
             search.weigh_alone(search.W)
             return End(Reason.WITNESS)

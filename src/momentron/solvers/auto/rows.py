@@ -173,19 +173,20 @@ class MatrixSource:
 class KernelSource:
     """Some examples of a kernel, known by their inner products alone."""
 
-    def __init__(self, kernel: KernelOperator, examples: np.ndarray) -> None:
-        self.kernel, self.examples = kernel, examples
+    def __init__(self, kernel: KernelOperator, examples: np.ndarray, is_rough: bool) -> None:
+        self.kernel, self.examples, self.is_rough = kernel, examples, is_rough
         self.size = examples.size
 
     def products(self, w: np.ndarray) -> np.ndarray:
         return self.kernel.products_at(self.examples, w)
 
     def combine(self, a: np.ndarray) -> np.ndarray:
-        return self.kernel.combine(self.examples, a)
+        return self.kernel.rough_combine(self.examples, a)
 
     def gram(self, columns: np.ndarray | None = None) -> np.ndarray:
-        others = self.examples if columns is None else self.examples[columns]
-        return self.kernel.block(self.examples, others)
+        if columns is None:
+            return self.kernel.square(self.examples, rough=self.is_rough)
+        return self.kernel.block(self.examples, self.examples[columns])
 
     def matrix(self) -> Any:
         return None

@@ -80,6 +80,11 @@ class AutoSettings:
     exchanges: int = 10  # exchanges of a support
     # Exchanges in a row that leave as many rows on the wrong side as before.
     exchange_patience: int = 2
+    # Rows that come and go between exchanges, and the same as a share of the support, up to which
+    # the last factor serves; what margins may be off by then.
+    bordered_rows: int = 16
+    bordered_share: float = 0.03
+    bordered_error: float = 1e-10
     # Support vectors, as a share of the rank, from which exchanges have no room.
     crowded: float = 0.85
     # A pivot of a Gram matrix, in units of ‖a‖², at which rows are combinations of others.

@@ -103,10 +103,16 @@ class WorkingSets:
         if kernel is not None and kernel.kernel.matrix is not None:
             return self.size
         memory = settings.memory if kernel is None else kernel.cache_bytes
-        rows = math.isqrt(memory // settings.form_bytes)
+        rows = math.isqrt(memory // self.form_bytes)
         if kernel is None and settings.form_bytes * self.width**2 <= memory // 2:
             rows = max(rows, int(memory / 2 / (8.0 * max(self.entries_per_row, 1.0))))
         return min(self.size, max(2, rows))
+
+    @property
+    def form_bytes(self) -> int:
+        """Bytes of a form for each entry of its Gram matrix; a kernel may keep that, too."""
+        kernel, own = self.kernel, self.settings.form_bytes
+        return own + 8 if kernel is not None and kernel.is_rough else own
 
     @property
     def entries_per_row(self) -> float:
@@ -137,27 +143,31 @@ class WorkingSets:
 
     # --- opening and closing a working set -----------------------------------------------------
 
-    def open(self, W: np.ndarray) -> Form:
-        """A form on the rows W, at w = 0: by their Gram matrix if they are wide."""
+    def open(self, W: np.ndarray, *, is_rough: bool = False) -> Form:
+        """A form on the rows W, at w = 0: by their Gram matrix if they are wide.
+
+        A rough one, of a kernel, is in single precision where that is had.
+        """
         if self.is_wide(W.size):
-            return self.open_gram(W)
+            return self.open_gram(W, is_rough=is_rough)
         rows = self._reserved_rows(W)
         flat = rows.written_out(self.settings.flat_width)
         if flat is None:
             return self._gram_form(W, rows)
         return PrimalForm(flat, self.deadline, self.settings)
 
-    def open_gram(self, W: np.ndarray) -> GramForm:
+    def open_gram(self, W: np.ndarray, *, is_rough: bool = False) -> GramForm:
         """A form by the Gram matrix of the rows W, wide or not."""
-        return self._gram_form(W, self._reserved_rows(W))
+        return self._gram_form(W, self._reserved_rows(W, is_rough=is_rough))
 
-    def _reserved_rows(self, W: np.ndarray) -> WorkingRows:
+    def _reserved_rows(self, W: np.ndarray, *, is_rough: bool = False) -> WorkingRows:
         """The rows W, with time and memory for a form on them."""
         self.deadline.require(self._opening_flops(W))
         if self.kernel is not None:
             # the Gram matrix, and a factor of it, come out of the memory for kernel values
-            self.kernel.reserve(self.settings.form_bytes * W.size**2)
-        return self.rows(W)
+            size = self.form_bytes // 2 if is_rough else self.form_bytes
+            self.kernel.reserve(size * W.size**2)
+        return self.rows(W, is_rough=is_rough)
 
     def _gram_form(self, W: np.ndarray, rows: WorkingRows) -> GramForm:
         with one_thread():
@@ -197,6 +207,12 @@ class WorkingSets:
         """Take a form to (w, b), where w = Aᵀu."""
         form.warm(w.ravel(), b + self.shift_of(w), u)
 
+    def coefficients(self, W: np.ndarray, answer: Answer) -> np.ndarray:
+        """u with w = Aᵀu on the rows W: a kernel's w tells it, else the multipliers are near it."""
+        if self.kernel is None or self.labels.is_paired:
+            return answer.lam[W]
+        return self.signs(W) * self.kernel.coefficients(answer.w)[W]
+
     def answer(self, form: Form) -> tuple[np.ndarray, np.ndarray]:
         """(w, b) of a form's current point."""
         w, b = form.answer()
@@ -209,7 +225,7 @@ class WorkingSets:
         X = X if isinstance(X, np.ndarray) else X.toarray()
         return X * signs[:, None], signs
 
-    def rows(self, W: np.ndarray) -> WorkingRows:
+    def rows(self, W: np.ndarray, *, is_rough: bool = False) -> WorkingRows:
         """The rows W, as few numbers as there are."""
         dual_set, shares = self.dual_set.some(W), self.shares_at(W)
         if self.is_plain:
@@ -219,7 +235,7 @@ class WorkingSets:
         if self.kernel is None:
             source = MatrixSource(self._centred_rows(examples))
         else:
-            source = KernelSource(self.kernel, examples)
+            source = KernelSource(self.kernel, examples, is_rough)
         return PairRows(source, place, self.labels.output_signs(W), dual_set, shares)
 
     def _centred_rows(self, examples: np.ndarray) -> Any:
@@ -247,6 +263,8 @@ class WorkingSets:
 
     def _gram(self, W: np.ndarray, rows: WorkingRows) -> np.ndarray:
         """K on the rows W, with the part that is known from the last working set."""
+        if self.kernel is not None and self.kernel.is_rough:
+            return rows.gram()  # what is known it keeps itself
         K = None
         if self._known_gram is not None and self._has_room_for_two(W.size):
             old, last = self._known_gram
@@ -275,21 +293,33 @@ class WorkingSets:
     def evaluate(self, w: np.ndarray, b: np.ndarray, lam: np.ndarray, *, is_exact: bool) -> Answer:
         """A classifier and multipliers, with the functional margins of all the rows.
 
-        float32 data: an exact one computes in float64 every row that single precision cannot place
-        clearly above the margin, in blocks.
+        An exact one computes in float64 every row that single precision, of the data or of kernel
+        values, cannot place clearly above the margin.
         """
         products = self.operator.apply(w)
         p = self._margins(products, b)
+        if is_exact and self.kernel is not None:
+            blur = self.kernel.blur(w)
+            if blur is not None:
+                fuzz = self._per_row(2.0 * blur.reshape(products.shape[0], -1).max(axis=1))
+                near = self.labels.examples(np.flatnonzero(p - fuzz < 1.01))
+                w = self.kernel.partly_exact(w, np.unique(near))
+                products = self.operator.apply(w)
+            return Answer(self, w, b, lam, products, self._margins(products, b))
         matrix = self.matrix
         if matrix is None or not (matrix.is_single_precision and is_exact):
             return Answer(self, w, b, lam, products, p)
         top = float(np.abs(b).max(initial=0.0))
-        blur = 1e-6 * (float(np.linalg.norm(w)) * self.operator.radius + top)
-        near = np.unique(self.labels.examples(np.flatnonzero(p < 1.01 + blur)))
+        off = 1e-6 * (float(np.linalg.norm(w)) * self.operator.radius + top)
+        near = np.unique(self.labels.examples(np.flatnonzero(p < 1.01 + off)))
         for start in range(0, near.size, 4096):
             part = near[start : start + 4096]
             products[part] = matrix.rows(part) @ w
         return Answer(self, w, b, lam, products, self._margins(products, b))
+
+    def _per_row(self, values: np.ndarray) -> np.ndarray:
+        """Values of the examples, for each of their constraints."""
+        return values[self.labels.examples(np.arange(self.size))]
 
     def evaluate_by_gram(self, form: Form, lam: np.ndarray) -> Answer | None:
         """What the Gram matrix of all the rows tells without a pass over them.

@@ -1,0 +1,68 @@
+"""Scores from kernel values in single precision, and what each may be wrong by."""
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from momentron.operators.column_cache import RUN, ColumnCache
+from momentron.rounding import SINGLE_ROUNDOFF, gamma
+
+if TYPE_CHECKING:
+    from momentron.kernels.single import SingleValues
+
+VANISHED = 2.0**-100  # far above what underflow may cost, in units of the largest terms
+WIDER = 1.001  # for the roundings of the bounds themselves, which are sums of few signs
+
+
+class RoughScores:
+    """Ka for coefficients a on some columns, and a bound on its error, at half the price.
+
+    Parameters
+    ----------
+    single : SingleValues
+    row_norms : ndarray of shape (n,)
+        Upper bounds of √K_ii.
+    max_bytes : int
+        Memory for columns, and for the rows in single precision.
+
+    Attributes
+    ----------
+    cache : ColumnCache
+    """
+
+    def __init__(self, single: "SingleValues", row_norms: np.ndarray, max_bytes: int) -> None:
+        self._single, self._row_norms = single, row_norms
+        self._taken = single.hold(max_bytes // 4)
+        n = row_norms.size
+        self.cache = ColumnCache(single.block, n, max_bytes - self._taken, is_single=True)
+
+    def resize(self, max_bytes: int) -> None:
+        """Allow less memory."""
+        self.cache.resize(max(0, max_bytes - self._taken))
+
+    def product(self, index: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(K[:, index] @ a, its error at most) for distinct columns; a of shape (l,) or (l, k).
+
+        Each value errs by h_i h_j, times |K̂_ij| where that bound is relative; a is rounded to
+        single precision, and a run of m terms errs by γ_{m+1} Σ |K̂_ij| |a_j|.
+        """
+        shape = (self._row_norms.size, *a.shape[1:])
+        top = float(np.max(np.abs(a), initial=0.0))
+        if top == 0.0:
+            return np.zeros(shape), np.zeros(shape)
+        unit = math.ldexp(1.0, math.frexp(top)[1])  # so that none over- or underflows
+        a = np.asarray(a, np.float64).reshape(index.size, -1) / unit
+        h, size, k = self._single.weights, np.abs(a), a.shape[1]
+        sums = gamma(RUN + 4, SINGLE_ROUNDOFF)
+        if self._single.is_relative:
+            stacked = np.concatenate([a, size * h[index][:, None], size], axis=1)
+            found = self.cache.product(index, stacked)
+            scores, spread, mass = found[:, :k], found[:, k : 2 * k], found[:, 2 * k :]
+            blur = h[:, None] * spread + sums * mass
+        else:
+            scores, norms = self.cache.product(index, a), self._row_norms
+            blur = np.outer(h, h[index] @ size) + 1.01 * sums * np.outer(norms, norms[index] @ size)
+        lost = index.size * VANISHED * float(self._row_norms.max()) ** 2
+        blur = WIDER * blur + lost
+        return (scores * unit).reshape(shape), (blur * unit).reshape(shape)

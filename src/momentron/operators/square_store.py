@@ -1,0 +1,86 @@
+"""K on one set of rows, in double precision: what is asked for again and again near the end."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from momentron.clock import require_time
+
+STRIP = 256  # rows copied at a time
+
+
+class SquareStore:
+    """K[W][:, W] for the last set W that was asked for; the next one is built from it.
+
+    Whatever ends a call on its way leaves the last set as it was.
+
+    Parameters
+    ----------
+    compute : callable
+        compute(rows, cols) = K[rows][:, cols] in float64, for index arrays.
+    """
+
+    is_lent_whole = True  # what it returns is always a copy
+
+    def __init__(self, compute: Callable[[np.ndarray, np.ndarray], np.ndarray], n: int) -> None:
+        self._compute, self._n = compute, n
+        self._kept: Kept | None = None  # replaced as a whole
+
+    def values(self, W: np.ndarray) -> np.ndarray:
+        """A copy of K[W][:, W], which is kept."""
+        kept = self._kept
+        if kept is None or kept.rows.size != W.size or not kept.holds(W):
+            kept = self._kept = self._built(np.array(W, np.intp))
+        return _square(kept.K, kept.place[W])
+
+    def _built(self, W: np.ndarray) -> "Kept":
+        """What is known comes first, so that what is new is one block at the end."""
+        old = self._kept
+        is_known = np.zeros(W.size, bool) if old is None else old.place[W] >= 0
+        rows = np.concatenate([W[is_known], W[~is_known]])
+        size = int(np.count_nonzero(is_known))
+        K = np.empty((W.size, W.size))
+        if old is not None and size:
+            _square(old.K, old.place[rows[:size]], K[:size, :size])
+        for start in range(size, W.size, STRIP):
+            require_time()
+            stop = min(start + STRIP, W.size)
+            K[start:stop, :stop] = self._compute(rows[start:stop], rows[:stop])
+            K[:start, start:stop] = K[start:stop, :start].T
+        place = np.full(self._n, -1, np.intp)
+        place[rows] = np.arange(W.size)
+        return Kept(rows, K, place)
+
+    def holds(self, index: np.ndarray) -> bool:
+        """Whether all these rows are in W."""
+        return self._kept is not None and self._kept.holds(index)
+
+    def scores(self, index: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """(W, K[W][:, index] @ a) for distinct rows, W in any order; None where W lacks some."""
+        kept = self._kept
+        if kept is None or not kept.holds(index):
+            return None
+        spread = np.zeros((kept.rows.size, *a.shape[1:]))
+        spread[kept.place[index]] = a
+        return kept.rows, kept.K @ spread
+
+
+class Kept(NamedTuple):
+    """The rows of W in some order, K in that order, and the place of every row in it, or −1."""
+
+    rows: np.ndarray
+    K: np.ndarray
+    place: np.ndarray
+
+    def holds(self, index: np.ndarray) -> bool:
+        return bool((self.place[index] >= 0).all())
+
+
+def _square(K: np.ndarray, at: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """K[at][:, at], some rows at a time."""
+    out = np.empty((at.size, at.size)) if out is None else out
+    for start in range(0, at.size, STRIP):
+        require_time()
+        out[start : start + STRIP] = K.take(at[start : start + STRIP], axis=0).take(at, axis=1)
+    return out

@@ -1,0 +1,165 @@
+"""Kernel values in single precision: their bounds hold, and certificates that rest on them too."""
+
+import numpy as np
+import pytest
+
+from momentron import max_margin
+from momentron.certificate import certify_classifier, certify_margin
+from momentron.kernels import GaussianKernel, PolynomialKernel
+from momentron.operators import KernelOperator, kernel
+from momentron.operators.rough_scores import RoughScores
+from momentron.problem import KernelChoice, Problem
+from momentron.rounding import gamma
+from momentron.status import Status
+
+
+def points(seed, n, d, scale=1.0, offset=0.0, *, is_positive=False):
+    X = np.random.default_rng(seed).normal(size=(n, d)) + offset
+    return scale * (np.abs(X) if is_positive else X)
+
+
+def bound_kernel(seed):
+    """A kernel over rows of some shape, scale and offset, and its rows."""
+    rng = np.random.default_rng(seed)
+    d = int(rng.choice([1, 2, 7, 255, 256, 257, 800]))
+    scale = 2.0 ** float(rng.integers(-90, 90))
+    X = points(seed, 60, d, scale, float(rng.choice([0.0, 0.5])), is_positive=bool(seed % 2))
+    X[0] = 0.0
+    square = float((X**2).sum(axis=1).max())
+    if seed % 3:
+        return GaussianKernel(float(rng.choice([1e-3, 0.3, 3.0])) / square).bind(X)
+    return PolynomialKernel(1.0 / square, int(rng.integers(1, 5)), float(rng.random())).bind(X)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_value_is_within_its_bound(seed):
+    bound = bound_kernel(seed)
+    single, every = bound.single, slice(None)
+    if seed % 2:
+        assert single.hold(1 << 30) == 4 * bound.points.X.size
+    values, exact = single.block(every, every).astype(np.float64), bound.block(every, every)
+    assert values.dtype == np.float64 and single.block(every, every).dtype == np.float32
+    limit = np.outer(single.weights, single.weights)
+    if single.is_relative:
+        limit = limit * values
+    known = bound.relative_error * np.outer(bound.row_norms, bound.row_norms)
+    assert (np.abs(values - exact) <= limit + known).all()
+    assert limit.max() < 0.02 * max(1.0, exact.max())
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_score_is_within_its_bound(seed):
+    bound, rng = bound_kernel(seed), np.random.default_rng(seed)
+    shape = (60,) if seed % 2 else (60, 3)
+    a = rng.normal(size=shape) * 10.0 ** rng.uniform(-3, 3, shape) * 2.0 ** rng.integers(-300, 300)
+    index = np.sort(rng.permutation(60)[: rng.integers(1, 61)])
+    rough = RoughScores(bound.single, bound.row_norms, 10**7)
+    for _ in range(2):  # computed, and from the cache
+        scores, blur = rough.product(index, a[index])
+        exact = bound.block(slice(None), index).astype(np.longdouble) @ a[index]
+        norms = bound.row_norms
+        sums = np.tensordot(norms[index], np.abs(a[index]), axes=1)
+        known = (bound.relative_error + gamma(8)) * np.multiply.outer(norms, sums)
+        assert (np.abs(scores - exact) <= blur + known).all()
+
+
+def test_nothing_is_claimed_where_single_precision_tells_too_little():
+    X = points(0, 50, 4)
+    assert GaussianKernel(1e8).bind(X).single is None
+    assert GaussianKernel(1e-30).bind(X).single is None
+    assert PolynomialKernel(1e10, 3, 0.0).bind(X).single is None
+    assert GaussianKernel(1.0).bind(1e-30 * np.ones((4, 2))).single is None
+
+
+@pytest.fixture
+def rough(monkeypatch):
+    """Single precision for however few rows."""
+    monkeypatch.setattr(kernel, "MANY_ROWS", 1)
+
+
+def problem(seed, *, fit_intercept=True, classes=2, kernel="rbf"):
+    X = points(seed, 150, 6)
+    y = np.random.default_rng(seed).integers(0, classes, 150)
+    choice = KernelChoice(kernel, cache_size=1.0)
+    return Problem.from_data(X, y, fit_intercept=fit_intercept, kernel=choice)
+
+
+def exact_scores(problem, w):
+    """Zw in extended precision, from kernel values in double precision."""
+    K = problem.operator.kernel.block(slice(None), slice(None)).astype(np.longdouble)
+    return problem.constraints.labels.scores(K @ w[0])
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("classes", [2, 4])
+def test_margins_of_any_classifier_are_bounded(rough, seed, classes):
+    rng = np.random.default_rng(seed)
+    kernel_name = "rbf" if seed % 3 else "poly"
+    p = problem(seed, fit_intercept=bool(seed % 2), classes=classes, kernel=kernel_name)
+    assert p.operator.is_rough
+    a = rng.normal(size=p.zeros()[0].shape)
+    a[rng.permutation(150)[: rng.integers(0, 140)]] = 0.0
+    w = np.stack([a, rng.normal(size=a.shape), rng.normal(size=a.shape)])  # two lies
+    margin = certify_margin(p, w)
+    true = p.dual_set.margin(exact_scores(p, w).astype(np.float64))
+    recomputed = p.constraints.recomputed(w)
+    assert p.constraints.is_blurred(recomputed) or not (a == 0.0).any()
+    true /= p.norm(p.settled(w))
+    assert margin <= true + 1e-12 * abs(true)
+    assert margin >= true - 1e-9 * abs(true)  # as sharp as double precision alone
+    assert certify_margin(p, 2.0**-600 * w) == pytest.approx(margin, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_classifier_with_its_own_intercept(rough, seed):
+    p, rng = problem(seed), np.random.default_rng(seed)
+    a = np.where(rng.random(150) < 0.3, rng.normal(size=150), 0.0)
+    w = p.settled(np.stack([a, a, a]))
+    w = w / p.norm(w)
+    b = float(rng.normal())
+    outputs = p.operator.kernel.block(slice(None), slice(None)) @ w[0] + b
+    true = float(-p.constraints.labels.scores(outputs).max())
+    assert certify_classifier(p, w, b) <= true + 1e-12
+    assert certify_classifier(p, w, b, products=w[1]) <= true + 1e-12
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_objectives_of_the_hinge(rough, seed):
+    X, rng = points(seed, 150, 6), np.random.default_rng(seed)
+    y = rng.integers(0, 2, 150)
+    options = {"kernel": "rbf", "C": 1.0, "penalty": "hinge", "tol": 1e-8}
+    rough_result = max_margin(X, y, **options)
+    K = GaussianKernel(1.0 / (6 * X.var())).bind(X).block(slice(None), slice(None))
+    exact = max_margin(K, y, **{**options, "kernel": "precomputed"})
+    assert rough_result.status is Status.OPTIMAL
+    assert rough_result.lower <= exact.upper and exact.lower <= rough_result.upper
+
+
+@pytest.mark.parametrize("kernel_name", ["rbf", "poly"])
+@pytest.mark.parametrize("C", [np.inf, 10.0])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_same_interval_as_in_double_precision(kernel_name, C, classes):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(1300, 8))
+    y = np.digitize(X[:, 0] * X[:, 1], np.linspace(-0.5, 0.5, classes - 1))
+    options = {"kernel": kernel_name, "gamma": 0.5, "coef0": 1.0, "C": C, "tol": 1e-9}
+    found = max_margin(X, y, max_time=60.0, **options)
+    K = found_kernel(kernel_name, X)
+    exact = max_margin(K, y, **{**options, "kernel": "precomputed"}, max_time=60.0)
+    assert found.lower <= exact.upper * (1.0 + 1e-9)
+    assert exact.lower <= found.upper * (1.0 + 1e-9)
+    assert found.status is exact.status
+
+
+def found_kernel(name, X):
+    kernel = GaussianKernel(0.5) if name == "rbf" else PolynomialKernel(0.5, 3, 1.0)
+    return kernel.bind(X).block(slice(None), slice(None))
+
+
+def test_memory_for_single_precision_is_the_cache_s():
+    X = points(1, 1500, 4)
+    operator = KernelOperator(GaussianKernel(0.1).bind(X), 4 * 1500 * 100)
+    operator.rough_combine(np.arange(400), np.ones(400))
+    assert operator._rough.cache.nbytes <= 4 * 1500 * 100
+    operator.reserve(4 * 1500 * 60)
+    assert operator._rough.cache.nbytes <= 4 * 1500 * 40
