@@ -32,7 +32,7 @@ class SquareStore:
         kept = self._kept
         if kept is None or kept.rows.size != W.size or not kept.holds(W):
             kept = self._kept = self._built(np.array(W, np.intp))
-        return _square(kept.K, kept.place[W])
+        return kept.K.copy() if np.array_equal(kept.rows, W) else _square(kept.K, kept.place[W])
 
     def _built(self, W: np.ndarray) -> "Kept":
         """What is known comes first, so that what is new is one block at the end."""

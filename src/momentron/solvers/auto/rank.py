@@ -107,9 +107,11 @@ class RankWorkingSets(Phase):
             return End(Reason.CONTRADICTION)
         support = np.flatnonzero(search.answer.lam)
         outside = int(np.count_nonzero(search.answer.p < 1.0)) - support.size
-        search.W = search.smallest(self._next_size(search, support.size, outside), support)
         most = settings.kernel_rankings if search.sets.is_kernel else settings.rankings
-        if count == most or (count > 1 and outside <= settings.settled_share * support.size):
+        is_last = count == most or (count > 1 and outside <= settings.settled_share * support.size)
+        size = self._next_size(search, support.size, outside, is_last=is_last)
+        search.W = search.smallest(size, support)
+        if is_last:
             return SolveByNewton(settings.first_C)
         return RankWorkingSets(settings.second_Cs if count == 1 else settings.last_Cs, count)
 
@@ -138,10 +140,11 @@ class RankWorkingSets(Phase):
             return None
         return after_the_last(search, form)
 
-    def _next_size(self, search: Search, support: int, outside: int) -> int:
+    def _next_size(self, search: Search, support: int, outside: int, *, is_last: bool) -> int:
         settings = search.settings
         if search.sets.is_kernel:  # values are dear, and so is a Gram matrix
-            room = settings.kernel_share * support + min(outside, 0.5 * support)
+            share = settings.kernel_last_share if is_last else settings.kernel_share
+            room = share * support + min(outside, 0.5 * support)
             return int(max(settings.small, room))
         room = min(2.0 * support + min(outside, support), 3.0 * search.sets.width)
         return int(max(settings.small, settings.least_room * support, room))

@@ -74,6 +74,7 @@ class AutoSettings:
     support_room: float = 2.0  # the next working set's size, as a multiple of the support
     rough_support_room: float = 2.5  # the same after a rough interior solve
     kernel_share: float = 1.2  # the same for kernels, whose values are dear
+    kernel_last_share: float = 1.1  # and after the last ranking
     vanished: float = 1e-13  # ‖Aᵀq‖ in units of ‖a‖ at which q is a witness
     # The gap at which only rounding may keep it open, if no row outside is worse than those inside.
     rounding_gap: float = 1e-8
