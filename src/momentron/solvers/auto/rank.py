@@ -110,7 +110,7 @@ class RankWorkingSets(Phase):
         most = settings.kernel_rankings if search.sets.is_kernel else settings.rankings
         is_last = count == most or (count > 1 and outside <= settings.settled_share * support.size)
         size = self._next_size(search, support.size, outside, is_last=is_last)
-        search.W = search.smallest(size, support)
+        search.W = search.smallest(size, search.sets.weighed(search.answer))
         if is_last:
             return SolveByNewton(settings.first_C)
         return RankWorkingSets(settings.second_Cs if count == 1 else settings.last_Cs, count)

@@ -213,6 +213,13 @@ class WorkingSets:
             return answer.lam[W]
         return self.signs(W) * self.kernel.coefficients(answer.w)[W]
 
+    def weighed(self, answer: Answer) -> np.ndarray:
+        """The rows that w or the multipliers weigh: w is another on fewer rows."""
+        is_weighed = answer.lam > 0.0
+        if self.kernel is not None and not self.labels.is_paired:
+            is_weighed |= self.kernel.coefficients(answer.w) != 0.0
+        return np.flatnonzero(is_weighed)
+
     def answer(self, form: Form) -> tuple[np.ndarray, np.ndarray]:
         """(w, b) of a form's current point."""
         w, b = form.answer()
