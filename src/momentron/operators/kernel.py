@@ -201,7 +201,7 @@ class KernelOperator(Operator):
 
     def some(self, index: np.ndarray) -> "KernelOperator":
         """The same for some of the examples, with all their kernel values in memory."""
-        return KernelOperator(self.kernel.held(index, self.block(index, index)), self.cache_bytes)
+        return KernelOperator(self.kernel.held(index, self.square(index)), self.cache_bytes)
 
     # --- for the certificate -----------------------------------------------------------------
 

@@ -52,7 +52,7 @@ class JointKernel(JointEngine):
         table = np.zeros_like(self.table)
         table[self.S] = inner.newton.C * inner.newton.shared(inner.slack)
         # of the point itself: a combination by the multipliers is as good at the very end only
-        self.w = self.operator.combine(self.S, inner.classifier()[0])
+        self.w = self.operator.rough_combine(self.S, inner.classifier()[0])
         self.b, self.table, self.is_interruptible = inner.newton.b, table, True
         if not self.is_soft and (self.fallback is None or inner.fallback is not None):
             self.fallback = Fallback(self.w, self.b)
@@ -78,8 +78,11 @@ class JointKernel(JointEngine):
     def _choose(self) -> None:
         """The next working set: support, what is near it, and violators outside."""
         settings, codes, goal = self.settings, self.labels.codes, 0.25 * self.tol
-        F = self.operator.apply(self.w) + self.b
-        least = np.where(self.pairs.ones() > 0.0, self.pairs.margins(F), math.inf).min(axis=1)
+        least, blur = self._least_margins(), self.operator.blur(self.w)
+        if blur is not None:
+            near = np.flatnonzero(least - 2.0 * blur.max(axis=1) < settings.kernel_spare)
+            self.w = self.operator.partly_exact(self.w, near)
+            least = self._least_margins()
         inside = np.zeros(least.size, bool)
         inside[self.S] = True
         below = np.flatnonzero(~inside & (least < 1.0 - 0.1 * self.tol))
@@ -98,6 +101,11 @@ class JointKernel(JointEngine):
         if missing.size:  # every class keeps an example
             first = [int(np.flatnonzero(codes == c)[0]) for c in missing]
             self.S = np.union1d(self.S, first)
+
+    def _least_margins(self) -> np.ndarray:
+        """The least functional margin of every example."""
+        F = self.operator.apply(self.w) + self.b
+        return np.where(self.pairs.ones() > 0.0, self.pairs.margins(F), math.inf).min(axis=1)
 
     def candidates(self) -> Candidates:
         """The classifier of the last round, with its scores on all examples."""
