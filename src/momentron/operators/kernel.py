@@ -58,7 +58,7 @@ class KernelOperator(Operator):
             single = kernel.single if n >= MANY_ROWS else None
             if single is not None:
                 self._rough = RoughScores(single, self.row_norms, cache_bytes)
-        self._square = SquareStore(self._cache.block, n)
+        self._square = SquareStore(kernel.block, n)
 
     @property
     def reach(self) -> float:
@@ -88,7 +88,8 @@ class KernelOperator(Operator):
     def evaluations(self) -> int:  # type: ignore[override]
         """How many kernel values were computed so far, those for the diagonal included."""
         rough = 0 if self._rough is None else self._rough.cache.evaluations
-        return self._cache.evaluations + rough + self.kernel.diagonal_evaluations
+        other = self._square.evaluations + self.kernel.diagonal_evaluations
+        return self._cache.evaluations + rough + other
 
     # --- for solvers -------------------------------------------------------------------------
 
@@ -197,7 +198,7 @@ class KernelOperator(Operator):
             return self._cache.block(rows, rows)
         if rough:
             return self._rough.cache.block(rows, rows)
-        return self._square.values(rows)
+        return self._square.values(rows, self.cache_bytes // 2)
 
     def some(self, index: np.ndarray) -> "KernelOperator":
         """The same for some of the examples, with all their kernel values in memory."""

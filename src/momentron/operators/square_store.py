@@ -7,7 +7,7 @@ import numpy as np
 
 from momentron.clock import require_time
 
-STRIP = 256  # rows copied at a time
+STRIP = 512  # rows computed or copied at a time
 
 
 class SquareStore:
@@ -19,6 +19,13 @@ class SquareStore:
     ----------
     compute : callable
         compute(rows, cols) = K[rows][:, cols] in float64, for index arrays.
+    n : int
+        K has shape (n, n).
+
+    Attributes
+    ----------
+    evaluations : int
+        How many values of K were computed so far.
     """
 
     is_lent_whole = True  # what it returns is always a copy
@@ -26,11 +33,14 @@ class SquareStore:
     def __init__(self, compute: Callable[[np.ndarray, np.ndarray], np.ndarray], n: int) -> None:
         self._compute, self._n = compute, n
         self._kept: Kept | None = None  # replaced as a whole
+        self.evaluations = 0
 
-    def values(self, W: np.ndarray) -> np.ndarray:
-        """A copy of K[W][:, W], which is kept."""
+    def values(self, W: np.ndarray, max_bytes: int) -> np.ndarray:
+        """A copy of K[W][:, W], which is kept; the last one helps if both take no more memory."""
         kept = self._kept
         if kept is None or kept.rows.size != W.size or not kept.holds(W):
+            if kept is not None and 8 * (kept.rows.size**2 + W.size**2) > max_bytes:
+                self._kept = None
             kept = self._kept = self._built(np.array(W, np.intp))
         return kept.K.copy() if np.array_equal(kept.rows, W) else _square(kept.K, kept.place[W])
 
@@ -48,6 +58,7 @@ class SquareStore:
             stop = min(start + STRIP, W.size)
             K[start:stop, :stop] = self._compute(rows[start:stop], rows[:stop])
             K[:start, start:stop] = K[start:stop, :start].T
+            self.evaluations += (stop - start) * stop
         place = np.full(self._n, -1, np.intp)
         place[rows] = np.arange(W.size)
         return Kept(rows, K, place)
