@@ -28,11 +28,11 @@ from momentron.solvers.auto.primal_form import PrimalForm
 
 
 class Smoothed(NamedTuple):
-    """The hinge of some rows, smoothed around weights α with stiffness σ."""
+    """The hinge of some rows, smoothed around weights α with stiffness σ, of all or of each."""
 
     prices: np.ndarray
     centre: np.ndarray
-    sigma: float
+    sigma: float | np.ndarray
 
     def at(self, p: np.ndarray) -> np.ndarray:
         """α + σ(1 − p), not yet in the box."""
@@ -129,8 +129,8 @@ def search_smoothed(direction: Direction, z: np.ndarray, loss: Smoothed, steps: 
 
     Up to t = 2, where it nearly always is, only the rows count whose weights change on the way.
     """
-    dp, sigma, prices = direction.dp, loss.sigma, loss.prices
-    fall = sigma * dp
+    dp, prices = direction.dp, loss.prices
+    fall = loss.sigma * dp
     low_end, high_end = np.minimum(z, z - 2.0 * fall), np.maximum(z, z - 2.0 * fall)
     moves = np.flatnonzero((high_end > 0.0) & (low_end < prices))
     stays = low_end >= prices
@@ -150,7 +150,7 @@ def search_smoothed(direction: Direction, z: np.ndarray, loss: Smoothed, steps: 
             return t
         low, high = (low, t) if g > 0.0 else (t, high)
         between = (rest > 0.0) & (rest < own)
-        h = direction.curvature + sigma * float(slopes[between] @ slopes[between])
+        h = direction.curvature + float(falls[between] @ slopes[between])
         new = t - g / h if h > 0.0 else 2.0 * t
         if not low < new < high:
             new = 0.5 * (low + high) if high < math.inf else 2.0 * t
