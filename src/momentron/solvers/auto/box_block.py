@@ -7,8 +7,6 @@ the first step at each σ is with the rows that α itself leaves between the bou
 σ(1 − p) throws nearly all of them out, and a Newton step per few would bring them back.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from momentron.solvers.auto.box_newton import Smoothed, search_smoothed
@@ -23,14 +21,6 @@ from momentron.solvers.auto.linear_algebra import (
     submatrix,
 )
 from momentron.solvers.auto.settings import AutoSettings
-
-
-class BlockAnswer(NamedTuple):
-    """Weights of a block, the intercepts, and what is left of the block's gap."""
-
-    alpha: np.ndarray
-    b: np.ndarray
-    gap: float
 
 
 class Block:
@@ -64,27 +54,41 @@ class Block:
 
     def solve(
         self, alpha: np.ndarray, b: np.ndarray, sigma: float, last: float, goal: float
-    ) -> BlockAnswer:
-        """Better weights than α: σ grows up to `last` until the gap is at most the goal."""
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(α, b), better ones: σ grows up to `last` until the gap is at most the goal."""
         settings = self.settings
         self.u, self.b, self.p = alpha, b, self._margins(alpha, b)
-        gap, value = self._gap(alpha, self.p), self._value(alpha, self.p)
-        best = BlockAnswer(alpha, b, gap)
+        gap, value = open_gap(alpha, self.p, self.prices), self._value(alpha, self.p)
+        best, least = (alpha, b), gap
         for _ in range(settings.box_block_updates):
             loss = Smoothed(self.prices, alpha, sigma)
             is_settled = self._minimise(loss)
-            alpha = loss.weights(loss.at(self.p))
+            alpha = self._balanced(loss.weights(loss.at(self.p)))
             p = self._margins(alpha, self.b)
-            before, gap = gap, self._gap(alpha, p)
+            before, gap = gap, open_gap(alpha, p, self.prices)
             new = self._value(alpha, p)
-            if new > value or gap < best.gap:
-                best, value = BlockAnswer(alpha, self.b, gap), new
+            if new > value or gap < least:
+                best, value, least = (alpha, self.b), new, gap
             if gap <= goal or not is_settled or self.deadline.has_passed():
                 break
             if gap > settings.box_slow * before:  # the same stiffness again would take long
                 last = min(settings.box_growth * last, settings.box_last[1] / self.scale)
             sigma = min(settings.box_growth * sigma, last)
         return best
+
+    def _balanced(self, alpha: np.ndarray) -> np.ndarray:
+        """The same with Yᵀα as it must be, as far as the weights between the bounds allow."""
+        if not self.missing.size:
+            return alpha
+        for _ in range(3):
+            off = float(self.missing[0] - self.Y[:, 0] @ alpha)
+            free = np.flatnonzero((alpha > 0.0) & (alpha < self.prices))
+            if not free.size or abs(off) <= 1e-14 * float(alpha.sum()):
+                break
+            Y = self.Y[free, 0]
+            alpha = alpha.copy()
+            alpha[free] = np.clip(alpha[free] + off * Y / float(Y @ Y), 0.0, self.prices[free])
+        return alpha
 
     def _margins(self, u: np.ndarray, b: np.ndarray) -> np.ndarray:
         return matvec(self.K, u) + self.Y @ b + self.outside
@@ -93,12 +97,6 @@ class Block:
         """D, but for what does not change; with b the price of what α misses."""
         product = p - self.Y @ self.b - self.outside
         return float(alpha @ (1.0 - self.outside - 0.5 * product)) - float(
-            np.abs(self.Y.T @ alpha - self.missing) @ np.abs(self.b)
-        )
-
-    def _gap(self, alpha: np.ndarray, p: np.ndarray) -> float:
-        """What the block's rows add to P − D."""
-        return open_gap(alpha, p, self.prices) + float(
             np.abs(self.Y.T @ alpha - self.missing) @ np.abs(self.b)
         )
 

@@ -9,12 +9,14 @@ import math
 
 import numpy as np
 
+from momentron.clock import require_time
 from momentron.kernels import require_semidefinite
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.box_block import Block, open_gap
 from momentron.solvers.auto.box_interior import Values
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.landmarks import Landmarks
+from momentron.solvers.auto.linear_algebra import parts_of
 from momentron.solvers.auto.settings import AutoSettings
 from momentron.solvers.auto.working_sets import WorkingSets
 from momentron.threads import one_thread
@@ -37,20 +39,22 @@ class KernelBlocks:
         n = prices.size
         self.squares = self.kernel.kernel.diagonal()
         self.scale = max(float(self.squares.mean()), 1e-300)
-        # a quarter of the memory is for a block and its factor, the rest for columns
-        self.most = max(2, math.isqrt(self.kernel.cache_bytes // 4 // settings.form_bytes))
-        self.kernel.reserve(settings.form_bytes * min(n, self.most) ** 2)
+        # a quarter of the memory is for blocks, the rest for columns
+        self.most = max(2, math.isqrt(self.kernel.cache_bytes // 4 // settings.box_block_bytes))
+        self.kernel.reserve(settings.box_block_bytes * min(n, self.most) ** 2)
         self.alpha, self.b = np.zeros(n), np.zeros(self.Y.shape[1])
         self.scores = np.zeros(n)
         self.p = np.zeros(n)
         self.rounds = self.idle = 0
         self.best = math.inf
         self.twins = Twins.none(n)
+        self._last_gram, self._place = np.empty((0, 0)), np.full(n, -1)
         price = float(prices.mean())
-        self.sigma, self.last = (
+        self.first, self.last = (
             min(by_price * price, by_scale / self.scale)
             for by_price, by_scale in (settings.box_block_first, settings.box_last)
         )
+        self.sigma = self.first
 
     # --- beginning -----------------------------------------------------------------------------
 
@@ -63,9 +67,7 @@ class KernelBlocks:
         # one product brings their columns into memory, and tells equal rows by equal sums
         sums = kernel.along(places, rng.normal(size=places.size))[2]
         self.twins = Twins.of(sums, self.y, float(np.abs(sums).max()))
-        V = kernel.block(places, np.arange(n))
-        V *= self.y
-        V *= self.y[places][:, None]
+        V = self._signed(places, np.arange(n))
         with one_thread():
             model = Landmarks(V, places, self.squares, self.Y, settings)
             del V
@@ -75,8 +77,7 @@ class KernelBlocks:
     def start(self, alpha: np.ndarray, b: np.ndarray) -> None:
         """Go to these weights."""
         self.b = b
-        groups = self.twins
-        self._change(groups.spread(groups.sums(alpha), self.prices))
+        self._change(self.twins.spread(self.twins.sums(alpha), self.prices))
 
     def _change(self, alpha: np.ndarray) -> None:
         changed = np.flatnonzero(alpha != self.alpha)
@@ -93,7 +94,9 @@ class KernelBlocks:
         """P and D of the present weights."""
         square = float((self.alpha * self.y) @ self.scores)
         primal = 0.5 * square + float(self.prices @ np.maximum(1.0 - self.p, 0.0))
-        return Values(primal, float(self.alpha.sum()) - 0.5 * square)
+        # what is not balanced costs about so much, once it is
+        off = float(np.abs(self.Y.T @ self.alpha) @ (1.0 + np.abs(self.b)))
+        return Values(primal, float(self.alpha.sum()) - 0.5 * square - off)
 
     @property
     def is_stuck(self) -> bool:
@@ -115,25 +118,46 @@ class KernelBlocks:
         missing = Y.T @ own - self.Y.T @ self.alpha
         block = Block(K, outside, prices[index], Y, missing, self.deadline, settings)
         with one_thread():
-            solved = block.solve(
+            alpha[index], self.b = block.solve(
                 own,
                 self.b,
                 self.sigma,
-                self.last if self.rounds > 1 else self.sigma * settings.box_growth,
+                self.last,
                 max(settings.box_block_ahead * gap, 0.25 * goal),
             )
-        alpha[index], self.b = solved.alpha, solved.b
         self._change(groups.spread(alpha, self.prices))
-        self.sigma = min(settings.box_block_growth * self.sigma, self.last)
         gap = open_gap(self.alpha, self.p, self.prices)
-        self.idle = 0 if gap < settings.interior_progress * self.best else self.idle + 1
+        is_better = gap < settings.interior_progress * self.best
+        self.idle = 0 if is_better else self.idle + 1
         self.best = min(gap, self.best)
+        # too stiff for what the rows outside have brought, it begins anew
+        self.sigma = (
+            min(settings.box_block_growth * self.sigma, self.last) if is_better else self.first
+        )
 
     def _gram(self, rows: np.ndarray) -> np.ndarray:
-        K, bound = self.kernel.block(rows, rows), self.kernel.kernel
+        """The signed Gram matrix of these rows, with what is known of the last block's."""
+        bound, last, at = self.kernel.kernel, self._last_gram, self._place[rows]
+        old, new = np.flatnonzero(at >= 0), np.flatnonzero(at < 0)
+        if new.size == rows.size:
+            K = self._signed(rows, rows)
+        else:
+            K = np.empty((rows.size, rows.size))
+            for part in parts_of(old.size, 1 + old.size // 256):
+                require_time()
+                K[old[part, None], old] = last.take(at[old[part]], axis=0).take(at[old], axis=1)
+            K[new] = self._signed(rows[new], rows)
+            K[old[:, None], new] = K[new[:, None], old].T
         if not bound.is_semidefinite:
             require_semidefinite(K, rows, bound.relative_error)
-        K *= self.y[rows]
+        self._place[:] = -1
+        self._place[rows] = np.arange(rows.size)
+        self._last_gram = K
+        return K
+
+    def _signed(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        K = self.kernel.block(rows, columns)
+        K *= self.y[columns]
         K *= self.y[rows][:, None]
         return K
 
