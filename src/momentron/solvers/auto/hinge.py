@@ -131,6 +131,8 @@ class HingeEngine(Engine):
         if blocks.is_stuck and not self.is_done:
             self.blocks, self.is_rough = None, False
             self._narrow()
+            if self.W.size > self.sets.capacity:
+                self.W = self.sets.smallest(self.answer.p, 1, np.flatnonzero(self.answer.p < 1.0))
 
     def _solve_sample(self) -> None:
         """A first classifier of tall data from some of the rows, whose slack costs as much."""

@@ -39,8 +39,8 @@ class KernelBlocks:
         n = prices.size
         self.squares = self.kernel.kernel.diagonal()
         self.scale = max(float(self.squares.mean()), 1e-300)
-        # a quarter of the memory is for blocks, the rest for columns
-        self.most = max(2, math.isqrt(self.kernel.cache_bytes // 4 // settings.box_block_bytes))
+        # half of the memory is for blocks at most, the rest for columns
+        self.most = max(2, math.isqrt(self.kernel.cache_bytes // 2 // settings.box_block_bytes))
         self.kernel.reserve(settings.box_block_bytes * min(n, self.most) ** 2)
         self.alpha, self.b = np.zeros(n), np.zeros(self.Y.shape[1])
         self.scores = np.zeros(n)
@@ -92,7 +92,7 @@ class KernelBlocks:
     @property
     def values(self) -> Values:
         """P and D of the present weights."""
-        square = float((self.alpha * self.y) @ self.scores)
+        square = max(float((self.alpha * self.y) @ self.scores), 0.0)
         primal = 0.5 * square + float(self.prices @ np.maximum(1.0 - self.p, 0.0))
         # what is not balanced costs about so much, once it is
         off = float(np.abs(self.Y.T @ self.alpha) @ (1.0 + np.abs(self.b)))
