@@ -130,10 +130,9 @@ class KernelBlocks:
         is_better = gap < settings.interior_progress * self.best
         self.idle = 0 if is_better else self.idle + 1
         self.best = min(gap, self.best)
-        # too stiff for what the rows outside have brought, it begins anew
-        self.sigma = (
-            min(settings.box_block_growth * self.sigma, self.last) if is_better else self.first
-        )
+        # too stiff for what the rows outside have brought, it goes back
+        growth = settings.box_block_growth if is_better else settings.box_block_growth**-2
+        self.sigma = min(max(growth * self.sigma, self.first), self.last)
 
     def _gram(self, rows: np.ndarray) -> np.ndarray:
         """The signed Gram matrix of these rows, with what is known of the last block's."""

@@ -225,8 +225,8 @@ class AutoSettings:
     box_block_slack: float = 0.01  # the share of its rows between that may change at their end
     # The stiffness of the first block, as a share of C and in units of 1/mean‖a‖², and its growth
     # from block to block.
-    box_block_first: tuple[float, float] = (5.0, 50.0)
-    box_block_growth: float = 3.0
+    box_block_first: tuple[float, float] = (3.0, 30.0)
+    box_block_growth: float = 5.0
     box_block_ahead: float = 0.1  # the gap to which a block is solved, as a share of the whole
     box_blocks: int = 60  # blocks in all
     box_block_idle: int = 10  # blocks without progress
