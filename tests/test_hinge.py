@@ -24,6 +24,9 @@ from momentron.hinge_problem import HingeProblem
 from momentron.problem import Problem
 from momentron.solvers import SOLVERS
 from momentron.solvers.auto import Auto, AutoSettings
+from momentron.solvers.auto.box_block import Block
+from momentron.solvers.auto.deadline import Deadline
+from momentron.solvers.auto.kernel_blocks import Twins
 from tests.command_line import run
 from tests.many_classes import blobs, leads
 
@@ -284,6 +287,85 @@ def test_a_start_keeps_its_meaning_in_other_units():
         one = max_margin(X, y, C=1.0, penalty="hinge")
         assert warm.status is Status.OPTIMAL
         assert max(warm.lower / scale, one.lower) <= min(warm.upper / scale, one.upper)
+
+
+def many_through_a_kernel(seed=0, n=1000, repeated=False):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    X = np.round(X) if repeated else X
+    return X, (X[:, 0] + rng.normal(size=n) > 0.3).astype(int), rng.uniform(0.2, 3.0, n)
+
+
+@INTERCEPT
+@pytest.mark.parametrize("repeated", [False, True])
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e4])
+def test_blocks_through_a_kernel_agree_with_working_sets(C, repeated, fit_intercept):
+    X, y, s = many_through_a_kernel(repeated=repeated)
+    options = {"C": C, "penalty": "hinge", "kernel": "rbf", "gamma": 0.5, "sample_weight": s}
+    options["fit_intercept"] = fit_intercept
+    blocks = max_margin(X, y, **options)
+    sets = max_margin(X, y, method=Auto(AutoSettings(box_few_values=10_000)), **options)
+    assert blocks.gap <= 1e-6
+    assert blocks.lower <= sets.upper and sets.lower <= blocks.upper
+
+
+@pytest.mark.parametrize("C", [0.1, 10.0])
+def test_blocks_through_a_kernel_have_the_decision_values_of_SVC(C):
+    X, y, s = many_through_a_kernel(1)
+    model = KernelMaxMarginClassifier(C=C, penalty="hinge", kernel="rbf", gamma=0.5, tol=1e-9)
+    ours = model.fit(X, y, sample_weight=s).decision_function(X)
+    theirs = SVC(C=C, gamma=0.5, tol=1e-8).fit(X, y, sample_weight=s).decision_function(X)
+    # LIBSVM has the kernel's values in single precision, times C
+    np.testing.assert_allclose(ours, theirs, atol=1e-5 * max(1.0, C))
+
+
+def test_blocks_count_repeated_rows_as_their_weights():
+    X, y, _ = many_through_a_kernel(2)
+    times = np.random.default_rng(2).integers(1, 4, y.size)
+    options = {"C": 0.7, "penalty": "hinge", "kernel": "rbf", "gamma": 0.5, "tol": 1e-9}
+    weighted = max_margin(X, y, sample_weight=times.astype(float), **options)
+    repeated = max_margin(np.repeat(X, times, axis=0), np.repeat(y, times), **options)
+    assert weighted.gap <= 1e-9 and repeated.gap <= 1e-9
+    assert math.isclose(weighted.lower, repeated.lower, rel_tol=2e-9)
+
+
+@pytest.mark.parametrize("settings", [{"box_blocks": 1}, {"box_block_steps": 1}])
+def test_what_blocks_leave_open_is_for_working_sets(settings):
+    X, y, _ = many_through_a_kernel(3)
+    options = {"C": 1.0, "penalty": "hinge", "kernel": "rbf", "gamma": 0.5}
+    result = max_margin(X, y, method=Auto(AutoSettings(**settings)), **options)
+    assert result.gap <= 1e-6
+
+
+@INTERCEPT
+def test_a_block_is_solved_with_the_others_fixed(fit_intercept):
+    """Weights and intercept are placed, and a linear term makes them optimal."""
+    rng = np.random.default_rng(4)
+    A = rng.normal(size=(60, 80))
+    K, prices = A @ A.T / 80.0, rng.uniform(0.5, 2.0, 60)
+    Y = np.where(rng.random(60) < 0.5, -1.0, 1.0)[:, None] if fit_intercept else np.empty((60, 0))
+    side = rng.integers(0, 3, 60)
+    alpha = np.choose(side, [np.zeros(60), prices * rng.uniform(0.2, 0.8, 60), prices])
+    b = np.full(Y.shape[1], 0.3)
+    p = 1.0 + np.choose(side, [1.0, 0.0, -1.0]) * rng.uniform(0.01, 1.0, 60)
+    outside = p - K @ alpha - Y @ b
+    block = Block(K, outside, prices, Y, Y.T @ alpha, Deadline(), AutoSettings())
+    found, shift = block.solve(np.zeros(60), np.zeros(b.size), 1.0, 1e5, 1e-9)
+    np.testing.assert_allclose(found, alpha, atol=1e-6)
+    np.testing.assert_allclose(shift, b, atol=1e-6)
+
+
+def test_equal_rows_are_one_with_the_sum_of_their_prices():
+    sums, y = np.array([2.0, 1.0, 2.0, 2.0, 1.0]), np.array([1.0, 1.0, 1.0, -1.0, 1.0])
+    prices = np.array([1.0, 2.0, 3.0, 1.0, 1.0])
+    twins = Twins.of(sums, y, 2.0)
+    assert twins.first.size == 3
+    totals = twins.sums(prices)
+    assert sorted(totals) == [1.0, 3.0, 4.0]
+    np.testing.assert_array_equal(twins.spread(totals, prices), prices)
+    half = twins.spread(0.5 * totals, prices)
+    np.testing.assert_allclose(twins.sums(half), 0.5 * totals)
+    assert ((half >= 0.0) & (half <= prices)).all()
 
 
 def test_kernels_beyond_the_cache_have_working_sets():

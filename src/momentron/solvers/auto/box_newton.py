@@ -28,11 +28,11 @@ from momentron.solvers.auto.primal_form import PrimalForm
 
 
 class Smoothed(NamedTuple):
-    """The hinge of some rows, smoothed around weights α with stiffness σ."""
+    """The hinge of some rows, smoothed around weights α with stiffness σ, of all or of each."""
 
     prices: np.ndarray
     centre: np.ndarray
-    sigma: float
+    sigma: float | np.ndarray
 
     def at(self, p: np.ndarray) -> np.ndarray:
         """α + σ(1 − p), not yet in the box."""
@@ -55,17 +55,22 @@ def minimise_smoothed(
     `slack` is their share that may still change in the last step.
     """
     z = loss.at(form.p)
-    for _ in range(max_steps):
-        between = loss.is_between(z)
+    for step in range(max_steps):
+        between, weights = loss.is_between(z), loss.weights(z)
+        is_free = loss.is_between(loss.centre)
+        if step == 0 and is_free.any():
+            # as σ grows, σ(1 − p) throws out nearly all the rows that are between in truth
+            between, weights = is_free, np.where(is_free, z, loss.centre)
         size = int(np.count_nonzero(between))
         if form.deadline.has_passed(_step_flops(form, size)):
             break
-        direction = _direction(form, loss, z, between)
+        direction = _direction(form, loss, weights, between)
         after = z - loss.sigma * direction.dp
         changed = np.count_nonzero(between != loss.is_between(after))
         # across the whole band, or with none in it, the quadratic piece was another one
-        changed += np.count_nonzero((z <= 0.0) & (after >= loss.prices))
-        changed += np.count_nonzero((after <= 0.0) & (z >= loss.prices))
+        outside = ~between
+        changed += np.count_nonzero(outside & (weights <= 0.0) & (after >= loss.prices))
+        changed += np.count_nonzero(outside & (after <= 0.0) & (weights >= loss.prices))
         is_piece = changed == 0 and size > 0
         t = 1.0 if is_piece else search_smoothed(direction, z, loss, form.settings.search_steps)
         form.move(direction, t)
@@ -85,9 +90,8 @@ def _step_flops(form: Form, size: int) -> float:
     return form.A.k**3 / 3.0 + float(size) * form.A.k**2
 
 
-def _direction(form: Form, loss: Smoothed, z: np.ndarray, between: np.ndarray) -> Direction:
+def _direction(form: Form, loss: Smoothed, alpha: np.ndarray, between: np.ndarray) -> Direction:
     """Newton's step, where the rows outside the band keep their weights."""
-    alpha = loss.weights(z)
     if form.gram is not None:
         return _gram_direction(form.gram, loss, alpha, np.flatnonzero(between))
     assert isinstance(form, PrimalForm)
@@ -129,8 +133,8 @@ def search_smoothed(direction: Direction, z: np.ndarray, loss: Smoothed, steps: 
 
     Up to t = 2, where it nearly always is, only the rows count whose weights change on the way.
     """
-    dp, sigma, prices = direction.dp, loss.sigma, loss.prices
-    fall = sigma * dp
+    dp, prices = direction.dp, loss.prices
+    fall = loss.sigma * dp
     low_end, high_end = np.minimum(z, z - 2.0 * fall), np.maximum(z, z - 2.0 * fall)
     moves = np.flatnonzero((high_end > 0.0) & (low_end < prices))
     stays = low_end >= prices
@@ -150,7 +154,7 @@ def search_smoothed(direction: Direction, z: np.ndarray, loss: Smoothed, steps: 
             return t
         low, high = (low, t) if g > 0.0 else (t, high)
         between = (rest > 0.0) & (rest < own)
-        h = direction.curvature + sigma * float(slopes[between] @ slopes[between])
+        h = direction.curvature + float(falls[between] @ slopes[between])
         new = t - g / h if h > 0.0 else 2.0 * t
         if not low < new < high:
             new = 0.5 * (low + high) if high < math.inf else 2.0 * t

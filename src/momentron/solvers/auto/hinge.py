@@ -24,6 +24,7 @@ from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.engine import Engine
 from momentron.solvers.auto.forms import Form
 from momentron.solvers.auto.gram_form import GramForm
+from momentron.solvers.auto.kernel_blocks import KernelBlocks
 from momentron.solvers.auto.primal_form import PrimalForm
 from momentron.solvers.auto.rank import first_working_set
 from momentron.solvers.auto.settings import AutoSettings
@@ -54,6 +55,7 @@ class HingeEngine(Engine):
         self.values = Values(float(problem.prices.sum()), 0.0)
         self.is_interruptible = True  # w = 0 has an objective, too
         self.answer: Answer | None = None  # of the last round, or of a start
+        self.blocks: KernelBlocks | None = None  # while they get on
         self.W = np.arange(self.sets.size)
         self.rounds = 0
         self.goal = self.last_goal = settings.box_share * tol  # the gap to which sets are solved
@@ -67,6 +69,9 @@ class HingeEngine(Engine):
         if self.rounds == 0:
             self._choose_first()
         self.rounds += 1
+        if self.blocks is not None:
+            self._advance_blocks(self.blocks)
+            return
         form = self._open()
         if self._suits_newton(form):
             with one_thread():
@@ -90,10 +95,44 @@ class HingeEngine(Engine):
             self.answer = sets.evaluate(start.w, start.b, weights, is_exact=False)
             self.is_rough = False
             self._narrow()
+        if self._suits_blocks():
+            self._begin_blocks()
+        elif start is not None:
+            return
         elif sets.is_kernel and sets.size > min(self.settings.box_few_values, sets.capacity):
             self.W, self.goal = first_working_set(sets), self.settings.box_settled
         elif sets.is_plain and not sets.is_wide(sets.size):
             self._solve_sample()
+
+    def _suits_blocks(self) -> bool:
+        sets = self.sets
+        return (
+            sets.is_kernel
+            and not sets.labels.is_paired
+            and sets.size > min(self.settings.box_few_values, sets.capacity)
+        )
+
+    def _begin_blocks(self) -> None:
+        sets, prices = self.sets, self.problem.prices
+        self.blocks = KernelBlocks(sets, prices, self.deadline, self.settings)
+        if self.answer is None:
+            self.blocks.begin(sets.labels.codes)
+            return
+        answer = self.answer
+        self.blocks.start(self._sided(answer.p, np.clip(answer.lam, 0.0, prices), prices), answer.b)
+
+    def _advance_blocks(self, blocks: KernelBlocks) -> None:
+        """One block; what they leave open is for working sets."""
+        blocks.advance(2.0 * self.last_goal * blocks.values.primal)
+        w, values = np.stack([blocks.y * blocks.alpha, blocks.scores]), blocks.values
+        self.answer = self.sets.evaluate(w, blocks.b, blocks.alpha, is_exact=True)
+        self._propose(w, blocks.b, blocks.alpha, values)
+        self.is_done = values.gap <= self.last_goal or self.deadline.has_passed()
+        if blocks.is_stuck and not self.is_done:
+            self.blocks, self.is_rough = None, False
+            self._narrow()
+            if self.W.size > self.sets.capacity:
+                self.W = self.sets.smallest(self.answer.p, 1, np.flatnonzero(self.answer.p < 1.0))
 
     def _solve_sample(self) -> None:
         """A first classifier of tall data from some of the rows, whose slack costs as much."""
@@ -208,8 +247,10 @@ class HingeEngine(Engine):
         answer, p = self.answer, self.answer.p[self.W]
         known = np.clip(answer.lam[self.W], 0.0, prices)
         self.sets.warm(form, answer.w, answer.b, known)
-        if self.is_rough:
-            return known
+        return known if self.is_rough else self._sided(p, known, prices)
+
+    def _sided(self, p: np.ndarray, known: np.ndarray, prices: np.ndarray) -> np.ndarray:
+        """Weights by the rows' sides, but those of the rows near the margin."""
         # what a margin leaves no doubt of is at its bound, also of another C
         alpha = np.where(p < 1.0, prices, 0.0)
         near = np.abs(p - 1.0) < self.settings.box_near
@@ -256,9 +297,13 @@ class HingeEngine(Engine):
             q = self.sets.dual_set.normalize(whole)
         length = math.inf if q is None else self.sets.constraints.dual_norm(q)
         values = values_of(norm, answer.p, q, length, self.problem.prices)
+        self._propose(w, b, whole, values)
+
+    def _propose(self, w: np.ndarray, b: np.ndarray, alpha: np.ndarray, values: Values) -> None:
+        """If they are no worse than what is proposed so far."""
         if values.gap <= max(self.values.gap, 0.5 * self.tol):
             shift = self.sets.labels.all_intercepts(b) if b.size else 0.0
-            self.v, self.alpha, self.values = self.problem.joined(w, shift), whole, values
+            self.v, self.alpha, self.values = self.problem.joined(w, shift), alpha, values
 
     def _solve(self, box: PrimalBox | GramBox, form: PrimalForm | GramForm) -> BoxPoint:
         goal = self.settings.box_gap * self.tol

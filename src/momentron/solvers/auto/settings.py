@@ -218,6 +218,25 @@ class AutoSettings:
     box_room: float = 1.5
     # A weight below this share of its slack, in units of ‖a‖², is taken as zero; at C the same.
     box_clear: float = 1e-3
+    landmarks: int = 300  # rows of a kernel whose columns stand for it in the first weights
+    landmark_ridge: float = 1e-4  # added to their Gram matrix, in units of ‖a‖²
+    # The least that the landmarks leave of a row, in the same units: its stiffness' inverse.
+    landmark_rest: float = 0.02
+    landmark_steps: int = 20  # Newton steps for the first weights
+    # Rows of a block beside the free ones, as a multiple of these and of those that violate.
+    box_block_room: tuple[float, float] = (1.2, 0.6)
+    box_block_updates: int = 6  # updates of the multipliers on a block
+    box_block_bytes: int = 32  # for each entry of its Gram matrix: that, the last, and a factor
+    box_block_steps: int = 15  # Newton steps at each stiffness on a block
+    box_block_slack: float = 0.01  # the share of its rows between that may change at their end
+    # The stiffness of the first block, as a share of C and in units of 1/mean‖a‖², and its growth
+    # from block to block.
+    box_block_first: tuple[float, float] = (3.0, 30.0)
+    box_block_growth: float = 5.0
+    box_block_ahead: float = 0.1  # the gap to which a block is solved, as a share of the whole
+    box_blocks: int = 60  # blocks in all
+    box_block_idle: int = 10  # blocks without progress
+    box_single: float = 1e3  # stiffness in units of 1/mean‖a‖² up to which single precision serves
 
     # --- the joint engine of many classes ------------------------------------------------------
     joint_sample: int = 2000  # examples on which its first classifier is found
