@@ -130,6 +130,11 @@ class KernelOperator(Operator):
         w[1], w[2] = self._rough.product(nonzero, w[0][nonzero])
         return w
 
+    def rough_product(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
+        """K[:, rows] @ a for distinct rows, in single precision where that is had."""
+        cache = self._cache if self._rough is None else self._rough.cache
+        return cache.product(rows, a)
+
     def partly_exact(self, w: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """w with scores in double precision on the named rows, and on others that cost nothing."""
         w = w.copy()
@@ -218,9 +223,11 @@ class KernelOperator(Operator):
             return self._with_scores(w[0])
         if self._last_cleared is not None and np.array_equal(self._last_cleared[0], w[0]):
             return self._last_cleared.copy()
-        again = np.empty_like(w, np.result_type(w.dtype, np.float64))
+        again = np.empty((3, *w.shape[1:]), np.result_type(w.dtype, np.float64))
         again[0] = w[0]
         again[1], again[2] = self._rough.product(nonzero, w[0][nonzero])
+        if 8 * nonzero.size**2 <= self.cache_bytes // 4:
+            self._square.keep(nonzero, self.cache_bytes // 2)  # the norms need it again
         return self.cleared(again, nonzero)
 
     def exact_scores(self, w: np.ndarray) -> np.ndarray:

@@ -36,13 +36,24 @@ class SquareStore:
         self.evaluations = 0
 
     def values(self, W: np.ndarray, max_bytes: int) -> np.ndarray:
-        """A copy of K[W][:, W], which is kept; the last one helps if both take no more memory."""
+        """A copy of K[W][:, W], which is kept."""
         kept = self._kept
         if kept is None or kept.rows.size != W.size or not kept.holds(W):
-            if kept is not None and 8 * (kept.rows.size**2 + W.size**2) > max_bytes:
-                self._kept = None
-            kept = self._kept = self._built(np.array(W, np.intp))
+            kept = self._renewed(W, max_bytes)
         return kept.K.copy() if np.array_equal(kept.rows, W) else _square(kept.K, kept.place[W])
+
+    def keep(self, W: np.ndarray, max_bytes: int) -> None:
+        """Keep K[W][:, W], unless what is kept holds it."""
+        if not self.holds(W):
+            self._renewed(W, max_bytes)
+
+    def _renewed(self, W: np.ndarray, max_bytes: int) -> "Kept":
+        """What is kept from now on; the last one helps if both take no more memory than that."""
+        kept = self._kept
+        if kept is not None and 8 * (kept.rows.size**2 + W.size**2) > max_bytes:
+            self._kept = None
+        self._kept = kept = self._built(np.array(W, np.intp))
+        return kept
 
     def _built(self, W: np.ndarray) -> "Kept":
         """What is known comes first, so that what is new is one block at the end."""

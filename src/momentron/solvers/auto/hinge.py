@@ -10,6 +10,7 @@ import numpy as np
 from momentron.convergence import BudgetWarning
 from momentron.errors import InputError
 from momentron.hinge_problem import HingeProblem
+from momentron.operators import KernelOperator
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.box_exchange import exchange_in_box, gathered
 from momentron.solvers.auto.box_interior import (
@@ -114,7 +115,7 @@ class HingeEngine(Engine):
 
     def _begin_blocks(self) -> None:
         sets, prices = self.sets, self.problem.prices
-        self.blocks = KernelBlocks(sets, prices, self.deadline, self.settings)
+        self.blocks = KernelBlocks(sets, prices, self.deadline, self.settings, self.tol)
         if self.answer is None:
             self.blocks.begin(sets.labels.codes)
             return
@@ -124,7 +125,9 @@ class HingeEngine(Engine):
     def _advance_blocks(self, blocks: KernelBlocks) -> None:
         """One block; what they leave open is for working sets."""
         blocks.advance(2.0 * self.last_goal * blocks.values.primal)
-        w, values = np.stack([blocks.y * blocks.alpha, blocks.scores]), blocks.values
+        if blocks.is_rough and (blocks.values.gap <= self.last_goal or blocks.is_stuck):
+            blocks.settle()
+        w, values = KernelOperator.classifier(blocks.y * blocks.alpha, blocks.scores), blocks.values
         self.answer = self.sets.evaluate(w, blocks.b, blocks.alpha, is_exact=True)
         self._propose(w, blocks.b, blocks.alpha, values)
         self.is_done = values.gap <= self.last_goal or self.deadline.has_passed()

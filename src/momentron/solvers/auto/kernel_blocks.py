@@ -30,7 +30,12 @@ class KernelBlocks:
     """
 
     def __init__(
-        self, sets: WorkingSets, prices: np.ndarray, deadline: Deadline, settings: AutoSettings
+        self,
+        sets: WorkingSets,
+        prices: np.ndarray,
+        deadline: Deadline,
+        settings: AutoSettings,
+        tol: float,
     ) -> None:
         assert sets.kernel is not None
         self.kernel, self.prices = sets.kernel, prices
@@ -55,6 +60,9 @@ class KernelBlocks:
             for by_price, by_scale in (settings.box_block_first, settings.box_last)
         )
         self.sigma = self.first
+        least_tol, most_price = settings.box_block_rough
+        is_tame = tol >= least_tol and float(prices.max()) * self.scale <= most_price
+        self.is_rough = self.kernel.is_rough and is_tame
 
     # --- beginning -----------------------------------------------------------------------------
 
@@ -83,9 +91,24 @@ class KernelBlocks:
         changed = np.flatnonzero(alpha != self.alpha)
         if changed.size:
             by = self.y[changed] * (alpha - self.alpha)[changed]
-            self.scores += self.kernel.along(changed, by)[2]
+            self.scores += self._product(changed, by)
         self.alpha = alpha
         self.p = self.y * self.scores + self.Y @ self.b
+
+    def settle(self) -> None:
+        """Scores anew, in double precision where they count; and changes to them from now on."""
+        self.is_rough = False
+        weighed = np.flatnonzero(self.alpha)
+        w = self.kernel.rough_combine(weighed, (self.y * self.alpha)[weighed])
+        w = self.kernel.recomputed(w)
+        least = self.y * w[1] + self.Y @ self.b - w[2]
+        self.scores = self.kernel.partly_exact(w, np.flatnonzero(least < 1.01))[1]
+        self.p = self.y * self.scores + self.Y @ self.b
+
+    def _product(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
+        """K[:, rows] @ a; in single precision, where that is had and good enough."""
+        kernel = self.kernel
+        return kernel.rough_product(rows, a) if self.is_rough else kernel.along(rows, a)[2]
 
     # --- blocks --------------------------------------------------------------------------------
 

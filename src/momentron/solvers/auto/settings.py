@@ -236,6 +236,9 @@ class AutoSettings:
     box_block_ahead: float = 0.1  # the gap to which a block is solved, as a share of the whole
     box_blocks: int = 60  # blocks in all
     box_block_idle: int = 10  # blocks without progress
+    # The tolerance from which single precision does for columns, and the largest price, in units of
+    # 1/mean‖a‖², up to which it does.
+    box_block_rough: tuple[float, float] = (5e-7, 30.0)
     box_single: float = 1e3  # stiffness in units of 1/mean‖a‖² up to which single precision serves
 
     # --- the joint engine of many classes ------------------------------------------------------
