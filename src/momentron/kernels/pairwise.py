@@ -261,7 +261,7 @@ class PolynomialKernel(PairwiseKernel):
         scale: float,
     ) -> None:
         single_products(A, B, out)
-        out *= np.float32(self.gamma / scale**2)
+        out *= np.float32(self.gamma / scale / scale)  # scale² may overflow
         out += np.float32(self.coef0)
         _raise_to(out, self.degree)
 

@@ -51,7 +51,8 @@ class RoughScores:
         top = float(np.max(np.abs(a), initial=0.0))
         if top == 0.0:
             return np.zeros(shape), np.zeros(shape)
-        unit = math.ldexp(1.0, math.frexp(top)[1])  # so that none over- or underflows
+        # so that none over- or underflows; 2^1024 itself is no float
+        unit = math.ldexp(1.0, min(math.frexp(top)[1], 1023))
         a = np.asarray(a, np.float64).reshape(index.size, -1) / unit
         h, size, k = self._single.weights, np.abs(a), a.shape[1]
         sums = gamma(RUN + 4, SINGLE_ROUNDOFF)
