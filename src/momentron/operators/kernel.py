@@ -215,9 +215,10 @@ class KernelOperator(Operator):
         nonzero = _nonzero_rows(w[0])
         if self._rough is None or self._cache.holds(nonzero):
             return self._with_scores(w[0])
-        if self._last_cleared is not None and np.array_equal(self._last_cleared[0], w[0]):
-            return self._last_cleared.copy()
-        again = np.empty_like(w, np.result_type(w.dtype, np.float64))
+        last, precision = self._last_cleared, np.result_type(w.dtype, np.float64)
+        if last is not None and np.array_equal(last[0], w[0]):
+            return last.astype(precision)
+        again = np.empty_like(w, precision)
         again[0] = w[0]
         again[1], again[2] = self._rough.product(nonzero, w[0][nonzero])
         return self.cleared(again, nonzero)
