@@ -1,5 +1,8 @@
 """Kernel values in single precision: their bounds hold, and certificates that rest on them too."""
 
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+
 import numpy as np
 import pytest
 
@@ -8,6 +11,7 @@ from momentron.certificate import certify_classifier, certify_margin
 from momentron.kernels import GaussianKernel, PolynomialKernel
 from momentron.operators import KernelOperator, kernel
 from momentron.operators.rough_scores import RoughScores
+from momentron.operators.square_store import SquareStore
 from momentron.problem import KernelChoice, Problem
 from momentron.rounding import gamma
 from momentron.status import Status
@@ -63,6 +67,90 @@ def test_every_score_is_within_its_bound(seed):
         assert (np.abs(scores - exact) <= blur + known).all()
 
 
+def exact_value(kernel, x, z):
+    """K(x, z) of the floats as they are, to sixty digits."""
+    pairs = [(Decimal(float(a)), Decimal(float(b))) for a, b in zip(x, z, strict=True)]
+    if isinstance(kernel, GaussianKernel):
+        return (-Decimal(kernel.gamma) * sum((a - b) ** 2 for a, b in pairs)).exp()
+    t = Decimal(kernel.gamma) * sum(a * b for a, b in pairs) + Decimal(kernel.coef0)
+    return t**kernel.degree
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_value_is_within_its_bound_of_the_exact_one(seed):
+    rng = np.random.default_rng(seed)
+    X = points(seed, 9, int(rng.integers(1, 5)), 2.0 ** float(rng.integers(-400, 400)))
+    if seed % 3 == 0:
+        X *= 10.0 ** rng.uniform(-50, 0, (9, 1))  # rows of very different lengths
+    X[0], X[1] = 0.0, X[2]
+    square = float((X**2).sum(axis=1).max())
+    gamma_ = 10.0 ** rng.uniform(-3, 3) / square
+    kernel = GaussianKernel(gamma_) if seed % 2 else PolynomialKernel(gamma_, 1 + seed % 4, 0.3)
+    single = kernel.bind(X).single
+    values = single.block(slice(None), slice(None))
+    with localcontext(prec=60):
+        for (i, j), value in np.ndenumerate(values):
+            error = abs(Decimal(float(value)) - exact_value(kernel, X[i], X[j]))
+            limit = Decimal(float(single.weights[i] * single.weights[j]))
+            if single.is_relative:
+                limit = limit * Decimal(float(value)) + Decimal(2.0**-125)
+            assert error <= limit
+
+
+def test_rows_whose_squares_are_hardly_there():
+    X = 7e-155 * np.random.default_rng(0).uniform(-1.0, 1.0, (20, 1))  # 1/‖x‖² overflows
+    for formula in (GaussianKernel(5e296), PolynomialKernel(1.0, 2, 1.0)):
+        bound = formula.bind(X)
+        values = bound.single.block(slice(None), slice(None))
+        assert values == pytest.approx(bound.block(slice(None), slice(None)), abs=1e-5)
+
+
+def test_coefficients_next_to_the_largest_float():
+    bound = GaussianKernel(0.1).bind(points(0, 30, 2))
+    a, index = np.full(1, 1.7e308), np.array([3])
+    scores, blur = RoughScores(bound.single, bound.row_norms, 10**6).product(index, a)
+    exact = bound.block(slice(None), index) @ a
+    assert (np.abs(scores - exact) <= blur).all() and (blur < 1e304).all()
+
+
+@dataclass(frozen=True)
+class Wider(GaussianKernel):
+    """A user's kernel with a formula of its own, and none in single precision."""
+
+    def fill(self, A, B, squares_a, squares_b, out):
+        super().fill(A, B, squares_a, squares_b, out)
+        np.sqrt(out, out=out)
+
+
+def test_a_kernel_with_its_own_formula_is_not_computed_by_another_s():
+    X = points(0, 30, 2)
+    assert GaussianKernel(1.0).bind(X).single is not None
+    assert Wider(1.0).bind(X).single is None
+
+
+def test_rows_that_were_to_be_held_when_ctrl_c_came(monkeypatch):
+    single = GaussianKernel(0.1).bind(points(0, 30, 2)).single
+
+    def interrupt(index):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as context:
+        context.setattr(single, "_rounded", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            single.hold(1 << 30)
+    assert single._held is None
+
+
+def test_what_a_square_store_returns_is_a_copy():
+    K = np.arange(36.0).reshape(6, 6) + np.arange(36.0).reshape(6, 6).T
+    store = SquareStore(lambda rows, cols: K[rows][:, cols], 6)
+    store.values(np.array([4, 1, 3]), 10**9)[...] = 0.0
+    for _ in range(2):
+        rows, scores = store.scores(np.array([1]), np.ones(1))
+        assert np.array_equal(scores, K[rows, 1])
+        rows[...], scores[...] = 0, 0.0
+
+
 def test_nothing_is_claimed_where_single_precision_tells_too_little():
     X = points(0, 50, 4)
     assert GaussianKernel(1e8).bind(X).single is None
@@ -73,8 +161,9 @@ def test_nothing_is_claimed_where_single_precision_tells_too_little():
 
 @pytest.fixture
 def rough(monkeypatch):
-    """Single precision for however few rows."""
+    """Single precision for however few rows, whoever asks."""
     monkeypatch.setattr(kernel, "MANY_ROWS", 1)
+    monkeypatch.setattr(RoughScores, "serves", lambda *_: True)
 
 
 def problem(seed, *, fit_intercept=True, classes=2, kernel="rbf"):
@@ -108,6 +197,14 @@ def test_margins_of_any_classifier_are_bounded(rough, seed, classes):
     assert margin <= true + 1e-12 * abs(true)
     assert margin >= true - 1e-9 * abs(true)  # as sharp as double precision alone
     assert certify_margin(p, 2.0**-600 * w) == pytest.approx(margin, rel=1e-9)
+
+
+def test_what_was_made_in_extended_precision_comes_back_as_it_is_asked_for(rough):
+    p = problem(0)
+    w = p.zeros()
+    w[0, :20] = np.arange(20.0)  # the same numbers in both
+    certify_margin(p, w.astype(np.longdouble), sharp=True)
+    assert p.settled(w).dtype == np.float64
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -163,3 +260,16 @@ def test_memory_for_single_precision_is_the_cache_s():
     assert operator._rough.cache.nbytes <= 4 * 1500 * 100
     operator.reserve(4 * 1500 * 60)
     assert operator._rough.cache.nbytes <= 4 * 1500 * 40
+
+
+def test_double_precision_serves_who_takes_no_columns_in_single():
+    X = points(3, 1200, 4)
+    operator = KernelOperator(GaussianKernel(0.1).bind(X), 10**8)
+    a = np.where(np.arange(1200) % 3, 0.0, 1.0)
+    w = np.stack([a, a, a])
+    assert operator.blur(operator.recomputed(w)) is None  # a first-order method's, say
+    operator = KernelOperator(GaussianKernel(0.1).bind(X), 10**8)
+    operator.rough_combine(np.arange(5), np.ones(5))
+    assert operator.blur(operator.recomputed(w)) is not None
+    dense = np.ones((3, 1200))
+    assert operator.blur(operator.recomputed(dense)) is None  # hardly a row is left to be rough

@@ -173,11 +173,12 @@ def _sharpen(
 ) -> None:
     """Replace the upper bounds on the scores that decide the margin by sharper ones, in place.
 
-    A row whose bound lies below the deciding scores by more than twice the largest error stays
-    below them after sharpening, so only the others are computed anew.
+    A score lies between its bound less twice its error and that bound: a row whose bound is below
+    what others surely reach stays below them after sharpening, and only the others are computed
+    anew.
     """
     constraints = problem.constraints
-    index = problem.dual_set.near_worst(scores, 2.0 * float(errors.max()))
+    index = problem.dual_set.near_worst(scores, 2.0 * errors)
     sharper = constraints.sharp_scores(index, w).astype(np.float64)
     # back to float64: one rounding each for the conversion and the sum
     sharper += constraints.score_errors(index, w, norm, EXTENDED_ROUNDOFF, 1)

@@ -93,7 +93,7 @@ class GaussianKernel(PairwiseKernel):
         scale: float,
     ) -> None:
         single_products(A, B, out)
-        out *= np.float32(2.0 * self.gamma / scale**2)
+        out *= np.float32(2.0 * self.gamma / scale / scale)  # scale² may overflow
         out -= (self.gamma * squares_a).astype(np.float32)[:, None]
         out -= (self.gamma * squares_b).astype(np.float32)
         np.minimum(out, np.float32(0.0), out=out)

@@ -81,7 +81,10 @@ class PairwiseKernel(Kernel):
         out: np.ndarray,
         scale: float,
     ) -> None:
-        """The same in single precision, for rows multiplied by `scale`."""
+        """The same in single precision, for rows multiplied by `scale`.
+
+        Of the class itself, with `single_weights`: it is not inherited, since `fill` may differ.
+        """
         raise NotImplementedError
 
     def single_weights(self, points: Points) -> tuple[np.ndarray, bool] | None:
@@ -123,8 +126,11 @@ class BoundPairwise(BoundKernel):
 
     @cached_property
     def single(self) -> SingleValues | None:
-        points = self.points
-        weighed = None if points.is_sparse else self.kernel.single_weights(points)
+        # a subclass that does not say how may have another formula
+        is_known = "fill_single" in vars(type(self.kernel))
+        if self.points.is_sparse or not is_known:
+            return None
+        weighed = self.kernel.single_weights(self.points)
         return None if weighed is None else SingleValues(self, *weighed)
 
     def single_block(self, rows: Index, cols: Index, single: SingleValues) -> np.ndarray:
@@ -255,7 +261,7 @@ class PolynomialKernel(PairwiseKernel):
         scale: float,
     ) -> None:
         single_products(A, B, out)
-        out *= np.float32(self.gamma / scale**2)
+        out *= np.float32(self.gamma / scale / scale)  # scale² may overflow
         out += np.float32(self.coef0)
         _raise_to(out, self.degree)
 

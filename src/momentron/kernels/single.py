@@ -48,10 +48,11 @@ class SingleValues:
         points = self._bound.points
         if 4 * points.n * points.d > max_bytes:
             return 0
-        self._held = np.empty((points.n, points.d), np.float32)
+        held = np.empty((points.n, points.d), np.float32)
         for part in row_blocks(points.n, points.d):
-            self._held[part] = self._rounded(part)
-        return self._held.nbytes
+            held[part] = self._rounded(part)
+        self._held = held  # only now: Ctrl-C leaves no half of it
+        return held.nbytes
 
     def _rounded(self, index: Index) -> np.ndarray:
         return (self._bound.points.take(index) * self.scale).astype(np.float32)

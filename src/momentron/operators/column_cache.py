@@ -1,6 +1,7 @@
 """Columns of a symmetric matrix that is too large to hold: the latest used are kept."""
 
 from collections.abc import Callable
+from threading import RLock
 
 import numpy as np
 
@@ -57,6 +58,7 @@ class ColumnCache:
         is_single: bool = False,
     ) -> None:
         self._n = n
+        self._lock = RLock()  # a column may not make way for another thread's while it is in use
         self._dtype = np.dtype(np.float32 if is_single else np.float64)
         self.evaluations = 0
         self.hits = 0
@@ -111,7 +113,10 @@ class ColumnCache:
         Columns that are missing cost n values each, and are kept as far as there is room: others
         make way for them, the least recently used first, but none that this product needs.
         """
-        index, weights = _own(index), np.asarray(a, dtype=np.float64).T
+        with self._lock:
+            return self._product(_own(index), np.asarray(a, dtype=np.float64).T)
+
+    def _product(self, index: np.ndarray, weights: np.ndarray) -> np.ndarray:
         total = np.zeros((*weights.shape[:-1], self.n))
         self._clock += 1
         slots = self._slot_of[index]
@@ -178,6 +183,10 @@ class ColumnCache:
 
     def block(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
         """K[rows][:, cols]; what neither a column nor a row held here gives is computed."""
+        with self._lock:
+            return self._block(rows, cols)
+
+    def _block(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
         values = np.empty((rows.size, cols.size), self._dtype)
         self._clock += 1
         slots = self._slot_of[cols]
@@ -261,6 +270,10 @@ class ColumnCache:
         """
         if not self._owns_store:
             return
+        with self._lock:
+            self._resize(max_bytes)
+
+    def _resize(self, max_bytes: int) -> None:
         self._capacity = self._columns_in(max_bytes)
         if self._store.shape[0] <= self._capacity:
             return

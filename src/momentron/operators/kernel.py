@@ -203,6 +203,8 @@ class KernelOperator(Operator):
             return self._cache.block(rows, rows)
         if rough:
             return self._rough.cache.block(rows, rows)
+        if 24 * rows.size**2 > self.cache_bytes:  # a copy, and a factor of it, are all there is for
+            return self._cache.block(rows, rows)
         return self._square.values(rows, self.cache_bytes // 2)
 
     def some(self, index: np.ndarray) -> "KernelOperator":
@@ -219,11 +221,12 @@ class KernelOperator(Operator):
     def recomputed(self, w: np.ndarray) -> np.ndarray:
         """Scores anew: in double precision where a is not zero, and else as w[2] tells."""
         nonzero = _nonzero_rows(w[0])
-        if self._rough is None or self._cache.holds(nonzero):
+        if self._rough is None or not self._rough.serves(nonzero) or self._cache.holds(nonzero):
             return self._with_scores(w[0])
-        if self._last_cleared is not None and np.array_equal(self._last_cleared[0], w[0]):
-            return self._last_cleared.copy()
-        again = np.empty((3, *w.shape[1:]), np.result_type(w.dtype, np.float64))
+        last, precision = self._last_cleared, np.result_type(w.dtype, np.float64)
+        if last is not None and np.array_equal(last[0], w[0]):
+            return last.astype(precision)
+        again = np.empty((3, *w.shape[1:]), precision)
         again[0] = w[0]
         again[1], again[2] = self._rough.product(nonzero, w[0][nonzero])
         if 8 * nonzero.size**2 <= self.cache_bytes // 4:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from momentron.kernels.single import SingleValues
 
 VANISHED = 2.0**-100  # far above what underflow may cost, in units of the largest terms
+MOST_WEIGHED = 0.75  # the share of rows with weight up to which few enough are left to be rough
 WIDER = 1.001  # for the roundings of the bounds themselves, which are sums of few signs
 
 
@@ -41,6 +42,10 @@ class RoughScores:
         """Allow less memory."""
         self.cache.resize(max(0, max_bytes - self._taken))
 
+    def serves(self, index: np.ndarray) -> bool:
+        """Whether solvers take columns from here, and there are others than these."""
+        return self.cache.size > 0 and index.size <= MOST_WEIGHED * self._row_norms.size
+
     def product(self, index: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(K[:, index] @ a, its error at most) for distinct columns; a of shape (l,) or (l, k).
 
@@ -51,7 +56,8 @@ class RoughScores:
         top = float(np.max(np.abs(a), initial=0.0))
         if top == 0.0:
             return np.zeros(shape), np.zeros(shape)
-        unit = math.ldexp(1.0, math.frexp(top)[1])  # so that none over- or underflows
+        # so that none over- or underflows; 2^1024 itself is no float
+        unit = math.ldexp(1.0, min(math.frexp(top)[1], 1023))
         a = np.asarray(a, np.float64).reshape(index.size, -1) / unit
         h, size, k = self._single.weights, np.abs(a), a.shape[1]
         sums = gamma(RUN + 4, SINGLE_ROUNDOFF)

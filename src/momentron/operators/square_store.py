@@ -85,7 +85,7 @@ class SquareStore:
             return None
         spread = np.zeros((kept.rows.size, *a.shape[1:]))
         spread[kept.place[index]] = a
-        return kept.rows, kept.K @ spread
+        return kept.rows.copy(), kept.K @ spread
 
 
 class Kept(NamedTuple):

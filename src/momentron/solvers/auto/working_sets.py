@@ -103,16 +103,10 @@ class WorkingSets:
         if kernel is not None and kernel.kernel.matrix is not None:
             return self.size
         memory = settings.memory if kernel is None else kernel.cache_bytes
-        rows = math.isqrt(memory // self.form_bytes)
+        rows = math.isqrt(memory // settings.form_bytes)
         if kernel is None and settings.form_bytes * self.width**2 <= memory // 2:
             rows = max(rows, int(memory / 2 / (8.0 * max(self.entries_per_row, 1.0))))
         return min(self.size, max(2, rows))
-
-    @property
-    def form_bytes(self) -> int:
-        """Bytes of a form for each entry of its Gram matrix; a kernel may keep that, too."""
-        kernel, own = self.kernel, self.settings.form_bytes
-        return own + 8 if kernel is not None and kernel.is_rough else own
 
     @property
     def entries_per_row(self) -> float:
@@ -165,8 +159,13 @@ class WorkingSets:
         self.deadline.require(self._opening_flops(W))
         if self.kernel is not None:
             # the Gram matrix, and a factor of it, come out of the memory for kernel values
-            size = self.form_bytes // 2 if is_rough else self.form_bytes
-            self.kernel.reserve(size * W.size**2)
+            entry = self.settings.form_bytes
+            if self.kernel.is_rough:  # half of that in single precision; else it keeps one, too
+                entry = entry // 2 if is_rough else entry + 8
+            n_bytes = entry * W.size**2
+            if n_bytes > self.kernel.cache_bytes:
+                n_bytes = self.settings.form_bytes * W.size**2
+            self.kernel.reserve(n_bytes)
         return self.rows(W, is_rough=is_rough)
 
     def _gram_form(self, W: np.ndarray, rows: WorkingRows) -> GramForm:
