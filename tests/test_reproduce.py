@@ -272,6 +272,7 @@ def test_who_overtakes_on_the_path():
     assert never.verdict == "not decided at this horizon"
     ahead = overtakes({**flat, "log_risk": -0.05 * t}, margins, "")
     assert ahead.holds
+    assert ahead.verdict == "yes, by the path"  # no run of that length was made
     place = round(100 * ahead.measured["margin there"])
     # ∫ dτ/R = 20 (e^{τ/20} − 1): below the other at first, above it from here on
     descent, root = 20.0 * np.expm1(t / 20.0), root_iterations(t)
