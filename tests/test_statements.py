@@ -180,6 +180,9 @@ def test_the_inequalities_inside_the_proofs(Z, best):
     assert np.all(-np.diff(psi) >= step - 1e-9)  # (C.10)
     scores, q_bar = path.w @ Z.T, np.random.default_rng(0).dirichlet(np.ones(len(Z)))
     kl = (q_bar * (np.log(q_bar) - scores + psi[:, None])).sum(axis=1)  # D(q̄, q_t)
+    seen = path.q.min(axis=1) > 1e-200  # no weight has vanished yet
+    assert seen[:10].all()
+    assert np.allclose(kl[seen], (q_bar * np.log(q_bar / path.q[seen])).sum(axis=1), rtol=1e-9)
     slope = path.nu @ Z @ Z.T @ q_bar  # ⟨∇φ(ν_t), q̄⟩
     assert np.allclose(-np.diff(kl), -np.diff(psi) - slope / lam, rtol=1e-9, atol=1e-9)  # (C.9)
     right = (1 - lam) / lam * phi_mu[:-1] - phi_mu[1:] / lam - lam * np.diff(kl)
@@ -187,6 +190,30 @@ def test_the_inequalities_inside_the_proofs(Z, best):
     halves = np.cumsum((phi_mu[1:] + phi_nu) / lam)
     found = margins(Z, path.w[1:])
     assert np.all(found >= (halves - ln_n * (1 + 2 * np.log(t + 1))) / norms - 1e-12)  # (C.13)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "shifted-logistic"])
+@pytest.mark.parametrize("n", [6, 60])
+def test_the_steps_of_lemma_c_7_for_other_losses(loss, n):
+    """(C.8) to (C.10) where ρ is not 1; a hundredth more than 1/ρ is refuted."""
+    Z, _ = small(n, 3, 0.3)
+    loss = as_loss(loss).for_size(n)
+    rho = loss.rho(n)
+    path = dual_path(Z, SCHEDULES["paper"], rho=rho, link=loss.link)
+    lam, fell, scores = path.lam, -np.diff(path.psi), path.w @ Z.T
+    phi_mu = np.square(path.mu @ Z).sum(axis=1) / 2
+    phi_nu = np.square(path.nu @ Z).sum(axis=1) / 2
+    p_bar = np.random.default_rng(0).normal(size=n)
+    q_bar, psi_bar = loss.link(p_bar)
+    distance = path.psi - psi_bar - (scores - p_bar) @ q_bar  # D(q̄, q_t) with q̄ = ∇ψ(p̄)
+    assert np.all(distance > 0.0)
+    slope = path.nu @ Z @ Z.T @ q_bar
+    assert np.allclose(-np.diff(distance), fell - slope / (rho * lam), atol=1e-9)  # (C.9)
+    right = (1 - lam) / lam * phi_mu[:-1] - phi_mu[1:] / lam - rho * lam * np.diff(distance)
+    assert np.all(phi_nu - slope <= right + 1e-10)  # (C.8)
+    step = (phi_mu[1:] / lam**2 - (1 - lam) / lam**2 * phi_mu[:-1] + phi_nu / lam) / rho
+    assert np.all(fell >= step - 1e-10)  # (C.10)
+    assert np.any(fell < 1.01 * step - 1e-10)
 
 
 @pytest.mark.parametrize(("n", "best"), [(20, 0.5), (200, 0.2), (1000, 0.05)])
