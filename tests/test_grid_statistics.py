@@ -1,5 +1,7 @@
 """How the networks of figure 4 are judged: noise is taken out, and each verdict can be had."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import binomtest
@@ -163,6 +165,8 @@ def test_claims_follow():
     assert not kernel_claims.errors_improve(many(CELLS[0], 3, 30, 90)).holds
     assert kernel_claims.errors_improve([]).holds is None
     assert kernel_claims.margins_improve(final).holds
+    smaller = [replace(each, margins=each.margins[::-1]) for each in final]
+    assert not kernel_claims.margins_improve(smaller).holds
     seed = kernel_claims.not_testable("", "", kernel_claims.comparison(*final[0].answers["wrong"]))
     assert seed.verdict == "not testable"
     assert seed.any_size  # so that small runs say the same
