@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import sys
+from pathlib import Path
 
 import command_line
 import numpy as np
@@ -28,6 +29,8 @@ needs_matplotlib = pytest.mark.skipif(
 needs_mnist = pytest.mark.skipif(
     "MOMENTRON_DATA" not in os.environ, reason="MOMENTRON_DATA is not set: no MNIST at hand"
 )
+
+PAGES = Path(__file__).parent.parent / "docs" / "figures"
 
 
 def digits(first, second, shrink=1):
@@ -495,3 +498,13 @@ def test_the_whole_figures_are_the_paper_s_problems():
     assert Figure1(sample, iterations=1, quick=False).sample.radius == pytest.approx(
         np.sqrt((sample.X**2).sum(axis=1).max())
     )
+
+
+@needs_mnist
+@pytest.mark.parametrize("name", FIGURES)
+def test_the_pages_say_what_the_code_says(name):
+    if name == "fig4":
+        pytest.importorskip("torch")
+    about = FIGURES[name](False).about().rpartition(" torch ")  # whose version may be another
+    page_text = (PAGES / f"{name}.md").read_text("utf-8")
+    assert (about[0] or about[2]) in page_text
