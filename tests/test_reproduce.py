@@ -12,6 +12,7 @@ import command_line
 import numpy as np
 import pytest
 
+from benchmarks import longer_root
 from momentron import InputError, verify
 from momentron.cli.reproduce import parse_seeds
 from momentron.datasets import load, loaders
@@ -508,3 +509,11 @@ def test_the_pages_say_what_the_code_says(name):
     about = FIGURES[name](False).about().rpartition(" torch ")  # whose version may be another
     page_text = (PAGES / f"{name}.md").read_text("utf-8")
     assert (about[0] or about[2]) in page_text
+
+
+def test_a_longer_run_performs_well_from_some_mark_on():
+    found = {1: 0.2, 10: 0.04, 100: 0.06, 1000: 0.05, 10_000: 0.03}
+    assert longer_root.well_since(found, 0.05) == 1000
+    assert longer_root.well_since(found, 0.2) == 1
+    assert longer_root.well_since(found, 0.01) is None
+    assert longer_root.well_since({1: 0.0, 2: 0.3}, 0.1) is None
