@@ -142,6 +142,23 @@ def test_n_kernel_values_an_iteration(method, kind):
     assert np.all(np.diff(evaluations) == X.shape[0])
 
 
+def test_algorithm_1_needs_n_squared_kernel_values_an_iteration():
+    _, X, y, *_ = problem_of("simplex")
+    kernel, seen = Counted(), []
+    max_margin(
+        X,
+        y,
+        method="momentum",
+        kernel=kernel,
+        cache_size=1e-6,
+        fit_intercept=False,
+        max_iter=10,
+        tol=0.0,
+        callback=lambda row: seen.append(kernel.values),
+    )
+    assert np.all(np.diff(seen) == X.shape[0] ** 2)
+
+
 @pytest.mark.parametrize("method", ["adaptive", "batch-perceptron"])
 def test_columns_in_memory_are_not_computed_again(method):
     data = make_separable(60, 4, margin=0.4, random_state=1)

@@ -269,6 +269,8 @@ def test_training_ends_where_it_should():
     assert (stuck.epochs, stuck.fitted, stuck.is_finite) == (4, False, True)
     _, slow = train(1e-9, stuck_epoch=4, stuck_loss=3.0, max_epochs=9)
     assert (slow.epochs, slow.fitted) == (9, False)
+    _, late = train(1e-9, stuck_epoch=0, max_epochs=9)  # still above it later, but not there
+    assert (late.epochs, late.fitted) == (9, False)
     _, astray = train(1e38, max_epochs=9)
     assert not astray.is_finite
     assert not astray.fitted

@@ -1,5 +1,7 @@
 """How the networks of figure 4 are judged: noise is taken out, and each verdict can be had."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import binomtest
@@ -138,6 +140,19 @@ def test_the_large_stage_is_judged_by_itself():
     assert too_few.counted == "73 fitted networks of all cells that ran"
 
 
+def test_networks_of_one_seed_are_counted_together():
+    pairs = [*many(CELLS[0], 20, 90, 30), *many(CELLS[1], 20, 90, 30)]
+    verdict = judge(GRID, pairs, [])
+    assert verdict.by_seed == (20, 0, pytest.approx(1.0 - 0.05 ** (1 / 20)))
+    assert verdict.bound == pytest.approx(1.0 - 0.05 ** (1 / 40))
+    assert "With the seed as the unit, 0 of 20 prefer" in grid_details(GRID, {}, verdict)
+    both = judge(GRID, [*pairs, network(CELLS[2], pairs[0].job.seed, 30, 90)], [])
+    assert both.by_seed[:2] == (20, 1)
+    assert judge(GRID, many(CELLS[0], 20, 90, 30), []).by_seed is None
+    large = [*many(CELLS[2], 60, 90, 30), *many(CELLS[5], 60, 90, 30)]
+    assert judge(GRID, pairs, large).by_seed is None  # each cell by itself
+
+
 def test_the_most_mixed_cells_go_on():
     screen = [
         *many(CELLS[0], 3, 90, 30),
@@ -163,6 +178,8 @@ def test_claims_follow():
     assert not kernel_claims.errors_improve(many(CELLS[0], 3, 30, 90)).holds
     assert kernel_claims.errors_improve([]).holds is None
     assert kernel_claims.margins_improve(final).holds
+    smaller = [replace(each, margins=each.margins[::-1]) for each in final]
+    assert not kernel_claims.margins_improve(smaller).holds
     seed = kernel_claims.not_testable("", "", kernel_claims.comparison(*final[0].answers["wrong"]))
     assert seed.verdict == "not testable"
     assert seed.any_size  # so that small runs say the same

@@ -4,6 +4,7 @@ import dataclasses
 import importlib.util
 import json
 import math
+import os
 
 import numpy as np
 import pytest
@@ -39,6 +40,9 @@ from momentron.solvers import Adaptive
 needs_matplotlib = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None,
     reason="matplotlib is not installed: no pictures",
+)
+needs_mnist = pytest.mark.skipif(
+    "MOMENTRON_DATA" not in os.environ, reason="MOMENTRON_DATA is not set: no MNIST at hand"
 )
 SCALE, FAR = Scale(2, 120, (30, 120)), Scale(2, 200)
 
@@ -206,6 +210,13 @@ def test_a_run_is_written_and_resumed(tmp_path, monkeypatch):
     quick = runner.reproduce(small_figure(quick=True), tmp_path)
     assert {claim.verdict for claim in quick.claims} == {"not judged"}
     assert "9 are not judged: this run is too small" in (quick.folder / "rates.md").read_text()
+
+
+@needs_mnist
+def test_the_page_says_what_was_cut():
+    text = Rates.from_mnist(False).about()
+    assert "5 of the 9 pairs" in text
+    assert "were set after trial runs" in text
 
 
 def test_rates_is_a_command():

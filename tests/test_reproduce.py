@@ -6,11 +6,13 @@ import importlib.util
 import json
 import os
 import sys
+from pathlib import Path
 
 import command_line
 import numpy as np
 import pytest
 
+from benchmarks import longer_root
 from momentron import InputError, verify
 from momentron.cli.reproduce import parse_seeds
 from momentron.datasets import load, loaders
@@ -28,6 +30,8 @@ needs_matplotlib = pytest.mark.skipif(
 needs_mnist = pytest.mark.skipif(
     "MOMENTRON_DATA" not in os.environ, reason="MOMENTRON_DATA is not set: no MNIST at hand"
 )
+
+PAGES = Path(__file__).parent.parent / "docs" / "figures"
 
 
 def digits(first, second, shrink=1):
@@ -272,6 +276,7 @@ def test_who_overtakes_on_the_path():
     assert never.verdict == "not decided at this horizon"
     ahead = overtakes({**flat, "log_risk": -0.05 * t}, margins, "")
     assert ahead.holds
+    assert ahead.verdict == "yes, by the path"  # no run of that length was made
     place = round(100 * ahead.measured["margin there"])
     # ∫ dτ/R = 20 (e^{τ/20} − 1): below the other at first, above it from here on
     descent, root = 20.0 * np.expm1(t / 20.0), root_iterations(t)
@@ -494,3 +499,21 @@ def test_the_whole_figures_are_the_paper_s_problems():
     assert Figure1(sample, iterations=1, quick=False).sample.radius == pytest.approx(
         np.sqrt((sample.X**2).sum(axis=1).max())
     )
+
+
+@needs_mnist
+@pytest.mark.parametrize("name", FIGURES)
+def test_the_pages_say_what_the_code_says(name):
+    if name == "fig4":
+        pytest.importorskip("torch")
+    about = FIGURES[name](False).about().rpartition(" torch ")  # whose version may be another
+    page_text = (PAGES / f"{name}.md").read_text("utf-8")
+    assert (about[0] or about[2]) in page_text
+
+
+def test_a_longer_run_performs_well_from_some_mark_on():
+    found = {1: 0.2, 10: 0.04, 100: 0.06, 1000: 0.05, 10_000: 0.03}
+    assert longer_root.well_since(found, 0.05) == 1000
+    assert longer_root.well_since(found, 0.2) == 1
+    assert longer_root.well_since(found, 0.01) is None
+    assert longer_root.well_since({1: 0.0, 2: 0.3}, 0.1) is None

@@ -60,7 +60,8 @@ class Figure1(Figure):
             "logarithmic below. With θ_t = 1/√t the steps become so short that "
             f"{self.iterations:,} of them decide nothing against gradient descent; but both follow "
             "the path of θ = 1 at a pace of their own, and "
-            f"{self.path:,} steps with θ = 1 tell when one overtakes the other."
+            f"{self.path:,} steps with θ = 1 tell when one overtakes the other. This is computed "
+            "from the path: a run of θ_t = 1/√t of that length is not made."
         )
 
     def parts(self) -> list[Part]:

@@ -1,7 +1,7 @@
 """Figure 3 again, on fewer rows: several widths, several seeds, normalised and as it is."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -24,6 +24,7 @@ WIDTHS = (32, 64, 128)
 PAPER_WIDTH = 128
 ROWS_PER_ITERATION = 3
 """The horizon, fixed before any of these ran: as in the run of 60,000 rows, 20,000 iterations."""
+NOT_ALL_RAN = "not decided: some networks have not run"
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,14 @@ class Widths:
         for normalize, scaling in ((True, "normalised"), (False, "not normalised")):
             runs = {f: curves for f, curves in finished.items() if f.normalize is normalize}
             if runs:
-                claims.append(similar(runs, len(self.sample.X), self.iterations, scaling))
+                claim = similar(runs, len(self.sample.X), self.iterations, scaling)
+                claims.append(claim if len(runs) == self._planned else left_unfinished(claim))
         return claims
+
+    @property
+    def _planned(self) -> int:
+        """Networks with normalised features, and as many with features as they are."""
+        return len(self.seeds) * len(self.widths)
 
     def details(self, measured: Mapping[str, Measured]) -> str:
         """A table with a row per network."""
@@ -91,6 +98,9 @@ class Widths:
             "weights, and the rows that Algorithm 2 samples.",
             "",
         ]
+        left = [f for f in self.features if f not in finished]
+        if left:
+            heading += [f"Not run, or not with every method: {unfinished_words(left)}.", ""]
         return "\n".join([*heading, *table(finished)])
 
 
@@ -118,6 +128,27 @@ def similar(runs: Mapping[Features, Curves], rows: int, iterations: int, scaling
     )
 
 
+def left_unfinished(claim: Claim) -> Claim:
+    """A claim about all seeds while some of their networks have not run."""
+    return replace(claim, holds=None, word=NOT_ALL_RAN)
+
+
+def unfinished_words(left: Sequence[Features]) -> str:
+    """The networks, by width and scaling, with the seeds of each.
+
+    >>> unfinished_words([Features(32, 1, True), Features(32, 2, True), Features(64, 1, False)])
+    'width 32 normalised, seeds 1, 2; width 64 as they are, seeds 1'
+    """
+    seeds: dict[str, list[str]] = {}
+    for f in left:
+        seeds.setdefault(f"width {f.width} {scaling_words(f)}", []).append(str(f.seed))
+    return "; ".join(f"{kind}, seeds {', '.join(each)}" for kind, each in seeds.items())
+
+
+def scaling_words(features: Features) -> str:
+    return "normalised" if features.normalize else "as they are"
+
+
 def has_order(curves: Curves) -> bool:
     """Is Algorithm 2 first, also by the best so far, and are the theorem's parameters last."""
     best = last_of(curves, "lower")
@@ -132,8 +163,7 @@ def table(finished: Mapping[Features, Curves]) -> Sequence[str]:
         "|---" * (4 + 3 * len(ORDER)) + "|",
     ]
     for features, curves in finished.items():
-        cells = [str(features.width), str(features.seed)]
-        cells.append("normalised" if features.normalize else "as they are")
+        cells = [str(features.width), str(features.seed), scaling_words(features)]
         for method in ORDER:
             columns: Mapping[str, np.ndarray] = curves[method.name]
             cells += [f"{columns[name][-1]:.4g}" for name in ("margin", "lower")]

@@ -110,7 +110,8 @@ class Descent:
             self._train_epoch()
             report(self.epochs / settings.max_epochs)
             done = self.loss < settings.loss
-            stuck = self.epochs >= settings.stuck_epoch and self.loss > settings.stuck_loss
+            # a network that has begun to learn may rise above it again, and goes on
+            stuck = self.epochs == settings.stuck_epoch and self.loss > settings.stuck_loss
             if done or stuck or self.epochs >= settings.max_epochs or not math.isfinite(self.loss):
                 return Trained(self.epochs, self.loss, done)
         return None

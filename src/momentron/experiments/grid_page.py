@@ -49,10 +49,19 @@ def grid_details(grid: Grid, stages: Stages, verdict: Verdict) -> str:
 
 def _meaning(verdict: Verdict, grid: Grid) -> str:
     confirmed = sum(e.initial and e.confirmed for e in verdict.examples)
-    return (
+    meaning = (
         f"{confirmed} seeds that prefer the initial kernel were confirmed; the bound of "
         f"{verdict.bound:.3g} on the probability of one (Clopper and Pearson, one-sided, "
         f"{1.0 - grid.level:.0%}) is that of {verdict.counted}."
+    )
+    if verdict.by_seed is None:
+        return meaning
+    seeds, above, bound = verdict.by_seed
+    return (
+        f"{meaning} They have {seeds} seeds, and networks of one seed in several cells share their "
+        "images and the numbers behind their weights: they are not independent, as the bound has "
+        f"them. With the seed as the unit, {above} of {seeds} prefer the initial kernel in some "
+        f"cell, and the bound is {bound:.2g}."
     )
 
 

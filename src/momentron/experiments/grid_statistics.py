@@ -197,6 +197,10 @@ class Verdict:
     counted : str
         The networks that it is about.
     examples : list of Example
+    by_seed : tuple of int, int and float, optional
+        Where networks of one seed in several cells were counted together, which are not
+        independent: seeds, those of them with a network that prefers the initial kernel, and the
+        bound with the seed as the unit.
     """
 
     found: bool | None
@@ -204,6 +208,7 @@ class Verdict:
     bound: float
     counted: str
     examples: list[Example]
+    by_seed: tuple[int, int, float] | None = None
 
 
 def judge(grid: Grid, screen: Sequence[Outcome], large: Sequence[Outcome]) -> Verdict:
@@ -214,13 +219,34 @@ def judge(grid: Grid, screen: Sequence[Outcome], large: Sequence[Outcome]) -> Ve
     both = {o.job.cell for e in family if e.confirmed and e.initial for o in [e.outcome]} & {
         o.job.cell for e in family if e.confirmed and not e.initial for o in [e.outcome]
     }
+    is_large = large_is_enough(grid, large)
     bound, counted = probability(grid, fitted, large)
+    rest = (bound, counted, family, None if is_large else count_by_seed(fitted, grid.level))
     if both:
         where = "; ".join(sorted(cell.words for cell in both))
-        return Verdict(True, f"found ({where})", bound, counted, family)
+        return Verdict(True, f"found ({where})", *rest)
     if bound <= grid.small:
-        return Verdict(False, f"not found, probability below {bound:.2g}", bound, counted, family)
-    return Verdict(None, "undecided", bound, counted, family)
+        return Verdict(False, f"not found, probability below {bound:.2g}", *rest)
+    return Verdict(None, "undecided", *rest)
+
+
+def large_is_enough(grid: Grid, large: Sequence[Outcome]) -> bool:
+    """Whether the large stage is judged by itself, cell by cell."""
+    cells = by_cell([o for o in large if o.fitted])
+    return len(cells) >= grid.mixed and all(len(g) >= grid.enough for g in cells.values())
+
+
+def count_by_seed(fitted: Sequence[Outcome], level: float) -> tuple[int, int, float] | None:
+    """Seeds, those that prefer the initial kernel in some cell, and the bound that they give.
+
+    A seed draws the same images and the same numbers for the weights in all cells. None where each
+    network has a seed of its own.
+    """
+    seeds = {o.job.seed for o in fitted}
+    if len(seeds) == len(fitted):
+        return None
+    above = {o.job.seed for o in fitted if o.difference() > 0.0}
+    return len(seeds), len(above), upper_bound(len(above), len(seeds), level)
 
 
 def probability(
@@ -228,7 +254,7 @@ def probability(
 ) -> tuple[float, str]:
     """The bound on the probability that the initial kernel is better, and whose it is."""
     cells = by_cell([o for o in large if o.fitted])
-    if len(cells) >= grid.mixed and all(len(group) >= grid.enough for group in cells.values()):
+    if large_is_enough(grid, large):
         bounds = {
             cell: upper_bound(above_zero(group), len(group), grid.level)
             for cell, group in cells.items()
@@ -267,10 +293,14 @@ def most_mixed(grid: Grid, screen: Sequence[Outcome]) -> tuple[Cell, ...]:
 def facts_of(verdict: Verdict) -> dict[str, Any]:
     """The numbers of a verdict, for a claim."""
     confirmed = [e for e in verdict.examples if e.confirmed]
+    by_seed = {}
+    if verdict.by_seed is not None:
+        by_seed = {"seeds": verdict.by_seed[0], "bound by seeds": verdict.by_seed[2]}
     return {
         "verdict": verdict.words,
         "about": verdict.counted,
         "bound on the probability that the initial kernel is better": verdict.bound,
+        **by_seed,
         "seeds tested for the initial kernel": sum(e.initial for e in verdict.examples),
         "of these confirmed": sum(e.initial for e in confirmed),
         "seeds tested for the final kernel": sum(not e.initial for e in verdict.examples),

@@ -22,6 +22,7 @@ from momentron.solvers.base import Candidates
 PART = "path"
 ZETA_HALF = -1.4603545088
 AT_THIS_HORIZON = "not decided at this horizon"
+BY_THE_PATH = "yes, by the path"
 
 
 def path_part(sample: Sample, iterations: int) -> Part:
@@ -98,10 +99,10 @@ def overtakes(
         "margin there": None if place is None else float(path.margin[place]),
     }
     return Claim(
-        f"The same in a longer run ({name}): it overtakes gradient descent on the path that both "
-        "follow.",
+        f"The same in a longer run, which is foreseen and not made ({name}): it overtakes gradient "
+        "descent on the path that both follow.",
         "Section 1, from the path of θ = 1",
         measured,
         None if place is None else True,
-        word=AT_THIS_HORIZON if place is None else None,
+        word=AT_THIS_HORIZON if place is None else BY_THE_PATH,
     )

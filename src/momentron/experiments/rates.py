@@ -26,6 +26,7 @@ from momentron.experiments.distances import (
 )
 from momentron.experiments.estimates import Estimate, all_below, all_within, estimate, words
 from momentron.experiments.exponents import (
+    NEAR,
     Table,
     below,
     differences,
@@ -132,8 +133,9 @@ class Rates(Figure):
             f"margin is known ({FEATURES} features, {SUPPORT} support rows; parts orthogonal to "
             "the best direction of length about 1). The other draws rows of "
             f"{self.sample.title.split(',')[0]}, whose best margin `auto` certifies. Nothing has "
-            f"an intercept. {self.far.seeds} runs with momentum, on the source {self.shown.label}, "
-            f"go on to t = {self.far.iterations:,}. The theorem's step depends on the length of "
+            f"an intercept. {self._cuts()} {self.far.seeds} runs with momentum, on the source "
+            f"{self.shown.label}, go on to t = {self.far.iterations:,}. The theorem's step depends "
+            "on the length of "
             f"the run: there is one run for each of the lengths {horizons}. The seed is the unit "
             "of all statistics: an exponent is the mean over seeds, with Student's interval; where "
             f"a statement speaks of every source, its {len(self.sources)} intervals hold together "
@@ -142,6 +144,24 @@ class Rates(Figure):
             "picture shows the median and the quartiles over the seeds of one source, and all "
             "exponents with their intervals."
         )
+
+    def _cuts(self) -> str:
+        """What was left out for time, and when the limits of the statements were chosen."""
+        sizes = {source.n for source in self._placed}
+        margins = {source.margin for source in self._placed}
+        return (
+            f"Sizes were cut for time: the placed sources are a cross, {len(self._placed)} of the "
+            f"{len(sizes) * len(margins)} pairs that {len(sizes)} values of n and {len(margins)} "
+            "of γ̄ make: one varies while the other stays, and whether they act together is not "
+            "asked. The "
+            f"limits in the statements ({NEAR:g} for an exponent, {PER_TENFOLD:g} for its change, "
+            f"{PRICE:g} times for the price of sampling) were set after trial runs."
+        )
+
+    @property
+    def _placed(self) -> list[Source]:
+        """The sources whose best margin is known beforehand."""
+        return [source for source in self.sources if source.margin is not None]
 
     # --- what is measured ----------------------------------------------------------------------
 
@@ -205,7 +225,7 @@ class Rates(Figure):
 
     def _independent(self, measured: Mapping[str, Measured], exponents: Table) -> Claim:
         """The change of the exponent when n or γ̄ grows tenfold: least squares, seed by seed."""
-        placed = [source for source in self.sources if source.margin is not None]
+        placed = self._placed
         design = [[1.0, math.log10(s.n), math.log10(s.margin or 1.0)] for s in placed]
         values = [exponents[source.label] for source in placed]
         by_n, by_margin = np.linalg.lstsq(np.array(design), np.array(values))[0][1:]
