@@ -6,11 +6,13 @@ from threading import RLock
 import numpy as np
 
 from momentron.clock import require_time
+from momentron.threads import in_threads, reading_parts
 
 COLUMNS = 512  # computed at a time: enough for products in several threads to run at full speed
 RUN = 128  # columns of single precision that are summed at a time
 STRIP = 256  # rows of a block computed or copied at a time
 TILE_VALUES = 1 << 22  # values computed or copied at a time: 32 MB
+SINGLE_VALUES = 1 << 20  # the same of single precision in each thread: 4 MB
 
 Index = np.ndarray | slice
 
@@ -59,6 +61,7 @@ class ColumnCache:
     ) -> None:
         self._n = n
         self._lock = RLock()  # a column may not make way for another thread's while it is in use
+        self._is_single = is_single
         self._dtype = np.dtype(np.float32 if is_single else np.float64)
         self.evaluations = 0
         self.hits = 0
@@ -152,28 +155,40 @@ class ColumnCache:
 
     def _add(self, weights: np.ndarray, columns: np.ndarray, total: np.ndarray) -> None:
         """Add weights times columns, each of which is a row here."""
-        if self._dtype == np.float64:
+        if not self._is_single:
             total += weights @ columns
             return
-        weights = weights.astype(np.float32)
-        for start in range(0, columns.shape[0], RUN):
-            part = slice(start, start + RUN)
-            total += weights[..., part] @ columns[part]
+        single = weights.astype(np.float32)
+
+        def add(rows: slice) -> None:
+            for start in range(0, columns.shape[0], RUN):
+                part = slice(start, start + RUN)
+                total[..., rows] += single[..., part] @ columns[part, rows]
+
+        in_threads(add, reading_parts(total.shape[-1], columns.size))
 
     def _add_missing(
         self, columns: np.ndarray, weights: np.ndarray, places: np.ndarray, total: np.ndarray
     ) -> None:
         """Compute some columns, use them, and keep as many as there are places."""
         index = _as_run(columns)
-        height = max(1, TILE_VALUES // columns.size)
-        for start in range(0, self.n, height):
+
+        def fill(rows: slice) -> None:
             require_time()
-            rows = slice(start, min(start + height, self.n))
             tile = self._compute(index, rows)
-            self.evaluations += tile.size
             self._add(weights, tile, total[..., rows])
             if places.size:
                 self._store[places, rows] = tile[: places.size]
+
+        # a user's own function is called in one thread, a formula has threads of its own
+        height = max(1, (SINGLE_VALUES if self._is_single else TILE_VALUES) // columns.size)
+        strips = [slice(low, min(low + height, self.n)) for low in range(0, self.n, height)]
+        if self._is_single:
+            in_threads(fill, strips)
+        else:
+            for strip in strips:
+                fill(strip)
+        self.evaluations += columns.size * self.n
         # only now, so that an error on the way leaves no half of a column behind
         kept = columns[: places.size]
         self._last_use[kept] = self._clock
@@ -187,6 +202,8 @@ class ColumnCache:
             return self._block(rows, cols)
 
     def _block(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
+        if self._is_single and rows is cols:
+            return self._single_square(rows)
         values = np.empty((rows.size, cols.size), self._dtype)
         self._clock += 1
         slots = self._slot_of[cols]
@@ -202,6 +219,22 @@ class ColumnCache:
             for part in _strips(np.flatnonzero(is_held)):
                 values[np.ix_(part, rest)] = self._held(slots[part], cols[rest])
             self._fill(values, np.flatnonzero(~is_held), rest, rows, cols)
+        return values
+
+    def _single_square(self, index: np.ndarray) -> np.ndarray:
+        """The same on the diagonal of K, in threads: columns that are held are rows, too."""
+        values = np.empty((index.size, index.size), self._dtype)
+        self._clock += 1
+        slots = self._slot_of[index]
+        held, rest = np.flatnonzero(slots >= 0), np.flatnonzero(slots < 0)
+        self._last_use[index[held]] = self._clock
+
+        def copy(part: np.ndarray) -> None:
+            values[part] = self._held(slots[part], index)
+
+        in_threads(copy, _strips(held))
+        values[np.ix_(rest, held)] = values[np.ix_(held, rest)].T
+        self._fill(values, rest, rest, index, index)
         return values
 
     def _held(self, slots: np.ndarray, others: np.ndarray) -> np.ndarray:
