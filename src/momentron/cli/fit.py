@@ -11,25 +11,19 @@ import typer
 
 from momentron.api import fit_in_blocks
 from momentron.cli.data import (
+    PLAIN,
     ClassesOption,
-    ColumnsOption,
     DataArgument,
-    DecimalOption,
-    DelimiterOption,
-    DropNaOption,
-    DropOption,
-    DummiesOption,
-    NaOption,
     TargetOption,
     load_data,
-    table_options,
+    with_table_options,
 )
 from momentron.cli.methods import named_solver
 from momentron.cli.model import kernel_model, write_model
 from momentron.cli.output import say, write_after_answer
 from momentron.cli.reporters import progress, progress_of_passes
 from momentron.cli.summary import print_summary, summarise, summarise_stream
-from momentron.datafiles import is_read_whole
+from momentron.datafiles import TableOptions, is_read_whole
 from momentron.errors import InputError
 from momentron.in_memory import fit_in_memory
 from momentron.options import FitOptions
@@ -41,17 +35,12 @@ from momentron.validation import TrainingData
 BUDGET_REACHED = 1
 
 
+@with_table_options("weight", "failures")
 def fit(
     data: DataArgument = None,
     target: TargetOption = None,
     classes: ClassesOption = None,
-    columns: ColumnsOption = None,
-    drop: DropOption = None,
-    delimiter: DelimiterOption = None,
-    decimal: DecimalOption = None,
-    na: NaOption = None,
-    drop_na: DropNaOption = False,
-    dummies: DummiesOption = False,
+    table: TableOptions = PLAIN,
     method: Annotated[
         str, typer.Option(help="auto, momentum, batch-perceptron, …, or module:Class of a solver.")
     ] = "auto",
@@ -109,7 +98,7 @@ def fit(
     for path in (save, checkpoint):
         if path is not None:
             require_writable(path)
-    table = table_options(columns, drop, delimiter, decimal, na, drop_na, dummies, weight)
+    table = replace(table, weight=weight)
     wants_blocks = bool(out_of_core) or dask is not None or memory is not None
     if wants_blocks and (data is None or classes is not None or out_of_core is False):
         raise InputError(
