@@ -123,7 +123,8 @@ class KernelMaxMarginClassifier(KernelMargin, FittedClassifier):
         Those rows; none where the kernel is precomputed.
     dual_coef_ : ndarray of shape (1, n_support), or (k, n_support)
         What the classifier is made of, w = Σ dual_coef_i φ(x_i): of unit length in feature space
-        with C = inf, in the scale of ½‖w‖² + C Σ max(0, 1 − y f)² with a finite C.
+        with C = inf, in the scale of ½‖w‖² + C Σ max(0, 1 − y f)² with a finite C. With
+        penalty="hinge": y_i α_i, 0 ≤ α_i ≤ C_i, as in SVC.
     coef_ : ndarray of shape (1, d), or (k, d)
         The weights of the features, where the kernel is "linear".
     intercept_ : ndarray of shape (1,), or (k,)
