@@ -35,14 +35,18 @@ DropOption = Annotated[
     list[str] | None, typer.Option(help="Columns to leave out, such as an identifier.")
 ]
 DelimiterOption = Annotated[
-    str | None, typer.Option(help="Between cells: , ; | tab or space; found by itself if absent.")
+    str | None,
+    typer.Option(help="Between cells: , ; | tab or space; detected automatically by default."),
 ]
 DecimalOption = Annotated[
-    str | None, typer.Option(help="Decimal mark: . or , (found by itself where it is clear).")
+    str | None,
+    typer.Option(help="Decimal mark: . or , (detected automatically where it is clear)."),
 ]
 NaOption = Annotated[
     list[str] | None,
-    typer.Option(help="What stands for a missing value; NA, NaN, null, . and empty if absent."),
+    typer.Option(
+        help="What stands for a missing value; by default NA, NaN, null, . and an empty cell."
+    ),
 ]
 DropNaOption = Annotated[
     bool, typer.Option("--drop-na", help="Leave out rows with a missing value.")
@@ -58,7 +62,11 @@ WeightOption = Annotated[
     typer.Option(help="Column of weights or frequencies; rows of weight 0 are left out."),
 ]
 FailuresOption = Annotated[
-    str | None, typer.Option(help="Column of failures; --target then has the successes.")
+    str | None,
+    typer.Option(
+        help="This column counts the failures of each row of grouped data, and the column of "
+        "--target the successes."
+    ),
 ]
 OrderOption = Annotated[
     str | None,

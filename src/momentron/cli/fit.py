@@ -52,14 +52,15 @@ def fit(
     ] = None,
     intercept: Annotated[bool, typer.Option(help="Fit an unpenalised intercept.")] = True,
     C: Annotated[
-        float, typer.Option("-C", "--C", help="Price of slack, a soft margin; hard where inf.")
+        float,
+        typer.Option("-C", "--C", help="Cost of slack (soft margin); inf means the hard margin."),
     ] = math.inf,
     penalty: Annotated[
         str, typer.Option(help="What slack costs: squared_hinge or hinge.")
     ] = "squared_hinge",
     weight: Annotated[
         str | None,
-        typer.Option(help="Column of the rows' weights: a name or a position. C counts by them."),
+        typer.Option(help="Column of the rows' weights, which multiply C: a name or a position."),
     ] = None,
     class_weight: Annotated[
         str | None,
@@ -68,16 +69,18 @@ def fit(
     kernel: Annotated[
         str | None, typer.Option(help="rbf, poly, laplacian, linear; precomputed: X is the matrix.")
     ] = None,
-    gamma: Annotated[str, typer.Option(help="Of the kernel: scale, auto or a number.")] = "scale",
-    degree: Annotated[int, typer.Option(help="Of the kernel poly.")] = 3,
-    coef0: Annotated[float, typer.Option(help="Of the kernel poly.")] = 0.0,
+    gamma: Annotated[
+        str, typer.Option(help="Kernel parameter: scale, auto or a number.")
+    ] = "scale",
+    degree: Annotated[int, typer.Option(help="Kernel parameter, for poly: its degree.")] = 3,
+    coef0: Annotated[float, typer.Option(help="Kernel parameter, for poly: its constant.")] = 0.0,
     cache_size: Annotated[float, typer.Option(help="Memory for kernel values, in MB.")] = 1000.0,
     save: Annotated[Path | None, typer.Option(help="Write the model to this .npz file.")] = None,
     out_of_core: Annotated[
         bool | None,
         typer.Option(
             "--out-of-core/--in-memory",
-            help="Read DATA from disk in every pass, or once; by default as its size suggests.",
+            help="Read DATA from disk in every pass, or once; chosen from its size by default.",
         ),
     ] = None,
     memory: Annotated[

@@ -94,7 +94,7 @@ class CrossValidated(MarginClassifier):
             own = replace(own, C=self.C_)
             found = fit_classes(data, own, is_split=is_split)
             self._take(data, found)
-            warn_of(found.results)
+            warn_of(found.results, self.classes_, rescale=self._rescale)
         return self
 
     def _folds(self, data: TrainingData, params: Mapping[str, Any]) -> list[Fold]:

@@ -25,6 +25,7 @@ class KernelMargin(MarginClassifier):
     kernel: Any
     support_vectors_: Any
     dual_coef_: np.ndarray
+    _rescale = None  # kernel values are what they are
     _kernel: Kernel | None
 
     def _take(self, data: TrainingData, found: Fits) -> None:
@@ -94,7 +95,7 @@ class KernelMaxMarginClassifier(KernelMargin, FittedClassifier):
     kernel : {"rbf", "linear", "poly", "laplacian", "precomputed"}, callable or Kernel
         A callable f(A, B) returns the values for the rows of A and B.
     gamma, degree, coef0
-        Of the kernels with a name, as in scikit-learn's SVC.
+        Kernel parameters, for kernels with a name, as in scikit-learn's SVC.
     cache_size : float
         Memory in MB for kernel values.
     method, fit_intercept, C, penalty, class_weight, loss, tol, max_iter, max_time, max_memory
@@ -198,7 +199,8 @@ class KernelMaxMarginClassifier(KernelMargin, FittedClassifier):
         with `NotSeparableWarning` or `BudgetWarning` where the answer is short of optimal; the
         fitted classifier works in either case.
         """
-        warn_of(self._fit(X, y, sample_weight, self._options(), callback))
+        results = self._fit(X, y, sample_weight, self._options(), callback)
+        warn_of(results, self.classes_, rescale=self._rescale)
         return self
 
     def _can_start(self, n_weights: int, X: Any) -> bool:

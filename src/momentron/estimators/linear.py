@@ -183,7 +183,7 @@ class MaxMarginClassifier(LinearMargin, FittedClassifier):
             results = [self._fit_blocks(X, y, sample_weight, options, callback)]
         else:
             results = self._fit(X, y, sample_weight, options, callback)
-        warn_of(results)
+        warn_of(results, self.classes_, rescale=self._rescale)
         return self
 
     def _fit_blocks(
