@@ -347,6 +347,8 @@ def test_an_order_decides_the_signs():
     assert [v.estimates[0].estimate for v in (up, down)] == ["+inf", "-inf"]
     assert verify(up, X, y)
     assert verify(up, X, y, order=["low", "mid", "high"])
+    with pytest.raises(ProofError, match="order is given, and the proof is of family 'multinomial"):
+        verify(check_separability(X, y), X, y, order=["low", "mid", "high"])
     with pytest.raises(ProofError, match="orders the classes high < mid < low"):
         verify(down, X, y, order=["low", "mid", "high"])
     assert [role.kind for role in feature_roles(up, X, y)] == ["overlapping"]

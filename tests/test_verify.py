@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from momentron.errors import InputError
-from momentron.separability import check_separability
+from momentron.separability import check_separability, read_design
 from momentron.verify import ProofError, duality, limits, verify
 from momentron.verify import format as proof_format
 from momentron.verify.data import Data, label_texts
@@ -133,8 +133,15 @@ def test_a_coefficient_that_fails_is_named():
 
 
 def test_a_formula_is_no_data():
-    with pytest.raises(ProofError, match=r"pass the X and y of momentron.separability.read_design"):
+    with pytest.raises(ProofError, match=r"read_design\(formula, data=frame\)"):
         verify(proof_of(QUASI), "y ~ a", QUASI[1])
+    pd = pytest.importorskip("pandas")
+    frame, y = pd.DataFrame({"g": pd.Categorical(list("abab")), "x": [1, 2, 3, 4]}), [0, 1, 1, 0]
+    verdict = check_separability(frame, y)
+    with pytest.raises(ProofError, match=r"read_design\(frame, y\)"):
+        verify(verdict, frame, y)
+    design = read_design(frame, y)
+    assert verify(verdict, design.X, design.y)
 
 
 def test_a_margin_is_proven_to_the_last_bit():

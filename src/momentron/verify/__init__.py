@@ -109,11 +109,7 @@ def _require(
     proof: Any, X: Any, y: Any, order: Any, sample_weight: Any, feature_names: Any
 ) -> None:
     """Raise unless the proof holds for the data, read as it says."""
-    if isinstance(X, str):
-        raise ProofError(
-            f"X is the text {X[:40]!r}; of a formula, pass the X and y of "
-            "momentron.separability.read_design(formula, data=frame)"
-        )
+    _require_numbers(X)
     names = _given_names(X) if feature_names is None else feature_names
     decimals = named_reading(proof)  # what it really says is compared below
     counted = ungrouped(y, sample_weight)
@@ -130,8 +126,29 @@ def _require(
         data = Data.read(X, y, decimals=decimals, left_out=left_out)
     found = require_proof(document, data)
     compare_names(found.names, names)
-    if found.family.name == "ordinal":
+    if found.family.name != "ordinal":
+        if order is not None:
+            raise ProofError(
+                f"order is given, and the proof is of family {found.family.name!r}, whose classes "
+                "have no order; leave order out"
+            )
+    else:
         _check_order(found.classes, own_order(y) if order is None else label_texts(list(order)))
+
+
+def _require_numbers(X: Any) -> None:
+    """Refuse what only stands for numbers: a formula, a frame with categories."""
+    kinds = getattr(X, "dtypes", ()) if hasattr(X, "iloc") else ()
+    if isinstance(X, str):
+        what, call = f"the formula {X[:40]!r}", "read_design(formula, data=frame)"
+    elif any(str(kind) == "category" for kind in kinds):
+        what, call = "a frame with categories", "read_design(frame, y)"
+    else:
+        return
+    raise ProofError(
+        f"X is {what}; pass the X and y of design = momentron.separability.{call}, the numbers "
+        "that the proof is about"
+    )
 
 
 def _given_names(X: Any) -> list[str] | None:
