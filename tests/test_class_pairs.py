@@ -119,7 +119,8 @@ def test_two_classes_are_one_pair():
 
 
 def test_ordered_classes_are_compared_with_their_neighbours():
-    verdict = check_separability([[0], [1], [1], [2], [5], [6]], list("aabbcc"), family="ordinal")
+    X = [[0], [1], [1], [2], [5], [6]]
+    verdict = check_separability(X, list("aabbcc"), family="ordinal", order=["a", "b", "c"])
     assert kinds(verdict) == {("a", "b"): "quasi-separable", ("b", "c"): "separable"}
     assert verdict.boundary_pairs == [(1, "a", "b"), (2, "b", "a")]
 

@@ -138,6 +138,9 @@ def test_soft_margin(capsys):
     code, out, _ = run(capsys, "fit", "--classes", "3", "8", "-C", "0.01", "--json")
     assert code == 0
     assert json.loads(out)["gap"] <= 1e-6
+    _, out, _ = run(capsys, "fit", "--classes", "3", "8", "-C", "0.01")
+    assert "soft margin     1/√(2·objective) in [" in out
+    assert "best margin" not in out
 
 
 def test_no_intercept_and_classes(capsys):
@@ -325,3 +328,18 @@ def test_a_proof_that_is_a_pipe_is_not_waited_for(csv, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert "not a regular file" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["report", "race"])
+def test_every_command_that_reads_tables_has_their_options(capsys, tmp_path, command):
+    path = tmp_path / "d.csv"
+    path.write_text("id;x;z;k\n" + "".join(f"{i};{i},5;{i % 3};{i // 3}\n" for i in range(6)))
+    more = ("-o", tmp_path / "r.html") if command == "report" else ("--passes", 20)
+    refused = run(capsys, command, path, *more)
+    assert refused.code == 2
+    assert "leave it out with --drop id" in refused.err
+    ended = run(capsys, command, path, "--drop", "id", "--delimiter", ";", "--decimal", ",", *more)
+    assert (ended.code, ended.err) == (0, "")
+    if command == "report":
+        page = (tmp_path / "r.html").read_text()
+        assert "--drop id --delimiter" in page

@@ -187,6 +187,14 @@ def test_a_path_shows_margins_and_errors(ax):
     assert list(display.results) == Cs
     assert list(display.errors) == ["training error", "test error"]
     assert display.errors["training error"][math.inf] == 0.0
+    assert display.ax_.get_ylabel() == "soft margin, 1/√(2·objective)"
+    named = display.ax_.xaxis.get_major_formatter()
+    ticks = display.ax_.xaxis.get_majorticklocs().tolist()
+    assert ticks == pytest.approx([0.1, 1.0, 10.0, 100.0])
+    assert [named(tick) for tick in ticks][2:] == ["$\\mathdefault{10^{1}}$", "∞"]
+    display.figure_.canvas.draw()
+    legend = display.ax_.get_legend().get_window_extent()
+    assert legend.y0 >= display.ax_.get_window_extent().y1  # above the curves, covering none
     plain = PathDisplay.from_results({1.0: max_margin(FLAT.X, FLAT.y, C=1.0)})
     assert plain.error_ax_ is None
     matplotlib.pyplot.close(plain.figure_)

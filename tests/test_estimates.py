@@ -326,6 +326,73 @@ def test_families_are_refused_where_they_mean_nothing():
         check_separability(X, [0, 1, 2], family="ordinal", fit_intercept=False)
 
 
+ORDERED = [[0.0], [1.0], [1.0], [3.0], [3.0], [5.0]], ["low", "low", "mid", "mid", "high", "high"]
+
+
+def test_text_has_no_order_of_its_own():
+    X, y = ORDERED
+    message = "the labels 'high', 'low', 'mid' have no order of their own"
+    for labels in (y, np.array(y), [*y[:4], "mid", "mid"]):
+        with pytest.raises(InputError, match="no order of their own"):
+            check_separability(X, labels, family="ordinal")
+    with pytest.raises(InputError, match=message):
+        check_separability(X, y, family="ordinal")
+
+
+def test_an_order_decides_the_signs():
+    X, y = ORDERED
+    up = check_separability(X, y, family="ordinal", order=["low", "mid", "high"])
+    down = check_separability(X, y, family="ordinal", order=["high", "mid", "low"])
+    assert (up.classes, down.classes) == (["low", "mid", "high"], ["high", "mid", "low"])
+    assert [v.estimates[0].estimate for v in (up, down)] == ["+inf", "-inf"]
+    assert verify(up, X, y)
+    assert verify(up, X, y, order=["low", "mid", "high"])
+    with pytest.raises(ProofError, match="order is given, and the proof is of family 'multinomial"):
+        verify(check_separability(X, y), X, y, order=["low", "mid", "high"])
+    with pytest.raises(ProofError, match="orders the classes high < mid < low"):
+        verify(down, X, y, order=["low", "mid", "high"])
+    assert [role.kind for role in feature_roles(up, X, y)] == ["overlapping"]
+
+
+def test_orders_of_numbers_and_categoricals():
+    pd = pytest.importorskip("pandas")
+    X, y = ORDERED
+    codes = [["low", "mid", "high"].index(label) for label in y]
+    by_number = check_separability(X, codes, family="ordinal")
+    assert by_number.estimates[0].estimate == "+inf"
+    assert check_separability(X, [c > 0 for c in codes], family="ordinal").classes == [
+        "False",
+        "True",
+    ]
+    turned = check_separability(X, codes, family="ordinal", order=[2, 1, 0])
+    with pytest.raises(ProofError, match="orders the classes 2 < 1 < 0"):
+        verify(turned, X, codes)
+    assert verify(turned, X, codes, order=[2, 1, 0])
+    ordered = pd.Categorical(y, ["low", "mid", "high"], ordered=True)
+    verdict = check_separability(X, ordered, family="ordinal")
+    assert verdict.estimates[0].estimate == "+inf"
+    assert verify(verdict, X, ordered)
+    with pytest.raises(ProofError, match="orders the classes"):
+        verify(verdict, X, pd.Categorical(y, ["high", "mid", "low"], ordered=True))
+    with pytest.raises(InputError, match="no order of their own"):
+        check_separability(X, pd.Categorical(y), family="ordinal")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"order": ["low", "mid", "high"]}, "family='multinomial' has no order of classes"),
+        ({"family": "ordinal", "order": ["low", "mid"]}, "lacks the label 'high'"),
+        ({"family": "ordinal", "order": ["low", "mid", "top"]}, "'top', which is no label"),
+        ({"family": "ordinal", "order": ["low", "low", "mid", "high"]}, "'low' twice"),
+        ({"family": "ordinal", "order": "low,mid,high"}, "must be a sequence"),
+    ],
+)
+def test_orders_that_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        check_separability(*ORDERED, **options)
+
+
 def test_no_estimates_where_none_are_wanted():
     verdict = check_separability([[0.0], [1.0]], [0, 1], estimates=False)
     assert (verdict.estimates, verdict.dimension, verdict.rank) == ([], None, None)

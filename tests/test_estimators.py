@@ -2,12 +2,14 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -22,8 +24,10 @@ from momentron import (
     MaxMarginClassifierCV,
     NotSeparableWarning,
     Status,
+    max_margin,
 )
 from momentron.datasets import make_nonseparable, make_separable
+from momentron.estimators.shared import warn_of
 
 ESTIMATORS = (
     MaxMarginClassifier(max_iter=1000),
@@ -134,6 +138,27 @@ def test_not_separable_warns_and_works():
     assert model.score(data.X, data.y) > 0.5
     assert model.margin_ < 0.0
     assert model.certificate_.lower == 0.0
+
+
+def test_classes_that_no_hyperplane_parts_from_the_rest_are_named():
+    X, y = load_iris(return_X_y=True)
+    y = np.array(["setosa", "versicolor", "virginica"])[y]
+    words = "no classifier separates the classes versicolor, virginica from the rest"
+    with pytest.warns(NotSeparableWarning, match=words):
+        MaxMarginClassifier(multi_class="ovr").fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (MaxMarginClassifier, "no smaller gap here; centre and rescale the features, or raise tol"),
+        (KernelMaxMarginClassifier, "no smaller gap here; raise tol$"),
+    ],
+)
+def test_what_helps_against_roundings(kind, words):
+    stalled = replace(max_margin([[0.0], [1.0]], [0, 1]), status=Status.STALLED)
+    with pytest.warns(BudgetWarning, match=words):
+        warn_of([stalled], np.array([0, 1]), rescale=kind._rescale)
 
 
 def test_budget_warns(data):

@@ -34,6 +34,21 @@ from momentron.solvers import Momentum
 DATA = make_separable(400, 5, margin=0.3, fit_intercept=True, random_state=1)
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"method": "atuo"}, "did you mean 'auto'[?]"),
+        ({"loss": "hinge"}, "penalty='hinge', with a finite C, is the plain hinge"),
+        ({"loss": "logistc"}, "did you mean 'logistic'[?]"),
+        ({"penalty": "hing"}, "did you mean 'hinge'[?]"),
+        ({"method": "zzz"}, "or pass a Solver$"),
+    ],
+)
+def test_a_slip_is_told_what_was_meant(options, words):
+    with pytest.raises(InputError, match=words):
+        max_margin([[0.0], [1.0]], [0, 1], **options)
+
+
 # --- one noun ------------------------------------------------------------------------------------
 
 

@@ -88,6 +88,9 @@ def test_shapes_and_tensors():
     off = margin_of(data.X, data.y, best.coef, best.intercept + 0.1, optimum=best)
     assert off.lower == pytest.approx(best.lower - 0.1, rel=1e-6)
     assert "of the best margin" in repr(off)
+    wrong = margin_of(data.X, data.y, best.coef, best.intercept + 2.5 * best.lower, optimum=best)
+    assert repr(wrong).endswith(", at least −151 % of the best margin")  # rounded away from 0
+    assert ", at least 99.999" in repr(margin_of(data.X, data.y, *forms[0], optimum=best))
 
 
 @pytest.mark.parametrize(

@@ -126,3 +126,22 @@ def test_files_that_are_no_models_are_one_line(capsys, tmp_path, content, words)
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1
     assert words in err
+
+
+def test_rows_that_lack_a_feature_have_an_empty_line(capsys, tmp_path):
+    model = fitted(capsys, tmp_path, 2, "-C", 10.0)
+    expected = MaxMarginClassifier(C=10.0).fit(TRAIN, labels(2)).predict(NEW).tolist()
+    cells = [[*map(repr, map(float, x)), c] for x, c in zip(NEW, expected, strict=True)]
+    cells[3][1], cells[7][4] = "NA", ""  # a feature; a label, which may be missing
+    path = tmp_path / "new.csv"
+    path.write_text("\n".join(["a,b,c,d,k", *map(",".join, cells)]))
+    code, out, err = run(capsys, "predict", model, path, "--target", "k")
+    assert code == 0
+    assert [row[0] for row in table(out)] == ["label", *expected[:3], "", *expected[4:]]
+    assert out.splitlines()[4] == '""'
+    assert "1 of 25 rows lack a feature" in err
+    assert "0 of 23" in err
+    path.write_text("\n".join(["a,b,c,d", *(",".join(row[:4]) for row in cells)]))
+    code, out, err = run(capsys, "predict", model, path, "--decision")
+    assert (code, len(table(out)), table(out)[4]) == (0, 26, [""])
+    assert "errors" not in err

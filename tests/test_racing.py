@@ -63,6 +63,8 @@ def test_what_is_refused(data):
         race(data.X, data.y, [])
     with pytest.raises(InputError, match="not known"):
         race(data.X, data.y, ["magic"])
+    with pytest.raises(InputError, match=r"TorchOptimizer\(torch.optim.Adam, lr=…\)"):
+        race(data.X, data.y, [pytest.importorskip("torch").optim.Adam])
 
 
 # --- optimisers of torch -------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import typer
+from command_line import run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
@@ -340,6 +341,7 @@ def test_command_line_undecided_features_and_json(app, tmp_path):
     summary = json.loads(app("check", data, "--features", "--json").output)
     assert summary["kind"] == "separable"
     assert (summary["needed_features"], summary["spare_features"]) == ([0], [1])
+    assert "needed features 1 of 2: a\n" in app("check", data, "--features").output
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -365,5 +367,62 @@ def test_an_undecided_proof_is_not_called_verified(app, tmp_path):
 def test_garbage_is_rejected_on_the_command_line(app, tmp_path):
     data = write_csv(tmp_path / "data.csv", [(0, 0), (1, 1)], ["a", "b"])
     garbage = tmp_path / "proof.json"
-    garbage.write_bytes(b"\xff\x00")
-    assert app("verify", str(garbage), data).exit_code == 1
+    garbage.write_text('{"format": "another"}')
+    result = app("verify", str(garbage), data)
+    assert result.exit_code == 1
+    assert "rejected: this is not a proof" in result.output
+
+
+def test_a_proof_that_cannot_be_read_is_bad_input(capsys, tmp_path):
+    data = write_csv(tmp_path / "data.csv", [(0, 0), (1, 1)], ["a", "b"])
+    proof = tmp_path / "proof.json"
+    ended = run(capsys, "verify", proof, data)
+    assert (ended.code, ended.out) == (2, "")
+    assert "proof.json does not exist; check the path" in ended.err
+    run(capsys, "check", data, "--proof", proof)
+    for content in (b"\xff\x00", proof.read_bytes()[:200]):
+        proof.write_bytes(content)
+        ended = run(capsys, "verify", proof, data)
+        assert ended.code == 2
+        assert "cannot be read: this is not JSON" in ended.err
+
+
+def test_names_in_a_proof_are_those_of_the_table(capsys, tmp_path):
+    points = [(0, 5), (1, 4), (1, 4), (2, 9)]
+    data = write_csv(tmp_path / "data.csv", points, ["a", "a", "b", "b"])
+    proof = tmp_path / "proof.json"
+    assert run(capsys, "check", data, "--proof", proof).code == 3
+    ended = run(capsys, "verify", proof, data)
+    assert ended.code == 0
+    assert "in exact arithmetic; a" in ended.out
+    content = json.loads(proof.read_text())
+    proof.write_text(json.dumps(content | {"names": ["b", "a"]}))
+    ended = run(capsys, "verify", proof, data)
+    assert ended.code == 1
+    assert "column 0 is 'b' in the proof and 'a' in the data" in ended.out
+    bare = tmp_path / "bare.csv"
+    bare.write_text((tmp_path / "data.csv").read_text().partition("\n")[2])
+    ended = run(capsys, "verify", proof, bare)
+    assert ended.code == 0
+    assert "has no column names, so those in the proof are not compared" in ended.err
+    assert "column 0" in ended.out
+
+
+def test_an_order_on_the_command_line(capsys, tmp_path):
+    data, proof = tmp_path / "o.csv", tmp_path / "proof.json"
+    data.write_text("x,s\n0,low\n1,low\n1,mid\n3,mid\n3,high\n5,high\n")
+    words = ("check", data, "--target", "s", "--family", "ordinal")
+    ended = run(capsys, *words)
+    assert ended.code == 2
+    assert "no order of their own" in ended.err
+    ended = run(capsys, *words, "--order", "low,mid,high", "--proof", proof)
+    assert ended.code == 3
+    assert "order low < mid < high" in ended.out
+    assert "x, the threshold low|mid and the threshold mid|high are +∞" in ended.out
+    ended = run(capsys, "verify", proof, data, "--target", "s")
+    assert ended.code == 0
+    assert "in the order low < mid < high" in ended.out
+    assert "x, the threshold low|mid and the threshold mid|high are +∞" in ended.out
+    assert run(capsys, "verify", proof, data, "--target", "s", "--order", "high,mid,low").code == 1
+    assert "lacks the label" in run(capsys, *words, "--order", "low,mid").err
+    assert "has no order" in run(capsys, *words[:4], "--order", "low,mid,high").err

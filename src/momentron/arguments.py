@@ -1,7 +1,9 @@
 """Arguments as users pass them: each a value of the right kind, or one line that says which."""
 
+import difflib
 import math
 import re
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
 
@@ -18,6 +20,12 @@ def as_flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise InputError(f"{name}={value!r} must be True or False")
     return bool(value)
+
+
+def meant(word: Any, known: Iterable[str]) -> str:
+    """ "; did you mean …?" where a word is nearly one that is known; else nothing."""
+    near = difflib.get_close_matches(word, list(known), n=1) if isinstance(word, str) else []
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def as_number(name: str, value: Any, wanted: str) -> float:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from momentron.arguments import as_number
+from momentron.arguments import as_number, meant
 from momentron.calls import call_of
 from momentron.errors import InputError
 
@@ -226,7 +226,12 @@ def as_loss(loss: str | Loss) -> Loss:
             f"loss={loss.__name__} is a class; pass an object of it: loss={loss.__name__}()"
         )
     if not isinstance(loss, str) or loss not in LOSSES:
-        raise InputError(f"loss={loss!r} is not known; choose one of {sorted(LOSSES)}")
+        if isinstance(loss, str) and loss in ("hinge", "squared_hinge"):
+            plain = "plain hinge" if loss == "hinge" else "squared hinge"
+            hint = f"; penalty={loss!r}, with a finite C, is the {plain}"
+        else:
+            hint = meant(loss, LOSSES)
+        raise InputError(f"loss={loss!r} is not known; choose one of {sorted(LOSSES)}{hint}")
     return LOSSES[loss]()
 
 

@@ -104,7 +104,7 @@ class MarginProblem(ABC):
     @property
     @abstractmethod
     def tight_radius(self) -> float:
-        """The smallest R for which the theorems hold: max‖z‖, with intercepts seen from the mean.
+        """The smallest R for which the theorems hold, max‖z‖, with intercepts seen from the mean.
 
         Zᵀq is then the same for X and for X less any point, since the classes' weights cancel.
         """

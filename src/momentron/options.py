@@ -14,6 +14,7 @@ from momentron.arguments import (
     as_count,
     as_flag,
     as_number,
+    meant,
     parse_size,
     require_seed,
     require_verbose,
@@ -25,7 +26,7 @@ from momentron.kernels import Kernel
 from momentron.losses import Exponential, Loss, as_loss
 from momentron.problem import KernelChoice, Problem
 from momentron.solve import Budget
-from momentron.solvers import Solver, as_solver
+from momentron.solvers import SOLVERS, Solver, as_solver
 from momentron.validation import CleanData, TrainingData
 from momentron.weights import require_class_weight, weighed
 
@@ -99,7 +100,7 @@ class FitOptions:
         record_every: int = 1,
     ) -> "FitOptions":
         """Options as users name them (see `max_margin`); InputError names the first bad one."""
-        solver, loss = as_solver(method), as_loss(loss)
+        solver, loss = as_method(method), as_loss(loss)
         if not solver.uses_loss and loss.name != Exponential.name:
             raise InputError(
                 f"loss={loss.name!r} has no meaning for method={solver.name!r}; leave it out"
@@ -214,10 +215,25 @@ def _kernel_choice(
     return None
 
 
+def as_method(method: Any) -> Solver:
+    """The solver that a method names, or is; the error says what may have been meant."""
+    try:
+        return as_solver(method)
+    except InputError as error:
+        kind = method if isinstance(method, type) else type(method)
+        hint = meant(method, SOLVERS)
+        if kind.__module__.startswith("torch.optim"):
+            hint = (
+                f"; wrap an optimiser of torch: TorchOptimizer(torch.optim.{kind.__name__}, lr=…)"
+            )
+        raise InputError(f"{error}{hint}") from None
+
+
 def _checked_penalty(penalty: Any, solver: Solver) -> str:
     if not isinstance(penalty, str) or penalty not in PENALTIES:
         raise InputError(
             f"penalty={penalty!r} must be 'squared_hinge' or 'hinge': it says what slack costs"
+            f"{meant(penalty, PENALTIES)}"
         )
     if penalty == "hinge" and not solver.solves_hinge:
         raise InputError(

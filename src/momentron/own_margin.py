@@ -54,7 +54,14 @@ class ClassifierMargin:
             return text
         if math.isnan(self.share):
             return f"{text}; nothing that separates the rows is known"
-        return f"{text}, {self.share:.4%} of the best margin at least"
+        return f"{text}, at least {_percent(self.share)} % of the best margin"
+
+
+def _percent(share: float) -> str:
+    """A share in per cent, rounded down: to a whole number where it is negative."""
+    if share < 0.0:
+        return f"−{math.ceil(-100.0 * share)}"
+    return f"{math.floor(1e6 * share) / 1e4:.4f}"
 
 
 def share_bounds(lower: float, upper: float, best: Certificate | None) -> tuple[float, float]:

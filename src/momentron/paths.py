@@ -55,7 +55,9 @@ class MarginPath(Table[PathRow]):
     """What `margin_path` returns: `path["C"]` is a column, `path[-1]` a row; `plot` draws it.
 
     One row for each C, in growing order; where every class is fitted against the rest, one for
-    each C and class.
+    each C and class. The columns are C, label (the class that is fitted against the rest, or None),
+    lower, upper and gap (the certified interval), margin (of this classifier, at least), support
+    (rows with a dual weight), error (on the held-out rows, NaN without them), seconds and status.
 
     Attributes
     ----------

@@ -322,7 +322,7 @@ class Problem(MarginProblem):
 
     @property
     def takes_whole_pairs(self) -> bool:
-        """Whether pairs in whole numbers can be certified: hard margins of two classes' rows."""
+        """Whether whole numbers can certify it, as for hard margins of two classes' rows."""
         is_other = self.is_soft or self.penalty == "hinge" or self.constraints.labels.is_paired
         return not is_other and self.operator.as_matrix() is not None
 

@@ -10,8 +10,9 @@ from momentron.api import max_margin
 from momentron.arguments import as_count
 from momentron.display import RaceDisplay
 from momentron.errors import InputError
+from momentron.options import as_method
 from momentron.result import MarginResult
-from momentron.solvers import Solver, as_solver
+from momentron.solvers import Solver
 from momentron.trace import Trace
 
 DEFAULT_METHODS = (
@@ -154,13 +155,13 @@ def _named(methods: Any) -> dict[str, Solver]:
     if isinstance(methods, str | Solver):
         methods = [methods]
     if not isinstance(methods, Mapping):
-        listed = [as_solver(method) for method in methods]
+        listed = [as_method(method) for method in methods]
         methods = {solver.name: solver for solver in listed}
         if len(methods) < len(listed):
             raise InputError("two methods have the same name; pass a mapping of names to methods")
     if not methods:
         raise InputError("methods is empty; name at least one")
-    return {str(name): as_solver(method) for name, method in methods.items()}
+    return {str(name): as_method(method) for name, method in methods.items()}
 
 
 def _short(name: str, width: int) -> str:

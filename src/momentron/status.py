@@ -4,7 +4,28 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """Why the loop stopped."""
+    """Why the loop stopped; as text, the sentence that the user reads.
+
+    Attributes
+    ----------
+    OPTIMAL
+        The certified gap is within the tolerance.
+    BEYOND_FLOAT64
+        Likewise, but the margin is so small that the classifier, rounded to float64, does not
+        separate the rows.
+    NOT_SEPARABLE
+        No classifier has a margin above the tolerance; dual weights prove it.
+    ITERATION_BUDGET
+        `max_iter` ended first. The interval holds, but is wider than asked.
+    TIME_BUDGET
+        Likewise `max_time`.
+    STOPPED
+        The callback ended it first.
+    INTERRUPTED
+        The user did.
+    STALLED
+        Rounding errors allow no smaller gap.
+    """
 
     OPTIMAL = "certified optimal: the gap is within the tolerance"
     BEYOND_FLOAT64 = (

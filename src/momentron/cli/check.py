@@ -9,27 +9,22 @@ import numpy as np
 import typer
 
 from momentron.cli.data import (
+    PLAIN,
     ClassesOption,
-    ColumnsOption,
     DataArgument,
-    DecimalOption,
-    DelimiterOption,
-    DropNaOption,
-    DropOption,
-    DummiesOption,
-    FailuresOption,
     FormulaOption,
     LoadedData,
-    NaOption,
+    OrderOption,
     TargetOption,
-    WeightOption,
+    as_order,
     load_data,
     load_formula,
-    table_options,
+    with_table_options,
 )
 from momentron.cli.output import say, write_after_answer
 from momentron.cli.progress import Progress
 from momentron.cli.verdict_text import print_summary
+from momentron.datafiles import TableOptions
 from momentron.errors import InputError
 from momentron.safefiles import require_writable
 from momentron.separability import FeatureRole, Verdict, check_separability, feature_roles
@@ -38,24 +33,19 @@ from momentron.separability.class_pairs import most_separated_first
 EXIT_CODES = {"separable": 0, "quasi-separable": 3, "overlapping": 4, "undecided": 5}
 
 
+@with_table_options()
 def check(
     data: DataArgument = None,
     target: TargetOption = None,
     classes: ClassesOption = None,
     formula: FormulaOption = None,
     family: Annotated[
-        str | None, typer.Option(help="binomial, multinomial, poisson or ordinal; as y suggests.")
+        str | None,
+        typer.Option(help="binomial, multinomial, poisson or ordinal; chosen from y by default."),
     ] = None,
+    order: OrderOption = None,
     intercept: Annotated[bool, typer.Option(help="Fit an intercept.")] = True,
-    columns: ColumnsOption = None,
-    drop: DropOption = None,
-    delimiter: DelimiterOption = None,
-    decimal: DecimalOption = None,
-    na: NaOption = None,
-    drop_na: DropNaOption = False,
-    dummies: DummiesOption = False,
-    weight: WeightOption = None,
-    failures: FailuresOption = None,
+    table: TableOptions = PLAIN,
     decimals: Annotated[
         str, typer.Option(help="Floats as the shortest decimals that print as them, or binary.")
     ] = "shortest",
@@ -75,21 +65,19 @@ def check(
     """
     if proof is not None:
         require_writable(proof)
-    options = table_options(
-        columns, drop, delimiter, decimal, na, drop_na, dummies, weight, failures
-    )
     if formula is None:
-        loaded = load_data(data, target, classes, options)
+        loaded = load_data(data, target, classes, table)
     else:
         if target is not None or classes is not None:
             raise InputError("--formula names its own outcome; leave --target and --classes out")
-        loaded = load_formula(data, formula, options)
+        loaded = load_formula(data, formula, table)
     with Progress("deciding separability", max_time=max_time, quiet=as_json):
         verdict = check_separability(
             loaded.X,
             loaded.y,
             fit_intercept=intercept and loaded.fit_intercept,
             family=family,
+            order=as_order(order),
             sample_weight=loaded.weights,
             decimals=decimals,
             reference=reference,
@@ -144,16 +132,24 @@ def summarise(loaded: LoadedData, verdict: Verdict, roles: list[FeatureRole]) ->
             else []
         ),
         "conflict": [[r.row, r.label, r.against, r.weight] for r in verdict.conflict],
-        "read": loaded.taken,
+        "read": loaded.taken + _order(verdict),
         "decimals": verdict.decimals,
         "caveat": verdict.caveat,
         "constant": _constant(loaded, verdict),
         "row_names": loaded.row_names,
+        "feature_names": loaded.feature_names,
         "direction": _direction(loaded, verdict),
         "needed_features": [role.feature for role in roles if role.is_needed],
         "spare_features": [role.feature for role in roles if role.is_needed is False],
         "seconds": verdict.seconds,
     }
+
+
+def _order(verdict: Verdict) -> list[str]:
+    """The order in which ordinal classes were taken, which nothing else shows."""
+    if verdict.family != "ordinal":
+        return []
+    return [f"order {' < '.join(verdict.classes)}"]
 
 
 def _constant(loaded: LoadedData, verdict: Verdict) -> list[str]:

@@ -1,5 +1,8 @@
 """What every command needs of its data: a file, a named set, or the bundled digits."""
 
+import functools
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,14 +35,18 @@ DropOption = Annotated[
     list[str] | None, typer.Option(help="Columns to leave out, such as an identifier.")
 ]
 DelimiterOption = Annotated[
-    str | None, typer.Option(help="Between cells: , ; | tab or space; found by itself if absent.")
+    str | None,
+    typer.Option(help="Between cells: , ; | tab or space; detected automatically by default."),
 ]
 DecimalOption = Annotated[
-    str | None, typer.Option(help="Decimal mark: . or , (found by itself where it is clear).")
+    str | None,
+    typer.Option(help="Decimal mark: . or , (detected automatically where it is clear)."),
 ]
 NaOption = Annotated[
     list[str] | None,
-    typer.Option(help="What stands for a missing value; NA, NaN, null, . and empty if absent."),
+    typer.Option(
+        help="What stands for a missing value; by default NA, NaN, null, . and an empty cell."
+    ),
 ]
 DropNaOption = Annotated[
     bool, typer.Option("--drop-na", help="Leave out rows with a missing value.")
@@ -55,8 +62,17 @@ WeightOption = Annotated[
     typer.Option(help="Column of weights or frequencies; rows of weight 0 are left out."),
 ]
 FailuresOption = Annotated[
-    str | None, typer.Option(help="Column of failures; --target then has the successes.")
+    str | None,
+    typer.Option(
+        help="This column counts the failures of each row of grouped data, and the column of "
+        "--target the successes."
+    ),
 ]
+OrderOption = Annotated[
+    str | None,
+    typer.Option(help="For the family ordinal: its labels, lowest first, such as low,mid,high."),
+]
+PLAIN = TableOptions()
 
 
 @dataclass(frozen=True)
@@ -75,15 +91,15 @@ class LoadedData:
 
 
 def table_options(
-    columns: list[str] | None = None,
-    drop: list[str] | None = None,
-    delimiter: str | None = None,
-    decimal: str | None = None,
-    na: list[str] | None = None,
-    drop_na: bool = False,
-    dummies: bool = False,
-    weight: str | None = None,
-    failures: str | None = None,
+    columns: ColumnsOption = None,
+    drop: DropOption = None,
+    delimiter: DelimiterOption = None,
+    decimal: DecimalOption = None,
+    na: NaOption = None,
+    drop_na: DropNaOption = False,
+    dummies: DummiesOption = False,
+    weight: WeightOption = None,
+    failures: FailuresOption = None,
 ) -> TableOptions:
     """What the options of a command say of a table."""
     return TableOptions(
@@ -97,6 +113,37 @@ def table_options(
         weight=weight,
         failures=failures,
     )
+
+
+def with_table_options(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of `table_options`, in place of its parameter `table`.
+
+    Some may be left out, where a command has no use for them.
+    """
+    declared = inspect.signature(table_options).parameters
+    options = [p for name, p in declared.items() if name not in left_out]
+
+    def extended(command: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(command).parameters.values())
+        at = [p.name for p in own].index("table")
+
+        @functools.wraps(command)
+        def run(**given: Any) -> None:
+            said = {p.name: given.pop(p.name) for p in options}
+            command(table=table_options(**said), **given)
+
+        listed = [*own[:at], *options, *own[at + 1 :]]
+        described: Any = run
+        described.__signature__ = inspect.Signature(listed, return_annotation=None)
+        described.__annotations__ = {p.name: p.annotation for p in listed}
+        return run
+
+    return extended
+
+
+def as_order(text: str | None) -> list[str] | None:
+    """The labels of --order, which commas separate."""
+    return None if text is None else [label.strip() for label in text.split(",")]
 
 
 def load_data(

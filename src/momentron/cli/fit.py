@@ -11,25 +11,19 @@ import typer
 
 from momentron.api import fit_in_blocks
 from momentron.cli.data import (
+    PLAIN,
     ClassesOption,
-    ColumnsOption,
     DataArgument,
-    DecimalOption,
-    DelimiterOption,
-    DropNaOption,
-    DropOption,
-    DummiesOption,
-    NaOption,
     TargetOption,
     load_data,
-    table_options,
+    with_table_options,
 )
 from momentron.cli.methods import named_solver
 from momentron.cli.model import kernel_model, write_model
 from momentron.cli.output import say, write_after_answer
 from momentron.cli.reporters import progress, progress_of_passes
 from momentron.cli.summary import print_summary, summarise, summarise_stream
-from momentron.datafiles import is_read_whole
+from momentron.datafiles import TableOptions, is_read_whole
 from momentron.errors import InputError
 from momentron.in_memory import fit_in_memory
 from momentron.options import FitOptions
@@ -41,17 +35,12 @@ from momentron.validation import TrainingData
 BUDGET_REACHED = 1
 
 
+@with_table_options("weight", "failures")
 def fit(
     data: DataArgument = None,
     target: TargetOption = None,
     classes: ClassesOption = None,
-    columns: ColumnsOption = None,
-    drop: DropOption = None,
-    delimiter: DelimiterOption = None,
-    decimal: DecimalOption = None,
-    na: NaOption = None,
-    drop_na: DropNaOption = False,
-    dummies: DummiesOption = False,
+    table: TableOptions = PLAIN,
     method: Annotated[
         str, typer.Option(help="auto, momentum, batch-perceptron, …, or module:Class of a solver.")
     ] = "auto",
@@ -63,14 +52,15 @@ def fit(
     ] = None,
     intercept: Annotated[bool, typer.Option(help="Fit an unpenalised intercept.")] = True,
     C: Annotated[
-        float, typer.Option("-C", "--C", help="Price of slack, a soft margin; hard where inf.")
+        float,
+        typer.Option("-C", "--C", help="Cost of slack (soft margin); inf means the hard margin."),
     ] = math.inf,
     penalty: Annotated[
         str, typer.Option(help="What slack costs: squared_hinge or hinge.")
     ] = "squared_hinge",
     weight: Annotated[
         str | None,
-        typer.Option(help="Column of the rows' weights: a name or a position. C counts by them."),
+        typer.Option(help="Column of the rows' weights, which multiply C: a name or a position."),
     ] = None,
     class_weight: Annotated[
         str | None,
@@ -79,16 +69,18 @@ def fit(
     kernel: Annotated[
         str | None, typer.Option(help="rbf, poly, laplacian, linear; precomputed: X is the matrix.")
     ] = None,
-    gamma: Annotated[str, typer.Option(help="Of the kernel: scale, auto or a number.")] = "scale",
-    degree: Annotated[int, typer.Option(help="Of the kernel poly.")] = 3,
-    coef0: Annotated[float, typer.Option(help="Of the kernel poly.")] = 0.0,
+    gamma: Annotated[
+        str, typer.Option(help="Kernel parameter: scale, auto or a number.")
+    ] = "scale",
+    degree: Annotated[int, typer.Option(help="Kernel parameter, for poly: its degree.")] = 3,
+    coef0: Annotated[float, typer.Option(help="Kernel parameter, for poly: its constant.")] = 0.0,
     cache_size: Annotated[float, typer.Option(help="Memory for kernel values, in MB.")] = 1000.0,
     save: Annotated[Path | None, typer.Option(help="Write the model to this .npz file.")] = None,
     out_of_core: Annotated[
         bool | None,
         typer.Option(
             "--out-of-core/--in-memory",
-            help="Read DATA from disk in every pass, or once; by default as its size suggests.",
+            help="Read DATA from disk in every pass, or once; chosen from its size by default.",
         ),
     ] = None,
     memory: Annotated[
@@ -109,7 +101,7 @@ def fit(
     for path in (save, checkpoint):
         if path is not None:
             require_writable(path)
-    table = table_options(columns, drop, delimiter, decimal, na, drop_na, dummies, weight)
+    table = replace(table, weight=weight)
     wants_blocks = bool(out_of_core) or dask is not None or memory is not None
     if wants_blocks and (data is None or classes is not None or out_of_core is False):
         raise InputError(

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from momentron.arguments import meant
 from momentron.datafiles._common import one_line
 from momentron.errors import InputError
 from momentron.solvers import SOLVERS, Solver
@@ -26,7 +27,7 @@ def named_solver(method: str) -> Solver:
     if not (module_name and name):
         raise InputError(
             f"--method {method!r} is not known; choose one of {', '.join(SOLVERS)}, or name a "
-            "solver of your own as module:Class"
+            f"solver of your own as module:Class{meant(method, SOLVERS)}"
         )
     module = _imported(method, module_name)
     if not hasattr(module, name):

@@ -11,15 +11,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from momentron.cli.data import (
-    ColumnsOption,
-    DecimalOption,
-    DelimiterOption,
-    DropOption,
-    NaOption,
-    table_options,
-)
+from momentron.cli.data import PLAIN, with_table_options
 from momentron.cli.output import say, write_after_answer
+from momentron.datafiles import TableOptions
 from momentron.datafiles.features import read_rows
 from momentron.errors import InputError
 from momentron.estimators import labels_of
@@ -30,6 +24,7 @@ NUMBERS = ("coef", "intercept")
 BLOCK = 1 << 22  # kernel values that are computed at a time
 
 
+@with_table_options("drop_na", "dummies", "weight", "failures")
 def predict(
     model: Annotated[Path, typer.Argument(help="A model that `momentron fit --save` wrote.")],
     data: Annotated[
@@ -38,11 +33,7 @@ def predict(
     target: Annotated[
         str | None, typer.Option(help="Label column, if there is one: a name or a position.")
     ] = None,
-    columns: ColumnsOption = None,
-    drop: DropOption = None,
-    delimiter: DelimiterOption = None,
-    decimal: DecimalOption = None,
-    na: NaOption = None,
+    table: TableOptions = PLAIN,
     decision: Annotated[
         bool, typer.Option("--decision", help="Decision values instead of labels.")
     ] = False,
@@ -52,28 +43,30 @@ def predict(
 ) -> None:
     """Classify rows with a saved model; the answer is CSV with one line per row.
 
+    A row of a table with a missing feature has an empty line, "", so that lines match rows.
+
     A table with as many columns as the model has features has no labels; one with a column more
     has them, and then the errors are counted on standard error.
     """
     if out is not None:
         require_writable(out)
     loaded = load_model(model)
-    options = table_options(columns, drop, delimiter, decimal, na)
-    if loaded.levels:
-        options = replace(options, levels=loaded.levels)
+    options = replace(table, levels=loaded.levels) if loaded.levels else table
     rows = read_rows(data, loaded.n_features, target=target, options=options)
     values = loaded.decide(rows.X)
     labels = labels_of(values, loaded.classes)
-    text = as_csv(values, loaded.classes) if decision else as_csv(labels, None)
+    text = as_csv(values if decision else labels, loaded.classes if decision else None, rows.kept)
     if out is None:
         sys.stdout.write(text)
     else:
         write_after_answer(out, text)
-    if rows.y.size:
-        wrong = int(np.count_nonzero(labels.astype(str) != rows.y.astype(str)))
-        say(
-            f"errors          {wrong} of {rows.y.size} ({wrong / rows.y.size:.4%})", file=sys.stderr
-        )
+    if rows.kept is not None:
+        missing = np.count_nonzero(~rows.kept)
+        say(f"empty           {missing} of {rows.kept.size} rows lack a feature", file=sys.stderr)
+    known = rows.y.astype(str)
+    if n_known := np.count_nonzero(known != ""):
+        wrong = np.count_nonzero((labels.astype(str) != known) & (known != ""))
+        say(f"errors          {wrong} of {n_known} ({wrong / n_known:.4%})", file=sys.stderr)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,17 +182,20 @@ def _model(found: dict[str, np.ndarray]) -> Model:
     return Model(coef, intercept, classes, kernel, vectors, rows, 0)
 
 
-def as_csv(values: np.ndarray, classes: np.ndarray | None) -> str:
-    """One line per row: a label, a decision value, or one output per class."""
+def as_csv(values: np.ndarray, classes: np.ndarray | None, kept: np.ndarray | None = None) -> str:
+    """One line per row: a label, a decision value, or one output per class; empty if not kept."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     if classes is None:
-        writer.writerow(["label"])
-        writer.writerows([label] for label in values.tolist())
+        head, rows = ["label"], [[label] for label in values.tolist()]
     elif values.ndim == 1:
-        writer.writerow(["decision"])
-        writer.writerows([repr(value)] for value in values.tolist())
+        head, rows = ["decision"], [[repr(value)] for value in values.tolist()]
     else:
-        writer.writerow(classes.tolist())
-        writer.writerows([repr(value) for value in row] for row in values.tolist())
+        head, rows = classes.tolist(), [list(map(repr, row)) for row in values.tolist()]
+    writer.writerow(head)
+    if kept is None:
+        writer.writerows(rows)
+    else:
+        answered = iter(rows)
+        writer.writerows(next(answered) if is_kept else [""] * len(head) for is_kept in kept)
     return text.getvalue()

@@ -6,20 +6,30 @@ from typing import Annotated
 import typer
 
 from momentron.api import max_margin
-from momentron.cli.data import ClassesOption, DataArgument, TargetOption, load_data
+from momentron.cli.data import (
+    PLAIN,
+    ClassesOption,
+    DataArgument,
+    TargetOption,
+    load_data,
+    with_table_options,
+)
 from momentron.cli.methods import named_solver
 from momentron.cli.output import say, write_after_answer
 from momentron.cli.progress import Progress
+from momentron.datafiles import TableOptions
 from momentron.display.race import draw_race
 from momentron.display.style import picture_of, require_picture
 from momentron.racing import DEFAULT_METHODS
 from momentron.racing import race as run_race
 
 
+@with_table_options("weight", "failures")
 def race(
     data: DataArgument = None,
     target: TargetOption = None,
     classes: ClassesOption = None,
+    table: TableOptions = PLAIN,
     methods: Annotated[
         list[str] | None,
         typer.Option(
@@ -34,7 +44,7 @@ def race(
     solvers = {name: named_solver(name) for name in methods or DEFAULT_METHODS}
     if plot is not None:
         require_picture(plot)
-    loaded = load_data(data, target, classes)
+    loaded = load_data(data, target, classes, table)
     with Progress("the best margin", max_time=60.0):
         best = max_margin(loaded.X, loaded.y, fit_intercept=intercept, max_time=60.0)
     with Progress("racing") as progress:

@@ -7,17 +7,27 @@ from typing import Annotated
 import typer
 
 from momentron.cli.check import EXIT_CODES
-from momentron.cli.data import ClassesOption, DataArgument, TargetOption, load_data
+from momentron.cli.data import (
+    PLAIN,
+    ClassesOption,
+    DataArgument,
+    TargetOption,
+    load_data,
+    with_table_options,
+)
 from momentron.cli.output import say, write_after_answer
 from momentron.cli.progress import Progress
+from momentron.datafiles import TableOptions
 from momentron.report import examine, render
 from momentron.safefiles import require_writable
 
 
+@with_table_options("weight", "failures")
 def report(
     data: DataArgument = None,
     target: TargetOption = None,
     classes: ClassesOption = None,
+    table: TableOptions = PLAIN,
     out: Annotated[Path, typer.Option("-o", "--out", help="Write the page to this file.")] = Path(
         "report.html"
     ),
@@ -31,7 +41,7 @@ def report(
     The page needs no network and no scripts. Exit codes are those of `momentron check`.
     """
     require_writable(out)
-    loaded = load_data(data, target, classes)
+    loaded = load_data(data, target, classes, table)
     with Progress("reading", max_time=None) as progress:
         findings = examine(
             loaded.X,
@@ -45,7 +55,7 @@ def report(
         page = render(
             findings,
             source=data or "digits",
-            options=_repeated(target, classes, intercept=intercept),
+            options=_repeated(target, classes, table, intercept=intercept),
         )
     verdict = findings.verdict
     say(
@@ -57,13 +67,22 @@ def report(
     raise typer.Exit(EXIT_CODES[verdict.kind])
 
 
-def _repeated(target: str | None, classes: tuple[str, str] | None, *, intercept: bool) -> str:
+def _repeated(
+    target: str | None, classes: tuple[str, str] | None, table: TableOptions, *, intercept: bool
+) -> str:
     """The options of this run, as the shell takes them."""
     words = []
     if target is not None:
         words += ["--target", target]
     if classes is not None:
         words += ["--classes", *classes]
+    for name in ("columns", "drop", "na"):
+        for value in getattr(table, name) or ():
+            words += [f"--{name}", str(value)]
+    for name in ("delimiter", "decimal"):
+        if getattr(table, name) is not None:
+            words += [f"--{name}", getattr(table, name).replace("\t", "tab")]
+    words += ["--drop-na"] * table.drop_na + ["--dummies"] * table.dummies
     if not intercept:
         words.append("--no-intercept")
     return "".join(f" {shlex.quote(word)}" for word in words)

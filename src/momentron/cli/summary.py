@@ -38,6 +38,7 @@ def _answer(result: MarginResult) -> dict[str, Any]:
         "upper": result.upper,
         "gap": result.gap,
         "margin": result.margin,
+        "is_soft": result.is_soft,
         "support": int(result.support.size),
     }
 
@@ -61,12 +62,14 @@ def print_summary(summary: dict[str, Any]) -> None:
     """The verdict, one fact per line."""
     classes = summary["classes"]
     class_names = " against ".join(classes) if len(classes) == 2 else f"{len(classes)} classes"
-    margin = "best margin" if len(classes) == 2 else "joint margin"
+    margin = f"{'best' if len(classes) == 2 else 'joint'} margin".ljust(15)
+    if summary["is_soft"]:
+        margin = "soft margin     1/√(2·objective)"
     lines = [
         f"{summary['data']}: {summary['rows']} × {summary['features']}, {class_names}",
         *([f"read            {'; '.join(summary['read'])}"] if summary.get("read") else []),
         f"verdict         {summary['status']}",
-        f"{margin:<15} in [{summary['lower']:.12g}, {summary['upper']:.12g}], "
+        f"{margin} in [{summary['lower']:.12g}, {summary['upper']:.12g}], "
         f"relative gap {summary['gap']:.2e}",
         f"support         {summary['support']} of {summary['rows']} rows",
         f"training error  {_share(summary['training_error'])}",

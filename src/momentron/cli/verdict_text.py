@@ -41,7 +41,9 @@ def print_summary(summary: dict[str, Any]) -> None:
         if summary["boundary_pairs"]:
             lines.append(f"boundary pairs  {_boundary_pairs(summary)}")
     if summary["needed_features"] or summary["spare_features"]:
-        needed, spare = summary["needed_features"], summary["spare_features"]
+        needed, spare = (
+            _feature_names(summary, summary[name]) for name in ("needed_features", "spare_features")
+        )
         lines.append(f"needed features {_some(needed, summary['features'])}")
         lines.append(f"spare features  {_some(spare, summary['features'])}")
     lines.append(f"work            {summary['seconds']:.3f} s")
@@ -100,6 +102,12 @@ def _row_names(summary: dict[str, Any], rows: list[int]) -> list[Any]:
     """What to call rows: by name where the file has names, else by number, from 0."""
     names = summary["row_names"]
     return rows if names is None else [names[i] for i in rows]
+
+
+def _feature_names(summary: dict[str, Any], features: list[int]) -> list[Any]:
+    """What to call features: by name where the file has names, else by number, from 0."""
+    names = summary["feature_names"]
+    return features if names is None else [names[j] for j in features]
 
 
 def _some(indices: list[Any], total: int) -> str:

@@ -1,53 +1,49 @@
 """`momentron verify`: check a proof against the data it is for."""
 
+import json
+from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from momentron.cli.data import (
+    PLAIN,
     ClassesOption,
-    ColumnsOption,
     DataArgument,
-    DecimalOption,
-    DelimiterOption,
-    DropNaOption,
-    DropOption,
-    DummiesOption,
-    FailuresOption,
     FormulaOption,
-    NaOption,
+    OrderOption,
     TargetOption,
-    WeightOption,
+    as_order,
     load_data,
     load_formula,
-    table_options,
+    with_table_options,
 )
-from momentron.cli.output import say
+from momentron.cli.output import complain, say
+from momentron.datafiles import TableOptions
+from momentron.errors import InputError
 from momentron.safefiles import open_regular
+from momentron.separability import Verdict
+from momentron.separability.fates import WORDS, sentence_on_estimates
 from momentron.verify import ProofError
 from momentron.verify import verify as verify_proof
+from momentron.verify.errors import NotJSON
 from momentron.verify.format import load_proof, read_interval
 from momentron.verify.limits import MAX_CHARACTERS
 
 REJECTED = 1
+NAMED = 40  # coefficients that are listed by name; more are counted
 
 
+@with_table_options()
 def verify(
     proof: Annotated[Path, typer.Argument(help="A proof written by `momentron check --proof`.")],
     data: DataArgument = None,
     target: TargetOption = None,
     classes: ClassesOption = None,
     formula: FormulaOption = None,
-    columns: ColumnsOption = None,
-    drop: DropOption = None,
-    delimiter: DelimiterOption = None,
-    decimal: DecimalOption = None,
-    na: NaOption = None,
-    drop_na: DropNaOption = False,
-    dummies: DummiesOption = False,
-    weight: WeightOption = None,
-    failures: FailuresOption = None,
+    order: OrderOption = None,
+    table: TableOptions = PLAIN,
     max_time: Annotated[
         float | None, typer.Option(help="Seconds after which to give up; no limit by default.")
     ] = None,
@@ -59,26 +55,60 @@ def verify(
     Exit code 0: the proof holds. 1: it does not hold, or its verdict is undecided. 2: a file cannot
     be read.
     """
-    with open_regular(proof) as file:
-        content = file.read(MAX_CHARACTERS + 1)  # one too many shows that a file is too long
-    options = table_options(
-        columns, drop, delimiter, decimal, na, drop_na, dummies, weight, failures
-    )
+    try:
+        with open_regular(proof) as file:
+            content = file.read(MAX_CHARACTERS + 1)  # one too many shows that a file is too long
+    except FileNotFoundError:
+        raise InputError(f"{proof} does not exist; check the path") from None
     loaded = (
-        load_data(data, target, classes, options)
+        load_data(data, target, classes, table)
         if formula is None
-        else load_formula(data, formula, options)
+        else load_formula(data, formula, table)
     )
     try:
         claim = load_proof(content)
-        verify_proof(claim, loaded.X, loaded.y, sample_weight=loaded.weights, max_time=max_time)
+        verify_proof(
+            claim,
+            loaded.X,
+            loaded.y,
+            order=as_order(order),
+            sample_weight=loaded.weights,
+            feature_names=loaded.feature_names,
+            max_time=max_time,
+        )
+    except NotJSON as error:
+        raise InputError(f"{proof} cannot be read: {error}; write the proof again") from None
     except ProofError as error:
         say(f"rejected: {error}")
         raise typer.Exit(REJECTED) from None
+    if claim["names"] is not None and loaded.feature_names is None:
+        complain(
+            f"warning: {loaded.title} has no column names, so those in the proof are not compared"
+        )
     lower, upper = read_interval(claim)
     intercept = "with an intercept" if claim["fit_intercept"] else "without an intercept"
     margin = f"{intercept}, best margin in [{lower!r}, {upper!r}]"
     if claim["kind"] == "undecided":
         say(f"undecided: for {loaded.title} only an interval is proven, {margin}")
         raise typer.Exit(REJECTED)
-    say(f"verified: {loaded.title} is {claim['kind']} {margin}, in exact arithmetic")
+    kind = claim["kind"] + _order(claim)
+    estimates = _estimates(claim | {"names": loaded.feature_names})
+    say(f"verified: {loaded.title} is {kind} {margin}, in exact arithmetic{estimates}")
+
+
+def _order(claim: dict[str, Any]) -> str:
+    """The order of the classes, on which the signs of an ordinal model depend."""
+    if claim["family"] != "ordinal":
+        return ""
+    return f" in the order {' < '.join(claim['data']['classes'])},"
+
+
+def _estimates(claim: dict[str, Any]) -> str:
+    """What was proven of the coefficients, under the names that DATA gives its columns."""
+    found = Verdict.from_json(json.dumps(claim)).estimates
+    if not found:
+        return ""
+    if len(found) <= NAMED:
+        return f"; {sentence_on_estimates(found)}"
+    counts = Counter(WORDS[estimate.estimate] for estimate in found)
+    return f"; estimates: {', '.join(f'{n} {word}' for word, n in counts.items())}"

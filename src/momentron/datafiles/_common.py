@@ -41,6 +41,8 @@ class DataFile:
         What was taken as what, in short phrases for a user to see.
     levels : dict
         Of text columns that became dummies: their levels, the one left out first.
+    kept : ndarray of bool, or None
+        Which rows of the file these are, where some were left out for missing values.
     """
 
     X: Any
@@ -51,6 +53,7 @@ class DataFile:
     weights: NDArray[np.float64] | None = None
     taken: list[str] = field(default_factory=list)
     levels: dict[str, list[str]] = field(default_factory=dict)
+    kept: NDArray[np.bool_] | None = None
 
     def rows(self, keep: NDArray[np.bool_]) -> DataFile:
         """Some rows of it."""

@@ -137,9 +137,22 @@ def require_numbers(
     fail(
         shown,
         f"{place_word} {lines[at]}, column {column.name!r} (position {column.place}): "
-        f"{one_line(repr(cell), 40)} is not a number, as {words} of its {n_present} cells; "
-        f"{remedy}, or --drop {column.name}",
+        f"{one_line(repr(cell), 40)} is not a number; {_others(words, n_present)}; {remedy}, or "
+        f"--drop {column.name}",
     )
+
+
+def _others(words: int, n_present: int) -> str:
+    """How many of the other cells of a column are no numbers either."""
+    rest = n_present - 1
+    others, verb = ("the other cell", "is") if rest == 1 else (f"the other {rest} cells", "are")
+    if not rest:
+        return "it is the only cell of this column"
+    if words == 1:
+        return f"{others} of this column {verb}"
+    if words == n_present:
+        return f"nor {verb} {others} of this column"
+    return f"nor are {words - 1} more of the {n_present} cells of this column"
 
 
 def n_longer(cells: Sequence[str], values: NDArray[Any]) -> int:

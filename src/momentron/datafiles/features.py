@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from momentron.datafiles import read_data
 from momentron.datafiles._common import DataFile, fail, require_file
 from momentron.datafiles.options import TableOptions, Target
+from momentron.datafiles.readers import is_table
 
 
 def read_rows(
@@ -25,7 +26,8 @@ def read_rows(
     """Read a file for a model of so many features.
 
     A table with that many columns has no labels, one with a column more has them; `y` is then empty
-    or theirs. An .npz needs no y. Columns that svmlight leaves out at the end are zero.
+    or theirs. Rows with a missing feature are left out of X; `kept` says which rows remain, and a
+    label may be missing. An .npz needs no y. Columns that svmlight leaves out at the end are zero.
 
     Parameters
     ----------
@@ -43,12 +45,14 @@ def read_rows(
         labelled = _with_labels(shown, Path(path).expanduser())
         if not labelled:
             return _fitting(shown, _bare_npz(shown, Path(path).expanduser()), n_features)
+    if is_table(path):
+        options = replace(options or TableOptions(), drop_na=True, open_labels=True)
     data = read_data(path, target=target, options=options)
     if sp.issparse(data.X):
         data = _padded(data, n_features)
     if target is None and data.X.shape[1] == n_features - 1:
         if data.taken and data.y.ndim == 1:  # a table
-            unlabelled = replace(options or TableOptions(), has_labels=False)
+            unlabelled = replace(options or TableOptions(), has_labels=False, open_labels=False)
             data = read_data(path, options=unlabelled)
         elif data.y.dtype.kind in "iuf":
             data = _unlabelled(read_data(path, target=-1, options=options))

@@ -80,7 +80,9 @@ def find_layout(shown: str, lines: list[str], options: TableOptions, usual: str 
         if len(set(starts)) == len(starts):
             first = ["", *first]  # R leaves out the heading of row names
     if len(first) < 2:
-        fail(shown, f"has 1 column (delimiter {delimiter!r}); it needs a feature and a label")
+        other = sniff(lines[:SAMPLE], None)
+        hint = "" if other in (None, delimiter) else f"; the cells look separated by {other!r}"
+        fail(shown, f"has 1 column (delimiter {delimiter!r}); it needs a feature and a label{hint}")
     column, is_header, why = _label_column(shown, first, second, options)
     return Layout(delimiter, delimiter != usual, first, is_header, column, why)
 

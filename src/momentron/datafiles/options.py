@@ -39,6 +39,8 @@ class TableOptions:
         The levels of text columns, the first being left out: those of an earlier reading.
     has_labels : bool
         Whether a column has labels; else all are features, as in rows to be classified.
+    open_labels : bool
+        Whether a label may be missing, as in rows to be classified: y is then text, empty there.
     """
 
     target: Target = None
@@ -53,6 +55,7 @@ class TableOptions:
     failures: str | int | None = None
     levels: Mapping[str, Sequence[str]] = field(default_factory=dict)
     has_labels: bool = True
+    open_labels: bool = False
 
     def __post_init__(self) -> None:
         mark = MARKS.get(self.delimiter or "", self.delimiter)

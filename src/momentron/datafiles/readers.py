@@ -118,6 +118,11 @@ def open_file(path: str | PathLike[str]) -> tuple[str, bytes]:
     return plain, _content(shown, Path(path).expanduser(), packing)
 
 
+def is_table(path: str | PathLike[str]) -> bool:
+    """Whether a file has cells that may be missing: text, or parquet."""
+    return _split_suffix(Path(path))[0] in (".csv", ".tsv", ".txt", ".parquet")
+
+
 def _split_suffix(path: Path) -> tuple[str, str]:
     suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
     if suffixes and suffixes[-1] in (".gz", ".bz2"):

@@ -48,6 +48,8 @@ class Table:
         Whether the file names its columns.
     place_word : str
         What `lines` count: "line" of a text, "row" of another file.
+    kept : ndarray of bool, or None
+        Which rows of the file these are, where some were left out.
     """
 
     columns: list[Column]
@@ -57,6 +59,7 @@ class Table:
     notes: list[str] = field(default_factory=list)
     is_named: bool = True
     place_word: str = "line"
+    kept: NDArray[np.bool_] | None = None
 
     @property
     def names(self) -> list[str]:
@@ -106,7 +109,6 @@ def _is_plain(layout: Layout, options: TableOptions, body: list[str]) -> bool:
         or layout.delimiter == " "
         or layout.row_names is not None
         or options.decimal == ","
-        or options.drop_na
         or options.columns
         or options.drop
         or (options.na is not None and any(is_number(mark) for mark in options.na))
@@ -295,7 +297,7 @@ def as_data(shown: str, table: Table, options: TableOptions, why: str) -> DataFi
     target = table.columns[table.target]
     y = np.empty(0, int)
     if options.has_labels:
-        y = labels(shown, np.array(target.values.tolist()))
+        y = _open_labels(shown, target) if options.open_labels else _labels(shown, target)
     if chosen.failures is not None:
         y = np.column_stack([_numbers(shown, target), _numbers(shown, chosen.failures)])
         notes.append(f"grouped: successes {target.name}, failures {chosen.failures.name}")
@@ -314,7 +316,22 @@ def as_data(shown: str, table: Table, options: TableOptions, why: str) -> DataFi
         weights,
         taken,
         levels,
+        table.kept,
     )
+
+
+def _labels(shown: str, target: Column) -> NDArray[Any]:
+    return labels(shown, np.array(target.values.tolist()))
+
+
+def _open_labels(shown: str, target: Column) -> NDArray[Any]:
+    """Labels some of which may be missing: as text then, empty where one is."""
+    if not target.missing.any():
+        return _labels(shown, target)
+    found = np.full(target.missing.size, "", object)
+    if not target.missing.all():
+        found[~target.missing] = _labels(shown, target.rows(~target.missing)).astype(str)
+    return found.astype(str)
 
 
 @dataclass(frozen=True, eq=False)
@@ -391,7 +408,8 @@ def _without_missing(
     shown: str, table: Table, chosen: Roles, options: TableOptions
 ) -> tuple[Table, list[str]]:
     """The table without rows that lack a value, if that was asked for; refused if it was not."""
-    used = [*[table.columns[table.target]] * options.has_labels, *chosen.used]
+    needs_label = options.has_labels and not options.open_labels
+    used = [*[table.columns[table.target]] * needs_label, *chosen.used]
     counts = {column.name: int(column.missing.sum()) for column in used}
     if not any(counts.values()):
         return table, []
@@ -415,6 +433,7 @@ def _without_missing(
         columns=[column.rows(keep) for column in table.columns],
         lines=[table.lines[i] for i in rows],
         row_names=[str(i) if names is None else names[i] for i in rows],
+        kept=keep,
     )
     note = f"{int(gone.sum())} of {gone.size} rows left out, missing values: {some(listed)}"
     return kept, [note]

@@ -114,7 +114,7 @@ def load(
     """Load a real data set by name.
 
     The files are looked for in `data_dir`, in the folder named by the environment variable
-    MOMENTRON_DATA, and in the cache (`$XDG_CACHE_HOME/momentron`, else `~/.cache/momentron`);
+    MOMENTRON_DATA, and in the cache (``$XDG_CACHE_HOME/momentron``, else ``~/.cache/momentron``);
     failing that they are downloaded to the cache. All share one layout: `mnist/`, `cifar10/`,
     `libsvm/`, `genes/`, `text/`, each file plain or with .gz or .bz2.
 

@@ -13,6 +13,7 @@ from momentron.errors import InputError
 from momentron.exactness import shortest_decimals
 
 GROUPED = re.compile(r"cbind\s*\((.+)\)")
+COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 DIGITS = 15  # that a product of decimals has at most, if it is to be exact
 
 
@@ -119,4 +120,5 @@ def _exact_products(values: np.ndarray, names: list[str], matrix: Any) -> np.nda
 
 
 def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
+    """A message of formulaic, without the colours that it has for terminals."""
+    return " ".join(COLOURS.sub("", str(error)).split())[:200] or type(error).__name__

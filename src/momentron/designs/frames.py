@@ -7,27 +7,12 @@ from typing import Any
 import numpy as np
 
 from momentron.errors import InputError
+from momentron.verify.data import column_name
 
 
 def is_frame(X: Any) -> bool:
     """Whether X is a pandas data frame."""
     return hasattr(X, "iloc") and hasattr(X, "columns") and hasattr(X, "dtypes")
-
-
-def names_of(X: Any) -> list[str] | None:
-    """The names of the columns of a frame or table; None where X is not one."""
-    if is_frame(X):
-        return [_column_name(name) for name in X.columns]
-    if hasattr(X, "get_columns") or hasattr(X, "itercolumns"):  # polars, pyarrow
-        return [
-            str(name)
-            for name in getattr(X, "columns" if hasattr(X, "get_columns") else "column_names")
-        ]
-    return None
-
-
-def _column_name(name: Any) -> str:
-    return "_".join(map(str, name)) if isinstance(name, tuple) else str(name)
 
 
 def rows_of(X: Any) -> list[Any] | None:
@@ -55,7 +40,7 @@ def encoded(X: Any) -> Any:
     for j, (name, kind) in enumerate(zip(X.columns, kinds, strict=True)):
         column = X.iloc[:, j]
         if kind != "category":
-            parts.append(column.rename(_column_name(name)))
+            parts.append(column.rename(column_name(name)))
             continue
         if column.isna().any():
             raise InputError(
@@ -64,9 +49,7 @@ def encoded(X: Any) -> Any:
             )
         seen = column.cat.remove_unused_categories()
         for level in seen.cat.categories[1:]:
-            parts.append(
-                (seen == level).astype(np.float64).rename(f"{_column_name(name)}[{level}]")
-            )
+            parts.append((seen == level).astype(np.float64).rename(f"{column_name(name)}[{level}]"))
     if not parts:
         raise InputError("X has only categories with one level, so it has no column left")
     return pd.concat(parts, axis=1)

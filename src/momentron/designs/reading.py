@@ -8,8 +8,9 @@ from typing import Any
 from momentron.designs.design import Design
 from momentron.designs.fitted import from_statsmodels, is_statsmodels
 from momentron.designs.formulas import from_formula, is_formula
-from momentron.designs.frames import encoded, names_of, rows_of
+from momentron.designs.frames import encoded, rows_of
 from momentron.errors import InputError
+from momentron.verify.data import column_names
 
 
 def read_design(
@@ -66,7 +67,7 @@ def _found(X: Any, y: Any, data: Any, sample_weight: Any, decimals: str) -> Desi
         raise InputError("y is None; pass one label for each row, or a formula with data=")
     rows = rows_of(X) or rows_of(y)
     X = encoded(X)
-    return Design(X, y, feature_names=names_of(X), row_names=rows)
+    return Design(X, y, feature_names=column_names(X), row_names=rows)
 
 
 def _weights(sample_weight: Any, data: Any) -> Any:

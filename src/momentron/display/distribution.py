@@ -154,10 +154,11 @@ class MarginDistributionDisplay:
 
 def bin_edges(distances: np.ndarray, bins: int | str = "auto", most: int = 60) -> np.ndarray:
     """Edges of bins from the smallest distance to the largest, at most so many if not asked for."""
-    if isinstance(bins, str):
-        found = np.histogram_bin_edges(distances, bins).size - 1
-        bins = min(max(found, 10), most)
     low, high = float(distances.min()), float(distances.max())
-    if not high - low > 1e-12 * max(abs(low), abs(high)):
+    is_flat = not high - low > 1e-12 * max(abs(low), abs(high))
+    if isinstance(bins, str):  # numpy refuses to part distances that are equal but for roundings
+        found = 1 if is_flat else np.histogram_bin_edges(distances, bins).size - 1
+        bins = min(max(found, 10), most)
+    if is_flat:
         low, high = low - 0.5, high + 0.5
     return np.linspace(low, high, bins + 1)

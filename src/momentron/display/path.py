@@ -11,6 +11,7 @@ from momentron.errors import InputError
 if TYPE_CHECKING:
     from momentron.result import MarginResult
 
+MOST_TICKS = 8  # along C, beside that of ∞
 BEYOND = 10.0  # times the largest finite C: where the hard margin, C = ∞, is drawn
 
 
@@ -119,7 +120,7 @@ class PathDisplay:
         place = _places([*self.results, *(C for curve in self.errors.values() for C in curve)])
         at = [place[C] for C in self.results]
         self._draw_intervals(at)
-        self.ax_.set(xscale="log", xlabel="C", ylabel="certified margin")
+        self.ax_.set(xscale="log", xlabel="C", ylabel=self._quantity)
         self.ax_.set_ylim(bottom=0.0)
         self.error_ax_: Any = None
         if self.errors:
@@ -130,8 +131,20 @@ class PathDisplay:
             if self.error_ax_ is not None:
                 more = self.error_ax_.get_legend_handles_labels()
                 handles, names = handles + more[0], names + more[1]
-            self.ax_.legend(handles, names, fontsize="small", loc="best")
+            # "best" would look at the margins alone, and cover the errors
+            above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 3}
+            where = {"loc": "best"} if self.error_ax_ is None else above
+            self.ax_.legend(handles, names, fontsize="small", **where)
         return self
+
+    @property
+    def _quantity(self) -> str:
+        """What the intervals are of; at C = ∞ the two agree."""
+        results = [
+            r for row in self.results.values() for r in (row if type(row) is list else [row])
+        ]
+        is_soft = any(result.is_soft for result in results)
+        return "soft margin, 1/√(2·objective)" if is_soft else "certified margin"
 
     def _draw_intervals(self, at: list[float]) -> None:
         """A band for the margin of each C, or one for each class."""
@@ -176,17 +189,29 @@ def _places(Cs: Sequence[float]) -> dict[float, float]:
 
 
 def _name_hard_margin(ax: Any, place: Mapping[float, float]) -> None:
-    """The tick of C = ∞, below the line that sets it apart."""
+    """The tick of C = ∞, with a line that sets it apart; the others are decades, or C itself."""
     if np.inf not in place:
         return
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogFormatterMathtext, NullFormatter
+
     ax.axvline(place[np.inf], color=INK, linewidth=0.6, linestyle=":")
-    ax.annotate(
-        "C = ∞",
-        (place[np.inf], 1.0),
-        (-3, -3),
-        xycoords=("data", "axes fraction"),
-        textcoords="offset points",
-        ha="right",
-        va="top",
-        fontsize="small",
-    )
+    finite = sorted(C for C in place if np.isfinite(C))
+    ticks: list[float] = []
+    if finite:
+        low, high = np.log10(finite[0]), np.log10(finite[-1])
+        ticks = [10.0**e for e in range(int(np.ceil(low)), int(np.floor(high)) + 1)]
+    if len(ticks) < 2:
+        ticks = finite
+    ticks = ticks[:: -(-len(ticks) // MOST_TICKS) or 1]
+    decades = LogFormatterMathtext()
+    decades.set_axis(ax.xaxis)
+
+    def name(C: float, _: Any = None) -> str:
+        if place[np.inf] == C:
+            return "∞"
+        is_decade = np.isclose(np.log10(C), np.round(np.log10(C)))
+        return str(decades(C)) if is_decade else f"{C:g}"
+
+    ax.xaxis.set_major_locator(FixedLocator([*ticks, place[np.inf]]))
+    ax.xaxis.set_major_formatter(FuncFormatter(name))
+    ax.xaxis.set_minor_formatter(NullFormatter())

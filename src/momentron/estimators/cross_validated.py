@@ -94,7 +94,7 @@ class CrossValidated(MarginClassifier):
             own = replace(own, C=self.C_)
             found = fit_classes(data, own, is_split=is_split)
             self._take(data, found)
-            warn_of(found.results)
+            warn_of(found.results, self.classes_, rescale=self._rescale)
         return self
 
     def _folds(self, data: TrainingData, params: Mapping[str, Any]) -> list[Fold]:
@@ -210,8 +210,8 @@ class MaxMarginClassifierCV(CrossValidated, LinearMargin):
     scores_ : ndarray of shape (n_folds, n_Cs)
     best_score_ : float
         The mean score of `C_` over the folds.
-    classes_, n_support_, support_, intercept_, dual_coef_, coef_
-        And all the others of a `MaxMarginClassifier` with `C_`, fitted to all the rows.
+    classes_, n_support_, support_, intercept_, dual_coef_, coef_ : ndarray
+        As those of a `MaxMarginClassifier` with `C_`, fitted to all the rows; so are all others.
 
     Examples
     --------
@@ -301,8 +301,9 @@ class KernelMaxMarginClassifierCV(CrossValidated, KernelMargin):
     scores_ : ndarray of shape (n_folds, n_Cs)
     best_score_ : float
         The mean score of `C_` over the folds.
-    classes_, n_support_, support_, intercept_, dual_coef_, support_vectors_
-        And all the others of a `KernelMaxMarginClassifier` with `C_`, fitted to all the rows.
+    classes_, n_support_, support_, intercept_, dual_coef_, support_vectors_ : ndarray
+        As those of a `KernelMaxMarginClassifier` with `C_`, fitted to all the rows; so are all
+        others.
 
     Examples
     --------

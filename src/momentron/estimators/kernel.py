@@ -25,6 +25,7 @@ class KernelMargin(MarginClassifier):
     kernel: Any
     support_vectors_: Any
     dual_coef_: np.ndarray
+    _rescale = None  # kernel values are what they are
     _kernel: Kernel | None
 
     def _take(self, data: TrainingData, found: Fits) -> None:
@@ -94,7 +95,7 @@ class KernelMaxMarginClassifier(KernelMargin, FittedClassifier):
     kernel : {"rbf", "linear", "poly", "laplacian", "precomputed"}, callable or Kernel
         A callable f(A, B) returns the values for the rows of A and B.
     gamma, degree, coef0
-        Of the kernels with a name, as in scikit-learn's SVC.
+        Kernel parameters, for kernels with a name, as in scikit-learn's SVC.
     cache_size : float
         Memory in MB for kernel values.
     method, fit_intercept, C, penalty, class_weight, loss, tol, max_iter, max_time, max_memory
@@ -123,7 +124,8 @@ class KernelMaxMarginClassifier(KernelMargin, FittedClassifier):
         Those rows; none where the kernel is precomputed.
     dual_coef_ : ndarray of shape (1, n_support), or (k, n_support)
         What the classifier is made of, w = Σ dual_coef_i φ(x_i): of unit length in feature space
-        with C = inf, in the scale of ½‖w‖² + C Σ max(0, 1 − y f)² with a finite C.
+        with C = inf, in the scale of ½‖w‖² + C Σ max(0, 1 − y f)² with a finite C. With
+        penalty="hinge": y_i α_i, 0 ≤ α_i ≤ C_i, as in SVC.
     coef_ : ndarray of shape (1, d), or (k, d)
         The weights of the features, where the kernel is "linear".
     intercept_ : ndarray of shape (1,), or (k,)
@@ -197,7 +199,8 @@ class KernelMaxMarginClassifier(KernelMargin, FittedClassifier):
         with `NotSeparableWarning` or `BudgetWarning` where the answer is short of optimal; the
         fitted classifier works in either case.
         """
-        warn_of(self._fit(X, y, sample_weight, self._options(), callback))
+        results = self._fit(X, y, sample_weight, self._options(), callback)
+        warn_of(results, self.classes_, rescale=self._rescale)
         return self
 
     def _can_start(self, n_weights: int, X: Any) -> bool:

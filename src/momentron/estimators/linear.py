@@ -105,13 +105,15 @@ class MaxMarginClassifier(LinearMargin, FittedClassifier):
         of the soft margin's problem.
     coef_ : ndarray of shape (1, d), or (k, d) for k ≥ 3 classes
         Of unit length with C = inf: `decision_function` of two classes is a signed distance in the
-        units of X. With a finite C in the scale of ½‖w‖² + C Σ max(0, 1 − y f)².
+        units of X. With a finite C in the scale of ½‖w‖² + C Σ max(0, 1 − y f)², without the
+        square for penalty="hinge".
     intercept_ : ndarray of shape (1,), or (k,)
     dual_coef_ : ndarray of shape (1, n_support), or (k, n_support)
         What the classifier is made of: coef_ = dual_coef_ @ X[support_], up to the certified gap.
         They are y_i q_i over the best margin, q the certified weights; with many classes, of each
         class: the weights of all wrong labels where it is the true one, less the weight of that
-        label where it is wrong. Where nothing separates, y_i q_i: weights that prove it.
+        label where it is wrong. With a finite C and penalty="hinge": y_i α_i, 0 ≤ α_i ≤ C_i, as in
+        SVC. Where nothing separates, y_i q_i: weights that prove it.
     support_ : ndarray of shape (n_support,)
         Rows of X with a dual weight.
     n_support_ : ndarray of shape (k,)
@@ -181,7 +183,7 @@ class MaxMarginClassifier(LinearMargin, FittedClassifier):
             results = [self._fit_blocks(X, y, sample_weight, options, callback)]
         else:
             results = self._fit(X, y, sample_weight, options, callback)
-        warn_of(results)
+        warn_of(results, self.classes_, rescale=self._rescale)
         return self
 
     def _fit_blocks(

@@ -28,6 +28,9 @@ NOT_OF_FITS = ("warm_start", "multi_class", "Cs", "cv", "scoring", "refit", "n_j
 BLOCK_ENTRIES = 1 << 22  # numbers of rows that are classified at a time: 32 MB in float64
 
 
+RESCALE = "centre and rescale the features"
+
+
 class MarginClassifier(Marked, ClassifierMixin, BaseEstimator):
     """What a classifier made of the fits of `max_margin` knows, however these were chosen."""
 
@@ -38,6 +41,7 @@ class MarginClassifier(Marked, ClassifierMixin, BaseEstimator):
     certificate_: Any
     status_: Any
     support_: np.ndarray
+    _rescale: str | None = RESCALE  # what helps against rounding errors, if anything does
 
     @abstractmethod
     def _take(self, data: TrainingData, found: Fits) -> None:
@@ -202,7 +206,7 @@ INSTEAD = {
     False: "predict uses the last iterate",
 }
 REMEDY = "pass C= for a soft margin, or ask check_separability(X, y) for a proof"
-RESCALE = "centre and rescale the features"
+NAMED = 12  # classes that a warning lists
 RAISE = {Status.TIME_BUDGET: "raise max_time", Status.ITERATION_BUDGET: "raise max_iter"}
 
 
@@ -215,24 +219,37 @@ def joined_support(results: list[MarginResult], n_rows: int) -> tuple[np.ndarray
     return support, coef[:, support]
 
 
-def warn_of(results: list[MarginResult]) -> None:
-    """A warning for the first answer that is short of optimal, if any."""
-    for result in results:
-        if result.status is not Status.OPTIMAL:
-            _warn(result)
-            return
+def warn_of(results: list[MarginResult], classes: np.ndarray, *, rescale: str | None) -> None:
+    """A warning for the first answer that is short of optimal, if any.
+
+    `classes` are those fitted against the rest, where results are several; `rescale` is what helps
+    against rounding errors, None where nothing does but another tolerance.
+    """
+    short = [result for result in results if result.status is not Status.OPTIMAL]
+    if short:
+        open_ = [
+            str(label)
+            for label, result in zip(classes.tolist(), results, strict=False)
+            if len(results) > 1 and result.status is Status.NOT_SEPARABLE
+        ]
+        first = next((r for r in short if r.status is Status.NOT_SEPARABLE), short[0])
+        _warn(first, open_, rescale)
 
 
-def _warn(result: MarginResult) -> None:
+def _warn(result: MarginResult, classes: list[str], rescale: str | None) -> None:
     """A warning where the answer is short of optimal, with what to change.
 
-    Its text is the same for all data, so that Python shows it once; the numbers are in `result_`.
+    Its text has no numbers, so that Python shows it once; they are in `result_`.
     """
     category: type[Warning] = BudgetWarning
     more = RAISE.get(result.status)
     if result.status is Status.NOT_SEPARABLE:
         category = NotSeparableWarning
-        text = f"no classifier separates these data; {INSTEAD[result.is_fallback]}: {REMEDY}"
+        what = "these data"
+        if classes:
+            listed = ", ".join(classes[:NAMED]) + (", …" if len(classes) > NAMED else "")
+            what = f"{'class' if len(classes) == 1 else 'the classes'} {listed} from the rest"
+        text = f"no classifier separates {what}; {INSTEAD[result.is_fallback]}: {REMEDY}"
     elif result.status is Status.BEYOND_FLOAT64:
         category = NotSeparableWarning
         text = (
@@ -248,6 +265,7 @@ def _warn(result: MarginResult) -> None:
     else:
         remedies = "raise tol" if more is None else f"{more}, or tol"
         if result.status is Status.STALLED:
-            remedies = f"rounding errors allow no smaller one; {RESCALE}, or raise tol"
+            more = "raise tol" if rescale is None else f"{rescale}, or raise tol"
+            remedies = f"rounding errors allow no smaller gap here; {more}"
         text = f"the certified gap, result_.gap, is above tol: {remedies}"
     warnings.warn(text, category, stacklevel=4)

@@ -1,5 +1,6 @@
 """Separability: verdicts with proofs in exact arithmetic, which `momentron.verify` checks."""
 
+from momentron.designs import Design, read_design
 from momentron.separability.check import check_separability
 from momentron.separability.class_pairs import BoundaryPair, ClassPair
 from momentron.separability.fates import Estimate
@@ -10,9 +11,11 @@ __all__ = [
     "BoundaryPair",
     "ClassPair",
     "ConflictRow",
+    "Design",
     "Estimate",
     "FeatureRole",
     "Verdict",
     "check_separability",
     "feature_roles",
+    "read_design",
 ]

@@ -51,13 +51,12 @@ from momentron.threads import one_thread
 from momentron.verify import ProofError, ProofTooLarge, require_estimates, require_proof
 from momentron.verify.data import label_texts
 from momentron.verify.duality import direction_of
-from momentron.verify.format import Proof, read_interval, read_proof
+from momentron.verify.format import LONGEST_NAME, Proof, read_interval, read_proof
 
 SMALL = 20_000  # entries up to which a conflict that floats miss is found by exact steps
 LARGE = 4e9  # flops of an interior-point iteration above which `max_margin` is asked first
 GRACE = 0.4  # seconds beyond the budget, for reading the data and for closing
 ESTIMATES_SECONDS = 4.0  # for the fates of the coefficients; half of `max_time` if that is more
-LONGEST_NAME = 100  # characters of a column's name
 QUICK = 0.1  # seconds within which the means of the classes must be read exactly
 FEW_ENTRIES = 200_000  # of X up to which the other reading of decimals is tried, too
 OTHER_SECONDS = 1.0  # for that, and of the first reading
@@ -72,6 +71,7 @@ def check_separability(
     data: Any = None,
     fit_intercept: bool = True,
     family: str | None = None,
+    order: Sequence[Any] | None = None,
     sample_weight: Any = None,
     decimals: str = "shortest",
     reference: Any = None,
@@ -102,8 +102,10 @@ def check_separability(
     family : {"binomial", "multinomial", "poisson", "ordinal"}, optional
         The model whose likelihood is meant; by default binomial for two classes and multinomial for
         more. "poisson": counts or other numbers ≥ 0, of which only y = 0 and y > 0 matter.
-        "ordinal": classes in order (numbers by value, an ordered pandas categorical in its own,
-        other labels as text) in a cumulative model with any log-concave link.
+        "ordinal": classes in order, in a cumulative model with any log-concave link; numbers are
+        ordered by value, an ordered pandas categorical as it says, other labels by `order`.
+    order : sequence of labels, optional
+        For family="ordinal": every label once, from the lowest to the highest.
     sample_weight : array of shape (n,), optional
         Rows of weight 0 count as if they were not there; the others count alike.
     decimals : {"shortest", "binary"}
@@ -168,6 +170,7 @@ def check_separability(
                     family=family,
                     decimals=decimals,
                     sample_weight=design.sample_weight,
+                    order=order,
                 )
                 cone.data.digest()  # kept for every proof
             origin = _reference(cone, reference)

@@ -7,7 +7,7 @@ is made from its cone alone. A row that must stay where it is (a positive count)
 pairs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +20,7 @@ from momentron.exactness import as_exact, require_reading
 from momentron.rational.memory import memory_cap, require_memory
 from momentron.rational.systems import PRIME
 from momentron.validation import clean_matrix, clean_targets
-from momentron.verify.data import Data, WholeRow, label_texts, zero_weight_rows
+from momentron.verify.data import Data, WholeRow, label_texts, own_order, zero_weight_rows
 from momentron.verify.family import FAMILIES, Family, family_named
 from momentron.verify.format import read_codes
 
@@ -28,6 +28,7 @@ BYTES_PER_PAIR_ENTRY = 64  # while the sparse matrix of many classes' pairs is p
 BYTES_PER_WHOLE = 100  # of an integer with its column, in Python's lists
 SPARSE = 0.1  # share of entries below which X is kept sparse, if it is large
 LARGE = 20_000  # entries of a large X
+NAMED = 12  # labels that a message lists
 FEW_ROWS = 64  # that are converted one by one
 DENSE_COPIES = 5  # of the float matrix, at the worst moment of a proposal
 
@@ -59,15 +60,16 @@ class Cone:
         family: str | None = None,
         decimals: str = "binary",
         sample_weight: Any = None,
+        order: Sequence[Any] | None = None,
     ) -> None:
-        self._given = (y, family, sample_weight)
+        self._given = (y, family, sample_weight, order)
         X = _thinned(_as_floats(X, require_reading(decimals)))
         n = X.shape[0]
         clean_targets(y, n)  # only a check: as an array, labels of a list may merge
         labels = label_texts(y)
         left_out = zero_weight_rows(sample_weight, n)
         self.data = Data(X, labels, decimals=decimals, left_out=left_out)
-        self.family, self.classes = _modelled(self.data, y, family, fit_intercept)
+        self.family, self.classes = _modelled(self.data, y, family, fit_intercept, order)
         self.k, self.n = len(self.classes), n
         if self.n * max(2, self.k) * 64 > memory_cap():
             raise InputError(
@@ -85,7 +87,7 @@ class Cone:
 
     def reread(self, decimals: str) -> "Cone":
         """The cone of the same floats in another reading."""
-        y, family, weights = self._given
+        y, family, weights, order = self._given
         return Cone(
             self.data.X,
             y,
@@ -93,6 +95,7 @@ class Cone:
             family=family,
             decimals=decimals,
             sample_weight=weights,
+            order=order,
         )
 
     @property
@@ -400,19 +403,44 @@ def _with_columns(X: Any, columns: np.ndarray) -> Any:
 
 
 def _modelled(
-    data: Data, y: Any, name: str | None, fit_intercept: bool
+    data: Data, y: Any, name: str | None, fit_intercept: bool, order: Sequence[Any] | None
 ) -> tuple[Family, list[str]]:
     """(family, classes in order); without a name the family is that of the number of classes."""
     kind = FAMILIES.get(name or "multinomial", Family)
-    classes = _in_given_order(kind.class_names(data.kept_labels), y)
+    classes = kind.class_names(data.kept_labels)
     name = name or ("binomial" if len(classes) == 2 else "multinomial")
-    return family_named(name, len(classes), fit_intercept), classes
+    family = family_named(name, len(classes), fit_intercept)
+    if order is not None:
+        return family, _as_ordered(classes, order, name, data.labels)
+    if name != "ordinal" and not getattr(getattr(y, "cat", y), "ordered", False):
+        return family, classes
+    own = own_order(y)
+    if own is None:
+        listed = ", ".join(map(repr, classes[:NAMED])) + (", …" if len(classes) > NAMED else "")
+        raise InputError(
+            f"family='ordinal': the labels {listed} have no order of their own; give it, lowest "
+            "first, as order=[…] (--order on the command line), or make y an ordered categorical, "
+            "pd.Categorical(y, […], ordered=True), or numbers"
+        )
+    places = {label: place for place, label in enumerate(own)}
+    return family, sorted(classes, key=lambda label: places.get(label, len(places)))
 
 
-def _in_given_order(classes: list[str], y: Any) -> list[str]:
-    """The classes in the order that an ordered pandas categorical gives them, if y is one."""
-    given = getattr(y, "cat", y)
-    if not getattr(given, "ordered", False):
-        return classes
-    places = {label: place for place, label in enumerate(label_texts(given.categories))}
-    return sorted(classes, key=lambda label: places.get(label, len(places)))
+def _as_ordered(
+    classes: list[str], order: Sequence[Any], name: str, labels: list[str]
+) -> list[str]:
+    """The classes in the order that the user gives, which must name each label once."""
+    if name != "ordinal":
+        raise InputError(f"family={name!r} has no order of classes; order goes with 'ordinal'")
+    if isinstance(order, str):
+        raise InputError(f"order={order!r} must be a sequence of labels, lowest first")
+    given, known = label_texts(list(order)), set(labels)
+    for label in given:
+        if label not in known:
+            raise InputError(f"order has {label!r}, which is no label in y: {sorted(known)[:20]}")
+        if given.count(label) > 1:
+            raise InputError(f"order has {label!r} twice; name each label once, lowest first")
+    missing = sorted(known - set(given))
+    if missing:
+        raise InputError(f"order lacks the label {missing[0]!r}; name each label once")
+    return sorted(classes, key=given.index)

@@ -134,6 +134,17 @@ def sentence_for_paper(
     The words are those of a paper on logistic models, which other models do not cite.
     """
     text = KINDS[kind] if is_logistic else KINDS[kind].split(" (")[0]
+    on_estimates = sentence_on_estimates(estimates)
+    parts = [on_estimates] if on_estimates else []
+    if kind in ("separable", "quasi-separable") and n_separated:
+        # of three classes or more a row may be separated from some classes only
+        verb = "is" if n_separated == 1 else "are"
+        parts.append(f"{n_separated} of {n_rows} observations {verb} separated")
+    return f"{text}: {'; '.join(parts)}" if parts else text
+
+
+def sentence_on_estimates(estimates: Sequence[Estimate]) -> str:
+    """Which coefficients are infinite, undetermined, aliased, undecided and finite."""
     several = len({e.label for e in estimates if e.feature != "threshold"}) > 1
     parts = []
     for status in ("+inf", "-inf", "undetermined", "aliased", "undecided", "finite"):
@@ -144,11 +155,7 @@ def sentence_for_paper(
                 continue
             verb = "is" if len(named) == 1 else "are"
             parts.append(f"{_listed(named)} {verb} {WORDS[status]}")
-    if kind in ("separable", "quasi-separable") and n_separated:
-        # of three classes or more a row may be separated from some classes only
-        verb = "is" if n_separated == 1 else "are"
-        parts.append(f"{n_separated} of {n_rows} observations {verb} separated")
-    return f"{text}: {'; '.join(parts)}" if parts else text
+    return "; ".join(parts)
 
 
 def _named(estimate: Estimate, several: bool) -> str:

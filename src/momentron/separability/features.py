@@ -94,6 +94,7 @@ def feature_roles(
                 y,
                 fit_intercept=fit_intercept,
                 family=verdict.family,
+                order=verdict.classes if verdict.family == "ordinal" else None,
                 decimals=decimals,
                 sample_weight=counts,
                 estimates=False,

@@ -122,7 +122,7 @@ class Verdict:
 
     @property
     def decimals(self) -> str:
-        """How floats were read: "shortest" decimals, or "binary"."""
+        """How floats were read, as "shortest" decimals or as "binary" numbers."""
         return str(self.proof["data"]["decimals"])
 
     @property
@@ -144,7 +144,7 @@ class Verdict:
 
     @property
     def estimates(self) -> list[Estimate]:
-        """What becomes of each coefficient: finite, infinite, undetermined or aliased, proven.
+        """Whether each coefficient is finite, infinite, undetermined or aliased, proven.
 
         Class by class, each with its columns and then the intercept; with two classes those of the
         second. Empty where the verdict is undecided or no proof was found in time.
@@ -153,7 +153,7 @@ class Verdict:
 
     @property
     def separated_rows(self) -> np.ndarray:
-        """The rows whose likelihood tends to 1: to be dropped where the others are to be fitted."""
+        """The rows whose likelihood tends to 1, to be dropped where the others are to be fitted."""
         if self.kind not in ("separable", "quasi-separable"):
             return np.zeros(0, np.int64)
         gone = {*self.proof["data"]["left_out"], *self.boundary_rows.tolist()}
@@ -255,7 +255,7 @@ class Verdict:
 
     @property
     def coef(self) -> np.ndarray:
-        """Weights as floats, of shape (classes − 1, d): those of the first class are 0."""
+        """Weights as floats, of shape (classes − 1, d); those of the first class are 0."""
         return self._weights()[:, : self.proof["data"]["features"]]
 
     @property

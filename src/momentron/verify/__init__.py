@@ -17,18 +17,27 @@ the check of the processor's arithmetic (`environment`), the clock, and the clas
 
 import math
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from momentron.clock import OutOfTime, until
 from momentron.environment import standard_arithmetic
 from momentron.exactness import as_exact
-from momentron.verify.data import Data, ungrouped, zero_weight_rows
+from momentron.verify.data import (
+    Data,
+    column_names,
+    label_texts,
+    own_order,
+    ungrouped,
+    zero_weight_rows,
+)
 from momentron.verify.duality import check_proof, direction_of
 from momentron.verify.errors import UNREADABLE, ProofError, ProofTooLarge, reason
 from momentron.verify.estimates import check_estimates
 from momentron.verify.format import (
     Proof,
     check_class_rows,
+    compare_names,
     load_proof,
     named_reading,
     read_proof,
@@ -40,7 +49,14 @@ __all__ = ["ProofError", "ProofTooLarge", "require_proof", "verify"]
 
 
 def verify(
-    proof: Any, X: Any, y: Any, *, sample_weight: Any = None, max_time: float | None = None
+    proof: Any,
+    X: Any,
+    y: Any,
+    *,
+    order: Sequence[Any] | None = None,
+    sample_weight: Any = None,
+    feature_names: Sequence[str] | None = None,
+    max_time: float | None = None,
 ) -> bool:
     """Check a proof of separability against the data it is for, in exact arithmetic.
 
@@ -48,9 +64,17 @@ def verify(
     ----------
     proof : Verdict, its JSON (str or bytes), or the dict within
     X, y : the data, dense or sparse, and their labels or counts
-        Decimals are read as the proof says that it read them.
+        Decimals are read as the proof says that it read them. For a formula, a frame with
+        categories or a model of statsmodels, pass the X and y that
+        `momentron.separability.read_design` makes of it.
+    order : sequence of labels, optional
+        For a proof of the family "ordinal": the order of the classes, lowest first. By default that
+        of y, if it is an ordered categorical or has numbers; of other text the proof's is taken.
     sample_weight : array of shape (n,), optional
         Needed where the proof was made with weights some of which are 0: those rows are left out.
+    feature_names : sequence of str, optional
+        Of the columns of X; those of a data frame by default. A proof with other names is refused;
+        where X or the proof has no names they are not compared.
     max_time : float, optional
         Seconds; a proof that is not checked within them is not accepted.
 
@@ -69,7 +93,7 @@ def verify(
     with standard_arithmetic():
         try:
             with until(end):
-                _require(proof, X, y, sample_weight)
+                _require(proof, X, y, order, sample_weight, feature_names)
         except ProofError:
             raise
         except OutOfTime:
@@ -81,8 +105,12 @@ def verify(
     return True
 
 
-def _require(proof: Any, X: Any, y: Any, sample_weight: Any) -> None:
+def _require(
+    proof: Any, X: Any, y: Any, order: Any, sample_weight: Any, feature_names: Any
+) -> None:
     """Raise unless the proof holds for the data, read as it says."""
+    _require_numbers(X)
+    names = _given_names(X) if feature_names is None else feature_names
     decimals = named_reading(proof)  # what it really says is compared below
     counted = ungrouped(y, sample_weight)
     if counted is not None:
@@ -96,7 +124,48 @@ def _require(proof: Any, X: Any, y: Any, sample_weight: Any) -> None:
         raise ProofError("data.decimals must be 'binary' or 'shortest'")
     if left_out:
         data = Data.read(X, y, decimals=decimals, left_out=left_out)
-    require_proof(document, data)
+    found = require_proof(document, data)
+    compare_names(found.names, names)
+    if found.family.name != "ordinal":
+        if order is not None:
+            raise ProofError(
+                f"order is given, and the proof is of family {found.family.name!r}, whose classes "
+                "have no order; leave order out"
+            )
+    else:
+        _check_order(found.classes, own_order(y) if order is None else label_texts(list(order)))
+
+
+def _require_numbers(X: Any) -> None:
+    """Refuse what only stands for numbers: a formula, a frame with categories."""
+    kinds = getattr(X, "dtypes", ()) if hasattr(X, "iloc") else ()
+    if isinstance(X, str):
+        what, call = f"the formula {X[:40]!r}", "read_design(formula, data=frame)"
+    elif any(str(kind) == "category" for kind in kinds):
+        what, call = "a frame with categories", "read_design(frame, y)"
+    else:
+        return
+    raise ProofError(
+        f"X is {what}; pass the X and y of design = momentron.separability.{call}, the numbers "
+        "that the proof is about"
+    )
+
+
+def _given_names(X: Any) -> list[str] | None:
+    """The names of the columns of a data frame, unless they merely count from 0."""
+    names = column_names(X)
+    return None if names == [str(j) for j in range(len(names or ()))] else names
+
+
+def _check_order(classes: list[str], wanted: list[str] | None) -> None:
+    """Raise unless a proof has its classes in the order that is meant, if one is known."""
+    known = set(classes)
+    meant = classes if wanted is None else [label for label in wanted if label in known]
+    if meant != classes:
+        raise ProofError(
+            f"this proof orders the classes {' < '.join(classes[:12])}, and the order meant is "
+            f"{' < '.join(meant[:12])}; pass order= (--order) if that of the proof is right"
+        )
 
 
 def require_proof(proof: Any, data: Data) -> Proof:

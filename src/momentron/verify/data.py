@@ -50,6 +50,37 @@ def _label_text(label: Any) -> str:
     return text
 
 
+def column_names(X: Any) -> list[str] | None:
+    """The names of the columns of a frame or table; None where X is not one."""
+    if hasattr(X, "itercolumns"):  # pyarrow
+        return [str(name) for name in X.column_names]
+    if hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "get_columns")):
+        return [column_name(name) for name in X.columns]  # pandas, polars
+    return None
+
+
+def column_name(name: Any) -> str:
+    """The name of a column as text; its parts are joined where it has several."""
+    return "_".join(map(str, name)) if isinstance(name, tuple) else str(name)
+
+
+def own_order(y: Any) -> list[str] | None:
+    """The labels from lowest to highest, if they have an order; None of other text.
+
+    An ordered pandas categorical has its own; numbers are ordered by value, False is below True.
+    """
+    given = getattr(y, "cat", y)
+    if getattr(given, "ordered", False):
+        return label_texts(given.categories)
+    labels = sorted(set(label_texts(y)))
+    if set(labels) <= {"False", "True"}:
+        return labels
+    try:
+        return sorted(labels, key=float)
+    except ValueError:
+        return None
+
+
 def zero_weight_rows(sample_weight: Any, n: int) -> list[int]:
     """The rows of weight 0, which count as if they were not there; the others count alike."""
     if sample_weight is None:

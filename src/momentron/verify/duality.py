@@ -133,7 +133,7 @@ def check_pairs(proof: Proof, data: Data, w: Classifier, combinations: list[Comb
             terms = proof.family.terms(own, j)
             s = w.side(terms, products, x)
             if s < 0 or (s == 0 and proof.complete and not proof.is_boundary((i, j))):
-                raise _wrong_side(i, j, s)
+                raise _wrong_side(proof, i, j, s)
             sides.n_strict += s > 0
             sides.least = s if sides.least is None else min(sides.least, s)
             for combination in by_row:
@@ -166,7 +166,7 @@ def _has_unread(proof: Proof, wanted: set[int]) -> bool:
         for j in others[own]:
             found = True
             if proof.complete and (i, j) not in boundary:
-                raise _wrong_side(i, j, 0)
+                raise _wrong_side(proof, i, j, 0)
     return found
 
 
@@ -182,9 +182,12 @@ def _rows(
         yield i, places, x
 
 
-def _wrong_side(i: int, j: int, s: int) -> ProofError:
+def _wrong_side(proof: Proof, i: int, j: int, s: int) -> ProofError:
+    against = f"row {i}, compared with class {proof.classes[j][:40]!r}"
+    if s < 0:
+        return ProofError(f"{against}, is on the wrong side of the proof's hyperplane")
     return ProofError(
-        f"row {i}, class {j}: s {'<' if s < 0 else '='} 0, and the pair has no weight"
+        f"{against}, lies on the proof's hyperplane, and the proof does not show that it must"
     )
 
 
@@ -236,7 +239,14 @@ def check_lower(proof: Proof, data: Data, w: Classifier, sides: Sides) -> None:
 
 def check_upper(proof: Proof, data: Data, dual: Total) -> None:
     """upper ≥ ‖Σ q a‖/Σ q, as squares of whole numbers; Σ q a must be 0 along the intercepts."""
-    if proof.kind not in ("separable", "undecided") or proof.upper == math.inf:
+    if proof.kind in ("quasi-separable", "overlapping"):
+        if proof.lower or proof.upper:
+            raise ProofError(
+                f"the margin is said to be in [{proof.lower}, {proof.upper}]; both ends must be 0 "
+                f"where the classes are {proof.kind}"
+            )
+        return
+    if proof.upper == math.inf:
         return
     n_features = int(data.used.size)
     along = (v for vector in dual.vectors.values() for p, v in vector.items() if p >= n_features)

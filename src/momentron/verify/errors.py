@@ -21,6 +21,10 @@ class ProofTooLarge(ProofError):
     """The proof has more characters, entries or digits, or needs more work, than is allowed."""
 
 
+class NotJSON(ProofError):
+    """The proof cannot be read at all: it is no JSON text, or one that was cut off."""
+
+
 def reason(error: BaseException) -> str:
     """Why a proof could not be read, in one line."""
     if isinstance(error, InputError):  # says it already

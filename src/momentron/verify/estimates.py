@@ -188,10 +188,27 @@ def check_estimates(said: Estimates, proof: Proof, data: Data, w: Vector) -> Non
         else:
             shown = status == "undecided"
         if not shown:
-            raise ProofError(f"coefficient {number} is not shown to be {str(status)[:20]!r}")
+            name = _coefficient(number, said, proof, space)
+            raise ProofError(f"the coefficient of {name} is not shown to be {status!r}")
     if next(bound_of, None) is not None:
         raise ProofError("the estimates have bounds for more coefficients than are infinite")
     _check_dimensions(said, space)
+
+
+def _coefficient(number: int, said: Estimates, proof: Proof, space: Space) -> str:
+    """What to call a coefficient, for messages."""
+    block, place = divmod(number, space.width)
+    if place < space.n_features:
+        column = int(space.data.used[place])
+        name = f"column {column}" if proof.names is None else repr(proof.names[column])
+    else:
+        name = "the intercept"
+        if not space.family.has_reference and space.family.n_intercepts > 1:
+            name = "the threshold " + "|".join(proof.classes[place - space.n_features :][:2])
+    if not space.family.has_reference or space.family.k == 2:
+        return name
+    label = [c for i, c in enumerate(proof.classes) if i != said.reference][block]
+    return f"{name} for class {label[:40]!r}"
 
 
 def _check_null(said: Estimates, proof: Proof, space: Space) -> None:

@@ -6,6 +6,7 @@ large, or about other data is refused.
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from momentron.environment import standard_arithmetic
 from momentron.errors import InputError
 from momentron.verify import limits
 from momentron.verify.data import Data
-from momentron.verify.errors import ProofError, ProofTooLarge
+from momentron.verify.errors import NotJSON, ProofError, ProofTooLarge
 from momentron.verify.family import FAMILIES, LEFT_OUT, Family, family_named
 from momentron.verify.limits import Allowance
 from momentron.verify.numbers import integer, number, whole_numbers
@@ -27,6 +28,7 @@ FIELDS = {
 }
 OPTIONAL = {"class_rows"}  # proofs written before it was there have no such field
 
+LONGEST_NAME = 100  # characters of a column's name that a proof keeps
 HEADER = 1 << 20  # characters among which a proof names its reading
 LONGEST_JSON_INTEGER = 18  # digits: rows, classes and features are fewer
 
@@ -63,6 +65,8 @@ class Proof:
         The fields `boundary`, `conflict` and `dual`.
     basis : set of pairs, or None
         The pairs of an enclosure.
+    names : list of str or None
+        Of the columns of X; covered by no digest.
     """
 
     kind: str
@@ -77,6 +81,7 @@ class Proof:
     conflict: list[Group]
     dual: list[Group]
     basis: set[Pair] | None
+    names: list[str] | None
 
     @property
     def fit_intercept(self) -> bool:
@@ -120,6 +125,7 @@ def read_proof(proof: Any, data: Data) -> Proof:
         conflict=conflict,
         dual=dual,
         basis=_read_basis(document["basis"], codes, family),
+        names=document["names"],
     )
 
 
@@ -195,7 +201,7 @@ def _parse(text: str | bytes, allowance: Allowance | None) -> Any:
     except ProofError:
         raise
     except (ValueError, RecursionError, MemoryError) as error:
-        raise ProofError(f"this is not JSON: {str(error)[:200]}") from None
+        raise NotJSON(f"this is not JSON: {str(error)[:200]}") from None
 
 
 def _count(text: str, characters: str) -> int:
@@ -281,11 +287,25 @@ def _read_classes(document: dict[str, Any], data: Data) -> tuple[Family, list[st
 
 
 def _check_names(names: Any, d: int) -> None:
-    """Names of columns are for human readers: nothing but their number is checked."""
+    """The digest does not cover the names of columns: here only their number is checked."""
     if names is None:
         return
     if type(names) is not list or len(names) != d or {*map(type, names)} - {str}:
         raise ProofError(f"names must be null or {d} texts, one for each column")
+
+
+def compare_names(said: list[str] | None, names: Sequence[str] | None) -> None:
+    """Raise where both the proof and the data name their columns, and differently."""
+    if said is None or names is None:
+        return
+    if len(names) != len(said):
+        raise ProofError(f"the data have {len(names)} names of columns; the proof has {len(said)}")
+    for j, (a, b) in enumerate(zip(said, names, strict=True)):
+        if a != str(b)[:LONGEST_NAME]:
+            raise ProofError(
+                f"the names of the columns differ: column {j} is {a!r} in the proof and "
+                f"{str(b)[:LONGEST_NAME]!r} in the data"
+            )
 
 
 def _read_weights(document: dict[str, Any], size: int, allowance: Allowance) -> dict[int, int]:
