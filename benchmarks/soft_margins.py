@@ -1,6 +1,6 @@
 """Soft margins at C = 1, hinge and squared hinge, against LIBLINEAR, LIBSVM, oneDAL and skglm.
 
-    python -m benchmarks.soft_margins --out rows.json [--only a9a mnist] [--kernel rbf] [--limit 600]
+    python -m benchmarks.soft_margins --out rows.json [--only a9a] [--kernel rbf] [--limit 600]
 
 momentron to a certified gap of 1e-6; the others at tol = 1e-4, which certifies nothing. Each run
 has a process of its own, which loads the data and solves twice, so that imports and first calls do
