@@ -40,7 +40,8 @@ def test_every_value_is_within_its_bound(seed):
     bound = bound_kernel(seed)
     single, every = bound.single, slice(None)
     if seed % 2:
-        assert single.hold(1 << 30) == 4 * bound.points.X.size
+        assert single.rows_nbytes == 4 * bound.points.X.size
+        single.hold()
     values, exact = single.block(every, every).astype(np.float64), bound.block(every, every)
     assert values.dtype == np.float64 and single.block(every, every).dtype == np.float32
     limit = np.outer(single.weights, single.weights)
@@ -137,8 +138,8 @@ def test_rows_that_were_to_be_held_when_ctrl_c_came(monkeypatch):
     with monkeypatch.context() as context:
         context.setattr(single, "_rounded", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            single.hold(1 << 30)
-    assert single._held is None
+            single.hold()
+    assert not single.is_held
 
 
 def test_what_a_square_store_returns_is_a_copy():
@@ -260,6 +261,17 @@ def test_memory_for_single_precision_is_the_cache_s():
     assert operator._rough.cache.nbytes <= 4 * 1500 * 100
     operator.reserve(4 * 1500 * 60)
     assert operator._rough.cache.nbytes <= 4 * 1500 * 40
+
+
+def test_rows_are_rounded_when_values_are_asked_for():
+    X = points(4, 1200, 5)
+    operator = KernelOperator(GaussianKernel(0.1).bind(X), 10**8)
+    operator.combine(np.arange(5), np.ones(5))
+    assert not operator.kernel.single.is_held
+    operator.rough_combine(np.arange(5), np.ones(5))
+    assert operator.kernel.single.is_held
+    assert operator.adjoint_norm(np.ones(1200)) > 0.0
+    assert operator.cache.size == 5  # a norm of all rows fills no cache
 
 
 def test_double_precision_serves_who_takes_no_columns_in_single():

@@ -43,16 +43,23 @@ class SingleValues:
         self.scale = math.ldexp(1.0, -math.frexp(longest)[1])  # takes it below 1, not below ½
         self._held: np.ndarray | None = None
 
-    def hold(self, max_bytes: int) -> int:
-        """Keep the rows themselves in single precision if there is room: how much that takes."""
+    @property
+    def rows_nbytes(self) -> int:
+        """What the rows themselves take in single precision."""
+        return 4 * self._bound.points.n * self._bound.points.d
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the rows are kept in single precision."""
+        return self._held is not None
+
+    def hold(self) -> None:
+        """Keep the rows themselves in single precision."""
         points = self._bound.points
-        if 4 * points.n * points.d > max_bytes:
-            return 0
         held = np.empty((points.n, points.d), np.float32)
         for part in row_blocks(points.n, points.d):
             held[part] = self._rounded(part)
         self._held = held  # only now: Ctrl-C leaves no half of it
-        return held.nbytes
 
     def _rounded(self, index: Index) -> np.ndarray:
         return (self._bound.points.take(index) * self.scale).astype(np.float32)

@@ -177,7 +177,8 @@ class KernelOperator(Operator):
     def adjoint_norm(self, a: np.ndarray) -> float:
         """√(aᵀKa), from the kernel values of the rows where a is not zero."""
         nonzero = _nonzero_rows(a)
-        if self._rough is None or self._square.holds(nonzero):
+        is_known = self._square.holds(nonzero) or self._cache.holds(nonzero)
+        if self._rough is None or is_known or not self._rough.serves(nonzero):
             return math.sqrt(max(0.0, self._squared_norm(a, np.float64)))
         scores, _ = self._rough.product(nonzero, a[nonzero])
         return math.sqrt(max(0.0, float(np.sum(a[nonzero] * scores[nonzero]))))

@@ -1,11 +1,12 @@
 """Scores from kernel values in single precision, and what each may be wrong by."""
 
 import math
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from momentron.operators.column_cache import RUN, ColumnCache
+from momentron.operators.column_cache import RUN, ColumnCache, Index
 from momentron.rounding import SINGLE_ROUNDOFF, gamma
 
 if TYPE_CHECKING:
@@ -34,9 +35,18 @@ class RoughScores:
 
     def __init__(self, single: "SingleValues", row_norms: np.ndarray, max_bytes: int) -> None:
         self._single, self._row_norms = single, row_norms
-        self._taken = single.hold(max_bytes // 4)
+        self._taken = single.rows_nbytes if 4 * single.rows_nbytes <= max_bytes else 0
+        self._lock = Lock()
         n = row_norms.size
-        self.cache = ColumnCache(single.block, n, max_bytes - self._taken, is_single=True)
+        self.cache = ColumnCache(self._values, n, max_bytes - self._taken, is_single=True)
+
+    def _values(self, rows: Index, cols: Index) -> np.ndarray:
+        """K[rows][:, cols]; the rows are rounded once, when the first values are asked for."""
+        if self._taken and not self._single.is_held:
+            with self._lock:
+                if not self._single.is_held:
+                    self._single.hold()
+        return self._single.block(rows, cols)
 
     def resize(self, max_bytes: int) -> None:
         """Allow less memory."""
