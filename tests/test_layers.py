@@ -25,7 +25,7 @@ LAYERS = [  # from the ground up
     {"markup"},
     {"display", "trace", "saved_state"},
     {"coefficients", "models", "threads", "userfiles", "arrayfile", "flows", "datafiles", "verify"},
-    {"draws", "factors", "datasets", "designs", "rational"},
+    {"draws", "factors", "submatrices", "datasets", "designs", "rational"},
     {"dualsets"},
     {"operators"},
     {"kernels", "validation", "circulations"},

@@ -14,8 +14,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from momentron import blas_libraries, max_margin, threads
 from momentron.operators import SparseOperator
-from momentron.solvers.auto.linear_algebra import gram_product, submatrix, symmetric_product
+from momentron.solvers.auto.linear_algebra import gram_product, symmetric_product
 from momentron.solvers.auto.rows import gram_columns_of
+from momentron.submatrices import submatrix
 
 
 @pytest.fixture(params=[1, 2, 5])

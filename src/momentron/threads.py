@@ -33,6 +33,7 @@ TURN = 0.1  # seconds that a call waits for another thread's
 WORTH_OWN_THREADS = 1e8  # flops from which a second thread of our own is worth waking
 MOST_PARTS = 4  # into which a sum of products is divided: each takes memory for its result
 WORTH_READING = 2_000_000  # entries from which a product with a vector is worth dividing
+WORTH_FILLING = 100_000  # values of a function from which they are worth dividing
 MOST_READ = 100_000_000  # entries that are read between two looks at the clock
 
 
@@ -246,4 +247,17 @@ def reading_parts(rows: int, entries: float) -> list[slice]:
     count = 1
     if entries > WORTH_READING:
         count = min(rows, max(_calls.threads(), 1 + int(entries / MOST_READ)))
+    return [slice(rows * i // count, rows * (i + 1) // count) for i in range(count)]
+
+
+def shares_of(rows: int, amount: float, most: float) -> list[slice]:
+    """Runs of equally many rows, each with no more than `most` of the amount of work in all.
+
+    Their number is a multiple of that of the threads, so that these end together; little work is
+    not divided.
+    """
+    if amount < WORTH_FILLING:
+        return [slice(0, rows)]
+    threads = _calls.threads()
+    count = min(rows, threads * -(-int(amount) // int(threads * most)))
     return [slice(rows * i // count, rows * (i + 1) // count) for i in range(count)]

@@ -133,9 +133,11 @@ class BoundPairwise(BoundKernel):
         weighed = self.kernel.single_weights(self.points)
         return None if weighed is None else SingleValues(self, *weighed)
 
-    def single_block(self, rows: Index, cols: Index, single: SingleValues) -> np.ndarray:
+    def single_block(
+        self, rows: Index, cols: Index, single: SingleValues, out: np.ndarray | None = None
+    ) -> np.ndarray:
         """K[rows][:, cols] in single precision, from its rows."""
-        return self._values(self.points, rows, cols, single)
+        return self._values(self.points, rows, cols, single, out)
 
     def cross(self, B: Any, index: Index = slice(None)) -> np.ndarray:
         B = as_rows(B)
@@ -143,21 +145,28 @@ class BoundPairwise(BoundKernel):
         return self._values(Points(B, self.points.centre), slice(None), index)
 
     def _values(
-        self, left: Points, rows: Index, cols: Index, single: SingleValues | None = None
+        self,
+        left: Points,
+        rows: Index,
+        cols: Index,
+        single: SingleValues | None = None,
+        out: np.ndarray | None = None,
     ) -> np.ndarray:
         """K of some rows on the left with some of the bound ones, a tile at a time."""
         right = self.points
         n_rows, n_cols = index_size(rows, left.n), index_size(cols, right.n)
-        out = np.empty((n_rows, n_cols), np.float64 if single is None else np.float32)
+        if out is None:
+            out = np.empty((n_rows, n_cols), np.float64 if single is None else np.float32)
         dense_left, dense_right = self.kernel.as_dense(left, right, out.shape)
         height, width = left.tile(as_dense=dense_left), right.tile(as_dense=dense_right)
         most = self.kernel.tile_values(right)
         # long and narrow, since strided memory is slow to work on
+        side = TILE_SIDE if single is None else 2 * TILE_SIDE
         if n_rows <= n_cols:
-            height = max(1, min(height, n_rows, TILE_SIDE))
+            height = max(1, min(height, n_rows, side))
             width = min(width, max(1, most // height))
         else:
-            width = max(1, min(width, n_cols, TILE_SIDE))
+            width = max(1, min(width, n_cols, side))
             height = min(height, max(1, most // width))
         nothing, uses_squares = np.empty(0), self.kernel.uses_squares
 

@@ -1,11 +1,13 @@
 """Kernel values in single precision, at less than half the price, and what they may be wrong by.
 
 The rows are scaled by a power of two, so that the longest has a length between ½ and 1, and rounded
-to single precision, u = 2⁻²⁴. Inner products are summed in runs of CHUNK terms, so that their error
-is γ_k ‖x‖‖x′‖ with k little more than CHUNK, whatever the number of features and the order of BLAS.
+to single precision, u = 2⁻²⁴. Inner products are summed in runs of at most CHUNK terms, so that
+their error is γ_k ‖x‖‖x′‖ with k little more than CHUNK, whatever the number of features and the
+order of BLAS.
 """
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,11 +15,14 @@ import numpy as np
 from momentron.kernels.base import Index
 from momentron.operators.base import row_blocks
 from momentron.rounding import SINGLE_ROUNDOFF, gamma, up
+from momentron.threads import in_threads, shares_of
 
 if TYPE_CHECKING:
     from momentron.kernels.pairwise import BoundPairwise
 
-CHUNK = 256  # terms of an inner product that are summed at a time
+CHUNK = 400  # terms of an inner product that are summed at a time, at most
+SMALL_PART = 1 << 19  # entries that are rounded at a time: 4 MB in float64
+MOST_USED = 0.95  # the share of features beyond which leaving out the others does not pay
 LARGEST_EXPONENT_ERROR = 0.01  # beyond it, values in single precision tell too little
 SMALLEST, LARGEST = 1e-10, 1e15  # a kernel's diagonal between which nothing over- or underflows
 
@@ -54,11 +59,22 @@ class SingleValues:
         return self._held is not None
 
     def hold(self) -> None:
-        """Keep the rows themselves in single precision."""
+        """Keep the rows themselves in single precision, without features that are 0 in all."""
         points = self._bound.points
         held = np.empty((points.n, points.d), np.float32)
-        for part in row_blocks(points.n, points.d):
-            held[part] = self._rounded(part)
+        parts = shares_of(points.n, held.size, SMALL_PART)
+        is_used = np.zeros((len(parts), points.d), bool)
+
+        def fill(place: int) -> None:
+            held[parts[place]] = self._rounded(parts[place])
+            is_used[place] = held[parts[place]].any(axis=0)
+
+        in_threads(fill, range(len(parts)))
+        used = np.flatnonzero(is_used.any(axis=0))
+        if used.size <= MOST_USED * points.d:
+            for part in row_blocks(points.n, points.d):  # in its place
+                held[part, : used.size] = held[part].take(used, axis=1)
+            held = held[:, : used.size]
         self._held = held  # only now: Ctrl-C leaves no half of it
 
     def _rounded(self, index: Index) -> np.ndarray:
@@ -68,9 +84,9 @@ class SingleValues:
         """The named rows, scaled, in single precision."""
         return self._rounded(index) if self._held is None else self._held[index]
 
-    def block(self, rows: Index, cols: Index) -> np.ndarray:
-        """K[rows][:, cols] in single precision."""
-        return self._bound.single_block(rows, cols, self)
+    def block(self, rows: Index, cols: Index, out: np.ndarray | None = None) -> np.ndarray:
+        """K[rows][:, cols] in single precision; in `out`, where that is given."""
+        return self._bound.single_block(rows, cols, self, out)
 
 
 def inner_roundings(d: int) -> int:
@@ -79,11 +95,13 @@ def inner_roundings(d: int) -> int:
 
 
 def single_products(A: np.ndarray, B: np.ndarray, out: np.ndarray) -> None:
-    """⟨a, b⟩ for all rows of A and of B in single precision, in runs of CHUNK terms."""
-    np.matmul(A[:, :CHUNK], B[:, :CHUNK].T, out=out)
-    for start in range(CHUNK, A.shape[1], CHUNK):
-        part = slice(start, start + CHUNK)
-        out += A[:, part] @ B[:, part].T
+    """⟨a, b⟩ for all rows of A and of B in single precision, in equal runs of terms."""
+    d = A.shape[1]
+    runs = max(1, -(-d // CHUNK))
+    bounds = [d * i // runs for i in range(runs + 1)]
+    np.matmul(A[:, : bounds[1]], B[:, : bounds[1]].T, out=out)
+    for low, high in pairwise(bounds[1:]):
+        out += A[:, low:high] @ B[:, low:high].T
 
 
 def gaussian_weights(g: float, squares: np.ndarray, d: int, other: float) -> np.ndarray | None:

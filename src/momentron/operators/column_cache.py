@@ -6,7 +6,8 @@ from threading import RLock
 import numpy as np
 
 from momentron.clock import require_time
-from momentron.threads import in_threads, reading_parts
+from momentron.submatrices import strips_of
+from momentron.threads import in_threads, reading_parts, shares_of
 
 COLUMNS = 512  # computed at a time: enough for products in several threads to run at full speed
 RUN = 128  # columns of single precision that are summed at a time
@@ -32,7 +33,8 @@ class ColumnCache:
     ----------
     compute : callable
         compute(rows, cols) = K[rows][:, cols]; rows and cols are index arrays or slices. What it
-        returns is read only. By symmetry this is how columns are had, too.
+        returns is read only. By symmetry this is how columns are had, too. In single precision
+        several threads call it, and it takes a third argument, an array for the values.
     n : int
         K has shape (n, n).
     max_bytes : int
@@ -53,7 +55,7 @@ class ColumnCache:
 
     def __init__(
         self,
-        compute: Callable[[Index, Index], np.ndarray],
+        compute: Callable[..., np.ndarray],
         n: int,
         max_bytes: int,
         *,
@@ -171,22 +173,23 @@ class ColumnCache:
         self, columns: np.ndarray, weights: np.ndarray, places: np.ndarray, total: np.ndarray
     ) -> None:
         """Compute some columns, use them, and keep as many as there are places."""
-        index = _as_run(columns)
+        index, run = _as_run(columns), _as_run(places)
+        fits = self._is_single and isinstance(run, slice) and places.size == columns.size
 
         def fill(rows: slice) -> None:
             require_time()
-            tile = self._compute(index, rows)
-            self._add(weights, tile, total[..., rows])
-            if places.size:
+            if fits:  # computed where they are kept
+                tile = self._compute(index, rows, self._store[run, rows])
+            else:
+                tile = self._compute(index, rows)
                 self._store[places, rows] = tile[: places.size]
+            self._add(weights, tile, total[..., rows])
 
         # a user's own function is called in one thread, a formula has threads of its own
-        height = max(1, (SINGLE_VALUES if self._is_single else TILE_VALUES) // columns.size)
-        strips = [slice(low, min(low + height, self.n)) for low in range(0, self.n, height)]
         if self._is_single:
-            in_threads(fill, strips)
+            in_threads(fill, shares_of(self.n, self.n * columns.size, SINGLE_VALUES))
         else:
-            for strip in strips:
+            for strip in strips_of(0, self.n, max(1, TILE_VALUES // columns.size)):
                 fill(strip)
         self.evaluations += columns.size * self.n
         # only now, so that an error on the way leaves no half of a column behind
@@ -232,8 +235,11 @@ class ColumnCache:
         def copy(part: np.ndarray) -> None:
             values[part] = self._held(slots[part], index)
 
+        def mirror(part: np.ndarray) -> None:
+            values[part[:, None], held] = values[held[:, None], part].T
+
         in_threads(copy, _strips(held))
-        values[np.ix_(rest, held)] = values[np.ix_(held, rest)].T
+        in_threads(mirror, _strips(rest))
         self._fill(values, rest, rest, index, index)
         return values
 
@@ -259,15 +265,25 @@ class ColumnCache:
         step = max(1, TILE_VALUES // max(rest.size, 1))
         if is_symmetric:
             step = min(step, STRIP)
-        for start in range(0, lacking.size, step):
+
+        def fill(start: int) -> None:
             require_time()
             part = lacking[start : start + step]
             others = rest[start:] if is_symmetric else rest
             computed = self._compute(_as_run(rows[part]), _as_run(cols[others]))
-            self.evaluations += computed.size
             values[np.ix_(part, others)] = computed
             if is_symmetric:
                 values[np.ix_(others[part.size :], part)] = computed[:, part.size :].T
+
+        starts = range(0, lacking.size, step)
+        if self._is_single:
+            in_threads(fill, starts)
+        else:
+            for start in starts:
+                fill(start)
+        widths = (rest.size - start if is_symmetric else rest.size for start in starts)
+        heights = (min(step, lacking.size - start) for start in starts)
+        self.evaluations += sum(w * h for w, h in zip(widths, heights, strict=True))
 
     # --- room --------------------------------------------------------------------------------
 

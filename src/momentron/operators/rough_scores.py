@@ -40,13 +40,13 @@ class RoughScores:
         n = row_norms.size
         self.cache = ColumnCache(self._values, n, max_bytes - self._taken, is_single=True)
 
-    def _values(self, rows: Index, cols: Index) -> np.ndarray:
+    def _values(self, rows: Index, cols: Index, out: np.ndarray | None = None) -> np.ndarray:
         """K[rows][:, cols]; the rows are rounded once, when the first values are asked for."""
         if self._taken and not self._single.is_held:
             with self._lock:
                 if not self._single.is_held:
                     self._single.hold()
-        return self._single.block(rows, cols)
+        return self._single.block(rows, cols, out)
 
     def resize(self, max_bytes: int) -> None:
         """Allow less memory."""

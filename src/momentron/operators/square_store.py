@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from momentron.clock import require_time
+from momentron.submatrices import copied, mirror_in_place, strips_of, submatrix
+from momentron.threads import in_threads
 
-STRIP = 512  # rows computed or copied at a time
+STRIP = 256  # rows computed at a time
 
 
 class SquareStore:
@@ -18,7 +19,7 @@ class SquareStore:
     Parameters
     ----------
     compute : callable
-        compute(rows, cols) = K[rows][:, cols] in float64, for index arrays.
+        compute(rows, cols) = K[rows][:, cols] in float64, for index arrays; by several threads.
     n : int
         K has shape (n, n).
 
@@ -40,7 +41,7 @@ class SquareStore:
         kept = self._kept
         if kept is None or kept.rows.size != W.size or not kept.holds(W):
             kept = self._renewed(W, max_bytes)
-        return kept.K.copy() if np.array_equal(kept.rows, W) else _square(kept.K, kept.place[W])
+        return copied(kept.K) if np.array_equal(kept.rows, W) else submatrix(kept.K, kept.place[W])
 
     def keep(self, W: np.ndarray, max_bytes: int) -> None:
         """Keep K[W][:, W], unless what is kept holds it."""
@@ -63,13 +64,15 @@ class SquareStore:
         size = int(np.count_nonzero(is_known))
         K = np.empty((W.size, W.size))
         if old is not None and size:
-            _square(old.K, old.place[rows[:size]], K[:size, :size])
-        for start in range(size, W.size, STRIP):
-            require_time()
-            stop = min(start + STRIP, W.size)
-            K[start:stop, :stop] = self._compute(rows[start:stop], rows[:stop])
-            K[:start, start:stop] = K[start:stop, :start].T
-            self.evaluations += (stop - start) * stop
+            submatrix(old.K, old.place[rows[:size]], K[:size, :size])
+
+        def fill(strip: slice) -> None:
+            K[strip, : strip.stop] = self._compute(rows[strip], rows[: strip.stop])
+
+        strips = strips_of(size, W.size, STRIP)
+        in_threads(fill, strips[::-1])  # the longest first
+        mirror_in_place(K, size)
+        self.evaluations += sum((s.stop - s.start) * s.stop for s in strips)
         place = np.full(self._n, -1, np.intp)
         place[rows] = np.arange(W.size)
         return Kept(rows, K, place)
@@ -97,12 +100,3 @@ class Kept(NamedTuple):
 
     def holds(self, index: np.ndarray) -> bool:
         return bool((self.place[index] >= 0).all())
-
-
-def _square(K: np.ndarray, at: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """K[at][:, at], some rows at a time."""
-    out = np.empty((at.size, at.size)) if out is None else out
-    for start in range(0, at.size, STRIP):
-        require_time()
-        out[start : start + STRIP] = K.take(at[start : start + STRIP], axis=0).take(at, axis=1)
-    return out

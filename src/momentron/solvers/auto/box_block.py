@@ -18,9 +18,9 @@ from momentron.solvers.auto.linear_algebra import (
     cholesky_of,
     matvec,
     single_cholesky,
-    submatrix,
 )
 from momentron.solvers.auto.settings import AutoSettings
+from momentron.submatrices import submatrix
 
 
 class Block:

@@ -22,9 +22,9 @@ from momentron.solvers.auto.linear_algebra import (
     cholesky,
     cholesky_of,
     matvec,
-    submatrix,
 )
 from momentron.solvers.auto.primal_form import PrimalForm
+from momentron.submatrices import submatrix
 
 
 class Smoothed(NamedTuple):

@@ -23,11 +23,11 @@ from momentron.solvers.auto.linear_algebra import (
     definite_factor,
     matvec,
     single_cholesky,
-    submatrix,
 )
 from momentron.solvers.auto.primal_form import ReducedForm
 from momentron.solvers.auto.rows import WorkingRows
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
+from momentron.submatrices import submatrix
 
 
 class GramForm(Form):
@@ -219,10 +219,11 @@ class GramSoft:
         self.form: GramForm = proxy(form)  # which holds this: a cycle would keep its memory
         self._K_single: np.ndarray | None = None
         self._last: tuple[tuple[float, bytes], np.ndarray] | None = None
+        self._room: np.ndarray | None = None
 
     def forget(self) -> None:
         """Give up the memory of the last factor."""
-        self._last = None
+        self._last = self._room = None
 
     def direction(
         self, S: np.ndarray, target: np.ndarray | float, C: float, *, rough: bool
@@ -263,9 +264,17 @@ class GramSoft:
         if self._K_single is None and self.form.is_explicit:
             self._K_single = K.astype(np.float32)
         source = K if self._K_single is None else self._K_single
-        M = submatrix(source, index, np.empty((index.size, index.size), np.float32)).T
+        M = submatrix(source, index, self._square(index.size)).T
         add_to_diagonal(M, self._ridge(index, C))
         return single_cholesky(M)
+
+    def _square(self, size: int) -> np.ndarray:
+        """A matrix in single precision to be overwritten, in the same memory each time: pages that
+        are new to the process take as long as the factor of few rows.
+        """
+        if self._room is None:
+            self._room = np.empty(self.form.m**2, np.float32)
+        return self._room[: size * size].reshape(size, size)
 
     def _shifted(self, index: np.ndarray, C: float) -> np.ndarray:
         """K_SS + I/C, F-ordered."""

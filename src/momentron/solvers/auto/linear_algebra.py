@@ -11,9 +11,8 @@ from scipy.linalg import blas, lapack, qr
 
 from momentron.clock import require_time
 from momentron.factors import factor_in_place
-from momentron.threads import MOST_PARTS, in_threads, own_threads
+from momentron.threads import MOST_PARTS, WORTH_READING, in_threads, own_threads, reading_parts
 
-GATHERED = 128  # rows of a matrix picked at a time
 STRIP = 256  # rows of a large Gram matrix computed at a time, and columns reflected
 PANEL = 64  # columns whose reflections are applied together
 WRITTEN = 5_000_000  # entries between two looks at the clock
@@ -24,6 +23,12 @@ def matvec(A: np.ndarray, v: np.ndarray) -> np.ndarray:
     """A v for a C-ordered A of either precision."""
     if A.shape[0] == 0 or A.shape[1] == 0:
         return np.zeros(A.shape[0])
+    if A.size > WORTH_READING:
+        out, v = np.empty(A.shape[0], A.dtype), v.astype(A.dtype, copy=False)
+        in_threads(
+            lambda rows: np.matmul(A[rows], v, out=out[rows]), reading_parts(A.shape[0], A.size)
+        )
+        return out.astype(np.float64, copy=False)
     if A.dtype == np.float32:
         return blas.sgemv(1.0, A.T, v.astype(np.float32), trans=1).astype(np.float64)
     return blas.dgemv(1.0, A.T, v, trans=1)
@@ -40,23 +45,6 @@ def add_to_diagonal(M: np.ndarray, values: np.ndarray | float) -> None:
     """M += diag(values), in place."""
     index = np.arange(M.shape[0])
     M[index, index] += values
-
-
-def submatrix(K: np.ndarray, index: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """K[index][:, index] for a C-ordered K; out may be of another precision.
-
-    Whole rows first: numpy picks single entries at half the speed. A few rows at a time, since a
-    second matrix may be more than memory allows.
-    """
-    if out is None:
-        if index.size <= GATHERED:
-            return K.take(index, axis=0).take(index, axis=1)
-        out = np.empty((index.size, index.size), K.dtype)
-    for start in range(0, index.size, GATHERED):
-        require_time()
-        rows = K.take(index[start : start + GATHERED], axis=0)
-        out[start : start + GATHERED] = rows.take(index, axis=1)
-    return out
 
 
 def copied(M: np.ndarray) -> np.ndarray:

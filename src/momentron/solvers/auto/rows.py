@@ -17,8 +17,8 @@ from momentron.solvers.auto.linear_algebra import (
     parts_of,
     pieces_for,
     rmatvec,
-    submatrix,
 )
+from momentron.submatrices import sign_in_place, submatrix
 from momentron.threads import in_threads, own_threads
 
 NEW_COLUMNS = 1024  # of a Gram matrix at a time: they take memory beside it
@@ -138,8 +138,7 @@ class SignedRows(WorkingRows):
 
     def gram(self) -> np.ndarray:
         K = np.ascontiguousarray(gram_of(self.X))
-        K *= self.signs[:, None]
-        K *= self.signs
+        sign_in_place(K, self.signs)
         return K
 
     def _gram_columns(self, new: np.ndarray) -> np.ndarray:
@@ -244,8 +243,7 @@ class PairRows(WorkingRows):
             K *= self.outputs @ self.outputs.T
             return K
         K = K if K.flags.owndata else K.copy()  # a view of the user's own matrix stays as it is
-        K *= self.outputs
-        K *= self.outputs[:, 0]
+        sign_in_place(K, self.outputs[:, 0].astype(K.dtype))
         return K
 
     def _gram_columns(self, new: np.ndarray) -> np.ndarray:
