@@ -5,6 +5,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from momentron import max_margin
 from momentron.certificate import certify_classifier, certify_margin
@@ -108,6 +109,20 @@ def test_features_that_are_zero_in_all_rows_are_not_held():
     bound.single.hold()
     assert bound.single.rows(slice(None)).shape == (50, 20)
     assert bound.single.block(slice(0, 20), slice(None)) == pytest.approx(before, rel=1e-5)
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_sparse_rows_that_are_nearly_dense(is_held):
+    X = points(3, 60, 40) * (np.random.default_rng(3).random((60, 40)) < 0.2)
+    dense, bound = GaussianKernel(0.05).bind(X), GaussianKernel(0.05).bind(sp.csr_array(X))
+    single, every = bound.single, slice(None)
+    if is_held:
+        single.hold()
+    values, exact = single.block(every, every).astype(np.float64), dense.block(every, every)
+    limit = np.outer(single.weights, single.weights) * values + dense.relative_error
+    assert (np.abs(values - exact) <= limit).all()
+    few = sp.random_array((60, 40), density=0.01, rng=np.random.default_rng(0), format="csr")
+    assert GaussianKernel(0.05).bind(few).single is None
 
 
 def test_rows_whose_squares_are_hardly_there():

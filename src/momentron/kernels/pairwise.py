@@ -128,7 +128,7 @@ class BoundPairwise(BoundKernel):
     def single(self) -> SingleValues | None:
         # a subclass that does not say how may have another formula
         is_known = "fill_single" in vars(type(self.kernel))
-        if self.points.is_sparse or not is_known:
+        if not is_known or (self.points.is_sparse and not self.points.is_crowded):
             return None
         weighed = self.kernel.single_weights(self.points)
         return None if weighed is None else SingleValues(self, *weighed)

@@ -35,7 +35,7 @@ class SingleValues:
     Parameters
     ----------
     bound : BoundPairwise
-        The kernel over its rows, dense.
+        The kernel over its rows, dense or nearly so.
     weights : ndarray of shape (n,)
         h, rounded up.
     is_relative : bool
@@ -78,7 +78,8 @@ class SingleValues:
         self._held = held  # only now: Ctrl-C leaves no half of it
 
     def _rounded(self, index: Index) -> np.ndarray:
-        return (self._bound.points.take(index) * self.scale).astype(np.float32)
+        rows = self._bound.points.take(index, as_dense=True)
+        return (rows * self.scale).astype(np.float32)
 
     def rows(self, index: Index) -> np.ndarray:
         """The named rows, scaled, in single precision."""

@@ -125,7 +125,8 @@ class HingeEngine(Engine):
     def _advance_blocks(self, blocks: KernelBlocks) -> None:
         """One block; what they leave open is for working sets."""
         blocks.advance(2.0 * self.last_goal * blocks.values.primal)
-        if blocks.is_rough and (blocks.values.gap <= self.last_goal or blocks.is_stuck):
+        is_near = blocks.values.gap <= self.last_goal or blocks.idle > 0
+        if is_near and not blocks.is_settled:
             blocks.settle()
         w, values = KernelOperator.classifier(blocks.y * blocks.alpha, blocks.scores), blocks.values
         self.answer = self.sets.evaluate(w, blocks.b, blocks.alpha, is_exact=True)

@@ -19,6 +19,7 @@ from momentron.solvers.auto.landmarks import Landmarks
 from momentron.solvers.auto.linear_algebra import parts_of
 from momentron.solvers.auto.settings import AutoSettings
 from momentron.solvers.auto.working_sets import WorkingSets
+from momentron.submatrices import sign_in_place
 from momentron.threads import one_thread
 
 
@@ -63,6 +64,7 @@ class KernelBlocks:
         least_tol, most_price = settings.box_block_rough
         is_tame = tol >= least_tol and float(prices.max()) * self.scale <= most_price
         self.is_rough = self.kernel.is_rough and is_tame
+        self.is_settled = True  # whether no score has been changed in single precision
 
     # --- beginning -----------------------------------------------------------------------------
 
@@ -92,12 +94,16 @@ class KernelBlocks:
         if changed.size:
             by = self.y[changed] * (alpha - self.alpha)[changed]
             self.scores += self._product(changed, by)
+            self.is_settled = not self.is_rough
         self.alpha = alpha
         self.p = self.y * self.scores + self.Y @ self.b
 
     def settle(self) -> None:
-        """Scores anew, in double precision where they count; and changes to them from now on."""
-        self.is_rough = False
+        """Scores anew, in double precision where they count.
+
+        What single precision adds to them from here on is wrong by a share of the change alone.
+        """
+        self.is_settled = True
         weighed = np.flatnonzero(self.alpha)
         w = self.kernel.rough_combine(weighed, (self.y * self.alpha)[weighed])
         w = self.kernel.recomputed(w)
@@ -159,6 +165,10 @@ class KernelBlocks:
 
     def _gram(self, rows: np.ndarray) -> np.ndarray:
         """The signed Gram matrix of these rows, with what is known of the last block's."""
+        if self.kernel.is_rough:  # it keeps that itself
+            K = self.kernel.square(rows)
+            sign_in_place(K, self.y[rows])
+            return K
         bound, last, at = self.kernel.kernel, self._last_gram, self._place[rows]
         old, new = np.flatnonzero(at >= 0), np.flatnonzero(at < 0)
         if new.size == rows.size:

@@ -10,7 +10,6 @@ import math
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from momentron.clock import require_time
 from momentron.solvers.auto.box_newton import Smoothed, search_smoothed
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Direction
@@ -18,9 +17,12 @@ from momentron.solvers.auto.linear_algebra import (
     add_to_diagonal,
     back_solve,
     cholesky_of,
-    column_parts,
+    matvec,
 )
 from momentron.solvers.auto.settings import AutoSettings
+from momentron.threads import in_threads, shares_of
+
+SMALL_PART = 1 << 21  # numbers that one thread works on at a time
 
 
 class Landmarks:
@@ -53,13 +55,14 @@ class Landmarks:
             add_to_diagonal(M, settings.landmark_ridge * self.scale)
             return M
 
-        root = cholesky_of(own).astype(np.float32)
+        root = solve_triangular(cholesky_of(own), np.eye(k), lower=True, check_finite=False)
+        root = root.astype(np.float32)
         A = np.empty((k + Y.shape[1], n), np.float32)
-        for part in column_parts(k, n):
-            require_time()
-            A[:k, part] = solve_triangular(
-                root, V[:, part].astype(np.float32), lower=True, check_finite=False
-            )
+
+        def project(part: slice) -> None:
+            np.matmul(root, V[:, part].astype(np.float32), out=A[:k, part])
+
+        in_threads(project, shares_of(n, float(n * k), SMALL_PART))
         A[k:] = Y.T
         rest = squares - np.einsum("ij,ij->j", A[:k], A[:k])
         self.rest = np.maximum(rest, settings.landmark_rest * self.scale)
@@ -102,19 +105,27 @@ class Landmarks:
     ) -> Direction:
         assert isinstance(loss.sigma, np.ndarray)
         A, index = self.A, np.flatnonzero(between)
-        M = np.zeros((x.size, x.size), np.float32)
-        for part in column_parts(x.size, index.size):
-            require_time()
-            rows = A[index[part]]
-            rows *= np.sqrt(loss.sigma[index[part]]).astype(np.float32)[:, None]
-            M += rows.T @ rows
+        M = self._hessian(index, np.sqrt(loss.sigma[index]).astype(np.float32))
         top = max(float(M.diagonal().max()), 1.0)
         H = M.astype(np.float64, order="F")
         add_to_diagonal(H, self.ridge + 1e-7 * top)
         g = (A.T @ loss.weights(z).astype(np.float32)).astype(np.float64) - self.ridge * x
         dx = back_solve(cholesky_of(lambda: H), g)
-        dp = (A @ dx.astype(np.float32)).astype(np.float64)
+        dp = matvec(A, dx)
         slope, square = float((self.ridge * x) @ dx), float((self.ridge * dx) @ dx)
         if not math.isfinite(square):
             raise FloatingPointError("the first weights through a kernel are not finite")
         return Direction(dx, x[:0], dp, slope, square)
+
+    def _hessian(self, index: np.ndarray, roots: np.ndarray) -> np.ndarray:
+        """Σ r_i² a_i a_iᵀ over the named rows."""
+        parts = shares_of(index.size, float(index.size * self.A.shape[1]), SMALL_PART)
+        products: list[np.ndarray] = [np.empty(0)] * len(parts)
+
+        def multiply(i: int) -> None:
+            rows = self.A[index[parts[i]]]
+            rows *= roots[parts[i], None]
+            products[i] = rows.T @ rows
+
+        in_threads(multiply, range(len(parts)))
+        return sum(products[1:], start=products[0])
