@@ -10,7 +10,6 @@ import numpy as np
 from momentron.convergence import BudgetWarning
 from momentron.errors import InputError
 from momentron.hinge_problem import HingeProblem
-from momentron.operators import KernelOperator
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.box_exchange import exchange_in_box, gathered
 from momentron.solvers.auto.box_interior import (
@@ -115,9 +114,9 @@ class HingeEngine(Engine):
 
     def _begin_blocks(self) -> None:
         sets, prices = self.sets, self.problem.prices
-        self.blocks = KernelBlocks(sets, prices, self.deadline, self.settings, self.tol)
+        self.blocks = KernelBlocks(sets, prices, self.settings, self.tol)
         if self.answer is None:
-            self.blocks.begin(sets.labels.codes)
+            self.blocks.begin()
             return
         answer = self.answer
         self.blocks.start(self._sided(answer.p, np.clip(answer.lam, 0.0, prices), prices), answer.b)
@@ -128,7 +127,7 @@ class HingeEngine(Engine):
         is_near = blocks.values.gap <= self.last_goal or blocks.idle > 0
         if is_near and not blocks.is_settled:
             blocks.settle()
-        w, values = KernelOperator.classifier(blocks.y * blocks.alpha, blocks.scores), blocks.values
+        w, values = blocks.classifier(), blocks.values
         self.answer = self.sets.evaluate(w, blocks.b, blocks.alpha, is_exact=True)
         self._propose(w, blocks.b, blocks.alpha, values)
         self.is_done = values.gap <= self.last_goal or self.deadline.has_passed()

@@ -11,10 +11,9 @@ import numpy as np
 
 from momentron.clock import require_time
 from momentron.kernels import require_semidefinite
-from momentron.solvers.auto import selection
 from momentron.solvers.auto.box_block import Block, open_gap
 from momentron.solvers.auto.box_interior import Values
-from momentron.solvers.auto.deadline import Deadline
+from momentron.solvers.auto.kernel_point import KernelPoint
 from momentron.solvers.auto.landmarks import Landmarks
 from momentron.solvers.auto.linear_algebra import parts_of
 from momentron.solvers.auto.settings import AutoSettings
@@ -23,34 +22,21 @@ from momentron.submatrices import sign_in_place
 from momentron.threads import one_thread
 
 
-class KernelBlocks:
-    """Weights α of all the rows, intercepts b, and the scores Σ α_j y_j K_ij.
+class KernelBlocks(KernelPoint):
+    """The weights of a box, moved a block at a time.
 
     Rows that are equal, labels included, count as one with the sum of their prices: the system of
     a block would be singular, and they would all be between the bounds.
     """
 
     def __init__(
-        self,
-        sets: WorkingSets,
-        prices: np.ndarray,
-        deadline: Deadline,
-        settings: AutoSettings,
-        tol: float,
+        self, sets: WorkingSets, prices: np.ndarray, settings: AutoSettings, tol: float
     ) -> None:
-        assert sets.kernel is not None
-        self.kernel, self.prices = sets.kernel, prices
-        self.deadline, self.settings = deadline, settings
-        self.y, self.Y = sets.signs(slice(None)), sets.dual_set.columns
-        n = prices.size
-        self.squares = self.kernel.kernel.diagonal()
-        self.scale = max(float(self.squares.mean()), 1e-300)
+        super().__init__(sets, settings)
+        self.prices, n = prices, prices.size
         # half of the memory is for blocks at most, the rest for columns
         self.most = max(2, math.isqrt(self.kernel.cache_bytes // 2 // settings.box_block_bytes))
         self.kernel.reserve(settings.box_block_bytes * min(n, self.most) ** 2)
-        self.alpha, self.b = np.zeros(n), np.zeros(self.Y.shape[1])
-        self.scores = np.zeros(n)
-        self.p = np.zeros(n)
         self.rounds = self.idle = 0
         self.best = math.inf
         self.twins = Twins.none(n)
@@ -64,57 +50,21 @@ class KernelBlocks:
         least_tol, most_price = settings.box_block_rough
         is_tame = tol >= least_tol and float(prices.max()) * self.scale <= most_price
         self.is_rough = self.kernel.is_rough and is_tame
-        self.is_settled = True  # whether no score has been changed in single precision
 
-    # --- beginning -----------------------------------------------------------------------------
-
-    def begin(self, codes: np.ndarray) -> None:
+    def begin(self) -> None:
         """First weights by landmarks."""
-        settings, kernel, n = self.settings, self.kernel, self.prices.size
-        room = max(16, kernel.cache_bytes // 4 // (16 * n))
         rng = np.random.default_rng(0)
-        places = selection.sample(codes, min(settings.landmarks, n // 2, room), rng)
+        places = self.some_rows(rng)
         # one product brings their columns into memory, and tells equal rows by equal sums
-        sums = kernel.along(places, rng.normal(size=places.size))[2]
+        sums = self.kernel.along(places, rng.normal(size=places.size))[2]
         self.twins = Twins.of(sums, self.y, float(np.abs(sums).max()))
-        V = self._signed(places, np.arange(n))
         with one_thread():
-            model = Landmarks(V, places, self.squares, self.Y, settings)
-            del V
-            alpha, b = model.weights(self.prices, self.deadline)
-        self.start(alpha, b)
+            model = Landmarks(self, places)
+            self.start(*model.weights(model.hinges(self.prices)))
 
     def start(self, alpha: np.ndarray, b: np.ndarray) -> None:
         """Go to these weights."""
-        self.b = b
-        self._change(self.twins.spread(self.twins.sums(alpha), self.prices))
-
-    def _change(self, alpha: np.ndarray) -> None:
-        changed = np.flatnonzero(alpha != self.alpha)
-        if changed.size:
-            by = self.y[changed] * (alpha - self.alpha)[changed]
-            self.scores += self._product(changed, by)
-            self.is_settled = not self.is_rough
-        self.alpha = alpha
-        self.p = self.y * self.scores + self.Y @ self.b
-
-    def settle(self) -> None:
-        """Scores anew, in double precision where they count.
-
-        What single precision adds to them from here on is wrong by a share of the change alone.
-        """
-        self.is_settled = True
-        weighed = np.flatnonzero(self.alpha)
-        w = self.kernel.rough_combine(weighed, (self.y * self.alpha)[weighed])
-        w = self.kernel.recomputed(w)
-        least = self.y * w[1] + self.Y @ self.b - w[2]
-        self.scores = self.kernel.partly_exact(w, np.flatnonzero(least < 1.01))[1]
-        self.p = self.y * self.scores + self.Y @ self.b
-
-    def _product(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """K[:, rows] @ a; in single precision, where that is had and good enough."""
-        kernel = self.kernel
-        return kernel.rough_product(rows, a) if self.is_rough else kernel.along(rows, a)[2]
+        self.move_to(self.twins.spread(self.twins.sums(alpha), self.prices), b)
 
     # --- blocks --------------------------------------------------------------------------------
 
@@ -147,14 +97,14 @@ class KernelBlocks:
         missing = Y.T @ own - self.Y.T @ self.alpha
         block = Block(K, outside, prices[index], Y, missing, self.deadline, settings)
         with one_thread():
-            alpha[index], self.b = block.solve(
+            alpha[index], b = block.solve(
                 own,
                 self.b,
                 self.sigma,
                 self.last,
                 max(settings.box_block_ahead * gap, 0.25 * goal),
             )
-        self._change(groups.spread(alpha, self.prices))
+        self.move_to(groups.spread(alpha, self.prices), b)
         gap = open_gap(self.alpha, self.p, self.prices)
         is_better = gap < settings.interior_progress * self.best
         self.idle = 0 if is_better else self.idle + 1
@@ -172,25 +122,19 @@ class KernelBlocks:
         bound, last, at = self.kernel.kernel, self._last_gram, self._place[rows]
         old, new = np.flatnonzero(at >= 0), np.flatnonzero(at < 0)
         if new.size == rows.size:
-            K = self._signed(rows, rows)
+            K = self.signed_block(rows, rows)
         else:
             K = np.empty((rows.size, rows.size))
             for part in parts_of(old.size, 1 + old.size // 256):
                 require_time()
                 K[old[part, None], old] = last.take(at[old[part]], axis=0).take(at[old], axis=1)
-            K[new] = self._signed(rows[new], rows)
+            K[new] = self.signed_block(rows[new], rows)
             K[old[:, None], new] = K[new[:, None], old].T
         if not bound.is_semidefinite:
             require_semidefinite(K, rows, bound.relative_error)
         self._place[:] = -1
         self._place[rows] = np.arange(rows.size)
         self._last_gram = K
-        return K
-
-    def _signed(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        K = self.kernel.block(rows, columns)
-        K *= self.y[columns]
-        K *= self.y[rows][:, None]
         return K
 
     def _choose(self, alpha: np.ndarray, prices: np.ndarray) -> np.ndarray:

@@ -6,20 +6,20 @@ stiffness 1/D: all the rows count in it, and a Newton step costs n k² operation
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from momentron.solvers.auto.box_newton import Smoothed, search_smoothed
-from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Direction
+from momentron.solvers.auto.kernel_point import KernelPoint
 from momentron.solvers.auto.linear_algebra import (
     add_to_diagonal,
     back_solve,
     cholesky_of,
     matvec,
 )
-from momentron.solvers.auto.settings import AutoSettings
 from momentron.threads import in_threads, shares_of
 
 SMALL_PART = 1 << 21  # numbers that one thread works on at a time
@@ -30,25 +30,17 @@ class Landmarks:
 
     Parameters
     ----------
-    V : ndarray of shape (k, n)
-        The landmarks' columns of the signed Gram matrix.
+    point : KernelPoint
+        Whose rows.
     places : ndarray of shape (k,)
         Which rows the landmarks are.
-    squares : ndarray of shape (n,)
-        The diagonal.
-    Y : ndarray of shape (n, n_intercepts)
     """
 
-    def __init__(
-        self,
-        V: np.ndarray,
-        places: np.ndarray,
-        squares: np.ndarray,
-        Y: np.ndarray,
-        settings: AutoSettings,
-    ) -> None:
+    def __init__(self, point: KernelPoint, places: np.ndarray) -> None:
+        self.settings, self.deadline, self.scale = point.settings, point.deadline, point.scale
+        settings, squares, Y = point.settings, point.squares, point.Y
+        V = point.signed_block(places, np.arange(squares.size))
         k, n = V.shape
-        self.scale = max(float(squares.mean()), 1e-300)
 
         def own() -> np.ndarray:
             M = np.asfortranarray(V[:, places])
@@ -66,39 +58,57 @@ class Landmarks:
         A[k:] = Y.T
         rest = squares - np.einsum("ij,ij->j", A[:k], A[:k])
         self.rest = np.maximum(rest, settings.landmark_rest * self.scale)
-        self.A, self.settings = np.ascontiguousarray(A.T), settings
+        self.A = np.ascontiguousarray(A.T)
         self.ridge = np.ones(A.shape[0])
         self.ridge[k:] = 0.0
 
-    def weights(self, prices: np.ndarray, deadline: Deadline) -> tuple[np.ndarray, np.ndarray]:
-        """(α, b) of a soft margin whose stiffness grows to where the landmarks say nothing more."""
-        settings, x, p = self.settings, np.zeros(self.ridge.size), np.zeros(prices.size)
-        price = float(prices.mean())
-        by_price, by_scale = settings.box_first
-        sigma = min(by_price * price, by_scale / self.scale)
-        by_price, by_scale = settings.box_block_first
-        last = min(by_price * price, by_scale / self.scale)
-        loss = self._smoothed(prices, sigma)
+    def hinges(self, prices: np.ndarray) -> list[Smoothed]:
+        """The plain hinge: a stiffness that grows to where the landmarks say nothing more."""
+        settings, price = self.settings, float(prices.mean())
+        sigma, last = (
+            min(by_price * price, by_scale / self.scale)
+            for by_price, by_scale in (settings.box_first, settings.box_block_first)
+        )
+        sigmas = [sigma]
+        while sigmas[-1] < last:
+            sigmas.append(min(settings.box_growth * sigmas[-1], last))
+        centre = np.zeros(prices.size)
+        return [Smoothed(prices, centre, np.minimum(s, 1.0 / self.rest)) for s in sigmas]
+
+    def squared_hinge(self, softness: np.ndarray) -> list[Smoothed]:
+        """The squared hinge, with 1/C of every row."""
+        n = softness.size
+        return [Smoothed(np.full(n, np.inf), np.zeros(n), 1.0 / (self.rest + softness))]
+
+    def weights(self, losses: list[Smoothed]) -> tuple[np.ndarray, np.ndarray]:
+        """(α, b) of the last of these losses, each begun from the one before."""
+        settings, x, p = self.settings, np.zeros(self.ridge.size), np.zeros(self.rest.size)
+        stage = 0
         for _ in range(settings.landmark_steps):
+            loss = losses[stage]
             z = loss.at(p)
             between = loss.is_between(z)
             size = int(np.count_nonzero(between))
-            if size == 0 or deadline.has_passed(float(size) * self.ridge.size**2):
+            if size == 0 or self.deadline.has_passed(float(size) * self.ridge.size**2):
                 break
             direction = self._direction(loss, x, z, between)
             t = search_smoothed(direction, z, loss, settings.search_steps)
             x, p = x + t * direction.dx, p + t * direction.dp
             changed = int(np.count_nonzero(between != loss.is_between(loss.at(p))))
             if changed <= settings.box_slack * size:
-                if sigma >= last:
+                if stage + 1 == len(losses):
                     break
-                sigma = min(settings.box_growth * sigma, last)
-                loss = self._smoothed(prices, sigma)
-        b = x[self.ridge == 0.0]
-        return loss.weights(loss.at(p)), b
+                stage += 1
+        return losses[stage].weights(losses[stage].at(p)), x[self.ridge == 0.0]
 
-    def _smoothed(self, prices: np.ndarray, sigma: float) -> Smoothed:
-        return Smoothed(prices, np.zeros(prices.size), np.minimum(sigma, 1.0 / self.rest))
+    def inverse(self, index: np.ndarray, softness: np.ndarray) -> "LandmarkInverse":
+        """Of K + diag(softness) on the named rows, as far as the landmarks tell."""
+        rest = self.rest[index] + softness[index]
+        M = self._hessian(index, (1.0 / np.sqrt(rest)).astype(np.float32))
+        k = int(np.count_nonzero(self.ridge))
+        inner = np.array(M[:k, :k], np.float64, order="F")
+        add_to_diagonal(inner, 1.0)
+        return LandmarkInverse(self.A[index, :k], rest, cholesky_of(lambda: inner))
 
     def _direction(
         self, loss: Smoothed, x: np.ndarray, z: np.ndarray, between: np.ndarray
@@ -129,3 +139,16 @@ class Landmarks:
 
         in_threads(multiply, range(len(parts)))
         return sum(products[1:], start=products[0])
+
+
+class LandmarkInverse(NamedTuple):
+    """(AAᵀ + diag(rest))⁻¹ by Woodbury's formula, with a factor of I + Aᵀ diag(rest)⁻¹ A."""
+
+    A: np.ndarray
+    rest: np.ndarray
+    factor: np.ndarray
+
+    def apply(self, v: np.ndarray) -> np.ndarray:
+        x = v / self.rest
+        s = back_solve(self.factor, (x.astype(np.float32) @ self.A).astype(np.float64))
+        return x - matvec(self.A, s) / self.rest

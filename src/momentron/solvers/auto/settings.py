@@ -185,6 +185,16 @@ class AutoSettings:
     soft_sample: int = 2000  # rows of the sample on which tall data begin, and the same per feature
     soft_sample_ratio: int = 10
 
+    # --- soft margins through columns of a kernel -----------------------------------------------
+    column_stiffness: float = 50.0  # the largest C for them, in units of 1/‖a‖²
+    column_support: int = 1200  # rows with slack from which a factor of their matrix takes longer
+    column_steps: int = 60  # Newton steps in all
+    # The share of the rows with slack that may come and go where a step counts as close,
+    column_close: float = 0.01
+    column_accuracy: tuple[float, float] = (1e-2, 1e-4)  # and a direction's accuracy far and close
+    column_products: int = 80  # products with the columns for one direction
+    column_goal: float = 0.25  # the gap at which they end, as a share of the tolerance
+
     # --- the plain hinge -----------------------------------------------------------------------
     box_steps: int = 150  # iterations of the interior point in a box
     box_start: float = 1.0  # the largest weight at its start, in units of 1/mean‖a‖²

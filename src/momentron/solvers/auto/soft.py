@@ -23,6 +23,7 @@ from momentron.solvers.auto.newton import exact_soft_margin, soft_margin, step_a
 from momentron.solvers.auto.phases import End, Phase, Reason, Search, run
 from momentron.solvers.auto.primal_form import PrimalForm
 from momentron.solvers.auto.rank import first_phase, first_working_set
+from momentron.solvers.auto.soft_columns import ColumnNewton, SolveByColumns
 from momentron.solvers.base import Start
 from momentron.threads import one_thread
 
@@ -34,6 +35,8 @@ def soft_phase(search: Search, start: Start | None) -> Phase:
     is_known = start is not None and is_tall and not _is_nearly_hard(search)
     if sets.is_plain and not is_known:
         return SolveAll(start)
+    if ColumnNewton.suits(search):
+        return SolveByColumns(BeginSome(start), start)
     return BeginSome(start)
 
 

@@ -1,0 +1,229 @@
+"""The soft margin with squared hinge through a kernel, where many rows have slack.
+
+Newton on all the rows; its systems, K + 1/C on the rows with slack, are as large as the support and
+are solved by conjugate gradients. A product with K is one with the columns that are kept, in single
+precision where that is had, and tells the margins of all the rows besides; what landmarks know of K
+is the preconditioner. Near the end scores are made anew in double precision, and Newton goes on.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from momentron.clock import require_time
+from momentron.solvers.auto.forms import Direction
+from momentron.solvers.auto.kernel_point import KernelPoint
+from momentron.solvers.auto.landmarks import LandmarkInverse, Landmarks
+from momentron.solvers.auto.newton import line_search
+from momentron.solvers.auto.phases import End, Phase, Reason, Search
+from momentron.solvers.base import Start
+from momentron.threads import one_thread
+
+
+class ColumnNewton(KernelPoint):
+    """Weights of the squared hinge, moved by Newton steps through columns."""
+
+    def __init__(self, search: Search) -> None:
+        super().__init__(search.sets, search.settings)
+        self.C, self.shares = search.C, search.sets.shares
+        self.softness = np.broadcast_to(1.0 / (self.C * self.shares), self.y.shape)
+        self.steps = 0
+        self.changed = self.y.size  # rows whose slack came or went in the last step
+        with one_thread():
+            self.model = Landmarks(self, self.some_rows(np.random.default_rng(0)))
+
+    @staticmethod
+    def suits(search: Search) -> bool:
+        """Whether there is a kernel, and C leaves it a ridge worth having."""
+        sets, settings = search.sets, search.settings
+        if sets.kernel is None or sets.labels.is_paired or sets.size < settings.column_support:
+            return False
+        squares = sets.kernel.kernel.diagonal()
+        return search.C * float(np.max(sets.shares * squares)) <= settings.column_stiffness
+
+    def begin(self) -> bool:
+        """Take the weights that landmarks give; whether columns of so many fit into memory."""
+        with one_thread():
+            alpha, b = self.model.weights(self.model.squared_hinge(self.softness))
+        size = int(np.count_nonzero(alpha))
+        if not self.settings.column_support <= size <= self._most_columns:
+            return False
+        self.move_to(alpha, b)
+        return True
+
+    def resume(self, alpha: np.ndarray, b: np.ndarray) -> bool:
+        """The same with weights that are known."""
+        if np.count_nonzero(alpha) > self._most_columns:
+            return False
+        self.move_to(alpha, b)
+        return True
+
+    @property
+    def _most_columns(self) -> int:
+        """How many fit into memory, a quarter of which is for the certificate's values."""
+        if self.kernel.kernel.matrix is not None:
+            return self.y.size
+        return 3 * self.kernel.cache_bytes // 4 // ((4 if self.is_rough else 8) * self.y.size)
+
+    @property
+    def is_close(self) -> bool:
+        """Whether the last step has hardly changed which rows have slack."""
+        return self.changed <= self.settings.column_close * self.y.size
+
+    @property
+    def slack_weights(self) -> np.ndarray:
+        """λ = C max(0, 1 − p), which α is at the optimum."""
+        return np.maximum(1.0 - self.p, 0.0) / self.softness
+
+    def gap(self) -> float:
+        """P − D over P of α and λ, as far as floats tell: ½‖Σ (λ − α) a‖², and what Yᵀλ is off."""
+        lam = self.slack_weights
+        square = float((self.alpha * self.y) @ self.scores)
+        primal = 0.5 * square + 0.5 * float(lam @ (self.softness * lam))
+        off = lam - self.alpha
+        rows = np.flatnonzero(off)
+        product = self.y * self.product(rows, (self.y * off)[rows])
+        unbalanced = float(np.abs(self.Y.T @ lam) @ np.abs(self.b))
+        return (0.5 * max(float(off @ product), 0.0) + unbalanced) / max(primal, 1e-300)
+
+    def step(self) -> bool:
+        """One Newton step; False where conjugate gradients do not get there."""
+        self.steps += 1
+        settings, r = self.settings, 1.0 - self.p
+        active = r > 0.0
+        direction = self._direction(np.flatnonzero(active), r)
+        if direction is None:
+            return False
+        self.changed = int(np.count_nonzero(active != (r - direction.dp > 0.0)))
+        t = 1.0
+        if self.changed:
+            t = line_search(direction, r, self.C, settings, self.shares)
+        if self.is_close and abs(t - 1.0) < settings.nearly_full:
+            t = 1.0  # a step cut short would leave weight on rows that have no slack
+        self.scores = self.scores + t * (self.y * (direction.dp - self.Y @ direction.db))
+        self.is_settled = False
+        self.place(self.alpha + t * direction.dx, self.b + t * direction.db)
+        return True
+
+    def _direction(self, index: np.ndarray, r: np.ndarray) -> Direction | None:
+        """To the minimiser of the quadratic piece on which only the named rows have slack."""
+        settings = self.settings
+        off = self.alpha.copy()
+        off[index] = 0.0
+        rhs = r[index] - self.softness[index] * self.alpha[index]
+        product = np.zeros(self.y.size)
+        if off.any():
+            rows = np.flatnonzero(off)
+            product -= self.y * self.product(rows, (self.y * off)[rows])
+            rhs -= product[index]
+        Y = self.Y[index]
+        missing = -(Y.T @ self.alpha[index])  # what is off goes, and takes its share with it
+        accuracy = settings.column_accuracy[self.is_close]
+
+        def multiply(v: np.ndarray) -> np.ndarray:
+            require_time()
+            return self.y * self.product(index, self.y[index] * v)
+
+        inverse = self.model.inverse(index, self.softness)
+        system = System(multiply, index, self.softness[index], inverse, Y)
+        solved = system.solve(rhs, missing, accuracy, settings.column_products)
+        if solved is None:
+            return None
+        du = -off
+        du[index] = solved.z
+        product += solved.product
+        dp = product + self.Y @ solved.b
+        return Direction(du, solved.b, dp, float(self.alpha @ product), float(du @ product))
+
+
+class Solved(NamedTuple):
+    """z and b of a system, and the product of K with z on all the rows."""
+
+    z: np.ndarray
+    b: np.ndarray
+    product: np.ndarray
+
+
+class System(NamedTuple):
+    """(K + softness) z + Y b = rhs on some rows, with Yᵀz given; K known by its products."""
+
+    multiply: Callable[[np.ndarray], np.ndarray]
+    rows: np.ndarray
+    softness: np.ndarray
+    inverse: LandmarkInverse
+    Y: np.ndarray
+
+    def solve(
+        self, rhs: np.ndarray, missing: np.ndarray, accuracy: float, most: int
+    ) -> Solved | None:
+        """By conjugate gradients among the z with Yᵀz as it must be; None where they take long."""
+        held = [self.inverse.apply(column) for column in self.Y.T]
+        inner = np.array([[column @ other for other in held] for column in self.Y.T])
+        z, product = np.zeros(rhs.size), np.zeros(0)
+        residual = rhs
+        if missing.any():
+            z = np.column_stack(held) @ np.linalg.solve(inner, missing)
+            product = self.multiply(z)
+            residual = rhs - product[self.rows] - self.softness * z
+        direction, first, last = np.zeros(rhs.size), 0.0, 1.0
+        for count in range(most):
+            g = self.inverse.apply(residual)
+            b = np.zeros(0)
+            if held:
+                b = np.linalg.solve(inner, self.Y.T @ g)
+                g = g - np.column_stack(held) @ b
+            size = float(residual @ g)
+            first = first or size
+            if size <= accuracy**2 * first or size <= 0.0:
+                break
+            direction = g + (size / last) * direction if count else g
+            along = self.multiply(direction)
+            curvature = float(direction @ (along[self.rows] + self.softness * direction))
+            if not curvature > 0.0:
+                return None
+            t, last = size / curvature, size
+            z = z + t * direction
+            product = t * along if not product.size else product + t * along
+            residual = residual - t * (along[self.rows] + self.softness * direction)
+        else:
+            return None
+        return Solved(z, b, product if product.size else self.multiply(z))
+
+
+@dataclass(frozen=True)
+class SolveByColumns(Phase):
+    """Newton through columns, and what it leaves open for working sets (`otherwise`)."""
+
+    otherwise: Phase
+    start: Start | None = None
+    newton: ColumnNewton | None = None
+
+    def advance(self, search: Search) -> Phase:
+        newton = self.newton
+        if newton is None:
+            newton = ColumnNewton(search)
+            if not self._begin(newton, search):
+                return self.otherwise.advance(search)
+        settings = search.settings
+        with one_thread():
+            was_close = False
+            while newton.step() and newton.steps < settings.column_steps:
+                if was_close and newton.is_close:  # the last step was an accurate one
+                    break
+                was_close = newton.is_close
+            else:
+                return self.otherwise.advance(search)
+        newton.settle()
+        search.set_answer(newton.classifier(), newton.b, newton.slack_weights, is_exact=True)
+        if newton.gap() <= settings.column_goal * search.tol:
+            return End(Reason.SOLVED)
+        return SolveByColumns(self.otherwise, newton=newton)
+
+    def _begin(self, newton: ColumnNewton, search: Search) -> bool:
+        start = self.start
+        if start is None or not np.any(start.w):
+            return newton.begin()
+        assert search.sets.kernel is not None
+        return newton.resume(newton.y * search.sets.kernel.coefficients(start.w), start.b)

@@ -1,0 +1,93 @@
+"""Squared hinge through a kernel by conjugate gradients: as certified as factors, and no other."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from momentron import Status, max_margin
+from momentron.operators import kernel
+from momentron.solvers.auto import Auto, AutoSettings, soft_columns
+
+BY_COLUMNS = Auto(AutoSettings(column_support=20))
+BY_FACTORS = Auto(AutoSettings(column_stiffness=0.0))
+
+
+def overlapping(seed, n=300, d=5):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, (X[:, 0] * X[:, 1] + 0.7 * rng.normal(size=n) > 0).astype(int), rng
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Newton steps through columns so far; single precision also for few rows."""
+    steps = []
+    monkeypatch.setattr(kernel, "MANY_ROWS", 100)
+    step = soft_columns.ColumnNewton.step
+    monkeypatch.setattr(
+        soft_columns.ColumnNewton, "step", lambda self: steps.append(self) or step(self)
+    )
+    return steps
+
+
+@pytest.mark.parametrize("C", [1e-3, 0.1, 1.0, 10.0])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_columns_agree_with_factors(C, fit_intercept, is_weighted, counted):
+    X, y, rng = overlapping(int(1000 * C) + 2 * fit_intercept + is_weighted)
+    options = {"kernel": "rbf", "C": C, "fit_intercept": fit_intercept, "tol": 1e-7}
+    if is_weighted:
+        options["sample_weight"] = rng.uniform(0.0, 2.0, y.size) * (rng.random(y.size) < 0.9)
+    one = max_margin(X, y, method=BY_COLUMNS, **options)
+    other = max_margin(X, y, method=BY_FACTORS, **options)
+    assert one.status is Status.OPTIMAL and one.gap <= 1e-7
+    assert max(one.lower, other.lower) <= min(one.upper, other.upper)
+    assert counted
+
+
+@pytest.mark.parametrize("kind", ["poly", "laplacian", "sparse", "precomputed", "function"])
+def test_every_kind_of_kernel(kind, counted):
+    X, y, _ = overlapping(7)
+    options = {"kernel": kind, "C": 0.5 if kind in ("laplacian", "sparse", "precomputed") else 1e-3}
+    if kind == "sparse":
+        X, options["kernel"] = sp.csr_array(X * (np.abs(X) > 1.8)), "rbf"
+    elif kind == "precomputed":
+        X = np.exp(-0.2 * ((X[:, None] - X) ** 2).sum(axis=2))
+    elif kind == "function":
+        options["kernel"] = lambda A, B: (1.0 + A @ B.T) ** 2
+    one = max_margin(X, y, method=BY_COLUMNS, **options)
+    other = max_margin(X, y, method=BY_FACTORS, **options)
+    assert one.gap <= 1e-6
+    assert max(one.lower, other.lower) <= min(one.upper, other.upper)
+    assert counted
+
+
+def test_what_columns_leave_open_is_solved_by_factors(counted):
+    X, y, _ = overlapping(3)
+    stiff = Auto(AutoSettings(column_support=20, column_products=1))
+    assert max_margin(X, y, kernel="rbf", C=1.0, method=stiff).gap <= 1e-6
+    assert len(counted) == 1
+
+
+def test_columns_that_do_not_fit_into_memory(counted):
+    X, y, _ = overlapping(4, n=1500)
+    found = max_margin(X, y, kernel="rbf", C=1.0, cache_size=2.0, max_time=5, method=BY_COLUMNS)
+    assert found.lower <= found.upper
+    assert not counted
+
+
+def test_a_warm_start_takes_fewer_steps(counted):
+    X, y, _ = overlapping(5, n=600)
+    first = max_margin(X, y, kernel="rbf", C=1.0, method=BY_COLUMNS)
+    cold = len(counted)
+    again = max_margin(X, y, kernel="rbf", C=1.1, initial=first, method=BY_COLUMNS)
+    warm = len(counted) - cold
+    other = max_margin(X, y, kernel="rbf", C=1.1, method=BY_FACTORS)
+    assert again.gap <= 1e-6 and max(again.lower, other.lower) <= min(again.upper, other.upper)
+    assert warm <= cold
+
+
+def test_time_is_kept(counted):
+    X, y, _ = overlapping(6, n=2500)
+    found = max_margin(X, y, kernel="rbf", C=1.0, max_time=1e-3, method=BY_COLUMNS)
+    assert found.status is Status.TIME_BUDGET and found.lower <= found.upper
