@@ -23,7 +23,7 @@ from momentron.certificate import certify_hinge
 from momentron.hinge_problem import HingeProblem
 from momentron.problem import Problem
 from momentron.solvers import SOLVERS
-from momentron.solvers.auto import Auto, AutoSettings
+from momentron.solvers.auto import Auto, AutoSettings, box_near
 from momentron.solvers.auto.box_block import Block
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.kernel_blocks import Twins
@@ -252,7 +252,7 @@ def test_newton_on_many_rows_agrees_with_the_interior_point(C, fit_intercept, fo
     weights = np.random.default_rng(1).uniform(0.5, 2.0, y.size)
     options = {"C": C, "penalty": "hinge", "fit_intercept": fit_intercept}
     found = max_margin(form(X), y, sample_weight=weights, **options)
-    inside = Auto(AutoSettings(box_few=10**9, box_few_values=10**9, soft_sample=10**9))
+    inside = Auto(AutoSettings(box_few=10**9, box_few_values=10**9, box_sample=10**9))
     other = max_margin(form(X), y, sample_weight=weights, method=inside, **options)
     assert found.status is Status.OPTIMAL and other.status is Status.OPTIMAL
     assert max(found.lower, other.lower) <= min(found.upper, other.upper)
@@ -404,3 +404,37 @@ def test_scikit_learn_contract(estimator, check):
         if type(error).__name__ == "SkipTest":
             pytest.skip(str(error))
         raise
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+@INTERCEPT
+def test_rows_held_at_their_bounds_change_nothing(form, fit_intercept, monkeypatch):
+    X, y = crowded(6000)
+    X = form(X)
+    sizes = []
+    begin = box_near.NearForm.__init__
+
+    def counted(self, whole, index, weights):
+        sizes.append(index.size / whole.m)
+        begin(self, whole, index, weights)
+
+    monkeypatch.setattr(box_near.NearForm, "__init__", counted)
+    options = {"penalty": "hinge", "C": 1.0, "tol": 1e-8, "fit_intercept": fit_intercept}
+    held = max_margin(X, y, **options)
+    assert sizes
+    assert max(sizes) <= AutoSettings().box_near_share
+    sizes.clear()
+    whole = max_margin(X, y, method=Auto(AutoSettings(box_near_share=0.0)), **options)
+    assert not sizes
+    assert held.gap <= 1e-8
+    assert max(held.lower, whole.lower) <= min(held.upper, whole.upper)
+    assert held.coef == pytest.approx(whole.coef, abs=1e-3 * np.abs(whole.coef).max())
+
+
+def test_rows_that_should_not_have_been_held_are_taken_in():
+    X, y = crowded(6000)
+    hasty = Auto(AutoSettings(box_reach=1e-3))
+    options = {"penalty": "hinge", "C": 1.0, "tol": 1e-8}
+    found, known = max_margin(X, y, method=hasty, **options), max_margin(X, y, **options)
+    assert found.gap <= 1e-8
+    assert max(found.lower, known.lower) <= min(found.upper, known.upper)

@@ -37,6 +37,10 @@ class MatrixOperator(Operator):
     def working_rows(self, index: np.ndarray) -> Any:
         """The named rows in float64 for a working set: dense in C order, or CSR."""
 
+    def passed_rows(self, index: np.ndarray) -> Any:
+        """The same for a solve that reads them in passes, where fewer entries count."""
+        return self.working_rows(index)
+
     @abstractmethod
     def some(self, index: np.ndarray) -> "MatrixOperator":
         """An operator of the named rows alone, in float64."""

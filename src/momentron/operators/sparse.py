@@ -36,6 +36,8 @@ def _products(lines: Any, entries: np.ndarray, v: np.ndarray) -> np.ndarray:
     return np.stack(columns, axis=1)
 
 
+THIN = 4  # entries of a dense matrix that are read as fast as a stored one
+SMALL = 200_000  # entries up to which dense products take less than scipy's preparations
 FEW = 8  # of so many rows one counts: then picking those is cheaper than reading all
 
 
@@ -99,10 +101,18 @@ class SparseOperator(MatrixOperator):
 
     def working_rows(self, index: np.ndarray) -> Any:
         # dense rows are faster wherever they are small
-        n, d = self.shape
+        d = self.shape[1]
         if d <= 3000 and index.size * d <= 4_000_000:
             return self.rows(index)
-        if index.size == n:
+        return self._csr_rows(index)
+
+    def passed_rows(self, index: np.ndarray) -> Any:
+        n, d = self.shape
+        is_thin = THIN * self.X.nnz < n * d and index.size * d > SMALL
+        return self._csr_rows(index) if is_thin else self.working_rows(index)
+
+    def _csr_rows(self, index: np.ndarray) -> Any:
+        if index.size == self.shape[0]:
             return sp.csr_array(self.X).astype(np.float64, copy=False)
         return self.sparse_rows(index)
 

@@ -19,7 +19,6 @@ from momentron.solvers.auto.gram_form import GramForm, bordered_solve
 from momentron.solvers.auto.linear_algebra import (
     add_to_diagonal,
     back_solve,
-    cholesky,
     cholesky_of,
     matvec,
 )
@@ -46,19 +45,29 @@ class Smoothed(NamedTuple):
         """Where there is curvature."""
         return (z > 0.0) & (z < self.prices)
 
+    def distance(self, z: np.ndarray) -> np.ndarray:
+        """How much margins must change until there is; not positive where it is."""
+        return np.maximum(-z, z - self.prices) / self.sigma
+
+    def some(self, index: np.ndarray) -> "Smoothed":
+        """The same of some rows."""
+        sigma = self.sigma if isinstance(self.sigma, float) else self.sigma[index]
+        return Smoothed(self.prices[index], self.centre[index], sigma)
+
 
 def minimise_smoothed(
-    form: Form, loss: Smoothed, *, slack: float, max_steps: int
+    form: Form, loss: Smoothed, *, slack: float, max_steps: int, is_first: bool = False
 ) -> tuple[np.ndarray, bool]:
     """(α⁺, whether the rows between have settled): Newton from the form's point.
 
-    `slack` is their share that may still change in the last step.
+    `slack` is their share that may still change in the last step. In a first update the loss's
+    centre says nothing about the rows between.
     """
     z = loss.at(form.p)
     for step in range(max_steps):
         between, weights = loss.is_between(z), loss.weights(z)
         is_free = loss.is_between(loss.centre)
-        if step == 0 and is_free.any():
+        if step == 0 and not is_first and is_free.any():
             # as σ grows, σ(1 − p) throws out nearly all the rows that are between in truth
             between, weights = is_free, np.where(is_free, z, loss.centre)
         size = int(np.count_nonzero(between))
@@ -99,12 +108,15 @@ def _direction(form: Form, loss: Smoothed, alpha: np.ndarray, between: np.ndarra
         distance = np.abs(form.p - 1.0)
         most = min(form.A.k, form.m - 1)
         between = distance <= np.partition(distance, most)[most]
-    M = form.hessian(between)
-    add_to_diagonal(M, form.ridge / loss.sigma)
-    # an intercept that no row holds is left where it is
-    add_to_diagonal(M, 1e-14 * (1.0 - form.ridge) * max(float(M.diagonal().max()), 1e-300))
-    g = form.A.combine(alpha) - form.ridge * form.point.x
-    return form.towards(back_solve(cholesky(M), g / loss.sigma))
+
+    def shifted() -> np.ndarray:
+        M = form.hessian(between)
+        add_to_diagonal(M, form.ridge / loss.sigma)
+        # an intercept that no row holds is left where it is
+        add_to_diagonal(M, 1e-14 * (1.0 - form.ridge) * max(float(M.diagonal().max()), 1e-300))
+        return M
+
+    return form.towards(back_solve(cholesky_of(shifted), form.gradient(alpha) / loss.sigma))
 
 
 def _gram_direction(

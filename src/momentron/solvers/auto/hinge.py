@@ -19,6 +19,7 @@ from momentron.solvers.auto.box_interior import (
     Values,
     box_interior_point,
 )
+from momentron.solvers.auto.box_near import updated
 from momentron.solvers.auto.box_newton import Smoothed, minimise_smoothed
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.engine import Engine
@@ -138,22 +139,22 @@ class HingeEngine(Engine):
                 self.W = self.sets.smallest(self.answer.p, 1, np.flatnonzero(self.answer.p < 1.0))
 
     def _solve_sample(self) -> None:
-        """A first classifier of tall data from some of the rows, whose slack costs as much."""
-        sets, settings, prices = self.sets, self.settings, self.problem.prices
-        size = max(settings.soft_sample, settings.soft_sample_ratio * sets.operator.shape[1])
-        if sets.size <= 4 * size:
+        """A first classifier from some of the rows.
+
+        Their prices are not raised to make up for the others: that would fit the sample too well.
+        """
+        sets, settings = self.sets, self.settings
+        size = max(settings.box_sample, settings.box_sample_ratio * sets.operator.shape[1])
+        if sets.size <= settings.box_sample_share * size:
             return
         index = selection.sample(sets.labels.codes, size, np.random.default_rng(0), least=0.0)
         form = PrimalForm(sets.plain_rows(index), self.deadline, settings)
-        own = prices[index] * (float(prices.sum()) / float(prices[index].sum()))
-        alpha, sigma = np.zeros(index.size), self._stiffness(form, own)[0]
+        prices = self.problem.prices[index]
+        loss = Smoothed(prices, 0.5 * prices, self._stiffness(form, prices)[0])
+        slack, max_steps = settings.box_sample_slack, settings.box_sample_steps
         with one_thread():
-            for _ in range(settings.box_sample_updates):
-                loss = Smoothed(own, alpha, sigma)
-                alpha, _ = minimise_smoothed(form, loss, slack=0.1, max_steps=6)
-                sigma *= settings.box_growth
+            minimise_smoothed(form, loss, slack=slack, max_steps=max_steps, is_first=True)
         self.answer = sets.evaluate(*form.answer(), np.zeros(sets.size), is_exact=False)
-        self._narrow()
 
     def _narrow(self) -> None:
         """The rows below the margin, and some above; all where that saves little."""
@@ -161,8 +162,7 @@ class HingeEngine(Engine):
         sets, p = self.sets, self.answer.p
         support = np.flatnonzero(p < 1.0 + 1e-9)
         size = max(self.settings.small, int(self.settings.box_room * support.size))
-        least = 8 if self.is_rough else 2  # what a sample tells is less sure
-        if (sets.is_plain or sets.is_kernel) and least * size < sets.size:
+        if (sets.is_plain or sets.is_kernel) and 2 * size < sets.size:
             self.W = sets.smallest(p, size, support)
 
     def _choose_next(self) -> None:
@@ -218,20 +218,15 @@ class HingeEngine(Engine):
     def _multiply(self, form: Form) -> tuple[np.ndarray, bool]:
         """(α, whether the gap on the working set is closed), by growing stiffness."""
         settings, prices = self.settings, self.problem.prices[self.W]
-        sigma, last = self._stiffness(form, prices)
-        alpha = np.zeros(form.m)
-        if self.answer is not None:
-            alpha = self._warm(form, prices)
-            sigma = min(settings.box_growth**2 * sigma, last) if self.is_rough else last
-        goal, best, idle = self.goal, math.inf, 0
+        alpha, sigma, is_first = self._first_weights(form, prices)
+        last = self._stiffness(form, prices)[1]
+        goal, best, idle, reach = self.goal, math.inf, 0, math.inf
         found, point = alpha, form.point
         for _ in range(settings.box_updates):
             slack = settings.box_slack if best > settings.box_settled else 0.0
-            loss = Smoothed(prices, alpha, sigma)
-            alpha, _ = minimise_smoothed(
-                form, loss, slack=slack, max_steps=settings.box_newton_steps
-            )
-            form.refresh()
+            loss, before = Smoothed(prices, alpha, sigma), form.p
+            alpha = updated(form, loss, reach, slack=slack, is_first=is_first)
+            is_first, reach = False, settings.box_reach * float(np.abs(form.p - before).mean())
             gap = form_values(form, alpha, prices).gap
             idle = 0 if gap < settings.interior_progress * best else idle + 1
             if gap > settings.box_slow * best:  # the same stiffness again would take long
@@ -243,6 +238,19 @@ class HingeEngine(Engine):
             sigma = min(settings.box_growth * sigma, last)
         form.point = point
         return found, best <= goal
+
+    def _first_weights(self, form: Form, prices: np.ndarray) -> tuple[np.ndarray, float, bool]:
+        """(α, σ, whether α says nothing about which rows are between), with the form at a start."""
+        first, last = self._stiffness(form, prices)
+        is_known = self.answer is not None
+        known = self._warm(form, prices) if is_known else np.zeros(form.m)
+        if is_known and not self.is_rough:
+            return known, last, False
+        if form.gram is not None:
+            return known, first, False
+        sigma = min(self.settings.box_second * first, last) if is_known else first
+        # around half the price the smoothed hinge errs as much above the margin as below it
+        return 0.5 * prices, sigma, True
 
     def _warm(self, form: Form, prices: np.ndarray) -> np.ndarray:
         """α of the last answer or of a start, with the form taken there."""
@@ -339,8 +347,8 @@ class HingeEngine(Engine):
         if not self._has_all:
             return sets.open(self.W)
         if sets.is_plain and not sets.is_wide(size):
-            rows = sets.plain_rows(np.arange(size))
-            return PrimalForm(rows, self.deadline, self.settings, borrow=True)
+            rows, squares = sets.plain_rows(np.arange(size)), sets.constraints.row_norms**2
+            return PrimalForm(rows, self.deadline, self.settings, borrow=True, squares=squares)
         flat = self.settings.flat_width
         by_features = sets.matrix is not None and sets.width <= flat and size > sets.width
         if size > sets.capacity and not by_features:

@@ -11,7 +11,7 @@ from scipy.linalg import blas, lapack, qr
 
 from momentron.clock import require_time
 from momentron.factors import factor_in_place
-from momentron.threads import MOST_PARTS, WORTH_READING, in_threads, own_threads, reading_parts
+from momentron.threads import MOST_PARTS, in_threads, own_threads, reading_parts
 
 STRIP = 256  # rows of a large Gram matrix computed at a time, and columns reflected
 PANEL = 64  # columns whose reflections are applied together
@@ -23,12 +23,15 @@ def matvec(A: np.ndarray, v: np.ndarray) -> np.ndarray:
     """A v for a C-ordered A of either precision."""
     if A.shape[0] == 0 or A.shape[1] == 0:
         return np.zeros(A.shape[0])
-    if A.size > WORTH_READING:
-        out, v = np.empty(A.shape[0], A.dtype), v.astype(A.dtype, copy=False)
-        in_threads(
-            lambda rows: np.matmul(A[rows], v, out=out[rows]), reading_parts(A.shape[0], A.size)
-        )
-        return out.astype(np.float64, copy=False)
+    parts = reading_parts(A.shape[0], float(A.size))
+    if len(parts) > 1:
+        products = np.empty(A.shape[0])
+
+        def multiply(rows: slice) -> None:
+            products[rows] = A[rows] @ v.astype(A.dtype, copy=False)
+
+        in_threads(multiply, parts)
+        return products
     if A.dtype == np.float32:
         return blas.sgemv(1.0, A.T, v.astype(np.float32), trans=1).astype(np.float64)
     return blas.dgemv(1.0, A.T, v, trans=1)
@@ -38,7 +41,16 @@ def rmatvec(A: np.ndarray, v: np.ndarray) -> np.ndarray:
     """Aᵀ v for a C-ordered A."""
     if A.shape[0] == 0 or A.shape[1] == 0:
         return np.zeros(A.shape[1])
-    return blas.dgemv(1.0, A.T, v)
+    parts = reading_parts(A.shape[0], float(A.size))
+    if len(parts) == 1:
+        return blas.dgemv(1.0, A.T, v)
+    sums = np.empty((len(parts), A.shape[1]))
+
+    def combine(i: int) -> None:
+        sums[i] = A[parts[i]].T @ v[parts[i]]
+
+    in_threads(combine, range(len(parts)))
+    return sums.sum(axis=0)
 
 
 def add_to_diagonal(M: np.ndarray, values: np.ndarray | float) -> None:

@@ -1,8 +1,10 @@
 """The d × d form: w itself, with the intercepts as more, unpenalised, coordinates."""
 
+from typing import Any
 from weakref import proxy
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg import blas
 
 from momentron.clock import require_time
@@ -25,6 +27,7 @@ from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.threads import own_threads
 
 NOWHERE = np.zeros(0)  # intercepts are coordinates here, and none are beside them
+NO_ROWS = np.zeros(0, np.intp)
 
 
 class BorderedRows:
@@ -82,12 +85,13 @@ class PrimalForm(Form):
         *,
         borrow: bool = False,
         squares: np.ndarray | None = None,
+        scale: float | None = None,
     ) -> None:
         self.rows, self.deadline, self.settings = rows, deadline, settings
         Y = rows.dual_set.columns
         if squares is None:
             squares = rows.squares()
-        self.scale = max(float(squares.mean()), 1e-300)
+        self.scale = max(float(squares.mean()), 1e-300) if scale is None else scale
         self.beta = float(np.sqrt(self.scale)) if Y.shape[1] else 0.0
         self.squares = squares + self.beta**2
         self.A = BorderedRows(rows, Y, self.beta, copy=not (rows.is_sparse or borrow))
@@ -107,7 +111,10 @@ class PrimalForm(Form):
         return self.A.products(x)
 
     def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
-        x = np.append(w, b / self.beta) if self.beta else w
+        self.go(np.append(w, b / self.beta) if self.beta else w)
+
+    def go(self, x: np.ndarray) -> None:
+        """Go to given coordinates."""
         self.point = Point(x, NOWHERE, self.A.products(x))
 
     def norm(self) -> float:
@@ -153,6 +160,10 @@ class PrimalForm(Form):
         slope, curvature = float(self.point.x @ penalised), float(dx @ penalised)
         return Direction(dx, NOWHERE, self.A.products(dx), slope, curvature)
 
+    def gradient(self, weights: np.ndarray) -> np.ndarray:
+        """Aᵀ weights − ridge·x, which vanishes where x has these weights."""
+        return self.A.combine(weights) - self.ridge * self.point.x
+
     def soft_gradient(self, rows: BorderedRows, residual: np.ndarray, C: float) -> np.ndarray:
         """A_Sᵀ(target − p) − ridge·x/C: the right side of Newton's system.
 
@@ -192,10 +203,10 @@ class PrimalSoft:
         if self._H is None or changed.size > self.form.settings.renewed * np.count_nonzero(S):
             size = d if A.matrix is None else A.k
             self._H, self._sums = np.zeros((size, size), order="F"), np.zeros(d)
-            self._add(1.0, np.flatnonzero(S))
+            self._change(np.flatnonzero(S), NO_ROWS)
         else:
-            self._add(1.0, changed[S[changed]])
-            self._add(-1.0, changed[~S[changed]])
+            joins = S[changed]
+            self._change(changed[joins], changed[~joins])
         self._S = S.copy()
         if self._H.shape[0] == A.k:
             return copied(self._H)
@@ -208,33 +219,50 @@ class PrimalSoft:
         M[d, d] = A.beta**2 * float(np.sum(S * self.form.shares))
         return M
 
-    def _add(self, sign: float, index: np.ndarray) -> None:
-        """H += sign · A_iᵀA_i over the named rows, in blocks where they are not a working set."""
+    def _change(self, joined: np.ndarray, left: np.ndarray) -> None:
+        """H += Σ a_i a_iᵀ over the rows that join S, less those that leave it.
+
+        In blocks where they are not a working set.
+        """
         A = self.form.A
+        index = np.concatenate([joined, left])
         size = max(1, self.form.settings.block_entries // A.k) if A.matrix is None else index.size
         for start in range(0, index.size, max(size, 1)):
             require_time()
-            self._add_block(sign, index[start : start + size])
+            block = index[start : start + size]
+            self._change_block(block, min(max(joined.size - start, 0), block.size))
 
-    def _add_block(self, sign: float, index: np.ndarray) -> None:
+    def _change_block(self, index: np.ndarray, n_joined: int) -> None:
         """Rows that are not a copy are taken as they are: the labels cancel, since y² = 1."""
-        assert self._H is not None
-        A, rows = self.form.A, self.form.rows
+        A, rows, d = self.form.A, self.form.rows, self.form.rows.d
+        parts = ((1.0, slice(0, n_joined)), (-1.0, slice(n_joined, index.size)))
         if A.matrix is not None:
             B = rows.weighed(A.matrix[index], index)
         else:
             B = rows.X[index]
-            if A.beta:
-                self._sums += sign * (B.T @ (np.ones(index.size) * rows.shares_at(index)))
-            B = rows.weighed(B, index)
-            if rows.is_sparse:
-                if 100.0 * (B.nnz / index.size) ** 2 < rows.d**2:  # else dense products are faster
-                    for part in column_parts(*self._H.shape):
-                        require_time()
-                        self._H[:, part] += sign * (B.T @ B[:, part]).toarray()
-                    return
+            if rows.is_sparse and (
+                index.size <= self.form.settings.hessian_rows
+                or 100.0 * (B.nnz / index.size) ** 2 >= d**2
+            ):
                 B = B.toarray()
-        flops = float(index.size) * A.k**2
+            if A.beta:
+                counts = np.ones(index.size) * rows.shares_at(index)
+                counts[n_joined:] *= -1.0
+                self._sums += B.T @ counts
+            B = rows.weighed(B, index)
+        for sign, part in parts:
+            if part.stop > part.start:
+                self._add(sign, B[part])
+
+    def _add(self, sign: float, B: Any) -> None:
+        """H += sign · BᵀB: sparse rows have few entries beside d."""
+        assert self._H is not None
+        if sp.issparse(B):
+            for part in column_parts(*self._H.shape):
+                require_time()
+                self._H[:, part] += sign * (B.T @ B[:, part]).toarray()
+            return
+        flops = float(B.size) * B.shape[1]
         if own_threads(flops) > 1 or pieces_for(flops) > 1:
             self._H += sign * symmetric_product(B)
         else:

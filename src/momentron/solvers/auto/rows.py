@@ -117,6 +117,12 @@ class SignedRows(WorkingRows):
         rows = self.X[index]
         return (rows.toarray() if self.is_sparse else rows) * self.signs[index][:, None]
 
+    def some(self, index: np.ndarray) -> "SignedRows":
+        """Some of the rows, as they are."""
+        return SignedRows(
+            self.X[index], self.signs[index], self.dual_set.some(index), self.shares_at(index)
+        )
+
     def shares_at(self, index: Any) -> float | np.ndarray:
         """Of the named rows."""
         return self.shares if isinstance(self.shares, float) else self.shares[index]

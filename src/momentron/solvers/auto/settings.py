@@ -130,6 +130,8 @@ class AutoSettings:
     stagnant: float = 0.3  # A gap that stays above this share of the best does not fall any more,
     stagnant_gap: float = 1e-9  # if it is below this
     single_size: int = 300  # rows up to which single precision saves nothing
+    # Rows that come and go at once up to which sparse ones are multiplied as dense ones.
+    hessian_rows: int = 1000
     renewed: float = 0.6  # the share of the rows with slack whose change makes a Hessian anew
     block_entries: int = 4_000_000  # entries of rows that are densified or copied at a time
 
@@ -221,7 +223,22 @@ class AutoSettings:
     box_share: float = (
         0.25  # the gap to which they close a working set, as a share of the tolerance
     )
-    box_sample_updates: int = 2  # the same on the sample on which tall data begin
+    # How far margins are expected to move in an update, in units of the last one's mean: rows
+    # further from where their weights change are held.
+    box_reach: float = 2.0
+    box_near_share: float = 0.5  # the share of the rows that are not held up to which others are
+    box_near_rounds: int = (
+        3  # times that held rows are taken in, and their share up to which they are
+    )
+    box_near_missed: float = 0.05
+    # Rows of a first sample, the same per feature, and samples in all the rows that make one worth
+    # while.
+    box_sample: int = 1000
+    box_sample_ratio: int = 5
+    box_sample_share: int = 4
+    box_sample_steps: int = 6  # Newton steps on it, and the share of its rows between at their end
+    box_sample_slack: float = 0.1
+    box_second: float = 2.0  # the first stiffness after a sample, in units of the sample's
     # How near to the margin a row's weight is taken from a start, not from its side.
     box_near: float = 1e-4
     # Rows of a working set beside those below the margin, as a multiple of these.

@@ -102,7 +102,8 @@ def _open(search: Search, index: np.ndarray) -> Form:
     rows = sets.plain_rows(index)
     if sets.is_wide(rows.m):
         return GramForm(rows, rows.gram(), sets.deadline, settings)
-    return PrimalForm(rows, sets.deadline, settings, borrow=True)
+    squares = sets.constraints.row_norms[index] ** 2
+    return PrimalForm(rows, sets.deadline, settings, borrow=True, squares=squares)
 
 
 @dataclass(frozen=True)

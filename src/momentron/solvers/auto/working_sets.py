@@ -177,7 +177,7 @@ class WorkingSets:
         """The named rows of two classes as they are: not centred, since that takes a copy."""
         assert self.matrix is not None
         return SignedRows(
-            self.matrix.working_rows(index),
+            self.matrix.passed_rows(index),
             self.signs(index),
             self.dual_set.some(index),
             self.shares_at(index),
