@@ -16,7 +16,7 @@ from momentron.solvers.auto.phases import End, Phase, Reason, Search
 
 SATISFIED = 1.0 - 1e-11  # a functional margin of 1, but for rounding
 NOTHING = 1e-12  # of a unit of the entering weight: what rounding may have left of a zero
-FRESH_STARTS = 4  # solves from an inverse made anew, after pivots
+FRESH_STARTS = 4  # runs of pivots, each from an inverse made anew
 NOBODY = -1  # the holder of a slot that is free
 
 
@@ -43,21 +43,30 @@ class SolveStraight(Phase):
 
     def advance(self, search: Search) -> Phase:
         sets, settings = search.sets, search.settings
-        A, signs = sets.signed_matrix(search.W)
-        path = _Path(A, signs if sets.fits_intercept else None, settings.straight_singular)
-        is_solved = path.run(settings.straight_pivots + 10 * sets.width)
-        before = search.answer
-        if is_solved or path.is_witness:
+        X, signs = sets.centred_matrix(search.W)
+        path = _Path(X, signs, sets.fits_intercept, settings.straight_singular)
+        before, most = search.answer, settings.straight_pivots + 10 * sets.width
+        for _ in range(FRESH_STARTS):
+            most = path.run(most)
+            if most <= 0 and not path.is_witness:
+                break
             b = path.b - sets.shift_of(path.w) if sets.fits_intercept else before.b
-            search.set_answer(path.w, np.atleast_1d(b), path.weights(), is_exact=True)
-            answer, radius = search.answer, sets.operator.radius
-            is_closed = answer.upper - answer.lower <= search.goal * answer.upper
-            if is_solved and is_closed and 2e-15 * radius <= search.tol * answer.lower:
-                return End(Reason.SOLVED)
-            if path.is_witness and answer.upper <= settings.vanished * radius:
-                return End(Reason.WITNESS)
-            search.answer = before
+            upper = None if path.is_witness else path.upper()
+            search.set_answer(path.w, b, path.weights(), is_exact=True, upper=upper)
+            if self._is_settled(search, path):
+                return End(Reason.WITNESS if path.is_witness else Reason.SOLVED)
+            if path.is_witness or not path.renew():
+                break
+        search.answer = before
         return self.otherwise.advance(search)
+
+    def _is_settled(self, search: Search, path: "_Path") -> bool:
+        """Whether the answer is a witness, or closes the gap as far as is asked for."""
+        answer, radius = search.answer, search.sets.operator.radius
+        if path.is_witness:
+            return answer.upper <= search.settings.vanished * radius
+        is_closed = answer.upper - answer.lower <= search.goal * answer.upper
+        return is_closed and 2e-15 * radius <= search.tol * answer.lower
 
 
 class _Path:
@@ -70,14 +79,19 @@ class _Path:
     follows each pivot. Slots that no row holds are zero.
     """
 
-    def __init__(self, A: np.ndarray, y: np.ndarray | None, singular: float) -> None:
-        self.rows = A if y is None else np.column_stack((A, y))
-        self.y, self.width = y, A.shape[1]
-        self.D = self.rows.shape[1]
-        self.smallest = singular * max(float(np.einsum("ij,ij->i", A, A).max()), 1e-300)
-        self.members = [NOBODY] * self.D  # the rows that hold the slots
-        self.operators: np.ndarray = np.zeros((2 * self.D, self.D))
-        self.point: np.ndarray = np.zeros(2 * self.D)
+    def __init__(self, X: np.ndarray, y: np.ndarray, has_b: bool, singular: float) -> None:
+        n, self.width = X.shape
+        self.D = D = self.width + has_b
+        self.has_b = has_b
+        self.rows = np.empty((n, D))
+        np.multiply(X, y[:, None], out=self.rows[:, : self.width])
+        if has_b:
+            self.rows[:, -1] = y
+        self.smallest = singular * max(float(np.einsum("ij,ij->i", X, X).max()), 1e-300)
+        self.members = [NOBODY] * D  # the rows that hold the slots
+        self.operators: np.ndarray = np.zeros((2 * D, D))
+        self.operators.ravel()[: self.width * D : D + 1] = 1.0  # H is the identity, but for b
+        self.point: np.ndarray = np.zeros(2 * D)
         self.ray: np.ndarray | None = None  # how λ falls where weights cancel
         self.entering = NOBODY
 
@@ -86,47 +100,45 @@ class _Path:
         return self.point[: self.width]
 
     @property
-    def b(self) -> float:
-        return 0.0 if self.y is None else float(self.point[self.width])
+    def b(self) -> np.ndarray:
+        return self.point[self.width : self.D]
 
     @property
     def is_witness(self) -> bool:
         return self.ray is not None
 
-    @property
-    def slots(self) -> list[int]:
-        """Those that rows hold."""
-        return [slot for slot, row in enumerate(self.members) if row != NOBODY]
-
     def weights(self) -> np.ndarray:
         """λ of all the rows, or the weights that cancel."""
-        lam, slots = np.zeros(self.rows.shape[0]), self.slots
+        lam = np.zeros(self.rows.shape[0])
         falls = self.point[self.D :] if self.ray is None else self.ray
-        lam[[self.members[slot] for slot in slots]] = np.maximum(-falls[slots], 0.0)
+        for row, fall in zip(self.members, falls.tolist(), strict=True):
+            if row != NOBODY:
+                lam[row] = max(-fall, 0.0)
         if self.ray is not None:
             lam[self.entering] = 1.0
         return lam
 
-    def run(self, most: int) -> bool:
-        """Whether no row is below the margin after so many pivots."""
+    def upper(self) -> float:
+        """‖Σ λ a‖ / Σ λ."""
+        slots, support = self._support()
+        lam = -self.point[slots]
+        total = lam @ support[:, : self.width]
+        return math.sqrt(total @ total) / float(lam.sum())
+
+    def run(self, most: int) -> int:
+        """Pivots until no row is below the margin; how many are left, 0 where too few.
+
+        They end also where weights cancel, and `is_witness` says so.
+        """
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            most = self._begin(most)
-            for _ in range(FRESH_STARTS):
-                while most > 0 and self.ray is None:
-                    j, margin = self._worst()
-                    if margin >= SATISFIED or j in self.members:
-                        break
-                    most = self._enter(j, margin, most)
-                if most <= 0 or self.ray is not None:
-                    return False
-                inverse = self._inverse()
-                if inverse is None or not self._renew(inverse):
-                    return False
+            if self.members[0] == NOBODY:
+                most = self._begin(most)
+            while most > 0 and self.ray is None:
                 j, margin = self._worst()
                 if margin >= SATISFIED or j in self.members:
-                    return True
-                self._set_operators(inverse)
-            return False
+                    break
+                most = self._enter(j, margin, most)
+        return most
 
     def _worst(self) -> tuple[int, float]:
         """The row with the smallest margin, and that margin."""
@@ -136,24 +148,19 @@ class _Path:
 
     def _begin(self, most: int) -> int:
         """The row that is worst for the mean of all; of each class, where there is an intercept."""
-        y, D, width = self.y, self.D, self.width
+        width = self.width
         A = self.rows[:, :width]
-        if y is None:
-            self.operators[:D] = np.eye(D)
-            return self._enter(int((A @ A.sum(axis=0)).argmin()), 0.0, most)
-        is_positive = y > 0.0
-        count = int(np.count_nonzero(is_positive))
-        shares = np.where(is_positive, 1.0 / count, 1.0 / (y.size - count))
-        p = A @ (shares @ A)
-        first, second = (
-            int(np.where(side, p, np.inf).argmin()) for side in (is_positive, ~is_positive)
-        )
+        p = A @ A.sum(axis=0)
+        if not self.has_b:
+            return self._enter(int(p.argmin()), 0.0, most)
+        is_positive = self.rows[:, -1] > 0.0
+        first = int(np.where(is_positive, p, np.inf).argmin())
+        second = int(np.where(is_positive, np.inf, p).argmin())
         # the first alone holds w = 0, b = 1 with λ = 0; the second's margin is −1 there
         x = A[first]
-        self.operators[:width, :width] = np.eye(width)
         self.operators[:width, width] = self.operators[width, :width] = -x
         self.operators[width, width] = x @ x
-        self.operators[D, width] = self.point[width] = 1.0
+        self.operators[self.D, width] = self.point[width] = 1.0
         self.members[0] = first
         return self._enter(second, -1.0, most)
 
@@ -206,7 +213,7 @@ class _Path:
         place = self.D + slot
         row = self.operators[place].copy()
         flat = row
-        if self.y is not None:  # b has no curvature
+        if self.has_b:  # b has no curvature
             flat = row.copy()
             flat[-1] = 0.0
         moves = self.operators @ flat
@@ -222,38 +229,45 @@ class _Path:
 
     # --- from the support alone, which takes away what rounding has left -----------------------
 
-    def _support(self) -> np.ndarray:
-        return self.rows[[self.members[slot] for slot in self.slots]]
+    def _support(self) -> tuple[list[int], np.ndarray]:
+        """(the places in `point` of the slots that are held, the rows that hold them)."""
+        held = [slot for slot, row in enumerate(self.members) if row != NOBODY]
+        return [self.D + slot for slot in held], self.rows[[self.members[slot] for slot in held]]
+
+    def renew(self) -> bool:
+        """The point with margins of 1 on the support; whether its multipliers are positive."""
+        inverse = self._inverse()
+        if inverse is None:
+            return False
+        slots, support = self._support()
+        r = self.D - self.width
+        solved = inverse[:, r:].sum(axis=1)
+        lam = solved[r:]
+        if not (lam.min() >= 0.0 and np.isfinite(solved).all()):
+            return False
+        self.point[: self.width] = lam @ support[:, : self.width]
+        self.point[self.width : self.D] = solved[:r]
+        self.point[slots] = -lam
+        self._set_operators(inverse)
+        return True
 
     def _inverse(self) -> np.ndarray | None:
         """That of [[0, yᵀ], [y, A_S A_Sᵀ]], without the border where there is no intercept."""
-        support, r = self._support(), self.D - self.width
+        support, r = self._support()[1], self.D - self.width
         B = support[:, : self.width]
         matrix = np.zeros((r + len(B), r + len(B)))
         matrix[r:, r:] = B @ B.T
-        if r:
-            matrix[0, 1:] = matrix[1:, 0] = support[:, -1]
+        matrix[:r, r:], matrix[r:, :r] = support[:, self.width :].T, support[:, self.width :]
         try:
             return np.linalg.inv(matrix)
         except np.linalg.LinAlgError:
             return None
 
-    def _renew(self, inverse: np.ndarray) -> bool:
-        """The point with margins of 1 on the support; whether its multipliers are positive."""
-        D, width, r = self.D, self.width, self.D - self.width
-        solved = inverse[:, r:].sum(axis=1)
-        lam = solved[r:]
-        if not lam.min() >= 0.0 or not np.isfinite(solved).all():
-            return False
-        self.point[:width] = lam @ self._support()[:, :width]
-        self.point[width:D] = solved[:r]
-        self.point[[D + slot for slot in self.slots]] = -lam
-        return True
-
     def _set_operators(self, inverse: np.ndarray) -> None:
         """H and N* of the support, made anew."""
         D, width, r = self.D, self.width, self.D - self.width
-        B = self._support()[:, :width]
+        slots, support = self._support()
+        B = support[:, :width]
         borders = np.zeros((r + len(B), D))
         borders[:r, width:] = 1.0
         borders[r:, :width] = B
@@ -262,4 +276,4 @@ class _Path:
         self.operators[:width, :width] = np.eye(width)
         self.operators[:width] -= B.T @ changes[r:]
         self.operators[width:D] = -changes[:r]
-        self.operators[[D + slot for slot in self.slots]] = changes[r:]
+        self.operators[slots] = changes[r:]
