@@ -6,6 +6,9 @@ whether any margin exists, and `verify` checks such a proof in exact arithmetic.
 loads neither torch, dask nor matplotlib.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from momentron.api import max_margin
 from momentron.certificate import Certificate
 from momentron.convergence import BudgetWarning
@@ -17,15 +20,17 @@ from momentron.estimators import (
     MaxMarginClassifierCV,
 )
 from momentron.iterate import Iterate
-from momentron.own_margin import ClassifierMargin, certify, margin_of
-from momentron.paths import MarginPath, margin_path
 from momentron.problem import Problem
-from momentron.racing import Race, race
 from momentron.result import MarginResult
-from momentron.separability import Verdict, check_separability
 from momentron.status import Status
-from momentron.tracker import MarginTracker
 from momentron.verify import ProofError, verify
+
+if TYPE_CHECKING:
+    from momentron.own_margin import ClassifierMargin, certify, margin_of
+    from momentron.paths import MarginPath, margin_path
+    from momentron.racing import Race, race
+    from momentron.separability import Verdict, check_separability
+    from momentron.tracker import MarginTracker
 
 __version__ = "0.1.0"
 
@@ -57,3 +62,30 @@ __all__ = [
     "race",
     "verify",
 ]
+
+# loaded when they are first asked for: a fit needs none of them
+_LATER = {
+    "ClassifierMargin": "own_margin",
+    "MarginPath": "paths",
+    "MarginTracker": "tracker",
+    "Race": "racing",
+    "Verdict": "separability",
+    "certify": "own_margin",
+    "check_separability": "separability",
+    "margin_of": "own_margin",
+    "margin_path": "paths",
+    "race": "racing",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER.values():
+        return import_module(f"momentron.{name}")
+    if name not in _LATER:
+        raise AttributeError(f"module 'momentron' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"momentron.{_LATER[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -44,7 +44,7 @@ def choose_classifier(problem: MarginProblem, outcome: Outcome) -> Choice:
         return _fallback(whole, outcome, own, handicap=1.0)  # C says how regular it is to be
     if outcome.whole is not None and whole is not None and certificate.margin > 0.0:
         held = held_in_floats(whole, outcome.whole.w, certificate.margin, outcome.closing)
-        return Choice(held.coef, _in_units_of_x(whole, held.b), held.margin)
+        return Choice(held.coef, whole.intercept_in_units_of_x(held.b), held.margin)
     if certificate.margin > 0.0:
         return _at_unit_length(problem, outcome, outcome.w, certificate.margin)
     if whole is None:  # a fit to rows that are not here would cost passes
@@ -100,12 +100,6 @@ def to_unit_length(problem: Problem, w: np.ndarray, b: Any = 0.0) -> tuple[np.nd
     return (w / norm, b / norm) if norm > 0.0 else (w, b)
 
 
-def _in_units_of_x(problem: Problem, b: Any) -> Any:
-    with np.errstate(over="ignore", under="ignore"):
-        intercept = np.ldexp(b, problem.exponent)
-    return intercept if np.ndim(intercept) else float(intercept)
-
-
 # --- a soft margin -------------------------------------------------------------------------------
 
 
@@ -128,7 +122,7 @@ def _soft(problem: Problem, outcome: Outcome) -> Choice:
     (head, b), products = _soft_classifier(problem, outcome.w)
     margin = certify_classifier(problem, head, b, products=products)
     scale = outcome.certificate.lower or 1.0
-    intercept = _in_units_of_x(problem, b) / scale
+    intercept = problem.intercept_in_units_of_x(b) / scale
     return Choice(problem.constraints.base.coef_of(head) / scale, intercept, margin)
 
 
@@ -168,7 +162,7 @@ def _fallback(
     except (OutOfTime, KeyboardInterrupt):
         pass
     coef = problem.constraints.base.coef_of(w)
-    return Choice(coef, _in_units_of_x(problem, b), margin, is_fallback=not is_own)
+    return Choice(coef, problem.intercept_in_units_of_x(b), margin, is_fallback=not is_own)
 
 
 def _candidates(problem: Problem, own: Classifier) -> list[Candidate]:

@@ -292,7 +292,7 @@ class ClassBalanced(DualSet):
         return Vertex(index, np.full(2, 0.5))
 
     def normalize(self, q: np.ndarray) -> np.ndarray:
-        balanced = np.empty(q.size, np.result_type(q.dtype, np.float64))
+        balanced = np.empty(q.size, np.longdouble if q.dtype == np.longdouble else np.float64)
         for rows in self.classes:
             balanced[rows] = to_mass(q[rows], 0.5)
         return balanced

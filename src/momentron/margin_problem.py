@@ -62,10 +62,15 @@ class SparseDual:
     @classmethod
     def above_rounding(cls, rows: np.ndarray, codes: np.ndarray, dual: np.ndarray) -> "SparseDual":
         """Those of the rows whose weight is above rounding level, sorted by number."""
-        totals = dual if dual.ndim == 1 else dual.sum(axis=1)
-        kept = np.flatnonzero(totals > 1e-12 * totals.max(initial=0.0))
+        kept = rows_above_rounding(dual)
         kept = kept[np.argsort(rows[kept], kind="stable")]
         return cls(rows[kept], codes[kept], dual[kept])
+
+
+def rows_above_rounding(dual: np.ndarray) -> np.ndarray:
+    """The places of the weights, or of the rows of weights, that are above rounding level."""
+    totals = dual if dual.ndim == 1 else dual.sum(axis=1)
+    return np.flatnonzero(totals > 1e-12 * totals.max(initial=0.0))
 
 
 class MarginProblem(ABC):

@@ -37,7 +37,13 @@ from momentron.kernels import (
 from momentron.kernels.parameters import require_parameters
 from momentron.labels import as_labels
 from momentron.losses import Loss, as_loss
-from momentron.margin_problem import NOTHING_NEAR, Evaluation, MarginProblem, SparseDual
+from momentron.margin_problem import (
+    NOTHING_NEAR,
+    Evaluation,
+    MarginProblem,
+    SparseDual,
+    rows_above_rounding,
+)
 from momentron.operators import KernelOperator, Operator
 from momentron.rounding import UNIT_ROUNDOFF
 from momentron.validation import CleanData, TrainingData, operator_of
@@ -366,16 +372,23 @@ class Problem(MarginProblem):
         w = w / norm if norm > 0.0 else w
         intercept: Any = np.zeros(self.classes.size) if self.classes.size > 2 else 0.0
         if self.dual_set.fits_intercept:
-            with np.errstate(over="ignore", under="ignore"):
-                b = np.asarray(self.dual_set.intercept(self.constraints.exact_scores(w)))
-                intercept = np.ldexp(b, self.exponent)
-        coef = self.constraints.coef_of(w)
-        return coef, intercept if np.ndim(intercept) else float(intercept)
+            b = self.dual_set.intercept(self.constraints.exact_scores(w))
+            intercept = self.intercept_in_units_of_x(b)
+        return self.constraints.coef_of(w), intercept
+
+    def intercept_in_units_of_x(self, b: Any) -> Any:
+        """Intercepts in the units of the operator, in those of the data as passed."""
+        if self.exponent == 0:
+            return b
+        with np.errstate(over="ignore", under="ignore"):
+            intercept = np.ldexp(b, self.exponent)
+        return intercept if np.ndim(intercept) else float(intercept)
 
     def sparse_dual(self, q: np.ndarray) -> SparseDual:
         labels = self.constraints.labels
         dual = labels.dual_of(self.dual_set.normalize(q))
-        return SparseDual.above_rounding(np.arange(self.n_rows), labels.codes, dual)
+        rows = rows_above_rounding(dual)
+        return SparseDual(rows, labels.codes[rows], dual[rows])
 
     def from_arrays(self, arrays: Mapping[str, np.ndarray], passes: int) -> None:
         self.operator.passes = passes

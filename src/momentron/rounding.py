@@ -100,6 +100,8 @@ def _sum_of_squares(flat: np.ndarray) -> tuple[float, int]:
         total = float(np.sum(flat * flat))
         return total, 2 + math.ceil((flat.size + 4) * (EXTENDED_ROUNDOFF / UNIT_ROUNDOFF))
     flat = flat.astype(np.float64, copy=False)
+    if flat.size <= SHORT_SUM:
+        return float(flat.dot(flat)), SHORT_SUM
     whole = flat.size - flat.size % SHORT_SUM
     rows, rest = flat[:whole].reshape(-1, SHORT_SUM), flat[whole:]
     sums = np.einsum("ij,ij->i", rows, rows).tolist()

@@ -3,6 +3,7 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -79,8 +80,9 @@ class MarginClassifier(Marked, ClassifierMixin, BaseEstimator):
 
     def _options(self) -> FitOptions:
         """The parameters, checked."""
-        given = self.get_params(deep=False)
-        return FitOptions.from_arguments(**{k: v for k, v in given.items() if k not in NOT_OF_FITS})
+        kind: Any = type(self)
+        given = {name: getattr(self, name) for name in _names_of_options(kind)}
+        return FitOptions.from_arguments(**given)
 
     def _read(self, X: Any, y: Any, sample_weight: Any, options: FitOptions) -> TrainingData:
         """Rows and labels, with the names and the number of the features kept."""
@@ -116,6 +118,12 @@ class MarginClassifier(Marked, ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+@cache
+def _names_of_options(kind: Any) -> tuple[str, ...]:
+    """Those of a class's parameters that a fit has, found once: signatures take a while."""
+    return tuple(name for name in kind._get_param_names() if name not in NOT_OF_FITS)
 
 
 class FittedClassifier(MarginClassifier):

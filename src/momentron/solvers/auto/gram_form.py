@@ -160,7 +160,9 @@ class GramForm(Form):
 
     def _targets(self, index: np.ndarray) -> np.ndarray:
         """The right sides of `equalise`: margins of 1, and the intercepts' columns."""
-        return np.column_stack([np.ones(index.size), self.Y[index]])
+        targets = np.ones((index.size, 1 + self.Y.shape[1]))
+        targets[:, 1:] = self.Y[index]
+        return targets
 
     def _point_on(self, index: np.ndarray, solved: np.ndarray) -> Point:
         """The point whose coefficients solve for those right sides."""
@@ -177,7 +179,7 @@ class GramForm(Form):
         With z on the last set, t for the rows that came and multipliers for those that went:
         Mz + Bt = 1 on the last set and Bᵀz + Dt = (1, 0), so that (D − BᵀM⁻¹B)t is known.
         """
-        if self._last is None:
+        if self._last is None or index.size < self.settings.bordered_least:
             return None
         last, factor = self._last
         came = np.setdiff1d(index, last, assume_unique=True)

@@ -112,9 +112,21 @@ class Search:
             weights[self.W] = lam
         self.set_answer(*self.sets.answer(form), weights, is_exact=is_exact)
 
-    def set_answer(self, w: np.ndarray, b: np.ndarray, lam: np.ndarray, *, is_exact: bool) -> None:
-        """Take a classifier and multipliers as the answer: one pass over all the rows."""
+    def set_answer(
+        self,
+        w: np.ndarray,
+        b: np.ndarray,
+        lam: np.ndarray,
+        *,
+        is_exact: bool,
+        upper: float | None = None,
+    ) -> None:
+        """Take a classifier and multipliers as the answer: one pass over all the rows.
+
+        `upper` is ‖Zᵀq‖ for the normalised multipliers, if it is known.
+        """
         self.answer = self.sets.evaluate(w, b, lam, is_exact=is_exact)
+        self.answer._upper = upper
 
     # --- what ends the search ------------------------------------------------------------------
 

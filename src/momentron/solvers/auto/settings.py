@@ -86,6 +86,7 @@ class AutoSettings:
     bordered_rows: int = 16
     bordered_share: float = 0.03
     bordered_error: float = 1e-10
+    bordered_least: int = 150  # rows below which a fresh factor is cheaper than a bordered one
     # Support vectors, as a share of the rank, from which exchanges have no room.
     crowded: float = 0.85
     # A pivot of a Gram matrix, in units of ‖a‖², at which rows are combinations of others.

@@ -225,11 +225,10 @@ class WorkingSets:
         w = w.reshape(self.shape)
         return w, b - self.shift_of(w)
 
-    def signed_matrix(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(y x of the rows W of two classes, dense and centred where it can be, and y)."""
-        X, signs = self._centred_rows(W), self.signs(W)
-        X = X if isinstance(X, np.ndarray) else X.toarray()
-        return X * signs[:, None], signs
+    def centred_matrix(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(the rows W of two classes, dense, and centred if they were dense before; y)."""
+        X = self._centred_rows(W)
+        return X if isinstance(X, np.ndarray) else X.toarray(), self.signs(W)
 
     def rows(self, W: np.ndarray, *, is_rough: bool = False) -> WorkingRows:
         """The rows W, as few numbers as there are."""
@@ -258,7 +257,7 @@ class WorkingSets:
                 self._shift = self._known_gram = None
             return X
         if self._shift is None:
-            self._shift, self._known_gram = X.mean(axis=0), None
+            self._shift, self._known_gram = X.sum(axis=0) / X.shape[0], None
         return X - self._shift
 
     def shift_of(self, w: np.ndarray) -> np.ndarray | float:
