@@ -24,9 +24,12 @@ def counted(monkeypatch):
     steps = []
     monkeypatch.setattr(kernel, "MANY_ROWS", 100)
     step = soft_columns.ColumnNewton.step
-    monkeypatch.setattr(
-        soft_columns.ColumnNewton, "step", lambda self: steps.append(self) or step(self)
-    )
+
+    def count(self):
+        steps.append(self)
+        return step(self)
+
+    monkeypatch.setattr(soft_columns.ColumnNewton, "step", count)
     return steps
 
 
@@ -91,3 +94,13 @@ def test_time_is_kept(counted):
     X, y, _ = overlapping(6, n=2500)
     found = max_margin(X, y, kernel="rbf", C=1.0, max_time=1e-3, method=BY_COLUMNS)
     assert found.status is Status.TIME_BUDGET and found.lower <= found.upper
+
+
+def test_time_that_ends_between_two_steps(counted, monkeypatch):
+    X, y, _ = overlapping(8, n=600)
+    best = max_margin(X, y, kernel="rbf", C=1.0, method=BY_FACTORS)
+    left = iter([1e3, 1e3, 1e3, 0.0])
+    monkeypatch.setattr(soft_columns, "time_left", lambda: next(left))
+    found = max_margin(X, y, kernel="rbf", C=1.0, tol=1e-12, method=BY_COLUMNS)
+    assert found.status is Status.TIME_BUDGET and len(counted) == 2
+    assert 0.0 < found.lower <= best.upper and best.lower <= found.upper

@@ -191,7 +191,7 @@ class AutoSettings:
     # --- soft margins through columns of a kernel -----------------------------------------------
     column_stiffness: float = 50.0  # the largest C for them, in units of 1/‖a‖²
     column_support: int = 1200  # rows with slack from which a factor of their matrix takes longer
-    column_steps: int = 60  # Newton steps in all
+    column_steps: int = 40  # Newton steps in all
     # The share of the rows with slack that may come and go where a step counts as close,
     column_close: float = 0.01
     column_accuracy: tuple[float, float] = (1e-2, 1e-4)  # and a direction's accuracy far and close

@@ -6,13 +6,14 @@ precision where that is had, and tells the margins of all the rows besides; what
 is the preconditioner. Near the end scores are made anew in double precision, and Newton goes on.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from momentron.clock import require_time
+from momentron.clock import require_time, time_left
 from momentron.solvers.auto.forms import Direction
 from momentron.solvers.auto.kernel_point import KernelPoint
 from momentron.solvers.auto.landmarks import LandmarkInverse, Landmarks
@@ -31,8 +32,10 @@ class ColumnNewton(KernelPoint):
         self.softness = np.broadcast_to(1.0 / (self.C * self.shares), self.y.shape)
         self.steps = 0
         self.changed = self.y.size  # rows whose slack came or went in the last step
-        with one_thread():
-            self.model = Landmarks(self, self.some_rows(np.random.default_rng(0)))
+        self.was_close = False  # whether the one before it has hardly changed them, too
+        rows, begun = self.some_rows(np.random.default_rng(0)), time.perf_counter()
+        self.model = Landmarks(self, rows)
+        self.value_seconds = (time.perf_counter() - begun) / (rows.size * self.y.size)
 
     @staticmethod
     def suits(search: Search) -> bool:
@@ -45,13 +48,22 @@ class ColumnNewton(KernelPoint):
 
     def begin(self) -> bool:
         """Take the weights that landmarks give; whether columns of so many fit into memory."""
-        with one_thread():
-            alpha, b = self.model.weights(self.model.squared_hinge(self.softness))
+        alpha, b = self.model.weights(self.model.squared_hinge(self.softness))
         size = int(np.count_nonzero(alpha))
-        if not self.settings.column_support <= size <= self._most_columns:
+        needed = self.closing_seconds(size) + self.value_seconds * self.y.size**2
+        if not self.settings.column_support <= size <= self._most_columns or time_left() < needed:
             return False
         self.move_to(alpha, b)
         return True
+
+    def closing_seconds(self, size: int) -> float:
+        """What it takes to settle and to certify so many weights, roughly."""
+        return 2.5 * self.value_seconds * size * (0.5 * size + 0.3 * self.y.size)
+
+    def close(self) -> None:
+        """Take weights of the rows with slack alone, as they are, in double precision."""
+        self.alpha = self.slack_weights
+        self.settle()
 
     def resume(self, alpha: np.ndarray, b: np.ndarray) -> bool:
         """The same with weights that are known."""
@@ -89,11 +101,14 @@ class ColumnNewton(KernelPoint):
         return (0.5 * max(float(off @ product), 0.0) + unbalanced) / max(primal, 1e-300)
 
     def step(self) -> bool:
-        """One Newton step; False where conjugate gradients do not get there."""
+        """One Newton step; False where conjugate gradients do not get there, or columns not fit."""
         self.steps += 1
+        self.was_close = self.is_close
         settings, r = self.settings, 1.0 - self.p
         active = r > 0.0
-        direction = self._direction(np.flatnonzero(active), r)
+        index = np.flatnonzero(active)
+        fits = 0 < index.size <= self._most_columns
+        direction = self._direction(index, r) if fits else None
         if direction is None:
             return False
         self.changed = int(np.count_nonzero(active != (r - direction.dp > 0.0)))
@@ -202,22 +217,26 @@ class SolveByColumns(Phase):
 
     def advance(self, search: Search) -> Phase:
         newton = self.newton
-        if newton is None:
-            newton = ColumnNewton(search)
-            if not self._begin(newton, search):
-                return self.otherwise.advance(search)
-        settings = search.settings
-        with one_thread():
-            was_close = False
-            while newton.step() and newton.steps < settings.column_steps:
-                if was_close and newton.is_close:  # the last step was an accurate one
-                    break
-                was_close = newton.is_close
-            else:
-                return self.otherwise.advance(search)
-        newton.settle()
-        search.set_answer(newton.classifier(), newton.b, newton.slack_weights, is_exact=True)
-        if newton.gap() <= settings.column_goal * search.tol:
+        try:
+            with one_thread():
+                if newton is None:
+                    newton = ColumnNewton(search)
+                    gets_on = self._begin(newton, search)
+                else:
+                    gets_on = newton.steps < search.settings.column_steps and newton.step()
+        except (FloatingPointError, np.linalg.LinAlgError):
+            gets_on = False
+        if newton is None or not gets_on:
+            return self.otherwise.advance(search)
+        if time_left() < newton.closing_seconds(int(np.count_nonzero(newton.p < 1.0))):
+            search.deadline.was_met = True
+            newton.close()
+        elif newton.was_close and newton.is_close:
+            newton.settle()
+        else:  # what is not settled would take long to certify
+            return SolveByColumns(self.otherwise, newton=newton)
+        search.set_answer(newton.classifier(), newton.b, newton.slack_weights, is_exact=False)
+        if newton.gap() <= search.settings.column_goal * search.tol:
             return End(Reason.SOLVED)
         return SolveByColumns(self.otherwise, newton=newton)
 
