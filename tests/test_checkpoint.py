@@ -75,10 +75,11 @@ def test_a_killed_run_ends_as_if_it_had_not_been(case, data, tmp_path, eager):
 @pytest.mark.parametrize("many", [False, True], ids=["two", "many"])
 def test_auto_on_blocks_goes_on_from_its_working_set(many, tmp_path, eager):
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((6000, 8))
-    W = rng.standard_normal((8, 4))
+    d = 8 if many else 30  # few features are solved in two rounds
+    X = rng.standard_normal((6000, d))
+    W = rng.standard_normal((d, 4))
     y = (X @ W).argmax(axis=1) if many else (X @ W[:, 0] > 0.0).astype(int)
-    options = {"block_size": 20_000, "tol": 1e-7}
+    options = {"block_size": 2500 * d, "tol": 1e-7}
     straight = max_margin(X, y, **options)
     assert straight.n_iter >= 3
     path = tmp_path / "state"

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from momentron.clock import require_time
 from momentron.threads import in_threads
 
 ROWS = 128  # worked on at a time; whole rows are gathered first, at twice the speed of entries
@@ -64,13 +63,10 @@ def mirror_in_place(K: np.ndarray, start: int) -> None:
 
 def by_strips(work: Callable[[slice], None], shape: tuple[int, ...]) -> None:
     """work(rows) for all rows of a matrix of that shape, some at a time; in threads if it pays."""
-    strips = strips_of(0, shape[0], ROWS)
     if shape[0] * shape[1] >= WORTH_DIVIDING:
-        in_threads(work, strips)
-        return
-    for rows in strips:
-        require_time()
-        work(rows)
+        in_threads(work, strips_of(0, shape[0], ROWS))
+    else:
+        work(slice(0, shape[0]))
 
 
 def strips_of(start: int, stop: int, height: int) -> list[slice]:
