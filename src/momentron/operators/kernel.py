@@ -111,7 +111,11 @@ class KernelOperator(Operator):
         w = np.zeros((3, *a.shape), np.result_type(a.dtype, np.float64))
         w[0] = a
         nonzero = _nonzero_rows(a)
-        w[1] = self._cache.product(nonzero, a[nonzero])
+        kept = self._square.scores(nonzero, a[nonzero]) if a.dtype == np.float64 else None
+        if kept is not None and kept[0].size == self.shape[0]:  # all of K is there
+            w[1][kept[0]] = kept[1]
+        else:
+            w[1] = self._cache.product(nonzero, a[nonzero])
         return w
 
     def combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:

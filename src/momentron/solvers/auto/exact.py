@@ -39,11 +39,15 @@ def solve_by_exchange(form: GramForm, lam: np.ndarray, tol: float, rank: int) ->
 
 
 def _exchanged(form: GramForm, support: np.ndarray, rank: int) -> np.ndarray | None:
-    """λ by exchanges, or by pivots; None where neither gets there."""
+    """λ by exchanges, or by pivots; None where neither gets there.
+
+    A kernel has no end of features, and exchanges have room in it however many rows there are.
+    """
     size = np.count_nonzero(support)
     if size > rank:
         return None
-    exchanged = exchange(form, support) if size <= form.settings.crowded * rank else None
+    has_room = not form.is_explicit or size <= form.settings.crowded * rank
+    exchanged = exchange(form, support) if has_room else None
     return pivot(form, support) if exchanged is None else exchanged
 
 
