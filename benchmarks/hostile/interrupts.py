@@ -183,7 +183,7 @@ def _verdict(X: np.ndarray, y: np.ndarray) -> Attempt:
         verify(found.to_json(), X, y)
         return None
 
-    return Attempt(lambda: check_separability(X, y), judge)
+    return Attempt(lambda: check_separability(X, y, decimals="binary"), judge)
 
 
 def _attempt(rng: np.random.Generator) -> tuple[str, Attempt]:
