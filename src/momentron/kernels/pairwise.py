@@ -37,6 +37,7 @@ from momentron.rounding import UNDERFLOW, gamma
 from momentron.threads import in_threads
 
 TILE_SIDE = 256  # the shorter side of a tile: long enough for a matrix product
+SINGLE_TILE_SIDE = 512  # the same in single precision
 FEW_ROWS = 4
 
 
@@ -158,10 +159,12 @@ class BoundPairwise(BoundKernel):
         if out is None:
             out = np.empty((n_rows, n_cols), np.float64 if single is None else np.float32)
         dense_left, dense_right = self.kernel.as_dense(left, right, out.shape)
+        if single is not None:  # whose rows are dense, whatever X is
+            dense_left = dense_right = True
         height, width = left.tile(as_dense=dense_left), right.tile(as_dense=dense_right)
         most = self.kernel.tile_values(right)
         # long and narrow, since strided memory is slow to work on
-        side = TILE_SIDE if single is None else 2 * TILE_SIDE
+        side = TILE_SIDE if single is None else SINGLE_TILE_SIDE
         if n_rows <= n_cols:
             height = max(1, min(height, n_rows, side))
             width = min(width, max(1, most // height))

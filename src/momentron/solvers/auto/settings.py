@@ -197,6 +197,9 @@ class AutoSettings:
     column_accuracy: tuple[float, float] = (1e-2, 1e-4)  # and a direction's accuracy far and close
     column_products: int = 80  # products with the columns for one direction
     column_goal: float = 0.25  # the gap at which they end, as a share of the tolerance
+    # To settle and certify: rows near the margin without weight, as a share of all, and how often
+    # the values of these and of the rows with weight are computed or read.
+    column_closing: tuple[float, float] = (0.3, 2.5)
 
     # --- the plain hinge -----------------------------------------------------------------------
     box_steps: int = 150  # iterations of the interior point in a box
@@ -221,16 +224,14 @@ class AutoSettings:
     box_margin: float = 0.02  # how far above the margin rows are that join it beside those below
     box_slow: float = 0.3  # a gap above this share of the best makes the last stiffness grow
     box_idle: int = 8  # the same without progress
-    box_share: float = (
-        0.25  # the gap to which they close a working set, as a share of the tolerance
-    )
+    # The gap to which they close a working set, as a share of the tolerance.
+    box_share: float = 0.25
     # How far margins are expected to move in an update, in units of the last one's mean: rows
     # further from where their weights change are held.
     box_reach: float = 2.0
     box_near_share: float = 0.5  # the share of the rows that are not held up to which others are
-    box_near_rounds: int = (
-        3  # times that held rows are taken in, and their share up to which they are
-    )
+    # Times that held rows are taken in, and their share up to which they are.
+    box_near_rounds: int = 3
     box_near_missed: float = 0.05
     # Rows of a first sample, the same per feature, and samples in all the rows that make one worth
     # while.

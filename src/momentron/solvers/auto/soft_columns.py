@@ -58,7 +58,8 @@ class ColumnNewton(KernelPoint):
 
     def closing_seconds(self, size: int) -> float:
         """What it takes to settle and to certify so many weights, roughly."""
-        return 2.5 * self.value_seconds * size * (0.5 * size + 0.3 * self.y.size)
+        near, times = self.settings.column_closing
+        return times * self.value_seconds * size * (0.5 * size + near * self.y.size)
 
     def close(self) -> None:
         """Take weights of the rows with slack alone, as they are, in double precision."""
