@@ -312,3 +312,15 @@ def test_double_precision_serves_who_takes_no_columns_in_single():
     assert operator.blur(operator.recomputed(w)) is not None
     dense = np.ones((3, 1200))
     assert operator.blur(operator.recomputed(dense)) is None  # hardly a row is left to be rough
+
+
+def test_scores_of_many_weights_come_from_the_matrix_that_is_kept(monkeypatch):
+    monkeypatch.setattr(kernel, "MANY_ROWS", 10)
+    bound = GaussianKernel(0.1).bind(points(5, 40, 3))
+    operator, a = KernelOperator(bound, 10**7), np.random.default_rng(5).normal(size=40)
+    operator.square(np.arange(40))
+    before = operator.evaluations
+    w = operator.recomputed(operator.classifier(a, np.zeros(40)))
+    assert operator.evaluations == before
+    exact = bound.block(slice(None), slice(None)).astype(np.longdouble) @ a
+    assert np.abs(w[1] - exact).max() <= gamma(44) * np.abs(a).sum() and not w[2].any()
