@@ -210,7 +210,10 @@ def reference(count: int) -> None:
         if value is None:
             continue
         for pairs in (0, 10**9):
-            solver = Auto(replace(SETTINGS, many_pairs=pairs, many_simple_pairs=pairs))
+            thresholds = dict.fromkeys(
+                ("many_pairs", "many_simple_pairs", "many_split_pairs"), pairs
+            )
+            solver = Auto(replace(SETTINGS, **thresholds))
             result = max_margin(
                 problem.X, problem.y, method=solver, C=problem.C, fit_intercept=problem.b
             )

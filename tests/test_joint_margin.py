@@ -31,7 +31,7 @@ def always(monkeypatch):
 
 
 def set_threshold(monkeypatch, pairs):
-    set_numbers(monkeypatch, many_pairs=pairs, many_simple_pairs=pairs)
+    set_numbers(monkeypatch, many_pairs=pairs, many_simple_pairs=pairs, many_split_pairs=pairs)
 
 
 def set_numbers(monkeypatch, **numbers):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cython_blas, cython_lapack, lapack
 
+from momentron.submatrices import strips_of
 from momentron.threads import in_threads
 
 ONE_CALL = 1024  # rows up to which LAPACK does it at once
@@ -65,6 +66,41 @@ def inverse_in_place(M: np.ndarray) -> tuple[np.ndarray, bool]:
     return M, True
 
 
+def inverse_in_threads(M: np.ndarray) -> bool:
+    """Whether M has an inverse, which takes its place: L⁻ᵀL⁻¹, some columns of L⁻¹ at a time.
+
+    Parameters
+    ----------
+    M : ndarray of shape (n, n), float32 or float64, F-ordered
+        Positive definite, or the inverse does not exist; its lower half counts.
+    """
+    L, exists = factor_in_place(M)
+    if not exists:
+        return False
+    n, blas = M.shape[0], _routines(M.dtype.char)
+    strips = strips_of(0, n, STRIP)
+    inverses: list[np.ndarray] = [M] * len(strips)  # of L: each from its own first row on
+
+    def invert(number: int) -> None:
+        start, stop = strips[number].start, strips[number].stop
+        inverses[number] = Y = np.zeros((n - start, stop - start), M.dtype, "F")
+        np.fill_diagonal(Y, 1.0)
+        blas.forward(L, start, Y)
+
+    def multiply(pair: tuple[int, int]) -> None:
+        below, beside = pair
+        rows, columns = strips[below], strips[beside]
+        left, right = inverses[below], inverses[beside][rows.start - columns.start :]
+        M[rows, columns] = left.T @ right
+        if below > beside:
+            M[columns, rows] = M[rows, columns].T
+
+    numbers = range(len(strips))
+    in_threads(invert, numbers)
+    in_threads(multiply, [(i, j) for i in numbers for j in range(i + 1)])
+    return True
+
+
 @cache
 def _routines(kind: str) -> "_Routines":
     return _Routines(kind)
@@ -108,6 +144,13 @@ class _Routines:
         sides = (_char(b"R"), _char(b"L"), _char(b"T"), _char(b"N"))
         block, corner = _at(M, low, start), _at(M, start, start)
         self._trsm(*sides, *sizes, self._number(1.0), corner, lead, block, lead)
+
+    def forward(self, L: np.ndarray, start: int, Y: np.ndarray) -> None:
+        """Y becomes the solution of L₂₂ Y′ = Y, for the rows of L from start on."""
+        sizes, lead = (_int(Y.shape[0]), _int(Y.shape[1])), _int(L.shape[0])
+        sides = (_char(b"L"), _char(b"L"), _char(b"N"), _char(b"N"))
+        corner, depth = _at(L, start, start), _int(Y.shape[0])
+        self._trsm(*sides, *sizes, self._number(1.0), corner, lead, _at(Y, 0, 0), depth)
 
     def update(self, M: np.ndarray, start: int, stop: int, low: int, high: int) -> None:
         """A₂₂ −= L₂₁L₂₁ᵀ, for some columns: the lower half of a square, and all below it."""

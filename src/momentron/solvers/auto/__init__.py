@@ -15,6 +15,7 @@ from momentron.solvers.auto.engine import Engine
 from momentron.solvers.auto.hinge import HingeEngine
 from momentron.solvers.auto.joint_kernel import JointKernel
 from momentron.solvers.auto.joint_margin import JointMargin
+from momentron.solvers.auto.joint_rows import WideRows
 from momentron.solvers.auto.phases import Phase, Search
 from momentron.solvers.auto.rank import first_phase, warm_phase
 from momentron.solvers.auto.rounds import Rounds
@@ -139,7 +140,7 @@ class Auto(Solver):
             return AutoState(HingeEngine(problem, options.tol, deadline, settings, options.start))
         first = None
         kernel = problem.operator.as_kernel()
-        is_joint = self._has_many_pairs(problem)
+        is_joint = self._has_many_pairs(problem, options)
         if is_joint and kernel is None:
             work, closing = JointMargin(problem, deadline, options.start, settings), exact
         elif is_joint and kernel and options.start is None and JointKernel.fits(kernel, settings):
@@ -152,7 +153,7 @@ class Auto(Solver):
             first = _nothing(problem).primals[0]
         return AutoState(work, closing, first)
 
-    def _has_many_pairs(self, problem: Problem) -> bool:
+    def _has_many_pairs(self, problem: Problem, options: RunOptions) -> bool:
         """Whether there are many classes, and too many pairs for matrices of them."""
         constraints, settings = problem.constraints, self.settings
         labels, matrix = constraints.labels, problem.operator.as_matrix()
@@ -164,7 +165,18 @@ class Auto(Solver):
             unknowns = (labels.n_classes - 1) * (matrix.shape[1] + 1)
             if unknowns >= settings.many_unknowns:
                 many = int(many * settings.crowded_share[is_simple])
+        if self._splits(problem, options):
+            many = min(many, settings.many_split_pairs)
         return problem.size >= many
+
+    def _splits(self, problem: Problem, options: RunOptions) -> bool:
+        """Whether alternating directions can find the joint margin, as accurately as asked."""
+        settings, matrix = self.settings, problem.operator.as_matrix()
+        if options.start is not None or options.tol < settings.split_finest:
+            return False
+        if matrix is None:
+            return problem.operator.as_kernel() is not None
+        return WideRows.suit(matrix, settings, is_warm=False)
 
     def vanishing(self, tol: float) -> float:
         """A witness at rounding level is what this method is for, whatever the tolerance."""

@@ -15,6 +15,7 @@ from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.joint_engine import JointEngine
 from momentron.solvers.auto.joint_margin import JointMargin
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
+from momentron.solvers.auto.shifted_inverse import ShiftedInverse
 from momentron.solvers.base import Candidates, Fallback, Start
 
 
@@ -38,6 +39,8 @@ class JointKernel(JointEngine):
         self.w, self.b = self.constraints.base.zeros(), np.zeros(labels.n_classes)
         self.goal = settings.kernel_rough_gap
         self.rounds = 0
+        self.inner: JointMargin | None = None  # of the present working set
+        self.inverse: ShiftedInverse | None = None  # of its first examples
 
     @staticmethod
     def fits(kernel: KernelOperator, settings: AutoSettings) -> bool:
@@ -61,6 +64,14 @@ class JointKernel(JointEngine):
 
     def _solve(self) -> JointMargin:
         """The working set's own problem, to the present goal."""
+        inner = self.inner or self._begin()
+        self.inner = inner
+        while not inner.is_done and inner.gap > self.goal:
+            inner.advance()
+        return inner
+
+    def _begin(self) -> JointMargin:
+        """The problem of a new working set, from the last one's answer."""
         S, labels = self.S, self.labels.some(self.S)
         problem = Problem(
             self.constraints.like(self.operator.some(S), labels, S),
@@ -70,37 +81,39 @@ class JointKernel(JointEngine):
         if self.rounds > 1:
             w = self.w[:, S]  # what left the working set had hardly a weight
             start = Start(w, labels.free_intercepts(self.b), labels.from_dual(self.table[S]))
-        inner = JointMargin(problem, self.deadline, start, self.settings)
-        while not inner.is_done and inner.gap > self.goal:
-            inner.advance()
-        return inner
+        return JointMargin(problem, self.deadline, start, self.settings, self.inverse)
 
     def _choose(self) -> None:
         """The next working set: support, what is near it, and violators outside."""
-        settings, codes, goal = self.settings, self.labels.codes, 0.25 * self.tol
-        least, blur = self._least_margins(), self.operator.blur(self.w)
-        if blur is not None:
-            near = np.flatnonzero(least - 2.0 * blur.max(axis=1) < settings.kernel_spare)
+        settings, codes, goal = self.settings, self.labels.codes, 0.8 * self.tol
+        inside = np.zeros(codes.size, bool)
+        inside[self.S] = True
+        least = self._least_margins()
+        many = settings.kernel_few * self.S.size
+        blur = self.operator.blur(self.w)
+        if blur is not None and np.count_nonzero(~inside & (least < 1.0)) < many:
+            near = np.flatnonzero(least - 2.0 * blur.max(axis=1) < 1.0)
             self.w = self.operator.partly_exact(self.w, near)
             least = self._least_margins()
-        inside = np.zeros(least.size, bool)
-        inside[self.S] = True
         below = np.flatnonzero(~inside & (least < 1.0 - 0.1 * self.tol))
         self.is_done = self.rounds >= settings.kernel_rounds
         if below.size == 0:
             self.is_done |= self.goal <= goal
             self.goal = goal
             return
-        if below.size < 0.05 * self.S.size:
-            self.goal = max(goal, 0.1 * self.goal)
         most = max(settings.kernel_first, self.S.size)
         taken = below[np.argsort(least[below], kind="stable")[:most]]
-        kept = self.S[self.table[self.S].any(axis=1) | (least[self.S] < settings.kernel_spare)]
-        self.S = np.union1d(kept, taken)
+        if below.size < many:  # keep all, and what is known of them
+            assert self.inner is not None
+            self.goal, kept, self.inverse = goal, self.S, self.inner.inverse
+        else:
+            has_weight = self.table[self.S].any(axis=1)
+            kept, self.inverse = self.S[has_weight | (least[self.S] < settings.kernel_spare)], None
+        self.S, self.inner = np.concatenate([kept, taken]), None
         missing = np.setdiff1d(np.arange(self.labels.n_classes), codes[self.S])
         if missing.size:  # every class keeps an example
             first = [int(np.flatnonzero(codes == c)[0]) for c in missing]
-            self.S = np.union1d(self.S, first)
+            self.S = np.concatenate([self.S, first])
 
     def _least_margins(self) -> np.ndarray:
         """The least functional margin of every example."""

@@ -1,10 +1,11 @@
 """The joint margin of many classes where pairs are many: no matrix of pairs is ever formed.
 
-A soft margin is Newton's method on the squared hinge (`joint_newton`). The hard margin, and a soft
-one with a large C, is the method of multipliers around it, with a penalty c < C: minimise
-½‖W‖² + (c/2) Σ max(0, 1 + u − margin)² roughly, then u ← (1 − c/C) max(0, 1 + u − margin). Where
-that stands still, c times the maximum is C times the slack ξ of the pair, and the margin is 1 − ξ;
-c times the maximum is the dual weight.
+Where the inner products of all examples are in memory, it is alternating directions at first
+(`joint_splitting`). In features, and where these are slow, a soft margin is Newton's method on the
+squared hinge (`joint_newton`). The hard margin, and a soft one with a large C, is the method of
+multipliers around it, with a penalty c < C: minimise ½‖W‖² + (c/2) Σ max(0, 1 + u − margin)²
+roughly, then u ← (1 − c/C) max(0, 1 + u − margin). Where that stands still, c times the maximum is
+C times the slack ξ of the pair, and the margin is 1 − ξ; c times the maximum is the dual weight.
 """
 
 import math
@@ -18,9 +19,11 @@ from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Bounds
 from momentron.solvers.auto.joint_engine import JointEngine
 from momentron.solvers.auto.joint_newton import JointNewton
-from momentron.solvers.auto.joint_rows import JointRows
+from momentron.solvers.auto.joint_rows import GramRows, JointRows
+from momentron.solvers.auto.joint_splitting import Splitting
 from momentron.solvers.auto.joint_witness import balanced
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
+from momentron.solvers.auto.shifted_inverse import ShiftedInverse
 from momentron.solvers.base import Candidates, Fallback, Start
 from momentron.threads import one_thread
 
@@ -34,6 +37,9 @@ class JointMargin(JointEngine):
         What the next step does.
     gap : float
         The smallest so far, as far as float64 tells.
+    inverse : ShiftedInverse or None
+        What alternating directions work with: at first that of some of the examples, which come
+        before the others, if it is known.
     """
 
     def __init__(
@@ -42,6 +48,7 @@ class JointMargin(JointEngine):
         deadline: Deadline,
         start: Start | None = None,
         settings: AutoSettings = SETTINGS,
+        inverse: ShiftedInverse | None = None,
     ) -> None:
         super().__init__(problem, deadline, settings)
         self.rows = JointRows.of(
@@ -53,6 +60,7 @@ class JointMargin(JointEngine):
         C = min(settings.joint_first_C / self.scale, self.C)
         self.shares = self.example_shares()
         self.newton = JointNewton(self.rows, self.pairs, C, settings, self.shares)
+        self.inverse = inverse
         self.stage: Stage = Begin(start)
         self.gap = math.inf
         self.look()
@@ -104,11 +112,31 @@ class JointMargin(JointEngine):
 
     def measure(self) -> float:
         """The relative gap of the present point and multipliers, as far as float64 tells."""
-        upper = self.offer(self.newton.shared(self.slack))
+        return self.bounds(self.newton.shared(self.slack)).gap
+
+    def weigh(self, q: np.ndarray) -> None:
+        """Multipliers from weights; λ has mass ‖W‖² where the margin is 1."""
+        newton = self.newton
+        newton.C = min(self.settings.joint_warm_C / self.scale, self.C)
+        newton.target = self.pairs.ones()
+        if newton.C < self.C:
+            share = 1.0 / newton.C - 1.0 / self.C
+            newton.target += share * self.multipliers(q) / self.shares
+
+    def multipliers(self, q: np.ndarray) -> np.ndarray:
+        """A table of weights that belong to the present point; those of new examples are zero."""
+        weights = np.zeros(self.labels.size)
+        weights[: q.size] = q
+        square, mass = self.rows.norm(self.newton.W) ** 2, float(weights.sum())
+        return self.labels.dual_of(weights) * (square / mass if mass else 0.0)
+
+    def bounds(self, weights: np.ndarray) -> Bounds:
+        """What the present point and a table of weights prove, as far as float64 tells."""
+        upper = self.offer(weights)
         primal = self.primal(self.classifier(), self.newton.F, self.newton.b)
         norm = self.constraints.norm(primal.w)
         margin = self.problem.dual_set.margin(primal.scores)
-        return Bounds(margin / norm if norm > 0.0 else -math.inf, upper).gap
+        return Bounds(margin / norm if norm > 0.0 else -math.inf, upper)
 
     def classifier(self) -> np.ndarray:
         """W of the present point, as the operator has classifiers."""
@@ -143,35 +171,85 @@ class Stage(ABC):
 class Begin(Stage):
     """A first point: a given classifier, or that of a sample of the examples."""
 
-    def __init__(self, start: Start | None) -> None:
-        self.start = start
+    def __init__(self, start: Start | None, *, was_split: bool = False) -> None:
+        self.start, self.was_split = start, was_split
 
     def advance(self, joint: JointMargin) -> Stage:
-        newton = joint.newton
-        is_last = self.start is not None or newton.C == joint.C
-        if self.start is not None:
-            self._go_to(joint, self.start)
+        newton, start = joint.newton, self.start
+        is_last = start is not None or newton.C == joint.C
+        if start is not None:
+            newton.go_to(joint.rows.from_classifier(start.w), joint.labels.all_intercepts(start.b))
         else:
             size = max(joint.settings.joint_sample, 2 * joint.rows.width)
             if joint.rows.n > 2 * size:
                 newton.go_to(*joint.from_sample(size))
             else:
                 newton.slide(joint.slack, joint.image)
-        joint.look()
         joint.keep_fallback()
+        if isinstance(joint.rows, GramRows) and not self.was_split:
+            return Split(joint.rows, joint, start)
+        if start is not None:
+            joint.weigh(start.q)
+        joint.look()
         accuracy = joint.settings.joint_accuracy
         return Close(accuracy, keeps_fallback=True) if is_last else Grow()
 
-    def _go_to(self, joint: JointMargin, start: Start) -> None:
+
+class Split(Stage):
+    """Alternating directions, some steps at a time; Newton goes on where they are slow."""
+
+    def __init__(self, rows: GramRows, joint: JointMargin, start: Start | None) -> None:
+        self.K, newton, settings = rows.K, joint.newton, joint.settings
+        joint.inverse = ShiftedInverse(rows.K, settings.split_first, joint.inverse)
+        C = joint.C * joint.shares
+        self.splitting = Splitting(joint.inverse, joint.pairs, rows.fits_intercept, settings, C)
+        if start is not None:
+            self.splitting.go_to(joint.multipliers(start.q), newton.F + newton.b)
+        self.looks: list[Bounds] = []
+        self.changes = 0  # of ρ
+
+    def advance(self, joint: JointMargin) -> Stage:
+        splitting, settings, newton = self.splitting, joint.settings, joint.newton
+        splitting.advance(settings.split_steps)
+        W = joint.rows.image(splitting.coefficients())
+        newton.W, newton.F, newton.b = W, joint.rows.scores(W), splitting.b
+        splitting.correct(newton.F)
+        weights = splitting.weights()
+        joint.slack = weights / (newton.C * joint.shares)
+        self.looks.append(joint.bounds(weights))
+        joint.gap = min(joint.gap, self.looks[-1].gap)
+        patience = settings.split_patience
+        if len(self.looks) > patience and self.looks[-1].gap > 0.5 * self.looks[-patience].gap:
+            return self._give_up(joint)
+        if len(self.looks) > 2:
+            self._balance(joint)
+        return self
+
+    def _balance(self, joint: JointMargin) -> None:
+        """Another ρ where the gap falls slowly, and one bound moves much more than the other.
+
+        A small ρ is good for the margin, a large one for the weights.
+        """
+        settings, (before, now) = joint.settings, self.looks[-2:]
+        if now.gap < settings.split_fall * before.gap or self.changes == settings.split_changes:
+            return
+        moves = abs(now.upper - before.upper), abs(now.lower - before.lower)
+        factor = math.sqrt((moves[0] + 1e-300) / (moves[1] + 1e-300))
+        if max(factor, 1.0 / factor) > settings.split_balance:
+            self.changes += 1
+            rho = self.splitting.inverse.rho * min(max(factor, 0.2), 5.0)
+            joint.inverse = ShiftedInverse(self.K, rho)
+            self.splitting.change(joint.inverse)
+
+    def _give_up(self, joint: JointMargin) -> Stage:
+        """Newton, from here if this separates."""
         newton = joint.newton
-        newton.C = min(joint.settings.joint_warm_C / joint.scale, joint.C)
-        newton.go_to(joint.rows.from_classifier(start.w), joint.labels.all_intercepts(start.b))
-        if newton.C < joint.C:  # the weights λ have mass ‖W‖² where the margin is 1
-            weights = np.zeros(joint.labels.size)
-            weights[: start.q.size] = start.q
-            square, mass = joint.rows.norm(newton.W) ** 2, float(weights.sum())
-            share = (1.0 / newton.C - 1.0 / joint.C) * (square / mass if mass else 0.0)
-            newton.target += share * joint.labels.dual_of(weights) / joint.shares
+        if self.looks[-1].gap < 1.0:
+            joint.weigh(joint.q)
+            joint.look()
+            return Close(joint.settings.joint_accuracy)
+        newton.go_to(np.zeros_like(newton.W), np.zeros_like(newton.b))
+        return Begin(None, was_split=True)
 
 
 class Grow(Stage):

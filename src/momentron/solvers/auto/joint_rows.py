@@ -41,16 +41,12 @@ class JointRows(ABC):
     def of(
         operator: Operator, fits_intercept: bool, settings: AutoSettings, *, is_warm: bool = False
     ) -> "JointRows":
-        """Those of an operator that is a matrix, or a kernel with all its values in memory.
-
-        A warm start is a classifier in features, which need not be a combination of the rows.
-        """
+        """Those of an operator that is a matrix, or a kernel with all its values in memory."""
         matrix, kernel = operator.as_matrix(), operator.as_kernel()
         if matrix is None:
             assert kernel is not None and kernel.kernel.matrix is not None
             return GramRows(kernel.kernel.matrix, kernel.row_norms, fits_intercept)
-        n, d = matrix.shape
-        if n < d and not is_warm and settings.kernel_entry_bytes * n**2 <= settings.memory:
+        if WideRows.suit(matrix, settings, is_warm=is_warm):
             return WideRows(matrix, fits_intercept)
         return MatrixRows(matrix, fits_intercept)
 
@@ -216,7 +212,7 @@ class GramRows(JointRows):
         return KernelOperator.classifier(W[: self.n], W[self.n :])
 
     def from_classifier(self, w: np.ndarray) -> np.ndarray:
-        return w[:2].reshape(self.width, -1)
+        return self.image(w[0])  # w may have had other examples, whose part in the outputs is gone
 
 
 class WideRows(GramRows):
@@ -226,6 +222,15 @@ class WideRows(GramRows):
         every = operator.working_rows(np.arange(operator.shape[0]))
         super().__init__(gram_of(every), operator.row_norms, fits_intercept)
         self.operator = operator
+
+    @staticmethod
+    def suit(matrix: MatrixOperator, settings: AutoSettings, *, is_warm: bool) -> bool:
+        """Whether inner products are fewer than features, and fit the memory.
+
+        A warm start is a classifier in features, which need not be a combination of the rows.
+        """
+        n, d = matrix.shape
+        return n < d and not is_warm and settings.kernel_entry_bytes * n**2 <= settings.memory
 
     def classifier(self, W: np.ndarray) -> np.ndarray:
         return self.operator.exact_adjoint(W[: self.n])

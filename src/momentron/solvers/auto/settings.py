@@ -19,6 +19,8 @@ class AutoSettings:
     many_pairs: int = 20_000  # pairs (example, wrong label) from which the joint engine takes over
     # The same for hard margins without intercepts, the best case of exact solves.
     many_simple_pairs: int = 60_000
+    # The same where alternating directions can do it.
+    many_split_pairs: int = 300
     # Unknowns, (classes − 1) × (features + 1), from which supports are so large that a share of
     # these pairs is enough, and that share: usually, and for the simple ones.
     many_unknowns: int = 1800
@@ -315,6 +317,16 @@ class AutoSettings:
     # The share of the rows that count for a class from which classes share one block.
     alike_share: float = 0.5
     thin_block: float = 1.0  # rows per feature up to which a block is held by its rows
+    # Alternating directions: the first ρ, in units of mean K_ii, and over-relaxation.
+    split_first: float = 0.5
+    split_relaxation: float = 1.8
+    split_steps: int = 10  # steps between two looks
+    # The factor by which the gap falls from look to look, or ρ may change, and how often it may.
+    split_fall: float = 0.8
+    split_changes: int = 4
+    split_balance: float = 2.0  # the least factor of a change
+    split_finest: float = 1e-7  # the finest tolerance that single precision is likely to reach
+    split_patience: int = 8  # looks among which the gap halves, or Newton takes over
     kernel_first: int = 1000  # examples of a kernel's first working set
     # Bytes for each entry of K_SS: that, once more in single precision, and the classes' blocks.
     kernel_entry_bytes: int = 24
@@ -323,7 +335,9 @@ class AutoSettings:
     # The gap to which a working set is solved while many examples outside are too near.
     kernel_rough_gap: float = 0.01
     # Functional margin up to which an example without weight stays in the working set.
-    kernel_spare: float = 1.3
+    kernel_spare: float = 1.05
+    # Violators, as a share of the working set, below which that is solved as far as asked.
+    kernel_few: float = 0.35
     kernel_rounds: int = 40  # rounds of working sets
 
     def within(self, memory: int | None) -> "AutoSettings":

@@ -1,0 +1,138 @@
+"""The joint margin by alternating directions, where inner products of all examples are in memory.
+
+The weights α of the pairs are a table B of shape (n, k) with B_ij = −α_ij for a wrong label j and
+B_ic = Σ_j α_ij for the own one. The dual problem
+
+    min ½ tr(BᵀKB) − Σ_i B_ic    over    {B_ij ≤ 0 for j ≠ c, each row adds up to zero}
+
+is a quadratic that knows nothing of labels, on a set that knows nothing of K. Alternating
+directions (Boyd et al. 2011, section 5.2) treat them in turn,
+
+    B = (K + ρI)⁻¹(E + ρ(Z − U)),    Z = projection of B + U,    U ← U + B − Z,
+
+with E one at the own labels: a product with a matrix that is inverted once, in single precision,
+and a threshold for each row. With intercepts the columns of B add up to zero as well, and their
+multipliers are the intercepts. With slack the objective has Σα²/(2C) as well, which goes with the
+set: weights are h = ρC/(1 + ρC) times what the projection would make them. B is the better
+classifier, Z the better weights. It takes a hundred or two of these steps where most pairs matter,
+and no set of them is worth guessing.
+"""
+
+import math
+
+import numpy as np
+
+from momentron.clock import require_time
+from momentron.solvers.auto.active_rows import even_parts
+from momentron.solvers.auto.pair_table import PairTable
+from momentron.solvers.auto.settings import AutoSettings
+from momentron.solvers.auto.shifted_inverse import SINGLE, ShiftedInverse
+from momentron.threads import in_threads
+
+PASSES = 60  # over a row for its threshold: each takes another label off the sum
+FLOPS_OF_A_PASS = 100.0  # as many as all that is done to an entry of a table in one step
+
+
+class Splitting:
+    """B, Z and U, in the units of the inverse.
+
+    Parameters
+    ----------
+    inverse : ShiftedInverse
+    pairs : PairTable
+    fits_intercept : bool
+    settings : AutoSettings
+    C : float or ndarray of shape (n,)
+
+    Attributes
+    ----------
+    b : ndarray of shape (k,)
+        The intercepts.
+    """
+
+    def __init__(
+        self,
+        inverse: ShiftedInverse,
+        pairs: PairTable,
+        fits_intercept: bool,
+        settings: AutoSettings,
+        C: float | np.ndarray = math.inf,
+    ) -> None:
+        self.pairs, self.settings, self.fits_intercept = pairs, settings, fits_intercept
+        self.C = np.broadcast_to(np.asarray(C).ravel(), pairs.labels.size)
+        self._take(inverse)
+        n, k = pairs.labels.size, pairs.n_classes
+        self.b = np.zeros(k)
+        self._target = np.full((n, k), -1.0 / k, SINGLE)
+        self._target[np.arange(n), pairs.labels] += 1.0
+        self._defect, self._Z, self._U, self._B = (np.zeros((n, k), SINGLE) for _ in range(4))
+        self._right = self._target
+        self._levels = np.zeros(n, SINGLE)  # the thresholds of the last projection
+
+    def _take(self, inverse: ShiftedInverse) -> None:
+        """An inverse, and how much of a step slack leaves: all of it where there is none."""
+        self.inverse = inverse
+        self._holds = (1.0 / (1.0 + 1.0 / (inverse.rho * inverse.unit * self.C))).astype(SINGLE)
+
+    def go_to(self, weights: np.ndarray, outputs: np.ndarray) -> None:
+        """Begin at a table of weights, and at outputs that belong to them."""
+        self._Z = (self.inverse.unit * self.pairs.mix(weights)).astype(SINGLE)
+        rest = self._target - outputs
+        self._U = ((rest - rest.mean(axis=1, keepdims=True)) / self.inverse.rho).astype(SINGLE)
+
+    def advance(self, steps: int) -> None:
+        """So many steps."""
+        inverse, rho, k = self.inverse, SINGLE(self.inverse.rho), self.pairs.n_classes
+        parts = even_parts(self._levels.size, FLOPS_OF_A_PASS * self._Z.size)
+        for _ in range(steps):
+            require_time()
+            self._right = self._target + self._defect + rho * (self._Z - self._U)
+            self._B = inverse.times(self._right)
+            if self.fits_intercept:
+                b = self._B.sum(axis=0, dtype=np.float64) / inverse.sums.sum(dtype=np.float64)
+                self.b = b - b.sum() / k
+                self._B -= np.outer(inverse.sums, self.b.astype(SINGLE))
+            in_threads(self._project, parts)
+
+    def _project(self, rows: slice) -> None:
+        """Z and U of some rows, by Newton's method for t = v_c − h Σ_j max(0, t − v_j)."""
+        over, hold = SINGLE(self.settings.split_relaxation), self._holds[rows]
+        V = over * self._B[rows] + (SINGLE(1.0) - over) * self._Z[rows] + self._U[rows]
+        own = np.arange(V.shape[0]), self.pairs.labels[rows]
+        first, level = V[own], self._levels[rows]
+        rest = V.copy()
+        rest[own] = np.inf
+        last = None
+        for _ in range(PASSES):
+            below = np.minimum(rest - level[:, None], 0.0)
+            counts = np.count_nonzero(below, axis=1).astype(SINGLE)
+            if last is not None and np.array_equal(last, counts):
+                break
+            level = level + (first - level + hold * below.sum(axis=1)) / (1.0 + hold * counts)
+            last = counts
+        Z = np.minimum(rest - level[:, None], 0.0) * hold[:, None]
+        Z[own] = -Z.sum(axis=1)
+        self._levels[rows], self._U[rows], self._Z[rows] = level, V - Z, Z
+
+    def coefficients(self) -> np.ndarray:
+        """Those of the examples in the classifier, as float64."""
+        B = self._B.astype(np.float64)
+        B -= B.mean(axis=1, keepdims=True)
+        return B / self.inverse.unit
+
+    def weights(self) -> np.ndarray:
+        """The table of the pairs' weights."""
+        weights = -self._Z.astype(np.float64) / self.inverse.unit
+        weights[np.arange(weights.shape[0]), self.pairs.labels] = 0.0
+        return weights
+
+    def correct(self, outputs: np.ndarray) -> None:
+        """Learn what the inverse is off by, from accurate outputs (less b) of the coefficients."""
+        defect = self._right - outputs - self.b - self.inverse.rho * self._B
+        self._defect = (defect - defect.mean(axis=1, keepdims=True)).astype(SINGLE)
+
+    def change(self, inverse: ShiftedInverse) -> None:
+        """Go on with another ρ."""
+        self._U *= SINGLE(self.inverse.rho / inverse.rho)
+        self._defect[...] = 0.0
+        self._take(inverse)
