@@ -19,7 +19,7 @@ from momentron.solvers.auto import AutoSettings, newton
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Direction
 from momentron.solvers.auto.interior import interior_point
-from momentron.solvers.auto.primal_form import ReducedForm
+from momentron.solvers.auto.primal_form import NarrowForm, PrimalForm, ReducedForm, primal_form
 from momentron.solvers.auto.rows import SignedRows
 
 CONTAINERS = {"dense": np.asarray, "fortran": np.asfortranarray, "csr": sp.csr_array}
@@ -256,3 +256,30 @@ def test_reduced_rows_show_the_margin_of_the_rows_themselves(shape):
     bounds, (w, _) = form.true_bounds(lam), form.answer()
     assert bounds.gap <= 1e-8
     assert bounds.lower == pytest.approx(np.min(signs * (X @ w)) / np.linalg.norm(w), rel=1e-10)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("overlap", [False, True])
+def test_columns_of_zeros_change_nothing(fit_intercept, overlap):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(900, 40))
+    y = np.sign(X @ rng.normal(size=40) + 0.3)
+    if overlap:
+        y[:60] *= -1.0
+    wide = np.zeros((900, 70))
+    places = np.sort(rng.permutation(70)[:40])
+    wide[:, places] = X
+    plain, padded = (max_margin(data, y, fit_intercept=fit_intercept) for data in (X, wide))
+    assert plain.status is padded.status
+    assert plain.lower <= padded.upper and padded.lower <= plain.upper
+    assert not np.delete(padded.coef, places).any()
+    used = np.flatnonzero(wide.any(axis=0))
+    rows = SignedRows(wide, y, Simplex(900, Exponential()))
+    form = primal_form(rows, Deadline(), AutoSettings())
+    assert isinstance(form, NarrowForm) and np.array_equal(form.used, used)
+    form.warm(np.arange(70.0), np.zeros(0), np.zeros(900))
+    np.testing.assert_allclose(form.p, y * (wide @ np.arange(70.0)), atol=1e-10)
+    assert np.array_equal(form.answer()[0], np.where(wide.any(axis=0), np.arange(70.0), 0.0))
+    assert type(primal_form(SignedRows(X, y, rows.dual_set), Deadline(), AutoSettings())) is (
+        PrimalForm
+    )

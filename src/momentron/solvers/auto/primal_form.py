@@ -28,6 +28,7 @@ from momentron.threads import own_threads
 
 NOWHERE = np.zeros(0)  # intercepts are coordinates here, and none are beside them
 NO_ROWS = np.zeros(0, np.intp)
+A_FEW = 16  # rows that show whether it is worth looking for columns of zeros
 
 
 class BorderedRows:
@@ -288,6 +289,41 @@ class PrimalInterior:
         dx = back_solve(self.factor, rhs)
         ds = form.A.products(dx) + self.residual
         return InteriorDirection(dx, NOWHERE, ds, -(rc + self.lam * ds) / s)
+
+
+class NarrowForm(PrimalForm):
+    """Dense rows without the columns in which all of them are zero, such as the rims of images."""
+
+    def __init__(
+        self,
+        rows: SignedRows,
+        used: np.ndarray,
+        deadline: Deadline,
+        settings: AutoSettings = SETTINGS,
+    ) -> None:
+        self.used, self.width = used, rows.d
+        X = np.ascontiguousarray(rows.X[:, used])
+        narrow = SignedRows(X, rows.signs, rows.dual_set, rows.shares)
+        super().__init__(narrow, deadline, settings)
+
+    def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
+        super().warm(w[self.used], b, u)
+
+    def answer(self) -> tuple[np.ndarray, np.ndarray]:
+        narrow, b = super().answer()
+        w = np.zeros(self.width)
+        w[self.used] = narrow
+        return w, b
+
+
+def primal_form(rows: SignedRows, deadline: Deadline, settings: AutoSettings) -> PrimalForm:
+    """The form of a copied working set, in the columns that it uses."""
+    most = (1.0 - settings.unused_columns) * rows.d
+    if not rows.is_sparse and np.count_nonzero(rows.X[:A_FEW].any(axis=0)) < most:
+        used = np.flatnonzero(rows.X.any(axis=0))
+        if 0 < used.size < most:
+            return NarrowForm(rows, used, deadline, settings)
+    return PrimalForm(rows, deadline, settings)
 
 
 class ReducedForm(PrimalForm):

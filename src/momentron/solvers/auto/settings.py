@@ -135,6 +135,8 @@ class AutoSettings:
     single_size: int = 300  # rows up to which single precision saves nothing
     # Rows that come and go at once up to which sparse ones are multiplied as dense ones.
     hessian_rows: int = 1000
+    # The share of columns that are zero in a working set from which they are left out.
+    unused_columns: float = 0.1
     renewed: float = 0.6  # the share of the rows with slack whose change makes a Hessian anew
     block_entries: int = 4_000_000  # entries of rows that are densified or copied at a time
 

@@ -13,7 +13,7 @@ from momentron.solvers.auto import selection
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Form
 from momentron.solvers.auto.gram_form import GramForm
-from momentron.solvers.auto.primal_form import PrimalForm
+from momentron.solvers.auto.primal_form import primal_form
 from momentron.solvers.auto.rows import (
     KernelSource,
     MatrixSource,
@@ -148,7 +148,7 @@ class WorkingSets:
         flat = rows.written_out(self.settings.flat_width)
         if flat is None:
             return self._gram_form(W, rows)
-        return PrimalForm(flat, self.deadline, self.settings)
+        return primal_form(flat, self.deadline, self.settings)
 
     def open_gram(self, W: np.ndarray, *, is_rough: bool = False) -> GramForm:
         """A form by the Gram matrix of the rows W, wide or not."""
