@@ -12,7 +12,8 @@ from momentron import Status, max_margin
 from momentron.clock import OutOfTime, until
 from momentron.factors import inverse_in_threads
 from momentron.solvers import Auto
-from momentron.solvers.auto import AutoSettings
+from momentron.solvers.auto import AutoSettings, joint_witness
+from momentron.solvers.auto.active_rows import ActiveDense
 from momentron.solvers.auto.joint_splitting import Splitting
 from momentron.solvers.auto.pair_table import PairTable
 from momentron.solvers.auto.shifted_inverse import ShiftedInverse
@@ -162,6 +163,72 @@ def test_data_that_nothing_separates(kind):
     result = max_margin(X, y, method=Auto(SPLIT), fit_intercept=False)
     assert result.status is Status.NOT_SEPARABLE
     assert result.lower <= 0.0
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_kernels_hand_over_to_exact_solves(kernel):
+    """Overlap, and matrices of low rank, are not for alternating directions."""
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(120, 3)), rng.integers(0, 5, 120)
+    if kernel == "rbf":
+        X[1::2] = X[::2]
+    result = max_margin(X, y, kernel=kernel, max_time=20.0)
+    assert result.status is Status.NOT_SEPARABLE
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e-25, 1e20, 1e60])
+def test_scales_of_kernels(scale):
+    rng = np.random.default_rng(2)
+    y = rng.integers(0, 8, 60)
+    X = rng.normal(size=(60, 5)) + 4.0 * rng.normal(size=(8, 5))[y]
+    assert max_margin(scale * X, y, kernel="linear").gap <= 1e-6
+
+
+def clouds(n, k, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.r_[np.arange(k), rng.integers(0, k, n - k)]
+    return rng.normal(size=(n, 5)) + rng.normal(size=(k, 5))[y], y
+
+
+def test_a_first_solve_that_is_cut_short_has_something_to_show():
+    X, y = clouds(400, 40)
+    result = max_margin(X, y, kernel="rbf", max_time=0.3)
+    assert result.lower <= result.upper < 0.02
+    assert max_margin(X, y, kernel="rbf").gap <= 1e-6
+
+
+@pytest.mark.parametrize("C", [math.inf, 2.0])
+def test_kernels_from_a_warm_start(C):
+    X, y = clouds(300, 12)
+    cold = max_margin(X[:250], y[:250], kernel="rbf", gamma=0.3, C=C)
+    warm = max_margin(X, y, kernel="rbf", gamma=0.3, C=C, initial=cold)
+    again = max_margin(X, y, kernel="rbf", gamma=0.3, C=C)
+    assert warm.gap <= 1e-6 and again.gap <= 1e-6
+    assert warm.lower <= again.upper and again.lower <= warm.upper
+
+
+@pytest.mark.parametrize("has_border", [False, True])
+def test_a_factor_of_all_classes_solves_what_conjugate_gradients_do(has_border):
+    rng = np.random.default_rng(6)
+    labels = rng.integers(0, 4, 90)
+    X = rng.normal(size=(90, 7))
+    X[:, 3] = 0.0
+    pairs = PairTable(labels, 4)
+    Q = pairs.ones() * rng.random((90, 4)) * (rng.random((90, 4)) < 0.7)
+    rows = ActiveDense(X, np.arange(90), has_border)
+    image = rows.adjoint(pairs.mix(Q))
+    v = joint_witness._solve_directly(rows, pairs, Q, image)
+    again = rows.adjoint(pairs.mix(Q * pairs.margins(rows.times(v))))
+    np.testing.assert_allclose(again, image, atol=1e-9)
+
+
+def test_a_witness_for_many_rows_and_classes():
+    rng = np.random.default_rng(7)
+    y = np.r_[np.arange(10), rng.integers(0, 10, 5990)]
+    X = np.maximum(rng.normal(size=(6000, 60)) + 0.3 * rng.normal(size=(10, 60))[y], 0.0)
+    result = max_margin(X, y, max_time=60.0)
+    assert result.status is Status.NOT_SEPARABLE
+    assert result.upper <= 1e-10
 
 
 def test_the_first_method_for_many_classes_of_few_wide_rows():

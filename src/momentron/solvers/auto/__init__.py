@@ -41,7 +41,7 @@ class AutoState(State):
     """The engine at work, and what it proposes; `closing` makes the one that may follow it."""
 
     work: Engine
-    closing: Callable[[Start], Engine] | None = None
+    closing: Callable[[Start | None], Engine] | None = None
     first: Primal | None = None
     proposal: Candidates | None = None
 
@@ -60,8 +60,10 @@ class AutoState(State):
 
     def _go_on(self) -> None:
         """From an engine that stands still to exact solves, where these can take over."""
-        start = self.work.left_off() if self.work.is_done and self.closing else None
-        if start is not None and self.closing is not None:
+        if not self.work.is_done or self.closing is None:
+            return
+        start = self.work.left_off()
+        if start is not None or self.work.has_given_up:
             self.work, self.closing = self.closing(start), None
 
     def proposed(self, problem: Problem) -> Candidates:
@@ -92,9 +94,9 @@ class Auto(Solver):
     ten passes in all.
 
     A finite C is solved directly, by Newton on all the rows; with the plain hinge by an interior
-    point. Many classes with many examples have
-    an engine of their own, Newton with conjugate gradients. Data in blocks are solved by rounds
-    that keep the rows that matter in memory (`MarginProblem.rounds`).
+    point. Many classes have an engine of their own: alternating directions where inner products
+    are in memory, and Newton with conjugate gradients. Data in blocks are solved by rounds that
+    keep the rows that matter in memory (`MarginProblem.rounds`).
 
     Parameters
     ----------
@@ -123,9 +125,10 @@ class Auto(Solver):
         """Choose the engine.
 
         Pairs (example, wrong label) that are too many for exact solves on working sets of them go
-        to the joint engine; those of a kernel only if all examples nearly fit a working set, and
-        not from a warm start, which it does not know. All else goes to working sets: soft margins
-        in phases of their own, hard ones in the phases rank, solve, refine.
+        to the joint engine; those of a kernel only if all examples nearly fit a working set. So do
+        fewer pairs where alternating directions are likely to be faster; where they are not, exact
+        solves take over. All else goes to working sets: soft margins in phases of their own, hard
+        ones in the phases rank, solve, refine.
         """
         deadline, settings = Deadline(), self.settings.within(options.memory)
         work: Engine
@@ -140,11 +143,16 @@ class Auto(Solver):
             return AutoState(HingeEngine(problem, options.tol, deadline, settings, options.start))
         first = None
         kernel = problem.operator.as_kernel()
-        is_joint = self._has_many_pairs(problem, options)
+        has_many = _has_many_pairs(problem, settings)
+        is_few = not has_many and _may_split(problem, options, settings)
+        is_joint = has_many or is_few
         if is_joint and kernel is None:
-            work, closing = JointMargin(problem, deadline, options.start, settings), exact
-        elif is_joint and kernel and options.start is None and JointKernel.fits(kernel, settings):
-            work = JointKernel(problem, options.tol, deadline, settings)
+            work = JointMargin(problem, deadline, options.start, settings, is_few=is_few)
+            closing = exact
+        elif is_joint and kernel and JointKernel.fits(kernel, settings):
+            start = options.start
+            work = JointKernel(problem, options.tol, deadline, settings, start, is_few=is_few)
+            closing = exact if is_few else None
         else:
             work = rounds = exact(options.start)
             if options.start is None and interpolation.suits(rounds.search.sets):
@@ -152,31 +160,6 @@ class Auto(Solver):
         if problem.constraints.is_soft and problem.size > settings.many_slacks:
             first = _nothing(problem).primals[0]
         return AutoState(work, closing, first)
-
-    def _has_many_pairs(self, problem: Problem, options: RunOptions) -> bool:
-        """Whether there are many classes, and too many pairs for matrices of them."""
-        constraints, settings = problem.constraints, self.settings
-        labels, matrix = constraints.labels, problem.operator.as_matrix()
-        if not labels.is_paired:
-            return False
-        is_simple = not (constraints.is_soft or problem.dual_set.fits_intercept)
-        many = settings.many_simple_pairs if is_simple else settings.many_pairs
-        if matrix is not None:
-            unknowns = (labels.n_classes - 1) * (matrix.shape[1] + 1)
-            if unknowns >= settings.many_unknowns:
-                many = int(many * settings.crowded_share[is_simple])
-        if self._splits(problem, options):
-            many = min(many, settings.many_split_pairs)
-        return problem.size >= many
-
-    def _splits(self, problem: Problem, options: RunOptions) -> bool:
-        """Whether alternating directions can find the joint margin, as accurately as asked."""
-        settings, matrix = self.settings, problem.operator.as_matrix()
-        if options.start is not None or options.tol < settings.split_finest:
-            return False
-        if matrix is None:
-            return problem.operator.as_kernel() is not None
-        return WideRows.suit(matrix, settings, is_warm=False)
 
     def vanishing(self, tol: float) -> float:
         """A witness at rounding level is what this method is for, whatever the tolerance."""
@@ -189,6 +172,33 @@ class Auto(Solver):
     def candidates(self, problem: Any, state: Any) -> Candidates:
         proposal: Candidates = state.proposed(problem)
         return proposal
+
+
+def _has_many_pairs(problem: Problem, settings: AutoSettings) -> bool:
+    """Whether there are many classes, and too many pairs for matrices of them."""
+    constraints, labels = problem.constraints, problem.constraints.labels
+    if not labels.is_paired:
+        return False
+    is_simple = not (constraints.is_soft or problem.dual_set.fits_intercept)
+    many = settings.many_simple_pairs if is_simple else settings.many_pairs
+    matrix = problem.operator.as_matrix()
+    if matrix is not None:
+        unknowns = (labels.n_classes - 1) * (matrix.shape[1] + 1)
+        if unknowns >= settings.many_unknowns:
+            many = int(many * settings.crowded_share[is_simple])
+    return problem.size >= many
+
+
+def _may_split(problem: Problem, options: RunOptions, settings: AutoSettings) -> bool:
+    """Whether fewer pairs are worth alternating directions, which single precision ends."""
+    if not problem.constraints.labels.is_paired or problem.size < settings.many_split_pairs:
+        return False
+    if options.tol < settings.split_finest:
+        return False
+    matrix, kernel = problem.operator.as_matrix(), problem.operator.as_kernel()
+    if matrix is not None:
+        return WideRows.suit(matrix, settings, is_warm=options.start is not None)
+    return kernel is not None and 1e-30 < kernel.radius < 1e30  # its values are not scaled
 
 
 def _begin(search: Search, start: Start | None) -> Phase:

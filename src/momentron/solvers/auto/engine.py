@@ -16,11 +16,14 @@ class Engine(ABC):
         Whether another round would bring nothing.
     is_interruptible : bool
         Whether what it has can be proposed after a round that was cut short.
+    has_given_up : bool
+        Whether exact solves should take over, from the beginning if need be.
     """
 
     deadline: Deadline
     is_done: bool = False
     is_interruptible: bool = False
+    has_given_up: bool = False
 
     @abstractmethod
     def advance(self) -> None:

@@ -28,19 +28,33 @@ class JointKernel(JointEngine):
         tol: float,
         deadline: Deadline,
         settings: AutoSettings = SETTINGS,
+        start: Start | None = None,
+        *,
+        is_few: bool = False,
     ) -> None:
         super().__init__(problem, deadline, settings)
         kernel, labels = problem.operator.as_kernel(), self.labels
         assert kernel is not None
-        self.operator, self.tol = kernel, tol
+        self.operator, self.tol, self.is_few = kernel, tol, is_few
         rng = np.random.default_rng(0)
         self.S = selection.sample(labels.codes, settings.kernel_first, rng, least=0.0)
         self.table = labels.zeros(labels.codes.size)  # the multipliers of all pairs
         self.w, self.b = self.constraints.base.zeros(), np.zeros(labels.n_classes)
         self.goal = settings.kernel_rough_gap
         self.rounds = 0
+        if start is not None:
+            self._begin_at(start)
         self.inner: JointMargin | None = None  # of the present working set
         self.inverse: ShiftedInverse | None = None  # of its first examples
+
+    def _begin_at(self, start: Start) -> None:
+        """A working set of the sample and a start's support, with its classifier and weights."""
+        weights = np.zeros(self.labels.size)
+        weights[: start.q.size] = start.q
+        self.table = self.labels.dual_of(weights)
+        self.S = np.union1d(self.S, np.flatnonzero(self.table.any(axis=1)))
+        self.w, self.b = start.w, self.labels.all_intercepts(start.b)
+        self.rounds = 1
 
     @staticmethod
     def fits(kernel: KernelOperator, settings: AutoSettings) -> bool:
@@ -52,20 +66,41 @@ class JointKernel(JointEngine):
         """Solve the working set, look at all, and take in what is too near."""
         self.rounds += 1
         inner = self._solve()
-        table = np.zeros_like(self.table)
-        table[self.S] = inner.newton.C * inner.newton.shared(inner.slack)
-        # of the point itself: a combination by the multipliers is as good at the very end only
-        self.w = self.operator.rough_combine(self.S, inner.classifier()[0])
-        self.b, self.table, self.is_interruptible = inner.newton.b, table, True
+        self._take(inner)
         if not self.is_soft and (self.fallback is None or inner.fallback is not None):
             self.fallback = Fallback(self.w, self.b)
-        self.offer(table)
+        if inner.has_given_up:
+            self.is_done = self.has_given_up = True
+            return
         self._choose()
+
+    @property
+    def has_all(self) -> bool:
+        """Whether the working set is all the examples: then its answer is known of all of them."""
+        return self.S.size == self.labels.codes.size
+
+    def _take(self, inner: JointMargin) -> None:
+        """The working set's answer as that of all."""
+        coef, outputs = inner.newton.W[: self.S.size], inner.newton.F
+        if self.has_all:
+            w = self.constraints.base.zeros()
+            w[0, self.S], w[1, self.S] = coef, outputs
+        else:
+            # of the point itself: a combination by the multipliers is as good at the very end only
+            w = self.operator.rough_combine(self.S, coef)
+        table = np.zeros_like(self.table)
+        table[self.S] = inner.newton.C * inner.newton.shared(inner.slack)
+        self.w, self.b, self.table, self.is_interruptible = w, inner.newton.b, table, True
+        if inner.upper < self.upper:  # the same with all examples, most of which have no weight
+            best = np.zeros_like(table)
+            best[self.S] = inner.labels.dual_of(inner.q)
+            self.q, self.upper = self.labels.from_dual(best), inner.upper
 
     def _solve(self) -> JointMargin:
         """The working set's own problem, to the present goal."""
         inner = self.inner or self._begin()
         self.inner = inner
+        self.is_interruptible |= self.has_all
         while not inner.is_done and inner.gap > self.goal:
             inner.advance()
         return inner
@@ -81,7 +116,9 @@ class JointKernel(JointEngine):
         if self.rounds > 1:
             w = self.w[:, S]  # what left the working set had hardly a weight
             start = Start(w, labels.free_intercepts(self.b), labels.from_dual(self.table[S]))
-        return JointMargin(problem, self.deadline, start, self.settings, self.inverse)
+        return JointMargin(
+            problem, self.deadline, start, self.settings, self.inverse, is_few=self.is_few
+        )
 
     def _choose(self) -> None:
         """The next working set: support, what is near it, and violators outside."""
@@ -98,7 +135,7 @@ class JointKernel(JointEngine):
         below = np.flatnonzero(~inside & (least < 1.0 - 0.1 * self.tol))
         self.is_done = self.rounds >= settings.kernel_rounds
         if below.size == 0:
-            self.is_done |= self.goal <= goal
+            self.is_done |= self.goal <= goal or self.inner is None or self.inner.is_done
             self.goal = goal
             return
         most = max(settings.kernel_first, self.S.size)
@@ -122,4 +159,6 @@ class JointKernel(JointEngine):
 
     def candidates(self) -> Candidates:
         """The classifier of the last round, with its scores on all examples."""
+        if self.has_all and self.inner is not None:  # or of a round that was cut short
+            self._take(self.inner)
         return self.propose(self.w, self.operator.apply(self.w), self.b)

@@ -37,6 +37,8 @@ class JointMargin(JointEngine):
         What the next step does.
     gap : float
         The smallest so far, as far as float64 tells.
+    is_few : bool
+        Whether exact solves go on where alternating directions are slow, and not Newton.
     inverse : ShiftedInverse or None
         What alternating directions work with: at first that of some of the examples, which come
         before the others, if it is known.
@@ -49,8 +51,11 @@ class JointMargin(JointEngine):
         start: Start | None = None,
         settings: AutoSettings = SETTINGS,
         inverse: ShiftedInverse | None = None,
+        *,
+        is_few: bool = False,
     ) -> None:
         super().__init__(problem, deadline, settings)
+        self.is_few = is_few
         self.rows = JointRows.of(
             problem.operator, problem.dual_set.fits_intercept, settings, is_warm=start is not None
         )
@@ -148,6 +153,8 @@ class JointMargin(JointEngine):
 
     def left_off(self) -> Start | None:
         """The present point, where its pairs are few enough for matrices of them."""
+        if self.has_given_up:
+            return None
         settings, count = self.settings, np.count_nonzero(self.slack)
         fits = settings.closing_bytes * count**2 <= settings.memory
         if count > settings.closing_pairs or not fits:
@@ -218,9 +225,11 @@ class Split(Stage):
         joint.slack = weights / (newton.C * joint.shares)
         self.looks.append(joint.bounds(weights))
         joint.gap = min(joint.gap, self.looks[-1].gap)
-        patience = settings.split_patience
-        if len(self.looks) > patience and self.looks[-1].gap > 0.5 * self.looks[-patience].gap:
-            return self._give_up(joint)
+        patience = settings.split_short_patience if joint.is_few else settings.split_patience
+        if len(self.looks) > patience:
+            before = self.looks[-1 - patience].gap
+            if not self.looks[-1].gap <= 0.5 * before:
+                return self._give_up(joint)
         if len(self.looks) > 2:
             self._balance(joint)
         return self
@@ -242,8 +251,11 @@ class Split(Stage):
             self.splitting.change(joint.inverse)
 
     def _give_up(self, joint: JointMargin) -> Stage:
-        """Newton, from here if this separates."""
-        newton = joint.newton
+        """Newton, from here if this separates; or others."""
+        newton, joint.inverse = joint.newton, None
+        if joint.is_few:
+            joint.is_done = joint.has_given_up = True
+            return self
         if self.looks[-1].gap < 1.0:
             joint.weigh(joint.q)
             joint.look()

@@ -17,6 +17,7 @@ from momentron.solvers.auto.rows import gram_of
 from momentron.solvers.auto.settings import AutoSettings
 from momentron.threads import in_threads
 
+ALL_SINGLE = (1e-15, 1e15)  # mean K_ii with which single precision holds C, K and their products
 LONG_CENTRE = 0.1  # ‖mean‖² over mean‖x‖² from which sparse rows are centred
 
 
@@ -166,6 +167,7 @@ class GramRows(JointRows):
         self.K, self.width = K, 2 * self.n
         self.means = self.K.mean(axis=1) if fits_intercept else np.zeros(self.n)
         self._single: np.ndarray | None = None
+        self._fits_single = ALL_SINGLE[0] < float(K.diagonal().mean()) < ALL_SINGLE[1]
 
     def some(self, index: np.ndarray) -> "GramRows":
         K = self.K[index[:, None], index]
@@ -185,7 +187,7 @@ class GramRows(JointRows):
         return ActiveGram(self, self.values(precision), index)
 
     def largest_single(self, settings: AutoSettings) -> float:
-        return settings.tame_block  # its blocks are held by their rows
+        return settings.tame_block if self._fits_single else 0.0  # blocks are held by their rows
 
     def least_products(self, settings: AutoSettings) -> int:
         return settings.kernel_least_products  # what blocks are made of is known already

@@ -13,7 +13,7 @@ directions (Boyd et al. 2011, section 5.2) treat them in turn,
 with E one at the own labels: a product with a matrix that is inverted once, in single precision,
 and a threshold for each row. With intercepts the columns of B add up to zero as well, and their
 multipliers are the intercepts. With slack the objective has Σα²/(2C) as well, which goes with the
-set: weights are h = ρC/(1 + ρC) times what the projection would make them. B is the better
+set: weights are ρC/(1 + ρC) of what the projection would make them. B is the better
 classifier, Z the better weights. It takes a hundred or two of these steps where most pairs matter,
 and no set of them is worth guessing.
 """
@@ -95,7 +95,7 @@ class Splitting:
             in_threads(self._project, parts)
 
     def _project(self, rows: slice) -> None:
-        """Z and U of some rows, by Newton's method for t = v_c − h Σ_j max(0, t − v_j)."""
+        """Z and U of some rows, by Newton's method for t = v_c − hold · Σ_j max(0, t − v_j)."""
         over, hold = SINGLE(self.settings.split_relaxation), self._holds[rows]
         V = over * self._B[rows] + (SINGLE(1.0) - over) * self._Z[rows] + self._U[rows]
         own = np.arange(V.shape[0]), self.pairs.labels[rows]

@@ -300,9 +300,8 @@ class AutoSettings:
     closing_bytes: int = 64
     # Newton steps with multipliers after which a witness is sought.
     witness_steps: tuple[int, ...] = (2, 8, 32, 64, 128, 256)
-    witness_rounds: int = 8  # rounds of that search
-    # Rounds in which a weight would change its sign: then the weights are not near enough.
-    witness_cuts: int = 2
+    witness_rounds: int = 12  # rounds of that search
+    witness_idle: int = 5  # those in which ‖Zᵀq‖ may not halve
     # Its least-squares problem's weight against the identity, in units of its trace.
     witness_stiffness: float = 1e8
     witness_products: int = 60  # products in one round
@@ -323,14 +322,17 @@ class AutoSettings:
     split_first: float = 0.5
     split_relaxation: float = 1.8
     split_steps: int = 10  # steps between two looks
-    # The factor by which the gap falls from look to look, or ρ may change, and how often it may.
+    # A look that leaves more than this share of the gap may change ρ, so often, and by no less.
     split_fall: float = 0.8
     split_changes: int = 4
-    split_balance: float = 2.0  # the least factor of a change
+    split_balance: float = 2.0
     split_finest: float = 1e-7  # the finest tolerance that single precision is likely to reach
-    split_patience: int = 8  # looks among which the gap halves, or Newton takes over
+    # Looks among which the gap halves, or others take over: Newton, or exact solves of few pairs.
+    split_patience: int = 8
+    split_short_patience: int = 4
     kernel_first: int = 1000  # examples of a kernel's first working set
-    # Bytes for each entry of K_SS: that, once more in single precision, and the classes' blocks.
+    # Bytes for each entry of K_SS: that, an inverse in single precision and what it is made of,
+    # or the classes' blocks.
     kernel_entry_bytes: int = 24
     # The products for one direction before an old preconditioner is given up.
     kernel_least_products: int = 6
