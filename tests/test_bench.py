@@ -407,8 +407,16 @@ def test_json_and_picture(results, tmp_path):
 
 def test_growth_tables():
     assert growth.fitted_exponent([10, 100, 1000], [2.0, 20.0, 200.0]) == pytest.approx(1.0)
-    table = growth.measure_growth("n", (50, 100), partial(teacher, d=3), rounds=1)
-    assert "fitted exponent" in growth.format_growth(table)
+    limits = replace(QUICK, rounds=1, short_rounds=1)
+    peers = [SOLVERS["liblinear-1e-4"]]
+    table = growth.measure_growth(
+        "n", (50, 100), partial(teacher, d=3), peers, limits=limits, say=lambda line: None
+    )
+    assert all(seconds > 0.0 for seconds in table.seconds[REFERENCE])
+    lines = growth.format_growth(table).splitlines()
+    assert lines[2] == "| n | momentron | liblinear-1e-4 |" and lines[-1].startswith("| exponent")
+    pytest.importorskip("matplotlib")
+    assert len(picture_of("growth.png", growth.draw([table, table]))) > 1000
     X, y = teacher(2000, 10)
     memory = growth.measure_memory("teacher", X, y)
     assert memory.allocated > 0

@@ -38,6 +38,9 @@ def bench(
     growth: Annotated[
         bool, typer.Option("--growth", help="How time and memory grow, instead of the suite.")
     ] = False,
+    before: Annotated[
+        Path | None, typer.Option(help="Another checkout of momentron, for --growth.")
+    ] = None,
     list_names: Annotated[
         bool, typer.Option("--list", help="List the problems and the solvers.")
     ] = False,
@@ -49,7 +52,7 @@ def bench(
     from dataclasses import replace
 
     from benchmarks.suite import report
-    from benchmarks.suite.growth import run_growth
+    from benchmarks.suite.growth import draw, run_growth
     from benchmarks.suite.problems import PROBLEMS
     from benchmarks.suite.runner import FULL, QUICK, run_suite
     from benchmarks.suite.saved import append_result, read_results
@@ -67,7 +70,10 @@ def bench(
         print(_listing(PROBLEMS, SOLVERS))
         return
     if growth:
-        run_growth(quick=quick)
+        peers = chosen_solvers if solvers else ()
+        growths = run_growth(peers=peers, before=before, quick=quick)
+        if plot is not None:
+            write_after_answer(plot, picture_of(plot, draw(growths)))
         return
     limits = QUICK if quick else FULL
     if rounds is not None:

@@ -1,9 +1,11 @@
-"""How time and memory grow: ``python -m benchmarks.suite.growth``.
+"""How time and memory grow, beside peers: ``python -m benchmarks.suite --growth``.
 
 Time against n (d = 20) and against d (n = 2,000), on Gaussian rows labelled by a random hyperplane,
-no intercept, to a certified gap of 1e-6; best of three. Peak memory beyond X is that of a fresh
-process which has X and has warmed up: resident memory as the kernel counts it, and allocations as
-tracemalloc does (numpy's and Python's own, without those inside compiled solvers).
+no intercept: momentron to a certified gap of 1e-6, the others as in the suite, in turn and best of
+three; one that misses its target or its time limit is not asked again for larger sizes. ``--before
+CHECKOUT`` adds another version of momentron. Peak memory beyond X is that of a fresh process which
+has X and has warmed up: resident memory as the kernel counts it, and allocations as tracemalloc
+does (numpy's and Python's own, without those inside compiled solvers).
 """
 
 from __future__ import annotations
@@ -11,49 +13,51 @@ from __future__ import annotations
 import math
 import multiprocessing
 import tempfile
-import time
 import tracemalloc
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from benchmarks.before_after import compare
 from benchmarks.memory import peak_resident
-from benchmarks.suite.problems import PROBLEMS, Data, teacher
+from benchmarks.suite.problems import PROBLEMS, BenchProblem, Data, teacher
+from benchmarks.suite.runner import FULL, QUICK, Limits, run_problem, with_reference
+from benchmarks.suite.solvers import REFERENCE, SOLVERS, BenchSolver
 from benchmarks.suite.task import Task, read_task, tiny_task, write_task
 from momentron.api import max_margin
 from momentron.errors import InputError
 
 ROWS = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 FEATURES = (50, 100, 200, 400, 800, 1_500, 3_000)
-ROUNDS = 3
 TOLERANCE = 1e-6
+PEERS = ("liblinear-1e-4", "daqp", "quadprog", "piqp", "rehline", "skglm")
+BEFORE = "momentron before"
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Growth:
-    """Seconds and certified gaps at growing sizes of n or d."""
+    """Seconds at growing sizes of n or d, by solver; nan where it missed its target."""
 
     axis: str
     sizes: tuple[int, ...]
-    seconds: tuple[float, ...]
-    gaps: tuple[float, ...]
+    seconds: dict[str, list[float]]
 
-    @property
-    def exponent(self) -> float:
-        """The slope of log seconds against log size, by least squares over all sizes."""
-        return fitted_exponent(self.sizes, self.seconds)
-
-    @property
-    def upper_exponent(self) -> float:
-        """The same over the upper half of the sizes, where fixed costs weigh little."""
-        half = len(self.sizes) // 2
-        return fitted_exponent(self.sizes[half:], self.seconds[half:])
+    def exponent(self, solver: str, *, upper_half: bool = False) -> float:
+        """The slope of log seconds against log size, by least squares over what was solved."""
+        start = len(self.sizes) // 2 if upper_half else 0
+        known = [
+            (size, seconds)
+            for size, seconds in zip(self.sizes[start:], self.seconds[solver][start:], strict=True)
+            if math.isfinite(seconds)
+        ]
+        return fitted_exponent([size for size, _ in known], [seconds for _, seconds in known])
 
 
 @dataclass(frozen=True)
@@ -75,20 +79,32 @@ def fitted_exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
 
 
 def measure_growth(
-    axis: str, sizes: Sequence[int], make: Callable[[int], Data], *, rounds: int = ROUNDS
+    axis: str,
+    sizes: Sequence[int],
+    make: Callable[[int], Data],
+    peers: Sequence[BenchSolver] = (),
+    *,
+    limits: Limits = FULL,
+    before: Path | None = None,
+    say: Say = print,
 ) -> Growth:
-    """Time `max_margin` on the problem of each size."""
-    seconds, gaps = [], []
+    """Time momentron and its peers on the problem of each size, and another checkout of it."""
+    running = with_reference(peers)
+    seconds: dict[str, list[float]] = {solver.name: [] for solver in running}
     for size in sizes:
-        X, y = make(size)
-        times = []
-        for _ in range(rounds):
-            start = time.perf_counter()
-            result = max_margin(X, y, fit_intercept=False, tol=TOLERANCE)
-            times.append(time.perf_counter() - start)
-        seconds.append(min(times))
-        gaps.append(result.gap)
-    return Growth(axis, tuple(sizes), tuple(seconds), tuple(gaps))
+        problem = BenchProblem(f"{axis} = {size:,}", partial(make, size))
+        result = run_problem(problem.name, problem.task(), running, limits=limits, say=say)
+        solved = {e.solver: e.seconds for e in result.entries if e.error <= result.target}
+        for name, times in seconds.items():
+            times.append(solved.get(name, math.nan))
+        running = [s for s in running if s.name == REFERENCE or s.name in solved]
+        if before is not None:
+            options = {"fit_intercept": False, "tol": TOLERANCE}
+            checkouts = [before, Path(__file__).parents[2]]
+            old, new = compare(checkouts, problem.load, options, limits.rounds)
+            # its share of the time of this version, in the same minute
+            seconds.setdefault(BEFORE, []).append(old / new * seconds[REFERENCE][-1])
+    return Growth(axis, tuple(sizes), seconds)
 
 
 def measure_memory(name: str, X: np.ndarray, y: np.ndarray) -> Memory:
@@ -139,18 +155,40 @@ def memory_problems() -> list[tuple[str, Data]]:
 
 
 def format_growth(growth: Growth) -> str:
+    """A table, a column for each solver, and the exponents below it."""
     other = "d = 20" if growth.axis == "n" else "n = 2,000"
     lines = [
-        f"time against {growth.axis}, {other}, teacher labels",
-        f"  {growth.axis:>10} {'seconds':>10} {'gap':>9}",
+        f"seconds against {growth.axis}, {other}, teacher labels",
+        "",
+        f"| {growth.axis} | " + " | ".join(growth.seconds) + " |",
+        "|---" * (1 + len(growth.seconds)) + "|",
     ]
-    for size, seconds, gap in zip(growth.sizes, growth.seconds, growth.gaps, strict=True):
-        lines.append(f"  {size:>10,} {seconds:>10.4f} {gap:>9.1e}")
-    lines.append(
-        f"  fitted exponent {growth.exponent:.2f} over all, {growth.upper_exponent:.2f} over the "
-        "upper half"
-    )
+    for place, size in enumerate(growth.sizes):
+        times = (seconds[place] for seconds in growth.seconds.values())
+        cells = (f"{t:.4f}" if math.isfinite(t) else "–" for t in times)
+        lines.append(f"| {size:,} | " + " | ".join(cells) + " |")
+    for name, upper_half in (("exponent", False), ("exponent, upper half", True)):
+        found = (growth.exponent(solver, upper_half=upper_half) for solver in growth.seconds)
+        cells = (f"{p:.2f}" if math.isfinite(p) else "–" for p in found)
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def draw(growths: Sequence[Growth]) -> Any:
+    """Seconds against size, both on log axes, a panel for each."""
+    from momentron.display.style import saved_figure
+
+    figure, _ = saved_figure(size=(5.0 * len(growths), 4.0))
+    figure.clear()
+    panels = figure.subplots(1, len(growths), squeeze=False)[0]
+    for axes, growth in zip(panels, growths, strict=True):
+        for name, seconds in growth.seconds.items():
+            width = 2.5 if name == REFERENCE else 1.2
+            axes.plot(growth.sizes, seconds, "o-", label=name, linewidth=width, markersize=4)
+        axes.set(xscale="log", yscale="log", xlabel=growth.axis, ylabel="seconds")
+        axes.grid(alpha=0.3)
+    panels[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
+    return figure
 
 
 def format_memory(memories: Sequence[Memory]) -> str:
@@ -167,17 +205,28 @@ def format_memory(memories: Sequence[Memory]) -> str:
     return "\n".join(lines)
 
 
-def run_growth(say: Say = print, *, quick: bool = False) -> None:
+def run_growth(
+    say: Say = print,
+    *,
+    peers: Sequence[BenchSolver] = (),
+    before: Path | None = None,
+    quick: bool = False,
+) -> list[Growth]:
     """Measure and print all tables; `quick` leaves out the largest sizes and repetitions."""
     rows, features = (ROWS[:5], FEATURES[:5]) if quick else (ROWS, FEATURES)
-    rounds = 1 if quick else ROUNDS
-    say(format_growth(measure_growth("n", rows, partial(teacher, d=20), rounds=rounds)))
-    say("")
-    say(format_growth(measure_growth("d", features, partial(teacher, 2_000), rounds=rounds)))
-    say("")
+    limits = replace(QUICK if quick else FULL, factor=10.0, short_rounds=5)
+    chosen = peers or [SOLVERS[name] for name in PEERS]
+    growths = []
+    for axis, sizes, make in (
+        ("n", rows, partial(teacher, d=20)),
+        ("d", features, partial(teacher, 2_000)),
+    ):
+        growth = measure_growth(
+            axis, sizes, make, chosen, limits=limits, before=before, say=lambda line: None
+        )
+        growths.append(growth)
+        say(format_growth(growth))
+        say("")
     memories = [measure_memory(name, X, y) for name, (X, y) in memory_problems()]
     say(format_memory(memories))
-
-
-if __name__ == "__main__":
-    run_growth()
+    return growths
