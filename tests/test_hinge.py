@@ -438,3 +438,19 @@ def test_rows_that_should_not_have_been_held_are_taken_in():
     found, known = max_margin(X, y, method=hasty, **options), max_margin(X, y, **options)
     assert found.gap <= 1e-8
     assert max(found.lower, known.lower) <= min(found.upper, known.upper)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.999, 1.001, 2.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_C_so_small_that_all_rows_are_at_it(share, weighted):
+    """α = C is the optimum as long as the largest margin of C Σ y x is at most 1."""
+    rng = np.random.default_rng(8)
+    X, y = rng.normal(size=(300, 6)) + 0.5, rng.choice([-1.0, 1.0], 300)
+    weight = rng.uniform(0.5, 2.0, 300) if weighted else np.ones(300)
+    margins = y * (X @ (X.T @ (weight * y)))
+    C = share / margins.max()
+    options = {"penalty": "hinge", "fit_intercept": False, "tol": 1e-8}
+    result = max_margin(X, y, C=C, sample_weight=weight if weighted else None, **options)
+    assert result.gap <= 1e-8
+    alpha = result.full_dual() / result.full_dual().sum() * weight.sum()
+    assert np.allclose(alpha, weight, rtol=1e-6) == (share < 1.0)

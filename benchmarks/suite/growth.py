@@ -95,8 +95,8 @@ def measure_growth(
         problem = BenchProblem(f"{axis} = {size:,}", partial(make, size))
         result = run_problem(problem.name, problem.task(), running, limits=limits, say=say)
         solved = {e.solver: e.seconds for e in result.entries if e.error <= result.target}
-        for name, times in seconds.items():
-            times.append(solved.get(name, math.nan))
+        for name in seconds.keys() - {BEFORE}:
+            seconds[name].append(solved.get(name, math.nan))
         running = [s for s in running if s.name == REFERENCE or s.name in solved]
         if before is not None:
             options = {"fit_intercept": False, "tol": TOLERANCE}

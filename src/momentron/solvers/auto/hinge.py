@@ -68,6 +68,8 @@ class HingeEngine(Engine):
 
     def advance(self) -> None:
         if self.rounds == 0:
+            if self._has_all_at_bounds():
+                return
             self._choose_first()
         self.rounds += 1
         if self.blocks is not None:
@@ -84,6 +86,19 @@ class HingeEngine(Engine):
             self._solve_inside(form)
         self.is_rough = False
         self._choose_next()
+
+    def _has_all_at_bounds(self) -> bool:
+        """Whether C is so small that all rows are at it, below the margin: two passes tell."""
+        sets, prices = self.sets, self.problem.prices
+        if self.start is not None or not sets.is_plain or sets.fits_intercept:
+            return False
+        if prices.sum() * np.mean(sets.operator.row_norms**2) > self.settings.box_small_prices:
+            return False
+        w = sets.plain_rows(np.arange(sets.size)).combine(prices)
+        answer = self._look(w, np.zeros(0), prices)
+        self.is_done = bool(answer.p.max() <= 1.0)
+        self.answer = answer if self.is_done else None
+        return self.is_done
 
     # --- working sets --------------------------------------------------------------------------
 
@@ -302,13 +317,18 @@ class HingeEngine(Engine):
             whole = np.zeros(self.sets.size)
             whole[self.W] = alpha
         w, b = self.sets.answer(form)
-        self.answer = answer = self.sets.evaluate(w, b, whole, is_exact=True)
+        self.answer = self._look(w, b, whole)
+
+    def _look(self, w: np.ndarray, b: np.ndarray, alpha: np.ndarray) -> Answer:
+        """All the rows as a classifier and weights see them, which are proposed."""
+        answer = self.sets.evaluate(w, b, alpha, is_exact=True)
         norm, q = self.sets.constraints.norm(w), None
-        if whole.any():
-            q = self.sets.dual_set.normalize(whole)
+        if alpha.any():
+            q = self.sets.dual_set.normalize(alpha)
         length = math.inf if q is None else self.sets.constraints.dual_norm(q)
         values = values_of(norm, answer.p, q, length, self.problem.prices)
-        self._propose(w, b, whole, values)
+        self._propose(w, b, alpha, values)
+        return answer
 
     def _propose(self, w: np.ndarray, b: np.ndarray, alpha: np.ndarray, values: Values) -> None:
         """If they are no worse than what is proposed so far."""

@@ -251,7 +251,7 @@ class Split(Stage):
             self.splitting.change(joint.inverse)
 
     def _give_up(self, joint: JointMargin) -> Stage:
-        """Newton, from here if this separates; or others."""
+        """Newton, from here if this separates; exact solves for few pairs."""
         newton, joint.inverse = joint.newton, None
         if joint.is_few:
             joint.is_done = joint.has_given_up = True
@@ -261,6 +261,7 @@ class Split(Stage):
             joint.look()
             return Close(joint.settings.joint_accuracy)
         newton.go_to(np.zeros_like(newton.W), np.zeros_like(newton.b))
+        joint.look()
         return Begin(None, was_split=True)
 
 

@@ -72,7 +72,8 @@ class Splitting:
     def _take(self, inverse: ShiftedInverse) -> None:
         """An inverse, and how much of a step slack leaves: all of it where there is none."""
         self.inverse = inverse
-        self._holds = (1.0 / (1.0 + 1.0 / (inverse.rho * inverse.unit * self.C))).astype(SINGLE)
+        stiffness = np.minimum(inverse.rho * inverse.unit * self.C, 1e30)
+        self._holds = (stiffness / (1.0 + stiffness)).astype(SINGLE)
 
     def go_to(self, weights: np.ndarray, outputs: np.ndarray) -> None:
         """Begin at a table of weights, and at outputs that belong to them."""

@@ -41,9 +41,12 @@ def balanced(newton: JointNewton, weights: np.ndarray) -> np.ndarray:
         if not size > SMALL * length or idle > settings.witness_idle:
             break
         ratio = np.where(Q > 0.0, local.margins(rows.times(_solve(rows, newton, Q, image))), 0.0)
+        Q *= np.maximum(1.0 - ratio, 0.0)
+        mass = float(Q.sum())
+        if not mass > 0.0:
+            break
         q = np.zeros_like(q)
-        q[index] = Q * np.maximum(1.0 - ratio, 0.0)
-        q /= q.sum()
+        q[index] = Q / mass
     return best
 
 

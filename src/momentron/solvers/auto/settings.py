@@ -256,6 +256,8 @@ class AutoSettings:
     # The least that the landmarks leave of a row, in the same units: its stiffness' inverse.
     landmark_rest: float = 0.02
     landmark_steps: int = 20  # Newton steps for the first weights
+    # The sum of all prices, in units of 1/mean‖a‖², up to which all rows may be at their bounds.
+    box_small_prices: float = 30.0
     # Rows of a block beside the free ones, as a multiple of these and of those that violate.
     box_block_room: tuple[float, float] = (1.2, 0.6)
     box_block_updates: int = 6  # updates of the multipliers on a block
