@@ -210,10 +210,10 @@ def reference(count: int) -> None:
         if value is None:
             continue
         for pairs in (0, 10**9):
-            thresholds = dict.fromkeys(
-                ("many_pairs", "many_simple_pairs", "many_split_pairs"), pairs
+            settings = replace(
+                SETTINGS, many_pairs=pairs, many_simple_pairs=pairs, many_split_pairs=pairs
             )
-            solver = Auto(replace(SETTINGS, **thresholds))
+            solver = Auto(settings)
             result = max_margin(
                 problem.X, problem.y, method=solver, C=problem.C, fit_intercept=problem.b
             )
