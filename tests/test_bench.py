@@ -1,6 +1,5 @@
-"""The benchmark suite: scores on known answers, workers that misbehave, tables and JSON."""
+"""The benchmark suite: scores on known answers, and workers that misbehave."""
 
-import json
 import math
 import os
 import time
@@ -11,18 +10,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from benchmarks.suite import growth, report
 from benchmarks.suite import problems as problems_module
 from benchmarks.suite.objective import Objective
-from benchmarks.suite.problems import PROBLEMS, BenchProblem, real, teacher
-from benchmarks.suite.runner import FULL, QUICK, Entry, Limits, ProblemResult, run_suite
+from benchmarks.suite.problems import PROBLEMS, BenchProblem, real
+from benchmarks.suite.runner import FULL, QUICK, Entry, Limits, run_suite
 from benchmarks.suite.saved import append_result, read_results
 from benchmarks.suite.solvers import CLASSICS, REFERENCE, SOLVERS, BenchSolver
 from benchmarks.suite.task import Answer, Task, read_task, tiny_task, write_task
 from benchmarks.suite.worker import Worker
-from benchmarks.tangent_kernel import page
 from momentron.datasets import make_nonseparable, make_separable
-from momentron.display.style import picture_of
 from momentron.errors import InputError
 
 MARGIN = 0.25
@@ -317,144 +313,3 @@ def test_witnesses(name):
     task = Task(data.X, data.y.astype(float), "witness")
     answer = answer_of(installed(name), task)
     assert Objective(task).witness(answer.q) < 1e-5
-
-
-# ---- the report ----------------------------------------------------------------------------
-
-
-def result_of(name, own, entries, kind="separable", limit=5.0):
-    reference = Entry(REFERENCE, "ok", own, 1e-9, True, runs=(own,), cold=2.0 * own)
-    return ProblemResult(name, kind, "1 × 1", 1e-4, limit, 1.0, (reference, *entries))
-
-
-@pytest.fixture
-def results():
-    return [
-        result_of(
-            "first",
-            0.1,
-            (
-                Entry("libsvm", "ok", 0.2, 1e-5),
-                Entry("liblinear-1e-4", "ok", 0.05, 0.4),
-                Entry("daqp", "failed", note="MemoryError"),
-            ),
-        ),
-        result_of(
-            "second",
-            0.5,
-            (
-                Entry("libsvm", "timeout", 10.0, note="killed at 10 s"),
-                Entry("piqp", "ok", 0.25, 1e-8, cold=0.5),
-                Entry("daqp", "skipped", note="dense only"),
-                Entry("quadprog", "skipped", note="dense only"),
-            ),
-            limit=10.0,
-        ),
-        result_of("third", 0.5, (Entry("clarabel", "ok", 1.0, math.inf),), kind="witness"),
-    ]
-
-
-def test_summary(results):
-    summary = report.summarise(results)
-    first, second, third = summary.comparisons
-    assert (first.peer, first.ratio, first.classic_reached) == ("libsvm", pytest.approx(2.0), True)
-    assert (second.peer, second.ratio) == ("piqp", 0.5)
-    assert (second.classic_ratio, second.classic_reached) == (20.0, False)
-    assert third.peer is None
-    assert math.isnan(third.classic_ratio)
-    assert summary.mean_ratio == pytest.approx(1.0)
-    assert summary.classic_mean == pytest.approx(math.sqrt(40.0))
-    assert summary.classic_mean_reached == pytest.approx(2.0)
-    text = report.format_summary(summary)
-    assert "2 of 3 problems" in text
-    assert (second.cold_peer, second.cold_ratio) == ("piqp", 0.5)
-    assert math.isnan(first.cold_ratio)  # nobody else's first call was timed
-    assert "second, warm: 0.5 s, piqp 0.25 s, ratio 0.5" in text
-    assert "second, cold: 1 s, piqp 0.5 s, ratio 0.5" in text
-    assert "none reaches it" in text
-
-
-def test_an_uncertified_answer_is_no_win():
-    result = result_of("late", 0.1, (Entry("libsvm", "ok", 1.0, 1e-5),))
-    (uncertified,) = report.summarise(
-        [replace(result, entries=(replace(result.reference, certified=False), *result.entries[1:]))]
-    ).comparisons
-    assert not uncertified.certified
-    assert uncertified.ratio == pytest.approx(0.2)  # momentron counts with the limit of 5 s
-
-
-def test_table(results):
-    text = report.format_table(results)
-    assert "not run: daqp, quadprog (dense only)" in text
-    lines = {line.split()[0]: line.split() for line in text.splitlines() if line.startswith("  ")}
-    assert lines["piqp"][:6] == ["piqp", "0.25", "0.5", "1.0e-08", "no", "0.5"]
-    assert lines["libsvm"][:2] == ["libsvm", ">10"]
-    assert "failed: MemoryError" in text
-
-
-def test_json_and_picture(results, tmp_path):
-    saved = json.loads(report.as_json(results))
-    assert saved["results"][0]["entries"][0]["solver"] == REFERENCE
-    assert saved["results"][2]["entries"][1]["error"] is None  # inf is no JSON
-    assert "numpy" in saved["environment"]["versions"]
-    pytest.importorskip("matplotlib")
-    (tmp_path / "bench.png").write_bytes(picture_of("bench.png", report.draw(results)))
-    assert (tmp_path / "bench.png").stat().st_size > 1000
-
-
-# ---- growth, and the command line ----------------------------------------------------------
-
-
-def test_growth_tables():
-    assert growth.fitted_exponent([10, 100, 1000], [2.0, 20.0, 200.0]) == pytest.approx(1.0)
-    limits = replace(QUICK, rounds=1, short_rounds=1)
-    peers = [SOLVERS["liblinear-1e-4"]]
-    table = growth.measure_growth(
-        "n", (50, 100), partial(teacher, d=3), peers, limits=limits, say=lambda line: None
-    )
-    assert all(seconds > 0.0 for seconds in table.seconds[REFERENCE])
-    lines = growth.format_growth(table).splitlines()
-    assert lines[2] == "| n | momentron | liblinear-1e-4 |" and lines[-1].startswith("| exponent")
-    pytest.importorskip("matplotlib")
-    assert len(picture_of("growth.png", growth.draw([table, table]))) > 1000
-    X, y = teacher(2000, 10)
-    memory = growth.measure_memory("teacher", X, y)
-    assert memory.allocated > 0
-    assert memory.resident >= 0
-    assert "2,000 × 10" in growth.format_memory([memory])
-
-
-def test_command_line():
-    import typer
-    from typer.testing import CliRunner
-
-    from benchmarks.suite.__main__ import bench
-
-    app = typer.Typer()
-    app.command()(bench)
-    listing = CliRunner().invoke(app, ["--list"])
-    assert listing.exit_code == 0
-    assert "mnist-01 " in listing.stdout
-    assert "clarabel" in listing.stdout
-    unknown = CliRunner().invoke(app, ["--problem", "nothing"])
-    assert "is not known" in str(unknown.exception)
-
-
-def test_rows_of_tangent_kernels_take_the_place_of_older_ones(tmp_path):
-    path = tmp_path / "page.md"
-    path.write_text(f"before\n{page.BEGIN}\n{page.END}\nafter\n")
-    page.write(path, "GPT", 1000, [["EmpiricalNTK", "4.00", "4.00", "9", "", ""]])
-    page.write(path, "MLP", 200, [["EmpiricalNTK", "2.00", "2.00", "9", "", ""]])
-    page.write(path, "GPT", 200, [["EmpiricalNTK", "1.00", "1.00", "9", "", ""]])
-    page.write(path, "GPT", 200, [["EmpiricalNTK", "3.00", "3.00", "9", "", ""]])
-    lines = path.read_text().splitlines()
-    assert lines[0] == "before" and lines[-1] == "after"
-    rows = [line.split(" | ")[:4] for line in lines if "EmpiricalNTK" in line]
-    assert rows == [
-        ["| GPT", "200", "EmpiricalNTK", "3.00"],
-        ["| MLP", "200", "EmpiricalNTK", "2.00"],
-        ["| GPT", "1,000", "EmpiricalNTK", "4.00"],
-    ]
-    path.write_text("no table")
-    with pytest.raises(SystemExit, match="has no table between"):
-        page.write(path, "GPT", 200, [])

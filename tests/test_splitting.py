@@ -3,6 +3,7 @@
 import math
 import time
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 import pytest
@@ -10,10 +11,11 @@ import scipy.sparse as sp
 
 from momentron import Status, max_margin
 from momentron.clock import OutOfTime, until
-from momentron.factors import inverse_in_threads
+from momentron.factors import inverse_in_place
 from momentron.solvers import Auto
 from momentron.solvers.auto import AutoSettings, joint_witness
 from momentron.solvers.auto.active_rows import ActiveDense
+from momentron.solvers.auto.joint_margin import JointMargin
 from momentron.solvers.auto.joint_splitting import Splitting
 from momentron.solvers.auto.pair_table import PairTable
 from momentron.solvers.auto.shifted_inverse import ShiftedInverse
@@ -32,10 +34,10 @@ def products(n, seed=0, width=None):
 def test_inverses_in_strips(n, dtype):
     M = products(n) + np.eye(n)
     inverse = np.asfortranarray(M, dtype)
-    assert inverse_in_threads(inverse)
+    assert inverse_in_place(inverse)[1]
     np.testing.assert_allclose(inverse, inverse.T, atol=1e-6)
     assert np.abs(inverse @ M - np.eye(n)).max() < 2e4 * np.finfo(dtype).eps
-    assert not inverse_in_threads(np.asfortranarray(-M, dtype))
+    assert not inverse_in_place(np.asfortranarray(-M, dtype))[1]
 
 
 @pytest.mark.parametrize("known", [1, 30, 99, 100])
@@ -190,9 +192,19 @@ def clouds(n, k, seed=0):
     return rng.normal(size=(n, 5)) + rng.normal(size=(k, 5))[y], y
 
 
-def test_a_first_solve_that_is_cut_short_has_something_to_show():
+def test_a_first_solve_that_is_cut_short_has_something_to_show(monkeypatch):
     X, y = clouds(400, 40)
-    result = max_margin(X, y, kernel="rbf", max_time=0.3)
+    advance, calls = JointMargin.advance, count()
+
+    def cut(joint):
+        if next(calls) == 5:
+            raise OutOfTime
+        advance(joint)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(JointMargin, "advance", cut)
+        result = max_margin(X, y, kernel="rbf")
+    assert result.status is Status.TIME_BUDGET
     assert result.lower <= result.upper < 0.02
     assert max_margin(X, y, kernel="rbf").gap <= 1e-6
 

@@ -87,8 +87,8 @@ def max_margin(
     gamma, degree, coef0
         Kernel parameters, for kernels with a name, as in scikit-learn's SVC.
     cache_size : float
-        Memory in MB for kernel values. Of many classes up to three times as much is used where
-        all pairs of examples nearly fit it; nothing else grows faster than n·k.
+        Memory in MB for kernel values. Many classes may take up to three times as much, where the
+        values of all pairs of examples nearly fit it; nothing else grows faster than n·k.
     fit_intercept : bool
         An unpenalised intercept b, one per class where there are many; without it b = 0.
     C : float

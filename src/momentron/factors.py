@@ -50,12 +50,16 @@ def factor_in_place(M: np.ndarray) -> tuple[np.ndarray, bool]:
 def inverse_in_place(M: np.ndarray) -> tuple[np.ndarray, bool]:
     """(M⁻¹, exists), both halves of it, in the place of M; other threads may run meanwhile.
 
+    Large ones are L⁻ᵀL⁻¹, some columns of L⁻¹ at a time, in threads.
+
     Parameters
     ----------
     M : ndarray of shape (n, n), float32 or float64, F-ordered
         Positive definite, or the inverse does not exist; its lower half counts.
     """
     assert M.flags.f_contiguous
+    if M.shape[0] > ONE_CALL:
+        return _inverse_by_strips(M)
     if not _routines(M.dtype.char).invert(M):
         return M, False
     for start in range(0, M.shape[0], PANEL):  # the upper half, a block at a time
@@ -66,17 +70,10 @@ def inverse_in_place(M: np.ndarray) -> tuple[np.ndarray, bool]:
     return M, True
 
 
-def inverse_in_threads(M: np.ndarray) -> bool:
-    """Whether M has an inverse, which takes its place: L⁻ᵀL⁻¹, some columns of L⁻¹ at a time.
-
-    Parameters
-    ----------
-    M : ndarray of shape (n, n), float32 or float64, F-ordered
-        Positive definite, or the inverse does not exist; its lower half counts.
-    """
+def _inverse_by_strips(M: np.ndarray) -> tuple[np.ndarray, bool]:
     L, exists = factor_in_place(M)
     if not exists:
-        return False
+        return M, False
     n, blas = M.shape[0], _routines(M.dtype.char)
     strips = strips_of(0, n, STRIP)
     inverses: list[np.ndarray] = [M] * len(strips)  # of L: each from its own first row on
@@ -98,7 +95,7 @@ def inverse_in_threads(M: np.ndarray) -> bool:
     numbers = range(len(strips))
     in_threads(invert, numbers)
     in_threads(multiply, [(i, j) for i in numbers for j in range(i + 1)])
-    return True
+    return M, True
 
 
 @cache

@@ -35,6 +35,8 @@ from momentron.status import Status
 
 __all__ = ["Auto", "AutoSettings", "AutoState"]
 
+TAME = (1e-30, 1e30)  # √K_ii with which products of kernel values, which nobody scales, are floats
+
 
 @dataclass
 class AutoState(State):
@@ -198,7 +200,7 @@ def _may_split(problem: Problem, options: RunOptions, settings: AutoSettings) ->
     matrix, kernel = problem.operator.as_matrix(), problem.operator.as_kernel()
     if matrix is not None:
         return WideRows.suit(matrix, settings, is_warm=options.start is not None)
-    return kernel is not None and 1e-30 < kernel.radius < 1e30  # its values are not scaled
+    return kernel is not None and TAME[0] < kernel.radius < TAME[1]
 
 
 def _begin(search: Search, start: Start | None) -> Phase:

@@ -122,7 +122,8 @@ class JointKernel(JointEngine):
 
     def _choose(self) -> None:
         """The next working set: support, what is near it, and violators outside."""
-        settings, codes, goal = self.settings, self.labels.codes, 0.8 * self.tol
+        settings, codes = self.settings, self.labels.codes
+        goal = settings.kernel_goal * self.tol
         inside = np.zeros(codes.size, bool)
         inside[self.S] = True
         least = self._least_margins()

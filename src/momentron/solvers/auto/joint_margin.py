@@ -244,9 +244,10 @@ class Split(Stage):
             return
         moves = abs(now.upper - before.upper), abs(now.lower - before.lower)
         factor = math.sqrt((moves[0] + 1e-300) / (moves[1] + 1e-300))
-        if max(factor, 1.0 / factor) > settings.split_balance:
+        least, most = settings.split_balance
+        if max(factor, 1.0 / factor) > least:
             self.changes += 1
-            rho = self.splitting.inverse.rho * min(max(factor, 0.2), 5.0)
+            rho = self.splitting.inverse.rho * min(max(factor, 1.0 / most), most)
             joint.inverse = ShiftedInverse(self.K, rho)
             self.splitting.change(joint.inverse)
 

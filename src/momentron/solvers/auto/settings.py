@@ -324,10 +324,11 @@ class AutoSettings:
     split_first: float = 0.5
     split_relaxation: float = 1.8
     split_steps: int = 10  # steps between two looks
-    # A look that leaves more than this share of the gap may change ρ, so often, and by no less.
+    # A look that leaves more than this share of the gap may change ρ, so often, and by a factor
+    # between these.
     split_fall: float = 0.8
     split_changes: int = 4
-    split_balance: float = 2.0
+    split_balance: tuple[float, float] = (2.0, 5.0)
     split_finest: float = 1e-7  # the finest tolerance that single precision is likely to reach
     # Looks among which the gap halves, or others take over: Newton, or exact solves of few pairs.
     split_patience: int = 8
@@ -340,6 +341,7 @@ class AutoSettings:
     kernel_least_products: int = 6
     # The gap to which a working set is solved while many examples outside are too near.
     kernel_rough_gap: float = 0.01
+    kernel_goal: float = 0.8  # the last one, as a share of the tolerance
     # Functional margin up to which an example without weight stays in the working set.
     kernel_spare: float = 1.05
     # Violators, as a share of the working set, below which that is solved as far as asked.

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from momentron.factors import inverse_in_threads
+from momentron.factors import inverse_in_place
 from momentron.solvers.auto.joint_rows import product
 from momentron.submatrices import by_strips
 
@@ -58,7 +58,7 @@ class ShiftedInverse:
         """From scratch, with a larger ρ where rounding has made the matrix indefinite."""
         for _ in range(TRIES):
             M = self._shifted(K)
-            if inverse_in_threads(M):
+            if inverse_in_place(M)[1]:
                 return M.T
             self.rho *= GROWTH
         raise np.linalg.LinAlgError("inner products that are not positive semidefinite")
@@ -78,7 +78,7 @@ class ShiftedInverse:
         Y = product(A, B)
         G = self._shifted(K[m:, m:])
         G -= B.T @ Y
-        if not inverse_in_threads(G):
+        if not inverse_in_place(G)[1]:
             return None
         inverse = np.empty((n, n), SINGLE)
         YG = product(Y, G)
