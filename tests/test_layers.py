@@ -37,7 +37,6 @@ LAYERS = [  # from the ground up
     {"solvers", "reporting"},
     {"identity", "checkpoint", "fallback", "iterate", "mirror"},
     {"solve", "result"},
-    {"held"},
     {"options", "choice"},
     {"classifier", "price_grid"},
     {"in_memory"},

@@ -19,7 +19,6 @@ from momentron.problem import Problem
 from momentron.result import MarginResult
 from momentron.solve import Outcome
 from momentron.solvers import Solver, Start
-from momentron.status import Status
 
 NO_WEIGHTS = np.empty(0)
 FARTHEST = 1e12  # outputs of a start, above which exponentials say nothing
@@ -47,11 +46,9 @@ def make_result(problem: MarginProblem, solver: Solver, outcome: Outcome) -> Mar
     """The outcome in the user's units."""
     begin = time.perf_counter()
     chosen, is_soft = choose_classifier(problem, outcome), problem.is_soft
-    dual, status = problem.sparse_dual(outcome.q), outcome.status
-    if outcome.whole is not None and status is Status.OPTIMAL and not chosen.margin > 0.0:
-        status = Status.BEYOND_FLOAT64
+    dual = problem.sparse_dual(outcome.q)
     return MarginResult(
-        status=status,
+        status=outcome.status,
         certificate=outcome.certificate.with_margin(chosen.margin, is_bound=not is_soft),
         coef=chosen.coef,
         intercept=chosen.intercept,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.certificate import Certificate, WholePair, admitted
+from momentron.certificate import Certificate, admitted
 from momentron.dualsets import Scored
 from momentron.errors import InputError, SolverError
 
@@ -271,14 +271,6 @@ class MarginProblem(ABC):
     @abstractmethod
     def certify(self, w: np.ndarray, q: Any, *, sharp: bool = False) -> Certificate:
         """The interval that an admitted pair proves."""
-
-    def admitted_pair(self, pair: Any) -> WholePair:
-        """A private copy of a proposed pair in whole numbers, checked."""
-        raise SolverError("pairs in whole numbers are for hard margins of two classes in memory")
-
-    def certify_whole(self, pair: WholePair) -> Certificate:
-        """The interval that an admitted pair in whole numbers proves, without roundings."""
-        raise NotImplementedError
 
     def close(self) -> None:  # noqa: B027
         """No pass over data on disk from now on; what is in memory may be read."""
