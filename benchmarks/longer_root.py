@@ -24,7 +24,7 @@ PER_DECADE = 40
 def errors(iterations: int) -> dict[int, float]:
     """Test errors by iteration."""
     sample, solver = mnist_pair(3, 5), NormalizedGradientRoot()
-    problem = Problem.from_data(sample.sparse, sample.y, fit_intercept=False).tightened()
+    problem = Problem.from_data(sample.sparse, sample.y, fit_intercept=False).for_solver(tight=True)
     state, marks = solver.init(problem), {*log_spaced(iterations, PER_DECADE), 3000}
     found = {}
     for t in range(1, iterations + 1):

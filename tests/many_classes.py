@@ -6,7 +6,6 @@ import pytest
 import scipy.sparse as sp
 
 from momentron import Status
-from momentron.constraints import Constraints
 from momentron.labels import ManyClasses
 from momentron.losses import Exponential
 from momentron.problem import Problem
@@ -129,7 +128,7 @@ def pairs_problem(operator, y, k, fit_intercept, exponent=0):
     """Classes as pairs, two of them too."""
     labels = ManyClasses(k, fit_intercept, y)
     dual_set = labels.dual_set(Exponential())
-    return Problem(Constraints(operator, labels), dual_set, exponent=exponent, classes=np.arange(k))
+    return Problem(operator, labels, dual_set, exponent=exponent, classes=np.arange(k))
 
 
 def quadratic_program(X, y, fit_intercept, C=np.inf, weights=1.0):

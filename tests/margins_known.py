@@ -28,5 +28,7 @@ def problem_of(kind, *, C=math.inf, kernel=None):
     else:
         X, y, margin = corners(4, 5)
     choice = None if kernel is None else KernelChoice(kernel)
-    problem = Problem.from_data(X, y, fit_intercept=fit_intercept, C=C, kernel=choice).tightened()
+    problem = Problem.from_data(X, y, fit_intercept=fit_intercept, C=C, kernel=choice).for_solver(
+        tight=True
+    )
     return problem, X, y, fit_intercept, margin

@@ -227,7 +227,7 @@ def test_theorem_holds_in_its_share_of_runs_binary():
 def test_theorem_holds_in_its_share_of_runs_multiclass(kind, n_runs):
     X, y, margin = corners(3, 1)
     problem = Problem.from_data(X, y, fit_intercept=kind == "circulations")
-    problem = problem.tightened()
+    problem = problem.for_solver(tight=True)
     best, delta, n_steps = margin / problem.radius, 0.3, 2500
     gap = sampling_gap(problem.dual_set.psi_zero, n_steps, delta, best)
     assert gap < best  # so that the theorem says something

@@ -17,7 +17,6 @@ from hypothesis.extra.numpy import arrays
 
 from benchmarks.hostile.exact import ExactProblem, best_margin_squared, signed_square
 from momentron.certificate import Certificate, certify
-from momentron.constraints import Constraints
 from momentron.labels import as_labels
 from momentron.losses import Exponential
 from momentron.problem import Problem
@@ -48,8 +47,8 @@ class Case:
         # one class is a problem as well, without an intercept
         data = operator_of(as_matrix(self.X))
         labels = as_labels(2, False, (self.y > 0).astype(int))
-        constraints = Constraints(data.operator, labels)
-        return Problem(constraints, labels.dual_set(Exponential()), exponent=data.exponent)
+        dual_set = labels.dual_set(Exponential())
+        return Problem(data.operator, labels, dual_set, exponent=data.exponent)
 
     def exact(self) -> ExactProblem:
         return ExactProblem(self.dense, self.y, self.fit_intercept)

@@ -197,7 +197,7 @@ def test_any_pair_brackets_the_optimum(k, fit_intercept):
         C = 10.0 ** rng.uniform(-3.0, 3.0)
         best = max_margin(X, y, C=C, penalty="hinge", fit_intercept=fit_intercept, tol=1e-10)
         base = Problem.from_data(X, y, fit_intercept=fit_intercept)
-        problem = HingeProblem.posed_by(base, C)
+        problem = HingeProblem(base, C)
         for _ in range(20):
             v = rng.normal(size=problem.zeros().size) * 10.0 ** rng.uniform(-8.0, 8.0)
             alpha = rng.normal(size=problem.size) * C * 10.0 ** rng.uniform(-8.0, 8.0)

@@ -7,7 +7,6 @@ import pytest
 
 from benchmarks.hostile.exact_kernels import exact_kernel
 from momentron.certificate import certify
-from momentron.constraints import Constraints
 from momentron.datasets import make_separable
 from momentron.kernels import GaussianKernel, LinearKernel
 from momentron.labels import as_labels
@@ -251,7 +250,7 @@ def test_certificates_through_a_kernel_hold_the_known_margin(sharp):
     q = np.random.default_rng(0).random(80) ** 8
     intervals = []
     for operator in (DenseOperator(data.X), KernelOperator(LinearKernel().bind(data.X), 10**6)):
-        problem = Problem(Constraints(operator, labels), labels.dual_set(Exponential()))
+        problem = Problem(operator, labels, labels.dual_set(Exponential()))
         w = operator.adjoint(signs * q)
         certificate = certify(problem, w, q, sharp=sharp)
         assert certificate.lower <= data.margin <= certificate.upper

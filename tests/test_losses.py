@@ -149,7 +149,9 @@ def test_reprs_make_the_same_loss():
 def run_momentum(loss, steps=400, n=6, d=2, margin=0.8):
     """(γ̄, the intervals that were claimed, those that ρ and ψ(0) alone would give)."""
     data = make_separable(n, d, n_support=3, margin=margin, random_state=3)
-    problem = Problem.from_data(data.X, data.y, fit_intercept=False, loss=loss).tightened()
+    problem = Problem.from_data(data.X, data.y, fit_intercept=False, loss=loss).for_solver(
+        tight=True
+    )
     solver = Momentum()
     state = solver.init(problem)
     claimed, unmeasured = [], []

@@ -321,7 +321,12 @@ def problems():
         yield kind, problem_of(kind)[0]
     data = make_separable(30, 4, margin=0.3, random_state=2)
     for loss in ("logistic", "shifted-logistic"):
-        yield loss, Problem.from_data(data.X, data.y, fit_intercept=False, loss=loss).tightened()
+        yield (
+            loss,
+            Problem.from_data(data.X, data.y, fit_intercept=False, loss=loss).for_solver(
+                tight=True
+            ),
+        )
 
 
 PROBLEMS = dict(problems())

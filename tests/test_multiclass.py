@@ -29,7 +29,6 @@ from benchmarks.hostile.exact_pairs import ExactPairs
 from momentron import MaxMarginClassifier, NotSeparableWarning, Status, max_margin
 from momentron.certificate import certify_margin
 from momentron.circulations import Circulations
-from momentron.constraints import Constraints
 from momentron.datasets import load
 from momentron.dualsets import ClassBalanced, Simplex
 from momentron.errors import InputError
@@ -56,7 +55,7 @@ def test_joint_margin_is_root_two_times_the_margin_of_the_reduction(seed):
     for U in (np.random.default_rng(seed).normal(size=best.shape), best):
         reduced = (-Z @ U.ravel()).min() / np.linalg.norm(U)
         assert certify_margin(problem, U) == pytest.approx(np.sqrt(2.0) * reduced, rel=1e-11)
-    assert problem.constraints.radius == pytest.approx(np.sqrt(2) * np.linalg.norm(X, axis=1).max())
+    assert problem.longest == pytest.approx(np.sqrt(2) * np.linalg.norm(X, axis=1).max())
 
 
 CLAIMS = [
@@ -83,7 +82,7 @@ def test_multiclass_theorem(kind, fit_intercept, monkeypatch):
     else:
         X, y, best = orthogonal(rng, np.array([1.0, 2.0, 1.5]), 5, 20)
     problem = Problem.from_data(X, y, fit_intercept=fit_intercept)
-    problem = problem.tightened()
+    problem = problem.for_solver(tight=True)
     monkeypatch.setattr(theorems, "STEPS", 1000)
     run = theorems.Run(problem, Momentum(), steps=1000)
     for claim in CLAIMS:
@@ -111,15 +110,14 @@ CASES = [(method, "exponential", b) for method in ITERATIVE for b in (False, Tru
 def test_implicit_iterates_are_the_explicit_ones(method, loss, fit_intercept, layout):
     X, y = blobs(11, n=12, d=3)
     problem = Problem.from_data(layout(X), y, fit_intercept=fit_intercept, loss=loss)
-    problem = problem.tightened()
+    problem = problem.for_solver(tight=True)
     rows, source, target = explicit(X, y)
     labels = TwoClasses(2, False, np.ones(source.size, int))
-    signed = Constraints(as_operator(layout(rows)), labels)
-    signed.divide_by(problem.radius)
     dual_set = Simplex(source.size, problem.dual_set.loss)
     if fit_intercept:
         dual_set = Circulations(source, target, 4, Exponential())
-    other = Problem(signed, dual_set)
+    other = Problem(as_operator(layout(rows)), labels, dual_set)
+    other.radius = problem.radius
     solver = as_solver(method)
     a, b = solver.init(problem), solver.init(other)
     for _ in range(60):

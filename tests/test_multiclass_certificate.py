@@ -17,9 +17,9 @@ from test_flows import best_by_linear_program
 from benchmarks.hostile.exact import ExactProblem, best_margin_squared, signed_square
 from benchmarks.hostile.exact_pairs import ExactPairs
 from momentron import Status, max_margin
-from momentron.certificate import Certificate, certify, certify_margin
-from momentron.constraints import Slack
+from momentron.certificate import Certificate, certify, certify_margin, exact_scores
 from momentron.problem import Problem
+from momentron.slack import Slack
 from momentron.validation import as_matrix, operator_of
 
 CHUNKS, CHUNK = 10, 9
@@ -257,7 +257,7 @@ def test_soft_margins_are_bracketed(fit_intercept: bool) -> None:
         X *= 10.0 ** rng.uniform(-8.0, 8.0)
         C = 10.0 ** rng.uniform(-20.0, 20.0)
         problem = Problem.from_data(X, y, fit_intercept=fit_intercept, C=C)
-        exact, root = ExactPairs(X, y, fit_intercept), Fraction(problem.constraints.root)
+        exact, root = ExactPairs(X, y, fit_intercept), Fraction(problem.slack.root)
         result = max_margin(X, y, fit_intercept=fit_intercept, C=C)
         dual = result.full_dual()[np.repeat(np.arange(8), 2), explicit(X, y)[2]]
         classifiers = [result.coef.T, *draw_classifiers(rng, 3, 3)]
@@ -278,7 +278,7 @@ def test_intercepts_are_the_best_for_any_classifier() -> None:
         X, y = blobs(k, n=30, k=k)
         problem = Problem.from_data(X, y)
         W = rng.normal(size=(6, k))
-        b = problem.dual_set.intercept(problem.constraints.exact_scores(W))
+        b = problem.dual_set.intercept(exact_scores(problem, W))
         plain = leads(X @ W, y)
         D = np.array([plain[y == c].min(axis=0) for c in range(k)])
         best = best_by_linear_program(D)

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from momentron import max_margin
 from momentron.certificate import certify_classifier, certify_margin
+from momentron.certificate.roundings import is_blurred, recomputed
 from momentron.kernels import GaussianKernel, PolynomialKernel
 from momentron.operators import KernelOperator, kernel
 from momentron.operators.rough_scores import RoughScores
@@ -204,7 +205,7 @@ def problem(seed, *, fit_intercept=True, classes=2, kernel="rbf"):
 def exact_scores(problem, w):
     """Zw in extended precision, from kernel values in double precision."""
     K = problem.operator.kernel.block(slice(None), slice(None)).astype(np.longdouble)
-    return problem.constraints.labels.scores(K @ w[0])
+    return problem.labels.scores(K @ w[0])
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -219,8 +220,8 @@ def test_margins_of_any_classifier_are_bounded(rough, seed, classes):
     w = np.stack([a, rng.normal(size=a.shape), rng.normal(size=a.shape)])  # two lies
     margin = certify_margin(p, w)
     true = p.dual_set.margin(exact_scores(p, w).astype(np.float64))
-    recomputed = p.constraints.recomputed(w)
-    assert p.constraints.is_blurred(recomputed) or not (a == 0.0).any()
+    again = recomputed(p, w)
+    assert is_blurred(p, again) or not (a == 0.0).any()
     true /= p.norm(p.settled(w))
     assert margin <= true + 1e-12 * abs(true)
     assert margin >= true - 1e-9 * abs(true)  # as sharp as double precision alone
@@ -243,7 +244,7 @@ def test_a_classifier_with_its_own_intercept(rough, seed):
     w = w / p.norm(w)
     b = float(rng.normal())
     outputs = p.operator.kernel.block(slice(None), slice(None)) @ w[0] + b
-    true = float(-p.constraints.labels.scores(outputs).max())
+    true = float(-p.labels.scores(outputs).max())
     assert certify_classifier(p, w, b) <= true + 1e-12
     assert certify_classifier(p, w, b, products=w[1]) <= true + 1e-12
 

@@ -8,8 +8,14 @@ from sklearn.svm import LinearSVC
 
 from momentron import MaxMarginClassifier, max_margin
 from momentron.certificate import certify
-from momentron.constraints import Constraints, Slack
+from momentron.certificate.roundings import (
+    adjoint_norm_bound,
+    exact_scores,
+    norm_bounds,
+    sharp_scores,
+)
 from momentron.datasets import make_nonseparable, make_separable
+from momentron.dualsets import Vertex
 from momentron.errors import InputError
 from momentron.labels import as_labels
 from momentron.losses import Exponential
@@ -65,23 +71,26 @@ def test_slack_equals_the_wide_matrix():
     rng = np.random.default_rng(0)
     X, signs = rng.normal(size=(20, 4)), np.where(rng.random(20) < 0.5, 1.0, -1.0)
     labels = as_labels(2, False, (signs > 0).astype(int))
-    soft = Slack(Constraints(DenseOperator(X), labels), 1.0 / np.sqrt(3.0))
-    wide = Constraints(DenseOperator(np.hstack([X, np.diag(signs) / np.sqrt(3.0)])), labels)
+    dual_set = labels.dual_set(Exponential())
+    soft = Problem(DenseOperator(X), labels, dual_set, roots=float(1.0 / np.sqrt(3.0)))
+    wide = Problem(DenseOperator(np.hstack([X, np.diag(signs) / np.sqrt(3.0)])), labels, dual_set)
     w, q = rng.normal(size=24), rng.random(20)
+    centred = Problem.from_data(X, signs, C=1.5)
     rows = np.array([3, 17])
+    few = Vertex(rows, q[rows])
     assert soft.radius == pytest.approx(wide.radius)
     for one, two in [
         (soft.scores(w), wide.scores(w)),
         (soft.gradient(q), wide.gradient(q)),
-        (soft.combine(rows, q[rows]), wide.combine(rows, q[rows])),
-        (soft.exact_scores(w), wide.exact_scores(w)),
-        (soft.sharp_scores(rows, w), wide.sharp_scores(rows, w)),
+        (soft.vertex_gradient(few), wide.vertex_gradient(few)),
+        (exact_scores(soft, w), exact_scores(wide, w)),
+        (sharp_scores(soft, rows, w), sharp_scores(wide, rows, w)),
         (soft.dual_norm(q), wide.dual_norm(q)),
         (soft.norm(w), wide.norm(w)),
-        (soft.norm_bounds(w), wide.norm_bounds(w)),
-        (soft.adjoint_norm_bound(q, 50.0), wide.adjoint_norm_bound(q, 50.0)),
+        (norm_bounds(soft, w), norm_bounds(wide, w)),
+        (adjoint_norm_bound(soft, q, 50.0), adjoint_norm_bound(wide, q, 50.0)),
         (soft.row_norms, wide.row_norms),
-        (soft.centred_radius(), np.hypot(np.linalg.norm(X - X.mean(0), axis=1).max(), 3.0**-0.5)),
+        (centred.tight_radius, np.hypot(np.linalg.norm(X - X.mean(0), axis=1).max(), 3.0**-0.5)),
     ]:
         assert np.allclose(np.asarray(one, float), np.asarray(two, float), rtol=1e-12)
 

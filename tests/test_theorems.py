@@ -58,7 +58,7 @@ class Run:
 
 def problem_of(data, loss="exponential"):
     problem = Problem.from_data(data.X, data.y, fit_intercept=data.fit_intercept, loss=loss)
-    return problem.tightened()
+    return problem.for_solver(tight=True)
 
 
 @pytest.fixture(

@@ -10,7 +10,6 @@ import pytest
 
 import momentron
 from momentron import Certificate, Status, certify, max_margin
-from momentron.certificate import lend
 from momentron.datasets import make_separable
 from momentron.errors import ContradictionError, InputError, SolverError
 from momentron.operators import DenseOperator
@@ -52,7 +51,7 @@ def test_a_buffer_reused_after_a_norm_was_asked_for(data):
         problem.operator.adjoint_norm(0.0 * a)
         buffer = np.zeros(problem.size)
         problem.operator.adjoint_norm(buffer)
-        buffer[:] = problem.constraints.mix(problem.dual_set.normalize(proposal.q))
+        buffer[:] = problem.labels.mix(problem.dual_set.normalize(proposal.q))
         return Candidates(proposal.primals, proposal.q, 1e-14)
 
     assert brackets(solve(data, reuse), data.margin)
@@ -132,8 +131,8 @@ def test_a_solver_that_does_not_count_its_steps_ends_all_the_same(data):
 ARRAYS = {
     "X": lambda problem: problem.operator.X,
     "row norms of X": lambda problem: problem.operator.row_norms,
-    "row norms of Z": lambda problem: problem.constraints.row_norms,
-    "signs": lambda problem: problem.constraints.labels.signs,
+    "row norms of Z": lambda problem: problem.row_norms,
+    "signs": lambda problem: problem.labels.signs,
     "classes": lambda problem: problem.dual_set.classes[0],
 }
 
@@ -160,10 +159,10 @@ def test_attributes_that_a_solver_sets_are_its_own(data):
     def falsify(problem, proposal):
         problem.exponent, problem.longest, problem.classes = 40, 0.0, np.array([3, 4])
         problem.operator.X = np.zeros_like(data.X)
-        problem.operator.radius = problem.constraints.radius = 0.0
+        problem.operator.radius = 0.0
         problem.operator.shape = (1, 1)
-        problem.constraints.row_norms = np.zeros(problem.size)
-        labels = problem.constraints.labels
+        problem.row_norms = np.zeros(problem.size)
+        labels = problem.labels
         labels.signs = labels._minus_signs = np.ones(problem.size)
         problem.dual_set.size = 1
         return Candidates(proposal.primals, proposal.q, 0.0)
@@ -173,13 +172,13 @@ def test_attributes_that_a_solver_sets_are_its_own(data):
     assert set(result.classes) == set(data.y)
 
 
-def test_lent_objects_share_their_identities():
+def test_what_a_solver_sees_shares_the_rows():
     problem = Problem.from_data(np.eye(4), [0, 1, 0, 1], C=2.0)
-    lent = lend(problem)
-    assert lent is not problem
-    assert lent.constraints.operator is lent.constraints.base.operator
-    assert lent.operator is not problem.operator
-    assert np.shares_memory(lent.operator.X, problem.operator.X)
+    seen = problem.for_solver()
+    assert seen is not problem
+    assert seen.operator is seen.base.operator
+    assert seen.operator is not problem.operator
+    assert np.shares_memory(seen.operator.X, problem.operator.X)
 
 
 def test_kernel_values_are_lent_as_copies(data):

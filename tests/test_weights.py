@@ -21,9 +21,11 @@ from momentron import (
     max_margin,
 )
 from momentron.certificate import certify
-from momentron.constraints import Constraints, Slack
+from momentron.certificate.roundings import adjoint_norm_bound, exact_scores, sharp_scores
 from momentron.datasets import make_nonseparable, make_separable
+from momentron.dualsets import Vertex
 from momentron.labels import as_labels
+from momentron.losses import Exponential
 from momentron.operators import DenseOperator
 from momentron.problem import Problem
 from momentron.solvers import SOLVERS
@@ -201,17 +203,19 @@ def test_slack_of_its_own_equals_the_wide_matrix():
     X, signs = rng.normal(size=(20, 4)), np.where(rng.random(20) < 0.5, 1.0, -1.0)
     roots = 10.0 ** rng.uniform(-2.0, 2.0, 20)
     labels = as_labels(2, False, (signs > 0).astype(int))
-    soft = Slack(Constraints(DenseOperator(X), labels), roots)
-    wide = Constraints(DenseOperator(np.hstack([X, np.diag(signs * roots)])), labels)
+    dual_set = labels.dual_set(Exponential())
+    soft = Problem(DenseOperator(X), labels, dual_set, roots=roots)
+    wide = Problem(DenseOperator(np.hstack([X, np.diag(signs * roots)])), labels, dual_set)
     w, q, rows = rng.normal(size=24), rng.random(20), np.array([3, 17])
+    few = Vertex(rows, q[rows])
     for one, two in [
         (soft.scores(w), wide.scores(w)),
         (soft.gradient(q), wide.gradient(q)),
-        (soft.combine(rows, q[rows]), wide.combine(rows, q[rows])),
-        (soft.exact_scores(w), wide.exact_scores(w)),
-        (soft.sharp_scores(rows, w), wide.sharp_scores(rows, w)),
+        (soft.vertex_gradient(few), wide.vertex_gradient(few)),
+        (exact_scores(soft, w), exact_scores(wide, w)),
+        (sharp_scores(soft, rows, w), sharp_scores(wide, rows, w)),
         (soft.dual_norm(q), wide.dual_norm(q)),
-        (soft.adjoint_norm_bound(q, 50.0), wide.adjoint_norm_bound(q, 50.0)),
+        (adjoint_norm_bound(soft, q, 50.0), adjoint_norm_bound(wide, q, 50.0)),
         (soft.row_norms, wide.row_norms),
         (soft.stiffness * soft.shares, roots**-2.0),
     ]:

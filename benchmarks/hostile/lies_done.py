@@ -100,9 +100,8 @@ def _scribble(change: Callable[[np.ndarray], None], *, unlock: bool = False) -> 
 
 # numbers and arrays that a public name can be bound to anew, on any of the problem's parts
 REBOUND: dict[str, tuple[str, ...]] = {
-    "radius": ("constraints", "operator"),
-    "row_norms": ("constraints", "operator"),
-    "divisor": ("constraints",),
+    "radius": ("", "operator"),
+    "row_norms": ("", "operator"),
     "kernel_error": ("operator",),
     "shape": ("operator",),
     "passes": ("operator", "stream"),
@@ -112,11 +111,12 @@ REBOUND: dict[str, tuple[str, ...]] = {
     "tight_radius": ("",),
     "longest": ("",),
     "counts": ("",),
-    "signs": ("constraints",),
-    "labels": ("constraints",),
-    "n_classes": ("constraints",),
-    "size": ("constraints", "dual_set"),
-    "root": ("constraints",),
+    "signs": ("labels", "dual_set"),
+    "labels": ("",),
+    "codes": ("labels",),
+    "n_classes": ("labels",),
+    "size": ("", "dual_set"),
+    "slack": ("",),
     "rho": ("dual_set",),
     "fits_intercept": ("dual_set",),
     "X": ("operator",),
@@ -160,9 +160,8 @@ class ReusedBuffer:
     """Weights whose image was asked for in a buffer that is then filled with others."""
 
     def told(self, problem: Any, state: Any, honest: Candidates) -> Candidates:
-        constraints = problem.constraints
         q = np.linspace(1.0, 2.0, problem.size)
-        wanted = constraints.mix(problem.dual_set.normalize(q))
+        wanted = problem.labels.mix(problem.dual_set.normalize(q))
         buffer = np.zeros_like(wanted)
         problem.operator.adjoint_norm(buffer)
         buffer[...] = wanted
@@ -232,13 +231,13 @@ def _write_into_answers(problem: Any, state: Any) -> None:
         lambda: problem.operator.rows(np.arange(n)),
         lambda: problem.operator.rows(slice(None)),
         lambda: problem.operator.working_rows(np.arange(n)),
-        lambda: problem.operator.cached_adjoint(problem.constraints.mix(q)),
-        lambda: problem.operator.exact_adjoint(problem.constraints.mix(q)),
+        lambda: problem.operator.cached_adjoint(problem.labels.mix(q)),
+        lambda: problem.operator.exact_adjoint(problem.labels.mix(q)),
         lambda: problem.operator.sparse_rows(np.arange(n)).data,
-        lambda: problem.constraints.exact_scores(w),
-        lambda: problem.constraints.labels.examples(np.arange(problem.size)),
-        lambda: problem.constraints.coef_of(w),
-        lambda: problem.constraints.dual_of(q),
+        lambda: problem.operator.exact_scores(w),
+        lambda: problem.labels.examples(np.arange(problem.size)),
+        lambda: problem.coef_of(w),
+        lambda: problem.labels.dual_of(q),
         lambda: problem.dual_set.normalize(q),
         lambda: problem.dual_set.link(np.zeros(problem.size))[0],
     ]
@@ -251,15 +250,15 @@ def _write_into_answers(problem: Any, state: Any) -> None:
 
 
 def _smaller_unit(problem: Any, state: Any) -> None:
-    problem.constraints.divide_by(1e-9)
+    problem.radius = 1e-9
 
 
 def _larger_unit(problem: Any, state: Any) -> None:
-    problem.constraints.divide_by(1e9)
+    problem.radius = 1e9
 
 
 def _tighten_again(problem: Any, state: Any) -> None:
-    vars(problem).update(vars(problem.tightened().tightened()))
+    vars(problem).update(vars(problem.for_solver(tight=True).for_solver(tight=True)))
 
 
 def _forget_columns(problem: Any, state: Any) -> None:

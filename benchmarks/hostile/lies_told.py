@@ -322,7 +322,7 @@ def _wide(problem: Any, state: Any, honest: Candidates) -> Any:
 
     A perceptron makes those outputs separate the labels that they would be taken for.
     """
-    labels, k = problem.constraints.labels.codes, problem.classes.size
+    labels, k = problem.labels.codes, problem.classes.size
     n = labels.size
     rows = problem.operator.rows(np.arange(n))
     W = np.zeros((rows.shape[1], 2 * k))

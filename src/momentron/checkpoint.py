@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from momentron.arrayfile import Arrays, DamagedFile, ForeignFile, read_arrays, write_arrays
+from momentron.certified_problem import CertifiedProblem
 from momentron.errors import InputError, SolverError, WriteWarning
-from momentron.margin_problem import MarginProblem
 from momentron.safefiles import (
     PRIVATE,
     Lock,
@@ -41,7 +41,7 @@ EVERY = 5.0  # seconds between two writes
 class RunState:
     """All that a solve carries from one step to the next."""
 
-    problem: MarginProblem
+    problem: CertifiedProblem
     state: Any
     best: "Incumbent"
     stopping: "StoppingRule"
@@ -222,7 +222,7 @@ def _short(text: str | None) -> str:
     return str(text) if text is None or len(text) <= 80 else text[:79] + "…"
 
 
-def state_arrays(problem: MarginProblem, state: Any) -> Arrays:
+def state_arrays(problem: CertifiedProblem, state: Any) -> Arrays:
     """A solver's state as arrays: its own account, or all its attributes where they are plain."""
     own = getattr(state, "to_arrays", None)
     if own is not None:
@@ -242,7 +242,7 @@ def _attributes(state: Any) -> dict[str, Any]:
     return {field.name: getattr(state, field.name) for field in fields(state)} | vars(state)
 
 
-def _as_array(problem: MarginProblem, name: str, value: Any) -> np.ndarray:
+def _as_array(problem: CertifiedProblem, name: str, value: Any) -> np.ndarray:
     if isinstance(value, np.ndarray | float | int):
         return np.asarray(value)
     try:
@@ -254,7 +254,7 @@ def _as_array(problem: MarginProblem, name: str, value: Any) -> np.ndarray:
         ) from None
 
 
-def restore_state(problem: MarginProblem, state: Any, arrays: Arrays) -> None:
+def restore_state(problem: CertifiedProblem, state: Any, arrays: Arrays) -> None:
     """Set a fresh state to what `state_arrays` gave."""
     own = getattr(state, "from_arrays", None)
     if own is not None:
@@ -268,7 +268,7 @@ def restore_state(problem: MarginProblem, state: Any, arrays: Arrays) -> None:
             setattr(state, name, _restored(problem, name, arrays, fresh))
 
 
-def _restored(problem: MarginProblem, name: str, arrays: Arrays, fresh: Any) -> Any:
+def _restored(problem: CertifiedProblem, name: str, arrays: Arrays, fresh: Any) -> Any:
     """What a file has in the place of a fresh value, of the same kind."""
     if isinstance(fresh, np.ndarray):
         return taken(name, arrays, fresh)

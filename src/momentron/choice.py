@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from momentron.certificate import LONG, SHORT, certify_classifier
+from momentron.certified_problem import CertifiedProblem
 from momentron.clock import OutOfTime, until
 from momentron.fallback import Candidate, Classifier, fallback
-from momentron.margin_problem import MarginProblem
 from momentron.problem import Problem
 from momentron.solve import Outcome
 from momentron.status import Status
@@ -30,12 +30,12 @@ class Choice(NamedTuple):
     is_fallback: bool = False
 
 
-def choose_classifier(problem: MarginProblem, outcome: Outcome) -> Choice:
+def choose_classifier(problem: CertifiedProblem, outcome: Outcome) -> Choice:
     """The classifier of a result; what takes time ends when the outcome says that it must."""
     certificate, whole = outcome.certificate, problem.in_memory()
     if whole is not None and whole.penalty == "hinge":
         return _hinge(whole, outcome)
-    if whole is not None and whole.constraints.is_soft:
+    if whole is not None and whole.is_soft:
         is_good = outcome.status is Status.OPTIMAL or certificate.gap <= OPEN
         if is_good:
             return _soft(whole, outcome)
@@ -57,7 +57,7 @@ def choose_classifier(problem: MarginProblem, outcome: Outcome) -> Choice:
 
 
 def _at_unit_length(
-    problem: MarginProblem, outcome: Outcome, w: np.ndarray, margin: float
+    problem: CertifiedProblem, outcome: Outcome, w: np.ndarray, margin: float
 ) -> Choice:
     """w at unit length, and the best intercepts for it."""
     if w.dtype == np.longdouble:
@@ -69,7 +69,7 @@ def _at_unit_length(
     return Choice(*problem.classifier(w), -math.inf if math.isnan(margin) else margin)
 
 
-def _margin_in_time(problem: MarginProblem, w: np.ndarray, outcome: Outcome) -> float:
+def _margin_in_time(problem: CertifiedProblem, w: np.ndarray, outcome: Outcome) -> float:
     """A sure lower bound on the margin of w; none where the time for it is over."""
     try:
         with until(outcome.closing):
@@ -87,12 +87,11 @@ def _intercept(problem: Problem, scores: np.ndarray) -> Any:
 
 def to_unit_length(problem: Problem, w: np.ndarray, b: Any = 0.0) -> tuple[np.ndarray, Any]:
     """(w, b) divided by ‖w‖, whatever its size; zero stays zero."""
-    constraints = problem.constraints.base
-    norm = constraints.norm(w)
+    norm = problem.length(w)
     if not SHORT < norm < LONG:
         top = float(np.max(np.abs(w), initial=0.0))
         w, b = (w / top, b / top) if top > 0.0 else (w, b)
-        norm = constraints.norm(w)
+        norm = problem.length(w)
     return (w / norm, b / norm) if norm > 0.0 else (w, b)
 
 
@@ -106,7 +105,7 @@ def _hinge(problem: Any, outcome: Outcome) -> Choice:
         return _fallback(problem, outcome, [Classifier(w, b)], handicap=1.0)
     margin = certify_classifier(problem, *to_unit_length(problem, w, b)) if w.any() else -math.inf
     with np.errstate(over="ignore", under="ignore"):
-        coef = np.ldexp(problem.constraints.coef_of(w), -problem.exponent)
+        coef = np.ldexp(problem.coef_of(w), -problem.exponent)
     return Choice(coef, b, margin)
 
 
@@ -119,17 +118,17 @@ def _soft(problem: Problem, outcome: Outcome) -> Choice:
     margin = certify_classifier(problem, head, b, products=products)
     scale = outcome.certificate.lower or 1.0
     intercept = problem.intercept_in_units_of_x(b) / scale
-    return Choice(problem.constraints.base.coef_of(head) / scale, intercept, margin)
+    return Choice(problem.coef_of(head) / scale, intercept, margin)
 
 
 def _soft_classifier(problem: Problem, w: np.ndarray) -> tuple[Classifier, np.ndarray]:
     """(w without slack and its best intercepts, the products Xw), with slack at unit length."""
-    constraints = problem.constraints
-    w = problem.settled(np.asarray(w, np.float64))
-    norm = constraints.norm(w)
-    head, tail = constraints.split(w / norm if norm > 0.0 else w)
-    products = constraints.operator.exact_scores(head)
-    scores = constraints.labels.scores(products) - constraints.root * tail
+    w, slack = problem.settled(np.asarray(w, np.float64)), problem.slack
+    assert slack is not None
+    norm = problem.norm(w)
+    head, tail = slack.split(w / norm if norm > 0.0 else w)
+    products = problem.operator.exact_scores(head)
+    scores = problem.labels.scores(products) - slack.root * tail
     return Classifier(head, _intercept(problem, scores)), products
 
 
@@ -157,7 +156,7 @@ def _fallback(
             margin = certify_classifier(problem, w, b) if w.any() else 0.0
     except (OutOfTime, KeyboardInterrupt):
         pass
-    coef = problem.constraints.base.coef_of(w)
+    coef = problem.coef_of(w)
     return Choice(coef, problem.intercept_in_units_of_x(b), margin, is_fallback=not is_own)
 
 
@@ -166,10 +165,9 @@ def _candidates(problem: Problem, own: Classifier) -> list[Candidate]:
     w = np.asarray(own.w, np.float64)
     if not (np.isfinite(w).all() and w.any()):
         return []
-    constraints = problem.constraints.base
     w, b = to_unit_length(problem, w, 0.0 if own.b is None else own.b)
-    w = constraints.recomputed(w)
-    products = constraints.operator.exact_scores(w)
+    w = problem.operator.recomputed(w)
+    products = problem.operator.exact_scores(w)
     if own.b is None:
-        b = _intercept(problem, constraints.labels.scores(products))
+        b = _intercept(problem, problem.labels.scores(products))
     return [Candidate(Classifier(w, b), products)]

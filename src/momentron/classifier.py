@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from momentron.certified_problem import CertifiedProblem
 from momentron.choice import choose_classifier
 from momentron.coefficients import as_coef
 from momentron.errors import InputError
-from momentron.margin_problem import MarginProblem
 from momentron.operators import Operator
 from momentron.problem import Problem
 from momentron.result import MarginResult
@@ -42,7 +42,7 @@ def _start_anywhere(problem: Problem, initial: Any, solver: Solver) -> Start:
     return Start(w, np.zeros(problem.dual_set.n_intercepts), NO_WEIGHTS)
 
 
-def make_result(problem: MarginProblem, solver: Solver, outcome: Outcome) -> MarginResult:
+def make_result(problem: CertifiedProblem, solver: Solver, outcome: Outcome) -> MarginResult:
     """The outcome in the user's units."""
     begin = time.perf_counter()
     chosen, is_soft = choose_classifier(problem, outcome), problem.is_soft
@@ -127,8 +127,7 @@ def make_start(
     if initial.is_fallback or not 0.0 < scale < math.inf:
         return None
     b = np.ldexp(np.atleast_1d(initial.intercept), -problem.exponent) / scale
-    constraints = problem.constraints
-    b = constraints.labels.free_intercepts(b)
+    b = problem.labels.free_intercepts(b)
     if initial.is_soft and initial.penalty == "hinge":  # α, which has units
         dual = np.ldexp(dual, 2 * problem.exponent)
-    return Start(constraints.from_coef(coef) / scale, b, constraints.from_dual(dual))
+    return Start(problem.from_coef(coef) / scale, b, problem.labels.from_dual(dual))

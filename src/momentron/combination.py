@@ -39,8 +39,7 @@ class Direction:
 
 def direction(problem: "Problem", vertex: Vertex) -> Direction:
     """−Zᵀe in units of R: one pass over linear data, or n kernel values per new row."""
-    constraints = problem.constraints
-    rows, a = constraints.labels.mix_at(vertex.index, vertex.weight / -constraints.divisor)
+    rows, a = problem.labels.mix_at(vertex.index, vertex.weight / -problem.radius)
     labels = None
     if a.ndim == 2:
         labels = np.flatnonzero(a.any(axis=0))
@@ -66,13 +65,14 @@ class Combination:
     """
 
     def __init__(self, problem: "Problem") -> None:
-        constraints, operator = problem.constraints, problem.operator
-        self._problem, self._constraints = problem, constraints
+        operator, slack = problem.operator, problem.slack
+        self._problem = problem
         self._scores: np.ndarray | None = None
         self.w = problem.zeros()
         self.q = np.zeros(problem.size)
         self._arrays = [self.w.reshape(-1), self.q]
-        head, self._tail = constraints.split(self.w)  # views of w
+        # views of w: of its own part, and of the slack's
+        head, self._tail = (self.w, self.w[:0]) if slack is None else slack.split(self.w)
         self._coef, products = operator.parts(head)
         if products is None:
             products = np.zeros((operator.shape[0], *head.shape[1:]))
@@ -99,9 +99,10 @@ class Combination:
         self._scores = None
         vertex, rows = direction.vertex, direction.rows
         self.q[vertex.index] += step * vertex.weight
-        if self._constraints.is_soft:
-            lift = self._constraints.slack_scores(vertex.index, vertex.weight)
-            self._tail[vertex.index] += step / self._constraints.divisor * lift
+        slack = self._problem.slack
+        if slack is not None:
+            lift = slack.root_at(vertex.index) * vertex.weight
+            self._tail[vertex.index] += step / self._problem.radius * lift
         if direction.labels is None:
             self._coef[rows] += step * direction.coef
             self._products += step * direction.products
@@ -127,10 +128,11 @@ class Combination:
     def scores(self) -> np.ndarray:
         """Zw in units of R."""
         if self._scores is None:
-            scores = self._constraints.labels.scores(self._products)
-            if self._constraints.is_soft:
-                scores -= self._constraints.root * self._tail
-            scores /= self._constraints.divisor
+            problem = self._problem
+            scores = problem.labels.scores(self._products)
+            if problem.slack is not None:
+                scores -= problem.slack.root * self._tail
+            scores /= problem.radius
             self._scores = scores
         return self._scores
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from momentron.certificate import read_only
 from momentron.draws import pick, strata
 from momentron.losses import Loss
 from momentron.rounding import UNIT_ROUNDOFF, accurate_sum, gamma, unit_of
@@ -252,7 +253,10 @@ class ClassBalanced(DualSet):
     def __init__(self, signs: np.ndarray, loss: Loss) -> None:
         loss.require_intercept()
         self.signs = signs
-        self.classes = (np.flatnonzero(signs > 0), np.flatnonzero(signs < 0))
+        self.classes = (
+            read_only(np.flatnonzero(signs > 0)),
+            read_only(np.flatnonzero(signs < 0)),
+        )
         super().__init__(signs.size, loss)
 
     def near_worst(self, scores: np.ndarray, width: float | np.ndarray) -> np.ndarray:

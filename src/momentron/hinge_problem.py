@@ -6,31 +6,33 @@ objective), as for the squared hinge.
 """
 
 import math
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from momentron.certificate import Certificate, admitted, certify_hinge, objective_bound
-from momentron.constraints import Constraints
-from momentron.dualsets import DualSet
+from momentron.certificate import (
+    Certificate,
+    certify_hinge,
+    objective_bound,
+    recomputed,
+)
+from momentron.certified_problem import SparseDual
 from momentron.errors import InputError
-from momentron.margin_problem import SparseDual
 from momentron.problem import Problem
 
 
 class HingeProblem(Problem):
-    """Constraints, a dual set, and the price of slack; a classifier is the flat array of w and b.
+    """Rows, labels, and the price of slack; a classifier is the flat array of w and b.
 
     Scores of a proposal are one number, the margin that it claims: 1/√(2P) in units of R.
 
     Parameters
     ----------
-    constraints : Constraints
-        Without slack.
-    dual_set : DualSet
+    base : Problem
+        The hard margin of the same rows, labels and weights. Its X was divided by 2^exponent:
+        prices and α are multiplied by 4^exponent.
     C : float
-    exponent : int
-        X was divided by 2^exponent; prices and α are multiplied by 4^exponent.
 
     Attributes
     ----------
@@ -40,41 +42,30 @@ class HingeProblem(Problem):
 
     penalty = "hinge"
 
-    def __init__(
-        self,
-        constraints: Constraints,
-        dual_set: DualSet,
-        C: float,
-        *,
-        exponent: int,
-        classes: np.ndarray,
-        weights: np.ndarray | None,
-    ) -> None:
-        super().__init__(constraints, dual_set, exponent=exponent, classes=classes, weights=weights)
-        self.longest = math.inf  # without any weights nothing is known of 1/√(2D)
-        own = C * (np.ones(constraints.labels.codes.size) if weights is None else weights)
+    def __init__(self, base: Problem, C: float) -> None:
+        super().__init__(
+            base.operator,
+            base.labels,
+            base.dual_set,
+            exponent=base.exponent,
+            classes=base.classes,
+            weights=base.weights,
+        )
+        own = C * (np.ones(self.n_rows) if base.weights is None else base.weights)
         with np.errstate(over="ignore", under="ignore"):
-            own = np.ldexp(own, 2 * exponent)
+            own = np.ldexp(own, 2 * base.exponent)
         if not ((own > 1e-290).all() and (own < 1e290).all()):
             raise InputError(
-                f"C={C!r} is out of proportion to X, whose entries reach 2**{exponent}: "
+                f"C={C!r} is out of proportion to X, whose entries reach 2**{base.exponent}: "
                 "C·max‖x‖² must lie between 1e-290 and 1e290; rescale X"
             )
-        self.prices = own[constraints.labels.examples(np.arange(constraints.size))]
-        self._shape = constraints.zeros().shape
-        self._n_intercepts = constraints.labels.n_outputs
+        self.prices = own[self.labels.examples(np.arange(self.size))]
+        self._shape = base.zeros().shape
+        self._n_intercepts = self.labels.n_outputs
 
-    @classmethod
-    def posed_by(cls, problem: Problem, C: float) -> "HingeProblem":
-        """The problem of the same rows, labels and weights with this price."""
-        return cls(
-            problem.constraints,
-            problem.dual_set,
-            C,
-            exponent=problem.exponent,
-            classes=problem.classes,
-            weights=problem.weights,
-        )
+    @cached_property
+    def base(self) -> Problem:
+        return self._hard()
 
     # --- classifiers ---------------------------------------------------------------------------
 
@@ -93,7 +84,7 @@ class HingeProblem(Problem):
         return v[:size].reshape(self._shape), b
 
     def norm(self, w: np.ndarray) -> float:
-        return self.constraints.norm(self.parts(w)[0])
+        return self.operator.norm(self.parts(w)[0])
 
     def margin(self, w: np.ndarray, scores: np.ndarray) -> float:
         return float(scores[0])
@@ -107,8 +98,9 @@ class HingeProblem(Problem):
     def is_soft(self) -> bool:
         return True
 
-    def admitted_w(self, w: Any) -> np.ndarray:
-        return admitted(w, self.zeros().shape, "w")
+    @property
+    def trivial_upper(self) -> float:
+        return math.inf  # without any weights nothing is known of 1/√(2D)
 
     def certify(self, w: np.ndarray, q: np.ndarray, *, sharp: bool = False) -> Certificate:
         return certify_hinge(self, w, q, sharp=sharp)
@@ -118,14 +110,13 @@ class HingeProblem(Problem):
         stretch = 1.0 + objective_bound(self, v)[1]
         w, b = self.parts(np.asarray(v, np.float64))
         b = stretch * b
-        return stretch * self.constraints.recomputed(w), b if b.size > 1 else float(b[0])
+        return stretch * recomputed(self.base, w), b if b.size > 1 else float(b[0])
 
     def sparse_dual(self, q: np.ndarray) -> SparseDual:
         """α itself: 0 ≤ α_i ≤ C_i, as the support vector machines of others have it."""
-        labels = self.constraints.labels
         alpha = np.minimum(np.maximum(q, 0.0), self.prices)
         with np.errstate(over="ignore", under="ignore"):
             alpha = np.ldexp(alpha, -2 * self.exponent)
         return SparseDual.above_rounding(
-            np.arange(self.n_rows), labels.codes, labels.dual_of(alpha)
+            np.arange(self.n_rows), self.labels.codes, self.labels.dual_of(alpha)
         )

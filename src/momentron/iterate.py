@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from momentron.certificate.lending import read_only
+from momentron.certificate import read_only
+from momentron.certified_problem import CertifiedProblem
 from momentron.coefficients import as_coef
-from momentron.margin_problem import MarginProblem
 from momentron.solvers.base import Primal
 from momentron.trace import Row
 
@@ -67,11 +67,11 @@ class Watch:
 
     Parameters
     ----------
-    problem : MarginProblem
-        As it is lent to the method.
+    problem : CertifiedProblem
+        As the method sees it.
     """
 
-    def __init__(self, problem: MarginProblem) -> None:
+    def __init__(self, problem: CertifiedProblem) -> None:
         self.problem = problem
         self._reference: tuple[Any, np.ndarray] | None = None
 

@@ -170,7 +170,7 @@ class FitOptions:
             kernel=self.kernel,
             rows=rows,
         )
-        return HingeProblem.posed_by(problem, self.C) if self.is_hinge else problem
+        return HingeProblem(problem, self.C) if self.is_hinge else problem
 
     def for_rows(self, data: TrainingData) -> "FitOptions":
         """The same, with the kernel's parameters as numbers: gamma="scale" depends on X."""

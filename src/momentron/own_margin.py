@@ -198,11 +198,11 @@ def certify(problem: Problem, coef: Any, dual: Any, *, sharp: bool = False) -> C
     if problem.is_soft:
         raise InputError("certify is for hard margins; state the problem with C=inf")
     w = problem.from_coef(as_coef(coef, problem.shown(problem.zeros()).shape, "coef"))
-    wanted = problem.constraints.dual_of(np.zeros(problem.size)).shape
+    wanted = problem.labels.dual_of(np.zeros(problem.size)).shape
     if np.shape(dual) != wanted:
         raise InputError(
             f"dual has shape {np.shape(dual)}; these data need {wanted}, as full_dual() has it: a "
             "weight for every row, and of many classes for every label"
         )
-    q = problem.constraints.from_dual(np.asarray(dual, np.float64))
+    q = problem.labels.from_dual(np.asarray(dual, np.float64))
     return certify_pair(problem, w, q, sharp=sharp)

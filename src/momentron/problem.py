@@ -1,4 +1,4 @@
-"""A problem in memory is constraints and a dual set: Z, without ever forming it."""
+"""A problem in memory: rows, labels and a dual set make Z, without ever forming it."""
 
 import copy
 import math
@@ -17,10 +17,13 @@ from momentron.certificate import (
     certify_admitted,
     certify_margin,
     clear_deciding_rows,
+    exact_scores,
+    read_only,
+    recomputed,
     to_safe_length,
 )
+from momentron.certified_problem import CertifiedProblem, SparseDual, rows_above_rounding
 from momentron.combination import Combination, mix_in_place
-from momentron.constraints import Constraints, Slack
 from momentron.dualsets import DualSet, Scored, Vertex
 from momentron.environment import standard_arithmetic
 from momentron.errors import InputError
@@ -32,19 +35,15 @@ from momentron.kernels import (
     negative_part,
 )
 from momentron.kernels.parameters import require_parameters
-from momentron.labels import as_labels
+from momentron.labels import Labels, as_labels
 from momentron.losses import Loss, as_loss
-from momentron.margin_problem import (
-    NOTHING_NEAR,
-    Evaluation,
-    MarginProblem,
-    SparseDual,
-    rows_above_rounding,
-)
+from momentron.margin_problem import NOTHING_NEAR, Evaluation
 from momentron.operators import KernelOperator, Operator
 from momentron.rounding import UNIT_ROUNDOFF
+from momentron.slack import Slack
 from momentron.validation import CleanData, TrainingData, operator_of
 
+PADDED = 1.0 + 12.0 * UNIT_ROUNDOFF
 CHECKED_ROWS = 200  # on which a kernel that might be indefinite is tried, whatever the method
 
 
@@ -100,35 +99,63 @@ def rows_of(X: Any, kernel: KernelChoice | None) -> CleanData:
     return operator_of(X) if kernel is None else CleanData(kernel.operator(X), 0)
 
 
-class Problem(MarginProblem):
-    """A problem whose rows are in memory: constraints and a dual set.
+class Problem(CertifiedProblem):
+    """A problem whose rows are in memory: X, its labels and a dual set; Z is never built.
 
-    R is max‖z‖, or in `tightened` problems the smallest radius that serves the dual set. Every
-    product counts as one pass over the data.
+    R is max‖z‖, or the smallest radius that serves the dual set in the problem that solvers with
+    such steps see. Every product counts as one pass over the data.
+
+    Parameters
+    ----------
+    operator : Operator
+        X.
+    labels : Labels
+    dual_set : DualSet
+    roots : float, or ndarray of shape (n,), optional
+        1/√(2C) of the examples, in the units of the operator; none for a hard margin.
 
     Attributes
     ----------
+    size : int
+        The number of constraints, and of dual weights.
+    row_norms : ndarray of shape (size,)
+        Upper bounds of ‖z‖, in the units of the operator.
+    slack : Slack or None
+    stiffness, shares
+        Those of the slack; infinite and 1 where there is none.
     weights : ndarray of shape (n,), optional
         The factors of C, by which the rows count for the fallback as well; None where all are 1.
     """
 
-    penalty: str = "squared_hinge"  # what slack costs, where there is any
+    stiffness: float = math.inf
+    shares: float | np.ndarray = 1.0
 
     def __init__(
         self,
-        constraints: Constraints,
+        operator: Operator,
+        labels: Labels,
         dual_set: DualSet,
         *,
+        roots: float | np.ndarray | None = None,
         exponent: int = 0,
         classes: np.ndarray | None = None,
         weights: np.ndarray | None = None,
     ) -> None:
-        self.weights = weights
-        self.constraints = constraints
-        self.dual_set = dual_set
-        self.longest = constraints.radius
-        self.exponent = exponent
-        self.classes = np.array([-1, 1]) if classes is None else classes
+        self.operator, self.labels, self.dual_set = operator, labels, dual_set
+        self.size, self.n_rows = labels.size, operator.shape[0]
+        self.weights, self.exponent = weights, exponent
+        self.classes = read_only(np.array([-1, 1]) if classes is None else classes)
+        self.slack: Slack | None = None
+        row_norms = labels.row_norms(operator.row_norms)
+        if roots is not None:
+            shape = operator.zeros(*labels.trailing).shape
+            self.slack = slack = Slack(labels, roots, shape)
+            self.stiffness, self.shares = slack.stiffness, slack.shares
+            # a bound on √(‖z‖² + r²): three more roundings, and those of r
+            row_norms = np.hypot(row_norms, slack.root) * PADDED
+        self.row_norms = read_only(row_norms)
+        self.longest = float(row_norms.max(initial=0.0))
+        self.radius = self.longest or 1.0
 
     @classmethod
     def from_data(
@@ -160,54 +187,63 @@ class Problem(MarginProblem):
         """The problem that validated rows and labels pose; `rows` as `rows_of` gives them."""
         clean = rows or rows_of(data.X, kernel)
         labels = as_labels(data.classes.size, fit_intercept, data.codes)
-        dual_set = labels.dual_set(loss)
-        constraints = Constraints(clean.operator, labels)
-        if math.isfinite(C):
-            constraints = Slack(constraints, _slack_root(C, data.weights, clean.exponent))
         return cls(
-            constraints,
-            dual_set,
+            clean.operator,
+            labels,
+            labels.dual_set(loss),
+            roots=_slack_roots(C, data.weights, clean.exponent) if math.isfinite(C) else None,
             exponent=clean.exponent,
             classes=data.classes,
             weights=data.weights,
         )
 
-    @property
-    def operator(self) -> Operator:
-        """X."""
-        return self.constraints.operator
+    def some(self, examples: np.ndarray, operator: Operator) -> "Problem":
+        """The problem of some of the examples, whose rows the operator has."""
+        labels = self.labels.some(examples)
+        roots = None if self.slack is None else self.slack.roots
+        if isinstance(roots, np.ndarray):
+            roots = roots[examples]
+        return Problem(operator, labels, labels.dual_set(self.dual_set.loss), roots=roots)
 
-    @property
-    def size(self) -> int:
-        """The number of constraints, and of dual weights."""
-        return self.constraints.size
+    @cached_property
+    def base(self) -> "Problem":
+        """The hard margin of the same rows."""
+        return self if self.slack is None else self._hard()
 
-    @property
-    def n_rows(self) -> int:
-        return self.operator.shape[0]
+    def _hard(self) -> "Problem":
+        return Problem(
+            self.operator,
+            self.labels,
+            self.dual_set,
+            exponent=self.exponent,
+            classes=self.classes,
+            weights=self.weights,
+        )
 
-    @property
-    def radius(self) -> float:
-        return self.constraints.divisor
+    def for_solver(self, *, tight: bool = False) -> "Problem":
+        problem = copy.copy(self)
+        problem.__dict__.pop("base", None)  # whose operator is another one
+        problem.operator = copy.copy(self.operator)
+        problem.labels, problem.dual_set = copy.copy(self.labels), copy.copy(self.dual_set)
+        if tight:
+            problem.radius = self.tight_radius
+        return problem
 
     @cached_property
     def tight_radius(self) -> float:
-        has_shift = self.dual_set.fits_intercept
-        constraints = self.constraints
-        return (constraints.centred_radius() if has_shift else constraints.radius) or 1.0
-
-    def tightened(self) -> "Problem":
-        problem = copy.copy(self)
-        problem.constraints = copy.copy(self.constraints)
-        problem.constraints.divide_by(self.tight_radius)
-        return problem
+        if not self.dual_set.fits_intercept:
+            return self.longest or 1.0
+        radius = self.operator.centred_radius() * self.labels.radius_factor
+        if self.slack is not None:
+            radius = float(np.hypot(radius, np.max(self.slack.root))) * PADDED
+        return radius or 1.0
 
     @property
     def reach(self) -> float:
         return self.operator.reach / self.radius
 
     @property
-    def resolution(self) -> float:
+    def resolution(self) -> float:  # type: ignore[override]
         return self.operator.resolution
 
     def closing_seconds(self) -> float:
@@ -224,17 +260,24 @@ class Problem(MarginProblem):
     def evaluations(self) -> int:  # type: ignore[override]
         return self.operator.evaluations
 
-    # --- for solvers ---------------------------------------------------------------------------
+    # --- classifiers ---------------------------------------------------------------------------
 
     def zeros(self) -> np.ndarray:
-        return self.constraints.zeros()
+        w = self.operator.zeros(*self.labels.trailing)
+        return w if self.slack is None else self.slack.join(w, np.zeros(self.size))
 
     def norm(self, w: np.ndarray) -> float:
-        return self.constraints.norm(w)
+        if self.slack is None:
+            return self.operator.norm(w)
+        head, tail = self.slack.split(w)
+        return float(np.hypot(self.operator.norm(head), np.sqrt(np.einsum("i,i->", tail, tail))))
 
     def scores(self, w: np.ndarray) -> np.ndarray:
-        """p = Zw."""
-        return self.constraints.scores(w)
+        """p = Zw, in units of R."""
+        if self.slack is None:
+            return self.labels.scores(self.operator.apply(w / self.radius))
+        head, tail = self.slack.split(w / self.radius)
+        return self.labels.scores(self.operator.apply(head)) - self.slack.root * tail
 
     def functional_margin(self, scores: np.ndarray) -> float:
         return self.dual_set.margin(scores)
@@ -244,32 +287,39 @@ class Problem(MarginProblem):
         return Evaluation(self.zeros(), scores, *self.dual_set.link_near(scores, NOTHING_NEAR))
 
     def evaluate(self, w: np.ndarray, near: np.ndarray = NOTHING_NEAR) -> Evaluation:
-        scores = self.constraints.scores(w)
+        scores = self.scores(w)
         return Evaluation(w, scores, *self.dual_set.link_near(scores, near))
 
-    def shown(self, w: np.ndarray) -> np.ndarray:
-        return self.operator.coefficients(self.constraints.split(w)[0]).T
-
-    def from_coef(self, coef: np.ndarray) -> np.ndarray:
-        return self.constraints.base.from_coef(coef)
-
-    def without_slack(self, w: np.ndarray) -> np.ndarray:
-        return self.constraints.split(w)[0]
-
-    def length(self, w: np.ndarray) -> float:
-        return self.constraints.base.norm(w)
-
     def begin(self, w: np.ndarray, b: np.ndarray) -> Evaluation:
-        constraints = self.constraints
-        if constraints.is_soft:  # what a functional margin of 1 lacks
-            products = constraints.operator.exact_scores(w)
-            outputs = products + constraints.labels.all_intercepts(b)
-            slack = np.maximum(0.0, 1.0 + constraints.labels.scores(outputs))
-            w = constraints.with_slack(w, slack)
+        if self.slack is not None:  # what a functional margin of 1 lacks
+            outputs = self.operator.exact_scores(w) + self.labels.all_intercepts(b)
+            w = self.with_slack(w, np.maximum(0.0, 1.0 + self.labels.scores(outputs)))
         return self.evaluate(self.radius * w)
 
     def combination(self) -> Combination:
         return Combination(self)
+
+    def without_slack(self, w: np.ndarray) -> np.ndarray:
+        return w if self.slack is None else self.slack.split(w)[0]
+
+    def with_slack(self, w: np.ndarray, slack: np.ndarray) -> np.ndarray:
+        """The classifier of w and slack ξ; w alone where there is none."""
+        return w if self.slack is None else self.slack.join(w, slack / self.slack.root)
+
+    def shown(self, w: np.ndarray) -> np.ndarray:
+        return self.operator.coefficients(self.without_slack(w)).T
+
+    def coef_of(self, w: np.ndarray) -> np.ndarray:
+        """A copy in C order of a classifier without slack, as users see it."""
+        return self.labels.coef_of(self.operator.coefficients(w))
+
+    def from_coef(self, coef: np.ndarray) -> np.ndarray:
+        return self.operator.from_coefficients(self.labels.from_coef(coef))
+
+    def length(self, w: np.ndarray) -> float:
+        return self.operator.norm(w)
+
+    # --- the loss ------------------------------------------------------------------------------
 
     @property
     def rho(self) -> float:  # type: ignore[override]
@@ -291,6 +341,8 @@ class Problem(MarginProblem):
     def potential(self, scores: np.ndarray) -> float:
         return self.dual_set.link(scores)[1]
 
+    # --- weights -------------------------------------------------------------------------------
+
     def even_weights(self) -> np.ndarray:
         return np.ones(self.size)
 
@@ -298,11 +350,27 @@ class Problem(MarginProblem):
         return np.zeros(self.size)
 
     def gradient(self, q: np.ndarray) -> np.ndarray:
-        return self.constraints.gradient(q)
+        image = self.operator.adjoint(self.labels.mix(q))
+        if self.slack is not None:
+            image = self.slack.join(image, -self.slack.root * q)
+        return image / self.radius
 
     def vertex_gradient(self, vertex: Vertex) -> np.ndarray:
         """Zᵀq for a q with few non-zero entries: costs only their rows."""
-        return self.constraints.combine(vertex.index, vertex.weight)
+        index, weight = vertex.index, vertex.weight
+        image = self.operator.combine(*self.labels.mix_at(index, weight))
+        if self.slack is not None:
+            tail = np.zeros(self.size)
+            tail[index] = -self.slack.root_at(index) * weight
+            image = self.slack.join(image, tail)
+        return image / self.radius
+
+    def dual_norm(self, q: np.ndarray) -> float:
+        """‖Zᵀq‖ in the units of the operator, in float64 over the rows where q is not zero."""
+        norm = self.operator.adjoint_norm(self.labels.mix(q))
+        if self.slack is None:
+            return norm
+        return float(np.hypot(norm, np.linalg.norm(self.slack.root * q)))
 
     def mix(
         self, a: np.ndarray, x: float, b: np.ndarray, y: float, *, in_place: bool = False
@@ -325,7 +393,7 @@ class Problem(MarginProblem):
 
     @property
     def is_soft(self) -> bool:
-        return self.constraints.is_soft
+        return self.slack is not None
 
     def in_memory(self) -> "Problem":
         return self
@@ -334,7 +402,7 @@ class Problem(MarginProblem):
         return certify_margin(self, w, sharp=sharp)
 
     def settled(self, w: np.ndarray) -> np.ndarray:
-        w = self.constraints.recomputed(w)
+        w = recomputed(self, w)
         w = w if SHORT < self.norm(w) < LONG else to_safe_length(w)
         return clear_deciding_rows(self, w)
 
@@ -342,9 +410,8 @@ class Problem(MarginProblem):
         norm = self.norm(w)
         if not norm > 0.0:
             return 0.0
-        constraints = self.constraints
-        share = self.operator.magnitude(constraints.split(w)[0], norm) / norm
-        return self.to_units_of_x(8.0 * UNIT_ROUNDOFF * share * constraints.radius / self.radius)
+        share = self.operator.magnitude(self.without_slack(w), norm) / norm
+        return self.to_units_of_x(8.0 * UNIT_ROUNDOFF * share * self.longest / self.radius)
 
     def classifier(self, w: np.ndarray) -> tuple[np.ndarray, Any]:
         norm = self.norm(w)
@@ -355,9 +422,9 @@ class Problem(MarginProblem):
         w = w / norm if norm > 0.0 else w
         intercept: Any = np.zeros(self.classes.size) if self.classes.size > 2 else 0.0
         if self.dual_set.fits_intercept:
-            b = self.dual_set.intercept(self.constraints.exact_scores(w))
+            b = self.dual_set.intercept(exact_scores(self, w))
             intercept = self.intercept_in_units_of_x(b)
-        return self.constraints.coef_of(w), intercept
+        return self.coef_of(self.without_slack(w)), intercept
 
     def intercept_in_units_of_x(self, b: Any) -> Any:
         """Intercepts in the units of the operator, in those of the data as passed."""
@@ -368,7 +435,7 @@ class Problem(MarginProblem):
         return intercept if np.ndim(intercept) else float(intercept)
 
     def sparse_dual(self, q: np.ndarray) -> SparseDual:
-        labels = self.constraints.labels
+        labels = self.labels
         dual = labels.dual_of(self.dual_set.normalize(q))
         rows = rows_above_rounding(dual)
         return SparseDual(rows, labels.codes[rows], dual[rows])
@@ -377,7 +444,7 @@ class Problem(MarginProblem):
         self.operator.passes = passes
 
 
-def _slack_root(C: float, weights: np.ndarray | None, exponent: int) -> float | np.ndarray:
+def _slack_roots(C: float, weights: np.ndarray | None, exponent: int) -> float | np.ndarray:
     """1/√(2C) for X divided by 2^exponent, so that K + I/(2C) keeps its meaning; of each row where
     they have weights.
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from momentron.certificate import Certificate, admitted, lend, relative_gap
+from momentron.certificate import Certificate, admitted, relative_gap
+from momentron.certified_problem import CertifiedProblem
 from momentron.checkpoint import Checkpoint, RunState
 from momentron.clock import OutOfTime, Stopwatch, until
 from momentron.environment import standard_arithmetic
 from momentron.errors import SolverError
 from momentron.iterate import Iterate, Watch
-from momentron.margin_problem import MarginProblem
 from momentron.rounding import up
 from momentron.solvers.base import Candidates, RunOptions, Solver, Start
 from momentron.status import Status
@@ -86,7 +86,7 @@ class Incumbent:
     that an interrupt at any moment leaves a pair with its own certificate.
     """
 
-    def __init__(self, problem: MarginProblem, certifier: Certifier | None = None) -> None:
+    def __init__(self, problem: CertifiedProblem, certifier: Certifier | None = None) -> None:
         self._certify = certifier or problem.certify
         self.w = self.last_w = problem.zeros()
         self.last_b: np.ndarray | None = None
@@ -98,7 +98,7 @@ class Incumbent:
         self._problem = problem
         self._refined: tuple[np.ndarray, Any] | None = None
 
-    def update(self, lent: MarginProblem, candidates: Candidates) -> float:
+    def update(self, seen: CertifiedProblem, candidates: Candidates) -> float:
         """Keep what is better; return the claimed margin of the current iterate.
 
         What float64 estimates cannot tell from the best so far is kept beside it.
@@ -106,7 +106,7 @@ class Incumbent:
         problem, primals = self._problem, candidates.primals
         if not primals:
             raise SolverError("a method must propose at least one classifier after each step")
-        margins = [lent.margin(primal.w, primal.scores) for primal in primals]
+        margins = [seen.margin(primal.w, primal.scores) for primal in primals]
         if primals[0].w.dtype == np.longdouble:
             w = problem.admitted_w(primals[0].w)
             self._refined = w, problem.admitted_weights(candidates.q)
@@ -161,7 +161,7 @@ class StoppingRule:
     the certified gap above the tolerance, the next only after a tenth more iterations.
     """
 
-    def __init__(self, problem: MarginProblem, budget: Budget, solver: Solver) -> None:
+    def __init__(self, problem: CertifiedProblem, budget: Budget, solver: Solver) -> None:
         self._problem = problem
         self._tol = budget.tol
         self._vanishing = min(budget.tol, solver.vanishing(budget.tol))
@@ -223,7 +223,7 @@ class Recorder:
 
     def __init__(
         self,
-        problem: MarginProblem,
+        problem: CertifiedProblem,
         best: Incumbent,
         stopwatch: Stopwatch,
         trace: Trace,
@@ -277,7 +277,7 @@ class Recorder:
 
 @standard_arithmetic()
 def solve(
-    problem: MarginProblem,
+    problem: CertifiedProblem,
     solver: Solver,
     budget: Budget,
     *,
@@ -303,7 +303,7 @@ def solve(
     best = Incumbent(problem, certifier)
     stopping = StoppingRule(problem, budget, solver)
     trace = Trace(record_every)
-    lent = lend(problem)
+    seen = problem.for_solver()
     moment = stopwatch.deadline(budget.max_time)
     deadline = moment - problem.closing_seconds()
     options = RunOptions(budget.tol, deadline, start, random_state, budget.max_memory)
@@ -311,18 +311,18 @@ def solve(
         try:
             with until(options.deadline):
                 if solver.wants_tight_radius:
-                    lent = lent.tightened()
-                state = solver.init(lent, options)
+                    seen = problem.for_solver(tight=True)
+                state = solver.init(seen, options)
                 status = None
-                run = RunState(lent, state, best, stopping, trace, stopwatch)
+                run = RunState(seen, state, best, stopping, trace, stopwatch)
                 if checkpoint is not None and checkpoint.resume(run):
                     status = stopping.verdict(best, trace.n_iter, None)
                     status = status or _exhausted(budget, trace.n_iter, stopwatch.seconds())
-                recorder = Recorder(lent, best, stopwatch, trace, reporter, callback)
+                recorder = Recorder(seen, best, stopwatch, trace, reporter, callback)
                 while status is None:
-                    solver.step(lent, state)
-                    candidates = solver.candidates(lent, state)
-                    recorder.note(best.update(lent, candidates), candidates)
+                    solver.step(seen, state)
+                    candidates = solver.candidates(seen, state)
+                    recorder.note(best.update(seen, candidates), candidates)
                     status = stopping.verdict(best, trace.n_iter, candidates.ending)
                     if status is None and recorder.is_asked_to_stop():
                         status = Status.STOPPED
@@ -350,7 +350,7 @@ def solve(
         last_b=best.last_b,
         q=done.q,
         n_iter=trace.n_iter,
-        passes=lent.passes,
+        passes=seen.passes,
         seconds=stopwatch.total(),
         trace=trace,
         closing=closing,
@@ -358,7 +358,11 @@ def solve(
 
 
 def _closed(
-    problem: MarginProblem, best: Incumbent, stopping: StoppingRule, status: Status, closing: float
+    problem: CertifiedProblem,
+    best: Incumbent,
+    stopping: StoppingRule,
+    status: Status,
+    closing: float,
 ) -> Certified:
     """The best pair, certified; where there is no time for it, the one that was certified last."""
     try:
@@ -370,7 +374,7 @@ def _closed(
     if best.certified is not None:
         return best.certified
     # no time at all: any weights give a vector no longer than the longest row of Z
-    longest = up(problem.to_units_of_x(problem.longest / problem.radius))
+    longest = up(problem.to_units_of_x(problem.trivial_upper))
     return Certified(best.w, best.q, Certificate.from_bounds(-math.inf, longest))
 
 

@@ -248,7 +248,7 @@ def _measured(
 
 def cross_entropy(problem: Problem, outputs: np.ndarray) -> float:
     """The average over the rows of ln Σ_j exp(F_j − F_c), which is ln(1 + e^(−y f)) for two."""
-    leads = problem.constraints.labels.scores(outputs).reshape(problem.n_rows, -1)
+    leads = problem.labels.scores(outputs).reshape(problem.n_rows, -1)
     with np.errstate(over="ignore", invalid="ignore"):
         top = np.maximum(leads.max(axis=1), 0.0)
         sums = np.exp(-top) + np.exp(leads - top[:, None]).sum(axis=1)

@@ -5,12 +5,12 @@ clever or hostile, propose a pair (w, q), and what is claimed of it is computed 
 A bad proposal can loosen the interval, never falsify it.
 
     proposals   what a solver hands in: copied, and its shape and type required
+    roundings   scores and lengths computed from the data, with bounds on their errors
     bounds      sure bounds from a pair (w, q), rounding included
     hinge       the same for the soft margin with the plain hinge, from a pair (w, b) and α
     roots       square roots of rationals, rounded outward
     interval    the certificate itself, which cannot hold NaN or crossed ends
     picture     an interval as people see it: ends rounded outward, and drawn
-    lending     the problem as solvers see it: copies of its objects, read-only views of its arrays
 """
 
 from momentron.certificate.bounds import (
@@ -26,8 +26,8 @@ from momentron.certificate.bounds import (
 )
 from momentron.certificate.hinge import certify_hinge, objective_bound
 from momentron.certificate.interval import Certificate, relative_gap
-from momentron.certificate.lending import lend
-from momentron.certificate.proposals import admitted
+from momentron.certificate.proposals import admitted, read_only
+from momentron.certificate.roundings import exact_scores, recomputed
 
 __all__ = [
     "LONG",
@@ -41,8 +41,10 @@ __all__ = [
     "certify_margin",
     "classifier_bounds",
     "clear_deciding_rows",
-    "lend",
+    "exact_scores",
     "objective_bound",
+    "read_only",
+    "recomputed",
     "relative_gap",
     "to_safe_length",
 ]

@@ -11,6 +11,16 @@ import numpy as np
 
 from momentron.certificate.interval import Certificate
 from momentron.certificate.proposals import admitted
+from momentron.certificate.roundings import (
+    adjoint_norm_bound,
+    cleared,
+    exact_scores,
+    is_blurred,
+    norm_bounds,
+    recomputed,
+    score_errors,
+    sharp_scores,
+)
 from momentron.environment import standard_arithmetic
 from momentron.rounding import (
     EXTENDED_ROUNDOFF,
@@ -101,16 +111,16 @@ def classifier_bounds(
     problem: "Problem", w: np.ndarray, b: Any, *, products: np.ndarray | None = None
 ) -> tuple[float, float]:
     """Sure lower and upper bounds of what `certify_classifier` bounds from below."""
-    constraints = problem.constraints.base
+    base = problem.base
     if products is None:
-        w = constraints.recomputed(admitted(w, constraints.zeros().shape, "w"))
-        products = constraints.operator.exact_scores(w)
-    norm_low, norm_high = constraints.norm_bounds(w)
+        w = recomputed(base, admitted(w, base.zeros().shape, "w"))
+        products = base.operator.exact_scores(w)
+    norm_low, norm_high = norm_bounds(base, w)
     largest = float(np.max(np.abs(b), initial=0.0))
     if not (norm_low > 0.0 and norm_high < LONG and largest < math.inf):
         return -math.inf, math.inf
-    scores = constraints.labels.scores(products + b)
-    errors = constraints.score_errors(slice(None), w, norm_high, UNIT_ROUNDOFF, 24)
+    scores = base.labels.scores(products + b)
+    errors = score_errors(base, slice(None), w, norm_high, UNIT_ROUNDOFF, 24)
     blur = 64.0 * UNIT_ROUNDOFF * largest
     least = down(-float((scores + errors).max()) - blur, 2)
     most = up(-float((scores - errors).max()) + blur, 2)
@@ -124,12 +134,11 @@ def classifier_bounds(
 
 def margin_bound(problem: "Problem", w: np.ndarray, *, sharp: bool = False) -> float:
     """A sure lower bound on the margin of w, in the operator's units."""
-    constraints = problem.constraints
-    w = constraints.recomputed(w if sharp else np.asarray(w, np.float64))
-    norm_low, norm_high = constraints.norm_bounds(w)
+    w = recomputed(problem, w if sharp else np.asarray(w, np.float64))
+    norm_low, norm_high = norm_bounds(problem, w)
     if not SHORT < norm_high < LONG:  # products might overflow or vanish
-        w = constraints.recomputed(to_safe_length(w))
-        norm_low, norm_high = constraints.norm_bounds(w)
+        w = recomputed(problem, to_safe_length(w))
+        norm_low, norm_high = norm_bounds(problem, w)
     if not math.isfinite(norm_high):
         return -np.inf
     if norm_low == 0.0 and not w.any():
@@ -145,11 +154,10 @@ def margin_bound(problem: "Problem", w: np.ndarray, *, sharp: bool = False) -> f
 
 def _worst_scores(problem: "Problem", w: np.ndarray, norm: float) -> tuple[np.ndarray, np.ndarray]:
     """(sure upper bounds of the scores of a recomputed w, the errors that they allow for)."""
-    constraints = problem.constraints
-    scores = constraints.exact_scores(w.astype(np.float64, copy=False))
+    scores = exact_scores(problem, w.astype(np.float64, copy=False))
     # larger scores are worse, so add the error. The two more roundings are those of score + error
     # and of an extended w to float64
-    errors = constraints.score_errors(slice(None), w, norm, UNIT_ROUNDOFF, 2)
+    errors = score_errors(problem, slice(None), w, norm, UNIT_ROUNDOFF, 2)
     scores += errors
     return scores, errors
 
@@ -160,12 +168,10 @@ def clear_deciding_rows(problem: "Problem", w: np.ndarray) -> np.ndarray:
     A score lies between its bound less twice its error and that bound: a row whose bound is below
     what others surely reach decides nothing, and keeps what it has.
     """
-    constraints = problem.constraints
-    if not constraints.is_blurred(w):
+    if not is_blurred(problem, w):
         return w
-    scores, errors = _worst_scores(problem, w, constraints.norm_bounds(w)[1])
-    index = problem.dual_set.near_worst(scores, 2.0 * errors)
-    return constraints.cleared(w, index)
+    scores, errors = _worst_scores(problem, w, norm_bounds(problem, w)[1])
+    return cleared(problem, w, problem.dual_set.near_worst(scores, 2.0 * errors))
 
 
 def _sharpen(
@@ -177,33 +183,29 @@ def _sharpen(
     what others surely reach stays below them after sharpening, and only the others are computed
     anew.
     """
-    constraints = problem.constraints
     index = problem.dual_set.near_worst(scores, 2.0 * errors)
-    sharper = constraints.sharp_scores(index, w).astype(np.float64)
+    sharper = sharp_scores(problem, index, w).astype(np.float64)
     # back to float64: one rounding each for the conversion and the sum
-    sharper += constraints.score_errors(index, w, norm, EXTENDED_ROUNDOFF, 1)
+    sharper += score_errors(problem, index, w, norm, EXTENDED_ROUNDOFF, 1)
     sharper += 4.0 * np.abs(sharper) * gamma(1)
     scores[index] = np.minimum(scores[index], sharper)
 
 
 def dual_bound(problem: "Problem", q: np.ndarray, *, sharp: bool = False) -> float:
     """A sure upper bound on ‖Zᵀq‖ for q brought into the dual set, in the operator's units."""
-    if problem.constraints.radius == 0.0:
-        return 0.0
     q = problem.dual_set.normalize(np.asarray(q, np.longdouble if sharp else np.float64))
     return length_bound(problem, q, sharp=sharp)
 
 
 def length_bound(problem: "Problem", q: np.ndarray, *, sharp: bool = False) -> float:
     """The same for a q that `normalize` gave: of the weights in the dual set next to it."""
-    constraints, dual_set = problem.constraints, problem.dual_set
-    if constraints.radius == 0.0:
+    if problem.longest == 0.0:
         return 0.0
-    norms = constraints.row_norms
+    norms = problem.row_norms
     roundings = int(np.count_nonzero(q)) + 2
     weighted_norms = up(float(q.astype(np.float64, copy=False) @ norms), roundings)
-    norm = constraints.adjoint_norm_bound(q, weighted_norms, sharp=sharp)
-    return up(norm + dual_set.mass_error(q, norms, weighted_norms, norm), 6)
+    norm = adjoint_norm_bound(problem, q, weighted_norms, sharp=sharp)
+    return up(norm + problem.dual_set.mass_error(q, norms, weighted_norms, norm), 6)
 
 
 def to_safe_length(w: np.ndarray) -> np.ndarray:

@@ -14,6 +14,13 @@ import numpy as np
 
 from momentron.certificate.bounds import LONG, length_bound, to_user
 from momentron.certificate.interval import Certificate
+from momentron.certificate.roundings import (
+    cleared,
+    is_blurred,
+    norm_bounds,
+    recomputed,
+    score_errors,
+)
 from momentron.rounding import UNIT_ROUNDOFF, accurate_sum, down, up
 
 if TYPE_CHECKING:
@@ -39,24 +46,24 @@ def certify_hinge(
 
 def objective_bound(problem: "HingeProblem", v: np.ndarray) -> tuple[float, float]:
     """(a sure upper bound on P, in the operator's units; how much v is stretched for it)."""
-    constraints = problem.constraints
+    base = problem.base
     w, b = problem.parts(np.asarray(v, np.float64))
-    w = constraints.recomputed(w)
-    _, norm = constraints.norm_bounds(w)
+    w = recomputed(base, w)
+    _, norm = norm_bounds(base, w)
     largest = float(np.max(np.abs(b), initial=0.0))
     if not (norm < LONG and largest < math.inf):
         return math.inf, 0.0
 
     def worst_scores(w: np.ndarray) -> np.ndarray:
-        scores = constraints.labels.scores(constraints.operator.exact_scores(w) + _shift(b))
+        scores = base.labels.scores(base.operator.exact_scores(w) + _shift(b))
         # larger scores are worse, so the error is added; b and the sums round as well
-        scores += constraints.score_errors(slice(None), w, norm, UNIT_ROUNDOFF, 24)
+        scores += score_errors(base, slice(None), w, norm, UNIT_ROUNDOFF, 24)
         scores += 64.0 * UNIT_ROUNDOFF * largest
         return scores
 
     scores = worst_scores(w)
-    if constraints.is_blurred(w):  # single precision does for rows that surely have no slack
-        w = constraints.cleared(w, np.flatnonzero(scores > -NO_SLACK))
+    if is_blurred(base, w):  # single precision does for rows that surely have no slack
+        w = cleared(base, w, np.flatnonzero(scores > -NO_SLACK))
         scores = worst_scores(w)
     best, chosen = math.inf, 0.0
     for stretch in STRETCHES:

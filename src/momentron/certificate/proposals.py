@@ -1,6 +1,6 @@
-"""What a solver hands in: a copy that it cannot reach, of the shape and type that is required."""
+"""What a solver is handed: arrays that are read-only; and what it hands in: checked copies."""
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -27,3 +27,13 @@ def admitted(values: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
             f"of shape {shape}"
         )
     return copy if copy.dtype == np.longdouble else copy.astype(np.float64, copy=False)
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """A view that numpy refuses to make writeable again; of what has no buffer, a copy."""
+    try:
+        return np.asarray(memoryview(cast(Any, array)).toreadonly())
+    except (ValueError, TypeError, BufferError):
+        duplicate = array.copy()
+        duplicate.flags.writeable = False
+        return duplicate

@@ -20,7 +20,7 @@ from momentron.threads import one_thread
 
 
 class Classifier(NamedTuple):
-    """w as the problem's constraints have it, without slack, and b: a number, or one per class."""
+    """w as the problem has it, without slack, and b: a number, or one per class."""
 
     w: np.ndarray
     b: Any
@@ -70,13 +70,13 @@ class _Fitting:
     """Our classifier, fitted to a small sample first and to a larger one then, as time allows."""
 
     def __init__(self, problem: Problem, settings: FallbackSettings) -> None:
-        classes = problem.constraints.labels
+        classes = problem.labels
         self.loss = loss = LogisticLoss(classes.codes, classes.n_classes, problem.weights)
         self.settings = settings
         self.operator = problem.operator
         self.fit_intercept = problem.dual_set.fits_intercept
         b = 0.0 if loss.n_outputs == 1 else np.zeros(loss.n_classes)
-        self.found = Classifier(problem.constraints.base.zeros(), b)
+        self.found = Classifier(problem.base.zeros(), b)
         self.index = np.arange(loss.codes.size)
         self.outputs: np.ndarray | None = None
         self.is_complete = False

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from momentron.certificate import read_only
 from momentron.errors import InputError
 from momentron.rounding import UNIT_ROUNDOFF, up
 
@@ -88,19 +89,19 @@ class BoundKernel(ABC):
         Computed values are within `relative`·√(K_ii K_jj) + `absolute` of the true ones, and the
         diagonal within the relative error `on_diagonal`.
         """
-        self._diagonal = diagonal
+        self._diagonal = read_only(diagonal)
         self.relative_error = relative
         # K_ii ≤ K̂_ii/(1 − δ) and 1/√(1 − δ) ≤ 1 + δ up to δ = ½; the root and this product round
         grown = 1.0 + on_diagonal + 8.0 * UNIT_ROUNDOFF if on_diagonal <= 0.5 else np.inf
         # the error ε r_i r_j is at least `absolute` where both r are at least √(absolute/ε)
         pad = np.sqrt(absolute / relative) * (1.0 + 8.0 * UNIT_ROUNDOFF) if absolute > 0.0 else 0.0
-        self.row_norms = np.sqrt(diagonal) * grown + pad
+        self.row_norms = read_only(np.sqrt(diagonal) * grown + pad)
 
     def widen(self, relative: float) -> None:
         """Let values be wrong by so much more, over √(K_ii K_jj), the diagonal included."""
         if relative > 0.0:
             self.relative_error = up(self.relative_error + relative)
-            self.row_norms = self.row_norms * up(1.0 + relative, 8)
+            self.row_norms = read_only(self.row_norms * up(1.0 + relative, 8))
 
 
 class HeldKernel(BoundKernel):
@@ -118,7 +119,8 @@ class HeldKernel(BoundKernel):
     def __init__(self, whole: BoundKernel, index: np.ndarray, K: np.ndarray) -> None:
         self._whole, self._index = whole, index
         self.n, self.matrix = index.size, K
-        self.relative_error, self.row_norms = whole.relative_error, whole.row_norms[index]
+        self.relative_error = whole.relative_error
+        self.row_norms = read_only(whole.row_norms[index])
         self.is_semidefinite = whole.is_semidefinite
         self._diagonal = whole.diagonal()[index]
 

@@ -81,7 +81,7 @@ class BoundFunction(BoundKernel):
         if X.ndim == 0 or X.shape[0] == 0:
             raise InputError(f"X has shape {X.shape}; a kernel needs at least one row")
         self.kernel = kernel
-        self.X = X.tocsr() if sp.issparse(X) else X
+        self._X = X.tocsr() if sp.issparse(X) else X
         self.n = int(X.shape[0])
         diagonal = self._compute_diagonal()
         error = up(FLOAT_ERROR + 4.0 * self._measured_noise(np.sqrt(diagonal)), 8)
@@ -91,7 +91,7 @@ class BoundFunction(BoundKernel):
         diagonal = np.empty(self.n)
         for start in range(0, self.n, DIAGONAL_ROWS):
             part = slice(start, min(start + DIAGONAL_ROWS, self.n))
-            rows = self.X[part]
+            rows = self._X[part]
             values = self.kernel.values(rows, rows)
             diagonal[part] = np.diagonal(values)
             self.diagonal_evaluations += values.size
@@ -113,7 +113,7 @@ class BoundFunction(BoundKernel):
         if half == sample.size:
             return 0.0
         A, B = sample[:half], sample[half:]
-        forth, back, rows = self.block(A, B), self.block(B, A), self.X[sample]
+        forth, back, rows = self.block(A, B), self.block(B, A), self._X[sample]
         whole = self.kernel.values(rows, rows)
         self.diagonal_evaluations += forth.size + back.size + whole.size
         several = np.stack([forth, back.T, whole[:half, half:], whole[half:, :half].T])
@@ -130,8 +130,8 @@ class BoundFunction(BoundKernel):
         return float(((high - low)[limits > 0.0] / limits[limits > 0.0]).max(initial=0.0))
 
     def block(self, rows: Index, cols: Index) -> np.ndarray:
-        return self.kernel.values(self.X[rows], self.X[cols])
+        return self.kernel.values(self._X[rows], self._X[cols])
 
     def cross(self, B: Any, index: Index = slice(None)) -> np.ndarray:
         B = B.tocsr() if sp.issparse(B) else np.asarray(B)
-        return self.kernel.values(B, self.X[index])
+        return self.kernel.values(B, self._X[index])

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from momentron.certificate import read_only
 from momentron.errors import InputError
 from momentron.exactness import as_exact
 from momentron.kernels.base import BoundKernel, Index, Kernel, require_features
@@ -49,7 +50,7 @@ class BoundMatrix(BoundKernel):
     is_semidefinite = False
 
     def __init__(self, K: np.ndarray) -> None:
-        self.K = K
+        self.K = K = read_only(K)
         self.n = K.shape[0]
         if K.dtype == np.float64 and (K.flags.c_contiguous or K.flags.f_contiguous):
             self.matrix = K

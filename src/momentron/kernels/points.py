@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from momentron.certificate import read_only
 from momentron.errors import InputError
 from momentron.exactness import as_exact
 from momentron.kernels.base import Index
 from momentron.operators import dense, sparse
-from momentron.operators.base import row_blocks
+from momentron.operators.base import read_only_rows, row_blocks
 
 TILE_BYTES = 1 << 23  # rows copied or converted at a time, on either side of a block
 TILE_VALUES = 1 << 20  # values of a block worked on at a time: as many bytes
@@ -58,7 +59,7 @@ class Points:
     """
 
     def __init__(self, X: Any, centre: np.ndarray | None = None) -> None:
-        self.X = X
+        self.X = read_only_rows(X)
         self.n, self.d = int(X.shape[0]), int(X.shape[1])
         self.centre = centre
         self.is_sparse = sp.issparse(X) and centre is None
@@ -75,12 +76,12 @@ class Points:
     def squares(self) -> np.ndarray:
         """‖x‖² of every row."""
         if self.centre is None:
-            return (sparse if self.is_sparse else dense).squared_row_norms(self.X)
+            return read_only((sparse if self.is_sparse else dense).squared_row_norms(self.X))
         squares = np.empty(self.n)
         for part in row_blocks(self.n, self.d):
             rows = self.take(part)
             np.einsum("ij,ij->i", rows, rows, out=squares[part])
-        return squares
+        return read_only(squares)
 
     @cached_property
     def length(self) -> int:

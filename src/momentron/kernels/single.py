@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from momentron.certificate import read_only
 from momentron.kernels.base import Index
 from momentron.operators.base import row_blocks
 from momentron.rounding import SINGLE_ROUNDOFF, gamma, up
@@ -42,7 +43,7 @@ class SingleValues:
     """
 
     def __init__(self, bound: "BoundPairwise", weights: np.ndarray, is_relative: bool) -> None:
-        self.weights, self.is_relative = weights, is_relative
+        self.weights, self.is_relative = read_only(weights), is_relative
         self._bound = bound
         longest = math.sqrt(float(bound.points.squares.max())) * (1.0 + 1e-6)
         self.scale = math.ldexp(1.0, -math.frexp(longest)[1])  # takes it below 1, not below ½

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from momentron.certificate import read_only
 from momentron.dualsets import DualSet, Simplex
 from momentron.losses import Exponential, Loss
 
@@ -66,7 +67,7 @@ class Labels(ABC):
     def __init__(self, n_classes: int, fit_intercept: bool, codes: np.ndarray = NO_CODES) -> None:
         self.n_classes = n_classes
         self.fit_intercept = fit_intercept
-        self.codes = codes
+        self.codes = read_only(codes)
 
     @property
     def size(self) -> int:

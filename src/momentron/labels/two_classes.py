@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from momentron.certificate import read_only
 from momentron.dualsets import ClassBalanced, DualSet, Simplex
 from momentron.errors import InputError
 from momentron.labels.base import NO_CODES, Labels
@@ -30,7 +31,7 @@ class TwoClasses(Labels):
 
     def __init__(self, n_classes: int, fit_intercept: bool, codes: np.ndarray = NO_CODES) -> None:
         super().__init__(n_classes, fit_intercept, codes)
-        self.signs = np.where(codes == 1, 1.0, -1.0)
+        self.signs = read_only(np.where(codes == 1, 1.0, -1.0))
         self._minus_signs = -self.signs
 
     def scores(self, products: np.ndarray) -> np.ndarray:

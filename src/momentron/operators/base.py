@@ -1,12 +1,15 @@
 """What every data operator offers: X as a linear map, at working and at certificate precision."""
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 
+from momentron.certificate import read_only
 from momentron.rounding import EXTENDED_ROUNDOFF, UNDERFLOW, gamma, norm_bounds, up
 
 if TYPE_CHECKING:
@@ -39,6 +42,17 @@ def norm_upper_bounds(squares: np.ndarray, length: int) -> np.ndarray:
     return np.sqrt(squares) * (1.0 + gamma(length + 4)) + length * UNDERFLOW**0.5
 
 
+def read_only_rows(X: Any) -> Any:
+    """The same matrix, dense or sparse, in arrays that cannot be written to."""
+    if isinstance(X, np.ndarray):
+        return read_only(X)
+    if not sp.issparse(X):
+        return X
+    view = copy.copy(X)
+    view.data, view.indices, view.indptr = map(read_only, (X.data, X.indices, X.indptr))
+    return view
+
+
 class Operator(ABC):
     """The rows of X as a linear map; knows nothing of labels.
 
@@ -69,8 +83,9 @@ class Operator(ABC):
 
     def _set_norms(self, squares: np.ndarray, length: int) -> None:
         """Row norms and R from computed ‖x_i‖², each a sum of at most `length` squares."""
-        self.row_norms = norm_upper_bounds(squares, length)
-        self.radius = float(self.row_norms.max(initial=0.0))
+        row_norms = norm_upper_bounds(squares, length)
+        self.row_norms = read_only(row_norms)
+        self.radius = float(row_norms.max(initial=0.0))
 
     def centred_radius(self) -> float:
         """max‖x_i − c‖ with c the mean of the rows, rounded up, at the price of two passes.
@@ -85,15 +100,13 @@ class Operator(ABC):
         lost = 8.0 * gamma(d + self.score_depth(centre) + 8) * (self.radius + length) ** 2
         return min(2.0 * self.radius, float(np.sqrt(max(0.0, squares.max()) + lost)))
 
+    @abstractmethod
     def apply(self, w: np.ndarray) -> np.ndarray:
-        """X w at the data's own precision, as float64; w has shape (d,) or (d, k)."""
-        self.passes += 1
-        return self._matvec(w)
+        """X w at the data's own precision, as float64; w has shape (d,) or (d, k). One pass."""
 
+    @abstractmethod
     def adjoint(self, a: np.ndarray) -> np.ndarray:
-        """Xᵀ a at the data's own precision, as float64; a has shape (n,) or (n, k)."""
-        self.passes += 1
-        return self._rmatvec(a)
+        """Xᵀ a at the data's own precision, as float64; a has shape (n,) or (n, k). One pass."""
 
     @abstractmethod
     def combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
@@ -190,12 +203,6 @@ class Operator(ABC):
     def zeros(self, *trailing: int) -> np.ndarray:
         """The classifier w = 0."""
         return np.zeros((self.shape[1], *trailing))
-
-    @abstractmethod
-    def _matvec(self, w: np.ndarray) -> np.ndarray: ...
-
-    @abstractmethod
-    def _rmatvec(self, a: np.ndarray) -> np.ndarray: ...
 
     @abstractmethod
     def exact_scores(self, w: np.ndarray) -> np.ndarray:

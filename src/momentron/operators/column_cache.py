@@ -51,8 +51,6 @@ class ColumnCache:
         How many were found instead.
     """
 
-    is_lent_whole = True  # what it returns is always a copy
-
     def __init__(
         self,
         compute: Callable[..., np.ndarray],

@@ -117,10 +117,12 @@ class ComputedOperator(DenseOperator):
 
     X: ComputedRows
 
-    def _matvec(self, w: np.ndarray) -> np.ndarray:
+    def apply(self, w: np.ndarray) -> np.ndarray:
+        self.passes += 1
         return _expected(self.X, "times", self.X.times(w), (self.shape[0], *w.shape[1:]))
 
-    def _rmatvec(self, a: np.ndarray) -> np.ndarray:
+    def adjoint(self, a: np.ndarray) -> np.ndarray:
+        self.passes += 1
         found = self.X.transposed_times(a)
         return _expected(self.X, "transposed_times", found, (self.shape[1], *a.shape[1:]))
 

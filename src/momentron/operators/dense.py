@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from momentron.clock import require_time
-from momentron.operators.base import block_rows, row_blocks
+from momentron.operators.base import block_rows, read_only_rows, row_blocks
 from momentron.operators.matrix import MatrixOperator
 from momentron.threads import in_threads, reading_parts
 
@@ -42,18 +42,18 @@ class DenseOperator(MatrixOperator):
     is_sparse = False
 
     def __init__(self, X: Any, squares: np.ndarray | None = None) -> None:
-        self.X = X
+        self.X = read_only_rows(X)
         self.shape = (X.shape[0], X.shape[1])
         if squares is None:
             squares = squared_row_norms(X)
         self._set_norms(squares, self.shape[1])
 
-    def _matvec(self, w: np.ndarray) -> np.ndarray:
-        products = self._times(w.astype(self.X.dtype, copy=False))
-        return products.astype(np.float64, copy=False)
+    def apply(self, w: np.ndarray) -> np.ndarray:
+        self.passes += 1
+        return self._times(w.astype(self.X.dtype, copy=False)).astype(np.float64, copy=False)
 
     def _times(self, w: np.ndarray) -> np.ndarray:
-        parts = self._parts(w)
+        parts = reading_parts(self.shape[0], float(self.X.size) * w[:1].size)
         if len(parts) == 1:
             return self.X @ w
         products = np.empty((self.shape[0], *w.shape[1:]), np.result_type(self.X, w))
@@ -64,9 +64,10 @@ class DenseOperator(MatrixOperator):
         in_threads(multiply, parts)
         return products
 
-    def _rmatvec(self, a: np.ndarray) -> np.ndarray:
+    def adjoint(self, a: np.ndarray) -> np.ndarray:
+        self.passes += 1
         a = a.astype(self.X.dtype, copy=False)
-        parts = self._parts(a)
+        parts = reading_parts(self.shape[0], float(self.X.size) * a[:1].size)
         if len(parts) == 1:
             return (self.X.T @ a).astype(np.float64, copy=False)
         sums: list[np.ndarray] = [np.empty(0)] * len(parts)
@@ -79,10 +80,6 @@ class DenseOperator(MatrixOperator):
         for part in sums[1:]:
             total += part
         return total
-
-    def _parts(self, vectors: np.ndarray) -> list[slice]:
-        """The rows in runs, for a product with one vector or several."""
-        return reading_parts(self.shape[0], float(self.X.size) * vectors[:1].size)
 
     def rows(self, index: np.ndarray) -> np.ndarray:
         return self.X[index].astype(np.float64, copy=False)

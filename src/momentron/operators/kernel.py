@@ -98,12 +98,10 @@ class KernelOperator(Operator):
 
     def apply(self, w: np.ndarray) -> np.ndarray:
         """The scores that are kept with w: no pass over the data."""
-        return self._matvec(w)
-
-    def _matvec(self, w: np.ndarray) -> np.ndarray:
         return w[1]
 
-    def _rmatvec(self, a: np.ndarray) -> np.ndarray:
+    def adjoint(self, a: np.ndarray) -> np.ndarray:
+        self.passes += 1
         return self._with_scores(a)
 
     def _with_scores(self, a: np.ndarray) -> np.ndarray:

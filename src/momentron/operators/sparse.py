@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from momentron.operators.base import read_only_rows
 from momentron.operators.matrix import MatrixOperator
 from momentron.operators.split_rows import SplitRows
 
@@ -55,7 +56,7 @@ class SparseOperator(MatrixOperator):
     is_sparse = True
 
     def __init__(self, X: Any, squares: np.ndarray | None = None) -> None:
-        self.X = X
+        self.X = X = read_only_rows(X)
         self._is_by_rows = X.format == "csr"
         self._lines = SplitRows(X if self._is_by_rows else X.T)  # they share the entries of X
         self.shape = (int(X.shape[0]), int(X.shape[1]))
@@ -71,10 +72,12 @@ class SparseOperator(MatrixOperator):
         across = int(np.bincount(X.indices).max(initial=0)) if X.nnz else 0
         return (along, across) if X.format == "csr" else (across, along)
 
-    def _matvec(self, w: np.ndarray) -> np.ndarray:
+    def apply(self, w: np.ndarray) -> np.ndarray:
+        self.passes += 1
         return self._times(w.astype(self.X.dtype, copy=False)).astype(np.float64, copy=False)
 
-    def _rmatvec(self, a: np.ndarray) -> np.ndarray:
+    def adjoint(self, a: np.ndarray) -> np.ndarray:
+        self.passes += 1
         a = a.astype(self.X.dtype, copy=False)
         return self._transposed_times(a).astype(np.float64, copy=False)
 

@@ -29,8 +29,6 @@ class SquareStore:
         How many values of K were computed so far.
     """
 
-    is_lent_whole = True  # what it returns is always a copy
-
     def __init__(self, compute: Callable[[np.ndarray, np.ndarray], np.ndarray], n: int) -> None:
         self._compute, self._n = compute, n
         self._kept: Kept | None = None  # replaced as a whole

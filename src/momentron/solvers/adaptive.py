@@ -246,7 +246,7 @@ def _bound_by_mean(problem: Problem, mean: np.ndarray) -> tuple[np.ndarray, floa
     shares = np.cumsum(falling)
     least = falling[np.searchsorted(shares, KEPT * shares[-1])]
     q = problem.dual_set.normalize(np.where(mean >= least, mean, 0.0))
-    return q, problem.constraints.dual_norm(q) / problem.radius
+    return q, problem.dual_norm(q) / problem.radius
 
 
 def _check_plan(

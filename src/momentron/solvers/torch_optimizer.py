@@ -99,7 +99,7 @@ class TorchOptimizer(Solver):
         words = [words_of(self.optimizer), *(f"{k}={words_of(v)}" for k, v in given.items())]
         return f"TorchOptimizer({', '.join(words)})"
 
-    def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> TorchState:
+    def init(self, problem: Any, options: RunOptions = DEFAULTS) -> TorchState:
         torch = _torch()
         whole = problem.in_memory()
         if whole is not None and whole.operator.has_coefficient_per_row:

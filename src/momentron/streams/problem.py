@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from momentron.certificate import Certificate, certify
-from momentron.certificate.lending import read_only
+from momentron.certificate import Certificate, certify, read_only
+from momentron.certified_problem import CertifiedProblem, SparseDual
 from momentron.checkpoint import section, unusable
 from momentron.classifier import make_result
 from momentron.clock import OutOfTime
 from momentron.labels import as_labels
 from momentron.losses import Exponential
-from momentron.margin_problem import NOTHING_NEAR, Evaluation, MarginProblem, SparseDual
+from momentron.margin_problem import NOTHING_NEAR, Evaluation
 from momentron.problem import Problem
 from momentron.result import MarginResult
 from momentron.rounding import UNIT_ROUNDOFF, up
@@ -44,7 +44,7 @@ from momentron.validation import TrainingData
 FEW_ROWS = 100  # with fewer in a sample, no classifier is fitted to it
 
 
-class BlockProblem(MarginProblem):
+class BlockProblem(CertifiedProblem):
     """Find w with the largest margin over all the rows of a stream.
 
     Parameters
@@ -59,7 +59,6 @@ class BlockProblem(MarginProblem):
         The rows with which working sets begin; the sample of the first pass where None.
     """
 
-    is_lent_whole = True
     resolution = 1e-15
     rho = 1.0
 
@@ -101,7 +100,7 @@ class BlockProblem(MarginProblem):
         super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("operator", "constraints", "dual_set", "scores", "size", "vertex_gradient"):
+        if name in ("operator", "slack", "dual_set", "scores", "size", "vertex_gradient"):
             raise AttributeError(
                 f"a problem in blocks has no {name!r}, which takes all the rows at once; a method "
                 "that cannot do without it must say so by its class attribute needs_memory"
@@ -111,11 +110,11 @@ class BlockProblem(MarginProblem):
     # --- sizes, units, work --------------------------------------------------------------------
 
     @property
-    def n_rows(self) -> int:
+    def n_rows(self) -> int:  # type: ignore[override]
         return self._found.n_rows
 
     @property
-    def radius(self) -> float:
+    def radius(self) -> float:  # type: ignore[override]
         return self._unit
 
     @cached_property
@@ -130,7 +129,10 @@ class BlockProblem(MarginProblem):
             return self._found.reach * self._labels.radius_factor
         return centred_radius(self.stream, self._found) * self._labels.radius_factor or 1.0
 
-    def tightened(self) -> "BlockProblem":
+    def for_solver(self, *, tight: bool = False) -> "BlockProblem":
+        """Itself, since passes are counted, or the same in units of the tight radius."""
+        if not tight:
+            return self
         unit = self.tight_radius
         problem = copy.copy(self)
         problem._unit = unit
@@ -404,7 +406,7 @@ class BlockProblem(MarginProblem):
             return
         dual, claimed = weights_from_arrays(rows, section("weights", arrays), self._labels)
         problem = self._problem_of(rows)
-        q = problem.constraints.from_dual(dual)
+        q = problem.labels.from_dual(dual)
         proved = certify(problem, problem.zeros(), q, sharp=True).upper
         weighty = np.flatnonzero(dual.reshape(rows.size, -1).any(axis=1))
         # at most as good as claimed: a run that was killed then ends as if it had not been

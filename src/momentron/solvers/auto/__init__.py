@@ -98,7 +98,7 @@ class Auto(Solver):
     A finite C is solved directly, by Newton on all the rows; with the plain hinge by an interior
     point. Many classes have an engine of their own: alternating directions where inner products
     are in memory, and Newton with conjugate gradients. Data in blocks are solved by rounds that
-    keep the rows that matter in memory (`MarginProblem.rounds`).
+    keep the rows that matter in memory (`CertifiedProblem.rounds`).
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ class Auto(Solver):
 
         def exact(start: Start | None) -> Rounds:
             sets = WorkingSets(problem, deadline, settings)
-            search = Search.of(sets, options.tol, problem.constraints.stiffness)
+            search = Search.of(sets, options.tol, problem.stiffness)
             return Rounds(problem, search, _begin(search, start))
 
         if problem.penalty == "hinge":
@@ -159,7 +159,7 @@ class Auto(Solver):
             work = rounds = exact(options.start)
             if options.start is None and interpolation.suits(rounds.search.sets):
                 first = _first_primal(problem, rounds.search.sets)
-        if problem.constraints.is_soft and problem.size > settings.many_slacks:
+        if problem.is_soft and problem.size > settings.many_slacks:
             first = _nothing(problem).primals[0]
         return AutoState(work, closing, first)
 
@@ -178,10 +178,10 @@ class Auto(Solver):
 
 def _has_many_pairs(problem: Problem, settings: AutoSettings) -> bool:
     """Whether there are many classes, and too many pairs for matrices of them."""
-    constraints, labels = problem.constraints, problem.constraints.labels
+    labels = problem.labels
     if not labels.is_paired:
         return False
-    is_simple = not (constraints.is_soft or problem.dual_set.fits_intercept)
+    is_simple = not (problem.is_soft or problem.dual_set.fits_intercept)
     many = settings.many_simple_pairs if is_simple else settings.many_pairs
     matrix = problem.operator.as_matrix()
     if matrix is not None:
@@ -193,7 +193,7 @@ def _has_many_pairs(problem: Problem, settings: AutoSettings) -> bool:
 
 def _may_split(problem: Problem, options: RunOptions, settings: AutoSettings) -> bool:
     """Whether fewer pairs are worth alternating directions, which single precision ends."""
-    if not problem.constraints.labels.is_paired or problem.size < settings.many_split_pairs:
+    if not problem.labels.is_paired or problem.size < settings.many_split_pairs:
         return False
     if options.tol < settings.split_finest:
         return False
@@ -224,7 +224,7 @@ def _nothing(problem: Problem) -> Candidates:
 
     With slack 1 for all, where there is slack, that proves a lower bound of 1/√(2C n).
     """
-    constraints, n = problem.constraints, problem.size
-    slack = np.full(n, 1.0 if constraints.is_soft else 0.0)
-    w = constraints.with_slack(constraints.base.zeros(), slack)
+    n = problem.size
+    slack = np.full(n, 1.0 if problem.is_soft else 0.0)
+    w = problem.with_slack(problem.base.zeros(), slack)
     return Candidates([Primal(w, -slack / problem.radius)], np.ones(n), math.inf)

@@ -322,10 +322,10 @@ class HingeEngine(Engine):
     def _look(self, w: np.ndarray, b: np.ndarray, alpha: np.ndarray) -> Answer:
         """All the rows as a classifier and weights see them, which are proposed."""
         answer = self.sets.evaluate(w, b, alpha, is_exact=True)
-        norm, q = self.sets.constraints.norm(w), None
+        norm, q = self.sets.base.norm(w), None
         if alpha.any():
             q = self.sets.dual_set.normalize(alpha)
-        length = math.inf if q is None else self.sets.constraints.dual_norm(q)
+        length = math.inf if q is None else self.sets.base.dual_norm(q)
         values = values_of(norm, answer.p, q, length, self.problem.prices)
         self._propose(w, b, alpha, values)
         return answer
@@ -367,7 +367,7 @@ class HingeEngine(Engine):
         if not self._has_all:
             return sets.open(self.W)
         if sets.is_plain and not sets.is_wide(size):
-            rows, squares = sets.plain_rows(np.arange(size)), sets.constraints.row_norms**2
+            rows, squares = sets.plain_rows(np.arange(size)), sets.base.row_norms**2
             return PrimalForm(rows, self.deadline, self.settings, borrow=True, squares=squares)
         flat = self.settings.flat_width
         by_features = sets.matrix is not None and sets.width <= flat and size > sets.width

@@ -11,7 +11,7 @@ def suits(sets: WorkingSets) -> bool:
     """Whether the examples are few and wide enough to be fitted exactly, and the pairs many."""
     n, d = sets.operator.shape
     settings = sets.settings
-    is_explicit = sets.labels.is_paired and not (sets.is_kernel or sets.problem.constraints.is_soft)
+    is_explicit = sets.labels.is_paired and not (sets.is_kernel or sets.problem.is_soft)
     is_few = n <= min(d, settings.interpolated_examples)
     return is_explicit and is_few and sets.size >= settings.interpolated_pairs
 

@@ -17,21 +17,20 @@ class JointEngine(Engine):
 
     def __init__(self, problem: Problem, deadline: Deadline, settings: AutoSettings) -> None:
         self.problem, self.deadline, self.settings = problem, deadline, settings
-        self.constraints, self.labels = problem.constraints, problem.constraints.labels
-        self.is_soft = self.constraints.is_soft
+        self.labels, self.is_soft = problem.labels, problem.is_soft
         self.pairs = PairTable(self.labels.codes, self.labels.n_classes)
         self.q, self.upper = problem.even_weights(), math.inf
         self.fallback: Fallback | None = None
 
     def example_shares(self) -> float | np.ndarray:
         """The examples' factors of C, as a column; 1 where all are alike."""
-        shares = self.constraints.shares
+        shares = self.problem.shares
         return shares if isinstance(shares, float) else shares[:: self.labels.per_example, None]
 
     def offer(self, table: np.ndarray) -> float:
         """‖Zᵀq‖ of a table of weights, which are kept where they are the best so far."""
         q = self.problem.dual_set.normalize(self.labels.from_dual(table))
-        upper = self.constraints.dual_norm(q)
+        upper = self.problem.dual_norm(q)
         if upper < self.upper:
             self.q, self.upper = q, upper
         return upper
@@ -43,7 +42,7 @@ class JointEngine(Engine):
             return Primal(W, scores)
         table = np.maximum(self.pairs.ones() - self.pairs.margins(F + b), 0.0)
         slack = self.labels.from_dual(table)
-        return Primal(self.constraints.with_slack(W, slack), scores - slack)
+        return Primal(self.problem.with_slack(W, slack), scores - slack)
 
     def propose(self, W: np.ndarray, F: np.ndarray, b: np.ndarray) -> Candidates:
         """A classifier with its outputs, and the best weights."""

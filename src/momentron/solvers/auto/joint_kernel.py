@@ -39,7 +39,7 @@ class JointKernel(JointEngine):
         rng = np.random.default_rng(0)
         self.S = selection.sample(labels.codes, settings.kernel_first, rng, least=0.0)
         self.table = labels.zeros(labels.codes.size)  # the multipliers of all pairs
-        self.w, self.b = self.constraints.base.zeros(), np.zeros(labels.n_classes)
+        self.w, self.b = self.problem.base.zeros(), np.zeros(labels.n_classes)
         self.goal = settings.kernel_rough_gap
         self.rounds = 0
         if start is not None:
@@ -83,7 +83,7 @@ class JointKernel(JointEngine):
         """The working set's answer as that of all."""
         coef, outputs = inner.newton.W[: self.S.size], inner.newton.F
         if self.has_all:
-            w = self.constraints.base.zeros()
+            w = self.problem.base.zeros()
             w[0, self.S], w[1, self.S] = coef, outputs
         else:
             # of the point itself: a combination by the multipliers is as good at the very end only
@@ -107,11 +107,9 @@ class JointKernel(JointEngine):
 
     def _begin(self) -> JointMargin:
         """The problem of a new working set, from the last one's answer."""
-        S, labels = self.S, self.labels.some(self.S)
-        problem = Problem(
-            self.constraints.like(self.operator.some(S), labels, S),
-            labels.dual_set(self.problem.dual_set.loss),
-        )
+        S = self.S
+        problem = self.problem.some(S, self.operator.some(S))
+        labels = problem.labels
         start = None
         if self.rounds > 1:
             w = self.w[:, S]  # what left the working set had hardly a weight

@@ -59,7 +59,7 @@ class JointMargin(JointEngine):
         self.rows = JointRows.of(
             problem.operator, problem.dual_set.fits_intercept, settings, is_warm=start is not None
         )
-        self.C = self.constraints.stiffness
+        self.C = problem.stiffness
         self.scale = 2.0 * float(np.mean(self.rows.row_norms**2)) or 1.0
         # from far away a large penalty takes many steps
         C = min(settings.joint_first_C / self.scale, self.C)
@@ -139,7 +139,7 @@ class JointMargin(JointEngine):
         """What the present point and a table of weights prove, as far as float64 tells."""
         upper = self.offer(weights)
         primal = self.primal(self.classifier(), self.newton.F, self.newton.b)
-        norm = self.constraints.norm(primal.w)
+        norm = self.problem.norm(primal.w)
         margin = self.problem.dual_set.margin(primal.scores)
         return Bounds(margin / norm if norm > 0.0 else -math.inf, upper)
 

@@ -33,7 +33,7 @@ class Search:
     def of(cls, sets: WorkingSets, tol: float, C: float = math.inf) -> "Search":
         """At w = 0, with all the rows where they are few, and else none yet."""
         n = sets.size
-        w, b = sets.constraints.zeros(), np.zeros(sets.n_intercepts)
+        w, b = sets.base.zeros(), np.zeros(sets.n_intercepts)
         answer = Answer(sets, w, b, np.zeros(n), sets.no_products(), np.zeros(n))
         return cls(sets, tol, np.arange(n if sets.is_small else 0), answer, C)
 

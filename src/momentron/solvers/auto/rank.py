@@ -6,8 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from momentron.clock import require_time
-from momentron.losses import Exponential
-from momentron.problem import Problem
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.active_set import exchange
 from momentron.solvers.auto.forms import Form
@@ -35,9 +33,7 @@ def _pairs_by_momentum(sets: WorkingSets, rng: np.random.Generator) -> np.ndarra
     labels, settings = sets.labels, sets.settings
     size = min(settings.momentum_sample, labels.codes.size)
     few = selection.sample(labels.codes, size, rng, least=0.0)
-    some = labels.some(few)
-    constraints = sets.constraints.like(sets.operator_of(few), some, few)
-    problem = Problem(constraints, some.dual_set(Exponential())).tightened()
+    problem = sets.base.some(few, sets.operator_of(few)).for_solver(tight=True)
     solver = Momentum()
     state = solver.init(problem)
     with one_thread():

@@ -26,9 +26,9 @@ class Rounds(Engine):
 
     def candidates(self) -> Candidates:
         answer, problem = self.search.answer, self.problem
-        w, scores = answer.w, problem.constraints.labels.scores(answer.products)
-        if problem.constraints.is_soft:
-            slack = answer.lam / (problem.constraints.stiffness * problem.constraints.shares)
-            w, scores = problem.constraints.with_slack(w, slack), scores - slack
+        w, scores = answer.w, problem.labels.scores(answer.products)
+        if problem.is_soft:
+            slack = answer.lam / (problem.stiffness * problem.shares)
+            w, scores = problem.with_slack(w, slack), scores - slack
         scores = scores / problem.radius
         return Candidates([Primal(w, scores)], answer.lam, answer.upper / problem.radius)

@@ -41,7 +41,7 @@ def soft_phase(search: Search, start: Start | None) -> Phase:
 
 
 def _is_nearly_hard(search: Search) -> bool:
-    scale = float(np.mean(search.sets.shares * search.sets.constraints.row_norms**2))
+    scale = float(np.mean(search.sets.shares * search.sets.base.row_norms**2))
     return search.C * scale > search.settings.nearly_hard
 
 
@@ -102,7 +102,7 @@ def _open(search: Search, index: np.ndarray) -> Form:
     rows = sets.plain_rows(index)
     if sets.is_wide(rows.m):
         return GramForm(rows, rows.gram(), sets.deadline, settings)
-    squares = sets.constraints.row_norms[index] ** 2
+    squares = sets.base.row_norms[index] ** 2
     return PrimalForm(rows, sets.deadline, settings, borrow=True, squares=squares)
 
 

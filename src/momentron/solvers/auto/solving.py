@@ -177,7 +177,7 @@ class SolveByPivots(Solve):
 
     def advance(self, search: Search) -> Phase:
         sets, answer, settings = search.sets, search.answer, search.settings
-        squares = sets.constraints.row_norms**2
+        squares = sets.base.row_norms**2
         lam = selection.on_support(answer.lam, answer.p, squares, search.rank)
         support = np.flatnonzero(lam)
         violators = int(np.count_nonzero(answer.p < 1.0))

@@ -52,7 +52,7 @@ class Answer:
     def lower(self) -> float:
         """The margin of w, with the best intercepts."""
         if self._lower is None:
-            norm = self.sets.constraints.norm(self.w)
+            norm = self.sets.base.norm(self.w)
             self._lower = self.sets.dual_set.worst(self.p) / norm if norm > 0.0 else -math.inf
         return self._lower
 
@@ -79,15 +79,14 @@ class WorkingSets:
     """
 
     def __init__(self, problem: Problem, deadline: Deadline, settings: AutoSettings) -> None:
-        constraints = problem.constraints.base
-        self.problem, self.constraints = problem, constraints
-        self.operator, self.labels = constraints.operator, constraints.labels
+        self.problem, self.base = problem, problem.base
+        self.operator, self.labels = problem.operator, problem.labels
         self.dual_set = problem.dual_set
-        self.shares = problem.constraints.shares
+        self.shares = problem.shares
         self.deadline, self.settings = deadline, settings
         self.fits_intercept = problem.dual_set.fits_intercept
-        self.size = constraints.size
-        self.shape = constraints.zeros().shape
+        self.size = problem.size
+        self.shape = self.base.zeros().shape
         self.kernel, self.matrix = self.operator.as_kernel(), self.operator.as_matrix()
         self.is_kernel = self.kernel is not None
         self.is_plain = not (self.is_kernel or self.labels.is_paired)
@@ -129,7 +128,7 @@ class WorkingSets:
 
     def without_slack(self) -> "WorkingSets":
         """The same for the hard margin."""
-        return WorkingSets(Problem(self.constraints, self.dual_set), self.deadline, self.settings)
+        return WorkingSets(self.base, self.deadline, self.settings)
 
     def signs(self, index: np.ndarray | slice) -> np.ndarray:
         """y of the named rows, of two classes."""
@@ -337,7 +336,7 @@ class WorkingSets:
             return None
         if not np.array_equal(form.point.x, lam):
             return None
-        gradient = self.operator.cached_adjoint(self.constraints.mix(self.dual_set.normalize(lam)))
+        gradient = self.operator.cached_adjoint(self.labels.mix(self.dual_set.normalize(lam)))
         upper = self.operator.norm(gradient)
         if upper**2 < self.settings.telling_square * form.scale:
             return None
@@ -353,7 +352,7 @@ class WorkingSets:
         """‖Zᵀq‖ for the normalised multipliers."""
         if not np.any(lam > 0.0):
             return np.inf
-        return self.problem.constraints.dual_norm(self.dual_set.normalize(lam))
+        return self.problem.dual_norm(self.dual_set.normalize(lam))
 
     def operator_of(self, examples: np.ndarray) -> Operator:
         """An operator of some of the examples."""
