@@ -8,8 +8,7 @@ Ctrl-C are obeyed everywhere.
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -22,14 +21,19 @@ class OutOfTime(Exception):
     """The deadline leaves no time for the next piece of work."""
 
 
-@contextmanager
-def until(moment: float) -> Iterator[None]:
+class until:
     """Work inside must end by this moment of `time.perf_counter`, or by an earlier one in force."""
-    token = _deadline.set(min(moment, _deadline.get()))
-    try:
-        yield
-    finally:
-        _deadline.reset(token)
+
+    __slots__ = ("_moment", "_token")
+
+    def __init__(self, moment: float) -> None:
+        self._moment = moment
+
+    def __enter__(self) -> None:
+        self._token = _deadline.set(min(self._moment, _deadline.get()))
+
+    def __exit__(self, *error: object) -> None:
+        _deadline.reset(self._token)
 
 
 def deadline() -> float:

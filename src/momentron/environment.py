@@ -11,12 +11,15 @@ import math
 import platform
 import struct
 import sys
-from contextlib import ContextDecorator
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from momentron.errors import ArithmeticEnvironmentError
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _EXTENDED = int(np.finfo(np.longdouble).nmant) == 63
 _ENVIRONMENT_BYTES = 512  # above any fenv_t
@@ -56,7 +59,7 @@ def fault() -> str | None:
     return None
 
 
-class standard_arithmetic(ContextDecorator):
+class standard_arithmetic:
     """Within it, this thread's float64 and long double arithmetic is as the proofs assume.
 
     A context manager, and a decorator of functions.
@@ -71,9 +74,17 @@ class standard_arithmetic(ContextDecorator):
     5e-324
     """
 
-    def _recreate_cm(self) -> "standard_arithmetic":
-        """A new one for each call of a decorated function, which may be in several threads."""
-        return standard_arithmetic()
+    def __call__(self, function: F) -> F:
+        """The function inside it; where nothing is amiss, which a look shows, just the function."""
+
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if fault() is None:
+                return function(*args, **kwargs)
+            with standard_arithmetic():
+                return function(*args, **kwargs)
+
+        return cast(F, call)
 
     def __enter__(self) -> None:
         self._users: Any = None

@@ -1,7 +1,7 @@
 """The certificate: a proven interval on the best margin."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from momentron.certificate.picture import card, number
 from momentron.errors import ContradictionError
@@ -47,7 +47,7 @@ class Certificate:
     def with_margin(self, margin: float, *, is_bound: bool) -> "Certificate":
         """The same with the proven margin of another classifier, which may be a lower bound too."""
         lower = max(self.lower, margin) if is_bound else self.lower
-        return replace(self, lower=lower, margin=margin)
+        return Certificate(lower, self.upper, margin)
 
     @property
     def width(self) -> float:

@@ -1,6 +1,6 @@
 """What a solver is handed: arrays that are read-only; and what it hands in: checked copies."""
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +32,7 @@ def admitted(values: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
 def read_only(array: np.ndarray) -> np.ndarray:
     """A view that numpy refuses to make writeable again; of what has no buffer, a copy."""
     try:
-        return np.asarray(memoryview(cast(Any, array)).toreadonly())
+        return np.asarray(memoryview(array).toreadonly())  # type: ignore[arg-type]
     except (ValueError, TypeError, BufferError):
         duplicate = array.copy()
         duplicate.flags.writeable = False

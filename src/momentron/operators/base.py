@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 1 << 22  # float64 blocks of 4 MB: large enough for BLAS, small beside any X
 
 
+FEW_ENTRIES = 1000  # up to which BLAS has one thread
+
+
 def block_rows(n: int, d: int) -> int:
     """How many rows of d float64 make a block."""
     return max(1, min(n, BLOCK_BYTES // (8 * max(d, 1))))
@@ -136,8 +139,10 @@ class Operator(ABC):
 
     def norm(self, w: np.ndarray) -> float:
         """‖w‖ in the space where the classifier lives."""
-        # not a BLAS dot product: that wakes a second thread, at a cost above the whole norm
         flat = w.ravel()
+        if flat.size <= FEW_ENTRIES:
+            return math.sqrt(flat.dot(flat))
+        # not a BLAS dot product: that wakes a second thread, at a cost above the whole norm
         return math.sqrt(np.einsum("i,i->", flat, flat))
 
     def norm_bounds(self, w: np.ndarray) -> tuple[float, float]:

@@ -7,7 +7,7 @@ import numpy as np
 from momentron.clock import require_time
 from momentron.operators.base import block_rows, read_only_rows, row_blocks
 from momentron.operators.matrix import MatrixOperator
-from momentron.threads import in_threads, reading_parts
+from momentron.threads import WORTH_READING, in_threads, reading_parts
 
 LONG_ROW = 64
 
@@ -53,9 +53,10 @@ class DenseOperator(MatrixOperator):
         return self._times(w.astype(self.X.dtype, copy=False)).astype(np.float64, copy=False)
 
     def _times(self, w: np.ndarray) -> np.ndarray:
-        parts = reading_parts(self.shape[0], float(self.X.size) * w[:1].size)
-        if len(parts) == 1:
+        entries = float(self.X.size) * w[:1].size
+        if entries <= WORTH_READING:
             return self.X @ w
+        parts = reading_parts(self.shape[0], entries)
         products = np.empty((self.shape[0], *w.shape[1:]), np.result_type(self.X, w))
 
         def multiply(rows: slice) -> None:
