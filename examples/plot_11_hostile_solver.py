@@ -3,7 +3,7 @@ A hostile solver, and why it cannot lie
 =======================================
 
 A solver only proposes. Here some lie about everything they can: margins, weights, shapes,
-endings; one writes into the data it was lent. The certified interval contains the truth each
+endings; one writes into the data it was handed. The certified interval contains the truth each
 time.
 """
 
@@ -51,7 +51,7 @@ class Cheat(Momentum):
 
 
 class Vandal(Momentum):
-    """Tries to overwrite what it was lent."""
+    """Tries to overwrite what it was handed."""
 
     name = "overwrites its problem"
 

@@ -1,5 +1,6 @@
 """Rows that a class of the user's computes when they are asked for: no matrix is kept."""
 
+import copy
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 from momentron.clock import require_time
 from momentron.errors import InputError
 from momentron.exactness import as_exact
-from momentron.operators.base import row_blocks
+from momentron.operators.base import read_only_rows, row_blocks
 from momentron.operators.dense import DenseOperator
 
 
@@ -116,6 +117,12 @@ class ComputedOperator(DenseOperator):
     """
 
     X: ComputedRows
+
+    def __init__(self, X: ComputedRows, squares: np.ndarray | None = None) -> None:
+        view = copy.copy(X)
+        for name, table in vars(X).items():
+            setattr(view, name, read_only_rows(table))
+        super().__init__(view, squares)
 
     def apply(self, w: np.ndarray) -> np.ndarray:
         self.passes += 1
