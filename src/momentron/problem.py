@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -38,11 +38,11 @@ from momentron.labels import Labels, as_labels
 from momentron.losses import Loss, as_loss
 from momentron.margin_problem import NOTHING_NEAR, Evaluation
 from momentron.operators import KernelOperator, Operator
+from momentron.operators.base import shallow_copy
 from momentron.rounding import UNIT_ROUNDOFF
 from momentron.slack import Slack
 from momentron.validation import CleanData, TrainingData, operator_of
 
-T = TypeVar("T")
 PADDED = 1.0 + 12.0 * UNIT_ROUNDOFF
 CHECKED_ROWS = 200  # on which a kernel that might be indefinite is tried, whatever the method
 
@@ -221,10 +221,11 @@ class Problem(CertifiedProblem):
         )
 
     def for_solver(self, *, tight: bool = False) -> "Problem":
-        problem = _copied(self)
+        problem = shallow_copy(self)
         problem.__dict__.pop("base", None)  # whose operator is another one
-        problem.operator = _copied(self.operator)
-        problem.labels, problem.dual_set = _copied(self.labels), _copied(self.dual_set)
+        problem.operator = self.operator.for_solver()
+        problem.labels = shallow_copy(self.labels)
+        problem.dual_set = shallow_copy(self.dual_set)
         if tight:
             problem.radius = self.tight_radius
         return problem
@@ -442,13 +443,6 @@ class Problem(CertifiedProblem):
 
     def from_arrays(self, arrays: Mapping[str, np.ndarray], passes: int) -> None:
         self.operator.passes = passes
-
-
-def _copied(thing: T) -> T:
-    """A new object with the same attributes; ten times as fast as copy.copy."""
-    other = object.__new__(type(thing))
-    other.__dict__.update(thing.__dict__)
-    return other
 
 
 def _slack_roots(C: float, weights: np.ndarray | None, exponent: int) -> float | np.ndarray:

@@ -4,7 +4,7 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,6 +15,8 @@ from momentron.rounding import EXTENDED_ROUNDOFF, UNDERFLOW, gamma, norm_bounds,
 if TYPE_CHECKING:
     from momentron.operators.kernel import KernelOperator
     from momentron.operators.matrix import MatrixOperator
+
+T = TypeVar("T")
 
 BLOCK_BYTES = 1 << 22  # float64 blocks of 4 MB: large enough for BLAS, small beside any X
 
@@ -43,6 +45,13 @@ def norm_upper_bounds(squares: np.ndarray, length: int) -> np.ndarray:
     if not squares.any():
         return np.zeros_like(squares)
     return np.sqrt(squares) * (1.0 + gamma(length + 4)) + length * UNDERFLOW**0.5
+
+
+def shallow_copy(thing: T) -> T:
+    """A new object with the same attributes; ten times as fast as copy.copy."""
+    other = object.__new__(type(thing))
+    other.__dict__.update(thing.__dict__)
+    return other
 
 
 def read_only_rows(X: Any) -> Any:
@@ -102,6 +111,10 @@ class Operator(ABC):
         squares = self.row_norms**2 - 2.0 * self.exact_scores(centre) + length**2
         lost = 8.0 * gamma(d + self.score_depth(centre) + 8) * (self.radius + length) ** 2
         return min(2.0 * self.radius, float(np.sqrt(max(0.0, squares.max()) + lost)))
+
+    def for_solver(self) -> "Operator":
+        """The same with counts of its own, whose attributes may be set."""
+        return shallow_copy(self)
 
     @abstractmethod
     def apply(self, w: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 from momentron.clock import require_time
 from momentron.errors import InputError
 from momentron.exactness import as_exact
-from momentron.operators.base import read_only_rows, row_blocks
+from momentron.operators.base import read_only_rows, row_blocks, shallow_copy
 from momentron.operators.dense import DenseOperator
 
 
@@ -123,6 +123,11 @@ class ComputedOperator(DenseOperator):
         for name, table in vars(X).items():
             setattr(view, name, read_only_rows(table))
         super().__init__(view, squares)
+
+    def for_solver(self) -> "ComputedOperator":
+        other = shallow_copy(self)
+        other.X = copy.copy(self.X)
+        return other
 
     def apply(self, w: np.ndarray) -> np.ndarray:
         self.passes += 1
