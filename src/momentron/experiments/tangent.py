@@ -37,7 +37,7 @@ class BoundTangentKernel(BoundKernel):
         # three inner products; by Cauchy and Schwarz each errs by γ times a share of √(K_ii K_jj)
         error = gamma(d + 2 * width + 16)
         diagonal = network.diagonal(self.rows)
-        self._set_errors(diagonal, error, on_diagonal=error, absolute=0.0)
+        self.set_errors(diagonal, error, on_diagonal=error, absolute=0.0)
         self.diagonal_evaluations = self.n
 
     def block(self, rows: Index, cols: Index) -> np.ndarray:

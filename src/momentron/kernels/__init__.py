@@ -7,12 +7,11 @@ import numpy as np
 from momentron.errors import InputError
 from momentron.kernels.base import BoundKernel, Kernel
 from momentron.kernels.distances import GaussianKernel, LaplacianKernel
-from momentron.kernels.function import CallableKernel
-from momentron.kernels.matrix import PrecomputedKernel
 from momentron.kernels.pairwise import LinearKernel, PolynomialKernel
 from momentron.kernels.parameters import as_gamma
 from momentron.kernels.points import as_rows
 from momentron.kernels.semidefinite import negative_part, require_semidefinite
+from momentron.kernels.values import CallableKernel, PrecomputedKernel
 
 __all__ = [
     "BoundKernel",

@@ -1,6 +1,7 @@
 """What a kernel offers: values for pairs of rows, and a bound on how far they are from the true."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,19 +78,26 @@ class BoundKernel(ABC):
         """The same in single precision, where a bound on the error is known, and it pays."""
         return None
 
-    def held(self, index: np.ndarray, K: np.ndarray) -> "HeldKernel":
-        """The same over some of the rows, given all their values."""
-        return HeldKernel(self, index, K)
+    def some(self, index: np.ndarray, K: np.ndarray) -> "BoundKernel":
+        """The same over some of the rows, given the matrix of all their values."""
+        kernel = BoundValues(
+            lambda rows, cols: K[rows][:, cols], lambda B, part: self.cross(B, index[part]), K
+        )
+        kernel.n, kernel.relative_error = index.size, self.relative_error
+        kernel.row_norms = read_only(self.row_norms[index])
+        kernel.is_semidefinite = self.is_semidefinite
+        kernel._diagonal = self.diagonal()[index]
+        return kernel
 
-    def _set_errors(
-        self, diagonal: np.ndarray, relative: float, *, on_diagonal: float, absolute: float
+    def set_errors(
+        self, diagonal: np.ndarray, relative: float, *, on_diagonal: float, absolute: float = 0.0
     ) -> None:
         """Keep the diagonal, ε and the row norms.
 
         Computed values are within `relative`·√(K_ii K_jj) + `absolute` of the true ones, and the
         diagonal within the relative error `on_diagonal`.
         """
-        self._diagonal = read_only(diagonal)
+        self.n, self._diagonal = diagonal.size, read_only(diagonal)
         self.relative_error = relative
         # K_ii ≤ K̂_ii/(1 − δ) and 1/√(1 − δ) ≤ 1 + δ up to δ = ½; the root and this product round
         grown = 1.0 + on_diagonal + 8.0 * UNIT_ROUNDOFF if on_diagonal <= 0.5 else np.inf
@@ -104,32 +112,32 @@ class BoundKernel(ABC):
             self.row_norms = read_only(self.row_norms * up(1.0 + relative, 8))
 
 
-class HeldKernel(BoundKernel):
-    """A kernel over some of the rows of another, with all their values in memory.
+class BoundValues(BoundKernel):
+    """Values that somebody else computes: a matrix of them, or a function of the user's.
 
     Parameters
     ----------
-    whole : BoundKernel
-    index : ndarray of shape (m,)
-        Which of its rows they are.
-    K : ndarray of shape (m, m), float64
-        Their values: held, not copied.
+    block, cross : callable
+        As the methods of these names.
+    matrix : ndarray of shape (n, n), optional
+        All of K: held, not copied.
     """
 
-    def __init__(self, whole: BoundKernel, index: np.ndarray, K: np.ndarray) -> None:
-        self._whole, self._index = whole, index
-        self.n, self.matrix = index.size, K
-        self.relative_error = whole.relative_error
-        self.row_norms = read_only(whole.row_norms[index])
-        self.is_semidefinite = whole.is_semidefinite
-        self._diagonal = whole.diagonal()[index]
+    is_semidefinite = False
+
+    def __init__(
+        self,
+        block: Callable[[Index, Index], np.ndarray],
+        cross: Callable[[Any, Index], np.ndarray],
+        matrix: np.ndarray | None = None,
+    ) -> None:
+        self._block, self._cross, self.matrix = block, cross, matrix
 
     def block(self, rows: Index, cols: Index) -> np.ndarray:
-        assert self.matrix is not None
-        return self.matrix[rows][:, cols]
+        return self._block(rows, cols)
 
     def cross(self, B: Any, index: Index = slice(None)) -> np.ndarray:
-        return self._whole.cross(B, self._index[index])
+        return self._cross(B, index)
 
 
 def require_finite_values(values: np.ndarray, name: str) -> None:

@@ -113,14 +113,13 @@ class BoundPairwise(BoundKernel):
     def __init__(self, kernel: PairwiseKernel, points: Points) -> None:
         self.kernel = kernel
         self.points = points
-        self.n = points.n
         with np.errstate(over="ignore", invalid="ignore"):
             diagonal = kernel.diagonal_of(points)
         require_finite_values(diagonal, repr(kernel))
         relative, on_diagonal, absolute = kernel.errors(points)
         if not diagonal.any() and not points.X.max() and not points.X.min():
             absolute = 0.0  # X is zero, so that nothing can have vanished
-        self._set_errors(diagonal, relative, on_diagonal=on_diagonal, absolute=absolute)
+        self.set_errors(diagonal, relative, on_diagonal=on_diagonal, absolute=absolute)
 
     def block(self, rows: Index, cols: Index) -> np.ndarray:
         return self._values(self.points, rows, cols)

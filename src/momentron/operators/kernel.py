@@ -212,7 +212,7 @@ class KernelOperator(Operator):
 
     def some(self, index: np.ndarray) -> "KernelOperator":
         """The same for some of the examples, with all their kernel values in memory."""
-        return KernelOperator(self.kernel.held(index, self.square(index)), self.cache_bytes)
+        return KernelOperator(self.kernel.some(index, self.square(index)), self.cache_bytes)
 
     # --- for the certificate -----------------------------------------------------------------
 
