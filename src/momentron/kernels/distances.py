@@ -1,6 +1,7 @@
 """Kernels of distances: Gaussian and Laplacian, with their rounding bounds."""
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,105 +116,99 @@ class GaussianKernel(PairwiseKernel):
 
 
 @dataclass(frozen=True)
-class GaussianOfDifferences(PairwiseKernel):
-    """K(x, x′) = exp(−γ‖x − x′‖²) from the differences of coordinates, as `LaplacianKernel`.
+class DifferenceKernel(PairwiseKernel):
+    """K(x, x′) = exp(−γ D(x, x′)), with D a sum of the differences of coordinates, as they are.
 
     Notes
     -----
-    ‖x − x′‖² has a relative error of γ_{d+3}, however far the rows lie from the origin, and t =
-    γ‖x − x′‖² one of δ = γ_{d+4}: so exp(−t) errs by at most δ/(e(1 − δ)), beside what exp rounds.
+    t = γD has a relative error of δ = γ_{m+4}, m the number of terms, however far the rows lie from
+    the origin. So exp(−t) errs by at most δ t exp(−(1−δ)t) ≤ δ/(e(1 − δ)), besides what exp itself
+    rounds.
     """
 
     is_bounded = True
+    uses_squares = False
     gamma: float
 
-    uses_squares = False
+    @abstractmethod
+    def distances(self, A: Any, B: Any) -> np.ndarray:
+        """D of all rows of A and of B."""
+
+    @abstractmethod
+    def n_terms(self, points: Points) -> int:
+        """How many differences a sum has that are not zero, at most."""
 
     def tile_values(self, points: Points) -> int:
         return min(TILE_VALUES, DIFFERENCES // max(points.length, 1))
 
-    def as_dense(self, left: Points, right: Points, shape: tuple[int, int]) -> tuple[bool, bool]:
-        return left.is_sparse, right.is_sparse
-
     def fill(
         self, A: Any, B: Any, squares_a: np.ndarray, squares_b: np.ndarray, out: np.ndarray
     ) -> None:
-        from scipy.spatial.distance import cdist
-
-        out[...] = cdist(A, B, "sqeuclidean")
+        out[...] = self.distances(A, B)
         out *= -self.gamma
         np.exp(out, out=out)
 
     def errors(self, points: Points) -> tuple[float, float, float]:
-        error = up(0.37 * gamma(points.d + 6) + 2.0 * EXP_ERROR)
-        return _of_unit_rows(error, (points.d + 1) * max(1.0, self.gamma) * UNDERFLOW)
+        terms = self.n_terms(points)
+        error = up(0.37 * gamma(terms + 6) + 2.0 * EXP_ERROR)
+        return _of_unit_rows(error, (terms + 1) * max(1.0, self.gamma) * UNDERFLOW)
 
     def diagonal_of(self, points: Points) -> np.ndarray:
         return np.ones(points.n)
 
 
 @dataclass(frozen=True)
-class LaplacianKernel(PairwiseKernel):
+class GaussianOfDifferences(DifferenceKernel):
+    """K(x, x′) = exp(−γ‖x − x′‖²) from the differences of coordinates."""
+
+    def as_dense(self, left: Points, right: Points, shape: tuple[int, int]) -> tuple[bool, bool]:
+        return left.is_sparse, right.is_sparse
+
+    def distances(self, A: Any, B: Any) -> np.ndarray:
+        from scipy.spatial.distance import cdist  # takes longer to load than all kernels together
+
+        return cdist(A, B, "sqeuclidean")
+
+    def n_terms(self, points: Points) -> int:
+        return points.d
+
+
+@dataclass(frozen=True)
+class LaplacianKernel(DifferenceKernel):
     """K(x, x′) = exp(−γ‖x − x′‖₁).
 
     Parameters
     ----------
     gamma : float
         γ > 0.
-
-    Notes
-    -----
-    Differences are summed as they are: t = γ‖x − x′‖₁ has a relative error of δ = γ_{d+1} (2d for
-    sparse rows, which differ in that many places). So exp(−t) has one of at most δ t exp(−(1−δ)t)
-    ≤ δ/(e(1 − δ)), beside what exp itself rounds.
     """
-
-    is_bounded = True
-    gamma: float
-
-    uses_squares = False
 
     def __post_init__(self) -> None:
         require_positive_gamma(self.gamma)
-
-    def tile_values(self, points: Points) -> int:
-        return min(TILE_VALUES, DIFFERENCES // max(points.length, 1))
 
     def as_dense(self, left: Points, right: Points, shape: tuple[int, int]) -> tuple[bool, bool]:
         mixed = left.is_sparse != right.is_sparse
         return mixed, mixed
 
-    def fill(
-        self, A: Any, B: Any, squares_a: np.ndarray, squares_b: np.ndarray, out: np.ndarray
-    ) -> None:
-        out[...] = _manhattan(A, B)
-        out *= -self.gamma
-        np.exp(out, out=out)
+    def distances(self, A: Any, B: Any) -> np.ndarray:
+        if sp.issparse(A) and sp.issparse(B):
+            from sklearn.metrics.pairwise import manhattan_distances
 
-    def errors(self, points: Points) -> tuple[float, float, float]:
-        terms = min(points.d, 2 * points.length)
-        error = up(0.37 * gamma(terms + 4) + 2.0 * EXP_ERROR)
-        return _of_unit_rows(error, (terms + 1) * max(1.0, self.gamma) * UNDERFLOW)
+            return manhattan_distances(A, B)
+        from scipy.spatial.distance import cdist
+
+        return cdist(A, B, "cityblock")
+
+    def n_terms(self, points: Points) -> int:
+        return min(points.d, 2 * points.length)
 
     def diagonal_of(self, points: Points) -> np.ndarray:
         largest = max(abs(float(points.X.max())), abs(float(points.X.min())))
         # a sum of differences that overflows would vanish in exp, whatever γ
         require_finite_values(np.array(2.0 * points.d * largest), "a sum of differences of rows")
-        return np.ones(points.n)
+        return super().diagonal_of(points)
 
 
 def _of_unit_rows(relative: float, absolute: float) -> tuple[float, float, float]:
     """The errors of a kernel with K(x, x) = 1: both kinds add up, and no value leaves [0, 1]."""
     return min(1.0, up(relative + 4.0 * absolute)), 0.0, 0.0
-
-
-def _manhattan(A: Any, B: Any) -> np.ndarray:
-    """‖a − b‖₁ for all rows of A and of B."""
-    # imported here, for they take longer to load than all kernels together
-    if sp.issparse(A) and sp.issparse(B):
-        from sklearn.metrics.pairwise import manhattan_distances
-
-        return manhattan_distances(A, B)
-    from scipy.spatial.distance import cdist
-
-    return cdist(A, B, "cityblock")
