@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from momentron import max_margin
 from momentron.certificate import certify_classifier, certify_margin
-from momentron.certificate.roundings import is_blurred, recomputed
+from momentron.certificate.roundings import has_single_errors, recomputed
 from momentron.kernels import GaussianKernel, PolynomialKernel
 from momentron.operators import KernelOperator, kernel
 from momentron.operators.rough_scores import RoughScores
@@ -221,7 +221,7 @@ def test_margins_of_any_classifier_are_bounded(rough, seed, classes):
     margin = certify_margin(p, w)
     true = p.dual_set.margin(exact_scores(p, w).astype(np.float64))
     again = recomputed(p, w)
-    assert is_blurred(p, again) or not (a == 0.0).any()
+    assert has_single_errors(p, again) or not (a == 0.0).any()
     true /= p.norm(p.settled(w))
     assert margin <= true + 1e-12 * abs(true)
     assert margin >= true - 1e-9 * abs(true)  # as sharp as double precision alone
@@ -307,12 +307,14 @@ def test_double_precision_serves_who_takes_no_columns_in_single():
     operator = KernelOperator(GaussianKernel(0.1).bind(X), 10**8)
     a = np.where(np.arange(1200) % 3, 0.0, 1.0)
     w = np.stack([a, a, a])
-    assert operator.blur(operator.recomputed(w)) is None  # a first-order method's, say
+    assert operator.single_errors(operator.recomputed(w)) is None  # a first-order method's, say
     operator = KernelOperator(GaussianKernel(0.1).bind(X), 10**8)
     operator.rough_combine(np.arange(5), np.ones(5))
-    assert operator.blur(operator.recomputed(w)) is not None
+    assert operator.single_errors(operator.recomputed(w)) is not None
     dense = np.ones((3, 1200))
-    assert operator.blur(operator.recomputed(dense)) is None  # hardly a row is left to be rough
+    assert (
+        operator.single_errors(operator.recomputed(dense)) is None
+    )  # hardly a row is left to be rough
 
 
 def test_scores_of_many_weights_come_from_the_matrix_that_is_kept(monkeypatch):

@@ -48,7 +48,7 @@ def direction(problem: "Problem", vertex: Vertex) -> Direction:
 
 
 class Combination:
-    """w = −Zᵀq, with q ≥ 0 and the products Xw kept beside it; it starts at zero.
+    """w = −Zᵀq, with q ≥ 0 and the products Xw kept with it; it starts at zero.
 
     Since q, divided by its mass, lies in the dual set, ‖w‖ over that mass is an upper bound of the
     best margin. Rounding makes products drift from w by a unit in the last place per step.

@@ -182,10 +182,10 @@ class Simplex(DualSet):
         wanted = theta * float(np.abs(new.q - old.q).sum()) ** 2 / (2.0 * self.rho)
         mass, top = float(new.q.sum()), float(new.scores.max())
         sizes = 1.0 + abs(old.psi) + abs(new.psi) + mass * float(np.abs(moved).max())
-        blur = 64.0 * UNIT_ROUNDOFF * sizes
+        rounding = 64.0 * UNIT_ROUNDOFF * sizes
         # ‖q‖₁ ≥ 1 keeps Zᵀμ above γ̄, and ψ ≥ max keeps D(q̄, q) below ψ(0)
-        holds = mass >= 1.0 - blur and new.psi >= top - blur
-        lacking = max(0.0, wanted - distance) + blur
+        holds = mass >= 1.0 - rounding and new.psi >= top - rounding
+        lacking = max(0.0, wanted - distance) + rounding
         return lacking if holds and lacking < math.inf else math.inf
 
     def near_worst(self, scores: np.ndarray, width: float | np.ndarray) -> np.ndarray:

@@ -29,7 +29,7 @@ MAX_STEPS = 100  # at one temperature
 MAX_ROUNDS = 4
 FARTHEST = 1e15  # a logarithm beyond this has no digit left for the flow itself
 ABSENT = -1e300  # the logarithm of an arc that is not there: finite, so that no difference is NaN
-LIGHTEST = 2.0**-900  # an arc lighter than this beside the heaviest counts as none
+LIGHTEST = 2.0**-900  # an arc lighter than this share of the heaviest counts as none
 LARGEST = 1e300  # a difference beyond this might overflow in a sum over the classes
 
 

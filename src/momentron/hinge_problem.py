@@ -1,6 +1,6 @@
 """The soft margin with the plain hinge: min ½‖w‖² + Σ C_i max(0, 1 − p_i), p functional margins.
 
-Its dual weights live in a box, 0 ≤ α_i ≤ C_i, beside what intercepts ask. No further coordinate
+Its dual weights live in a box, 0 ≤ α_i ≤ C_i, besides what intercepts ask. No further coordinate
 turns that into a hard margin, so it is a problem of its own; what is certified is 1/√(2 · least
 objective), as for the squared hinge.
 """

@@ -17,7 +17,7 @@ class Iterate(Row):
     """A row of the trace with the classifier itself, which costs nothing until it is asked for.
 
     The method goes on with the same arrays: keep `coef`, or a copy of `w`, not `w` itself. It has
-    the columns of the trace, ``iteration``, ``lower`` and all the others, and beside them:
+    the columns of the trace, ``iteration``, ``lower`` and all the others, and besides:
 
     Attributes
     ----------

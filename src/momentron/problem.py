@@ -15,7 +15,7 @@ from momentron.certificate import (
     admitted,
     certify_admitted,
     certify_margin,
-    clear_deciding_rows,
+    deciding_rows_in_double,
     exact_scores,
     read_only,
     recomputed,
@@ -405,7 +405,7 @@ class Problem(CertifiedProblem):
     def settled(self, w: np.ndarray) -> np.ndarray:
         w = recomputed(self, w)
         w = w if SHORT < self.norm(w) < LONG else to_safe_length(w)
-        return clear_deciding_rows(self, w)
+        return deciding_rows_in_double(self, w)
 
     def rounding_loss(self, w: np.ndarray) -> float:
         norm = self.norm(w)

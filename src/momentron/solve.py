@@ -27,7 +27,7 @@ Reporter = Callable[[Row], None]
 Certifier = Callable[..., Certificate]
 
 ENDINGS = (None, Status.STALLED, Status.TIME_BUDGET, Status.ITERATION_BUDGET)
-LARGEST_BLUR = 1e-4  # or tol, of the longest row: above it nothing is called not separable
+LARGEST_ROUNDING = 1e-4  # or tol, of the longest row: above it nothing is called not separable
 PATIENCE = 0.6  # seconds in which the last certificate must be there, after Ctrl-C or the budget
 PATIENCE_SHARE = 0.06  # or this share of the budget, if that is longer
 
@@ -36,7 +36,7 @@ PATIENCE_SHARE = 0.06  # or this share of the budget, if that is longer
 class Budget:
     """What a solve may spend. `tol` bounds the certified relative gap.
 
-    `max_memory` is in bytes, beside X and the memory for kernel values; None for the method's own.
+    `max_memory` is in bytes, besides X and the memory for kernel values; None: the default.
     """
 
     tol: float = 1e-6
@@ -45,7 +45,7 @@ class Budget:
     max_memory: int | None = None
 
     def share(self, spent: float, parts: int) -> "Budget":
-        """What the next of so many parts of the work may spend: its share of the time left."""
+        """What the next of several parts of the work may spend: its share of the time left."""
         if self.max_time == math.inf:
             return self
         seconds = max((self.max_time - spent) / parts, 1e-3 * self.max_time)
@@ -101,7 +101,7 @@ class Incumbent:
     def update(self, seen: CertifiedProblem, candidates: Candidates) -> float:
         """Keep what is better; return the claimed margin of the current iterate.
 
-        What float64 estimates cannot tell from the best so far is kept beside it.
+        What float64 estimates cannot tell from the best so far is kept as well.
         """
         problem, primals = self._problem, candidates.primals
         if not primals:
@@ -194,8 +194,10 @@ class StoppingRule:
         if certificate.lower > 0.0 and certificate.gap <= self._tol:
             return Status.OPTIMAL
         problem = self._problem
-        if certificate.upper > max(self._tol, LARGEST_BLUR) * problem.to_units_of_x(problem.reach):
-            return None  # where rounding blurs everything, it shows nothing
+        if certificate.upper > max(self._tol, LARGEST_ROUNDING) * problem.to_units_of_x(
+            problem.reach
+        ):
+            return None  # where rounding hides everything, it shows nothing
         floor = problem.to_units_of_x(problem.resolution)  # all that a witness can reach
         limit = problem.to_units_of_x(self._vanishing)
         if certificate.lower > 0.0 or certificate.upper > max(limit, floor):
@@ -254,7 +256,7 @@ class Recorder:
         return bool(self._stopwatch.exclude(self._callback, seen))
 
     def keep_last(self) -> None:
-        """The last iteration is in the trace, whatever is kept beside it."""
+        """The last iteration is in the trace, whatever else is kept."""
         if not self._is_kept:
             self._trace.append(self._make_row())
 

@@ -21,7 +21,7 @@ from momentron.certificate.bounds import (
     certify_classifier,
     certify_margin,
     classifier_bounds,
-    clear_deciding_rows,
+    deciding_rows_in_double,
     to_safe_length,
 )
 from momentron.certificate.hinge import certify_hinge, objective_bound
@@ -40,7 +40,7 @@ __all__ = [
     "certify_hinge",
     "certify_margin",
     "classifier_bounds",
-    "clear_deciding_rows",
+    "deciding_rows_in_double",
     "exact_scores",
     "objective_bound",
     "read_only",

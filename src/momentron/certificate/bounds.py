@@ -13,9 +13,9 @@ from momentron.certificate.interval import Certificate
 from momentron.certificate.proposals import admitted
 from momentron.certificate.roundings import (
     adjoint_norm_bound,
-    cleared,
     exact_scores,
-    is_blurred,
+    has_single_errors,
+    in_double,
     norm_bounds,
     recomputed,
     score_errors,
@@ -121,9 +121,9 @@ def classifier_bounds(
         return -math.inf, math.inf
     scores = base.labels.scores(products + b)
     errors = score_errors(base, slice(None), w, norm_high, UNIT_ROUNDOFF, 24)
-    blur = 64.0 * UNIT_ROUNDOFF * largest
-    least = down(-float((scores + errors).max()) - blur, 2)
-    most = up(-float((scores - errors).max()) + blur, 2)
+    lost = 64.0 * UNIT_ROUNDOFF * largest
+    least = down(-float((scores + errors).max()) - lost, 2)
+    most = up(-float((scores - errors).max()) + lost, 2)
     low = down(least / (norm_high if least > 0.0 else norm_low))
     high = up(most / (norm_low if most > 0.0 else norm_high))
     return (
@@ -143,7 +143,7 @@ def margin_bound(problem: "Problem", w: np.ndarray, *, sharp: bool = False) -> f
         return -np.inf
     if norm_low == 0.0 and not w.any():
         return 0.0
-    w = clear_deciding_rows(problem, w)
+    w = deciding_rows_in_double(problem, w)
     scores, errors = _worst_scores(problem, w, norm_high)
     if sharp:
         _sharpen(problem, w, norm_high, scores, errors)
@@ -162,16 +162,16 @@ def _worst_scores(problem: "Problem", w: np.ndarray, norm: float) -> tuple[np.nd
     return scores, errors
 
 
-def clear_deciding_rows(problem: "Problem", w: np.ndarray) -> np.ndarray:
+def deciding_rows_in_double(problem: "Problem", w: np.ndarray) -> np.ndarray:
     """A recomputed w with double precision for the scores that may decide its margin.
 
     A score lies between its bound less twice its error and that bound: a row whose bound is below
     what others surely reach decides nothing, and keeps what it has.
     """
-    if not is_blurred(problem, w):
+    if not has_single_errors(problem, w):
         return w
     scores, errors = _worst_scores(problem, w, norm_bounds(problem, w)[1])
-    return cleared(problem, w, problem.dual_set.near_worst(scores, 2.0 * errors))
+    return in_double(problem, w, problem.dual_set.near_worst(scores, 2.0 * errors))
 
 
 def _sharpen(
@@ -180,8 +180,8 @@ def _sharpen(
     """Replace the upper bounds on the scores that decide the margin by sharper ones, in place.
 
     A score lies between its bound less twice its error and that bound: a row whose bound is below
-    what others surely reach stays below them after sharpening, and only the others are computed
-    anew.
+    what others surely reach stays below them after sharpening, and only the others are
+    recomputed.
     """
     index = problem.dual_set.near_worst(scores, 2.0 * errors)
     sharper = sharp_scores(problem, index, w).astype(np.float64)

@@ -15,8 +15,8 @@ import numpy as np
 from momentron.certificate.bounds import LONG, length_bound, to_user
 from momentron.certificate.interval import Certificate
 from momentron.certificate.roundings import (
-    cleared,
-    is_blurred,
+    has_single_errors,
+    in_double,
     norm_bounds,
     recomputed,
     score_errors,
@@ -62,8 +62,8 @@ def objective_bound(problem: "HingeProblem", v: np.ndarray) -> tuple[float, floa
         return scores
 
     scores = worst_scores(w)
-    if is_blurred(base, w):  # single precision does for rows that surely have no slack
-        w = cleared(base, w, np.flatnonzero(scores > -NO_SLACK))
+    if has_single_errors(base, w):  # single precision does for rows that surely have no slack
+        w = in_double(base, w, np.flatnonzero(scores > -NO_SLACK))
         scores = worst_scores(w)
     best, chosen = math.inf, 0.0
     for stretch in STRETCHES:

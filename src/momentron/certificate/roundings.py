@@ -87,26 +87,26 @@ def _row_errors(
     relative = up(gamma(depth + extra, unit) + operator.kernel_error)
     errors = problem.row_norms[index] * up(relative * operator.magnitude(w, norm))
     errors += depth * UNDERFLOW
-    blur = operator.blur(w)
-    if blur is None:
+    single = operator.single_errors(w)
+    if single is None:
         return errors
-    most = blur if blur.ndim == 1 else 2.0 * blur.max(axis=1)  # a score has two outputs then
+    most = single if single.ndim == 1 else 2.0 * single.max(axis=1)  # a score has two outputs then
     numbers = np.arange(problem.size)[index] if isinstance(index, slice) else index
     return errors + (1.0 + 8.0 * gamma(1)) * most[labels.examples(numbers)]
 
 
-def is_blurred(problem: "Problem", w: np.ndarray) -> bool:
+def has_single_errors(problem: "Problem", w: np.ndarray) -> bool:
     """Whether some scores of a `recomputed` w rest on less than double precision."""
-    return problem.operator.blur(problem.without_slack(w)) is not None
+    return problem.operator.single_errors(problem.without_slack(w)) is not None
 
 
-def cleared(problem: "Problem", w: np.ndarray, index: np.ndarray) -> np.ndarray:
+def in_double(problem: "Problem", w: np.ndarray, index: np.ndarray) -> np.ndarray:
     """A `recomputed` w whose named scores rest on double precision."""
     rows = np.unique(problem.labels.examples(index))
     if problem.slack is None:
-        return problem.operator.cleared(w, rows)
+        return problem.operator.in_double(w, rows)
     head, tail = problem.slack.split(w)
-    return problem.slack.join(problem.operator.cleared(head, rows), tail)
+    return problem.slack.join(problem.operator.in_double(head, rows), tail)
 
 
 # --- weights -------------------------------------------------------------------------------------

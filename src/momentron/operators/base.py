@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-BLOCK_BYTES = 1 << 22  # float64 blocks of 4 MB: large enough for BLAS, small beside any X
+BLOCK_BYTES = 1 << 22  # float64 blocks of 4 MB: large enough for BLAS, small next to any X
 
 
 FEW_ENTRIES = 32  # up to which the length of a vector is faster in Python
@@ -143,7 +143,7 @@ class Operator(ABC):
         return w, None
 
     def as_matrix(self) -> "MatrixOperator | None":
-        """Itself, where the rows are those of a matrix, and can be had."""
+        """Itself, where it has the rows of a matrix."""
         return None
 
     def as_kernel(self) -> "KernelOperator | None":
@@ -175,15 +175,15 @@ class Operator(ABC):
         return coef
 
     def recomputed(self, w: np.ndarray) -> np.ndarray:
-        """w with everything that is kept beside its coefficients computed anew, in float64."""
+        """w with everything that is kept with its coefficients recomputed, in float64."""
         return w
 
-    def blur(self, w: np.ndarray) -> np.ndarray | None:
-        """What scores of a `recomputed` w may be off by beside roundings; None where by nothing."""
+    def single_errors(self, w: np.ndarray) -> np.ndarray | None:
+        """What single precision adds to the errors of the scores of a `recomputed` w; or None."""
         return None
 
-    def cleared(self, w: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """A `recomputed` w without blur on the named rows."""
+    def in_double(self, w: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """A `recomputed` w whose scores on the named rows are in double precision."""
         return w
 
     @property

@@ -33,7 +33,7 @@ class ColumnCache:
     ----------
     compute : callable
         compute(rows, cols) = K[rows][:, cols]; rows and cols are index arrays or slices. What it
-        returns is read only. By symmetry this is how columns are had, too. In single precision
+        returns is read only. By symmetry this gives columns, too. In single precision
         several threads call it, and it takes a third argument, an array for the values.
     n : int
         K has shape (n, n).

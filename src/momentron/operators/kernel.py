@@ -50,7 +50,7 @@ class KernelOperator(Operator):
         # sums round values that are up to 1 + ε too large: what that adds is counted here
         self.kernel_error = up(kernel.relative_error * (1.0 + gamma(n + 8)))
         self._rough: RoughScores | None = None
-        self._last_cleared: np.ndarray | None = None  # what was made for the certificate last
+        self._last_in_double: np.ndarray | None = None  # what was made for the certificate last
         if kernel.matrix is not None:
             self._cache = ColumnCache.complete(kernel.matrix)
         else:
@@ -68,7 +68,7 @@ class KernelOperator(Operator):
         return self
 
     def reserve(self, n_bytes: int) -> None:
-        """Leave so much of the cache's memory to others: fewer columns are kept."""
+        """Leave n_bytes of the cache's memory to others: fewer columns are kept."""
         if self.kernel.matrix is None:
             self._cache.resize(max(0, self.cache_bytes - n_bytes))
             if self._rough is not None:
@@ -123,7 +123,7 @@ class KernelOperator(Operator):
         return self._with_scores(coef)
 
     def rough_combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """The same with scores in single precision where that is had, which w[2] tells."""
+        """The same with scores in single precision where available, as w[2] tells."""
         if self._rough is None:
             return self.combine(rows, a)
         w = self.zeros(*a.shape[1:])
@@ -133,7 +133,7 @@ class KernelOperator(Operator):
         return w
 
     def rough_product(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """K[:, rows] @ a for distinct rows, in single precision where that is had."""
+        """K[:, rows] @ a for distinct rows, in single precision where available."""
         cache = self._cache if self._rough is None else self._rough.cache
         return cache.product(rows, a)
 
@@ -198,9 +198,9 @@ class KernelOperator(Operator):
         return self._cache.block(rows, cols)
 
     def square(self, rows: np.ndarray, *, rough: bool = False) -> np.ndarray:
-        """K[rows][:, rows] for sorted rows; in single precision if rough, where that is had.
+        """K[rows][:, rows] for sorted rows; if rough, in single precision where available.
 
-        Else it is kept, if scores in single precision ask for some in double precision beside them.
+        Else it is kept, if scores in single precision ask for some in double precision as well.
         """
         if self._rough is None:
             return self._cache.block(rows, rows)
@@ -216,17 +216,17 @@ class KernelOperator(Operator):
 
     # --- for the certificate -----------------------------------------------------------------
 
-    def cleared(self, w: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def in_double(self, w: np.ndarray, rows: np.ndarray) -> np.ndarray:
         w = self.partly_exact(w, rows)
-        self._last_cleared = w.copy()
+        self._last_in_double = w.copy()
         return w
 
     def recomputed(self, w: np.ndarray) -> np.ndarray:
-        """Scores anew: in double precision where a is not zero, and else as w[2] tells."""
+        """Scores again: in double precision where a is not zero, and else as w[2] tells."""
         nonzero = _nonzero_rows(w[0])
         if self._rough is None or not self._rough.serves(nonzero) or self._cache.holds(nonzero):
             return self._with_scores(w[0])
-        last, precision = self._last_cleared, np.result_type(w.dtype, np.float64)
+        last, precision = self._last_in_double, np.result_type(w.dtype, np.float64)
         if last is not None and np.array_equal(last[0], w[0]):
             return last.astype(precision)
         again = np.empty((3, *w.shape[1:]), precision)
@@ -234,13 +234,13 @@ class KernelOperator(Operator):
         again[1], again[2] = self._rough.product(nonzero, w[0][nonzero])
         if 8 * nonzero.size**2 <= self.cache_bytes // 4:
             self._square.keep(nonzero, self.cache_bytes // 2)  # the norms need it again
-        return self.cleared(again, nonzero)
+        return self.in_double(again, nonzero)
 
     def exact_scores(self, w: np.ndarray) -> np.ndarray:
         """The scores that are kept, which are as `score_depth` says if w is `recomputed`."""
         return w[1]
 
-    def blur(self, w: np.ndarray) -> np.ndarray | None:
+    def single_errors(self, w: np.ndarray) -> np.ndarray | None:
         return np.abs(w[2]) if w[2].any() else None
 
     def exact_adjoint(self, a: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""X as a matrix, of which rows can be had."""
+"""X as a matrix, whose rows can be read."""
 
 from abc import abstractmethod
 from typing import Any

@@ -75,10 +75,11 @@ class RoughScores:
             stacked = np.concatenate([a, size * h[index][:, None], size], axis=1)
             found = self.cache.product(index, stacked)
             scores, spread, mass = found[:, :k], found[:, k : 2 * k], found[:, 2 * k :]
-            blur = h[:, None] * spread + sums * mass
+            errors = h[:, None] * spread + sums * mass
         else:
             scores, norms = self.cache.product(index, a), self._row_norms
-            blur = np.outer(h, h[index] @ size) + 1.01 * sums * np.outer(norms, norms[index] @ size)
+            errors = np.outer(h, h[index] @ size)
+            errors += 1.01 * sums * np.outer(norms, norms[index] @ size)
         lost = index.size * VANISHED * float(self._row_norms.max()) ** 2
-        blur = WIDER * blur + lost
-        return (scores * unit).reshape(shape), (blur * unit).reshape(shape)
+        errors = WIDER * errors + lost
+        return (scores * unit).reshape(shape), (errors * unit).reshape(shape)

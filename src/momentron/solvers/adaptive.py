@@ -32,7 +32,7 @@ KEPT = 0.99  # the share of a mean dual that is worth its kernel values
 
 @dataclass
 class AdaptiveState(State):
-    """w_t as a combination of rows, with scores and dual weights; the momentum −g_t beside it."""
+    """w_t as a combination of rows, with scores and dual weights; and the momentum −g_t."""
 
     iterate: Combination
     scores: np.ndarray

@@ -59,7 +59,7 @@ class RunOptions:
     random_state : int, Generator or None
         The seed of methods that draw.
     memory : int or None
-        Bytes that the method may take beside X and the memory for kernel values.
+        Bytes that the method may take besides X and the memory for kernel values.
     """
 
     tol: float = 1e-6
@@ -112,7 +112,7 @@ def begun_combination(
     """(where a perceptron begins, how many steps that counts for).
 
     A start counts for (R/γ)² steps, which is how many mistakes lead a perceptron to the margin γ:
-    else its first steps would be so long that nothing of it were left.
+    otherwise the first steps would be so long that nothing of the start would be left.
     """
     iterate, start = problem.combination(), options.start
     if start is None:
@@ -152,7 +152,7 @@ class Solver(ABC):
     plans_memory : bool
         Whether it keeps to `RunOptions.memory`; one that takes a few vectors need not.
     uses_working_sets : bool
-        Whether, on data in blocks, it works on `MarginProblem.rounds` and never asks for the
+        Whether, on data in blocks, it works on `CertifiedProblem.rounds` and never asks for the
         weights of all rows: the first pass then need not sum them.
     solves_hinge : bool
         Whether it knows the soft margin with the plain hinge, whose weights live in a box.

@@ -126,7 +126,7 @@ class JointKernel(JointEngine):
         inside[self.S] = True
         least = self._least_margins()
         many = settings.kernel_few * self.S.size
-        blur = self.operator.blur(self.w)
+        blur = self.operator.single_errors(self.w)
         if blur is not None and np.count_nonzero(~inside & (least < 1.0)) < many:
             near = np.flatnonzero(least - 2.0 * blur.max(axis=1) < 1.0)
             self.w = self.operator.partly_exact(self.w, near)

@@ -303,7 +303,7 @@ class WorkingSets:
         products = self.operator.apply(w)
         p = self._margins(products, b)
         if is_exact and self.kernel is not None:
-            blur = self.kernel.blur(w)
+            blur = self.kernel.single_errors(w)
             if blur is not None:
                 fuzz = self._per_row(2.0 * blur.reshape(products.shape[0], -1).max(axis=1))
                 near = self.labels.examples(np.flatnonzero(p - fuzz < 1.01))
