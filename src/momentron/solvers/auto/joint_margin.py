@@ -25,7 +25,6 @@ from momentron.solvers.auto.joint_witness import balanced
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.solvers.auto.shifted_inverse import ShiftedInverse
 from momentron.solvers.base import Candidates, Fallback, Start
-from momentron.threads import one_thread
 
 
 class JointMargin(JointEngine):
@@ -72,9 +71,8 @@ class JointMargin(JointEngine):
 
     def advance(self) -> None:
         """A Newton step, and what follows from it; the first time, a start."""
-        with one_thread():  # hundreds of small products: threads that spin would stall each
-            self.is_interruptible = True
-            self.stage = self.stage.advance(self)
+        self.is_interruptible = True
+        self.stage = self.stage.advance(self)
 
     def look(self) -> None:
         """The slack here, and Σ C slack · x (e_c − e_j)ᵀ, which is W where the gradient is zero."""

@@ -19,7 +19,6 @@ from momentron.solvers.auto.linear_algebra import parts_of
 from momentron.solvers.auto.settings import AutoSettings
 from momentron.solvers.auto.working_sets import WorkingSets
 from momentron.submatrices import sign_in_place
-from momentron.threads import one_thread
 
 
 class KernelBlocks(KernelPoint):
@@ -58,9 +57,8 @@ class KernelBlocks(KernelPoint):
         # one product brings their columns into memory, and tells equal rows by equal sums
         sums = self.kernel.along(places, rng.normal(size=places.size))[2]
         self.twins = Twins.of(sums, self.y, float(np.abs(sums).max()))
-        with one_thread():
-            model = Landmarks(self, places)
-            self.start(*model.weights(model.hinges(self.prices)))
+        model = Landmarks(self, places)
+        self.start(*model.weights(model.hinges(self.prices)))
 
     def start(self, alpha: np.ndarray, b: np.ndarray) -> None:
         """Go to these weights."""
@@ -96,14 +94,13 @@ class KernelBlocks(KernelPoint):
         outside = self.p[rows] - K @ own - Y @ self.b
         missing = Y.T @ own - self.Y.T @ self.alpha
         block = Block(K, outside, prices[index], Y, missing, self.deadline, settings)
-        with one_thread():
-            alpha[index], b = block.solve(
-                own,
-                self.b,
-                self.sigma,
-                self.last,
-                max(settings.box_block_ahead * gap, 0.25 * goal),
-            )
+        alpha[index], b = block.solve(
+            own,
+            self.b,
+            self.sigma,
+            self.last,
+            max(settings.box_block_ahead * gap, 0.25 * goal),
+        )
         self.move_to(groups.spread(alpha, self.prices), b)
         gap = open_gap(self.alpha, self.p, self.prices)
         is_better = gap < settings.interior_progress * self.best

@@ -17,7 +17,6 @@ from momentron.solvers.auto.straight import SolveStraight
 from momentron.solvers.auto.working_sets import WorkingSets
 from momentron.solvers.base import Start
 from momentron.solvers.momentum import Momentum
-from momentron.threads import one_thread
 
 
 def first_working_set(sets: WorkingSets) -> np.ndarray:
@@ -36,10 +35,9 @@ def _pairs_by_momentum(sets: WorkingSets, rng: np.random.Generator) -> np.ndarra
     problem = sets.base.some(few, sets.operator_of(few)).for_solver(tight=True)
     solver = Momentum()
     state = solver.init(problem)
-    with one_thread():
-        for _ in range(settings.momentum_steps):
-            require_time()
-            solver.step(problem, state)
+    for _ in range(settings.momentum_steps):
+        require_time()
+        solver.step(problem, state)
     size = min(max(settings.small, 4 * labels.n_classes), sets.capacity)
     chosen = np.unique(problem.dual_set.lowest(-state.scores, size))
     wrong = labels.per_example
@@ -95,8 +93,7 @@ class RankWorkingSets(Phase):
             return End(Reason.WITNESS)
         if search.has_all:
             return self._solve_all(search, form)
-        with one_thread():
-            lam = soft_path(form, self.Cs)
+        lam = soft_path(form, self.Cs)
         search.close(form, lam, is_exact=False)
         count = self.count + 1
         if count == 1 and search.is_contradicted():
@@ -117,16 +114,14 @@ class RankWorkingSets(Phase):
             end = self._exchange_all(search, form)
             if end is not None:
                 return end
-        with one_thread():
-            lam = soft_path(form, self.Cs)
+        lam = soft_path(form, self.Cs)
         return SolveByNewton(10.0 * self.Cs[-1], begun=(form, lam)).advance(search)
 
     def _exchange_all(self, search: Search, form: Form) -> Phase | None:
         """No more rows than features, solved by exchanges from all of them; None where not."""
         if form.gram is None:
             return None
-        with one_thread():
-            lam = exchange(form.gram, np.ones(search.size, bool))
+        lam = exchange(form.gram, np.ones(search.size, bool))
         if lam is None:
             return None
         search.close(form, lam, is_exact=True)

@@ -11,7 +11,6 @@ from momentron.solvers.auto.forms import Form
 from momentron.solvers.auto.interior import interior_point
 from momentron.solvers.auto.phases import End, Phase, Reason, Search
 from momentron.solvers.auto.refine import Refine
-from momentron.threads import one_thread
 
 
 def after_the_last(search: Search, form: Form) -> Phase:
@@ -82,14 +81,13 @@ class SolveByNewton(Solve):
         else:
             form, lam = search.open(is_cold=False), search.answer.lam[search.W]
         exchanged, exchanges = None, self.exchanges
-        with one_thread():
-            if exchanges and form.gram is not None:
-                exchanged = solve_by_exchange(form.gram, lam, search.goal, search.rank)
-                exchanges = exchanged is not None
-            if exchanged is not None:
-                lam, is_solved = exchanged, True
-            else:
-                lam, is_solved = solve_by_newton(form, lam, search.goal, self.C)
+        if exchanges and form.gram is not None:
+            exchanged = solve_by_exchange(form.gram, lam, search.goal, search.rank)
+            exchanges = exchanged is not None
+        if exchanged is not None:
+            lam, is_solved = exchanged, True
+        else:
+            lam, is_solved = solve_by_newton(form, lam, search.goal, self.C)
         if not is_solved:
             return SolveByInteriorPoint(begun=form).advance(search)
         search.close(form, lam, is_exact=True)
@@ -118,8 +116,7 @@ class SolveByInteriorPoint(Solve):
         form = self.begun or search.open(is_cold=True)
         settings, begin, has_ranked = search.settings, None, self.has_ranked
         if not (search.has_all or has_ranked):
-            with one_thread():
-                rough = interior_point(form, settings.rough_gap)
+            rough = interior_point(form, settings.rough_gap)
             if form.has_vanished(form.true_bounds(rough.lam).upper):
                 return self._proceed(search, form, rough.lam, has_ranked)
             if rough.gap < settings.telling_gap:
@@ -134,8 +131,7 @@ class SolveByInteriorPoint(Solve):
                     form = search.open(is_cold=True)
                 else:
                     begin = (rough.lam, rough.s)
-        with one_thread():
-            form, lam = solve_by_interior_point(form, search.goal, begin)
+        form, lam = solve_by_interior_point(form, search.goal, begin)
         return self._proceed(search, form, lam, has_ranked)
 
     def _proceed(self, search: Search, form: Form, lam: np.ndarray, has_ranked: bool) -> Phase:
@@ -184,9 +180,8 @@ class SolveByPivots(Solve):
         size = int(settings.pivot_share * support.size) + 2 * violators
         W = search.smallest(max(settings.small, size), support)
         form = sets.open_gram(W)
-        with one_thread():
-            sets.warm(form, answer.w, answer.b, lam[W])
-            solved = solve_by_exchange(form, lam[W], search.goal, search.rank)
+        sets.warm(form, answer.w, answer.b, lam[W])
+        solved = solve_by_exchange(form, lam[W], search.goal, search.rank)
         if solved is None:
             return SolveByNewton(self.C).advance(search)
         search.W = W

@@ -22,7 +22,6 @@ from momentron.solvers.auto.rows import (
     WorkingRows,
 )
 from momentron.solvers.auto.settings import AutoSettings
-from momentron.threads import one_thread
 
 
 @dataclass(eq=False)
@@ -168,8 +167,7 @@ class WorkingSets:
         return self.rows(W, is_rough=is_rough)
 
     def _gram_form(self, W: np.ndarray, rows: WorkingRows) -> GramForm:
-        with one_thread():
-            K = self._gram(W, rows)
+        K = self._gram(W, rows)
         return GramForm(rows, K, self.deadline, self.settings)
 
     def plain_rows(self, index: np.ndarray) -> SignedRows:
