@@ -1,8 +1,7 @@
 """A problem in memory: rows, labels and a dual set make Z, without ever forming it."""
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -26,72 +25,19 @@ from momentron.combination import Combination, mix_in_place
 from momentron.dualsets import DualSet, Scored, Vertex
 from momentron.environment import standard_arithmetic
 from momentron.errors import InputError
-from momentron.kernels import (
-    BoundKernel,
-    Kernel,
-    PrecomputedKernel,
-    as_kernel,
-    negative_part,
-)
-from momentron.kernels.parameters import require_parameters
+from momentron.kernels.choice import KernelChoice
 from momentron.labels import Labels, as_labels
 from momentron.losses import Loss, as_loss
 from momentron.margin_problem import NOTHING_NEAR, Evaluation
-from momentron.operators import KernelOperator, Operator
+from momentron.operators import Operator
 from momentron.operators.base import shallow_copy
 from momentron.rounding import UNIT_ROUNDOFF
 from momentron.slack import Slack
 from momentron.validation import CleanData, TrainingData, operator_of
 
+__all__ = ["KernelChoice", "Problem", "rows_of"]
+
 PADDED = 1.0 + 12.0 * UNIT_ROUNDOFF
-CHECKED_ROWS = 200  # on which a kernel that might be indefinite is tried, whatever the method
-
-
-@dataclass(frozen=True)
-class KernelChoice:
-    """A kernel as users name it, and the memory in MB that its values may take."""
-
-    kernel: str | Kernel | Callable[..., Any]
-    gamma: float | str = "scale"
-    degree: int = 3
-    coef0: float = 0.0
-    cache_size: float = 1000.0
-
-    def __post_init__(self) -> None:
-        require_parameters(
-            gamma=self.gamma, degree=self.degree, coef0=self.coef0, cache_size=self.cache_size
-        )
-
-    @property
-    def is_precomputed(self) -> bool:
-        """Whether X is the matrix of the kernel's values."""
-        is_named = isinstance(self.kernel, str) and self.kernel == "precomputed"
-        return is_named or isinstance(self.kernel, PrecomputedKernel)
-
-    def resolve(self, X: Any, sample_weight: np.ndarray | None = None) -> Kernel:
-        """The kernel with its parameters as numbers, which "scale" takes from the data."""
-        return as_kernel(
-            self.kernel,
-            gamma=self.gamma,
-            degree=self.degree,
-            coef0=self.coef0,
-            X=X,
-            sample_weight=sample_weight,
-        )
-
-    def bind(self, X: Any) -> BoundKernel:
-        """The kernel over the rows of X."""
-        return self.resolve(X).bind(X)
-
-    def operator(self, X: Any) -> KernelOperator:
-        """X as an operator, seen through the kernel."""
-        bound = self.bind(X)
-        if not bound.is_semidefinite:
-            few = np.unique(np.linspace(0, bound.n - 1, CHECKED_ROWS).astype(int))
-            values = bound.block(few, few)
-            bound.diagonal_evaluations += 0 if bound.matrix is not None else values.size
-            bound.widen(negative_part(values, few, bound.relative_error))
-        return KernelOperator(bound, int(1e6 * self.cache_size))
 
 
 def rows_of(X: Any, kernel: KernelChoice | None) -> CleanData:

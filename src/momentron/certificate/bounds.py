@@ -83,7 +83,6 @@ def certify_margin(problem: "Problem", w: np.ndarray, *, sharp: bool = False) ->
     return to_user(problem, margin_bound(problem, w, sharp=sharp), -np.inf)
 
 
-@standard_arithmetic()
 def certify_classifier(
     problem: "Problem", w: np.ndarray, b: Any, *, products: np.ndarray | None = None
 ) -> float:
