@@ -1,6 +1,8 @@
 """The loop: budgets, callbacks, trace, table, interruption."""
 
+import cProfile
 import io
+import pstats
 import time
 
 import numpy as np
@@ -145,3 +147,16 @@ def test_a_table_breaks_a_long_silence(monkeypatch):
     said = text.getvalue()
     time.sleep(0.2)
     assert text.getvalue() == said  # nothing after the end
+
+
+def test_a_small_fit_makes_few_calls():
+    data = make_separable(200, 5, margin=0.5, random_state=3)
+    for _ in range(2):  # the first call looks for BLAS libraries
+        profile = cProfile.Profile()
+        profile.runcall(max_margin, data.X, data.y)
+    pivots = sum(
+        calls
+        for (_, _, name), (_, calls, *_) in pstats.Stats(profile).stats.items()
+        if name == "_enter"
+    )
+    assert pstats.Stats(profile).total_calls <= 900 + 25 * pivots

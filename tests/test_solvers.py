@@ -1,5 +1,8 @@
 """Every solver on dense rows, in more depth than the contract matrix; and the methods' own ways."""
 
+import inspect
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -7,6 +10,7 @@ import momentron.solvers
 from momentron import Status, max_margin
 from momentron.datasets import make_nonseparable, make_separable
 from momentron.errors import InputError
+from momentron.margin_problem import MarginProblem
 from momentron.problem import Problem
 from momentron.solvers import (
     SOLVERS,
@@ -193,3 +197,11 @@ def test_the_theory_of_adaptive_sampling_has_no_momentum():
     state = Adaptive("theory", n_steps=20).init(problem)
     assert [state.beta(t) for t in (0, 1, 10)] == [0.0, 0.0, 0.0]
     assert [Adaptive().init(problem).beta(t) for t in (0, 1)] == [0.0, 0.5]
+
+
+def test_what_solvers_see_is_what_the_page_documents():
+    page = (Path(__file__).parents[1] / "docs/howto/write-a-solver.md").read_text()
+    verbs = [name for name, verb in vars(MarginProblem).items() if inspect.isfunction(verb)]
+    assert [name for name in verbs if f"problem.{name}(" not in page] == []
+    assert len(verbs) <= 18
+    assert len(MarginProblem.__abstractmethods__) <= 12
