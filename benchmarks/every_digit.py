@@ -1,4 +1,4 @@
-"""Margins from 1e-1 to 1e-250 of the rows' length, offsets up to 1e12: is every interval true?
+"""Margins from 1e-1 to 1e-250 of the rows' length, offsets up to 1e12: is `tol` reached?
 
     python -m benchmarks.every_digit [--count 1000] [--tol 1e-6] [--first 0]
 

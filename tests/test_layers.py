@@ -38,6 +38,7 @@ LAYERS = [  # from the ground up
     {"solvers", "reporting"},
     {"identity", "checkpoint", "fallback", "iterate", "mirror"},
     {"solve", "result"},
+    {"held"},
     {"options", "choice"},
     {"classifier", "price_grid"},
     {"in_memory"},

@@ -14,6 +14,7 @@ from momentron.certificate import LONG, SHORT, certify_classifier
 from momentron.certified_problem import CertifiedProblem
 from momentron.clock import OutOfTime, until
 from momentron.fallback import Candidate, Classifier, fallback
+from momentron.held import held_in_floats
 from momentron.problem import Problem
 from momentron.solve import Outcome
 from momentron.status import Status
@@ -41,6 +42,9 @@ def choose_classifier(problem: CertifiedProblem, outcome: Outcome) -> Choice:
             return _soft(whole, outcome)
         own = [_soft_classifier(whole, w)[0] for w in (outcome.w, outcome.last_w)]
         return _fallback(whole, outcome, own, handicap=1.0)  # C says how regular it is to be
+    if outcome.whole is not None and whole is not None and certificate.margin > 0.0:
+        held = held_in_floats(whole, outcome.whole.w, certificate.margin, outcome.closing)
+        return Choice(held.coef, whole.intercept_in_units_of_x(held.b), held.margin)
     if certificate.margin > 0.0:
         return _at_unit_length(problem, outcome, outcome.w, certificate.margin)
     if whole is None:  # a fit to rows that are not here would cost passes

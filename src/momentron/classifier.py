@@ -19,6 +19,7 @@ from momentron.problem import Problem
 from momentron.result import MarginResult
 from momentron.solve import Outcome
 from momentron.solvers import Solver, Start
+from momentron.status import Status
 
 NO_WEIGHTS = np.empty(0)
 FARTHEST = 1e12  # outputs of a start, above which exponentials say nothing
@@ -46,9 +47,11 @@ def make_result(problem: CertifiedProblem, solver: Solver, outcome: Outcome) -> 
     """The outcome in the user's units."""
     begin = time.perf_counter()
     chosen, is_soft = choose_classifier(problem, outcome), problem.is_soft
-    dual = problem.sparse_dual(outcome.q)
+    dual, status = problem.sparse_dual(outcome.q), outcome.status
+    if outcome.whole is not None and status is Status.OPTIMAL and not chosen.margin > 0.0:
+        status = Status.BEYOND_FLOAT64
     return MarginResult(
-        status=outcome.status,
+        status=status,
         certificate=outcome.certificate.with_margin(chosen.margin, is_bound=not is_soft),
         coef=chosen.coef,
         intercept=chosen.intercept,

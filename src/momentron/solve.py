@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.certificate import Certificate, admitted, relative_gap
+from momentron.certificate import Certificate, WholePair, admitted, relative_gap
 from momentron.certified_problem import CertifiedProblem
 from momentron.checkpoint import Checkpoint, RunState
 from momentron.clock import OutOfTime, Stopwatch, until
@@ -67,6 +67,7 @@ class Outcome:
     seconds: float
     trace: Trace
     closing: float  # when the result must be there, on the clock of `time.perf_counter`
+    whole: WholePair | None = None  # the pair that the certificate is of, where floats hold none
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class Certified:
     w: np.ndarray
     q: Any
     certificate: Certificate
+    whole: WholePair | None = None
 
 
 class Incumbent:
@@ -97,6 +99,7 @@ class Incumbent:
         self.certified: Certified | None = None
         self._problem = problem
         self._refined: tuple[np.ndarray, Any] | None = None
+        self._whole: WholePair | None = None
 
     def update(self, seen: CertifiedProblem, candidates: Candidates) -> float:
         """Keep what is better; return the claimed margin of the current iterate.
@@ -110,6 +113,8 @@ class Incumbent:
         if primals[0].w.dtype == np.longdouble:
             w = problem.admitted_w(primals[0].w)
             self._refined = w, problem.admitted_weights(candidates.q)
+        if candidates.whole is not None:
+            self._whole = problem.admitted_pair(candidates.whole)
         best = max(range(len(margins)), key=margins.__getitem__)
         if margins[best] > self.lower:
             self.w = problem.admitted_w(primals[best].w)
@@ -152,6 +157,19 @@ class Incumbent:
             self.certified = Certified(w, q, certificate)
         return self.certified.certificate
 
+    def adopt_whole(self) -> Certificate | None:
+        """Take the pair in whole numbers, if its certificate is the better one."""
+        pair = self._whole
+        if pair is None:
+            return None
+        certificate = self._problem.certify_whole(pair)
+        last = None if self.certified is None else self.certified.certificate
+        if last is None or (certificate.gap, certificate.upper) < (last.gap, last.upper):
+            self.w, self.q = pair.floats(self._problem.n_rows)
+            self.certified = Certified(self.w, self.q, certificate, pair)
+            return certificate
+        return last
+
 
 class StoppingRule:
     """Asks the certificate whether the question is answered, no more often than is worth it.
@@ -174,6 +192,9 @@ class StoppingRule:
                 f"a method may end with STALLED or a budget, not with {ending!r}: whether the "
                 "question is answered is for the certificate to say"
             )
+        whole = best.adopt_whole()
+        if whole is not None:
+            return self._answer(whole) or ending
         separated = best.lower > 0.0 and relative_gap(best.lower, best.upper) <= self._tol
         vanished = best.upper <= self._vanishing
         is_worth_asking = separated or vanished
@@ -356,6 +377,7 @@ def solve(
         seconds=stopwatch.total(),
         trace=trace,
         closing=closing,
+        whole=done.whole,
     )
 
 

@@ -5,6 +5,7 @@ import numpy as np
 from momentron.problem import Problem
 from momentron.solvers.auto.engine import Engine
 from momentron.solvers.auto.phases import End, Phase, Reason, Search
+from momentron.solvers.auto.whole_numbers import after_floats
 from momentron.solvers.base import Candidates, Primal
 
 
@@ -22,10 +23,16 @@ class Rounds(Engine):
             self.phase = self.phase.advance(self.search)
         except (FloatingPointError, np.linalg.LinAlgError):
             self.phase = End(Reason.BROKEN)
+        if self.phase.is_end:
+            self.phase = after_floats(self.search, self.phase)
         self.is_done = self.phase.is_end or self.rounds >= self.search.settings.rounds
 
     def candidates(self) -> Candidates:
-        answer, problem = self.search.answer, self.problem
+        answer, problem, settled = self.search.answer, self.problem, self.search.settled
+        if settled is not None:
+            primal = Primal(settled.w, settled.scores)
+            upper = settled.upper / problem.to_units_of_x(1.0)
+            return Candidates([primal], settled.q, upper, whole=settled.pair)
         w, scores = answer.w, problem.labels.scores(answer.products)
         if problem.is_soft:
             slack = answer.lam / (problem.stiffness * problem.shares)
