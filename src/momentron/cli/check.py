@@ -73,15 +73,12 @@ def check(
         loaded = load_formula(data, formula, table)
     with Progress("deciding separability", max_time=max_time, quiet=as_json):
         verdict = check_separability(
-            loaded.X,
-            loaded.y,
-            fit_intercept=intercept and loaded.fit_intercept,
+            loaded.design,
+            fit_intercept=intercept,
             family=family,
             order=as_order(order),
-            sample_weight=loaded.weights,
             decimals=decimals,
             reference=reference,
-            feature_names=loaded.feature_names,
             max_time=max_time,
         )
     roles: list[FeatureRole] = []
@@ -102,11 +99,13 @@ def check(
 
 def summarise(loaded: LoadedData, verdict: Verdict, roles: list[FeatureRole]) -> dict[str, Any]:
     """Everything the command reports, as plain numbers."""
-    n, d = loaded.X.shape
+    n_separated, n_observations, noun = verdict.observations
     return {
         "data": loaded.title,
-        "rows": n,
-        "features": d,
+        "rows": verdict.n_rows,
+        "features": loaded.X.shape[1],
+        "observations": n_observations if noun == "observations" else None,
+        "separated_observations": n_separated if noun == "observations" else None,
         "classes": verdict.classes,
         "kind": verdict.kind,
         "sentence": verdict.sentence,
@@ -121,6 +120,7 @@ def summarise(loaded: LoadedData, verdict: Verdict, roles: list[FeatureRole]) ->
         "boundary_rows": (
             verdict.boundary_rows.tolist() if verdict.kind == "quasi-separable" else []
         ),
+        "separated_rows": verdict.separated_rows.tolist(),
         "boundary_pairs": (
             [list(pair) for pair in verdict.boundary_pairs]
             if verdict.kind == "quasi-separable" and len(verdict.classes) > 2

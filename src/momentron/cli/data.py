@@ -14,6 +14,7 @@ from momentron import datasets
 from momentron.datafiles import DataFile, TableOptions, read_frame, read_whole
 from momentron.datafiles._common import some
 from momentron.designs import Design, read_design
+from momentron.designs.rows import GivenRows
 from momentron.errors import InputError
 
 DataArgument = Annotated[
@@ -88,6 +89,19 @@ class LoadedData:
     taken: list[str] = field(default_factory=list)
     levels: dict[str, list[str]] = field(default_factory=dict)
     fit_intercept: bool = True
+    given: GivenRows | None = None
+
+    @property
+    def design(self) -> Design:
+        """The rows and labels, with the rows of the file that they were made from."""
+        return Design(
+            self.X,
+            self.y,
+            self.weights,
+            fit_intercept=self.fit_intercept,
+            feature_names=self.feature_names,
+            given=self.given,
+        )
 
 
 def table_options(
@@ -176,33 +190,39 @@ def load_formula(source: str | None, formula: str, options: TableOptions) -> Loa
         raise InputError("--formula needs DATA, a table whose columns it names")
     frame, notes = read_frame(_path(source), options, formula)
     design = read_design(formula, data=frame, sample_weight=options.weight)
-    names = design.row_names
     return LoadedData(
         design.X,
         design.y,
         Path(source).name,
         design.feature_names,
-        None if names is None else [str(name) for name in names],
+        _row_names(design),
         design.sample_weight,
         [f"formula {formula}", f"features {some(design.feature_names or [])}", *notes],
         fit_intercept=design.fit_intercept is not False,
+        given=design.given,
     )
 
 
 def loaded_from(file: DataFile, title: str) -> LoadedData:
     """A file that has been read, under a title; counts as one row per outcome that was seen."""
     design = Design(file.X, file.y, file.weights, row_names=file.row_names).ungrouped()
-    names = design.row_names
     return LoadedData(
         design.X,
         np.asarray(design.y),
         title,
         file.feature_names,
-        None if names is None else [str(name) for name in names],
+        _row_names(design),
         design.sample_weight,
         file.taken,
         file.levels,
+        given=design.given,
     )
+
+
+def _row_names(design: Design) -> list[str] | None:
+    """The names of the rows of the file."""
+    names = None if design.given is None else design.given.names
+    return None if names is None else [str(name) for name in names]
 
 
 def _named(name: str, classes: tuple[str, str] | None) -> LoadedData:

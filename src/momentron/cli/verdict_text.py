@@ -16,8 +16,10 @@ def print_summary(summary: dict[str, Any]) -> None:
     classes = " against ".join(summary["classes"][:2])
     if len(summary["classes"]) > 2:
         classes = f"{len(summary['classes'])} classes, jointly"
+    seen = summary["observations"]
+    observations = "" if seen in (None, summary["rows"]) else f", {seen:,} observations"
     lines = [
-        f"{summary['data']}: {summary['rows']} × {summary['features']}, {classes}",
+        f"{summary['data']}: {summary['rows']} × {summary['features']}{observations}, {classes}",
         *([f"read            {'; '.join(summary['read'])}"] if summary["read"] else []),
         f"verdict         {summary['sentence']}",
         f"best margin     in [{summary['lower']:.12g}, {summary['upper']:.12g}]",

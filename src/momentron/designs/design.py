@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from momentron.designs.rows import GivenRows, whole_frequencies
 from momentron.errors import InputError
 from momentron.verify.data import ungrouped
 
@@ -30,6 +31,12 @@ class Design:
     row_names : list or None
         The index of a data frame, or the row of the grouped data from which each row was made; None
         where rows have no names but their numbers.
+    index : pandas index or None
+        Of the frame that was passed.
+    frequencies : array of shape (n,) or None
+        How often each row was observed, where its source knows that apart from `sample_weight`.
+    given : GivenRows or None
+        How these rows were made from those that were passed; None before `ungrouped`.
     """
 
     X: Any
@@ -39,6 +46,9 @@ class Design:
     family: str | None = None
     feature_names: list[str] | None = None
     row_names: Sequence[Any] | None = None
+    index: Any = None
+    frequencies: Any = None
+    given: GivenRows | None = None
 
     def named(self, feature_names: Sequence[str] | None) -> list[str] | None:
         """The names of the features: those given, which must be one per column, or its own."""
@@ -53,18 +63,34 @@ class Design:
 
     def ungrouped(self) -> Design:
         """With one row per outcome that was seen, where y has counts of outcomes per row."""
-        found = ungrouped(self.y, self.sample_weight)
-        if found is None:
+        if self.given is not None:
             return self
+        found = ungrouped(self.y, self.sample_weight)
+        often = self.sample_weight if self.frequencies is None else self.frequencies
+        often = 1.0 if often is None else often
+        n = np.shape(self.y)[0] if np.shape(self.y) else 0
+        if found is None:
+            counts = whole_frequencies(np.ones(n), often)
+            given = GivenRows(n, self.row_names, self.index, frequencies=counts)
+            return replace(self, given=given)
         rows, labels, weights = found
         if np.shape(self.X)[0] != np.shape(self.y)[0]:
             raise InputError(
                 f"X has {np.shape(self.X)[0]} rows but y has {np.shape(self.y)[0]}; they must agree"
             )
         X = self.X.iloc[rows] if hasattr(self.X, "iloc") else _take(self.X, rows)
-        names = range(np.shape(self.y)[0]) if self.row_names is None else self.row_names
+        names = range(n) if self.row_names is None else self.row_names
+        counts = np.asarray(self.y, np.float64)
+        cells = whole_frequencies(counts.T, often)
+        frequencies = None if cells is None else cells.T[counts != 0.0]
+        given = GivenRows(n, self.row_names, self.index, rows, frequencies)
         return replace(
-            self, X=X, y=labels, sample_weight=weights, row_names=[names[i] for i in rows]
+            self,
+            X=X,
+            y=labels,
+            sample_weight=weights,
+            row_names=[names[i] for i in rows],
+            given=given,
         )
 
 

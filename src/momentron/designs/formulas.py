@@ -71,6 +71,7 @@ def from_formula(text: str, data: Any, decimals: str) -> Design:
         fit_intercept=has_intercept,
         feature_names=[str(name) for name in X.columns],
         row_names=rows_of(data),
+        index=data.index,
     )
 
 

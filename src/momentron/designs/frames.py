@@ -15,10 +15,15 @@ def is_frame(X: Any) -> bool:
     return hasattr(X, "iloc") and hasattr(X, "columns") and hasattr(X, "dtypes")
 
 
+def index_of(X: Any) -> Any:
+    """The index of a pandas frame or series; None where X is not one."""
+    return getattr(X, "index", None) if hasattr(X, "iloc") else None
+
+
 def rows_of(X: Any) -> list[Any] | None:
     """The index of a pandas frame or series, unless it merely counts from 0."""
-    index = getattr(X, "index", None)
-    if index is None or callable(index) or not hasattr(X, "iloc"):
+    index = index_of(X)
+    if index is None:
         return None
     found = index.tolist()
     return None if found == list(range(len(found))) else found

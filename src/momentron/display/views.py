@@ -95,6 +95,7 @@ class Fitted:
     def from_verdict(cls, verdict: "Verdict") -> "Fitted":
         """The hyperplane of a proof; where there is none, the rows that rule it out."""
         classes = np.array(verdict.classes)
+        verdict = verdict.as_proof  # the rows that are drawn are those of the proof
         if verdict.kind not in ("separable", "quasi-separable") or not verdict.coef.any():
             rows = np.array([entry.row for entry in verdict.conflict], np.int64)
             weights = np.array([entry.weight for entry in verdict.conflict])

@@ -196,7 +196,7 @@ def check_separability(
         *read_interval(proof),
         proof,
         time.perf_counter() - start,
-        design.row_names,
+        design.given,
         otherwise,
     )
 

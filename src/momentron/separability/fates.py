@@ -127,7 +127,13 @@ def feature_labels(proof: dict[str, Any]) -> list[str]:
 
 
 def sentence_for_paper(
-    kind: str, estimates: Sequence[Estimate], n_separated: int, n_rows: int, *, is_logistic: bool
+    kind: str,
+    estimates: Sequence[Estimate],
+    n_separated: int,
+    n_rows: int,
+    *,
+    is_logistic: bool,
+    noun: str = "observations",
 ) -> str:
     """One sentence that says what happened to which estimates.
 
@@ -139,7 +145,7 @@ def sentence_for_paper(
     if kind in ("separable", "quasi-separable") and n_separated:
         # of three classes or more a row may be separated from some classes only
         verb = "is" if n_separated == 1 else "are"
-        parts.append(f"{n_separated} of {n_rows} observations {verb} separated")
+        parts.append(f"{n_separated:,} of {n_rows:,} {noun} {verb} separated")
     return f"{text}: {'; '.join(parts)}" if parts else text
 
 

@@ -3,12 +3,14 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from momentron.designs.rows import GivenRows
 from momentron.display import MarginDisplay, MarginDistributionDisplay
+from momentron.errors import InputError
 from momentron.markup import card, escape, facts_table, rows_table
 from momentron.separability.class_pairs import (
     BoundaryPair,
@@ -43,7 +45,10 @@ SHOWN = 10  # rows in conflict, or pairs of classes, that a notebook lists
 
 @dataclass(frozen=True)
 class ConflictRow:
-    """One row of a conflict: its weight is its share of the average of its class."""
+    """One row of a conflict: its weight is its share of the average of its class.
+
+    Of grouped data a row may take part with several of its outcomes.
+    """
 
     row: int
     label: str
@@ -67,9 +72,11 @@ class Verdict:
     proof : dict
         What `to_json` writes; the format is that of docs/proof-format.md.
     seconds : float
-    row_names : sequence or None
-        The index of a data frame, or for grouped data the row of each outcome; None where rows have
-        no names but their numbers, which count from 0. Not part of the proof.
+    given : GivenRows or None
+        The rows that were passed to `check_separability`, which all row numbers of a verdict count,
+        from 0: `boundary_rows`, `separated_rows`, `conflict` and `boundary_pairs`. A proof has one
+        row per outcome that was seen, which differs for grouped data. Not part of the proof, and
+        None where the verdict was read from one: numbers then are those of the proof.
     kind_otherwise : str or None
         The kind in the other reading of decimals; None where that was not decided, as for large
         data. Not part of the proof.
@@ -89,7 +96,7 @@ class Verdict:
     upper: float
     proof: dict[str, Any] = field(repr=False)
     seconds: float = 0.0
-    row_names: Sequence[Any] | None = field(default=None, repr=False, compare=False)
+    given: GivenRows | None = field(default=None, repr=False, compare=False)
     kind_otherwise: str | None = field(default=None, repr=False, compare=False)
 
     def to_json(self) -> str:
@@ -98,7 +105,11 @@ class Verdict:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Verdict":
-        """Read a proof; `verify` says whether it holds."""
+        """Read a proof; `verify` says whether it holds.
+
+        A proof does not know the table that was checked. Row numbers count the rows of the proof,
+        one per outcome that was seen in grouped data, and `drop_separated` is not available.
+        """
         proof = load_proof(text)
         try:
             kind, ends = proof["kind"], read_interval(proof)
@@ -143,6 +154,16 @@ class Verdict:
         return row if self.row_names is None else self.row_names[row]
 
     @property
+    def row_names(self) -> Sequence[Any] | None:
+        """The index of the data frame that was passed; None where rows have only numbers."""
+        return None if self.given is None else self.given.names
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows were passed; those of the proof where that is all that is known."""
+        return int(self.proof["data"]["rows"] if self.given is None else self.given.n)
+
+    @property
     def estimates(self) -> list[Estimate]:
         """Whether each coefficient is finite, infinite, undetermined or aliased, proven.
 
@@ -153,12 +174,83 @@ class Verdict:
 
     @property
     def separated_rows(self) -> np.ndarray:
-        """The rows whose likelihood tends to 1, to be dropped where the others are to be fitted."""
-        if self.kind not in ("separable", "quasi-separable"):
+        """The rows whose likelihood tends to 1, which do not determine the finite estimates.
+
+        Positions, not labels, in what was passed: `drop_separated` leaves these rows out. In
+        grouped data a row is separated if all outcomes seen in it are, which is possible only where
+        a single outcome was seen: two outcomes of one row are on the boundary. Rows of weight 0 are
+        never separated. Empty where the verdict is undecided or its proof is not complete.
+        """
+        rows = self._separated()
+        return rows if self.given is None else self.given.of(rows)
+
+    def _separated(self) -> np.ndarray:
+        """The rows of the proof that are not left out and have no pair on the boundary."""
+        if self.kind not in ("separable", "quasi-separable") or not self.proof["complete"]:
             return np.zeros(0, np.int64)
-        gone = {*self.proof["data"]["left_out"], *self.boundary_rows.tolist()}
-        rows = [i for i in range(self.proof["data"]["rows"]) if i not in gone]
-        return np.array(rows, np.int64)
+        return np.setdiff1d(self._observed(), self._boundary())
+
+    def _observed(self) -> np.ndarray:
+        """The rows of the proof that are not left out."""
+        data = self.proof["data"]
+        return np.setdiff1d(np.arange(data["rows"]), np.array(data["left_out"], np.int64))
+
+    def _boundary(self) -> np.ndarray:
+        """The rows of the proof that are on the boundary against some class."""
+        rows = [i for group in self.proof["boundary"] for i in group["rows"]]
+        return np.unique(np.array(rows, np.int64))
+
+    def drop_separated(self, frame: Any) -> Any:
+        """The frame that was checked without its separated rows, as a copy.
+
+        A fit of the rows that are left has the finite estimates of the full model, of which it is
+        the limit: what goes to ±∞ does not change their likelihood. (Columns that only separated
+        rows have are then zero or collinear: leave them out of the fit.)
+
+        Parameters
+        ----------
+        frame : data frame, series, array or sparse matrix
+            With the rows that were passed to `check_separability`, in their order: that frame, or
+            others with the same index. Rows are found by position, so that labels may repeat. Rows
+            of weight 0, and rows of grouped data without any outcome, stay.
+
+        Returns
+        -------
+        frame of the same kind
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from momentron import check_separability
+        >>> data = pd.DataFrame({"x": [0, 1, 1, 2], "y": [0, 0, 1, 1]}, index=list("abcd"))
+        >>> check_separability(data[["x"]], data["y"]).drop_separated(data).index.tolist()
+        ['b', 'c']
+        """
+        if self.given is None:
+            raise InputError(
+                "this verdict was read from a proof, which does not know the table that was "
+                "checked; call check_separability on the table, and drop_separated of its verdict"
+            )
+        if self.kind == "undecided" or not self.proof["complete"]:
+            raise InputError(
+                "which rows are separated is not decided; pass a larger max_time to "
+                "check_separability"
+            )
+        return self.given.without(frame, self.separated_rows)
+
+    @property
+    def observations(self) -> tuple[int, int, str]:
+        """(number separated, number in all, "observations" or "rows").
+
+        Observations are counted by frequency: in grouped data each count, and each row as often as
+        its weight says. Where these are not whole numbers, so that they are not frequencies, and
+        for a verdict that was read from a proof, rows are counted. Rows of weight 0 are not there.
+        """
+        separated, observed = self._separated(), self._observed()
+        if self.given is None:
+            return separated.size, observed.size, "rows"
+        noun = "rows" if self.given.frequencies is None else "observations"
+        return self.given.counted(separated), self.given.counted(observed), noun
 
     @property
     def dimension(self) -> int | None:
@@ -173,10 +265,10 @@ class Verdict:
     @property
     def paper_sentence(self) -> str:
         """What happened to which estimates, in a sentence for a paper."""
-        n = self.proof["data"]["rows"] - len(self.proof["data"]["left_out"])
+        n_separated, n, noun = self.observations
         is_logistic = self.family in ("binomial", "multinomial")
         return sentence_for_paper(
-            self.kind, self.estimates, self.separated_rows.size, n, is_logistic=is_logistic
+            self.kind, self.estimates, n_separated, n, is_logistic=is_logistic, noun=noun
         )
 
     def to_frame(self) -> Any:
@@ -214,8 +306,8 @@ class Verdict:
         says which. All such rows where the proof is complete, which it is for all but very large
         data.
         """
-        rows = {i for group in self.proof["boundary"] for i in group["rows"]}
-        return np.array(sorted(rows), np.int64)
+        rows = self._boundary()
+        return rows if self.given is None else self.given.of(rows)
 
     @property
     def boundary_pairs(self) -> list[BoundaryPair]:
@@ -226,7 +318,21 @@ class Verdict:
         Ordered classes are compared with their neighbours. Empty for the Poisson family, which
         compares no classes, and where a proof of an earlier version does not hold the classes.
         """
-        return list_boundary_pairs(self.proof, self._family)
+        found = list_boundary_pairs(self.proof, self._family)
+        rows = self._given_rows([pair.row for pair in found])
+        return [pair._replace(row=row) for pair, row in zip(found, rows, strict=True)]
+
+    def _given_rows(self, rows: list[int]) -> list[int]:
+        """Of each of some rows of the proof, the row that was passed."""
+        if self.given is None:
+            return rows
+        found: list[int] = self.given.each_of(np.array(rows, np.int64)).tolist()
+        return found
+
+    @property
+    def as_proof(self) -> "Verdict":
+        """The same verdict with row numbers that count the rows of the proof."""
+        return replace(self, given=None)
 
     @property
     def class_pairs(self) -> list[ClassPair]:
@@ -293,7 +399,8 @@ class Verdict:
             masses: dict[tuple[str, str], int] = {}
             for side, v in zip(sides, numerators, strict=True):
                 masses[side] = masses.get(side, 0) + v
-            for i, side, v in zip(group["rows"], sides, numerators, strict=True):
+            given = self._given_rows(group["rows"])
+            for i, side, v in zip(given, sides, numerators, strict=True):
                 rows.append(ConflictRow(int(i), *side, v / masses[side]))
         return rows
 
@@ -311,7 +418,7 @@ class Verdict:
     def _repr_html_(self) -> str:
         data = self.proof["data"]
         facts = {
-            "rows × features": f"{data['rows']} × {data['features']}",
+            "rows × features": f"{self.n_rows} × {data['features']}",
             "classes": ", ".join(self.classes[:12]),
             "intercept": "yes" if self.proof["fit_intercept"] else "no",
             "proof": f"{self.arithmetic} arithmetic",
@@ -324,7 +431,7 @@ class Verdict:
         if self.conflict:
             names = ("row", "class", "against", "weight")
             heaviest = sorted(self.conflict, key=lambda s: -s.weight)[:SHOWN]
-            rows = [(s.row, s.label, s.against, s.weight) for s in heaviest]
+            rows = [(self.row_name(s.row), s.label, s.against, s.weight) for s in heaviest]
             words = f"{len(self.conflict)} rows in conflict: their weighted class averages coincide"
             parts.append(f"<div>{words}</div>" + rows_table(names, rows))
         return card("Verdict", escape(self.sentence), self.lower, self.upper, *parts)
