@@ -15,6 +15,7 @@ from momentron.datafiles import DataFile, TableOptions, read_frame, read_whole
 from momentron.datafiles._common import some
 from momentron.designs import Design, read_design
 from momentron.designs.rows import GivenRows
+from momentron.designs.spelling import columns_of
 from momentron.errors import InputError
 
 DataArgument = Annotated[
@@ -188,7 +189,10 @@ def load_formula(source: str | None, formula: str, options: TableOptions) -> Loa
     """The design of a formula in the columns of DATA."""
     if source is None:
         raise InputError("--formula needs DATA, a table whose columns it names")
-    frame, notes = read_frame(_path(source), options, formula)
+    weight = options.weight if isinstance(options.weight, str) else None
+    frame, notes = read_frame(
+        _path(source), options, lambda names: columns_of(formula, names, weight)
+    )
     design = read_design(formula, data=frame, sample_weight=options.weight)
     return LoadedData(
         design.X,

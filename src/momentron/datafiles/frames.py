@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from os import PathLike
 from typing import Any
 
@@ -16,12 +16,14 @@ from momentron.datafiles.table import read_columns, text_of
 
 
 def read_frame(
-    path: str | PathLike[str], options: TableOptions, formula: str
+    path: str | PathLike[str],
+    options: TableOptions,
+    columns_used: Callable[[list[str]], list[str]],
 ) -> tuple[Any, list[str]]:
     """(a data frame of a CSV, TSV or TXT file with a header, what was found in it).
 
-    Rows with a missing value in a column that the formula or the weights name are refused, or left
-    out if the options say so.
+    Rows with a missing value in a column that is used, of all that there are, or in the weights
+    are refused, or left out if the options say so.
     """
     shown = str(path)
     try:
@@ -45,8 +47,8 @@ def read_frame(
     frame = pd.DataFrame({column.name: _values(column) for column in table.columns})
     if table.row_names is not None:
         frame.index = table.row_names
-    words = set(re.findall(r"[A-Za-z_.][\w.]*", formula))
-    used = [c for c in table.columns if c.name in words or c.name == options.weight]
+    named = {*columns_used([column.name for column in table.columns]), options.weight}
+    used = [c for c in table.columns if c.name in named]
     gone = np.zeros(len(frame), bool)
     for column in used:
         gone |= column.missing

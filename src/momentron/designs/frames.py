@@ -78,7 +78,15 @@ def require_complete(data: Any, names: list[str]) -> None:
     counts = {name: int(data[name].isna().sum()) for name in names}
     listed = [f"{name} {count}" for name, count in counts.items() if count]
     if listed:
+        gone = [name for name, count in counts.items() if count]
+        texts = [name for name in gone if str(data[name].dtype) in ("object", "str", "string")]
+        hint = (
+            f" (if {texts[0]!r} says 'None' or 'NA' in the file and means it: pandas.read_csv(…, "
+            "keep_default_na=False, na_values=[''])"
+            if texts
+            else ""
+        )
         raise InputError(
             f"data has missing values, by column: {', '.join(listed)}; leave these rows out, "
-            f"data.dropna(subset={[name for name, count in counts.items() if count]})"
+            f"data.dropna(subset={gone}){hint and hint + ')'}"
         )

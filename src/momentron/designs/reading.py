@@ -61,13 +61,20 @@ def _found(X: Any, y: Any, data: Any, sample_weight: Any, decimals: str) -> Desi
     if is_whole and y is not None:
         raise InputError("a formula or a model has its own y; leave y out")
     if is_formula(X):
-        return from_formula(X, data, decimals)
+        weight = sample_weight if isinstance(sample_weight, str) else None
+        return from_formula(X, data, decimals, weight)
     if data is not None:
         raise InputError("data= goes with a formula, such as check_separability('y ~ x', data=…)")
     if is_statsmodels(X):
         if sample_weight is not None:
             raise InputError("a model of statsmodels has its own weights; leave sample_weight out")
         return replace(from_statsmodels(X), index=row_labels(X), frequencies=model_frequencies(X))
+    for name, given in (("X", X), ("y", y)):
+        if isinstance(given, str):
+            raise InputError(
+                f"{name}={given!r} is text; pass numbers and labels, as in check_separability("
+                f"frame.drop(columns='outcome'), frame['outcome']), or a formula with data=frame"
+            )
     if y is None:
         raise InputError("y is None; pass one label for each row, or a formula with data=")
     rows, index = rows_of(X) or rows_of(y), index_of(X)
