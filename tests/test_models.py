@@ -595,6 +595,16 @@ def test_a_long_sentence_lists_a_few_names_and_counts_the_others():
     assert "those of x0, x1, x2, x3, x4 and 26 others are finite." in sentence
 
 
+def test_a_sentence_tells_coefficients_from_thresholds():
+    pain = [[0], [0], [1], [1], [2], [2], [3], [3]], [0, 0, 0, 1, 1, 2, 2, 2]
+    verdict = check_separability(*pain, family="ordinal", feature_names=["dose"])
+    assert verdict.paper_sentence == (
+        "The data are quasi-completely separated: in the ordered logistic regression (ordinal "
+        "model with logit link) the maximum likelihood estimates of the coefficient of dose, the "
+        "threshold 0|1 and the threshold 1|2 are +∞. 4 of 8 observations are separated."
+    )
+
+
 def test_names_are_escaped_in_latex():
     verdict = check_separability([[0.0], [1.0]], [0, 1], feature_names=["50%_#1 & ^2"])
     assert r"50\%\_\#1 \& \textasciicircum{}2" in verdict.summary("latex").split("tabular")[0]
@@ -623,22 +633,44 @@ def test_a_proof_for_one_link_does_not_hold_for_another():
         assert not is_accepted({k: v for k, v in proof.items() if k != "link"}, features, HIT)
 
 
-def test_an_aliased_coefficient_is_not_undetermined():
+def with_both_signs(verdict, u):
+    """A proof whose directions move along u to either side: no likelihood changes along it."""
+    proof = copy.deepcopy(verdict.proof)
+    w = verdict.whole_weights()
+    far = 2 * max(map(abs, w.values()))
+    size = verdict.proof["data"]["features"] + 1
+    moved = [[w.get(c, 0) + sign * far * u.get(c, 0) for c in range(size)] for sign in (1, -1)]
+    proof["estimates"]["directions"] = {
+        "starts": [0, size, 2 * size],
+        "coordinates": [*range(size), *range(size)],
+        "numbers": [hex(v) for vector in moved for v in vector],
+    }
+    return proof
+
+
+NO_ALIASES = {"starts": [0], "coordinates": [], "numbers": []}
+
+
+@pytest.mark.parametrize("rank", [0, None, 3, 4])
+@pytest.mark.parametrize("change", [{}, {"aliases": NO_ALIASES}])
+def test_an_aliased_coefficient_is_not_undetermined(change, rank):
     """Complete separation with a column twice: both signs occur, which says nothing."""
     column = np.array([-2.0, -1.0, 3.0, 4.0])
     features, y = np.column_stack([column, column, [1, 0, 0, 1]]), [0, 0, 1, 1]
     verdict = check_separability(features, y)
-    truth = answer("binomial", "logit", features, y)
-    assert list(fates(verdict).values()) == truth.estimates
-    assert truth.estimates == ["aliased", "aliased", "undetermined", "undetermined"]
-    none = {"starts": [0], "coordinates": [], "numbers": []}
-    for change in ({}, {"aliases": none}, {"aliases": none, "rank": None}):
-        for rank in ({}, {"rank": None}, {"rank": 4}):
-            lie = copy.deepcopy(verdict.proof)
-            lie["estimates"] |= change | rank
-            lie["estimates"]["status"][0] = "undetermined"
-            assert not is_accepted(lie, features, y)
-    # what is true is accepted without a rank, too: the verifier eliminates
+    truth = answer("binomial", "logit", features, y).estimates
+    assert list(fates(verdict).values()) == truth
+    assert truth == ["aliased", "aliased", "undetermined", "undetermined"]
+    lie = with_both_signs(verdict, {0: 1, 1: -1})
+    lie["estimates"]["status"] = ["undetermined", *truth[1:2], "undecided", "undecided"]
+    lie["estimates"] |= change | ({"rank": rank} if rank != 0 else {})
+    assert not is_accepted(lie, features, y)
+
+
+def test_undetermined_coefficients_are_accepted_without_a_rank():
+    features, y = [[-2.0, 1], [-1, 0], [3, 0], [4, 1]], [0, 0, 1, 1]
+    verdict = check_separability(features, y)
+    assert "undetermined" in fates(verdict).values()
     bare = copy.deepcopy(verdict.proof)
     bare["estimates"] |= {"rank": None}
     assert is_accepted(bare, features, y)
@@ -646,19 +678,17 @@ def test_an_aliased_coefficient_is_not_undetermined():
 
 def test_undetermined_coefficients_beside_many_aliases_are_verified():
     """More null vectors than a proof writes: the verifier finds the row space by itself."""
-    rng = np.random.default_rng(0)
     column = np.r_[-2.0, -1.0, 3.0, 4.0, 5.0]
-    features = np.column_stack([np.outer(column, np.ones(15)), rng.integers(0, 3, 5)])
-    y = [0, 0, 1, 1, 1]
+    features, y = np.column_stack([np.outer(column, np.ones(15)), [1, 0, 2, 1, 0]]), [0, 0, 1, 1, 1]
     verdict = check_separability(features, y)
     assert verdict.rank is None  # only a mixture of the aliases is written
     truth = answer("binomial", "logit", features, y).estimates
-    assert list(fates(verdict).values()) == truth
-    assert "undetermined" in truth and verify(verdict.to_json(), features, y)
-    lie = copy.deepcopy(verdict.proof)
-    lie["estimates"]["aliases"] = {"starts": [0], "coordinates": [], "numbers": []}
-    lie["estimates"]["status"] = [s.replace("aliased", "undetermined") for s in truth]
-    with pytest.raises(ProofError, match="not shown to be 'undetermined'"):
+    assert list(fates(verdict).values()) == truth == ["aliased"] * 15 + ["undetermined"] * 2
+    assert verify(verdict.to_json(), features, y)
+    lie = with_both_signs(verdict, {3: 1, 4: -1})
+    lie["estimates"]["aliases"] = NO_ALIASES
+    lie["estimates"]["status"] = ["undecided"] * 3 + ["undetermined"] + ["undecided"] * 13
+    with pytest.raises(ProofError, match="column 3 is not shown to be 'undetermined'"):
         verify(json.dumps(lie), features, y)
 
 

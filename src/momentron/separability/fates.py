@@ -207,16 +207,24 @@ def sentence_on_estimates(estimates: Sequence[Estimate]) -> str:
         these = [e for e in estimates if e.estimate == status]
         if not these:
             continue
-        is_one = len(these) == 1
+        s, those, verb = ("", "that", "is") if len(these) == 1 else ("s", "those", "are")
         if parts:
-            subject = f"{'that' if is_one else 'those'} of {_listed(these, several)}"
+            subject = f"{those} of {_listed([_named(e, several) for e in these])}"
         else:
-            s = "" if is_one else "s"
-            is_plain = these[0].feature not in ("intercept", "threshold")
-            what = f"the coefficient{s} of " if is_plain else ""
-            subject = f"the maximum likelihood estimate{s} of {what}{_listed(these, several)}"
-        parts.append(f"{subject} {'is' if is_one else 'are'} {WORDS[status]}")
+            subject = f"the maximum likelihood estimate{s} of {_in_full(these, several)}"
+        parts.append(f"{subject} {verb} {WORDS[status]}")
     return "; ".join(parts)
+
+
+def _in_full(estimates: Sequence[Estimate], several: bool) -> str:
+    """ "the coefficients of a and b and the intercept"."""
+    plain = [e for e in estimates if e.feature not in ("intercept", "threshold")]
+    if not plain or len(estimates) > LISTED:
+        names = _listed([_named(e, several) for e in estimates])
+        return f"the coefficients of {names}" if plain else names
+    s = "" if len(plain) == 1 else "s"
+    first = f"the coefficient{s} of {_listed([_named(e, several) for e in plain])}"
+    return _listed([first, *(_named(e, several) for e in estimates if e not in plain)])
 
 
 def _named(estimate: Estimate, several: bool) -> str:
@@ -226,9 +234,8 @@ def _named(estimate: Estimate, several: bool) -> str:
     return f"{name} ({estimate.label})" if several else name
 
 
-def _listed(estimates: Sequence[Estimate], several: bool) -> str:
-    """The names of some coefficients; of many, the first few and how many there are besides."""
-    names = [_named(e, several) for e in estimates]
+def _listed(names: list[str]) -> str:
+    """Some names; of many, the first few and how many there are besides."""
     if len(names) > LISTED:
         return f"{', '.join(names[:FEW])} and {len(names) - FEW} others"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
