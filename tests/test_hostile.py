@@ -77,6 +77,13 @@ def test_random_problems(part):
     assert failures("problems", range(40 * part, 40 * part + 40)) == []
 
 
+@pytest.mark.parametrize("part", range(5))
+def test_random_models(part):
+    pytest.importorskip("formulaic")
+    pytest.importorskip("statsmodels")
+    assert failures("models", range(part, 190, 5)) == []
+
+
 @pytest.mark.parametrize("part", range(2))
 def test_interrupts_at_random_lines(part):
     assert failures("interrupts", range(60 * part, 60 * part + 60)) == []

@@ -237,10 +237,11 @@ def _plain(labels: Any) -> list[Any]:
     return [label.item() if isinstance(label, np.generic) else label for label in values]
 
 
-def clean_targets(y: Any, n_rows: int) -> np.ndarray:
-    """y as a 1-D array of labels, one for each row."""
+def clean_targets(y: Any, n_rows: int, *, are_classes: bool = True) -> np.ndarray:
+    """y as a 1-D array of labels, one for each row, which need not be classes."""
     y = _one_label_per_row(y, n_rows)
-    _require_classes(y)
+    if are_classes:
+        _require_classes(y)
     return y
 
 

@@ -41,7 +41,17 @@ def check(
     formula: FormulaOption = None,
     family: Annotated[
         str | None,
-        typer.Option(help="binomial, multinomial, poisson or ordinal; chosen from y by default."),
+        typer.Option(
+            help="binomial, multinomial, ordinal, poisson, negative-binomial or truncated-poisson; "
+            "binomial or multinomial by default."
+        ),
+    ] = None,
+    link: Annotated[
+        str | None,
+        typer.Option(
+            help="logit (the default), probit, cloglog, loglog, cauchit, cdf; log or logc of "
+            "binomial models; log of counts."
+        ),
     ] = None,
     order: OrderOption = None,
     intercept: Annotated[bool, typer.Option(help="Fit an intercept.")] = True,
@@ -52,7 +62,11 @@ def check(
     max_time: Annotated[float | None, typer.Option(help="Time budget in seconds.")] = None,
     proof: Annotated[Path | None, typer.Option(help="Write the proof to this JSON file.")] = None,
     reference: Annotated[
-        str | None, typer.Option(help="The class that multinomial contrasts are against.")
+        str | None,
+        typer.Option(
+            help="The class that multinomial contrasts are against; the class that is not the "
+            "event of the links log and logc."
+        ),
     ] = None,
     features: Annotated[
         bool, typer.Option(help="Find the features without which the classes are not separable.")
@@ -76,6 +90,7 @@ def check(
             loaded.design,
             fit_intercept=intercept,
             family=family,
+            link=link,
             order=as_order(order),
             decimals=decimals,
             reference=reference,
@@ -107,6 +122,10 @@ def summarise(loaded: LoadedData, verdict: Verdict, roles: list[FeatureRole]) ->
         "observations": n_observations if noun == "observations" else None,
         "separated_observations": n_separated if noun == "observations" else None,
         "classes": verdict.classes,
+        "family": verdict.family,
+        "link": verdict.link,
+        "model": verdict.model,
+        "notes": list(verdict.notes),
         "kind": verdict.kind,
         "sentence": verdict.sentence,
         "in_a_paper": verdict.paper_sentence,

@@ -21,6 +21,8 @@ def print_summary(summary: dict[str, Any]) -> None:
     lines = [
         f"{summary['data']}: {summary['rows']} × {summary['features']}{observations}, {classes}",
         *([f"read            {'; '.join(summary['read'])}"] if summary["read"] else []),
+        f"model           {summary['model']}",
+        *(f"note            {note}" for note in summary["notes"]),
         f"verdict         {summary['sentence']}",
         f"best margin     in [{summary['lower']:.12g}, {summary['upper']:.12g}]",
     ]

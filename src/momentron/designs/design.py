@@ -25,8 +25,10 @@ class Design:
     sample_weight : array of shape (n,) or None
     fit_intercept : bool or None
         Whether the model has an intercept; None where its source does not say.
-    family : str or None
-        Likewise.
+    family, link : str or None
+        Of a model that was given as such; None where the source does not say.
+    reference : label or None
+        Likewise, the class with which the model contrasts the others.
     feature_names : list of str or None
     row_names : list or None
         The index of a data frame, or the row of the grouped data from which each row was made; None
@@ -37,6 +39,8 @@ class Design:
         How often each row was observed, where its source knows that apart from `sample_weight`.
     given : GivenRows or None
         How these rows were made from those that were passed; None before `ungrouped`.
+    notes : tuple of str
+        What a reader of the verdict should know about its source.
     """
 
     X: Any
@@ -44,11 +48,27 @@ class Design:
     sample_weight: Any = None
     fit_intercept: bool | None = None
     family: str | None = None
+    link: str | None = None
+    reference: Any = None
     feature_names: list[str] | None = None
     row_names: Sequence[Any] | None = None
     index: Any = None
     frequencies: Any = None
     given: GivenRows | None = None
+    notes: tuple[str, ...] = ()
+
+    def modelled(
+        self, family: str | None, link: str | None, fit_intercept: bool
+    ) -> tuple[str | None, str | None, bool]:
+        """(family, link, fit_intercept): those asked for, unless the source is a model itself."""
+        if self.family is None:
+            return family, link, fit_intercept and self.fit_intercept is not False
+        for name, asked, own in (("family", family, self.family), ("link", link, self.link)):
+            if asked not in (None, own):
+                raise InputError(f"{name}={asked!r}, but the model has {own!r}; leave {name} out")
+        if self.fit_intercept and not fit_intercept:
+            raise InputError("the model has an intercept; leave fit_intercept out")
+        return self.family, self.link, bool(self.fit_intercept)
 
     def named(self, feature_names: Sequence[str] | None) -> list[str] | None:
         """The names of the features: those given, which must be one per column, or its own."""

@@ -34,6 +34,7 @@ from momentron.separability.conflict import (
     duplicate_conflict,
 )
 from momentron.separability.estimates import find_estimates
+from momentron.separability.fates import notes_on_classes
 from momentron.separability.interior_point import Proposal, propose
 from momentron.separability.interval import (
     Interval,
@@ -51,6 +52,7 @@ from momentron.threads import one_thread
 from momentron.verify import ProofError, ProofTooLarge, require_estimates, require_proof
 from momentron.verify.data import label_texts
 from momentron.verify.duality import direction_of
+from momentron.verify.family import MODELS, default_family, link_of
 from momentron.verify.format import LONGEST_NAME, Proof, read_interval, read_proof
 
 SMALL = 20_000  # entries up to which a conflict that floats miss is found by exact steps
@@ -71,6 +73,7 @@ def check_separability(
     data: Any = None,
     fit_intercept: bool = True,
     family: str | None = None,
+    link: str | None = None,
     order: Sequence[Any] | None = None,
     sample_weight: Any = None,
     decimals: str = "shortest",
@@ -99,11 +102,20 @@ def check_separability(
         For a formula; `sample_weight` may then be the name of a column.
     fit_intercept : bool
         Whether hyperplanes may miss the origin; a formula or model without an intercept has none.
-    family : {"binomial", "multinomial", "poisson", "ordinal"}, optional
+    family : {"binomial", "multinomial", "poisson", "negative-binomial", "truncated-poisson", \
+"ordinal"}, optional
         The model whose likelihood is meant; by default binomial for two classes and multinomial for
-        more. "poisson": counts or other numbers ≥ 0, of which only y = 0 and y > 0 matter.
-        "ordinal": classes in order, in a cumulative model with any log-concave link; numbers are
-        ordered by value, an ordered pandas categorical as it says, other labels by `order`.
+        more. "poisson": counts or other numbers ≥ 0, of which only y = 0 and y > 0 matter, and
+        "negative-binomial" likewise. "truncated-poisson": counts without zeros, y = 1 or y > 1.
+        "ordinal": classes in order, in a cumulative model; numbers are ordered by value, an ordered
+        pandas categorical as it says, other labels by `order`.
+    link : str, optional
+        "logit" by default, and "log" for counts. Binomial and ordinal models: "logit", "probit",
+        "cloglog", "loglog", "cauchit", or "cdf" for the inverse of any other continuous
+        distribution function that increases on the whole line; all of these have the same answer.
+        Binomial models also "log", P(event) = exp(η), and "logc", P(event) = 1 − exp(η), whose
+        answers are different ones; the event is the class that is not `reference`. Estimates with
+        other links (identity, square root, …) follow other rules, and are refused.
     order : sequence of labels, optional
         For family="ordinal": every label once, from the lowest to the highest.
     sample_weight : array of shape (n,), optional
@@ -113,7 +125,8 @@ def check_separability(
         tenth; or as the binary numbers that they are.
     reference : label, optional
         The class with which the coefficients of the others are contrasted; the first by default.
-        Which estimates are finite depends on it, the kind does not.
+        Which estimates are finite depends on it, the kind does not, unless the link is "log" or
+        "logc".
     feature_names : sequence of str, optional
         Of the columns of X; those of a frame, a formula or a model by default.
     estimates : bool
@@ -139,7 +152,9 @@ def check_separability(
     References
     ----------
     Albert, Anderson (1984), *On the existence of maximum likelihood estimates in logistic
-    regression models*, Biometrika 71. Ye, Todd, Mizuno (1994), *An O(√n L)-iteration homogeneous
+    regression models*, Biometrika 71. Schwendinger, Grün, Hornik (2021), *A comparison of
+    optimization solvers for log binomial regression including conic programming*, Computational
+    Statistics 36. Ye, Todd, Mizuno (1994), *An O(√n L)-iteration homogeneous
     and self-dual linear programming algorithm*, Math. of OR 19.
 
     Examples
@@ -153,8 +168,7 @@ def check_separability(
     fit_intercept = as_flag("fit_intercept", fit_intercept)
     require_reading(decimals)
     design = read_design(X, y, data=data, sample_weight=sample_weight, decimals=decimals)
-    fit_intercept = fit_intercept and design.fit_intercept is not False
-    family = design.family if family is None else family
+    family, link, fit_intercept = design.modelled(family, link, fit_intercept)
     estimates = as_flag("estimates", estimates)
     names = design.named(feature_names)
     seconds = seconds_of(max_time)
@@ -168,12 +182,13 @@ def check_separability(
                     design.y,
                     fit_intercept=fit_intercept,
                     family=family,
+                    link=link,
                     decimals=decimals,
                     sample_weight=design.sample_weight,
                     order=order,
+                    reference=design.reference if reference is None else reference,
                 )
                 cone.data.digest()  # kept for every proof
-            origin = _reference(cone, reference)
             decision = _Decision(cone)
             proof = decision.within(start + seconds, grace)
             spent = time.perf_counter() - start
@@ -181,12 +196,16 @@ def check_separability(
                 now = time.perf_counter()
                 left = start + seconds - now
                 share = ESTIMATES_SECONDS if left == math.inf else max(ESTIMATES_SECONDS, left / 2)
-                proof = _with_estimates(decision, proof, origin, now + min(left, share))
+                proof = _with_estimates(decision, proof, cone.reference, now + min(left, share))
         except OutOfTime:
             n, d = np.shape(design.X)
-            classes = sorted(set(label_texts(design.y)))
-            name = family or ("binomial" if len(classes) == 2 else "multinomial")
-            proof = unread_proof(n, d, classes, name, fit_intercept, decimals)
+            labels = label_texts(design.y)
+            name = family or default_family(labels)
+            link = link_of(name, link)
+            kind = MODELS[name][link]
+            classes = kind.class_names(labels)
+            model = kind(name, link, len(classes), fit_intercept)
+            proof = unread_proof(n, d, classes, model, decimals)
         otherwise = None
         if cone is not None and spent < OTHER_SECONDS:
             otherwise = _kind_otherwise(cone, proof, start + seconds)
@@ -198,6 +217,7 @@ def check_separability(
         time.perf_counter() - start,
         design.given,
         otherwise,
+        design.notes if family else (*design.notes, *notes_on_classes(proof)),
     )
 
 
@@ -224,18 +244,6 @@ def _kind_otherwise(cone: Cone, proof: dict[str, Any], moment: float) -> str | N
             return str(_Decision(other).proof()["kind"])
     except (OutOfTime, TooLarge, ProofTooLarge):
         return None
-
-
-def _reference(cone: Cone, label: Any) -> int:
-    """The class with which others are contrasted, as an index."""
-    if label is None:
-        return 0
-    if not cone.family.has_reference:
-        raise InputError(f"family={cone.family.name!r} has no reference class; leave reference out")
-    text = label_texts([label])[0]
-    if text not in cone.classes:
-        raise InputError(f"reference={label!r} is not among the classes, {cone.classes[:20]}")
-    return cone.classes.index(text)
 
 
 def _with_estimates(

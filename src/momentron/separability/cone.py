@@ -21,7 +21,7 @@ from momentron.rational.memory import memory_cap, require_memory
 from momentron.rational.systems import PRIME
 from momentron.validation import clean_matrix, clean_targets
 from momentron.verify.data import Data, WholeRow, label_texts, own_order, zero_weight_rows
-from momentron.verify.family import FAMILIES, Family, family_named
+from momentron.verify.family import MODELS, Family, default_family, family_named, link_of
 from momentron.verify.format import read_codes
 
 BYTES_PER_PAIR_ENTRY = 64  # while the sparse matrix of many classes' pairs is put together
@@ -42,6 +42,8 @@ class Cone:
         All of X, as a proof describes it.
     family : Family
         Which pairs rows make.
+    reference : int
+        The class with which the others are contrasted.
     X : ndarray or csr_array of shape (n, d)
         The columns `data.used` of X: the others hold zeros only.
     classes : list of str
@@ -58,18 +60,23 @@ class Cone:
         *,
         fit_intercept: bool = True,
         family: str | None = None,
+        link: str | None = None,
         decimals: str = "binary",
         sample_weight: Any = None,
         order: Sequence[Any] | None = None,
+        reference: Any = None,
     ) -> None:
-        self._given = (y, family, sample_weight, order)
+        self._given = (y, family, link, sample_weight, order, reference)
         X = _thinned(_as_floats(X, require_reading(decimals)))
         n = X.shape[0]
-        clean_targets(y, n)  # only a check: as an array, labels of a list may merge
+        kind = next(iter(MODELS.get(family or "", {}).values()), Family)
+        # only a check: as an array, labels of a list may merge
+        clean_targets(y, n, are_classes=not kind.has_counts)
         labels = label_texts(y)
         left_out = zero_weight_rows(sample_weight, n)
         self.data = Data(X, labels, decimals=decimals, left_out=left_out)
-        self.family, self.classes = _modelled(self.data, y, family, fit_intercept, order)
+        self.family, self.classes = _modelled(self.data, y, family, link, fit_intercept, order)
+        self.reference = self._reference(reference)
         self.k, self.n = len(self.classes), n
         if self.n * max(2, self.k) * 64 > memory_cap():
             raise InputError(
@@ -87,16 +94,34 @@ class Cone:
 
     def reread(self, decimals: str) -> "Cone":
         """The cone of the same floats in another reading."""
-        y, family, weights, order = self._given
+        y, family, link, weights, order, reference = self._given
         return Cone(
             self.data.X,
             y,
             fit_intercept=self.fit_intercept,
             family=family,
+            link=link,
             decimals=decimals,
             sample_weight=weights,
             order=order,
+            reference=reference,
         )
+
+    def _reference(self, label: Any) -> int:
+        """The class with which others are contrasted, as an index; the first of an event's two."""
+        if label is None:
+            return 0
+        if not (self.family.has_reference or self.family.has_event):
+            raise InputError(
+                f"family={self.family.name!r} has no reference class; leave reference out"
+            )
+        text = label_texts([label])[0]
+        if text not in self.classes:
+            raise InputError(f"reference={label!r} is not among the classes, {self.classes[:20]}")
+        if self.family.has_event:
+            self.classes.sort(key=lambda name: name != text)
+            return 0
+        return self.classes.index(text)
 
     @property
     def fit_intercept(self) -> bool:
@@ -403,13 +428,18 @@ def _with_columns(X: Any, columns: np.ndarray) -> Any:
 
 
 def _modelled(
-    data: Data, y: Any, name: str | None, fit_intercept: bool, order: Sequence[Any] | None
+    data: Data,
+    y: Any,
+    name: str | None,
+    link: str | None,
+    fit_intercept: bool,
+    order: Sequence[Any] | None,
 ) -> tuple[Family, list[str]]:
     """(family, classes in order); without a name the family is that of the number of classes."""
-    kind = FAMILIES.get(name or "multinomial", Family)
-    classes = kind.class_names(data.kept_labels)
-    name = name or ("binomial" if len(classes) == 2 else "multinomial")
-    family = family_named(name, len(classes), fit_intercept)
+    name = name or default_family(data.kept_labels)
+    link = link_of(name, link)
+    classes = MODELS[name][link].class_names(data.kept_labels)
+    family = family_named(name, link, len(classes), fit_intercept)
     if order is not None:
         return family, _as_ordered(classes, order, name, data.labels)
     if name != "ordinal" and not getattr(getattr(y, "cat", y), "ordered", False):

@@ -94,6 +94,8 @@ def feature_roles(
                 y,
                 fit_intercept=fit_intercept,
                 family=verdict.family,
+                link=verdict.link,
+                reference=verdict.classes[0] if verdict.event else None,
                 order=verdict.classes if verdict.family == "ordinal" else None,
                 decimals=decimals,
                 sample_weight=counts,

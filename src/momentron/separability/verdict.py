@@ -23,12 +23,14 @@ from momentron.separability.class_pairs import (
 from momentron.separability.fates import (
     Estimate,
     as_frame,
+    family_of,
     list_estimates,
+    model_words,
     sentence_for_paper,
     summary_text,
 )
 from momentron.verify.errors import UNREADABLE, ProofError, reason
-from momentron.verify.family import FAMILIES, Family
+from momentron.verify.family import Family
 from momentron.verify.format import load_proof, read_interval
 from momentron.verify.numbers import whole_numbers
 
@@ -39,6 +41,15 @@ SENTENCES = {
     "overlapping": "overlapping: every hyperplane, unless all examples lie on it, has an example "
     "on the wrong side",
     "undecided": "undecided: no proof was found within the limits of time and memory",
+}
+LIKELIHOODS = {  # of models that are not about hyperplanes
+    "separable": "separable: along some direction of the coefficients the likelihood of every "
+    "example tends to 1",
+    "quasi-separable": "quasi-separable: along some direction of the coefficients the likelihood "
+    "of no example falls in the end and that of some rises, but not that of all to 1",
+    "overlapping": "overlapping: along every direction of the coefficients that changes the fit "
+    "the likelihood of some example falls in the end",
+    "undecided": SENTENCES["undecided"],
 }
 SHOWN = 10  # rows in conflict, or pairs of classes, that a notebook lists
 
@@ -80,6 +91,8 @@ class Verdict:
     kind_otherwise : str or None
         The kind in the other reading of decimals; None where that was not decided, as for large
         data. Not part of the proof.
+    notes : sequence of str
+        What a reader should know about where the data came from. Not part of the proof.
 
     Examples
     --------
@@ -98,6 +111,7 @@ class Verdict:
     seconds: float = 0.0
     given: GivenRows | None = field(default=None, repr=False, compare=False)
     kind_otherwise: str | None = field(default=None, repr=False, compare=False)
+    notes: Sequence[str] = field(default=(), repr=False, compare=False)
 
     def to_json(self) -> str:
         """The proof as JSON: numbers in hexadecimal, so that nothing is rounded."""
@@ -123,7 +137,7 @@ class Verdict:
     @property
     def sentence(self) -> str:
         """The verdict in one sentence."""
-        return SENTENCES[self.kind]
+        return (SENTENCES if self._family.is_classifier else LIKELIHOODS)[self.kind]
 
     @property
     def feature_names(self) -> list[str] | None:
@@ -266,10 +280,7 @@ class Verdict:
     def paper_sentence(self) -> str:
         """What happened to which estimates, in a sentence for a paper."""
         n_separated, n, noun = self.observations
-        is_logistic = self.family in ("binomial", "multinomial")
-        return sentence_for_paper(
-            self.kind, self.estimates, n_separated, n, is_logistic=is_logistic, noun=noun
-        )
+        return sentence_for_paper(self.proof, self.estimates, n_separated, n, noun)
 
     def to_frame(self) -> Any:
         """The estimates as a pandas data frame with columns class, feature and estimate."""
@@ -277,7 +288,9 @@ class Verdict:
 
     def summary(self, format: str = "text") -> str:
         """The sentence for a paper and the table of estimates, as text, LaTeX or HTML."""
-        return summary_text(self.paper_sentence, self.estimates, format, self.classes_sentence)
+        return summary_text(
+            self.paper_sentence, self.estimates, format, self.classes_sentence, self.notes
+        )
 
     @property
     def arithmetic(self) -> str:
@@ -290,8 +303,23 @@ class Verdict:
 
     @property
     def family(self) -> str:
-        """ "binomial", "multinomial", "poisson" or "ordinal"."""
+        """ "binomial", "multinomial", "ordinal", "poisson" or another family of counts."""
         return str(self.proof["family"])
+
+    @property
+    def link(self) -> str:
+        """The link of the model, such as "logit" or "log"."""
+        return str(self.proof["link"])
+
+    @property
+    def model(self) -> str:
+        """What the estimates are of: "logistic regression (binomial model with logit link)"."""
+        return model_words(self.proof)
+
+    @property
+    def event(self) -> str | None:
+        """The class whose probability is exp(η), or 1 − exp(η), with the links log and logc."""
+        return self.classes[1] if self._family.has_event else None
 
     @property
     def classes(self) -> list[str]:
@@ -387,7 +415,7 @@ class Verdict:
 
     @property
     def _family(self) -> Family:
-        return FAMILIES[self.family](self.family, len(self.classes), self.proof["fit_intercept"])
+        return family_of(self.proof)
 
     @property
     def conflict(self) -> list[ConflictRow]:
@@ -419,13 +447,14 @@ class Verdict:
         data = self.proof["data"]
         facts = {
             "rows × features": f"{self.n_rows} × {data['features']}",
+            "model": self.model,
             "classes": ", ".join(self.classes[:12]),
             "intercept": "yes" if self.proof["fit_intercept"] else "no",
             "proof": f"{self.arithmetic} arithmetic",
             "digest of the data (SHA-256)": data["sha256"],
             "seconds": f"{self.seconds:.3f}",
         }
-        parts = [facts_table(facts)]
+        parts = [facts_table(facts), *(f"<div>{escape(note)}</div>" for note in self.notes)]
         if self.classes_sentence:
             parts.append(self._classes_markup())
         if self.conflict:
@@ -450,5 +479,6 @@ class Verdict:
         return (
             f"Verdict: {self.sentence}\n"
             f"  best margin in [{self.lower:.12g}, {upper}], proof by {self.arithmetic} "
-            f"arithmetic, {self.seconds:.3f} s" + (f"\n  {self.caveat}" if self.caveat else "")
+            f"arithmetic, {self.seconds:.3f} s\n  model: {self.model}"
+            + "".join(f"\n  {words}" for words in (self.caveat, *self.notes) if words)
         )
