@@ -114,6 +114,12 @@ class PrimalForm(Form):
     def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
         self.go(np.append(w, b / self.beta) if self.beta else w)
 
+    def go_to_weights(self, u: np.ndarray, b: np.ndarray) -> None:
+        x = self.A.combine(u)
+        if self.beta:
+            x[self.rows.d :] = b / self.beta
+        self.go(x)
+
     def go(self, x: np.ndarray) -> None:
         """Go to given coordinates."""
         self.point = Point(x, NOWHERE, self.A.products(x))

@@ -151,7 +151,7 @@ class ColumnNewton(KernelPoint):
         du[index] = solved.z
         product += solved.product
         dp = product + self.Y @ solved.b
-        return Direction(du, solved.b, dp, float(self.alpha @ product), float(du @ product))
+        return Direction.of(du, solved.b, dp, float(self.alpha @ product), float(du @ product))
 
 
 class Solved(NamedTuple):
