@@ -215,6 +215,8 @@ class StoppingRule:
         if certificate.lower > 0.0 and certificate.gap <= self._tol:
             return Status.OPTIMAL
         problem = self._problem
+        if problem.is_soft:
+            return None  # a soft margin is positive, however small
         if certificate.upper > max(self._tol, LARGEST_BLUR) * problem.to_units_of_x(problem.reach):
             return None  # where rounding blurs everything, it shows nothing
         floor = problem.to_units_of_x(problem.resolution)  # all that a witness can reach

@@ -347,7 +347,8 @@ class HingeEngine(Engine):
         alpha, prices = found.alpha, self.problem.prices[self.W]
         # α in units of 1/‖a‖², or of C where that is far larger
         unit = np.maximum(1.0 / np.maximum(form.squares, 1e-300), 1e-6 * prices)
-        above, below = alpha / (unit * found.s), (prices - alpha) / (unit * found.xi)
+        with np.errstate(over="ignore"):  # a row of zeros has no unit of its own
+            above, below = alpha / (unit * found.s), (prices - alpha) / (unit * found.xi)
         freedom = np.minimum(above, below)
         is_free = freedom > self.settings.box_clear
         nearest = np.where(above < below, 0.0, prices)
