@@ -56,7 +56,8 @@ class AutoState(State):
             self._go_on()
         except (FloatingPointError, np.linalg.LinAlgError, OutOfTime) as error:
             work.is_done = True  # the last proposal stands: the certificate says what it is worth
-            work.deadline.was_met |= isinstance(error, OutOfTime)
+            if isinstance(error, OutOfTime) and not work.deadline.has_refused:
+                work.deadline.is_over = True
             if work.is_interruptible:
                 self.proposal = work.candidates()
 
@@ -74,8 +75,10 @@ class AutoState(State):
         if self.first is not None:
             proposal.primals.append(self.first)
             self.first = None
-        if self.work.deadline.was_met:
+        if self.work.deadline.is_over:
             proposal.ending = Status.TIME_BUDGET
+        elif self.work.deadline.has_refused:
+            proposal.ending = Status.NO_ROOM
         elif self.work.is_done:
             proposal.ending = Status.STALLED
         return proposal

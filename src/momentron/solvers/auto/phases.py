@@ -155,6 +155,7 @@ class Search:
         self.crowded_rounds += 1
         if self.crowded_rounds < self.settings.crowded_rounds:
             return False
+        self.deadline.has_refused = True
         support = int(np.count_nonzero(self.answer.lam))
         option = "cache_size" if sets.is_kernel else "max_memory"
         warnings.warn(
@@ -204,6 +205,7 @@ class Reason(Enum):
     CONTRADICTION = "two equal rows have opposite labels"
     BROKEN = "a factor broke down"
     MEMORY = "cache_size is too small for the working set that is needed"
+    ROOM = "neither the time nor the memory left has room for another method"
     REFINED = "the last digits were computed"
     SETTLED = "rational arithmetic was tried"
 

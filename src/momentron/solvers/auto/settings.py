@@ -192,6 +192,15 @@ class AutoSettings:
     soft_sample: int = 2000  # rows of the sample on which tall data begin, and the same per feature
     soft_sample_ratio: int = 10
 
+    # --- soft margins by products alone ---------------------------------------------------------
+    # Relative residual, and products, at which a direction is good enough.
+    pass_direction: tuple[float, int] = (1e-2, 400)
+    # Seconds of a factor from which products may be faster, and products of a step beside it.
+    pass_seconds: float = 0.02
+    pass_products: int = 60
+    pass_factors: int = 4  # factors for which there must be time, or products are tried
+    pass_patience: int = 8  # steps without progress
+
     # --- soft margins through columns of a kernel -----------------------------------------------
     column_stiffness: float = 50.0  # the largest C for them, in units of 1/‖a‖²
     column_support: int = 1200  # rows with slack from which a factor of their matrix takes longer

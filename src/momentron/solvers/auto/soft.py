@@ -24,6 +24,11 @@ from momentron.solvers.auto.phases import End, Phase, Reason, Search, run
 from momentron.solvers.auto.primal_form import PrimalForm
 from momentron.solvers.auto.rank import first_phase, first_working_set
 from momentron.solvers.auto.soft_columns import ColumnNewton, SolveByColumns
+from momentron.solvers.auto.soft_products import (
+    SolveByProducts,
+    has_room_for_factors,
+    suits_products,
+)
 from momentron.solvers.base import Start
 from momentron.threads import one_thread
 
@@ -33,6 +38,8 @@ def soft_phase(search: Search, start: Start | None) -> Phase:
     sets, settings = search.sets, search.settings
     is_tall = sets.is_dense and sets.size > settings.tall_ratio * sets.width
     is_known = start is not None and is_tall and not _is_nearly_hard(search)
+    if suits_products(sets) and not (_is_nearly_hard(search) and has_room_for_factors(sets)):
+        return SolveByProducts(SolveAll, start)
     if sets.is_plain and not is_known:
         return SolveAll(start)
     if ColumnNewton.suits(search):
