@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from momentron import MaxMarginClassifier, Status, max_margin
+from momentron import BudgetWarning, MaxMarginClassifier, Status, max_margin
 from momentron.problem import Problem
 from momentron.solvers.auto import Auto, AutoSettings, deadline
 from momentron.solvers.auto.deadline import Deadline
@@ -115,6 +115,21 @@ def test_a_step_that_is_not_begun_is_no_end_of_the_time(C, monkeypatch):
     assert found.seconds < 20.0
     assert found.status is Status.NO_ROOM
     assert "time or memory left" in found.status
+
+
+@PENALTY
+def test_a_cache_without_room_for_the_pairs_ends_the_solve(penalty):
+    """28 pairs of seven rows, and a cache for seven: rounds that exchange them had no end."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(7, 2)), np.r_[np.arange(5), rng.integers(0, 5, 2)]
+    options = {"kernel": "laplacian", "gamma": 1.0, "C": 1e7, "penalty": penalty}
+    with pytest.warns(BudgetWarning, match="cache_size"):
+        found = max_margin(X, y, cache_size=1e-3, **options)
+    assert found.n_iter <= 10
+    assert found.status is Status.NO_ROOM
+    whole = max_margin(X, y, **options)
+    assert whole.status is Status.OPTIMAL
+    assert 0.0 < found.lower <= whole.upper and whole.lower <= found.upper
 
 
 def test_time_that_is_over_is_called_so():

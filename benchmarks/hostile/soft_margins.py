@@ -167,7 +167,7 @@ class Judged:
         found = self.found
         if found.status is Status.OPTIMAL and not found.gap <= self.posed.options["tol"]:
             return f"OPTIMAL with a gap of {found.gap!r}"
-        if found.status not in (Status.OPTIMAL, Status.STALLED):
+        if found.status not in (Status.OPTIMAL, Status.STALLED, Status.NO_ROOM):
             return f"status {found.status.name} without a budget"
         return None
 

@@ -162,7 +162,7 @@ class Auto(Solver):
             work = rounds = exact(options.start)
             if options.start is None and interpolation.suits(rounds.search.sets):
                 first = _first_primal(problem, rounds.search.sets)
-        if problem.constraints.is_soft and problem.size > settings.many_slacks:
+        if problem.constraints.is_soft:  # where rounds find nothing better, it still proves a bound
             first = _nothing(problem).primals[0]
         return AutoState(work, closing, first)
 

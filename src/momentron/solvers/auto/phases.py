@@ -155,7 +155,6 @@ class Search:
         self.crowded_rounds += 1
         if self.crowded_rounds < self.settings.crowded_rounds:
             return False
-        self.deadline.has_refused = True
         support = int(np.count_nonzero(self.answer.lam))
         option = "cache_size" if sets.is_kernel else "max_memory"
         warnings.warn(

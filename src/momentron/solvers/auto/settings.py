@@ -25,8 +25,6 @@ class AutoSettings:
     # these pairs is enough, and that share: usually, and for the simple ones.
     many_unknowns: int = 1800
     crowded_share: tuple[float, float] = (0.18, 0.34)
-    # Slacks from which a soft margin may end before its first good proposal: W = 0 is proposed.
-    many_slacks: int = 2000
     # Pairs from which few wide examples are fitted for a first classifier.
     interpolated_pairs: int = 100_000
     interpolated_examples: int = 8000  # examples up to which they are

@@ -153,6 +153,8 @@ class SolveSome(Phase):
         if not below.any():
             is_last = not converged or not self.is_first
             return End(Reason.SOLVED) if is_last else SolveSome(is_first=False)
+        if search.is_crowded():  # rows that come would push out others, again and again
+            return End(Reason.MEMORY)
         p[W] = np.inf
         size = min(int(np.count_nonzero(below)), max(search.settings.small, 2 * W.size))
         search.W = search.sets.smallest(p, size, W)  # rows that come and go would cost rounds

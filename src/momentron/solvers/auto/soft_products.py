@@ -97,7 +97,6 @@ class SolveByProducts(Phase):
         if idle > settings.pass_patience:
             if self.otherwise is not None and has_room_for_factors(search.sets):
                 return self.otherwise(Start(search.answer.w, search.answer.b, lam))
-            search.deadline.has_refused = True
             return End(Reason.ROOM)
         return SolveByProducts(self.otherwise, None, form, min(gap, self.least), idle)
 
