@@ -5,7 +5,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.hostile import cells, environments, files, interrupts, models, problems
+from benchmarks.hostile import (
+    cells,
+    environments,
+    files,
+    interrupts,
+    models,
+    problems,
+    soft_margins,
+)
 from benchmarks.hostile.children import run_trials
 
 GIB = 1 << 30
@@ -55,6 +63,7 @@ CAMPAIGNS: dict[str, Campaign] = {
         Campaign("liars", cells.trial, len(cells.all_cells()), 300, 30.0),
         Campaign("problems", problems.trial, 20_000, 400, 60.0),
         Campaign("models", models.trial, 5_000, 200, 60.0),
+        Campaign("soft", soft_margins.trial, 5_000, 60, 60.0),
         Campaign("interrupts", interrupts.trial, 10_000, 200, 100.0),
         Campaign(
             "files",

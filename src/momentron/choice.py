@@ -1,7 +1,8 @@
 """Which classifier a solve ends with: the one with the margin, the soft margin's, or the fallback.
 
 separated        w of the largest margin, at unit length, with its best intercepts
-soft margin      w and b in the scale of the problem that C poses, as support vector machines are
+soft margin      w and b in the scale of the problem that C poses, as support vector machines are:
+                 always those that the certificate was made of, whose objective it bounds
 none of these    `momentron.fallback`
 """
 
@@ -34,14 +35,8 @@ class Choice(NamedTuple):
 def choose_classifier(problem: MarginProblem, outcome: Outcome) -> Choice:
     """The classifier of a result; what takes time ends when the outcome says that it must."""
     certificate, whole = outcome.certificate, problem.in_memory()
-    if whole is not None and whole.penalty == "hinge":
-        return _hinge(whole, outcome)
-    if whole is not None and whole.constraints.is_soft:
-        is_good = outcome.status is Status.OPTIMAL or certificate.gap <= OPEN
-        if is_good:
-            return _soft(whole, outcome)
-        own = [_soft_classifier(whole, w)[0] for w in (outcome.w, outcome.last_w)]
-        return _fallback(whole, outcome, own, handicap=1.0)  # C says how regular it is to be
+    if whole is not None and whole.is_soft:
+        return _soft(whole, outcome)
     if outcome.whole is not None and whole is not None and certificate.margin > 0.0:
         held = held_in_floats(whole, outcome.whole.w, certificate.margin, outcome.closing)
         return Choice(held.coef, whole.intercept_in_units_of_x(held.b), held.margin)
@@ -103,18 +98,31 @@ def to_unit_length(problem: Problem, w: np.ndarray, b: Any = 0.0) -> tuple[np.nd
 # --- a soft margin -------------------------------------------------------------------------------
 
 
-def _hinge(problem: Any, outcome: Outcome) -> Choice:
-    """The same for the plain hinge, whose proposals have that scale already."""
-    w, b = problem.solution(outcome.w)
+def _soft(problem: Any, outcome: Outcome) -> Choice:
+    """The classifier of the certificate; the fallback where that is far from the best and worse."""
+    is_hinge = problem.penalty == "hinge"
     if not (outcome.status is Status.OPTIMAL or outcome.certificate.gap <= OPEN):
-        return _fallback(problem, outcome, [Classifier(w, b)], handicap=1.0)
+        if is_hinge:
+            own = Classifier(*problem.solution(outcome.w))
+        else:
+            own = _soft_classifier(problem, outcome.w)[0]
+        # C says how regular it is to be
+        choice = _fallback(problem, outcome, [own], handicap=1.0)
+        if choice.is_fallback:
+            return choice
+    return _hinge(problem, outcome) if is_hinge else _squared_hinge(problem, outcome)
+
+
+def _hinge(problem: Any, outcome: Outcome) -> Choice:
+    """w and b as they were proposed, which have the scale of the problem."""
+    w, b = problem.solution(outcome.w)
     margin = certify_classifier(problem, *to_unit_length(problem, w, b)) if w.any() else -math.inf
     with np.errstate(over="ignore", under="ignore"):
         coef = np.ldexp(problem.constraints.coef_of(w), -problem.exponent)
     return Choice(coef, b, margin)
 
 
-def _soft(problem: Problem, outcome: Outcome) -> Choice:
+def _squared_hinge(problem: Problem, outcome: Outcome) -> Choice:
     """w and b in the scale in which y (x·w + b) ≥ 1 − ξ, and the margin that they have themselves.
 
     (w, √(2C) ξ) at unit length has the margin γ; divided by γ it is the problem's solution.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.certificate import Certificate, admitted, certify_hinge, objective_bound
+from momentron.certificate import Certificate, admitted, box_weights, certify_hinge, objective_bound
 from momentron.constraints import Constraints
 from momentron.dualsets import DualSet
 from momentron.errors import InputError
@@ -121,9 +121,9 @@ class HingeProblem(Problem):
         return stretch * self.constraints.recomputed(w), b if b.size > 1 else float(b[0])
 
     def sparse_dual(self, q: np.ndarray) -> SparseDual:
-        """α itself: 0 ≤ α_i ≤ C_i, as the support vector machines of others have it."""
+        """α itself: 0 ≤ α_i ≤ C_i and balanced, as other support vector machines have it."""
         labels = self.constraints.labels
-        alpha = np.minimum(np.maximum(q, 0.0), self.prices)
+        alpha = box_weights(self, q)
         with np.errstate(over="ignore", under="ignore"):
             alpha = np.ldexp(alpha, -2 * self.exponent)
         return SparseDual.above_rounding(

@@ -247,7 +247,7 @@ def checked_C(C: Any) -> float:
     """C as a float; InputError where it is none that can be meant."""
     number = as_number("C", C, "a positive number; inf is the hard margin")
     if not (number == math.inf or 1e-100 < number < 1e100):
-        raise InputError(f"C={C!r} must lie between 1e-100 and 1e100; inf is the hard margin")
+        raise InputError(f"C={number!r} must lie between 1e-100 and 1e100; inf is the hard margin")
     return number
 
 

@@ -33,9 +33,9 @@ class MarginResult(Marked):
     coef : ndarray of shape (d,), or (k, d) for k ≥ 3 classes
         The classifier. With C = inf of unit length: y (x·coef + intercept) is a distance in the
         units of X. With a finite C in the scale of its problem, as support vector machines have it:
-        ½‖w‖² + C Σ max(0, 1 − y (x·w + b))² is at most 1/(2 lower²), and at least 1/(2 upper²).
-        With penalty="hinge" the same of ½‖w‖² + C Σ max(0, 1 − y (x·w + b)).
-        Of unit length again where `is_fallback`.
+        ½‖w‖² + Σ C_i max(0, 1 − y (x·w + b))² is at most 1/(2 lower²), and at least 1/(2 upper²),
+        whatever the status (see Notes). With penalty="hinge" the same of
+        ½‖w‖² + Σ C_i max(0, 1 − y (x·w + b)). Of unit length again where `is_fallback`.
         With a kernel: one number per example, w = Σ coef_i φ(x_i), so d is n.
     intercept : float, or ndarray of shape (k,)
     support : ndarray of shape (s,)
@@ -69,6 +69,20 @@ class MarginResult(Marked):
         Whether C was finite.
     penalty : str
         What slack cost, if it was: "squared_hinge" or "hinge".
+
+    Notes
+    -----
+    The bound on the objective of a soft margin is on the floats returned, in exact arithmetic and
+    for the C_i = C · weight as float64 has it, but for their rounding: with
+
+        δ = 2⁻⁵⁰ (m + 16) (1 + max_i Σ_j |x_ij| |coef_j| + |b|),
+
+    m the numbers in a row of coef and x_ij the kernel's values where there is a kernel, it is
+
+        ½‖w‖² + Σ C_i max(0, 1 − δ − y (x·w + b))² ≤ (1 + 2⁻⁵⁰ (m + n + 16)) / (2 lower²),
+
+    n the number of slacks; the same without the square for the plain hinge. It holds unless
+    `is_fallback`, and as long as coef does not underflow.
     """
 
     status: Status

@@ -26,7 +26,13 @@ Callback = Callable[[Iterate], Any]
 Reporter = Callable[[Row], None]
 Certifier = Callable[..., Certificate]
 
-ENDINGS = (None, Status.STALLED, Status.TIME_BUDGET, Status.ITERATION_BUDGET)
+ENDINGS = (
+    None,
+    Status.STALLED,
+    Status.NO_ROOM,
+    Status.TIME_BUDGET,
+    Status.ITERATION_BUDGET,
+)
 LARGEST_BLUR = 1e-4  # or tol, of the longest row: above it nothing is called not separable
 PATIENCE = 0.6  # seconds in which the last certificate must be there, after Ctrl-C or the budget
 PATIENCE_SHARE = 0.06  # or this share of the budget, if that is longer
@@ -189,8 +195,8 @@ class StoppingRule:
         """OPTIMAL or NOT_SEPARABLE where the certificate says so, else the method's own ending."""
         if ending not in ENDINGS:
             raise SolverError(
-                f"a method may end with STALLED or a budget, not with {ending!r}: whether the "
-                "question is answered is for the certificate to say"
+                f"a method may end with STALLED, NO_ROOM or a budget, not with {ending!r}: whether "
+                "the question is answered is for the certificate to say"
             )
         whole = best.adopt_whole()
         if whole is not None:
@@ -215,6 +221,8 @@ class StoppingRule:
         if certificate.lower > 0.0 and certificate.gap <= self._tol:
             return Status.OPTIMAL
         problem = self._problem
+        if problem.is_soft:
+            return None  # a soft margin is positive, however small
         if certificate.upper > max(self._tol, LARGEST_BLUR) * problem.to_units_of_x(problem.reach):
             return None  # where rounding blurs everything, it shows nothing
         floor = problem.to_units_of_x(problem.resolution)  # all that a witness can reach

@@ -23,6 +23,9 @@ class Status(StrEnum):
         The callback ended it first.
     INTERRUPTED
         The user did.
+    NO_ROOM
+        The next step was not begun: it would have taken longer than what was left of `max_time`, or
+        more than the memory allowed.
     STALLED
         Rounding errors allow no smaller gap.
     """
@@ -36,6 +39,7 @@ class Status(StrEnum):
     TIME_BUDGET = "time budget reached before the tolerance"
     STOPPED = "stopped by the callback"
     INTERRUPTED = "interrupted by the user: this is the best found so far"
+    NO_ROOM = "stopped early: the next step would not have fitted into the time or memory left"
     STALLED = "stalled: rounding errors allow no smaller gap"
 
     @property

@@ -215,7 +215,11 @@ INSTEAD = {
 }
 REMEDY = "pass C= for a soft margin, or ask check_separability(X, y) for a proof"
 NAMED = 12  # classes that a warning lists
-RAISE = {Status.TIME_BUDGET: "raise max_time", Status.ITERATION_BUDGET: "raise max_iter"}
+RAISE = {
+    Status.TIME_BUDGET: "raise max_time",
+    Status.ITERATION_BUDGET: "raise max_iter",
+    Status.NO_ROOM: "raise max_time or the memory allowed",
+}
 
 
 def joined_support(results: list[MarginResult], n_rows: int) -> tuple[np.ndarray, np.ndarray]:

@@ -56,7 +56,8 @@ class AutoState(State):
             self._go_on()
         except (FloatingPointError, np.linalg.LinAlgError, OutOfTime) as error:
             work.is_done = True  # the last proposal stands: the certificate says what it is worth
-            work.deadline.was_met |= isinstance(error, OutOfTime)
+            if isinstance(error, OutOfTime) and not work.deadline.has_refused:
+                work.deadline.is_over = True
             if work.is_interruptible:
                 self.proposal = work.candidates()
 
@@ -74,8 +75,10 @@ class AutoState(State):
         if self.first is not None:
             proposal.primals.append(self.first)
             self.first = None
-        if self.work.deadline.was_met:
+        if self.work.deadline.is_over:
             proposal.ending = Status.TIME_BUDGET
+        elif self.work.deadline.has_refused:
+            proposal.ending = Status.NO_ROOM
         elif self.work.is_done:
             proposal.ending = Status.STALLED
         return proposal
@@ -159,7 +162,7 @@ class Auto(Solver):
             work = rounds = exact(options.start)
             if options.start is None and interpolation.suits(rounds.search.sets):
                 first = _first_primal(problem, rounds.search.sets)
-        if problem.constraints.is_soft and problem.size > settings.many_slacks:
+        if problem.constraints.is_soft:  # where rounds find nothing better, it still proves a bound
             first = _nothing(problem).primals[0]
         return AutoState(work, closing, first)
 

@@ -34,7 +34,12 @@ class Values(NamedTuple):
 
     @property
     def gap(self) -> float:
-        """1 − √(D/P), the gap of 1/√(2P) and 1/√(2D)."""
+        """1 − √(D/P), the gap of 1/√(2P) and 1/√(2D).
+
+        None is left at P = 0, which is the least there is: a working set of one class has it.
+        """
+        if self.primal == 0.0:
+            return 0.0
         if not (self.dual > 0.0 and self.primal < math.inf):
             return math.inf
         return 1.0 - math.sqrt(min(self.dual / self.primal, 1.0))
@@ -156,7 +161,7 @@ class GramBox:
 
     def system(self, alpha: np.ndarray, theta: np.ndarray) -> "GramBoxSystem":
         if not np.array_equal(self.form.point.x, alpha):
-            self.form.warm(alpha, self.form.point.b, alpha)
+            self.form.go_to_weights(alpha, self.form.point.b)
         return GramBoxSystem(self.form, alpha, theta)
 
     def move(self, step: BoxStep, t: float) -> None:
@@ -200,7 +205,7 @@ def box_interior_point(
     alpha = np.minimum(0.5 * prices, settings.box_start / form.scale)
     s, xi = np.ones(m), np.ones(m)
     if isinstance(form, GramForm):
-        form.warm(alpha, np.zeros(form.Y.shape[1]), alpha)
+        form.go_to_weights(alpha, np.zeros(form.Y.shape[1]))
     best, best_point, idle = BoxPoint(alpha, s, xi, math.inf), form.point, 0
     mark = math.inf  # the gap from which progress is measured
     for _ in range(settings.box_steps):

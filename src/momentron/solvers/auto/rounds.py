@@ -25,6 +25,8 @@ class Rounds(Engine):
             self.phase = End(Reason.BROKEN)
         if self.phase.is_end:
             self.phase = after_floats(self.search, self.phase)
+        if self.phase.reason in (Reason.MEMORY, Reason.ROOM):
+            self.deadline.has_refused = True
         self.is_done = self.phase.is_end or self.rounds >= self.search.settings.rounds
 
     def candidates(self) -> Candidates:
