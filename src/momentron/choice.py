@@ -17,7 +17,7 @@ from momentron.held import held_in_floats
 from momentron.margin_problem import MarginProblem
 from momentron.problem import Problem
 from momentron.solve import Outcome
-from momentron.status import Status
+from momentron.status import Predictor, Status
 
 OPEN = 0.1  # the gap of a soft margin above which its classifier may be worse than the fallback
 
@@ -29,6 +29,7 @@ class Choice(NamedTuple):
     intercept: Any
     margin: float
     is_fallback: bool = False
+    predictor: Predictor = Predictor.BEST_SO_FAR
 
 
 def choose_classifier(problem: MarginProblem, outcome: Outcome) -> Choice:
@@ -37,8 +38,7 @@ def choose_classifier(problem: MarginProblem, outcome: Outcome) -> Choice:
     if whole is not None and whole.penalty == "hinge":
         return _hinge(whole, outcome)
     if whole is not None and whole.constraints.is_soft:
-        is_good = outcome.status is Status.OPTIMAL or certificate.gap <= OPEN
-        if is_good:
+        if _is_near(outcome, whole.without_slack(outcome.w)):
             return _soft(whole, outcome)
         own = [_soft_classifier(whole, w)[0] for w in (outcome.w, outcome.last_w)]
         return _fallback(whole, outcome, own, handicap=1.0)  # C says how regular it is to be
@@ -103,10 +103,17 @@ def to_unit_length(problem: Problem, w: np.ndarray, b: Any = 0.0) -> tuple[np.nd
 # --- a soft margin -------------------------------------------------------------------------------
 
 
+def _is_near(outcome: Outcome, w: np.ndarray) -> bool:
+    """Whether w is near enough to the best to be kept: 0 may be what a cut solve began with."""
+    if outcome.status is Status.OPTIMAL:
+        return True
+    return outcome.certificate.gap <= OPEN and (outcome.status is Status.STALLED or bool(w.any()))
+
+
 def _hinge(problem: Any, outcome: Outcome) -> Choice:
     """The same for the plain hinge, whose proposals have that scale already."""
     w, b = problem.solution(outcome.w)
-    if not (outcome.status is Status.OPTIMAL or outcome.certificate.gap <= OPEN):
+    if not _is_near(outcome, w):
         return _fallback(problem, outcome, [Classifier(w, b)], handicap=1.0)
     margin = certify_classifier(problem, *to_unit_length(problem, w, b)) if w.any() else -math.inf
     with np.errstate(over="ignore", under="ignore"):
@@ -152,8 +159,8 @@ def _fallback(
     except (OutOfTime, KeyboardInterrupt):
         pass
     with until(outcome.closing):
-        w, b = fallback(problem, seconds=outcome.seconds, candidates=candidates, handicap=handicap)
-    is_own = any(w is candidate.classifier.w for candidate in candidates)
+        found = fallback(problem, seconds=outcome.seconds, candidates=candidates, handicap=handicap)
+    (w, b), predictor = found, found.predictor
     w, b = to_unit_length(problem, w, b)
     margin = -math.inf if w.any() else 0.0
     try:
@@ -162,7 +169,8 @@ def _fallback(
     except (OutOfTime, KeyboardInterrupt):
         pass
     coef = problem.constraints.base.coef_of(w)
-    return Choice(coef, problem.intercept_in_units_of_x(b), margin, is_fallback=not is_own)
+    intercept = problem.intercept_in_units_of_x(b)
+    return Choice(coef, intercept, margin, predictor is not Predictor.BEST_SO_FAR, predictor)
 
 
 def _candidates(problem: Problem, own: Classifier) -> list[Candidate]:

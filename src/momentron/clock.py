@@ -32,6 +32,16 @@ def until(moment: float) -> Iterator[None]:
         _deadline.reset(token)
 
 
+@contextmanager
+def regardless() -> Iterator[None]:
+    """No deadline inside: for the little that has to be done even where time is over."""
+    token = _deadline.set(math.inf)
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
 def deadline() -> float:
     """The moment in force, on the clock of `time.perf_counter`; infinite where there is none."""
     return _deadline.get()

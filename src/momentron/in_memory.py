@@ -1,5 +1,6 @@
 """A fit to rows in memory: options and checked data in, a result out."""
 
+import math
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,8 @@ from momentron.solve import Callback, Reporter, solve
 from momentron.threads import with_one_thread
 from momentron.validation import CleanData, TrainingData
 
+PAIR_BYTES = 16  # of a Gram matrix in double precision, and of a factor of it
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -32,6 +35,18 @@ class Fit:
     problem: Problem
     data: TrainingData
     kernel: Kernel | None = None
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether the rows with weight are all that the memory for kernel values holds, or more.
+
+        Working sets take two numbers for each pair of their rows out of `cache_size`.
+        """
+        kernel = self.problem.operator.as_kernel()
+        if kernel is None or kernel.kernel.matrix is not None:
+            return False
+        capacity = math.isqrt(kernel.cache_bytes // PAIR_BYTES)
+        return self.problem.n_rows > capacity and self.result.support.size >= 0.95 * capacity
 
     def outputs(self) -> np.ndarray:
         """What the classifier says of the rows of the problem, shape (n,) or (n, k)."""

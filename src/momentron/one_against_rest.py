@@ -22,6 +22,12 @@ class Fits(NamedTuple):
     classes: np.ndarray
 
     @property
+    def are_crowded(self) -> bool:
+        """Whether any fit that ended short had too little memory for kernel values."""
+        short = (fit for fit in self.fits if not fit.result.status.is_final)
+        return any(fit.is_crowded for fit in short)
+
+    @property
     def results(self) -> list[MarginResult]:
         """What each fit ended with."""
         return [fit.result for fit in self.fits]

@@ -94,7 +94,8 @@ class CrossValidated(MarginClassifier):
             own = replace(own, C=self.C_)
             found = fit_classes(data, own, is_split=is_split)
             self._take(data, found)
-            warn_of(found.results, self.classes_, rescale=self._rescale)
+            is_crowded = found.are_crowded
+            warn_of(found.results, self.classes_, rescale=self._rescale, is_crowded=is_crowded)
         return self
 
     def _folds(self, data: TrainingData, params: Mapping[str, Any]) -> list[Fold]:

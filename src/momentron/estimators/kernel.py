@@ -62,15 +62,18 @@ class KernelMargin(MarginClassifier):
         a precomputed kernel X holds the values for the rows of the fit, shape (n, n_fit).
         """
         check_is_fitted(self)
-        bound = None if self._kernel is None else self._kernel.bind(self.support_vectors_)
+        kernel = self._kernel if self.support_.size else None  # w = 0 needs no values
+        bound = None if kernel is None else kernel.bind(self.support_vectors_)
         parts = [self._outputs(bound, rows) for rows in self._check_parts(X)]
         outputs = (parts[0] if len(parts) == 1 else np.concatenate(parts)) + self.intercept_
         return outputs if self.classes_.size > 2 else outputs[:, 0]
 
     def _outputs(self, bound: Any, X: Any) -> np.ndarray:
         """What the rows give without intercepts, shape (n, 1) or (n, k)."""
-        outputs = np.empty((X.shape[0], self.dual_coef_.shape[0]))
-        for part in row_blocks(X.shape[0], max(self.support_.size, 1)):
+        outputs = np.zeros((X.shape[0], self.dual_coef_.shape[0]))
+        if not self.support_.size:
+            return outputs
+        for part in row_blocks(X.shape[0], self.support_.size):
             if bound is None:
                 values = np.asarray(X[part][:, self.support_], np.float64)
             else:
@@ -199,8 +202,9 @@ class KernelMaxMarginClassifier(KernelMargin, FittedClassifier):
         with `NotSeparableWarning` or `BudgetWarning` where the answer is short of optimal; the
         fitted classifier works in either case.
         """
-        results = self._fit(X, y, sample_weight, self._options(), callback)
-        warn_of(results, self.classes_, rescale=self._rescale)
+        found = self._fit(X, y, sample_weight, self._options(), callback)
+        is_crowded = found.are_crowded
+        warn_of(found.results, self.classes_, rescale=self._rescale, is_crowded=is_crowded)
         return self
 
     def _can_start(self, n_weights: int, X: Any) -> bool:

@@ -182,7 +182,7 @@ class MaxMarginClassifier(LinearMargin, FittedClassifier):
         if is_read_in_blocks(X, options, needs_rows=needs_rows):
             results = [self._fit_blocks(X, y, sample_weight, options, callback)]
         else:
-            results = self._fit(X, y, sample_weight, options, callback)
+            results = self._fit(X, y, sample_weight, options, callback).results
         warn_of(results, self.classes_, rescale=self._rescale)
         return self
 

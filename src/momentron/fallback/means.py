@@ -3,7 +3,7 @@
 import numpy as np
 
 from momentron.fallback.columns import sample
-from momentron.operators import MatrixOperator
+from momentron.operators import KernelOperator, MatrixOperator
 
 
 def nearest_means(
@@ -17,3 +17,24 @@ def nearest_means(
     means = np.stack([rows[own == c].mean(axis=0) for c in range(n_classes)], axis=1)
     W = weights[:, None] * means
     return W, -0.5 * np.einsum("ij,ij->j", W, means) if fit_intercept else np.zeros(n_classes)
+
+
+def nearest_images(
+    operator: KernelOperator, codes: np.ndarray, n_classes: int, size: int, fit_intercept: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same in a kernel's feature space, from a sample of so many rows: (W, b), W[:, :, c].
+
+    Scores are computed for the sample alone. The others are left at 0, and W[2] bounds them: a
+    score is at most ‖w‖ √K_ii.
+    """
+    index = sample(codes, max(size, n_classes))
+    K, own = operator.kernel.block(index, index), codes[index]
+    means = (own[:, None] == np.arange(n_classes)) / np.bincount(own, minlength=n_classes)
+    scores = K @ means
+    squares = np.maximum(np.einsum("ij,ij->j", means, scores), 0.0)
+    W = operator.zeros(n_classes)
+    if squares.any():  # else the images are all zero, and so are the means
+        W[0, index], W[1, index] = means, scores
+        W[2] = np.outer(operator.row_norms, np.sqrt(squares))
+        W[2, index] = 0.0
+    return W, -0.5 * squares if fit_intercept else np.zeros(n_classes)
