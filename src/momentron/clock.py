@@ -79,6 +79,10 @@ class Stopwatch:
         """When so many seconds of this run will be over, on the clock of `time.perf_counter`."""
         return time.perf_counter() + seconds - self.seconds()
 
+    def leave_out(self, other: "Stopwatch") -> None:
+        """Leave out what another one left out, which ran for a part of this one's time."""
+        self._excluded += other._excluded
+
     def exclude(self, function: Callable[[T], Any] | None, argument: T) -> Any:
         """Call function(argument) off the clock: the deadline in force moves with it."""
         if function is None:

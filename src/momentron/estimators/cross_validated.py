@@ -25,15 +25,17 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
 from momentron.arguments import as_flag
+from momentron.clock import Stopwatch
 from momentron.convergence import BudgetWarning
 from momentron.estimators.kernel import KernelMargin
 from momentron.estimators.linear import LinearMargin
 from momentron.estimators.shared import MarginClassifier, warn_of
 from momentron.kernels import Kernel
 from momentron.losses import Loss
-from momentron.one_against_rest import SharedRows, fit_classes, fits_along
+from momentron.one_against_rest import fit_classes, fits_along
 from momentron.options import FitOptions
 from momentron.price_grid import as_grid
+from momentron.solve import Turns
 from momentron.solvers import Solver
 from momentron.status import Status
 from momentron.validation import TrainingData
@@ -72,13 +74,15 @@ class CrossValidated(MarginClassifier):
             For the splitter and the scorer, such as `groups`, with metadata routing enabled.
         """
         _raise_for_params(params, self, "fit")
+        stopwatch = Stopwatch()
         options, is_refitted = self._options(), as_flag("refit", self.refit)
         data = self._read(X, y, sample_weight, options)
         check_classification_targets(data.y)  # as the scorers ask
         is_split = self._is_split(data.classes.size)
         self.Cs_ = np.array(as_grid(self.Cs))
         folds = self._folds(data, params)
-        own = replace(options, budget=options.budget.share(0.0, len(folds) + is_refitted))
+        turns = Turns(options.budget, len(folds) + is_refitted, stopwatch)
+        own = replace(options, budget=turns.next())
         scored = Parallel(n_jobs=self.n_jobs, prefer="processes")(
             delayed(_scores)(clone(self), fold, own, self.Cs_.tolist(), self._scorer())
             for fold in folds
@@ -91,8 +95,9 @@ class CrossValidated(MarginClassifier):
         best = int(np.nanargmax(means))
         self.C_, self.best_score_ = float(self.Cs_[best]), float(means[best])
         if is_refitted:
-            own = replace(own, C=self.C_)
-            found = fit_classes(data, own, is_split=is_split)
+            left = options.budget.left(stopwatch.seconds())
+            rest = replace(options, C=self.C_, budget=replace(left, patience=own.budget.patience))
+            found = fit_classes(data, rest, is_split=is_split)
             self._take(data, found)
             is_crowded = found.are_crowded
             warn_of(found.results, self.classes_, rescale=self._rescale, is_crowded=is_crowded)
@@ -158,7 +163,7 @@ def _scores(
     data = model._read(*fold.train, options)
     is_split = model._is_split(data.classes.size)
     scores, n_short = [], 0
-    for found in fits_along(SharedRows.of(data, options), Cs, is_split=is_split):
+    for found in fits_along(data, options, Cs, is_split=is_split):
         model._take(data, found)
         scores.append(float(scorer(model, *fold.test, **fold.score)))
         n_short += any(result.status not in ANSWERS for result in found.results)
@@ -198,7 +203,7 @@ class MaxMarginClassifierCV(CrossValidated, LinearMargin):
     method, fit_intercept, penalty, class_weight, multi_class, loss, tol, max_iter, max_memory
         As in `MaxMarginClassifier`.
     max_time : float, optional
-        Seconds in all, of which every fold and the last fit have an equal share.
+        Seconds in all: every fold has an equal share, and the last fit what they leave.
     verbose, random_state
         As in `MaxMarginClassifier`.
 
@@ -289,7 +294,7 @@ class KernelMaxMarginClassifierCV(CrossValidated, KernelMargin):
     method, fit_intercept, penalty, class_weight, multi_class, loss, tol, max_iter, max_memory
         As in `KernelMaxMarginClassifier`.
     max_time : float, optional
-        Seconds in all, of which every fold and the last fit have an equal share.
+        Seconds in all: every fold has an equal share, and the last fit what they leave.
     verbose, random_state
         As in `KernelMaxMarginClassifier`.
 

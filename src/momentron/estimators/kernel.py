@@ -101,8 +101,12 @@ class KernelMaxMarginClassifier(KernelMargin, FittedClassifier):
         Kernel parameters, for kernels with a name, as in scikit-learn's SVC.
     cache_size : float
         Memory in MB for kernel values.
-    method, fit_intercept, C, penalty, class_weight, loss, tol, max_iter, max_time, max_memory
+    method, fit_intercept, C, penalty, class_weight, loss, tol, max_iter, max_memory
         As in `max_margin`.
+    max_time : float, optional
+        Wall-clock seconds for the whole fit. With multi_class="ovr" they are for all the classes
+        together; those for which the time is too short have the classifiers of one logistic
+        regression for all of them.
     verbose, random_state
         As in `max_margin`.
     multi_class : {"joint", "ovr"}
