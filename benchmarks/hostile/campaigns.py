@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.hostile import cells, environments, files, interrupts, problems
+from benchmarks.hostile import cells, cuts, environments, files, interrupts, problems
 from benchmarks.hostile.children import run_trials
 
 GIB = 1 << 30
@@ -54,6 +54,7 @@ CAMPAIGNS: dict[str, Campaign] = {
     for campaign in (
         Campaign("liars", cells.trial, len(cells.all_cells()), 300, 30.0),
         Campaign("problems", problems.trial, 20_000, 400, 60.0),
+        Campaign("cuts", cuts.trial, 5_000, 60, 60.0),
         Campaign("interrupts", interrupts.trial, 10_000, 200, 100.0),
         Campaign(
             "files",

@@ -29,10 +29,10 @@ from momentron.clock import Stopwatch
 from momentron.convergence import BudgetWarning
 from momentron.estimators.kernel import KernelMargin
 from momentron.estimators.linear import LinearMargin
-from momentron.estimators.shared import MarginClassifier, warn_of
+from momentron.estimators.shared import MarginClassifier, all_or_nothing, warn_of
 from momentron.kernels import Kernel
 from momentron.losses import Loss
-from momentron.one_against_rest import fit_classes, fits_along
+from momentron.one_against_rest import Fits, fit_classes, fits_along
 from momentron.options import FitOptions
 from momentron.price_grid import as_grid
 from momentron.solve import Turns
@@ -74,6 +74,15 @@ class CrossValidated(MarginClassifier):
             For the splitter and the scorer, such as `groups`, with metadata routing enabled.
         """
         _raise_for_params(params, self, "fit")
+        with all_or_nothing(self):
+            found = self._fit(X, y, sample_weight, params)
+        if found is not None:
+            is_crowded = found.are_crowded
+            warn_of(found.results, self.classes_, rescale=self._rescale, is_crowded=is_crowded)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, params: Mapping[str, Any]) -> Fits | None:
+        """Choose C, and return the fits to all the rows, if there are any."""
         stopwatch = Stopwatch()
         options, is_refitted = self._options(), as_flag("refit", self.refit)
         data = self._read(X, y, sample_weight, options)
@@ -94,14 +103,13 @@ class CrossValidated(MarginClassifier):
             raise ValueError("every C has a score of NaN; choose another scoring or other folds")
         best = int(np.nanargmax(means))
         self.C_, self.best_score_ = float(self.Cs_[best]), float(means[best])
-        if is_refitted:
-            left = options.budget.left(stopwatch.seconds())
-            rest = replace(options, C=self.C_, budget=replace(left, patience=own.budget.patience))
-            found = fit_classes(data, rest, is_split=is_split)
-            self._take(data, found)
-            is_crowded = found.are_crowded
-            warn_of(found.results, self.classes_, rescale=self._rescale, is_crowded=is_crowded)
-        return self
+        if not is_refitted:
+            return None
+        left = options.budget.left(stopwatch.seconds())
+        rest = replace(options, C=self.C_, budget=replace(left, patience=own.budget.patience))
+        found = fit_classes(data, rest, is_split=is_split)
+        self._take(data, found)
+        return found
 
     def _folds(self, data: TrainingData, params: Mapping[str, Any]) -> list[Fold]:
         """The parts of the data, cut as the splitter says."""
@@ -164,6 +172,8 @@ def _scores(
     is_split = model._is_split(data.classes.size)
     scores, n_short = [], 0
     for found in fits_along(data, options, Cs, is_split=is_split):
+        if any(result.status is Status.INTERRUPTED for result in found.results):
+            raise KeyboardInterrupt  # what it has by then are scores of some folds
         model._take(data, found)
         scores.append(float(scorer(model, *fold.test, **fold.score)))
         n_short += any(result.status not in ANSWERS for result in found.results)
@@ -176,7 +186,7 @@ def _warn_of_short(n_short: int, n_fits: int) -> None:
             f"{n_short} of {n_fits} fits to folds ended above tol; their scores are those of "
             "what they found: raise max_time, max_iter or tol",
             BudgetWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

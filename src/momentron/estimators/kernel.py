@@ -8,7 +8,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from momentron.errors import InputError
-from momentron.estimators.shared import FittedClassifier, MarginClassifier, warn_of
+from momentron.estimators.shared import (
+    FittedClassifier,
+    MarginClassifier,
+    all_or_nothing,
+    warn_of,
+)
 from momentron.kernels import Kernel
 from momentron.losses import Loss
 from momentron.one_against_rest import Fits
@@ -206,7 +211,8 @@ class KernelMaxMarginClassifier(KernelMargin, FittedClassifier):
         with `NotSeparableWarning` or `BudgetWarning` where the answer is short of optimal; the
         fitted classifier works in either case.
         """
-        found = self._fit(X, y, sample_weight, self._options(), callback)
+        with all_or_nothing(self):
+            found = self._fit(X, y, sample_weight, self._options(), callback)
         is_crowded = found.are_crowded
         warn_of(found.results, self.classes_, rescale=self._rescale, is_crowded=is_crowded)
         return self
