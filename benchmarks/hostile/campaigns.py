@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks.hostile import (
     cells,
+    cuts,
     environments,
     files,
     interrupts,
@@ -64,6 +65,7 @@ CAMPAIGNS: dict[str, Campaign] = {
         Campaign("problems", problems.trial, 20_000, 400, 60.0),
         Campaign("models", models.trial, 5_000, 200, 60.0),
         Campaign("soft", soft_margins.trial, 5_000, 60, 60.0),
+        Campaign("cuts", cuts.trial, 5_000, 60, 60.0),
         Campaign("interrupts", interrupts.trial, 10_000, 200, 100.0),
         Campaign(
             "files",

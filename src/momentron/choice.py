@@ -18,7 +18,7 @@ from momentron.held import held_in_floats
 from momentron.margin_problem import MarginProblem
 from momentron.problem import Problem
 from momentron.solve import Outcome
-from momentron.status import Status
+from momentron.status import Predictor, Status
 
 OPEN = 0.1  # the gap of a soft margin above which its classifier may be worse than the fallback
 
@@ -30,6 +30,7 @@ class Choice(NamedTuple):
     intercept: Any
     margin: float
     is_fallback: bool = False
+    predictor: Predictor = Predictor.BEST_SO_FAR
 
 
 def choose_classifier(problem: MarginProblem, outcome: Outcome) -> Choice:
@@ -98,10 +99,18 @@ def to_unit_length(problem: Problem, w: np.ndarray, b: Any = 0.0) -> tuple[np.nd
 # --- a soft margin -------------------------------------------------------------------------------
 
 
+def _is_near(outcome: Outcome, w: np.ndarray) -> bool:
+    """Whether w is near enough to the best to be kept: 0 may be what a cut solve began with."""
+    if outcome.status is Status.OPTIMAL:
+        return True
+    return outcome.certificate.gap <= OPEN and (outcome.status is Status.STALLED or bool(w.any()))
+
+
 def _soft(problem: Any, outcome: Outcome) -> Choice:
     """The classifier of the certificate; the fallback where that is far from the best and worse."""
     is_hinge = problem.penalty == "hinge"
-    if not (outcome.status is Status.OPTIMAL or outcome.certificate.gap <= OPEN):
+    w = problem.solution(outcome.w)[0] if is_hinge else problem.without_slack(outcome.w)
+    if not _is_near(outcome, w):
         if is_hinge:
             own = Classifier(*problem.solution(outcome.w))
         else:
@@ -160,8 +169,8 @@ def _fallback(
     except (OutOfTime, KeyboardInterrupt):
         pass
     with until(outcome.closing):
-        w, b = fallback(problem, seconds=outcome.seconds, candidates=candidates, handicap=handicap)
-    is_own = any(w is candidate.classifier.w for candidate in candidates)
+        found = fallback(problem, seconds=outcome.seconds, candidates=candidates, handicap=handicap)
+    (w, b), predictor = found, found.predictor
     w, b = to_unit_length(problem, w, b)
     margin = -math.inf if w.any() else 0.0
     try:
@@ -170,7 +179,8 @@ def _fallback(
     except (OutOfTime, KeyboardInterrupt):
         pass
     coef = problem.constraints.base.coef_of(w)
-    return Choice(coef, problem.intercept_in_units_of_x(b), margin, is_fallback=not is_own)
+    intercept = problem.intercept_in_units_of_x(b)
+    return Choice(coef, intercept, margin, predictor is not Predictor.BEST_SO_FAR, predictor)
 
 
 def _candidates(problem: Problem, own: Classifier) -> list[Candidate]:

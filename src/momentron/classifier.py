@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.choice import choose_classifier
+from momentron.choice import Choice, choose_classifier
 from momentron.coefficients import as_coef
 from momentron.errors import InputError
 from momentron.margin_problem import MarginProblem
@@ -19,7 +19,7 @@ from momentron.problem import Problem
 from momentron.result import MarginResult
 from momentron.solve import Outcome
 from momentron.solvers import Solver, Start
-from momentron.status import Status
+from momentron.status import Predictor, Status
 
 NO_WEIGHTS = np.empty(0)
 FARTHEST = 1e12  # outputs of a start, above which exponentials say nothing
@@ -66,11 +66,20 @@ def make_result(problem: MarginProblem, solver: Solver, outcome: Outcome) -> Mar
         classes=problem.classes,
         method=solver.name,
         is_fallback=chosen.is_fallback,
+        predictor=_predictor(chosen, status),
         is_soft=is_soft,
         penalty=problem.penalty,
         bytes_read=problem.bytes_read,
         pass_seconds=problem.pass_seconds,
     )
+
+
+def _predictor(chosen: Choice, status: Status) -> Predictor:
+    """What `predict` uses, as far as the status and the coefficients tell more than the choice."""
+    if not chosen.coef.any():
+        return Predictor.CONSTANT
+    is_best = chosen.predictor is Predictor.BEST_SO_FAR and status.is_optimal
+    return Predictor.MARGIN if is_best else chosen.predictor
 
 
 def numbered_among(

@@ -32,6 +32,16 @@ def until(moment: float) -> Iterator[None]:
         _deadline.reset(token)
 
 
+@contextmanager
+def regardless() -> Iterator[None]:
+    """No deadline inside: for the little that has to be done even where time is over."""
+    token = _deadline.set(math.inf)
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
 def deadline() -> float:
     """The moment in force, on the clock of `time.perf_counter`; infinite where there is none."""
     return _deadline.get()
@@ -68,6 +78,10 @@ class Stopwatch:
     def deadline(self, seconds: float) -> float:
         """When so many seconds of this run will be over, on the clock of `time.perf_counter`."""
         return time.perf_counter() + seconds - self.seconds()
+
+    def leave_out(self, other: "Stopwatch") -> None:
+        """Leave out what another one left out, which ran for a part of this one's time."""
+        self._excluded += other._excluded
 
     def exclude(self, function: Callable[[T], Any] | None, argument: T) -> Any:
         """Call function(argument) off the clock: the deadline in force moves with it."""

@@ -9,7 +9,7 @@ from momentron.certificate import Certificate
 from momentron.display import MarginDisplay, MarginDistributionDisplay, TraceDisplay
 from momentron.markup import card, escape, facts_table, number
 from momentron.saved_state import Marked
-from momentron.status import Status
+from momentron.status import Predictor, Status
 from momentron.trace import Trace
 
 
@@ -64,7 +64,9 @@ class MarginResult(Marked):
     is_fallback : bool
         Whether the method ended without a classifier worth the name: none that separates, or a soft
         margin far from the best. Then coef and intercept are those of a logistic regression
-        (`momentron.fallback`).
+        (`momentron.fallback`), or of what there was time for.
+    predictor : Predictor
+        Which classifier coef and intercept are; as text, such as "a logistic regression".
     is_soft : bool
         Whether C was finite.
     penalty : str
@@ -100,6 +102,7 @@ class MarginResult(Marked):
     classes: np.ndarray = field(repr=False)
     method: str
     is_fallback: bool = field(default=False, repr=False)
+    predictor: Predictor = field(default=Predictor.MARGIN, repr=False)
     is_soft: bool = field(default=False, repr=False)
     penalty: str = field(default="squared_hinge", repr=False)
     bytes_read: int = field(default=0, repr=False)

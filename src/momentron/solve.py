@@ -43,19 +43,49 @@ class Budget:
     """What a solve may spend. `tol` bounds the certified relative gap.
 
     `max_memory` is in bytes, beside X and the memory for kernel values; None for the method's own.
+    `patience` is what the last certificate and the choice of a classifier may take beyond
+    `max_time`, or after Ctrl-C; or a small share of `max_time`, if that is longer.
     """
 
     tol: float = 1e-6
     max_iter: int = 10_000
     max_time: float = math.inf
     max_memory: int | None = None
+    patience: float = PATIENCE
 
-    def share(self, spent: float, parts: int) -> "Budget":
-        """What the next of so many parts of the work may spend: its share of the time left."""
+    @property
+    def grace(self) -> float:
+        """What may be spent beyond `max_time`."""
         if self.max_time == math.inf:
-            return self
-        seconds = max((self.max_time - spent) / parts, 1e-3 * self.max_time)
-        return replace(self, max_time=seconds)
+            return self.patience
+        return max(self.patience, PATIENCE_SHARE * self.max_time)
+
+    def left(self, spent: float) -> "Budget":
+        """What is left of the time; hardly any where it is over."""
+        return replace(self, max_time=max(self.max_time - spent, 1e-9))
+
+
+class Turns:
+    """One budget for several parts of the work, one after the other.
+
+    Each has an equal share of the time that is left when its turn comes, and of what may be spent
+    beyond it: all of them together take no longer than one would.
+    """
+
+    def __init__(self, budget: Budget, parts: int, stopwatch: Stopwatch) -> None:
+        self._budget, self._parts, self._stopwatch = budget, parts, stopwatch
+        self._begun = 0
+
+    def next(self) -> Budget:
+        """The budget of the next part."""
+        left = self._budget.left(self._stopwatch.seconds())
+        parts, self._begun = self._parts - self._begun, self._begun + 1
+        grace = self._budget.grace / self._parts
+        return replace(left, max_time=left.max_time / parts, patience=grace)
+
+    def end(self) -> None:
+        """No more time for those that follow: the user is waiting."""
+        self._budget = replace(self._budget, max_time=0.0)
 
 
 @dataclass
@@ -366,10 +396,9 @@ def solve(
             status = Status.TIME_BUDGET
         if status in (Status.INTERRUPTED, Status.TIME_BUDGET):
             problem.close()
-        closing = time.perf_counter() + PATIENCE
+        closing = time.perf_counter() + budget.patience
         if status is not Status.INTERRUPTED:
-            grace = max(PATIENCE, PATIENCE_SHARE * budget.max_time)
-            closing = max(closing, stopwatch.deadline(budget.max_time + grace))
+            closing = max(closing, stopwatch.deadline(budget.max_time + budget.grace))
         done = _closed(problem, best, stopping, status, closing)
     return Outcome(
         status=status,
@@ -399,9 +428,13 @@ def _closed(
         pass
     if best.certified is not None:
         return best.certified
-    # no time at all: any weights give a vector no longer than the longest row of Z
+    return Certified(best.w, best.q, without_time(problem))
+
+
+def without_time(problem: MarginProblem) -> Certificate:
+    """What is known without a pass: weights give no vector longer than the longest row of Z."""
     longest = up(problem.to_units_of_x(problem.longest / problem.radius))
-    return Certified(best.w, best.q, Certificate.from_bounds(-math.inf, longest))
+    return Certificate.from_bounds(-math.inf, longest)
 
 
 def _exhausted(budget: Budget, iteration: int, seconds: float) -> Status | None:
