@@ -100,15 +100,16 @@ def read_parquet(shown: str, content: bytes, options: TableOptions) -> DataFile:
     why = (
         "as asked" if options.target is not None else "by its name" if named else "the last column"
     )
+    is_label = options.failures is None  # else the target counts successes
     columns = [
-        _typed_column(shown, name, place, table.column(place), is_label=place == target)
+        _typed_column(shown, name, place, table.column(place), place == target and is_label)
         for place, name in enumerate(names)
     ]
     rows = range(table.num_rows)
     return as_data(shown, Table(columns, target, rows, place_word="row"), options, why)
 
 
-def _typed_column(shown: str, name: str, place: int, values: Any, *, is_label: bool) -> Column:
+def _typed_column(shown: str, name: str, place: int, values: Any, is_label: bool) -> Column:
     """A column of a parquet file."""
     import pyarrow as pa
 

@@ -63,7 +63,8 @@ def _locate_svmlight(shown: str, text: str) -> None:
 
 def read_txt(shown: str, content: bytes, options: TableOptions) -> DataFile:
     """Read svmlight or a table, whichever the first line looks like."""
-    first = text_of(shown, content).lstrip().splitlines()[0]
+    text = text_of(shown, content).lstrip()
+    first = re.split("[\r\n]", text, maxsplit=1)[0]
     if options.delimiter is None and _SVMLIGHT_LINE.match(first):
         return read_svmlight(shown, content, options)
     return read_table(shown, content, options, None)
