@@ -57,6 +57,8 @@ class Line:
         self._said = -1.0
 
     def __call__(self, share: float) -> None:
+        if sys.stderr is None:  # closed, or a program without a console
+            return
         is_terminal = sys.stderr.isatty()
         spent = time.monotonic() - self._begun
         wait = OFTEN if is_terminal else SELDOM
