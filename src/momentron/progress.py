@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 
 Progress = bool | Callable[[float], Any] | None
 """What users pass."""
@@ -38,7 +38,7 @@ def as_progress(progress: Progress, words: str) -> Tell:
         return Line(words)
     if not callable(progress):
         raise InputError(
-            f"progress={progress!r} must be True, False, None or a function of the share done"
+            f"progress={short(progress)} must be True, False, None or a function of the share done"
         )
     return progress
 

@@ -9,6 +9,7 @@ from itertools import islice
 from momentron.datafiles._common import LABEL_NAMES, fail, is_number, position
 from momentron.datafiles.lines import is_blank, read_rows, try_rows
 from momentron.datafiles.options import TableOptions
+from momentron.errors import short
 
 SAMPLE = 50  # lines from which a delimiter is told
 MARKS = (",", ";", "\t", "|")
@@ -56,7 +57,7 @@ class Layout:
     def called(self, place: int) -> str:
         """What to call a column in a message."""
         if self.is_header and self.first[place]:
-            return repr(self.first[place])
+            return short(self.first[place])
         return str(place)
 
 

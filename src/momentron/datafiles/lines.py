@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from momentron.datafiles._common import fail, one_line
+from momentron.datafiles._common import fail
+from momentron.errors import one_line
 
 # what some programs take for the end of a line, and others for a part of a cell
 DOUBTFUL = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"

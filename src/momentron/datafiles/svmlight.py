@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.exactness import first_changed, may_change
 
 PIECE = 1 << 16  # numbers compared with what was read of them at a time
@@ -41,7 +41,9 @@ def _refuse_underscores(text: bytes, line: int) -> None:
         for cell in content.split(b"#", 1)[0].split():
             if b"_" in cell:
                 shown = cell[:40].decode("latin-1")
-                raise InputError(f"line {number}: {shown!r} has an underscore; write numbers alone")
+                raise InputError(
+                    f"line {number}: {short(shown)} has an underscore; write numbers alone"
+                )
 
 
 def _require_kept(text: bytes, X: Any, y: np.ndarray, line: int) -> None:

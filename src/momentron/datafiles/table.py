@@ -14,7 +14,6 @@ from momentron.datafiles._common import (
     fail,
     is_number,
     labels,
-    one_line,
     position,
     require_own,
     some,
@@ -24,6 +23,7 @@ from momentron.datafiles.layout import COMMA_NUMBER, Layout, find_layout
 from momentron.datafiles.lines import is_blank, read_rows, split_lines, without_quotes
 from momentron.datafiles.options import TableOptions
 from momentron.datafiles.svmlight import describe_change
+from momentron.errors import one_line, short
 from momentron.exactness import doubtful_cells, is_kept, may_change
 
 LINES = 4096  # of a table, compared with what was read of them at a time
@@ -396,9 +396,9 @@ def refuse_identifier(shown: str, column: Column, asked: Sequence[str | int]) ->
     if column.is_identifier and column.name not in map(str, asked):
         fail(
             shown,
-            f"column {column.name!r} has {column.present.size} different values in as many rows: "
-            f"it names rows; leave it out with --drop {column.name}, or list all features with "
-            "--columns",
+            f"column {short(column.name)} has {column.present.size} different values in as many "
+            f"rows: it names rows; leave it out with --drop {one_line(column.name, 40)}, or list "
+            "all features with --columns",
         )
 
 
@@ -441,7 +441,10 @@ def _numbers(shown: str, column: Column) -> NDArray[np.float64]:
     """A column of counts or weights."""
     if column.kind == "text":
         cell = next(cell for cell in column.values.tolist() if not is_number(str(cell)))
-        fail(shown, f"column {column.name!r} must have numbers; {one_line(repr(cell), 40)} is not")
+        fail(
+            shown,
+            f"column {short(column.name)} must have numbers; {one_line(repr(cell), 40)} is not",
+        )
     return column.values.astype(np.float64)
 
 

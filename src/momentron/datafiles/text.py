@@ -13,12 +13,11 @@ from momentron.datafiles._common import (
     labels,
     no_target,
     no_weight,
-    one_line,
 )
 from momentron.datafiles.options import TableOptions
 from momentron.datafiles.svmlight import parse_svmlight
 from momentron.datafiles.table import read_table, text_of
-from momentron.errors import InputError
+from momentron.errors import InputError, one_line
 
 _SVMLIGHT_LINE = re.compile(r"\s*[+-]?[\d.]\S*(\s+qid:\d+)?(\s+\d+:\S+)+\s*(#.*)?$")
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from momentron.designs.design import Design
 from momentron.designs.frames import is_frame, require_complete, rows_of
-from momentron.errors import InputError
+from momentron.errors import InputError, one_line, short
 from momentron.exactness import shortest_decimals
 
 GROUPED = re.compile(r"cbind\s*\((.+)\)")
@@ -34,21 +34,21 @@ def from_formula(text: str, data: Any, decimals: str) -> Design:
         raise InputError('formulas need formulaic: pip install "momentron[formula]"') from error
     if not is_frame(data):
         raise InputError(
-            f"the formula {text!r} needs data=, a pandas data frame; got {type(data).__name__}"
+            f"the formula {short(text)} needs data=, a pandas data frame; got {type(data).__name__}"
         )
     left, _, right = text.partition("~")
     if not left.strip() or not right.strip():
-        raise InputError(f"the formula {text!r} must have two sides, such as 'y ~ x'")
+        raise InputError(f"the formula {short(text)} must have two sides, such as 'y ~ x'")
     try:
         wanted = formulaic.Formula(right.strip()).required_variables
     except Exception as error:  # formulaic has many errors of its own
-        raise InputError(f"the formula {text!r} cannot be read: {_one_line(error)}") from error
+        raise InputError(f"the formula {short(text)} cannot be read: {_one_line(error)}") from error
     sides = [part.strip() for part in _sides(left)]
     wanted |= {name for side in sides for name in _variables(side, data)}
     unknown = sorted(name for name in wanted if name not in data.columns)
     if unknown:
         names = ", ".join(map(str, data.columns))
-        raise InputError(f"data has no column {unknown[0]!r}; its columns: {names}")
+        raise InputError(f"data has no column {short(unknown[0])}; its columns: {names}")
     require_complete(data, sorted(wanted))
     try:
         matrix = formulaic.model_matrix(right.strip(), data, context={"np": np}, output="pandas")
@@ -56,12 +56,12 @@ def from_formula(text: str, data: Any, decimals: str) -> Design:
     except InputError:
         raise
     except Exception as error:
-        raise InputError(f"the formula {text!r} cannot be used: {_one_line(error)}") from error
+        raise InputError(f"the formula {short(text)} cannot be used: {_one_line(error)}") from error
     y = outcomes[0] if len(outcomes) == 1 else np.column_stack(outcomes)
     has_intercept = "Intercept" in matrix.columns
     X = matrix.drop(columns="Intercept") if has_intercept else matrix
     if not X.shape[1]:
-        raise InputError(f"the formula {text!r} has no term but the intercept; add a feature")
+        raise InputError(f"the formula {short(text)} has no term but the intercept; add a feature")
     values = np.array(X, np.float64)
     if decimals == "shortest":
         values = _exact_products(values, list(X.columns), matrix)
@@ -121,4 +121,4 @@ def _exact_products(values: np.ndarray, names: list[str], matrix: Any) -> np.nda
 
 def _one_line(error: BaseException) -> str:
     """A message of formulaic, without the colours that it has for terminals."""
-    return " ".join(COLOURS.sub("", str(error)).split())[:200] or type(error).__name__
+    return one_line(COLOURS.sub("", str(error)) or type(error).__name__)

@@ -13,7 +13,7 @@ from momentron.arguments import as_flag, as_number
 from momentron.clock import OutOfTime, deadline, until
 from momentron.designs import read_design
 from momentron.environment import standard_arithmetic
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.exactness import READINGS, is_rounded, require_reading
 from momentron.rational.memory import TooLarge
 from momentron.separability.basis import (
@@ -234,7 +234,7 @@ def _reference(cone: Cone, label: Any) -> int:
         raise InputError(f"family={cone.family.name!r} has no reference class; leave reference out")
     text = label_texts([label])[0]
     if text not in cone.classes:
-        raise InputError(f"reference={label!r} is not among the classes, {cone.classes[:20]}")
+        raise InputError(f"reference={short(label)} is not among the classes, {cone.classes[:20]}")
     return cone.classes.index(text)
 
 
@@ -264,7 +264,7 @@ def seconds_of(max_time: float | None) -> float:
     wanted = "a positive number of seconds, or None"
     seconds = as_number("max_time", max_time, wanted)
     if not seconds > 0.0:
-        raise InputError(f"max_time={max_time!r} must be {wanted}")
+        raise InputError(f"max_time={short(max_time)} must be {wanted}")
     return seconds
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.markup import escape
 from momentron.verify.family import FAMILIES
 from momentron.verify.numbers import integer
@@ -187,7 +187,7 @@ def summary_text(
 ) -> str:
     """A table of the estimates below one sentence or two, in fixed width, LaTeX or HTML."""
     if format not in ("text", "latex", "html"):
-        raise InputError(f"format={format!r} must be 'text', 'latex' or 'html'")
+        raise InputError(f"format={short(format)} must be 'text', 'latex' or 'html'")
     if format == "latex":
         caption = f"{sentence}; {on_classes}" if on_classes else sentence
         caption = caption.replace("+∞", r"$+\infty$").replace("−∞", r"$-\infty$")
