@@ -12,7 +12,7 @@ import numpy as np
 
 from momentron.choice import Choice, choose_classifier
 from momentron.coefficients import as_coef
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.margin_problem import MarginProblem
 from momentron.operators import Operator
 from momentron.problem import Problem
@@ -30,7 +30,7 @@ def _start_anywhere(problem: Problem, initial: Any, solver: Solver) -> Start:
     if np.ndim(initial) == 0 or not solver.starts_anywhere:
         also = ", or an array of the shape of coef" if solver.starts_anywhere else ""
         raise InputError(
-            f"initial={initial!r} must be the MarginResult of an earlier call{also}, for "
+            f"initial={short(initial)} must be the MarginResult of an earlier call{also}, for "
             f"method={solver.name!r}"
         )
     coef = as_coef(initial, problem.shown(problem.zeros()).shape, "initial")

@@ -13,7 +13,7 @@ import numpy as np
 from momentron.certificate import Certificate, admitted, box_weights, certify_hinge, objective_bound
 from momentron.constraints import Constraints
 from momentron.dualsets import DualSet
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.margin_problem import SparseDual
 from momentron.problem import Problem
 
@@ -57,7 +57,7 @@ class HingeProblem(Problem):
             own = np.ldexp(own, 2 * exponent)
         if not ((own > 1e-290).all() and (own < 1e290).all()):
             raise InputError(
-                f"C={C!r} is out of proportion to X, whose entries reach 2**{exponent}: "
+                f"C={short(C)} is out of proportion to X, whose entries reach 2**{exponent}: "
                 "C·max‖x‖² must lie between 1e-290 and 1e290; rescale X"
             )
         self.prices = own[constraints.labels.examples(np.arange(constraints.size))]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.estimators import (
     KernelMaxMarginClassifier,
     KernelMaxMarginClassifierCV,
@@ -168,7 +168,7 @@ def _kernel_values(graph: Graph, kernel: Kernel, X: str, vectors: np.ndarray) ->
         moved = graph.node("Add", products, graph.constant(np.array([float(kernel.coef0)])))
         return graph.node("Pow", moved, graph.constant(np.array([float(kernel.degree)])))
     raise InputError(
-        f"{kernel!r} has no ONNX graph; the kernels that have are 'linear', 'rbf', 'poly' and "
+        f"{short(kernel)} has no ONNX graph; the kernels that have are 'linear', 'rbf', 'poly' and "
         "'precomputed'"
     )
 

@@ -21,7 +21,7 @@ from momentron.cli.data import (
     load_formula,
     with_table_options,
 )
-from momentron.cli.output import say, write_after_answer
+from momentron.cli.output import say, try_to_write
 from momentron.cli.progress import Progress
 from momentron.cli.verdict_text import print_summary
 from momentron.datafiles import TableOptions
@@ -101,14 +101,15 @@ def check(
         with Progress("asking what each feature does", max_time=max_time, quiet=as_json):
             roles = feature_roles(verdict, loaded.X, loaded.y, max_time=max_time)
     summary = summarise(loaded, verdict, roles)
+    failure = None if proof is None else try_to_write(proof, verdict.to_json())
     if as_json:
         print(json.dumps(summary))
     else:
         print_summary(summary)
-    if proof is not None:
-        write_after_answer(proof, verdict.to_json())
-        if not as_json:
-            say(f"saved           {proof}")
+    if failure is not None:
+        raise failure
+    if proof is not None and not as_json:
+        say(f"saved           {proof}")
     raise typer.Exit(EXIT_CODES[verdict.kind])
 
 

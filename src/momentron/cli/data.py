@@ -16,7 +16,7 @@ from momentron.datafiles._common import some
 from momentron.designs import Design, read_design
 from momentron.designs.rows import GivenRows
 from momentron.designs.spelling import columns_of
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 
 DataArgument = Annotated[
     str | None,
@@ -238,6 +238,6 @@ def _named(name: str, classes: tuple[str, str] | None) -> LoadedData:
     for label in classes:
         if label not in labels:
             known = ", ".join(sorted(set(labels)))
-            raise InputError(f"{name} has no class {label!r}; its classes are {known}")
+            raise InputError(f"{name} has no class {short(label)}; its classes are {known}")
     keep = np.isin(labels, classes)
     return LoadedData(X[keep], y[keep], f"{name}, {classes[0]} against {classes[1]}")

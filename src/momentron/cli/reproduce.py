@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 
 from momentron.cli.output import cell, say
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 
 if TYPE_CHECKING:
     from momentron.experiments import Reproduction
@@ -67,7 +67,9 @@ def reproduce(
     names = list(FIGURES) if figure == EVERYTHING else [figure]
     if figure != EVERYTHING and figure not in FIGURES:
         known = ", ".join(FIGURES)
-        raise InputError(f"figure {figure!r} is not known; choose one of {known}, {EVERYTHING}")
+        raise InputError(
+            f"figure {short(figure)} is not known; choose one of {known}, {EVERYTHING}"
+        )
     more = parse_seeds(seeds)
     if more and not set(names) & set(SEEDED):
         raise InputError(f"{figure} takes no --seeds; {' and '.join(SEEDED)} do")
@@ -97,11 +99,13 @@ def parse_seeds(text: str) -> tuple[int, ...]:
     for word in filter(None, (w.strip() for w in text.split(","))):
         first, dash, last = (part.strip() for part in word.partition("-"))
         if not (first.isdecimal() and (last.isdecimal() or not dash)):
-            raise InputError(f"--seeds takes whole numbers and ranges as 11,12,20-29; got {word!r}")
+            raise InputError(
+                f"--seeds takes whole numbers and ranges as 11,12,20-29; got {short(word)}"
+            )
         low, high = int(first), int(last or first)
         if not low <= high < LARGEST_SEED or high - low > MOST_SEEDS:
             raise InputError(
-                f"--seeds: {word!r} is not a range of at most {MOST_SEEDS} seeds below 2**32"
+                f"--seeds: {short(word)} is not a range of at most {MOST_SEEDS} seeds below 2**32"
             )
         seeds += range(low, high + 1)
     return tuple(seeds)

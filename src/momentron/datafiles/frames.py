@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from os import PathLike
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from momentron.datafiles._common import fail, some
 from momentron.datafiles.layout import find_layout
+from momentron.datafiles.lines import split_lines
 from momentron.datafiles.options import TableOptions
 from momentron.datafiles.readers import open_file
 from momentron.datafiles.table import read_columns, text_of
@@ -36,14 +38,14 @@ def read_frame(
     plain, content = open_file(path)
     if plain not in (".csv", ".tsv", ".txt"):
         fail(shown, f"has suffix {plain!r}; --formula reads .csv, .tsv and .txt")
-    text = text_of(shown, content)
-    lines = [line for line in text.splitlines() if line.strip(" ")]
+    lines = split_lines(shown, text_of(shown, content))
     layout = find_layout(shown, lines, options, {".csv": ",", ".tsv": "\t"}.get(plain))
     if not layout.is_header:
         fail(shown, "has no header, so a formula cannot name its columns")
-    if len(lines) < 2:
-        fail(shown, "has a header and no rows; give at least one row")
-    table = read_columns(shown, text, layout, options, labels_as_text=False)
+    table = read_columns(shown, lines, layout, options, labels_as_text=False)
+    twice = [name for name, count in Counter(table.names).items() if count > 1]
+    if twice:
+        fail(shown, f"has several columns called {some(twice)}; a formula needs one name for each")
     frame = pd.DataFrame({column.name: _values(column) for column in table.columns})
     if table.row_names is not None:
         frame.index = table.row_names

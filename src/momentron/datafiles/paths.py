@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from momentron.datafiles._common import DataFile, fail, no_weight, one_line, require_file
+from momentron.datafiles._common import DataFile, fail, no_weight, require_file
 from momentron.datafiles.options import TableOptions
 from momentron.datafiles.readers import read_data, restrict
-from momentron.errors import InputError
+from momentron.errors import InputError, one_line
 from momentron.exactness import as_exact
 
 IN_BLOCKS = (".npy", ".parquet", ".svm", ".svmlight", ".libsvm")  # what can be read so

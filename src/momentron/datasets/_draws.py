@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from momentron.arguments import as_count
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 
 Floats = NDArray[Any]
 Seed = int | np.random.Generator | np.random.RandomState | None
@@ -55,7 +55,7 @@ def check_number(name: str, value: float, *, above: float, inclusive: bool = Fal
     real = isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(value))
     if not real or value < above or (value == above and not inclusive):
         sign = "at least" if inclusive else "above"
-        raise InputError(f"{name} is {value!r}; give a finite number {sign} {above:g}")
+        raise InputError(f"{name} is {short(value)}; give a finite number {sign} {above:g}")
 
 
 def check_dtype(dtype: DTypeLike) -> np.dtype[Any]:

@@ -15,7 +15,7 @@ from momentron.arguments import as_count
 from momentron.datasets import _formats as formats
 from momentron.datasets._draws import check_dtype
 from momentron.datasets._fetch import FAILURES, Remote, fetch, fetch_cifar10
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.userfiles import cache_dir
 
 ENVIRONMENT = "MOMENTRON_DATA"
@@ -154,7 +154,7 @@ def load(
     (360, 64)
     """
     if name not in DATASETS:
-        raise InputError(f"unknown data set {name!r}; known: {', '.join(DATASETS)}")
+        raise InputError(f"unknown data set {short(name)}; known: {', '.join(DATASETS)}")
     real = check_dtype(dtype)
     if subset is not None:
         as_count("subset", subset)
@@ -202,7 +202,7 @@ def _read_files(name: str, data_dir: str | os.PathLike[str] | None, download: bo
             remedy += f" ({source.obtain})"
         elif not download:
             remedy += ", or allow download=True"
-        raise InputError(f"data set {name!r} is in none of: {looked}; {remedy}")
+        raise InputError(f"data set {short(name)} is in none of: {looked}; {remedy}")
     return source.read(paths)
 
 
@@ -225,8 +225,8 @@ def _get(name: str, source: _Set, cache: Path) -> None:
     except FAILURES as error:
         reason = " ".join(str(error).split())
         raise InputError(
-            f"data set {name!r} could not be downloaded to {cache}: {reason}; set {ENVIRONMENT} "
-            f"to a folder that holds {' and '.join(source.files)}"
+            f"data set {short(name)} could not be downloaded to {cache}: {reason}; set "
+            f"{ENVIRONMENT} to a folder that holds {' and '.join(source.files)}"
         ) from error
 
 
@@ -244,7 +244,7 @@ def _labels_kept(name: str, raw: formats.Raw, classes: Sequence[Any] | None) -> 
             label = next((value for value in present if value == wanted), None)
         if label is None:
             known = ", ".join(str(value) for value in present)
-            raise InputError(f"classes has {wanted!r}; the labels of {name!r} are {known}")
+            raise InputError(f"classes has {short(wanted)}; the labels of {name!r} are {known}")
         kept.add(label)
     if len(kept) < 2:
         raise InputError(f"classes has {len(kept)} distinct label; give at least 2")

@@ -10,7 +10,7 @@ import numpy as np
 from momentron.designs.design import Design
 from momentron.designs.frames import is_frame, require_complete, rows_of
 from momentron.designs.spelling import Spelling, split_outcomes
-from momentron.errors import InputError
+from momentron.errors import InputError, one_line, short
 from momentron.exactness import shortest_decimals
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -40,11 +40,11 @@ def from_formula(text: str, data: Any, decimals: str, weight: str | None = None)
         raise InputError('formulas need formulaic: pip install "momentron[formula]"') from error
     if not is_frame(data):
         raise InputError(
-            f"the formula {text!r} needs data=, a pandas data frame; got {type(data).__name__}"
+            f"the formula {short(text)} needs data=, a pandas data frame; got {type(data).__name__}"
         )
     left, _, right = (side.strip() for side in text.partition("~"))
     if not left or not right or "~" in right:
-        raise InputError(f"the formula {text!r} must have two sides, such as 'y ~ x'")
+        raise InputError(f"the formula {short(text)} must have two sides, such as 'y ~ x'")
     columns = [name for name in data.columns if isinstance(name, str)]
     spelling = Spelling(text, columns)
     sides = [spelling.column(side) or _Expression(side, spelling) for side in split_outcomes(left)]
@@ -61,12 +61,12 @@ def from_formula(text: str, data: Any, decimals: str, weight: str | None = None)
             ]
     except Exception as error:  # formulaic has many errors of its own
         reason = spelling.restored(_one_line(error))
-        raise InputError(f"the formula {text!r} cannot be used: {reason}") from error
+        raise InputError(f"the formula {short(text)} cannot be used: {reason}") from error
     y = outcomes[0] if len(outcomes) == 1 else np.column_stack(outcomes)
     has_intercept = "Intercept" in matrix.columns
     X = matrix.drop(columns="Intercept") if has_intercept else matrix
     if not X.shape[1]:
-        raise InputError(f"the formula {text!r} has no term but the intercept; add a feature")
+        raise InputError(f"the formula {short(text)} has no term but the intercept; add a feature")
     values = np.array(X, np.float64)
     names = [spelling.restored(str(name)) for name in X.columns]
     _require_finite(values, names)
@@ -140,4 +140,4 @@ def _exact_products(values: np.ndarray, names: list[str], matrix: Any) -> np.nda
 
 def _one_line(error: BaseException) -> str:
     """A message of formulaic, without the colours that it has for terminals."""
-    return " ".join(COLOURS.sub("", str(error)).split())[:200] or type(error).__name__
+    return one_line(COLOURS.sub("", str(error)) or type(error).__name__)

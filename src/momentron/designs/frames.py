@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.verify.data import column_name
 
 
@@ -49,8 +49,8 @@ def encoded(X: Any) -> Any:
             continue
         if column.isna().any():
             raise InputError(
-                f"column {name!r} of X has {int(column.isna().sum())} missing values; drop those "
-                "rows or make them a category of their own"
+                f"column {short(name)} of X has {int(column.isna().sum())} missing values; drop "
+                "those rows or make them a category of their own"
             )
         seen = column.cat.remove_unused_categories()
         for level in seen.cat.categories[1:]:
@@ -68,7 +68,7 @@ def _refuse_text(column: Any, name: Any) -> None:
             float(cell)
         except ValueError:
             raise InputError(
-                f"column {name!r} of X has text, such as {cell[:40]!r}; "
+                f"column {short(name)} of X has text, such as {short(cell[:40])}; "
                 f"X[{name!r}].astype('category') makes dummies of it, and so does a formula"
             ) from None
 

@@ -10,7 +10,7 @@ from momentron.designs.fitted import from_statsmodels, is_statsmodels
 from momentron.designs.formulas import from_formula, is_formula
 from momentron.designs.frames import encoded, index_of, rows_of
 from momentron.designs.rows import model_frequencies, row_labels
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.verify.data import column_names
 
 
@@ -87,5 +87,5 @@ def _weights(sample_weight: Any, data: Any) -> Any:
     if not isinstance(sample_weight, str):
         return sample_weight
     if data is None or sample_weight not in data.columns:
-        raise InputError(f"sample_weight={sample_weight!r} is not a column of data")
+        raise InputError(f"sample_weight={short(sample_weight)} is not a column of data")
     return data[sample_weight]

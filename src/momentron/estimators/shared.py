@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 from momentron.arguments import as_flag
 from momentron.clock import Stopwatch
 from momentron.convergence import BudgetWarning
-from momentron.errors import InputError, NotSeparableWarning
+from momentron.errors import InputError, NotSeparableWarning, short
 from momentron.exactness import row_parts
 from momentron.one_against_rest import Fits, fit_classes
 from momentron.options import FitOptions
@@ -52,7 +52,7 @@ class MarginClassifier(Marked, ClassifierMixin, BaseEstimator):
     def _is_split(self, n_classes: int) -> bool:
         """Whether every class is to be fitted against the rest."""
         if self.multi_class not in ("joint", "ovr"):
-            raise InputError(f'multi_class={self.multi_class!r} must be "joint" or "ovr"')
+            raise InputError(f'multi_class={short(self.multi_class)} must be "joint" or "ovr"')
         return self.multi_class == "ovr" and n_classes > 2
 
     def _adopt(self, results: list[MarginResult], classes: np.ndarray) -> None:

@@ -1,5 +1,6 @@
 """A kernel that is a function of the user's: f(A, B) gives the values of all pairs of rows."""
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.errors import InputError
+from momentron.errors import InputError, InputTypeError, one_line
 from momentron.kernels.base import BoundKernel, Index, Kernel, require_finite_values
 from momentron.kernels.matrix import FLOAT_ERROR
 from momentron.rounding import up
@@ -37,6 +38,17 @@ class CallableKernel(Kernel):
     """
 
     function: Callable[[Any, Any], Any]
+
+    def __post_init__(self) -> None:
+        try:
+            inspect.signature(self.function).bind(None, None)
+        except TypeError as error:
+            raise InputTypeError(
+                f"the kernel {one_line(self.name, 40)} cannot be called as f(A, B): "
+                f"{one_line(error)}; pass a function of two arrays of rows"
+            ) from None
+        except ValueError:
+            pass  # written in another language, it has no signature
 
     @property
     def name(self) -> str:

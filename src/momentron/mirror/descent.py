@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from momentron.arguments import as_count, as_flag, as_number
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.mirror.objective import Smooth
 from momentron.mirror.regularizers import Regularizer
 from momentron.solvers.schedules import (
@@ -146,7 +146,7 @@ class AcceleratedMirrorDescent:
         wanted = "a number of at least 0, or None"
         seconds = math.inf if max_time is None else as_number("max_time", max_time, wanted)
         if seconds < 0.0:
-            raise InputError(f"max_time={max_time!r} must be {wanted}")
+            raise InputError(f"max_time={short(max_time)} must be {wanted}")
         end = time.perf_counter() + seconds
         state = self.init(start)
         for _ in range(max_iter):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from momentron.arguments import as_count, as_number
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class Smooth:
     def __post_init__(self) -> None:
         for name in ("value", "gradient"):
             if not callable(getattr(self, name)):
-                raise InputError(f"{name}={getattr(self, name)!r} must be a function of q")
+                raise InputError(f"{name}={short(getattr(self, name))} must be a function of q")
         as_count("size", self.size)
         wanted = "a positive, finite number"
         if not 0.0 < as_number("smoothness", self.smoothness, wanted) < np.inf:
-            raise InputError(f"smoothness={self.smoothness!r} must be {wanted}")
+            raise InputError(f"smoothness={short(self.smoothness)} must be {wanted}")
 
     def checked_gradient(self, q: np.ndarray, t: int) -> np.ndarray:
         """∇f(q) as a finite array of shape (n,)."""
@@ -75,7 +75,7 @@ def squared_length(Z: Any, norm: str = "l1") -> Smooth:
     if Z.ndim != 2 or 0 in Z.shape or not np.isfinite(Z).all():
         raise InputError(f"Z must be a matrix of finite numbers; its shape is {Z.shape}")
     if norm not in ("l1", "l2"):
-        raise InputError(f"norm={norm!r} is not known; choose 'l1' or 'l2'")
+        raise InputError(f"norm={short(norm)} is not known; choose 'l1' or 'l2'")
     bound = np.linalg.norm(Z, axis=1).max() if norm == "l1" else np.linalg.norm(Z, ord=2)
     return Smooth(
         lambda q: 0.5 * float(np.sum((q @ Z) ** 2)),

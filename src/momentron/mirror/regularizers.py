@@ -7,7 +7,7 @@ import numpy as np
 
 from momentron.arguments import as_number
 from momentron.calls import call_of
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.losses import log_sum_exp
 
 
@@ -79,7 +79,7 @@ class Euclidean(Regularizer):
 
     def __init__(self, onto: Callable[[np.ndarray], np.ndarray] | None = None) -> None:
         if onto is not None and not callable(onto):
-            raise InputError(f"onto={onto!r} must be a function that projects onto C, or None")
+            raise InputError(f"onto={short(onto)} must be a function that projects onto C, or None")
         self.onto = onto
 
     def mirror(self, p: np.ndarray) -> np.ndarray:
@@ -110,7 +110,7 @@ class PNorm(Regularizer):
     def __init__(self, p: float = 1.5) -> None:
         wanted = "a number above 1 and at most 2"
         if not 1.0 < as_number("p", p, wanted) <= 2.0:
-            raise InputError(f"p={p!r} must be {wanted}")
+            raise InputError(f"p={short(p)} must be {wanted}")
         self.p = float(p)
         self.strength = self.p - 1.0
         self._dual = self.p / (self.p - 1.0)

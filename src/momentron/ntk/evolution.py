@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from momentron.arguments import as_count
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.ntk.batches import ArrayBatches, Batches, LoaderBatches
 from momentron.ntk.evolution_table import KernelEvolution
 from momentron.ntk.examples import Examples
@@ -210,5 +210,7 @@ def snapshot_epochs(epochs: int | Iterable[float]) -> list[float]:
     except InputError:
         found = []
     if not found:
-        raise InputError(f"epochs={epochs!r} must be a whole number of at least 0, or some numbers")
+        raise InputError(
+            f"epochs={short(epochs)} must be a whole number of at least 0, or some numbers"
+        )
     return found

@@ -13,7 +13,7 @@ from scipy.sparse.linalg import LinearOperator
 from torch import Tensor, nn
 
 from momentron.arguments import parse_size
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.ntk.examples import Examples
 from momentron.ntk.linearised import Linearised, Vector
 from momentron.ntk.results import ResultType
@@ -287,7 +287,7 @@ def _as_vector(linear: Linearised, direction: Mapping[str, Any]) -> Vector:
     unknown = [name for name in direction if name not in linear.names]
     if unknown:
         raise InputError(
-            f"direction names {unknown[0]!r}; the chosen parameters are {linear.names}"
+            f"direction names {short(unknown[0])}; the chosen parameters are {linear.names}"
         )
     found = linear.zeros()
     for name, part in zip(linear.names, found, strict=True):

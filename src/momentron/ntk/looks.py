@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.safefiles import Pathname, open_regular, require_writable_folder, write_atomically
 
 NAME = "looks.json"
@@ -87,7 +87,7 @@ class Looks:
         for name, value in self.identity.items():
             if identity.get(name) != value:
                 raise InputError(
-                    f"{path.parent} holds looks with another {name} ({identity.get(name)!r}, now "
-                    f"{value!r}); name another folder, or delete it"
+                    f"{path.parent} holds looks with another {name} ({short(identity.get(name))}, "
+                    f"now {short(value)}); name another folder, or delete it"
                 )
         self.rows = list(rows)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 
 Outputs = int | slice | Iterable[int] | None
 """As users choose them: one, a slice, several, or None for all."""
@@ -54,11 +54,14 @@ class Readout:
             bad = [o for o in asked if not isinstance(o, Integral) or not -k <= int(o) < k]
             if bad or any(isinstance(o, bool | np.bool_) for o in asked):
                 raise InputError(
-                    f"outputs={chosen!r} must be whole numbers; the model has {k} outputs, from 0"
+                    f"outputs={short(chosen)} must be whole numbers; the model has {k} outputs, "
+                    "from 0"
                 )
             found = [int(o) % k for o in asked]
         if not found or len(set(found)) < len(found):
-            raise InputError(f"outputs={chosen!r} must choose at least 1 of {k} outputs, each once")
+            raise InputError(
+                f"outputs={short(chosen)} must choose at least 1 of {k} outputs, each once"
+            )
         return found
 
     def width(self, k: int) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 
 _NUMPY = {np.dtype(np.float64): torch.float64, np.dtype(np.float32): torch.float32}
 _TORCH = (torch.float64, torch.float32)
@@ -42,7 +42,7 @@ class ResultType:
                 found = np.dtype(object)
             if found in _NUMPY:
                 return cls(_NUMPY[found], False)
-        raise InputError(f"dtype={dtype!r} must be float64 or float32, of numpy or of torch")
+        raise InputError(f"dtype={short(dtype)} must be float64 or float32, of numpy or of torch")
 
     def zeros(self, device: torch.device, *shape: int) -> Tensor:
         """Where a result is added up."""

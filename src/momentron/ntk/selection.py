@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 
 Selection = str | Iterable[str] | Callable[[str, nn.Parameter], bool] | None
 """Patterns of names, a predicate of name and parameter, or None for all."""
@@ -42,7 +42,7 @@ def chosen_parameters(model: nn.Module, selection: Selection = None) -> dict[str
     if callable(selection):
         found = {name: p for name, p in trained.items() if selection(name, p)}
         if not found:
-            raise InputError(f"parameters={selection!r} chose none of {_some(trained)}")
+            raise InputError(f"parameters={short(selection)} chose none of {_some(trained)}")
         return found
     return _by_patterns(model, trained, _patterns(selection))
 
@@ -51,7 +51,7 @@ def _patterns(selection: Any) -> list[str]:
     patterns = [selection] if isinstance(selection, str) else list(selection)
     for pattern in patterns:
         if not isinstance(pattern, str):
-            raise InputError(f"parameters has {pattern!r}; pass names, patterns or a function")
+            raise InputError(f"parameters has {short(pattern)}; pass names, patterns or a function")
     if not patterns:
         raise InputError("parameters is empty; a kernel needs at least 1, or None for all")
     return patterns
@@ -65,12 +65,12 @@ def _by_patterns(
     for pattern in patterns:
         matched = [p for name, p in every if _matches(name, pattern)]
         if not matched:
-            raise InputError(f"parameters={pattern!r} matches none of {_some(trained)}")
+            raise InputError(f"parameters={short(pattern)} matches none of {_some(trained)}")
         kept = {id(p) for p in matched if p.requires_grad}
         if not kept:
             raise InputError(
-                f"parameters={pattern!r} matches frozen parameters only; call requires_grad_(True) "
-                "on those that the kernel is to be about"
+                f"parameters={short(pattern)} matches frozen parameters only; call "
+                "requires_grad_(True) on those that the kernel is to be about"
             )
         chosen |= kept
     return {name: p for name, p in trained.items() if id(p) in chosen}

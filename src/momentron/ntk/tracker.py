@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from momentron.api import max_margin
 from momentron.arguments import as_count
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.identity import digest_of, parameters_of
 from momentron.ntk.empirical import EmpiricalNTK
 from momentron.ntk.evolution_table import EvolutionRow, KernelEvolution
@@ -224,7 +224,7 @@ class KernelTracker:
             if row["epoch"] == epoch:
                 return self._looks.kernel(number)
         seen = [row["epoch"] for row in self._looks.rows]
-        raise InputError(f"there was no look at epoch {epoch!r}; there were looks at {seen}")
+        raise InputError(f"there was no look at epoch {short(epoch)}; there were looks at {seen}")
 
     def plot(self, path: Pathname | None = None, **options: Any) -> Any:
         """Draw `evolution`; see `KernelEvolution.plot`."""
@@ -260,7 +260,7 @@ class KernelTracker:
 def as_epoch(epoch: Any) -> float:
     """A number of at least 0; a whole one as an int."""
     if not isinstance(epoch, Real) or isinstance(epoch, bool) or not 0.0 <= float(epoch) < np.inf:
-        raise InputError(f"epoch={epoch!r} must be a number of at least 0")
+        raise InputError(f"epoch={short(epoch)} must be a number of at least 0")
     number = float(epoch)
     return int(number) if number.is_integer() else number
 

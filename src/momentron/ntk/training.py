@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.ntk.batches import Batches, Place
 from momentron.ntk.examples import Examples
 from momentron.ntk.loaders import labels_of
@@ -68,7 +68,9 @@ def places_of(y: np.ndarray, classes: np.ndarray) -> Tensor:
     places = np.searchsorted(classes, y).clip(0, classes.size - 1)
     wrong = classes[places] != y
     if wrong.any():
-        raise InputError(f"train has label {y[wrong][0]!r}; the classes are {classes.tolist()}")
+        raise InputError(
+            f"train has label {short(y[wrong][0])}; the classes are {classes.tolist()}"
+        )
     return torch.tensor(places)
 
 
@@ -202,7 +204,7 @@ def _require_owner(optimizer: torch.optim.Optimizer, model: nn.Module) -> None:
 def _require_one_way(lr: float | None, loss: Any, optimizer: Any, step: Any) -> None:
     """Refuse parameters that another one would make idle."""
     if lr is not None and (not isinstance(lr, Real) or isinstance(lr, bool) or not lr > 0.0):
-        raise InputError(f"lr={lr!r} must be a number above 0")
+        raise InputError(f"lr={short(lr)} must be a number above 0")
     if step is not None:
         given = {"lr": lr, "loss": loss, "optimizer": optimizer}
         for name, value in given.items():

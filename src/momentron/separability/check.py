@@ -13,7 +13,7 @@ from momentron.arguments import as_flag, as_number
 from momentron.clock import OutOfTime, deadline, until
 from momentron.designs import read_design
 from momentron.environment import standard_arithmetic
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.exactness import READINGS, is_rounded, require_reading
 from momentron.rational.memory import TooLarge
 from momentron.separability.basis import (
@@ -272,7 +272,7 @@ def seconds_of(max_time: float | None) -> float:
     wanted = "a positive number of seconds, or None"
     seconds = as_number("max_time", max_time, wanted)
     if not seconds > 0.0:
-        raise InputError(f"max_time={max_time!r} must be {wanted}")
+        raise InputError(f"max_time={short(max_time)} must be {wanted}")
     return seconds
 
 

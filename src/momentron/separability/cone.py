@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.clock import require_time
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.exactness import as_exact, require_reading
 from momentron.rational.memory import memory_cap, require_memory
 from momentron.rational.systems import PRIME
@@ -463,14 +463,16 @@ def _as_ordered(
     if name != "ordinal":
         raise InputError(f"family={name!r} has no order of classes; order goes with 'ordinal'")
     if isinstance(order, str):
-        raise InputError(f"order={order!r} must be a sequence of labels, lowest first")
+        raise InputError(f"order={short(order)} must be a sequence of labels, lowest first")
     given, known = label_texts(list(order)), set(labels)
     for label in given:
         if label not in known:
-            raise InputError(f"order has {label!r}, which is no label in y: {sorted(known)[:20]}")
+            raise InputError(
+                f"order has {short(label)}, which is no label in y: {sorted(known)[:20]}"
+            )
         if given.count(label) > 1:
-            raise InputError(f"order has {label!r} twice; name each label once, lowest first")
+            raise InputError(f"order has {short(label)} twice; name each label once, lowest first")
     missing = sorted(known - set(given))
     if missing:
-        raise InputError(f"order lacks the label {missing[0]!r}; name each label once")
+        raise InputError(f"order lacks the label {short(missing[0])}; name each label once")
     return sorted(classes, key=given.index)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.markup import escape
 from momentron.verify.family import MODELS, Family
 from momentron.verify.numbers import integer
@@ -267,7 +267,7 @@ def summary_text(
 ) -> str:
     """A table of the estimates below some sentences, in fixed width, LaTeX or HTML."""
     if format not in ("text", "latex", "html"):
-        raise InputError(f"format={format!r} must be 'text', 'latex' or 'html'")
+        raise InputError(f"format={short(format)} must be 'text', 'latex' or 'html'")
     more = [f"{words[0].upper()}{words[1:]}." for words in (on_classes, *notes) if words]
     lines = [sentence, *more]
     if format == "latex":

@@ -13,7 +13,7 @@ from momentron.arguments import parse_size
 from momentron.checkpoint import Checkpoint, unusable
 from momentron.classifier import make_result
 from momentron.clock import OutOfTime, Stopwatch, until
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.identity import parameters_of
 from momentron.losses import Exponential, Loss
 from momentron.reporting import TableReporter
@@ -75,12 +75,17 @@ def require_plain(
     """Refuse what asks for all the rows at once."""
     if max_memory is not None:
         raise InputError(
-            f"max_memory={max_memory!r} is for data in memory; block_size bounds that of blocks"
+            f"max_memory={short(max_memory)} is for data in memory; block_size bounds that of "
+            "blocks"
         )
     if kernel is not None:
-        raise InputError(f"kernel={kernel!r} needs the data in memory; leave it out for blocks")
+        raise InputError(
+            f"kernel={short(kernel)} needs the data in memory; leave it out for blocks"
+        )
     if math.isfinite(C):
-        raise InputError(f"C={C!r} needs the data in memory; blocks have the hard margin, C=inf")
+        raise InputError(
+            f"C={short(C)} needs the data in memory; blocks have the hard margin, C=inf"
+        )
     if loss.name != Exponential.name:
         raise InputError(f"loss={loss.name!r} needs the data in memory; leave it out for blocks")
     if initial is not None:

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.clock import require_time
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.exactness.sparse import canonical
 from momentron.operators.base import row_blocks
 from momentron.validation import clean_matrix, clean_targets
@@ -71,8 +71,8 @@ class Block:
         if not known.all():
             label = self.y[~known.astype(bool)].tolist()[0]
             raise InputError(
-                f"block {self.number} has label {label!r}, which the first pass over the data did "
-                "not meet; a source must give the same blocks in every pass"
+                f"block {self.number} has label {short(label)}, which the first pass over the data "
+                "did not meet; a source must give the same blocks in every pass"
             )
         return places
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from momentron.datafiles._common import require_file
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.streams.source import BLOCK_BYTES, NpySource, Source
 from momentron.streams.svmlight import SvmlightSource
 
@@ -36,7 +36,9 @@ def open_file(path: str | Path, y: Any = None, block_size: int = BLOCK_BYTES) ->
         return ParquetSource(path, target=y, block_size=block_size)
     if suffix in SVMLIGHT:
         if y is not None:
-            raise InputError(f"{path} takes no y ({y!r} given): svmlight has labels in the text")
+            raise InputError(
+                f"{path} takes no y ({short(y)} given): svmlight has labels in the text"
+            )
         return SvmlightSource(path, block_size=block_size)
     if suffix != ".npy":
         raise InputError(
@@ -48,7 +50,8 @@ def open_file(path: str | Path, y: Any = None, block_size: int = BLOCK_BYTES) ->
             y = int(y)
         except ValueError:
             raise InputError(
-                f"y={y!r} is neither a .npy file nor a position; a .npy file has no column names"
+                f"y={short(y)} is neither a .npy file nor a position; a .npy file has no column "
+                "names"
             ) from None
     if isinstance(y, int):
         return NpySource(path, column=y, block_size=block_size)

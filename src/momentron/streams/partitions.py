@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 
 
 def frame_parts(X: Any, y: Any) -> list[tuple[Any, Any]]:
     """Partitions of a data frame with those of its labels."""
     if isinstance(y, str):
         if y not in X.columns:
-            raise InputError(f"X has no column {y!r}; its columns are {list(X.columns)}")
+            raise InputError(f"X has no column {short(y)}; its columns are {list(X.columns)}")
         X, y = X.drop(columns=[y]), X[y]
     if not hasattr(y, "to_delayed"):
         raise InputError(

@@ -14,9 +14,9 @@ import scipy.sparse as sp
 
 from momentron.clock import require_time
 from momentron.datafiles._common import labels as as_labels
-from momentron.datafiles._common import one_line, require_file
+from momentron.datafiles._common import require_file
 from momentron.datafiles.svmlight import parse_svmlight
-from momentron.errors import InputError, WriteWarning
+from momentron.errors import InputError, WriteWarning, one_line
 from momentron.safefiles import create_private, open_regular, reason
 from momentron.streams import converted
 from momentron.streams.converted import Header, NotKept
