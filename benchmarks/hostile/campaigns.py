@@ -54,7 +54,7 @@ CAMPAIGNS: dict[str, Campaign] = {
     for campaign in (
         Campaign("liars", cells.trial, len(cells.all_cells()), 300, 30.0),
         Campaign("problems", problems.trial, 20_000, 400, 60.0),
-        Campaign("models", models.trial, 5_000, 200, 60.0),
+        Campaign("models", models.trial, 5_000, 200, 60.0, prepare=models.prepare),
         Campaign("interrupts", interrupts.trial, 10_000, 200, 100.0),
         Campaign(
             "files",

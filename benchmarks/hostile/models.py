@@ -171,7 +171,10 @@ def by_arrays(rng: np.random.Generator, model: Model) -> Asked:
     """Dense, sparse or lists."""
     forms: list[Callable[[np.ndarray], Any]] = [np.asarray, sp.csr_array, lambda X: X.tolist()]
     X = forms[int(rng.integers(3))](model.X.astype(np.float64))
-    verdict = check_separability(X, model.outcomes, feature_names=model.names, **model.options)
+    options = model.options
+    if model.labels and model.family != "ordinal" and _rank(model.labels)[model.reference] == 0:
+        del options["reference"]  # the first by default
+    verdict = check_separability(X, model.outcomes, feature_names=model.names, **options)
     return verdict, (X, model.outcomes, _ordered(model))
 
 
@@ -240,6 +243,14 @@ def by_counts(rng: np.random.Generator, model: Model) -> Asked:
     y = counts[:, ::-1] if k == 2 else counts
     options = model.options
     options["reference"] = model.reference
+    if k == 2 and rng.random() < 0.4:
+        import pandas as pd
+
+        frame = pd.DataFrame(X.astype(np.float64), columns=model.names)
+        frame["hits"], frame["misses"] = y.T
+        none = "" if options.pop("fit_intercept") else "0 + "
+        text = f"hits + misses ~ {none}{' + '.join(model.names)}"
+        return check_separability(text, data=frame, **options), (X.astype(np.float64), y, {})
     verdict = check_separability(X.astype(np.float64), y, feature_names=model.names, **options)
     return verdict, (X.astype(np.float64), y, {})
 
@@ -305,7 +316,11 @@ def statsmodels_model(rng: np.random.Generator, model: Model) -> Any:
         "log": links.Log,
         "logc": links.LogC,
     }[model.link]()
-    return sm.GLM(event, X, family=sm.families.Binomial(link=link))
+    family = sm.families.Binomial(link=link)
+    if rng.random() < 0.3:  # grouped: successes and failures
+        times = rng.integers(1, 4, len(event))
+        return sm.GLM(np.column_stack([event, 1.0 - event]) * times[:, None], X, family=family)
+    return sm.GLM(event, X, family=family, freq_weights=rng.integers(1, 4, len(event)))
 
 
 def by_command_line(rng: np.random.Generator, model: Model) -> Asked:
@@ -398,6 +413,11 @@ def _difference(verdict: Any, model: Model, truth: Answer, named: list[tuple[str
         return f"{verdict.family} and {verdict.link} for {model.family} and {model.link}"
     if verdict.kind != truth.kind:
         return f"{verdict.kind} for {truth.kind} data"
+    if verdict.dimension != truth.dimension:
+        return f"dimension {verdict.dimension} for {truth.dimension}"
+    direction = _direction(verdict, model)
+    if not truth.admits(direction):
+        return f"the direction {direction} loses a likelihood, or has none rise"
     found = [(e.label, e.feature, e.estimate) for e in verdict.estimates]
     wanted = [(*name, status) for name, status in zip(named, truth.estimates, strict=True)]
     if found != wanted:
@@ -406,6 +426,21 @@ def _difference(verdict: Any, model: Model, truth: Answer, named: list[tuple[str
     if link not in verdict.paper_sentence or not verdict.paper_sentence.endswith("."):
         return f"the sentence {verdict.paper_sentence!r} does not name the link"
     return ""
+
+
+def _direction(verdict: Any, model: Model) -> list[int]:
+    """The direction of a verdict in the coefficients of the model, up to a factor."""
+    weights, d = verdict.whole_weights(), verdict.proof["data"]["features"]
+    k = len(verdict.classes)
+    if model.family == "ordinal":  # an intercept is minus a threshold
+        return [weights.get(c, 0) * (1 if c < d else -1) for c in range(d + k - 1)]
+    width = d + model.fit_intercept
+    if not model.labels or verdict.event:
+        return [weights.get(c, 0) for c in range(width)]
+    blocks = [[weights.get((c - 1) * width + p, 0) for p in range(width)] for c in range(k)]
+    blocks[0] = [0] * width
+    zero = blocks.pop(verdict.classes.index(model.labels[model.reference]))
+    return [v - z for block in blocks for v, z in zip(block, zero, strict=True)]
 
 
 def _changed(rng: np.random.Generator, proof: dict[str, Any]) -> dict[str, Any]:
@@ -427,6 +462,14 @@ def _is_accepted(proof: Any, data: tuple[Any, Any, dict[str, Any]]) -> bool:
         return verify(json.dumps(proof), X, y, **more)
     except InputError:
         return False
+
+
+def prepare() -> None:
+    """Import what the ways in need, once for all children."""
+    import formulaic  # noqa: F401
+    import pandas  # noqa: F401
+    import statsmodels.api
+    import statsmodels.miscmodels.ordinal_model  # noqa: F401
 
 
 def trial(seed: int, number: int) -> str | None:
@@ -452,6 +495,10 @@ def trial(seed: int, number: int) -> str | None:
         wrong = _difference(verdict, model, truth, named)
         if wrong:
             return wrong
+        if way in (by_arrays, by_formula) and truth.kind != "overlapping":
+            rows = verdict.separated_rows.tolist()
+            if rows != truth.separated:
+                return f"separated rows {rows} for {truth.separated}"
         if not _is_accepted(verdict.proof, data):
             return "verify refuses the proof"
         for _ in range(3):

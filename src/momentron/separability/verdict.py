@@ -117,6 +117,7 @@ class Verdict:
         try:
             kind, ends = proof["kind"], read_interval(proof)
             known = kind in SENTENCES
+            family_of(proof)  # refused here where there is no such model
         except UNREADABLE as error:
             raise ProofError(reason(error)) from None
         if not known:
@@ -288,7 +289,7 @@ class Verdict:
 
     @property
     def intercept(self) -> np.ndarray:
-        """Intercepts as floats, of shape (classes − 1,)."""
+        """Intercepts as floats, of shape (classes − 1,); minus the thresholds of ordinal models."""
         weights, d = self._weights(), self.proof["data"]["features"]
         return weights[:, d:].ravel() if weights.shape[1] > d else np.zeros(len(weights))
 
