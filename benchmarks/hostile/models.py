@@ -24,7 +24,7 @@ from benchmarks.hostile.guard import outcome
 from benchmarks.hostile.model_oracle import Answer, answer
 from momentron import check_separability, verify
 from momentron.errors import InputError
-from momentron.separability import read_design
+from momentron.separability import Verdict, read_design
 
 SECONDS = 20.0
 DISTRIBUTIONS = ("logit", "probit", "cloglog", "loglog", "cauchit", "cdf")
@@ -326,7 +326,6 @@ def statsmodels_model(rng: np.random.Generator, model: Model) -> Any:
 def by_command_line(rng: np.random.Generator, model: Model) -> Asked:
     """`momentron check` and `momentron verify` on a table."""
     from momentron.cli import main
-    from momentron.separability import Verdict
 
     with tempfile.TemporaryDirectory() as folder:
         table, proof = Path(folder, "t.csv"), Path(folder, "p.json")
@@ -450,10 +449,32 @@ def _changed(rng: np.random.Generator, proof: dict[str, Any]) -> dict[str, Any]:
     place = int(rng.integers(len(section["status"])))
     others = [status for status in STATUSES if status != section["status"][place]]
     section["status"][place] = str(rng.choice(others))
+    aliased = [i for i, status in enumerate(section["status"]) if status == "aliased"]
+    if aliased and section["aliases"]["numbers"] and section["used"] is None and rng.random() < 0.7:
+        section["status"][int(rng.choice(aliased))] = "undetermined"
+        section["directions"] = _to_both_sides(proof)
     if rng.random() < 0.3:  # and without what would contradict it
         section["rank"] = None
         section["aliases"] = {"starts": [0], "coordinates": [], "numbers": []}
     return proof
+
+
+def _to_both_sides(proof: dict[str, Any]) -> dict[str, Any]:
+    """Directions far to either side along an alias: no likelihood changes there."""
+    u = proof["estimates"]["aliases"]
+    end = u["starts"][1]
+    alias = dict(zip(u["coordinates"][:end], u["numbers"][:end], strict=True))
+    size = max([*alias, *proof["weights"]["coordinates"]]) + 1
+    w = dict.fromkeys(range(size), 0) | Verdict.from_json(json.dumps(proof)).whole_weights()
+    far = 1 + max(map(abs, w.values()))
+    moved = [
+        [w[c] + sign * far * int(alias.get(c, "0x0"), 16) for c in range(size)] for sign in (1, -1)
+    ]
+    return {
+        "starts": [0, size, 2 * size],
+        "coordinates": [*range(size), *range(size)],
+        "numbers": [hex(v) for vector in moved for v in vector],
+    }
 
 
 def _is_accepted(proof: Any, data: tuple[Any, Any, dict[str, Any]]) -> bool:
