@@ -182,7 +182,11 @@ def feature_labels(proof: dict[str, Any]) -> list[str]:
 
 
 def sentence_for_paper(
-    proof: dict[str, Any], estimates: Sequence[Estimate], n_separated: int, n_rows: int
+    proof: dict[str, Any],
+    estimates: Sequence[Estimate],
+    n_separated: int,
+    n_rows: int,
+    noun: str = "observations",
 ) -> str:
     """What happened to which estimates of which model, in a sentence or two for a paper."""
     kind, cited = proof["kind"], CITED.get((proof["family"], proof["link"]))
@@ -193,7 +197,7 @@ def sentence_for_paper(
     if kind in ("separable", "quasi-separable") and n_separated:
         # of three classes or more a row may be separated from some classes only
         verb = "is" if n_separated == 1 else "are"
-        sentences.append(f"{n_separated} of {n_rows} observations {verb} separated.")
+        sentences.append(f"{n_separated:,} of {n_rows:,} {noun} {verb} separated.")
     return " ".join(sentences)
 
 
