@@ -269,6 +269,21 @@ def test_zeros_alone_say_nothing_in_a_negative_binomial_model():
     assert check_separability(X[["g"]], np.zeros(10), family="poisson").kind == "separable"
 
 
+@pytest.mark.parametrize("family", ["poisson", "truncated-poisson"])
+def test_least_counts_alone_are_fitted_by_the_intercept(family):
+    y = np.zeros(3) + (family == "truncated-poisson")
+    for features, needed in (
+        ([[0.0], [1.0], [2.0]], [False]),
+        ([[0.0, 1], [1, 0], [2, 2]], [False] * 2),
+    ):
+        verdict = check_separability(features, y, family=family)
+        assert verdict.kind == answer(family, "log", features, y).kind == "separable"
+        roles = feature_roles(verdict, features, y)
+        assert [role.is_needed for role in roles] == needed
+    without = check_separability([[1.0], [1.0], [2.0]], y, family=family, fit_intercept=False)
+    assert [role.is_needed for role in feature_roles(without, [[1.0], [1.0], [2.0]], y)] == [True]
+
+
 def test_the_contrasts_of_mnlogit_are_with_its_own_reference():
     """Its first category, which need not be the first in the alphabet."""
     y = pd.Series(pd.Categorical(list("bbcacabcca"), ["c", "a", "b"]), name="y")

@@ -417,6 +417,9 @@ def _difference(verdict: Any, model: Model, truth: Answer, named: list[tuple[str
     direction = _direction(verdict, model)
     if not truth.admits(direction):
         return f"the direction {direction} loses a likelihood, or has none rise"
+    for e, value in zip(verdict.estimates, direction, strict=True):
+        if e.direction not in (None, (value > 0) - (value < 0)):
+            return f"the direction of {e} is that of {value}"
     found = [(e.label, e.feature, e.estimate) for e in verdict.estimates]
     wanted = [(*name, status) for name, status in zip(named, truth.estimates, strict=True)]
     if found != wanted:
