@@ -33,7 +33,7 @@ def digest(X, y):
 def test_can_be_read_in_one_sitting():
     sizes = {file.name: len(file.read_text().splitlines()) for file in PACKAGE.glob("*.py")}
     assert sizes["duality.py"] < 340  # the mathematics
-    assert sum(sizes.values()) < 2700
+    assert sum(sizes.values()) < 2750
 
 
 def test_the_first_row_that_fails_is_named():

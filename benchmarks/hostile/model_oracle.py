@@ -66,11 +66,34 @@ def log_likelihood(family: str, link: str, y: float, eta: float) -> float:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is true of a model: its kind, and the estimate of each coefficient."""
+    """What is true of a model.
+
+    Attributes
+    ----------
+    kind : str
+    estimates : list of str
+        Of each coefficient.
+    separated : list of int
+        The rows whose likelihood tends to its supremum.
+    dimension : int
+        Of the cone of directions in which no likelihood is lost.
+    vectors, strict : arrays of shape (m, d) and (m,)
+        The cone is {δ : vectors·δ ≥ 0}; which of these are positive inside it.
+    """
 
     kind: str
     estimates: list[str]
     separated: list[int]
+    dimension: int
+    vectors: np.ndarray
+    strict: np.ndarray
+
+    def admits(self, direction: Sequence[int]) -> bool:
+        """Whether no likelihood is lost along a direction, and each that can rise does."""
+        sides = self.vectors.astype(np.int64).astype(object) @ np.array(direction, object)
+        return all(
+            s > 0 if is_strict else s == 0 for s, is_strict in zip(sides, self.strict, strict=True)
+        )
 
 
 def answer(
@@ -106,7 +129,8 @@ def answer(
     strict = _strict(A)
     kind = "separable" if strict.all() else "quasi-separable" if strict.any() else "overlapping"
     held = {row for row, is_strict in zip(rows, strict, strict=True) if not is_strict}
-    return Answer(kind, estimates, sorted(set(rows) - held))
+    n_free = A.shape[1] - (np.linalg.matrix_rank(A[~strict]) if not strict.all() else 0)
+    return Answer(kind, estimates, sorted(set(rows) - held), int(n_free), A, strict)
 
 
 def _with_one(X: np.ndarray, fit_intercept: bool) -> np.ndarray:

@@ -24,7 +24,7 @@ from benchmarks.hostile.guard import outcome
 from benchmarks.hostile.model_oracle import Answer, answer
 from momentron import check_separability, verify
 from momentron.errors import InputError
-from momentron.separability import read_design
+from momentron.separability import Verdict, read_design
 
 SECONDS = 20.0
 DISTRIBUTIONS = ("logit", "probit", "cloglog", "loglog", "cauchit", "cdf")
@@ -171,7 +171,10 @@ def by_arrays(rng: np.random.Generator, model: Model) -> Asked:
     """Dense, sparse or lists."""
     forms: list[Callable[[np.ndarray], Any]] = [np.asarray, sp.csr_array, lambda X: X.tolist()]
     X = forms[int(rng.integers(3))](model.X.astype(np.float64))
-    verdict = check_separability(X, model.outcomes, feature_names=model.names, **model.options)
+    options = model.options
+    if model.labels and model.family != "ordinal" and _rank(model.labels)[model.reference] == 0:
+        del options["reference"]  # the first by default
+    verdict = check_separability(X, model.outcomes, feature_names=model.names, **options)
     return verdict, (X, model.outcomes, _ordered(model))
 
 
@@ -240,6 +243,14 @@ def by_counts(rng: np.random.Generator, model: Model) -> Asked:
     y = counts[:, ::-1] if k == 2 else counts
     options = model.options
     options["reference"] = model.reference
+    if k == 2 and rng.random() < 0.4:
+        import pandas as pd
+
+        frame = pd.DataFrame(X.astype(np.float64), columns=model.names)
+        frame["hits"], frame["misses"] = y.T
+        none = "" if options.pop("fit_intercept") else "0 + "
+        text = f"hits + misses ~ {none}{' + '.join(model.names)}"
+        return check_separability(text, data=frame, **options), (X.astype(np.float64), y, {})
     verdict = check_separability(X.astype(np.float64), y, feature_names=model.names, **options)
     return verdict, (X.astype(np.float64), y, {})
 
@@ -305,13 +316,16 @@ def statsmodels_model(rng: np.random.Generator, model: Model) -> Any:
         "log": links.Log,
         "logc": links.LogC,
     }[model.link]()
-    return sm.GLM(event, X, family=sm.families.Binomial(link=link))
+    family = sm.families.Binomial(link=link)
+    if rng.random() < 0.3:  # grouped: successes and failures
+        times = rng.integers(1, 4, len(event))
+        return sm.GLM(np.column_stack([event, 1.0 - event]) * times[:, None], X, family=family)
+    return sm.GLM(event, X, family=family, freq_weights=rng.integers(1, 4, len(event)))
 
 
 def by_command_line(rng: np.random.Generator, model: Model) -> Asked:
     """`momentron check` and `momentron verify` on a table."""
     from momentron.cli import main
-    from momentron.separability import Verdict
 
     with tempfile.TemporaryDirectory() as folder:
         table, proof = Path(folder, "t.csv"), Path(folder, "p.json")
@@ -398,6 +412,14 @@ def _difference(verdict: Any, model: Model, truth: Answer, named: list[tuple[str
         return f"{verdict.family} and {verdict.link} for {model.family} and {model.link}"
     if verdict.kind != truth.kind:
         return f"{verdict.kind} for {truth.kind} data"
+    if verdict.dimension != truth.dimension:
+        return f"dimension {verdict.dimension} for {truth.dimension}"
+    direction = _direction(verdict, model)
+    if not truth.admits(direction):
+        return f"the direction {direction} loses a likelihood, or has none rise"
+    for e, value in zip(verdict.estimates, direction, strict=True):
+        if e.direction not in (None, (value > 0) - (value < 0)):
+            return f"the direction of {e} is that of {value}"
     found = [(e.label, e.feature, e.estimate) for e in verdict.estimates]
     wanted = [(*name, status) for name, status in zip(named, truth.estimates, strict=True)]
     if found != wanted:
@@ -408,6 +430,21 @@ def _difference(verdict: Any, model: Model, truth: Answer, named: list[tuple[str
     return ""
 
 
+def _direction(verdict: Any, model: Model) -> list[int]:
+    """The direction of a verdict in the coefficients of the model, up to a factor."""
+    weights, d = verdict.whole_weights(), verdict.proof["data"]["features"]
+    k = len(verdict.classes)
+    if model.family == "ordinal":  # an intercept is minus a threshold
+        return [weights.get(c, 0) * (1 if c < d else -1) for c in range(d + k - 1)]
+    width = d + model.fit_intercept
+    if not model.labels or verdict.event:
+        return [weights.get(c, 0) for c in range(width)]
+    blocks = [[weights.get((c - 1) * width + p, 0) for p in range(width)] for c in range(k)]
+    blocks[0] = [0] * width
+    zero = blocks.pop(verdict.classes.index(model.labels[model.reference]))
+    return [v - z for block in blocks for v, z in zip(block, zero, strict=True)]
+
+
 def _changed(rng: np.random.Generator, proof: dict[str, Any]) -> dict[str, Any]:
     """A proof with one status that is false."""
     proof = copy.deepcopy(proof)
@@ -415,10 +452,32 @@ def _changed(rng: np.random.Generator, proof: dict[str, Any]) -> dict[str, Any]:
     place = int(rng.integers(len(section["status"])))
     others = [status for status in STATUSES if status != section["status"][place]]
     section["status"][place] = str(rng.choice(others))
+    aliased = [i for i, status in enumerate(section["status"]) if status == "aliased"]
+    if aliased and section["aliases"]["numbers"] and section["used"] is None and rng.random() < 0.7:
+        section["status"][int(rng.choice(aliased))] = "undetermined"
+        section["directions"] = _to_both_sides(proof)
     if rng.random() < 0.3:  # and without what would contradict it
         section["rank"] = None
         section["aliases"] = {"starts": [0], "coordinates": [], "numbers": []}
     return proof
+
+
+def _to_both_sides(proof: dict[str, Any]) -> dict[str, Any]:
+    """Directions far to either side along an alias: no likelihood changes there."""
+    u = proof["estimates"]["aliases"]
+    end = u["starts"][1]
+    alias = dict(zip(u["coordinates"][:end], u["numbers"][:end], strict=True))
+    size = max([*alias, *proof["weights"]["coordinates"]]) + 1
+    w = dict.fromkeys(range(size), 0) | Verdict.from_json(json.dumps(proof)).whole_weights()
+    far = 1 + max(map(abs, w.values()))
+    moved = [
+        [w[c] + sign * far * int(alias.get(c, "0x0"), 16) for c in range(size)] for sign in (1, -1)
+    ]
+    return {
+        "starts": [0, size, 2 * size],
+        "coordinates": [*range(size), *range(size)],
+        "numbers": [hex(v) for vector in moved for v in vector],
+    }
 
 
 def _is_accepted(proof: Any, data: tuple[Any, Any, dict[str, Any]]) -> bool:
@@ -427,6 +486,14 @@ def _is_accepted(proof: Any, data: tuple[Any, Any, dict[str, Any]]) -> bool:
         return verify(json.dumps(proof), X, y, **more)
     except InputError:
         return False
+
+
+def prepare() -> None:
+    """Import what the ways in need, once for all children."""
+    import formulaic  # noqa: F401
+    import pandas  # noqa: F401
+    import statsmodels.api
+    import statsmodels.miscmodels.ordinal_model  # noqa: F401
 
 
 def trial(seed: int, number: int) -> str | None:
@@ -452,6 +519,10 @@ def trial(seed: int, number: int) -> str | None:
         wrong = _difference(verdict, model, truth, named)
         if wrong:
             return wrong
+        if way in (by_arrays, by_formula) and truth.kind != "overlapping":
+            rows = verdict.separated_rows.tolist()
+            if rows != truth.separated:
+                return f"separated rows {rows} for {truth.separated}"
         if not _is_accepted(verdict.proof, data):
             return "verify refuses the proof"
         for _ in range(3):

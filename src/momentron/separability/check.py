@@ -217,7 +217,7 @@ def check_separability(
         time.perf_counter() - start,
         design.given,
         otherwise,
-        design.notes if family else (*design.notes, *notes_on_classes(proof)),
+        notes=design.notes if family else (*design.notes, *notes_on_classes(proof)),
     )
 
 

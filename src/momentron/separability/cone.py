@@ -67,6 +67,8 @@ class Cone:
         reference: Any = None,
     ) -> None:
         self._given = (y, family, link, sample_weight, order, reference)
+        if family is not None:
+            link_of(family, link)  # a model that is not supported is refused before y is read
         X = _thinned(_as_floats(X, require_reading(decimals)))
         n = X.shape[0]
         kind = next(iter(MODELS.get(family or "", {}).values()), Family)

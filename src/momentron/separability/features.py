@@ -10,7 +10,7 @@ from momentron.clock import time_left, until
 from momentron.errors import InputError
 from momentron.exactness import as_exact
 from momentron.separability.check import check_separability, seconds_of
-from momentron.separability.fates import feature_labels
+from momentron.separability.fates import family_of, feature_labels
 from momentron.separability.verdict import Verdict
 from momentron.validation import clean_matrix
 
@@ -80,7 +80,7 @@ def feature_roles(
     counts[verdict.proof["data"]["left_out"]] = 0.0
     weighted = {place % width for place in verdict.whole_weights()}
     strength = np.abs(verdict.coef).max(axis=0)
-    kinds = {0: "overlapping"} if d == 1 else {}  # nothing is left to tell the classes apart
+    kinds = {0: _kind_without_features(verdict)} if d == 1 else {}
     with until(time.perf_counter() + seconds_of(max_time)):
         for j in np.argsort(-strength, kind="stable").tolist():
             if j in kinds or time_left() <= 0.0:
@@ -103,3 +103,9 @@ def feature_roles(
             ).kind
     names = feature_labels(verdict.proof)
     return [FeatureRole(j, kinds.get(j, "undecided"), names[j], verdict.kind) for j in range(d)]
+
+
+def _kind_without_features(verdict: Verdict) -> str:
+    """Nothing is left to tell classes apart; but least counts alone are fitted by the intercept."""
+    is_fitted = verdict.proof["fit_intercept"] and verdict.is_separable
+    return "separable" if is_fitted and family_of(verdict.proof).has_counts else "overlapping"

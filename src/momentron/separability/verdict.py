@@ -43,12 +43,12 @@ SENTENCES = {
     "undecided": "undecided: no proof was found within the limits of time and memory",
 }
 LIKELIHOODS = {  # of models that are not about hyperplanes
-    "separable": "separable: along some direction of the coefficients the likelihood of every "
-    "example tends to 1",
-    "quasi-separable": "quasi-separable: along some direction of the coefficients the likelihood "
-    "of no example falls in the end and that of some rises, but not that of all to 1",
+    "separable": "separable: along some direction of the coefficients the likelihoods of all "
+    "examples tend to 1",
+    "quasi-separable": "quasi-separable: along some direction of the coefficients the likelihoods "
+    "of some examples rise and none falls, but along no direction do all of them tend to 1",
     "overlapping": "overlapping: along every direction of the coefficients that changes the fit "
-    "the likelihood of some example falls in the end",
+    "some example becomes ever less likely, or impossible",
     "undecided": SENTENCES["undecided"],
 }
 SHOWN = 10  # rows in conflict, or pairs of classes, that a notebook lists
@@ -128,6 +128,7 @@ class Verdict:
         try:
             kind, ends = proof["kind"], read_interval(proof)
             known = kind in SENTENCES
+            family_of(proof)  # refused here where there is no such model
         except UNREADABLE as error:
             raise ProofError(reason(error)) from None
         if not known:
@@ -343,8 +344,8 @@ class Verdict:
 
         Along every direction without errors the odds of the two classes stay as they are on such a
         row; all other pairs are strict along the direction of the proof, where that is complete.
-        Ordered classes are compared with their neighbours. Empty for the Poisson family, which
-        compares no classes, and where a proof of an earlier version does not hold the classes.
+        Ordered classes are compared with their neighbours. Empty for counts and for the links log
+        and logc, which compare no classes, and where a proof does not hold the classes.
         """
         found = list_boundary_pairs(self.proof, self._family)
         rows = self._given_rows([pair.row for pair in found])
@@ -394,7 +395,7 @@ class Verdict:
 
     @property
     def intercept(self) -> np.ndarray:
-        """Intercepts as floats, of shape (classes − 1,)."""
+        """Intercepts as floats, of shape (classes − 1,); minus the thresholds of ordinal models."""
         weights, d = self._weights(), self.proof["data"]["features"]
         return weights[:, d:].ravel() if weights.shape[1] > d else np.zeros(len(weights))
 

@@ -31,7 +31,7 @@ from momentron.verify.data import Data
 from momentron.verify.errors import ProofError
 from momentron.verify.family import Family
 from momentron.verify.format import Pair, Proof
-from momentron.verify.modular import is_regular
+from momentron.verify.modular import is_regular, short_null_vectors
 
 Vector = dict[int, int]  # coordinate → whole number; what is absent is zero
 
@@ -294,15 +294,21 @@ def _without_aliases(said: Estimates, space: Space, places: set[int]) -> set[int
 
 
 def _in_row_space(space: Space, places: set[int]) -> set[int]:
-    """The places whose unit vector is a sum of rows x̃, by elimination in whole numbers."""
-    echelon: dict[int, Vector] = {}  # by first coordinate
-    seen = set()
+    """The places whose unit vector is a sum of rows x̃."""
+    seen: dict[tuple[int, ...], Vector] = {}
     for code, (at, x) in zip(space.codes, space.data.rows(space.family.fit_intercept), strict=True):
-        if code >= 0 and (key := (tuple(at), tuple(x))) not in seen:
-            seen.add(key)
-            left = _eliminated({c: v for c, v in zip(at, x, strict=True) if v}, echelon)
-            if left:
-                echelon[min(left)] = left
+        if code >= 0:
+            row = {c: v for c, v in zip(at, x, strict=True) if v}
+            seen.setdefault((*row, *row.values()), row)
+    rows = list(seen.values())
+    null = short_null_vectors(rows, space.n_features + space.family.fit_intercept)
+    if null is not None and all(_dot(u, row) == 0 for row in rows for u in null):
+        return {p for p in places if not any(u.get(p) for u in null)}
+    echelon: dict[int, Vector] = {}  # by first coordinate
+    for row in rows:
+        left = _eliminated(row, echelon)
+        if left:
+            echelon[min(left)] = left
     return {p for p in places if not _eliminated({p: 1}, echelon)}
 
 
