@@ -80,6 +80,9 @@ class Verdict:
     kind_otherwise : str or None
         The kind in the other reading of decimals; None where that was not decided, as for large
         data. Not part of the proof.
+    reason : str or None
+        Why the verdict, or the estimates of some coefficients, are undecided and what to do: "time
+        ran out after 4 s; pass max_time=60". Not part of the proof.
 
     Examples
     --------
@@ -98,6 +101,7 @@ class Verdict:
     seconds: float = 0.0
     given: GivenRows | None = field(default=None, repr=False, compare=False)
     kind_otherwise: str | None = field(default=None, repr=False, compare=False)
+    reason: str | None = field(default=None, repr=False, compare=False)
 
     def to_json(self) -> str:
         """The proof as JSON: numbers in hexadecimal, so that nothing is rounded."""
@@ -170,7 +174,10 @@ class Verdict:
         Class by class, each with its columns and then the intercept; with two classes those of the
         second. Empty where the verdict is undecided or no proof was found in time.
         """
-        return list_estimates(self.proof, self.whole_weights())
+        found = list_estimates(self.proof, self.whole_weights())
+        if self.reason is None:
+            return found
+        return [replace(e, reason=self.reason) if e.estimate == "undecided" else e for e in found]
 
     @property
     def separated_rows(self) -> np.ndarray:
@@ -269,7 +276,15 @@ class Verdict:
         is_logistic = self.family in ("binomial", "multinomial")
         return sentence_for_paper(
             self.kind, self.estimates, n_separated, n, is_logistic=is_logistic, noun=noun
-        )
+        ) + (f" ({self._undecided_words})" if self.reason else "")
+
+    @property
+    def _undecided_words(self) -> str:
+        """What is undecided, and why."""
+        if self.kind == "undecided":
+            return str(self.reason)
+        what = "the estimates are undecided" if not self.estimates else "undecided"
+        return f"{what}: {self.reason}"
 
     def to_frame(self) -> Any:
         """The estimates as a pandas data frame with columns class, feature and estimate."""
