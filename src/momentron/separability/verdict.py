@@ -202,6 +202,18 @@ class Verdict:
         data = self.proof["data"]
         return np.setdiff1d(np.arange(data["rows"]), np.array(data["left_out"], np.int64))
 
+    def left_out_rows(self, *, grouped: bool) -> np.ndarray:
+        """The rows of weight 0, of the table that was passed if it is grouped, or of the proof."""
+        rows = np.array(self.proof["data"]["left_out"], np.int64)
+        if not grouped or not rows.size:
+            return rows
+        if self.given is None:
+            raise InputError(
+                "this verdict was read from a proof, which does not know the rows of grouped data; "
+                "pass the X and y of read_design"
+            )
+        return self.given.of(rows)
+
     def _boundary(self) -> np.ndarray:
         """The rows of the proof that are on the boundary against some class."""
         rows = [i for group in self.proof["boundary"] for i in group["rows"]]
