@@ -201,7 +201,7 @@ def check_separability(
         time.perf_counter() - start,
         design.given,
         otherwise,
-        reason,
+        reason=reason,
     )
 
 
