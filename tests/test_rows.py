@@ -19,7 +19,7 @@ from momentron import check_separability
 from momentron.datasets import table_path
 from momentron.designs import read_design
 from momentron.errors import InputError
-from momentron.separability import Verdict
+from momentron.separability import Verdict, feature_roles
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("formulaic")
@@ -285,6 +285,22 @@ def test_conflicts_and_boundary_pairs_count_rows_of_the_table():
     named = check_separability(pd.DataFrame(X, index=list("abc")), [[3, 0], [1, 2], [0, 5]])
     assert [named.row_name(i) for i in named.separated_rows] == ["a", "c"]
     assert ">b<" in named._repr_html_()
+
+
+def test_roles_of_features_in_grouped_data_with_weights():
+    X = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 5.0], [-3.0, 1.0]])
+    counts, weights = np.array([[0, 3], [1, 2], [4, 0], [2, 2]]), [1, 1, 1, 0]
+    verdict = check_separability(X, counts, sample_weight=weights)
+    assert verdict.kind == "quasi-separable"
+    roles = feature_roles(verdict, X, counts)
+    expected = [
+        check_separability(X[:3, [j]], counts[:3]).kind == "quasi-separable" for j in (1, 0)
+    ]
+    assert [not role.is_needed for role in roles] == expected
+    design = read_design(X, counts, sample_weight=weights)
+    assert feature_roles(verdict, design.X, design.y) == roles
+    with pytest.raises(InputError, match="read_design"):
+        feature_roles(Verdict.from_json(verdict.to_json()), X, counts)
 
 
 # --- observations ---------------------------------------------------------------------------------

@@ -131,9 +131,10 @@ def summarise(loaded: LoadedData, verdict: Verdict, roles: list[FeatureRole]) ->
         "sentence": verdict.sentence,
         "in_a_paper": verdict.paper_sentence,
         "estimates": [
-            {"class": e.label, "feature": e.feature, "estimate": e.estimate}
+            {"class": e.label, "feature": e.feature, "estimate": e.estimate, "reason": e.reason}
             for e in verdict.estimates
         ],
+        "reason": verdict.reason,
         "lower": verdict.lower,
         "upper": verdict.upper,
         "arithmetic": verdict.arithmetic,

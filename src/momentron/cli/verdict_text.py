@@ -28,6 +28,8 @@ def print_summary(summary: dict[str, Any]) -> None:
     ]
     if summary["kind"] != "undecided":
         lines.append(f"proof           {summary['arithmetic']} arithmetic, verified")
+    if summary["reason"]:
+        lines.append(f"undecided       {summary['reason']}")
     if summary["estimates"]:
         lines.append(f"in a paper      {summary['in_a_paper']}")
     if summary["caveat"]:

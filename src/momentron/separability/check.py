@@ -33,7 +33,7 @@ from momentron.separability.conflict import (
     contradictory_rows,
     duplicate_conflict,
 )
-from momentron.separability.estimates import find_estimates
+from momentron.separability.estimates import LATE, find_estimates, too_large
 from momentron.separability.fates import notes_on_classes
 from momentron.separability.interior_point import Proposal, propose
 from momentron.separability.interval import (
@@ -58,7 +58,7 @@ from momentron.verify.format import LONGEST_NAME, Proof, read_interval, read_pro
 SMALL = 20_000  # entries up to which a conflict that floats miss is found by exact steps
 LARGE = 4e9  # flops of an interior-point iteration above which `max_margin` is asked first
 GRACE = 0.4  # seconds beyond the budget, for reading the data and for closing
-ESTIMATES_SECONDS = 4.0  # for the fates of the coefficients; half of `max_time` if that is more
+ESTIMATES_SECONDS = 4.0  # for the fates of the coefficients, unless `max_time` says how long
 QUICK = 0.1  # seconds within which the means of the classes must be read exactly
 FEW_ENTRIES = 200_000  # of X up to which the other reading of decimals is tried, too
 OTHER_SECONDS = 1.0  # for that, and of the first reading
@@ -132,9 +132,10 @@ def check_separability(
     estimates : bool
         Whether to find out, and prove, which coefficients have finite estimates.
     max_time : float, optional
-        Seconds; where they end first the verdict is "undecided". Up to half of them may go to the
-        estimates, which take four seconds at most without it. Data with more than about 3,000
-        independent features, or that need more than 2 GB of memory, may be undecided without it.
+        Seconds; where they end first the verdict is "undecided". What the decision leaves goes to
+        the estimates, until all are decided; without it they take four seconds at most. Data with
+        more than about 3,000 independent features, or that need more than 2 GB of memory, may be
+        undecided without it.
 
     Returns
     -------
@@ -173,7 +174,7 @@ def check_separability(
     names = design.named(feature_names)
     seconds = seconds_of(max_time)
     grace = max(GRACE, seconds / 20)  # to read the data, and to close
-    cone = None
+    cone, otherwise, reason = None, None, None
     with standard_arithmetic(), one_thread():
         try:
             with until(start + max(seconds, grace)):
@@ -191,13 +192,18 @@ def check_separability(
                 cone.data.digest()  # kept for every proof
             decision = _Decision(cone)
             proof = decision.within(start + seconds, grace)
+            reason = decision.reason and _why(decision.reason, max_time, seconds)
             spent = time.perf_counter() - start
+            if spent < OTHER_SECONDS:
+                otherwise = _kind_otherwise(cone, proof, start + seconds)
             if estimates and proof["complete"]:
-                now = time.perf_counter()
-                left = start + seconds - now
-                share = ESTIMATES_SECONDS if left == math.inf else max(ESTIMATES_SECONDS, left / 2)
-                proof = _with_estimates(decision, proof, cone.reference, now + min(left, share))
+                end = start + seconds
+                if max_time is None:
+                    end = time.perf_counter() + ESTIMATES_SECONDS
+                proof, found = _with_estimates(decision, proof, cone.reference, end)
+                reason = found and _why(found, max_time, min(seconds, ESTIMATES_SECONDS))
         except OutOfTime:
+            reason = _why(LATE, max_time, seconds)
             n, d = np.shape(design.X)
             labels = label_texts(design.y)
             name = family or default_family(labels)
@@ -206,9 +212,6 @@ def check_separability(
             classes = kind.class_names(labels)
             model = kind(name, link, len(classes), fit_intercept)
             proof = unread_proof(n, d, classes, model, decimals)
-        otherwise = None
-        if cone is not None and spent < OTHER_SECONDS:
-            otherwise = _kind_otherwise(cone, proof, start + seconds)
     proof["names"] = None if names is None else [name[:LONGEST_NAME] for name in names]
     return Verdict(
         proof["kind"],
@@ -218,7 +221,16 @@ def check_separability(
         design.given,
         otherwise,
         notes=design.notes if family else (*design.notes, *notes_on_classes(proof)),
+        reason=reason,
     )
+
+
+def _why(reason: str, max_time: float | None, seconds: float) -> str:
+    """Why something is undecided, and what to do about it."""
+    if reason != LATE:
+        return reason
+    taken = seconds if max_time is None else max_time
+    return f"time ran out after {taken:g} s; pass max_time={max(60.0, 10.0 * taken):g}"
 
 
 def _kind_otherwise(cone: Cone, proof: dict[str, Any], moment: float) -> str | None:
@@ -248,8 +260,8 @@ def _kind_otherwise(cone: Cone, proof: dict[str, Any], moment: float) -> str | N
 
 def _with_estimates(
     decision: "_Decision", proof: dict[str, Any], reference: int, moment: float
-) -> dict[str, Any]:
-    """The proof with the fate of each coefficient, verified; without it where that takes long."""
+) -> tuple[dict[str, Any], str | None]:
+    """(the proof with the fate of each coefficient, verified, or without; why some are missing)."""
     cone = decision.cone
     try:
         with until(moment):
@@ -258,11 +270,14 @@ def _with_estimates(
             boundary = np.unique(cone.pairs_of(named))
             direction = direction_of(found, cone.data)
             w = [direction.get(c, 0) for c in range(cone.n_coordinates)]
-            full = proof | {"estimates": find_estimates(cone, w, boundary, reference)}
+            section, reason = find_estimates(cone, w, boundary, reference)
+            full = proof | {"estimates": section}
             require_estimates(json.dumps(full), found, cone.data)
-            return full
-    except (OutOfTime, TooLarge, ProofTooLarge, MemoryError):
-        return proof
+            return full, reason
+    except OutOfTime:
+        return proof, LATE
+    except (TooLarge, ProofTooLarge, MemoryError) as error:
+        return proof, too_large(error)
 
 
 def seconds_of(max_time: float | None) -> float:
@@ -282,6 +297,7 @@ class _Decision:
     def __init__(self, cone: Cone) -> None:
         self.cone = cone
         self.read: Proof | None = None  # of the last proof that was verified
+        self.reason: str | None = None  # why nothing is decided
         self.peeled = Peeled([], np.arange(cone.size), np.arange(0))
 
     def within(self, moment: float, grace: float) -> dict[str, Any]:
@@ -289,7 +305,8 @@ class _Decision:
         try:
             with until(moment):
                 return self.proof()
-        except (OutOfTime, TooLarge, ProofTooLarge):
+        except (OutOfTime, TooLarge, ProofTooLarge) as error:
+            self.reason = LATE if isinstance(error, OutOfTime) else too_large(error)
             try:
                 with until(time.perf_counter() + grace):
                     return self.undecided()

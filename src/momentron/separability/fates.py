@@ -95,6 +95,9 @@ class Estimate:
         maximum-margin direction, to which gradient descent converges, as far as it was found.
     alias : dict of str to int
         Of an aliased coefficient: columns with factors, one of them its own, that sum to zero.
+    reason : str or None
+        Of an undecided coefficient: why, and what to do; None where the verdict was read from a
+        proof, which does not say.
     """
 
     label: str
@@ -102,6 +105,12 @@ class Estimate:
     estimate: str
     direction: int | None = None
     alias: dict[str, int] | None = None
+    reason: str | None = None
+
+    @property
+    def words(self) -> str:
+        """The estimate, and for an undecided one the reason."""
+        return f"{self.estimate}: {self.reason}" if self.reason else self.estimate
 
 
 def family_of(proof: dict[str, Any]) -> Family:
@@ -246,7 +255,7 @@ def _listed(names: list[str]) -> str:
 
 
 def rows_of(estimates: Sequence[Estimate]) -> list[tuple[str, str, str]]:
-    return [(e.label, e.feature, e.estimate) for e in estimates]
+    return [(e.label, e.feature, e.words) for e in estimates]
 
 
 def as_frame(estimates: Sequence[Estimate]) -> Any:
@@ -255,7 +264,10 @@ def as_frame(estimates: Sequence[Estimate]) -> Any:
         import pandas as pd
     except ImportError:
         raise ImportError("to_frame needs pandas: install it, or use Verdict.estimates") from None
-    return pd.DataFrame(rows_of(estimates), columns=["class", "feature", "estimate"])
+    rows = [(e.label, e.feature, e.estimate, e.reason) for e in estimates]
+    columns = ["class", "feature", "estimate", "reason"]
+    frame = pd.DataFrame(rows, columns=columns)
+    return frame if frame["reason"].notna().any() else frame.drop(columns="reason")
 
 
 def summary_text(

@@ -77,7 +77,7 @@ def feature_roles(
     d, fit_intercept = columns.shape[1], bool(verdict.proof["fit_intercept"])
     width = verdict.coef.shape[1] + verdict.intercept.size // len(verdict.coef) * fit_intercept
     counts = np.ones(columns.shape[0])
-    counts[verdict.proof["data"]["left_out"]] = 0.0
+    counts[verdict.left_out_rows(grouped=len(np.shape(y)) == 2)] = 0.0
     weighted = {place % width for place in verdict.whole_weights()}
     strength = np.abs(verdict.coef).max(axis=0)
     kinds = {0: _kind_without_features(verdict)} if d == 1 else {}

@@ -93,6 +93,9 @@ class Verdict:
         data. Not part of the proof.
     notes : sequence of str
         What a reader should know about where the data came from. Not part of the proof.
+    reason : str or None
+        Why the verdict, or the estimates of some coefficients, are undecided and what to do: "time
+        ran out after 4 s; pass max_time=60". Not part of the proof.
 
     Examples
     --------
@@ -112,6 +115,7 @@ class Verdict:
     given: GivenRows | None = field(default=None, repr=False, compare=False)
     kind_otherwise: str | None = field(default=None, repr=False, compare=False)
     notes: Sequence[str] = field(default=(), repr=False, compare=False)
+    reason: str | None = field(default=None, repr=False, compare=False)
 
     def to_json(self) -> str:
         """The proof as JSON: numbers in hexadecimal, so that nothing is rounded."""
@@ -185,7 +189,10 @@ class Verdict:
         Class by class, each with its columns and then the intercept; with two classes those of the
         second. Empty where the verdict is undecided or no proof was found in time.
         """
-        return list_estimates(self.proof, self.whole_weights())
+        found = list_estimates(self.proof, self.whole_weights())
+        if self.reason is None:
+            return found
+        return [replace(e, reason=self.reason) if e.estimate == "undecided" else e for e in found]
 
     @property
     def separated_rows(self) -> np.ndarray:
@@ -209,6 +216,18 @@ class Verdict:
         """The rows of the proof that are not left out."""
         data = self.proof["data"]
         return np.setdiff1d(np.arange(data["rows"]), np.array(data["left_out"], np.int64))
+
+    def left_out_rows(self, *, grouped: bool) -> np.ndarray:
+        """The rows of weight 0, of the table that was passed if it is grouped, or of the proof."""
+        rows = np.array(self.proof["data"]["left_out"], np.int64)
+        if not grouped or not rows.size:
+            return rows
+        if self.given is None:
+            raise InputError(
+                "this verdict was read from a proof, which does not know the rows of grouped data; "
+                "pass the X and y of read_design"
+            )
+        return self.given.of(rows)
 
     def _boundary(self) -> np.ndarray:
         """The rows of the proof that are on the boundary against some class."""
@@ -281,7 +300,17 @@ class Verdict:
     def paper_sentence(self) -> str:
         """What happened to which estimates, in a sentence for a paper."""
         n_separated, n, noun = self.observations
-        return sentence_for_paper(self.proof, self.estimates, n_separated, n, noun)
+        sentence = sentence_for_paper(self.proof, self.estimates, n_separated, n, noun)
+        return f"{sentence} {self._undecided_words}" if self.reason else sentence
+
+    @property
+    def _undecided_words(self) -> str:
+        """What is undecided, and why."""
+        if self.kind == "undecided":
+            what = "This is"
+        else:
+            what = "Some estimates are" if self.estimates else "The estimates are"
+        return f"{what} undecided: {self.reason}."
 
     def to_frame(self) -> Any:
         """The estimates as a pandas data frame with columns class, feature and estimate."""
