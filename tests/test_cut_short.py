@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import make_classification
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -182,3 +183,66 @@ def test_the_cache_is_named_where_it_is_the_cause():
     with pytest.warns(BudgetWarning, match="raise max_time") as told:
         large.fit(X, y)
     assert not any("cache_size" in str(one.message) for one in told)
+
+
+# --- fits that do not return ---------------------------------------------------------------------
+
+
+class Interrupting:
+    """A kernel that Ctrl-C strikes after so many calls."""
+
+    def __init__(self, calls):
+        self.calls = calls
+
+    def __call__(self, A, B):
+        self.calls -= 1
+        if self.calls == 0:
+            raise KeyboardInterrupt
+        return np.exp(-_squares(A, B))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
+def test_a_fit_that_does_not_return_leaves_the_model_as_it_was(error):
+    X, y = overlapping(60)
+
+    def broken(A, B):
+        raise error
+
+    model = KernelMaxMarginClassifier(kernel=broken, C=1.0)
+    with pytest.raises(error):
+        model.fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    model.set_params(kernel="rbf").fit(X, y)
+    before = model.decision_function(X)
+    with pytest.raises(error):
+        model.set_params(kernel=broken).fit(X[:, :2], y)
+    np.testing.assert_array_equal(model.decision_function(X), before)
+    assert model.n_features_in_ == X.shape[1]
+
+
+def test_ctrl_c_at_any_call_of_a_kernel():
+    X, y = overlapping(60, k=4)
+    for calls in range(1, 12):
+        model = KernelMaxMarginClassifier(
+            kernel=Interrupting(calls), C=1.0, multi_class="ovr", cache_size=0.01
+        )
+        try:
+            silently(model, X, y)
+        except KeyboardInterrupt:
+            with pytest.raises(NotFittedError):
+                model.predict(X)
+        else:
+            model.kernel.calls = 0
+            assert np.isfinite(model.decision_function(X)).all()
+            assert {r.status for r in model.result_} <= {Status.OPTIMAL, Status.INTERRUPTED}
+
+
+def test_ctrl_c_in_a_fold_ends_the_cross_validation():
+    X, y = overlapping(60)
+    model = KernelMaxMarginClassifierCV(
+        kernel=Interrupting(3), Cs=[0.1, 1.0], cv=2, cache_size=0.01
+    )
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert not any(name.endswith("_") and not name.startswith("_") for name in vars(model))

@@ -93,6 +93,11 @@ def test_interrupts_at_random_lines(part):
     assert failures("interrupts", range(60 * part, 60 * part + 60)) == []
 
 
+@pytest.mark.parametrize("part", range(2))
+def test_estimators_cut_at_random_moments(part):
+    assert failures("cuts", range(30 * part, 30 * part + 30)) == []
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_interrupts_at_every_line_of_the_column_cache(seed):
     assert interrupts.sweep_of_columns(seed) == []

@@ -43,16 +43,16 @@ class Fit:
     def without_time(
         cls, data: TrainingData, options: FitOptions, rows: CleanData, status: Status
     ) -> "Fit":
-        """What there is of two classes without a solve: w = 0, and the widest interval."""
+        """What there is without a solve: w = 0, and the widest interval."""
         problem = options.problem_of(data, rows)
-        base = problem.constraints.base
+        base, k = problem.constraints.base, data.classes.size
         result = MarginResult(
             status=status,
             certificate=without_time(problem),
             coef=base.coef_of(base.zeros()),
-            intercept=0.0,
+            intercept=np.zeros(k) if k > 2 else 0.0,
             support=np.empty(0, np.intp),
-            dual=np.empty(0),
+            dual=np.empty((0, k) if k > 2 else 0),
             support_labels=data.classes[:0],
             n_rows=data.n_given or data.codes.size,
             n_iter=0,
@@ -68,6 +68,20 @@ class Fit:
         )
         kernel = None if options.kernel is None else options.kernel.resolve(data.X)
         return cls(result, problem, data, kernel)
+
+    def for_another_C(self, options: FitOptions, rows: CleanData, status: Status) -> "Fit":
+        """This classifier for a soft margin of another C, where there is no time to solve that."""
+        fit, last = Fit.without_time(self.data, options, rows, status), self.result
+        predictor = last.predictor
+        result = replace(
+            fit.result,
+            coef=last.coef,
+            intercept=last.intercept,
+            certificate=fit.result.certificate.with_margin(last.margin, is_bound=False),
+            is_fallback=last.is_fallback,
+            predictor=Predictor.BEST_SO_FAR if predictor is Predictor.MARGIN else predictor,
+        )
+        return replace(fit, result=result)
 
     def with_classifier(self, w: np.ndarray, b: float, predictor: Predictor) -> "Fit":
         """The fit with another classifier of two classes, a fallback, of whose margin nothing is

@@ -30,6 +30,14 @@ class Fits(NamedTuple):
     fits: list[Fit]
     classes: np.ndarray
 
+    def classifies_as(self, other: "Fits") -> bool:
+        """Whether the classifiers are the same, to the last bit."""
+        pairs = zip(self.results, other.results, strict=True)
+        return all(
+            np.array_equal(a.coef, b.coef) and np.array_equal(a.intercept, b.intercept)
+            for a, b in pairs
+        )
+
     @property
     def are_crowded(self) -> bool:
         """Whether any fit that ended short had too little memory for kernel values."""
@@ -217,24 +225,35 @@ def fits_along(
 ) -> Iterator[Fits]:
     """Fits for one C after the other, each started from the last where the method can.
 
-    The budget is for all of them together. Ctrl-C ends them all.
+    The budget is for all of them together: when it is spent, or after Ctrl-C, the others have the
+    last classifier.
     """
     stopwatch = Stopwatch()
     shared = SharedRows.of(data, options, stopwatch)
     options, last = shared.options, None
     turns = Turns(options.budget, len(Cs), stopwatch)
     fit = fit_against_rest if is_split and shared.data.classes.size > 2 else fit_together
+    ending = None
     for C in Cs:
+        if stopwatch.seconds() >= options.budget.max_time:
+            ending = ending or Status.TIME_BUDGET
+        if ending is not None and last is not None and math.isfinite(C):
+            others = replace(options, C=C)
+            last = last._replace(
+                fits=[one.for_another_C(others, shared.rows, ending) for one in last.fits]
+            )
+            yield last
+            continue
         own = Stopwatch()
-        found = fit(
+        last = fit(
             shared,
             replace(options, C=C, budget=turns.next()),
-            initial=last if options.solver.warm_starts else None,
+            initial=last.results if last is not None and options.solver.warm_starts else None,
             callback=callback,
             stopwatch=own,
         )
         stopwatch.leave_out(own)
-        last = found.results
-        if any(result.status is Status.INTERRUPTED for result in last):
+        if any(result.status is Status.INTERRUPTED for result in last.results):
+            ending = Status.INTERRUPTED
             turns.end()
-        yield found
+        yield last

@@ -70,7 +70,7 @@ class Predictor(StrEnum):
         The intercepts alone: every row has the same class.
     """
 
-    MARGIN = "the classifier with the largest margin"
+    MARGIN = "the certified maximum-margin classifier"
     BEST_SO_FAR = "the best classifier found so far"
     LOGISTIC = "a logistic regression"
     MEANS = "the nearest class mean of a sample"

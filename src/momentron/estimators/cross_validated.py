@@ -170,12 +170,16 @@ def _scores(
     """(the score of every C in one fold, how many of its fits ended short of an answer)."""
     data = model._read(*fold.train, options)
     is_split = model._is_split(data.classes.size)
-    scores, n_short = [], 0
+    scores: list[float] = []
+    n_short, last = 0, None
     for found in fits_along(data, options, Cs, is_split=is_split):
         if any(result.status is Status.INTERRUPTED for result in found.results):
             raise KeyboardInterrupt  # what it has by then are scores of some folds
-        model._take(data, found)
-        scores.append(float(scorer(model, *fold.test, **fold.score)))
+        if last is None or not found.classifies_as(last):  # cut fits often end alike
+            model._take(data, found)
+            score = float(scorer(model, *fold.test, **fold.score))
+        scores.append(score)
+        last = found
         n_short += any(result.status not in ANSWERS for result in found.results)
     return scores, n_short
 
