@@ -567,3 +567,32 @@ def test_a_working_set_of_one_class_has_nothing_left_to_gain():
     assert large.lower <= small.upper
     assert Values(0.0, 1.0).gap == Values(0.0, 0.0).gap == 0.0
     assert Values(1.0, 0.0).gap == math.inf
+
+
+# --- weights on their way, which intercepts do not balance yet ------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_an_interior_point_is_not_done_before_its_weights_are_balanced(n_classes):
+    """D of weights that are not may be above P: that was taken for a gap of zero."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(5, 9))
+        X = rng.integers(-3, 4, (n, 3)).astype(float)
+        y = np.r_[np.arange(n_classes), rng.integers(0, n_classes, n - n_classes)]
+        weights = dict(enumerate(4.0 ** rng.integers(-5, 6, n_classes)))
+        C = 10.0 ** rng.uniform(-11.0, 2.0)
+        found = max_margin(X, y, C=C, penalty="hinge", class_weight=weights)
+        assert found.status is Status.OPTIMAL, (seed, found.gap)
+
+
+@pytest.mark.parametrize("C", [1e-10, 1.0, 1e9])
+def test_rows_of_zeros_leave_the_intercepts_alone(C):
+    """Two rows against one: b gives the two what they ask for, and the third pays twice."""
+    found = max_margin(np.zeros((3, 1)), [0, 0, 1], C=C, penalty="hinge")
+    assert found.status is Status.OPTIMAL
+    least = 2.0 * C
+    assert 0.5 / found.upper**2 <= least * (1.0 + 1e-9)
+    assert 0.5 / found.lower**2 >= least * (1.0 - 1e-9)
+    many = max_margin(np.zeros((5, 2)), [2, 0, 1, 1, 0], C=C, penalty="hinge")
+    assert many.status is Status.OPTIMAL
