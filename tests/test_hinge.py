@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -596,3 +597,16 @@ def test_rows_of_zeros_leave_the_intercepts_alone(C):
     assert 0.5 / found.lower**2 >= least * (1.0 - 1e-9)
     many = max_margin(np.zeros((5, 2)), [2, 0, 1, 1, 0], C=C, penalty="hinge")
     assert many.status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-30, 1e-20, 1e20])
+def test_kernels_beyond_single_precision_are_solved_without_landmarks(scale):
+    """A cache for two rows of four leads to blocks, whose first weights are in single precision."""
+    X = scale * np.array([[1.0], [-1.0], [2.0], [-2.0]])
+    C = 1.0 / scale**2 if scale else 1.0
+    options = {"C": C, "penalty": "hinge", "kernel": "linear"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BudgetWarning)
+        found = max_margin(X, [0, 1, 1, 1], cache_size=1e-4, **options)
+    whole = max_margin(X, [0, 1, 1, 1], **options)
+    assert found.lower <= whole.upper and whole.lower <= found.upper

@@ -27,6 +27,7 @@ from momentron.solvers.auto.engine import Engine
 from momentron.solvers.auto.forms import Form
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.kernel_blocks import KernelBlocks
+from momentron.solvers.auto.landmarks import Landmarks
 from momentron.solvers.auto.primal_form import PrimalForm
 from momentron.solvers.auto.rank import first_working_set
 from momentron.solvers.auto.settings import AutoSettings
@@ -146,9 +147,10 @@ class HingeEngine(Engine):
     def _suits_blocks(self) -> bool:
         sets = self.sets
         return (
-            sets.is_kernel
+            sets.kernel is not None
             and not sets.labels.is_paired
             and sets.size > min(self.settings.box_few_values, sets.capacity)
+            and Landmarks.suit(sets.kernel.kernel.diagonal())
         )
 
     def _begin_blocks(self) -> None:
