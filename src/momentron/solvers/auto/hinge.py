@@ -67,7 +67,8 @@ class HingeEngine(Engine):
         self.rounds = 0
         self.goal = self.last_goal = settings.box_share * tol  # the gap to which sets are solved
         self.is_rough = True  # whether the answer, if any, is far from the last one
-        self.by_products = suits_products(self.sets)  # all the rows, without any factor
+        price = float(np.mean(problem.prices * problem.constraints.row_norms**2))
+        self.by_products = suits_products(self.sets, price)  # all the rows, without any factor
 
     @property
     def _has_all(self) -> bool:

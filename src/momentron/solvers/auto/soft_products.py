@@ -21,22 +21,22 @@ from momentron.solvers.auto.working_sets import WorkingSets
 from momentron.solvers.base import Start
 from momentron.threads import one_thread
 
-
 UNKNOWN = Values(math.inf, 0.0)
 
 
-def suits_products(sets: WorkingSets) -> bool:
+def suits_products(sets: WorkingSets, price: float = 0.0) -> bool:
     """Whether products are the faster way to solve all the rows, or the only one.
 
     They are where rows are sparse and factors take long beside the products of a step; and where
-    the memory, or the time left, has no room for factors.
+    the memory, or the time left, has no room for factors. `price` is C of the plain hinge in units
+    of 1/mean‖a‖²: the larger it is, the more products its updates take.
     """
     settings = sets.settings
     if not sets.is_plain or sets.matrix is None:
         return False
     if not has_room_for_factors(sets):
         return True
-    products = settings.pass_products * product_seconds(sets.matrix.X)
+    products = settings.pass_products * (1.0 + 2.0 * price) * product_seconds(sets.matrix.X)
     return not sets.is_dense and _factor_seconds(sets) > max(settings.pass_seconds, products)
 
 
