@@ -610,3 +610,18 @@ def test_kernels_beyond_single_precision_are_solved_without_landmarks(scale):
         found = max_margin(X, [0, 1, 1, 1], cache_size=1e-4, **options)
     whole = max_margin(X, [0, 1, 1, 1], **options)
     assert found.lower <= whole.upper and whole.lower <= found.upper
+
+
+@pytest.mark.parametrize("kernel", [None, "linear"])
+@pytest.mark.parametrize("penalty", ["hinge", "squared_hinge"])
+def test_prices_beyond_the_squares_of_floats_give_an_interval_and_no_warning(penalty, kernel):
+    """C‖x‖² of 1e180 and more: products of weights overflow, and what does proves nothing."""
+    X = 1e100 * np.array([[2.6, 2.6], [-1.3, 2.6], [0.0, -1.3]])
+    options = {"penalty": penalty, "fit_intercept": False}
+    if kernel:
+        X, options["kernel"] = X * 1e-10, kernel
+    first = None
+    for C in (1e-20, 1.0, 1e6):
+        found = max_margin(X, [0, 1, 0], C=C, initial=first, **options)
+        assert 0.0 <= found.lower <= found.upper
+        first = found
