@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -567,3 +568,60 @@ def test_a_working_set_of_one_class_has_nothing_left_to_gain():
     assert large.lower <= small.upper
     assert Values(0.0, 1.0).gap == Values(0.0, 0.0).gap == 0.0
     assert Values(1.0, 0.0).gap == math.inf
+
+
+# --- weights on their way, which intercepts do not balance yet ------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_an_interior_point_is_not_done_before_its_weights_are_balanced(n_classes):
+    """D of weights that are not may be above P: that was taken for a gap of zero."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(5, 9))
+        X = rng.integers(-3, 4, (n, 3)).astype(float)
+        y = np.r_[np.arange(n_classes), rng.integers(0, n_classes, n - n_classes)]
+        weights = dict(enumerate(4.0 ** rng.integers(-5, 6, n_classes)))
+        C = 10.0 ** rng.uniform(-11.0, 2.0)
+        found = max_margin(X, y, C=C, penalty="hinge", class_weight=weights)
+        assert found.status is Status.OPTIMAL, (seed, found.gap)
+
+
+@pytest.mark.parametrize("C", [1e-10, 1.0, 1e9])
+def test_rows_of_zeros_leave_the_intercepts_alone(C):
+    """Two rows against one: b gives the two what they ask for, and the third pays twice."""
+    found = max_margin(np.zeros((3, 1)), [0, 0, 1], C=C, penalty="hinge")
+    assert found.status is Status.OPTIMAL
+    least = 2.0 * C
+    assert 0.5 / found.upper**2 <= least * (1.0 + 1e-9)
+    assert 0.5 / found.lower**2 >= least * (1.0 - 1e-9)
+    many = max_margin(np.zeros((5, 2)), [2, 0, 1, 1, 0], C=C, penalty="hinge")
+    assert many.status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-30, 1e-20, 1e20])
+def test_kernels_beyond_single_precision_are_solved_without_landmarks(scale):
+    """A cache for two rows of four leads to blocks, whose first weights are in single precision."""
+    X = scale * np.array([[1.0], [-1.0], [2.0], [-2.0]])
+    C = 1.0 / scale**2 if scale else 1.0
+    options = {"C": C, "penalty": "hinge", "kernel": "linear"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BudgetWarning)
+        found = max_margin(X, [0, 1, 1, 1], cache_size=1e-4, **options)
+    whole = max_margin(X, [0, 1, 1, 1], **options)
+    assert found.lower <= whole.upper and whole.lower <= found.upper
+
+
+@pytest.mark.parametrize("kernel", [None, "linear"])
+@pytest.mark.parametrize("penalty", ["hinge", "squared_hinge"])
+def test_prices_beyond_the_squares_of_floats_give_an_interval_and_no_warning(penalty, kernel):
+    """C‖x‖² of 1e180 and more: products of weights overflow, and what does proves nothing."""
+    X = 1e100 * np.array([[2.6, 2.6], [-1.3, 2.6], [0.0, -1.3]])
+    options = {"penalty": penalty, "fit_intercept": False}
+    if kernel:
+        X, options["kernel"] = X * 1e-10, kernel
+    first = None
+    for C in (1e-20, 1.0, 1e6):
+        found = max_margin(X, [0, 1, 0], C=C, initial=first, **options)
+        assert 0.0 <= found.lower <= found.upper
+        first = found

@@ -1,6 +1,7 @@
 """Soft margins by products alone, and what a status says of steps that were not begun."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -92,6 +93,22 @@ def test_memory_without_room_for_factors(penalty):
     whole = max_margin(X, y, C=0.1, penalty=penalty)
     assert found.status is Status.OPTIMAL
     assert found.lower <= whole.upper and whole.lower <= found.upper
+
+
+@PENALTY
+def test_memory_for_a_few_numbers_ends_with_an_answer_and_no_error(penalty):
+    """Two classes are solved by products; of more, working sets of eleven pairs remain."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 300))
+    for k in (2, 3):
+        y = np.r_[np.arange(k), rng.integers(0, k, 40 - k)]
+        whole = max_margin(X, y, C=1.0, penalty=penalty)
+        for start in (None, whole):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", BudgetWarning)
+                found = max_margin(X, y, C=1.0, penalty=penalty, max_memory=2000, initial=start)
+            assert found.status is (Status.OPTIMAL if k == 2 else Status.NO_ROOM)
+            assert found.lower <= whole.upper and whole.lower <= found.upper
 
 
 def test_the_estimator_goes_the_same_way(slow_machine):

@@ -48,13 +48,14 @@ class AutoState(State):
     proposal: Candidates | None = None
 
     def advance(self, problem: Problem) -> None:
-        """One round."""
+        """One round; what overflows in it, where C‖x‖² is beyond 1e150, proves nothing."""
         work = self.work
         try:
-            work.advance()
-            self.proposal = work.candidates()
-            self._go_on()
-        except (FloatingPointError, np.linalg.LinAlgError, OutOfTime) as error:
+            with np.errstate(over="ignore", invalid="ignore"):
+                work.advance()
+                self.proposal = work.candidates()
+                self._go_on()
+        except (FloatingPointError, OverflowError, np.linalg.LinAlgError, OutOfTime) as error:
             work.is_done = True  # the last proposal stands: the certificate says what it is worth
             if isinstance(error, OutOfTime) and not work.deadline.has_refused:
                 work.deadline.is_over = True

@@ -76,6 +76,14 @@ class BoxForm(Protocol):
         """Go t times a step."""
 
 
+def _price_of(off: np.ndarray, b: np.ndarray) -> float:
+    """What weights with Yᵀα = off cost about, once they are balanced.
+
+    Without it D may be above P: P − D + bᵀYᵀα is what cannot be negative.
+    """
+    return float(np.abs(off) @ (1.0 + np.abs(b)))
+
+
 class PrimalBox:
     """A form in the space of w, with the intercepts as unpenalised coordinates."""
 
@@ -91,7 +99,10 @@ class PrimalBox:
         primal = 0.5 * form.norm() ** 2 + float(prices @ np.maximum(1.0 - form.p, 0.0))
         image = form.A.combine(alpha)
         dual = float(alpha.sum()) - 0.5 * float((form.ridge * image) @ image)
-        return Values(primal, dual)
+        if not form.beta:
+            return Values(primal, dual)
+        off, b = image[form.rows.d :] / form.beta, form.beta * form.point.x[form.rows.d :]
+        return Values(primal, dual - _price_of(off, b))
 
     def system(self, alpha: np.ndarray, theta: np.ndarray) -> "PrimalBoxSystem":
         return PrimalBoxSystem(self.form, alpha, theta)
@@ -157,7 +168,8 @@ class GramBox:
         form = self.form
         square = form.norm() ** 2
         primal = 0.5 * square + float(prices @ np.maximum(1.0 - form.p, 0.0))
-        return Values(primal, float(alpha.sum()) - 0.5 * square)
+        dual = float(alpha.sum()) - 0.5 * square
+        return Values(primal, dual - _price_of(form.Y.T @ alpha, form.point.b))
 
     def system(self, alpha: np.ndarray, theta: np.ndarray) -> "GramBoxSystem":
         if not np.array_equal(self.form.point.x, alpha):

@@ -9,7 +9,6 @@ from collections.abc import Callable
 import numpy as np
 
 from momentron.convergence import BudgetWarning
-from momentron.errors import InputError
 from momentron.hinge_problem import HingeProblem
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.box_exchange import exchange_in_box, gathered
@@ -27,6 +26,7 @@ from momentron.solvers.auto.engine import Engine
 from momentron.solvers.auto.forms import Form
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.kernel_blocks import KernelBlocks
+from momentron.solvers.auto.landmarks import Landmarks
 from momentron.solvers.auto.primal_form import PrimalForm
 from momentron.solvers.auto.rank import first_working_set
 from momentron.solvers.auto.settings import AutoSettings
@@ -67,7 +67,8 @@ class HingeEngine(Engine):
         self.rounds = 0
         self.goal = self.last_goal = settings.box_share * tol  # the gap to which sets are solved
         self.is_rough = True  # whether the answer, if any, is far from the last one
-        self.by_products = suits_products(self.sets)  # all the rows, without any factor
+        price = float(np.mean(problem.prices * problem.constraints.row_norms**2))
+        self.by_products = suits_products(self.sets, price)  # all the rows, without any factor
 
     @property
     def _has_all(self) -> bool:
@@ -127,7 +128,7 @@ class HingeEngine(Engine):
 
     def _choose_first(self) -> None:
         """All the rows, or those that can matter as far as a start or a sample tells."""
-        sets, start = self.sets, self.start
+        sets, start, few = self.sets, self.start, self.settings.box_few_values
         if start is not None:
             weights = np.zeros(sets.size)
             weights[: start.q.size] = start.q
@@ -136,19 +137,31 @@ class HingeEngine(Engine):
             self._narrow()
         if self._suits_blocks():
             self._begin_blocks()
-        elif start is not None:
-            return
-        elif sets.is_kernel and sets.size > min(self.settings.box_few_values, sets.capacity):
+        elif self.answer is not None:
+            if self._has_all and not self._has_room_for_all:
+                self.W = sets.smallest(self.answer.p, sets.capacity, self.W[:0])
+        elif not self._has_room_for_all or (sets.is_kernel and sets.size > few):
             self.W, self.goal = first_working_set(sets), self.settings.box_settled
         elif sets.is_plain and not (sets.is_wide(sets.size) or self.by_products):
             self._solve_sample()
 
+    @property
+    def _has_room_for_all(self) -> bool:
+        """Whether one working set may be all the rows: by their features, or by their products."""
+        sets, size = self.sets, self.sets.size
+        if self.by_products or (sets.is_plain and not sets.is_wide(size)):
+            return True
+        flat = self.settings.flat_width
+        by_features = sets.matrix is not None and sets.width <= flat and size > sets.width
+        return by_features or size <= sets.capacity
+
     def _suits_blocks(self) -> bool:
         sets = self.sets
         return (
-            sets.is_kernel
+            sets.kernel is not None
             and not sets.labels.is_paired
             and sets.size > min(self.settings.box_few_values, sets.capacity)
+            and Landmarks.suit(sets.kernel.kernel.diagonal())
         )
 
     def _begin_blocks(self) -> None:
@@ -402,14 +415,6 @@ class HingeEngine(Engine):
         if sets.is_plain and not sets.is_wide(size):
             rows, squares = sets.plain_rows(np.arange(size)), sets.constraints.row_norms**2
             return PrimalForm(rows, self.deadline, self.settings, borrow=True, squares=squares)
-        flat = self.settings.flat_width
-        by_features = sets.matrix is not None and sets.width <= flat and size > sets.width
-        if size > sets.capacity and not by_features:
-            option = "cache_size" if sets.is_kernel else "max_memory"
-            raise InputError(
-                f"penalty='hinge' needs a matrix of {size} × {size} numbers here, and {option} "
-                f"allows one of {sets.capacity}: raise {option}, or take penalty='squared_hinge'"
-            )
         return sets.open(np.arange(size))
 
     def candidates(self) -> Candidates:

@@ -101,7 +101,9 @@ class PrimalForm(Form):
         if squares is None:
             squares = rows.squares()
         self.scale = max(float(squares.mean()), 1e-300) if scale is None else scale
-        self.beta = float(np.sqrt(self.scale)) if Y.shape[1] else 0.0
+        # rows of zeros alone have no length: any will do
+        length = float(np.sqrt(self.scale)) if self.scale > 1e-290 else 1.0
+        self.beta = length if Y.shape[1] else 0.0
         self.squares = squares + self.beta**2
         self.A = BorderedRows(rows, Y, self.beta, copy=not (rows.is_sparse or borrow))
         self.ridge = np.ones(self.A.k)

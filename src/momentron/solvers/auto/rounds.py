@@ -21,7 +21,7 @@ class Rounds(Engine):
         self.rounds += 1
         try:
             self.phase = self.phase.advance(self.search)
-        except (FloatingPointError, np.linalg.LinAlgError):
+        except (FloatingPointError, OverflowError, np.linalg.LinAlgError):
             self.phase = End(Reason.BROKEN)
         if self.phase.is_end:
             self.phase = after_floats(self.search, self.phase)

@@ -44,6 +44,8 @@ class ColumnNewton(KernelPoint):
         if sets.kernel is None or sets.labels.is_paired or sets.size < settings.column_support:
             return False
         squares = sets.kernel.kernel.diagonal()
+        if not Landmarks.suit(squares):
+            return False
         return search.C * float(np.max(sets.shares * squares)) <= settings.column_stiffness
 
     def begin(self) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from momentron.clock import time_left
+from momentron.solvers.auto.box_interior import Values
 from momentron.solvers.auto.deadline import seconds_of
 from momentron.solvers.auto.newton import soft_margin, step_along_mean
 from momentron.solvers.auto.pass_form import PassForm, product_seconds
@@ -20,19 +21,22 @@ from momentron.solvers.auto.working_sets import WorkingSets
 from momentron.solvers.base import Start
 from momentron.threads import one_thread
 
+UNKNOWN = Values(math.inf, 0.0)
 
-def suits_products(sets: WorkingSets) -> bool:
+
+def suits_products(sets: WorkingSets, price: float = 0.0) -> bool:
     """Whether products are the faster way to solve all the rows, or the only one.
 
     They are where rows are sparse and factors take long beside the products of a step; and where
-    the memory, or the time left, has no room for factors.
+    the memory, or the time left, has no room for factors. `price` is C of the plain hinge in units
+    of 1/mean‖a‖²: the larger it is, the more products its updates take.
     """
     settings = sets.settings
     if not sets.is_plain or sets.matrix is None:
         return False
     if not has_room_for_factors(sets):
         return True
-    products = settings.pass_products * product_seconds(sets.matrix.X)
+    products = settings.pass_products * (1.0 + 2.0 * price) * product_seconds(sets.matrix.X)
     return not sets.is_dense and _factor_seconds(sets) > max(settings.pass_seconds, products)
 
 
@@ -67,14 +71,16 @@ class SolveByProducts(Phase):
     ----------
     otherwise : callable, optional
         The phase that goes on from an answer; None where nothing else has room.
-    least, idle : float, int
-        The smallest gap so far, and the steps since.
+    best : Values
+        The smallest P and the largest D so far.
+    idle : int
+        The steps since one of them has improved.
     """
 
     otherwise: Callable[[Start], Phase] | None
     start: Start | None = None
     form: PassForm | None = None
-    least: float = math.inf
+    best: Values = UNKNOWN
     idle: int = 0
 
     def advance(self, search: Search) -> Phase:
@@ -88,17 +94,19 @@ class SolveByProducts(Phase):
             form.refresh()
         lam = form.shares * (search.C * np.maximum(1.0 - form.p, 0.0))
         search.set_answer(*form.answer(), lam, is_exact=False)
-        gap = self._gap(search, form, lam)
-        # near the end rounding is all that is left of it
-        is_better = gap < settings.interior_progress * self.least
-        idle = 0 if is_better else self.idle + 1
-        if gap <= 0.25 * search.tol:
+        values, best = self._values(search, form, lam), self.best
+        if values.gap <= 0.25 * search.tol:
             return End(Reason.SOLVED)
+        # near the end rounding is all that is left of the gap, and moves neither by a share of it
+        step = 0.01 * min(best.gap, 1.0)
+        falls = values.primal < (1.0 - step) * best.primal
+        idle = 0 if falls or values.dual > (1.0 + step) * best.dual else self.idle + 1
         if idle > settings.pass_patience:
             if self.otherwise is not None and has_room_for_factors(search.sets):
                 return self.otherwise(Start(search.answer.w, search.answer.b, lam))
             return End(Reason.ROOM)
-        return SolveByProducts(self.otherwise, None, form, min(gap, self.least), idle)
+        best = Values(min(values.primal, best.primal), max(values.dual, best.dual))
+        return SolveByProducts(self.otherwise, None, form, best, idle)
 
     def _begin(self, search: Search, form: PassForm) -> None:
         start = self.start
@@ -107,11 +115,8 @@ class SolveByProducts(Phase):
         else:
             form.warm(start.w, start.b, search.weights_of(start))
 
-    def _gap(self, search: Search, form: PassForm, lam: np.ndarray) -> float:
-        """1 − √(D/P), as far as floats tell: 1/√(2D) is the answer's upper bound."""
-        slack = np.maximum(1.0 - form.p, 0.0)
+    def _values(self, search: Search, form: PassForm, lam: np.ndarray) -> Values:
+        """P and D, as far as floats tell: 1/√(2D) is the answer's upper bound."""
+        slack, upper = np.maximum(1.0 - form.p, 0.0), search.answer.upper
         primal = 0.5 * form.norm() ** 2 + 0.5 * float(lam @ slack)
-        upper = search.answer.upper
-        if not (primal > 0.0 and upper < math.inf):
-            return math.inf
-        return 1.0 - 1.0 / math.sqrt(max(2.0 * primal * upper**2, 1.0))
+        return Values(primal, 0.5 / upper**2 if upper > 0.0 else 0.0)
