@@ -47,7 +47,7 @@ def from_formula(text: str, data: Any, decimals: str) -> Design:
     wanted |= {name for side in sides for name in _variables(side, data)}
     unknown = sorted(name for name in wanted if name not in data.columns)
     if unknown:
-        names = ", ".join(map(str, data.columns))
+        names = one_line(", ".join(map(str, data.columns)))
         raise InputError(f"data has no column {short(unknown[0])}; its columns: {names}")
     require_complete(data, sorted(wanted))
     try:

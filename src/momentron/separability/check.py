@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -13,7 +13,7 @@ from momentron.arguments import as_flag, as_number
 from momentron.clock import OutOfTime, deadline, until
 from momentron.designs import read_design
 from momentron.environment import standard_arithmetic
-from momentron.errors import InputError, short
+from momentron.errors import InputError, one_line, short
 from momentron.exactness import READINGS, is_rounded, require_reading
 from momentron.rational.memory import TooLarge
 from momentron.separability.basis import (
@@ -232,9 +232,10 @@ def _reference(cone: Cone, label: Any) -> int:
         return 0
     if not cone.family.has_reference:
         raise InputError(f"family={cone.family.name!r} has no reference class; leave reference out")
-    text = label_texts([label])[0]
+    text = label_texts([label])[0] if isinstance(label, Hashable) else ""
     if text not in cone.classes:
-        raise InputError(f"reference={short(label)} is not among the classes, {cone.classes[:20]}")
+        known = one_line(cone.classes[:20])
+        raise InputError(f"reference={short(label)} is not among the classes, {known}")
     return cone.classes.index(text)
 
 

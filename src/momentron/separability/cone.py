@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.clock import require_time
-from momentron.errors import InputError, short
+from momentron.errors import InputError, one_line, short
 from momentron.exactness import as_exact, require_reading
 from momentron.rational.memory import memory_cap, require_memory
 from momentron.rational.systems import PRIME
@@ -406,6 +406,8 @@ def _modelled(
     data: Data, y: Any, name: str | None, fit_intercept: bool, order: Sequence[Any] | None
 ) -> tuple[Family, list[str]]:
     """(family, classes in order); without a name the family is that of the number of classes."""
+    if name is not None and not isinstance(name, str):
+        raise InputError(f"family={short(name)} must be one of {list(FAMILIES)}")
     kind = FAMILIES.get(name or "multinomial", Family)
     classes = kind.class_names(data.kept_labels)
     name = name or ("binomial" if len(classes) == 2 else "multinomial")
@@ -416,7 +418,9 @@ def _modelled(
         return family, classes
     own = own_order(y)
     if own is None:
-        listed = ", ".join(map(repr, classes[:NAMED])) + (", …" if len(classes) > NAMED else "")
+        listed = one_line(", ".join(map(repr, classes[:NAMED])), 80) + (
+            ", …" if len(classes) > NAMED else ""
+        )
         raise InputError(
             f"family='ordinal': the labels {listed} have no order of their own; give it, lowest "
             "first, as order=[…] (--order on the command line), or make y an ordered categorical, "
@@ -432,13 +436,13 @@ def _as_ordered(
     """The classes in the order that the user gives, which must name each label once."""
     if name != "ordinal":
         raise InputError(f"family={name!r} has no order of classes; order goes with 'ordinal'")
-    if isinstance(order, str):
+    if isinstance(order, str) or not np.iterable(order):
         raise InputError(f"order={short(order)} must be a sequence of labels, lowest first")
     given, known = label_texts(list(order)), set(labels)
     for label in given:
         if label not in known:
             raise InputError(
-                f"order has {short(label)}, which is no label in y: {sorted(known)[:20]}"
+                f"order has {short(label)}, which is no label in y: {one_line(sorted(known)[:20])}"
             )
         if given.count(label) > 1:
             raise InputError(f"order has {short(label)} twice; name each label once, lowest first")

@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 
 Term = tuple[int, int, int]  # (block, sign, shift of the intercept)
 
@@ -159,7 +159,7 @@ FAMILIES = {"binomial": Family, "multinomial": Family, "poisson": Counts, "ordin
 def family_named(name: str, n_classes: int, fit_intercept: bool) -> Family:
     """A family of so many classes; refused where there is no such model."""
     if name not in FAMILIES:
-        raise InputError(f"family={name!r} must be one of {list(FAMILIES)}")
+        raise InputError(f"family={short(name)} must be one of {list(FAMILIES)}")
     kind = FAMILIES[name]
     if n_classes < kind.least_classes or (name == "binomial" and n_classes != 2):
         needs = "exactly 2" if name == "binomial" and n_classes > 2 else "at least 2"
