@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 import momentron
 from momentron.datafiles import read_whole
-from momentron.errors import InputError, one_line, short
+from momentron.errors import InputError
 from momentron.kernels import as_kernel
 
 LONGEST = 320  # characters: a value, a limit and a remedy
@@ -210,6 +210,8 @@ def test_a_kernel_is_a_function_of_two_arrays(kernel):
 
 
 def test_values_are_shown_shortly():
+    from momentron.errors import one_line, short
+
     assert short(10**400) == "<an integer of 401 digits>"
     assert short(10**30 - 1) == str(10**30 - 1)
     assert short(-(10**30)) == "<an integer of 31 digits>"
@@ -219,3 +221,13 @@ def test_values_are_shown_shortly():
     for make in NASTY.values():
         assert len(short(make())) <= 80 and "\n" not in short(make())
     assert one_line("a\n b", 10) == "a b" and one_line("x" * 20, 10) == "x" * 9 + "…"
+
+
+def test_memory_that_does_not_suffice_for_a_hinge_is_named_with_the_remedy():
+    rows = np.random.default_rng(0).normal(size=(66, 200))
+    labels = np.arange(66) % 11
+    with pytest.raises(InputError, match="660 × 660 numbers here, and max_memory allows"):
+        momentron.max_margin(rows, labels, C=1.0, penalty="hinge", max_memory=300_000)
+    assert 'penalty="hinge" is refused' in " ".join(momentron.max_margin.__doc__.split())
+    squared = momentron.max_margin(rows, labels, C=1.0, max_memory=300_000)
+    assert squared.status is momentron.Status.OPTIMAL
