@@ -123,7 +123,7 @@ def max_margin(
         Bytes, such as "1GB", that method="auto" may take for working sets, factors and copies of
         rows, beside X itself and the memory for kernel values, which is `cache_size`. By default a
         quarter of the machine's memory, or 2 GB if that is less. What does not fit is not begun:
-        the interval may then be wider than asked for.
+        the interval may then be wider than asked for, and a warning says so.
     initial : MarginResult or array, optional
         Start from an earlier result, for the same features: another C, or more rows below the old
         ones. The methods that follow a loss (momentum and its dual form, gradient descent and its

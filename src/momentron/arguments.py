@@ -2,9 +2,11 @@
 
 import difflib
 import math
+import os
 import re
 from collections.abc import Iterable
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import numpy as np
 from momentron.errors import InputError, short
 
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+MOST_BYTES = 2**63 - 1
 _UNITS |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 
 
@@ -83,16 +86,25 @@ def as_generator(random_state: Any) -> np.random.Generator:
     return np.random.default_rng(random_state)
 
 
+def as_path(name: str, value: Any) -> Path | None:
+    """The path of a file, or None."""
+    if value is None:
+        return None
+    if not isinstance(value, str | os.PathLike):
+        raise InputError(f"{name}={short(value)} must be the path of a file, or None")
+    return Path(value)
+
+
 def parse_size(size: int | str, name: str = "block_size") -> int:
     """A number of bytes, from an integer or a text such as "64MB"."""
-    if isinstance(size, Integral) and not isinstance(size, bool) and size > 0:
+    if isinstance(size, Integral) and not isinstance(size, bool) and 0 < size <= MOST_BYTES:
         return int(size)
     if isinstance(size, str):
         match = re.fullmatch(r"\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*([a-zA-Z]*)\s*", size)
         unit = _UNITS.get(match.group(2).lower()) if match else None
         if match and unit is not None:
-            value = int(float(match.group(1)) * unit)
-            if value > 0:
+            value = int(min(float(match.group(1)) * unit, 2.0 * MOST_BYTES))
+            if 0 < value <= MOST_BYTES:
                 return value
     raise InputError(
         f"{name}={short(size)} must be a positive number of bytes, or a text like '64MB'"

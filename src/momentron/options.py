@@ -5,15 +5,15 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from numbers import Real
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from momentron.arguments import (
     as_count,
     as_flag,
     as_number,
+    as_path,
     meant,
     parse_size,
     require_seed,
@@ -120,7 +120,7 @@ class FitOptions:
             random_state=random_state,
             verbose=int(verbose),
             block_size=None if block_size is None else parse_size(block_size),
-            checkpoint=None if checkpoint is None else Path(checkpoint),
+            checkpoint=as_path("checkpoint", checkpoint),
             record_every=as_count("record_every", record_every),
         )
 
@@ -210,7 +210,7 @@ def _kernel_choice(
         return None  # nearly always, so that there is nothing to check
     KernelChoice("linear", cache_size=cache_size)
     for name, value, default in zip(("gamma", "degree", "coef0"), given, DEFAULTS, strict=False):
-        if np.ndim(value) or value != default:
+        if not isinstance(value, str | Real) or value != default:
             raise InputError(f"{name}={short(value)} has no meaning without a kernel; name one")
     return None
 

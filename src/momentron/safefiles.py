@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from momentron.errors import InputError
+from momentron.errors import InputError, one_line
 
 try:
     import fcntl
@@ -63,18 +63,24 @@ def require_writable(path: Pathname) -> None:
     path = Path(path)
     try:
         if not path.absolute().parent.is_dir():
-            raise InputError(f"the parent directory of {path} does not exist; create it first")
+            raise InputError(
+                f"the parent directory of {one_line(path, 120)} does not exist; create it first"
+            )
         if path.is_symlink():
-            raise InputError(f"{path} is a link; name the file that it points to")
+            raise InputError(f"{one_line(path, 120)} is a link; name the file that it points to")
         if path.exists() and not path.is_file():
-            raise InputError(f"{path} is not a regular file, but {_kind_of(path)}; name a file")
+            raise InputError(
+                f"{one_line(path, 120)} is not a regular file, but {_kind_of(path)}; name a file"
+            )
         descriptor, temporary = _create_beside(path, PRIVATE)
         os.close(descriptor)
         temporary.unlink()
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path} cannot be written: {reason(error)}; name another path") from error
+        raise InputError(
+            f"{one_line(path, 120)} cannot be written: {reason(error)}; name another path"
+        ) from error
 
 
 def require_writable_folder(folder: Pathname) -> None:
@@ -83,7 +89,7 @@ def require_writable_folder(folder: Pathname) -> None:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(
-            f"{folder} cannot be made: {reason(error)}; name another folder"
+            f"{one_line(folder, 120)} cannot be made: {reason(error)}; name another folder"
         ) from error
     require_writable(Path(folder) / ".momentron-probe")
 

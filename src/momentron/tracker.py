@@ -142,7 +142,8 @@ class MarginTracker:
         max_time: float | None = None,
     ) -> None:
         begin = time.process_time()
-        if not (features is None or features == "penultimate" or callable(features)):
+        is_word = isinstance(features, str) and features == "penultimate"
+        if not (features is None or is_word or callable(features)):
             raise InputError(
                 f"features={short(features)} must be 'penultimate', a callable or None"
             )

@@ -313,7 +313,7 @@ def clean_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
         given = np.asarray(sample_weight)
         if given.dtype.kind not in "biuf":
             given = np.asarray(sample_weight, np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(
             "sample_weight must be one number for each row; some of it is not a number"
         ) from error

@@ -69,7 +69,7 @@ class DataFile:
 
 def fail(shown: str, what: str, cause: BaseException | None = None) -> NoReturn:
     """Raise the one-line error of a file."""
-    raise InputError(f"{shown} {what}") from cause
+    raise InputError(f"{one_line(shown, 120)} {what}") from cause
 
 
 def require_file(path: str | Path, shown: str | None = None) -> None:
@@ -80,7 +80,8 @@ def require_file(path: str | Path, shown: str | None = None) -> None:
     except FileNotFoundError:
         fail(shown, "does not exist; check the path")
     except (OSError, ValueError) as error:  # a folder on the way that may not be entered
-        fail(shown, f"cannot be reached: {one_line(error)}", error)
+        why = getattr(error, "strerror", None) or one_line(error)
+        fail(shown, f"cannot be reached: {why}", error)
     if stat.S_ISDIR(mode):
         fail(shown, "is a directory; give a file in it")
     if not stat.S_ISREG(mode):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from momentron.designs.rows import GivenRows, whole_frequencies
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.verify.data import ungrouped
 
 
@@ -74,6 +74,8 @@ class Design:
         """The names of the features: those given, which must be one per column, or its own."""
         if feature_names is None:
             return self.feature_names
+        if isinstance(feature_names, str) or not np.iterable(feature_names):
+            raise InputError(f"feature_names={short(feature_names)} must be a list of names")
         names = [str(name) for name in feature_names]
         if len(names) != np.shape(self.X)[1]:
             raise InputError(

@@ -51,7 +51,7 @@ class MarginClassifier(Marked, ClassifierMixin, BaseEstimator):
 
     def _is_split(self, n_classes: int) -> bool:
         """Whether every class is to be fitted against the rest."""
-        if self.multi_class not in ("joint", "ovr"):
+        if not isinstance(self.multi_class, str) or self.multi_class not in ("joint", "ovr"):
             raise InputError(f'multi_class={short(self.multi_class)} must be "joint" or "ovr"')
         return self.multi_class == "ovr" and n_classes > 2
 
@@ -88,7 +88,7 @@ class MarginClassifier(Marked, ClassifierMixin, BaseEstimator):
     def _read(self, X: Any, y: Any, sample_weight: Any, options: FitOptions) -> TrainingData:
         """Rows and labels, with the names and the number of the features kept."""
         if y is None:
-            raise ValueError("fit requires y to be passed, but the target y is None")
+            raise InputError("fit requires y to be passed, but the target y is None")
         is_finite = options.kernel is not None
         data = TrainingData.from_arrays(X, y, sample_weight, is_finite=is_finite)
         self._check_features(X, data.X, reset=True)

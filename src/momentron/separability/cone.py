@@ -7,7 +7,7 @@ is made from its cone alone. A row that must stay where it is (a positive count)
 pairs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.clock import require_time
-from momentron.errors import InputError, short
+from momentron.errors import InputError, one_line, short
 from momentron.exactness import as_exact, require_reading
 from momentron.rational.memory import memory_cap, require_memory
 from momentron.rational.systems import PRIME
@@ -117,9 +117,10 @@ class Cone:
             raise InputError(
                 f"family={self.family.name!r} has no reference class; leave reference out"
             )
-        text = label_texts([label])[0]
+        text = label_texts([label])[0] if isinstance(label, Hashable) else ""
         if text not in self.classes:
-            raise InputError(f"reference={label!r} is not among the classes, {self.classes[:20]}")
+            known = one_line(self.classes[:20])
+            raise InputError(f"reference={short(label)} is not among the classes, {known}")
         if self.family.has_event:
             self.classes.sort(key=lambda name: name != text)
             return 0
@@ -448,7 +449,9 @@ def _modelled(
         return family, classes
     own = own_order(y)
     if own is None:
-        listed = ", ".join(map(repr, classes[:NAMED])) + (", …" if len(classes) > NAMED else "")
+        listed = one_line(", ".join(map(repr, classes[:NAMED])), 80) + (
+            ", …" if len(classes) > NAMED else ""
+        )
         raise InputError(
             f"family='ordinal': the labels {listed} have no order of their own; give it, lowest "
             "first, as order=[…] (--order on the command line), or make y an ordered categorical, "
@@ -464,13 +467,13 @@ def _as_ordered(
     """The classes in the order that the user gives, which must name each label once."""
     if name != "ordinal":
         raise InputError(f"family={name!r} has no order of classes; order goes with 'ordinal'")
-    if isinstance(order, str):
+    if isinstance(order, str) or not np.iterable(order):
         raise InputError(f"order={short(order)} must be a sequence of labels, lowest first")
     given, known = label_texts(list(order)), set(labels)
     for label in given:
         if label not in known:
             raise InputError(
-                f"order has {short(label)}, which is no label in y: {sorted(known)[:20]}"
+                f"order has {short(label)}, which is no label in y: {one_line(sorted(known)[:20])}"
             )
         if given.count(label) > 1:
             raise InputError(f"order has {short(label)} twice; name each label once, lowest first")

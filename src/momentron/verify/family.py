@@ -44,7 +44,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 
 Term = tuple[int, int, int]  # (block, sign, shift of the intercept)
 
@@ -252,14 +252,14 @@ def default_family(labels: Sequence[str]) -> str:
 
 def link_of(name: str, link: str | None) -> str:
     """The link of a family, its default where None; refused where the theory does not cover it."""
-    if name not in MODELS:
-        raise InputError(f"family={name!r} must be one of {list(MODELS)}")
+    if not isinstance(name, str) or name not in MODELS:
+        raise InputError(f"family={short(name)} must be one of {list(MODELS)}")
     links = list(MODELS[name])
     if link is None:
         return links[0]
-    if link not in links:
+    if not isinstance(link, str) or link not in links:
         raise InputError(
-            f"link={link!r} is not supported for family={name!r}, whose links are "
+            f"link={short(link)} is not supported for family={name!r}, whose links are "
             f"{', '.join(links)}; with other links estimates are finite or infinite by other rules"
         )
     return link

@@ -327,6 +327,9 @@ def balanced_parts(
     if wanted.size == 1:
         db = wanted / curvature[0] if curvature[0, 0] > 0.0 else np.zeros(1)
     else:
+        if not np.isfinite(curvature).all():
+            # LAPACK prints a line of its own for NaN, and may not return from infinities
+            raise np.linalg.LinAlgError("the intercepts' matrix overflowed")
         # classes that the rows do not connect leave intercepts open: the least change is taken
         db = np.linalg.lstsq(curvature, wanted, rcond=1e-12)[0]
     return both[:, 0] - both[:, 1:] @ db, db
