@@ -73,6 +73,24 @@ def test_many_coefficients_under_complete_separation():
     assert len(verdict.proof["estimates"]["directions"]["starts"]) < 60  # not one per coefficient
 
 
+@pytest.mark.parametrize("density", [0.15, 0.5, 1.0])
+def test_random_designs_agree_with_programs(density):
+    rng = np.random.default_rng(int(100 * density))
+    kinds, statuses = set(), set()
+    for _ in range(6):
+        X = rng.integers(-2, 3, (45, 14)) * (rng.random((45, 14)) < density)
+        w = rng.integers(-1, 2, 14) * (rng.random(14) < 0.6)
+        y = np.where(X @ w != 0, X @ w > 0, rng.random(45) < 0.5).astype(int)
+        verdict = check_separability(X, y, max_time=60)
+        decided = [e.estimate for e in verdict.estimates]
+        oracle = by_programs(X.astype(float), y, range(15))
+        assert all(a in ("aliased", b) for a, b in zip(decided, oracle, strict=True))
+        kinds.add(verdict.kind)
+        statuses |= set(decided)
+    assert "undecided" not in statuses and len(statuses) > 1
+    assert kinds & {"separable", "quasi-separable"}
+
+
 def test_projections_are_the_alternative():
     """Either Σ λ c = g, or −r is in the cone and g is negative along it."""
     rng = np.random.default_rng(3)

@@ -42,6 +42,8 @@ LARGEST = 80  # coordinates t up to which Wolfe's algorithm is asked
 SHARE = 2 / 3  # of the time is for finding, what is left for verifying
 PRODUCT_SECONDS = 4e-7  # of one product of two entries when directions are verified
 FIRST = 40  # pairs it begins with, and how many are added at a time
+FEW_SINGLES = 4  # pairs that bound a coefficient by themselves, of which sums are tried
+MANY_COSINES = 10_000_000  # of forms with pairs, beyond which none are computed for that
 LATE = "time ran out"
 LEAST_ALIASES = 12  # null vectors of a design up to which all are written
 
@@ -166,6 +168,10 @@ class _Fates:
             require_time()
             if (known := self._known_bound(g)) is not None:
                 statuses[number], bounds[number] = known
+        for number, known in self._sums_of_two(
+            {n: g for n, (_, g) in waiting.items() if n not in bounds}
+        ).items():
+            statuses[number], bounds[number] = known
         open_ones = {n: forms for n, forms in waiting.items() if n not in bounds}
         if open_ones and len(self.free) >= FEWEST:
             self._turn_together(list(open_ones.values()))
@@ -234,6 +240,36 @@ class _Fates:
                 found = self._added(([pair], [1]), [sign * v for v in g])
                 return ("+inf" if sign > 0 else "-inf"), found
         return None
+
+    def _sums_of_two(self, waiting: dict[int, list[int]]) -> dict[int, tuple[str, int]]:
+        """Bounds by two pairs, one of which bounds another coefficient by itself.
+
+        Such are the dummies of constant groups beside a constant baseline, the pair of which bounds
+        the intercept: floats find the other pair, of all forms at once.
+        """
+        singles = [pairs[0] for pairs, _ in self.bounds if len(pairs) == 1][:FEW_SINGLES]
+        if not waiting or not singles or len(waiting) * self.strict.size > MANY_COSINES:
+            return {}
+        C, numbers = self._in_floats(), list(waiting)
+        G = np.array([unit_floats(g) for g in waiting.values()])
+        signs = np.sign(G @ unit_floats(self._inside())).astype(np.int64)
+        G *= signs[:, None]
+        found: dict[int, tuple[str, int]] = {}
+        for pair in singles:
+            require_time()
+            c = C[np.searchsorted(self.strict, pair)]
+            cosines = _without(G, c) @ _without(C, c).T
+            best = cosines.argmax(axis=1)
+            near = cosines[np.arange(len(G)), best] > 1.0 - 1e-9
+            for at in np.flatnonzero(near & (signs != 0)).tolist():
+                number, sign = numbers[at], int(signs[at])
+                if number in found:
+                    continue
+                g = [sign * v for v in waiting[number]]
+                bound = self._solved(g, [pair, int(self.strict[best[at]])])
+                if bound is not None:
+                    found[number] = ("+inf" if sign > 0 else "-inf"), self._added(bound, g)
+        return found
 
     def _added(self, bound: tuple[list[int], list[int]], total: list[int]) -> int:
         key, sign = _ray(total)
@@ -350,8 +386,10 @@ class _Fates:
     def _solved(self, g: list[int], pairs: list[int]) -> tuple[list[int], list[int]] | None:
         """(pairs, λ > 0) with Σ λ c = g up to a factor on independent ones of some pairs."""
         points = [self._strict_vector(pair) for pair in pairs]
-        vectors = [{c: v for c, v in enumerate(point) if v} for point in points]
-        chosen, coordinates = independent(vectors, len(g))
+        touched = [c for c, column in enumerate(zip(*points, strict=True)) if any(column)]
+        vectors = [{i: point[c] for i, c in enumerate(touched) if point[c]} for point in points]
+        chosen, at = independent(vectors, len(touched))
+        coordinates = [touched[i] for i in at]
         matrix = [[points[i][c] for i in chosen] for c in coordinates]
         try:
             weights, factor = solve_whole(matrix, [g[c] for c in coordinates])
@@ -437,6 +475,13 @@ class _Fates:
                 require_time()
                 self._floats[i] = unit_floats(self._strict_vector(pair))
         return self._floats
+
+
+def _without(rows: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """The parts of some rows that are orthogonal to c, of length 1; zero where there is none."""
+    parts = rows - np.outer(rows @ c, c)
+    lengths = np.linalg.norm(parts, axis=1, keepdims=True)
+    return np.where(lengths > 1e-6, parts / np.maximum(lengths, 1e-6), 0.0)
 
 
 def _ray(g: list[int]) -> tuple[tuple[int, ...], int]:
