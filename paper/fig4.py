@@ -1,0 +1,265 @@
+"""Figure 4: the kernel of AlexNet while it is trained on 128 images of CIFAR-10."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from momentron.errors import InputError
+from paper.claims import Claim
+from paper.fig4_picture import draw_figure
+from paper.figure import Figure, Measured, Part, Report
+from paper.grid import (
+    CONVOLUTIONAL,
+    DENSE,
+    HE,
+    Cell,
+    Course,
+    Grid,
+    Job,
+    Stage,
+    Training,
+    jobs_of,
+)
+from paper.grid_page import grid_details
+from paper.grid_statistics import Outcome, judge, most_mixed, outcome_of
+from paper.images import cifar_pool
+from paper.kernel_claims import (
+    by_epoch,
+    converged,
+    errors_improve,
+    identical,
+    margins_found,
+    margins_improve,
+    not_testable,
+    switches,
+)
+from paper.sample import Sample
+
+SAID = {
+    100: (
+        "The test error of the maximum-margin kernel predictor decreases in training",
+        "Figure 4 (a)",
+    ),
+    13579: ("Feature learning does not help: the initial kernel is better", "Figure 4 (b)"),
+}
+"""The paper's seeds, what it says of them, and where."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is run: the grid, and the course of the seeds that are followed."""
+
+    grid: Grid = field(default_factory=Grid)
+    course: Course = field(default_factory=Course)
+
+
+QUICK = Setting(
+    Grid(
+        cells=(Cell(DENSE, True, 0.1, HE), Cell(CONVOLUTIONAL, False, 0.1, HE)),
+        training=Training(images=40, batch_size=8, loss=0.1, max_epochs=150, stuck_epoch=100),
+        screen=Stage((201, 202), 200, 6),
+        large=Stage((301, 302), 200, 6),
+        wide=Stage((301,), 200, 8),
+        least_fitted=1,
+    ),
+    Course(Cell(CONVOLUTIONAL, False, 0.1, HE), 6, epochs=(0, 10), tests=200, iterations=1000),
+)
+
+
+@dataclass(frozen=True)
+class Networks:
+    """The networks of the grid that ran, stage by stage."""
+
+    screen: list[Outcome]
+    large: list[Outcome]
+    wide: list[Outcome]
+
+
+class Figure4(Figure):
+    """Which kernel a seed prefers, in a grid that was registered before it ran.
+
+    Parameters
+    ----------
+    sample : Sample
+        The pool of images to draw from.
+    setting : Setting
+    quick : bool
+    """
+
+    name = "fig4"
+    title = "Figure 4, the kernel of a network in training"
+    seed = next(iter(SAID))
+    libraries = ("torch",)
+
+    def __init__(
+        self,
+        sample: Sample,
+        *,
+        setting: Setting,
+        quick: bool,
+    ) -> None:
+        super().__init__(sample, quick=quick)
+        self.setting, self.grid = setting, setting.grid
+        self.seeds = tuple(SAID)
+
+    @classmethod
+    def from_cifar(cls, quick: bool, seeds: Sequence[int] = ()) -> "Figure4":
+        """The grid as registered; the quick version has two cells of narrow networks.
+
+        Parameters
+        ----------
+        quick : bool
+        seeds : sequence of int
+            For the large stage, besides those registered.
+        """
+        require_torch()
+        setting = QUICK if quick else Setting()
+        large = setting.grid.large
+        more = tuple(seed for seed in dict.fromkeys(seeds) if seed not in large.seeds)
+        grid = replace(setting.grid, large=replace(large, seeds=(*large.seeds, *more)))
+        return cls(cifar_pool(), setting=replace(setting, grid=grid), quick=quick)
+
+    def about(self) -> str:
+        import torch
+
+        training, course = self.grid.training, self.setting.course
+        epochs = ", ".join(map(str, course.epochs))
+        half = ", half the usual" if course.width == 32 else ""
+        return (
+            f"{self.sample.title}. Two things are run. First, a grid that was "
+            "[registered before it ran](fig4-grid.md): networks of several kinds, many seeds, "
+            f"each with {training.images} images of its own, and the first kernel compared with "
+            "the last. Second, the paper's two seeds are followed, in the cell nearest to its "
+            f"words ({course.cell.words}; width {course.width}{half}): looks at epochs "
+            f"{epochs}, where the network is fitted, and after as many epochs again; in each "
+            f"kernel {course.iterations:,} iterations of Algorithm 2 (aggressive, no intercepts), "
+            f"whose predictor classifies {course.tests:,} test images. These two seeds have the "
+            "traced kernel alone; the other reading, with the features of a pair, is measured in "
+            "the grid, without Algorithm 2 and without a verdict. The upper panels are the "
+            "caption's plot, test error against Algorithm 2's iterations with one curve per epoch; "
+            "the lower ones show where these curves end, against the epoch. Seeds of torch are not "
+            "those of the authors' program, whose random streams nobody has: what the paper says "
+            f"of seeds {' and '.join(map(str, self.seeds))} is shown but cannot be tested. "
+            "Where single precision leaves a kernel that is not semidefinite within rounding, 1e-6 "
+            f"of its diagonal is added. torch {torch.__version__}."
+        )
+
+    def parts(self) -> list[Part]:
+        screen = [self._job_part(job) for job in self._screen()]
+        first = len(self.grid.cells)  # the grid with one seed, then the curves, then more seeds
+        return [*screen[:first], *map(self._followed_part, self.seeds), *screen[first:]]
+
+    def parts_after(self, measured: Mapping[str, Measured]) -> list[Part]:
+        if not all(job.name in measured for job in self._screen()):
+            return []
+        cells = most_mixed(self.grid, self._outcomes(self._screen(), measured))
+        stages = (self.grid.large, self.grid.wide)
+        return [self._job_part(job) for stage in stages for job in jobs_of(self.grid, stage, cells)]
+
+    def can_show(self, measured: Mapping[str, Measured]) -> bool:
+        return bool(self._followed(measured)) and any(j.name in measured for j in self._screen())
+
+    def claims(self, measured: Mapping[str, Measured]) -> list[Claim]:
+        followed = self._followed(measured)
+        looks = {seed: by_epoch(part.columns) for seed, part in followed.items()}
+        networks = self.networks(measured)
+        every = [*networks.screen, *networks.large]
+        return [
+            converged(followed, every),
+            identical(looks, every),
+            margins_found(looks),
+            *(
+                not_testable(f"{SAID[seed][0]} (seed {seed}).", SAID[seed][1], part.facts)
+                for seed, part in followed.items()
+            ),
+            switches(judge(self.grid, networks.screen, networks.large), every),
+            margins_improve(every),
+            errors_improve(every),
+        ]
+
+    def details(self, measured: Mapping[str, Measured]) -> str:
+        networks = self.networks(measured)
+        verdict = judge(self.grid, networks.screen, networks.large)
+        stages = {
+            f"Screen, {self.grid.screen.tests:,} test images": (
+                networks.screen,
+                len(self._screen()),
+            ),
+            f"Large stage, {self.grid.large.tests:,} test images": (
+                networks.large,
+                self.grid.mixed * len(self.grid.large.seeds),
+            ),
+            f"Wide stage, width {self.grid.wide.width}": (
+                networks.wide,
+                self.grid.mixed * len(self.grid.wide.seeds),
+            ),
+        }
+        return grid_details(self.grid, stages, verdict)
+
+    def draw(self, measured: Mapping[str, Measured]) -> Any:
+        followed = {seed: part.columns for seed, part in self._followed(measured).items()}
+        networks = self.networks(measured)
+        every = [*networks.screen, *networks.large, *networks.wide]
+        return draw_figure(f"{self.title}: CIFAR-10", followed, self.grid, every)
+
+    def networks(self, measured: Mapping[str, Measured]) -> Networks:
+        """What is measured of the grid."""
+        screen = self._outcomes(self._screen(), measured)
+        large, wide = (
+            self._outcomes(jobs_of(self.grid, stage, self.grid.cells), measured)
+            for stage in (self.grid.large, self.grid.wide)
+        )
+        return Networks(screen, large, wide)
+
+    def _followed(self, measured: Mapping[str, Measured]) -> dict[int, Measured]:
+        names = {seed: part_name(seed) for seed in self.seeds}
+        return {seed: measured[name] for seed, name in names.items() if name in measured}
+
+    def _screen(self) -> list[Job]:
+        return jobs_of(self.grid, self.grid.screen, self.grid.cells)
+
+    def _outcomes(self, jobs: Sequence[Job], measured: Mapping[str, Measured]) -> list[Outcome]:
+        there = [job for job in jobs if job.name in measured]
+        return [outcome_of(j, measured[j.name].columns, measured[j.name].facts) for j in there]
+
+    def _job_part(self, job: Job) -> Part:
+        import torch
+
+        def measure(report: Report) -> Measured:
+            from paper.grid_measure import measure_job
+
+            return measure_job(self.sample, job, report)
+
+        parameters = {**job.parameters, "torch": torch.__version__}
+        return Part(job.name, parameters, job.cost, measure)
+
+    def _followed_part(self, seed: int) -> Part:
+        import torch
+
+        course, training = self.setting.course, self.grid.training
+
+        def measure(report: Report) -> Measured:
+            from paper.followed import follow
+
+            return follow(self.sample, course, training, seed, report)
+
+        parameters = {
+            "seed": seed,
+            "course": asdict(course),
+            "training": asdict(training),
+            "torch": torch.__version__,
+        }
+        cost = (0.005 * course.tests + 10.0) * (len(course.epochs) + 2) * (course.width / 32.0) ** 2
+        return Part(part_name(seed), parameters, cost, measure)
+
+
+def require_torch() -> None:
+    """One line for those without torch."""
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        raise InputError('fig4 needs torch: pip install "momentron[ntk]"') from None
+
+
+def part_name(seed: int) -> str:
+    return f"seed-{seed}"
