@@ -50,7 +50,7 @@ needs_matplotlib = pytest.mark.skipif(
 needs_cifar = pytest.mark.skipif(
     "MOMENTRON_DATA" not in os.environ, reason="MOMENTRON_DATA is not set: no CIFAR-10 at hand"
 )
-PAGES = Path(__file__).parent.parent / "docs" / "figures"
+PAGES = Path(__file__).parent.parent.parent / "docs" / "figures"
 HE_CELL, TORCH_CELL = Cell(DENSE, True, 0.1, HE), Cell(CONVOLUTIONAL, False, 0.1, TORCH)
 
 

@@ -29,7 +29,7 @@ needs_mnist = pytest.mark.skipif(
     "MOMENTRON_DATA" not in os.environ, reason="MOMENTRON_DATA is not set: no MNIST at hand"
 )
 
-PAGES = Path(__file__).parent.parent / "docs" / "figures"
+PAGES = Path(__file__).parent.parent.parent / "docs" / "figures"
 
 
 def digits(first, second, shrink=1):
