@@ -5,8 +5,7 @@ Every figure is one file with a subclass of `Figure`; all share one runner, whic
 
 from collections.abc import Callable
 
-from paper.fig1 import Figure1
-from paper.fig2 import Figure2
+from paper.fig1_fig2 import Figure1, Figure2
 from paper.fig3 import Figure3
 from paper.fig4 import Figure4
 from paper.figure import Figure

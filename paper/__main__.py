@@ -15,7 +15,7 @@ from momentron.cli.output import cell, say
 from momentron.errors import InputError
 from paper import FIGURES, SEEDED, Reproduction
 from paper import reproduce as measure
-from paper.page import measured_words
+from paper.judge import measured_words
 from paper.runner import Watch
 
 INTERRUPTED = 130

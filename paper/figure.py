@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from paper.claims import Claim
-from paper.sample import Sample
+from paper.data import Sample
+from paper.judge import Claim
 
 Report = Callable[[float], None]
 """Told the share of a part that is done, from 0 to 1."""

@@ -12,9 +12,9 @@ import argparse
 
 from momentron.problem import Problem
 from momentron.solvers import NormalizedGradientRoot
-from paper.fig2 import WELL
-from paper.recording import log_spaced
-from paper.sample import mnist_pair
+from paper.curves import log_spaced
+from paper.data import mnist_pair
+from paper.fig1_fig2 import WELL
 
 SOFT = 0.033123
 """The reference of docs/figures/fig2.md."""

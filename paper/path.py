@@ -14,10 +14,10 @@ import numpy as np
 from scipy.special import logsumexp
 
 from momentron.solvers.base import Candidates
-from paper.claims import Claim
+from paper.curves import DESCENT, NORMALIZED, NORMALIZED_ROOT, method_part
+from paper.data import Sample
 from paper.figure import Part
-from paper.methods import DESCENT, NORMALIZED, NORMALIZED_ROOT, method_part
-from paper.sample import Sample
+from paper.judge import Claim
 
 PART = "path"
 ZETA_HALF = -1.4603545088

@@ -6,11 +6,9 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from paper.claims import Claim
-from paper.estimates import Estimate, all_below, all_within, estimate, words
+from paper.data import TRAIN, VALIDATION
 from paper.figure import Measured
-from paper.findings import finding
-from paper.pools import TRAIN, VALIDATION
+from paper.judge import Claim, Estimate, all_below, all_within, estimate, finding, words
 
 Splits = Mapping[str, Sequence[Measured]]
 """Set → what its splits measured."""

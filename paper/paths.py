@@ -5,14 +5,31 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize
 
-from momentron.display.style import BLUE, VERMILLION, colour_of, saved_figure
+from momentron.api import max_margin
+from momentron.display.style import BLUE, INK, VERMILLION, colour_of, saved_figure
+from momentron.problem import Problem
 from momentron.separability import check_separability
+from momentron.solvers import Momentum
+from momentron.solvers.base import Candidates
 from momentron.verify import verify
-from paper import style
-from paper.claims import Claim
-from paper.directions import angles, momentum_path, ridge_path, soft_path
+from paper.curves import log_spaced, record
+from paper.data import (
+    TRAIN,
+    VALIDATION,
+    Pool,
+    Sample,
+    Split,
+    adults,
+    animals,
+    digits,
+    letters,
+    pages,
+    require_end,
+)
 from paper.figure import Figure, Measured, Part, Report
+from paper.judge import Claim
 from paper.path_findings import (
     CLOSE,
     SAME,
@@ -26,19 +43,86 @@ from paper.path_findings import (
     stays_close,
     stopping_matters,
 )
-from paper.pools import (
-    TRAIN,
-    VALIDATION,
-    Pool,
-    Split,
-    adults,
-    animals,
-    digits,
-    letters,
-    pages,
-)
-from paper.recording import log_spaced
-from paper.sample import Sample
+
+SOFT_TOL = 1e-4
+RIDGE = {"maxiter": 1500, "maxcor": 30, "ftol": 0.0, "gtol": 1e-8}
+"""For L-BFGS: it stops by the slope alone, or after so many steps."""
+
+
+def momentum_path(
+    X: Any, y: np.ndarray, marks: Sequence[int], report: Report
+) -> tuple[np.ndarray, np.ndarray]:
+    """(the marks, Algorithm 1's w_t at each, a row per mark)."""
+    path: list[np.ndarray] = []
+
+    def keep(proposal: Candidates) -> dict[str, float]:
+        path.append(proposal.primals[0].w.copy())
+        return {}
+
+    def pose() -> Problem:
+        return Problem.from_data(X, y, fit_intercept=False)
+
+    columns = record(pose, Momentum(), marks[-1], report, extras=keep, marks=marks)
+    return columns["iteration"], np.array(path)
+
+
+def soft_path(X: Any, y: np.ndarray, grid: np.ndarray) -> np.ndarray:
+    """The soft margin with squared hinge for each C, from the smallest on, a row each.
+
+    Each fit starts from the one before.
+    """
+    path: list[np.ndarray] = []
+    last = None
+    for C in grid:
+        last = max_margin(X, y, fit_intercept=False, C=float(C), tol=SOFT_TOL, initial=last)
+        require_end(last.status)
+        path.append(np.ravel(last.coef))
+    return np.array(path)
+
+
+def ridge_path(X: Any, y: np.ndarray, grid: np.ndarray) -> tuple[np.ndarray, float]:
+    """The least ln Σ exp(Zw) + λ‖w‖²/2 for each λ, a row each, and the largest slope left.
+
+    Algorithm 1 descends on the first term: this is the regularisation path of its own loss. The λ
+    fall, and each search starts from the one before. Slopes are over λ‖w‖: zero at the least.
+    """
+    problem = Problem.from_data(X, y, fit_intercept=False)
+
+    def objective(w: np.ndarray, lam: float) -> tuple[float, np.ndarray]:
+        found = problem.evaluate(w)
+        slope = problem.gradient(found.weights) + lam * w
+        return found.psi + 0.5 * lam * float(w @ w), slope
+
+    path, w, slopes = [], problem.zeros(), []
+    for lam in grid:
+        found = minimize(
+            objective,
+            w,
+            (float(lam),),
+            method="L-BFGS-B",
+            jac=True,
+            options=RIDGE,
+        )
+        w = found.x
+        path.append(w.copy())
+        slopes.append(np.linalg.norm(found.jac) / (lam * np.linalg.norm(w)))
+    return np.array(path), float(max(slopes))
+
+
+def angles(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """In degrees, between each row of the first and each of the second.
+
+    >>> angles(np.array([[1.0, 0.0]]), np.array([[0.0, 2.0], [3.0, 3.0]])).round(6).tolist()
+    [[90.0, 45.0]]
+    """
+    found: np.ndarray = np.degrees(np.arccos(np.clip(_units(first) @ _units(second).T, -1.0, 1.0)))
+    return found
+
+
+def _units(rows: np.ndarray) -> np.ndarray:
+    found: np.ndarray = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return found
+
 
 PROOF_SECONDS = 120.0
 TICKS = ((1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0), tuple(np.arange(1.0, 9.9, 0.2)))
@@ -309,6 +393,6 @@ def draw_angles(
         mean = np.mean([on_path(split, column) for split in each], axis=0)
         axes.plot(t, mean, color=colour_of(number), label=name)
         axes.set(xlim=(t[0], t[-1]))
-    axes.axhline(CLOSE, color=style.INK, linewidth=0.9, linestyle=":", label=f"close: {CLOSE:g}°")
+    axes.axhline(CLOSE, color=INK, linewidth=0.9, linestyle=":", label=f"close: {CLOSE:g}°")
     axes.set(xscale="log", xlabel="iterations t", ylabel="angle in degrees")
     axes.set_title(f"From w_t to the nearest point of {path}")

@@ -1,12 +1,14 @@
 """The runner that all figures share: measure the parts, save as it goes, then write the results."""
 
 import csv
+import hashlib
 import io
 import json
 import math
 import os
 import platform
 import time
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -16,13 +18,68 @@ from typing import Any
 import numpy as np
 
 import momentron
+from momentron.display.style import require
 from momentron.errors import InputError
-from momentron.safefiles import require_writable_folder, write_atomically
-from paper import style
-from paper.claims import PAPER, Claim
+from momentron.safefiles import open_regular, require_writable_folder, write_atomically
+from paper.curves import render
 from paper.figure import Figure, Measured, Part
-from paper.page import page
-from paper.store import Store
+from paper.judge import PAPER, Claim, page
+
+COLUMN = "column."
+UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
+
+
+class Store:
+    """Finished parts in a folder, each under the hash of all it depends on.
+
+    Parameters
+    ----------
+    folder : Path
+    identity : mapping
+        What every part depends on: the data, the seed, the versions.
+    """
+
+    def __init__(self, folder: Path, identity: Mapping[str, Any]) -> None:
+        self._folder = folder
+        self._identity = dict(identity)
+
+    def load(self, part: Part) -> tuple[Measured, float] | None:
+        """What the part measured and how many seconds that took, or None if it is not finished."""
+        arrays = _read(self._path(part))
+        if arrays is None:
+            return None
+        words = json.loads(arrays.pop("words").tobytes())
+        columns = {name.removeprefix(COLUMN): array for name, array in arrays.items()}
+        return Measured(columns, words["facts"], words["files"]), words["seconds"]
+
+    def save(self, part: Part, measured: Measured, seconds: float) -> None:
+        """Keep what the part measured."""
+        words = {"facts": measured.facts, "files": measured.files, "seconds": seconds}
+        arrays: dict[str, Any] = {COLUMN + n: array for n, array in measured.columns.items()}
+        arrays["words"] = np.frombuffer(json.dumps(words).encode(), np.uint8)
+        stream = io.BytesIO()
+        np.savez_compressed(stream, **arrays)
+        path = self._path(part)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, stream.getvalue())
+
+    def _path(self, part: Part) -> Path:
+        everything = {"part": part.name, "parameters": dict(part.parameters), **self._identity}
+        digest = hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest()
+        return self._folder / f"{part.name}-{digest[:16]}.npz"
+
+
+def _read(path: Path) -> dict[str, np.ndarray] | None:
+    """The arrays of a file; None where there is none, or none that can be read."""
+    if not path.exists():
+        return None
+    try:
+        # np.load would leave a file that it cannot read open
+        with open_regular(path) as stream, np.load(stream, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except UNREADABLE:
+        return None
+
 
 Watch = Callable[[str, float], None]
 """Told the part in hand, and the share of the work that is done."""
@@ -75,7 +132,7 @@ def reproduce(
         If max_time was too short for a figure that can be shown.
     """
     folder = out / figure.name
-    style.require()
+    require()
     require_writable_folder(folder)
     store = Store(folder / "parts", identity(figure))
     deadline = math.inf if max_time is None else time.monotonic() + max_time
@@ -88,7 +145,7 @@ def reproduce(
             "the same command goes on from here, with more time"
         )
     claims = figure.judged(measured)
-    for suffix, picture in style.render(lambda: figure.draw(measured)).items():
+    for suffix, picture in render(lambda: figure.draw(measured)).items():
         write_atomically(folder / f"{figure.name}.{suffix}", picture)
     curves = {name: part.columns for name, part in measured.items() if part.columns}
     write_atomically(folder / f"{figure.name}.csv", curves_csv(curves, leave_out=("seconds",)))

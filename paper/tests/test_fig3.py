@@ -12,15 +12,18 @@ from momentron import max_margin
 from momentron.datasets import load
 from momentron.ntk import TwoLayerReLUKernel, two_layer_relu_kernel
 from momentron.solvers import Adaptive, BatchPerceptron
-from paper import FIGURES, Figure3, fig3, fig3_widths, runner, tangent_curves
-from paper.sample import Sample
-from paper.tangent import FEW_ROWS, SparseTangentKernel, TangentKernel, TestRows
-from paper.tangent_curves import (
+from paper import FIGURES, Figure3, fig3, runner, tangent
+from paper.data import Sample
+from paper.tangent import (
     AGGRESSIVE,
+    FEW_ROWS,
     ORDER,
     PERCEPTRON,
     THEORY,
     Features,
+    SparseTangentKernel,
+    TangentKernel,
+    TestRows,
     measure_curve,
 )
 
@@ -52,7 +55,7 @@ def small_figure(iterations=ITERATIONS):
 @pytest.fixture
 def no_pictures(monkeypatch):
     """Drawing takes longer than all else on so few digits."""
-    monkeypatch.setattr(runner.style, "render", lambda draw: {})
+    monkeypatch.setattr(runner, "render", lambda draw: {})
 
 
 def read_csv(path):
@@ -146,12 +149,12 @@ def test_curves_are_the_same_each_time_and_complete(method):
 
 def test_the_methods_have_the_paper_s_parameters():
     sample = digits()
-    problem = tangent_curves.Problem.from_data(sample.X, sample.y, fit_intercept=False)
-    theory = tangent_curves.make_solver(THEORY, 500)
+    problem = tangent.Problem.from_data(sample.X, sample.y, fit_intercept=False)
+    theory = tangent.make_solver(THEORY, 500)
     state = theory.init(problem)
     assert state.step_size(3) == pytest.approx(np.sqrt(np.log(problem.size) / 500))
     assert state.beta(3) == 0.0
-    aggressive = tangent_curves.make_solver(AGGRESSIVE, 500)
+    aggressive = tangent.make_solver(AGGRESSIVE, 500)
     assert aggressive.step_size(3) == 1.0
     assert aggressive.init(problem).beta(3) == pytest.approx(3 / 4)
     assert aggressive.batch == theory.batch == 1
@@ -273,7 +276,7 @@ def test_it_is_registered():
 @needs_matplotlib
 def test_widths_and_seeds_go_on_from_the_figure(tmp_path, no_pictures):
     runner.reproduce(small_figure(), tmp_path)
-    widths = fig3_widths.Widths(digits(), (4, 5), (8, 16))
+    widths = fig3.Widths(digits(), (4, 5), (8, 16))
     assert widths.iterations == len(digits().X) // 3
     figure = small_figure()
     figure.widths, figure.quick = widths, False
@@ -302,7 +305,7 @@ def test_narrower_widths_can_differ():
 
     def similar(*narrow, wide=good):
         runs = {Features(32, seed, True): curves for seed, curves in enumerate(narrow)}
-        return fig3_widths.similar({**runs, Features(128, 0, True): wide}, 100, 33, "x").holds
+        return fig3.similar({**runs, Features(128, 0, True): wide}, 100, 33, "x").holds
 
     assert similar(good, good, bad)
     assert not similar(good, bad)

@@ -16,17 +16,10 @@ torch = pytest.importorskip("torch")
 
 from momentron import max_margin  # noqa: E402
 from momentron.errors import InputError  # noqa: E402
-from momentron.ntk import EmpiricalNTK, alexnet  # noqa: E402
+from momentron.ntk import EmpiricalNTK  # noqa: E402
 from momentron.solvers import Adaptive  # noqa: E402
-from paper import (  # noqa: E402
-    FIGURES,
-    fig4,
-    followed,
-    grid_measure,
-    images,
-    kernel_claims,
-    runner,
-)
+from paper import FIGURES, data, fig4, grid_measure, grid_report, runner  # noqa: E402
+from paper.data import Sample  # noqa: E402
 from paper.figure import Measured  # noqa: E402
 from paper.grid import (  # noqa: E402
     CELLS,
@@ -40,8 +33,12 @@ from paper.grid import (  # noqa: E402
     Stage,
     Training,
 )
-from paper.grid_networks import Descent, build  # noqa: E402
-from paper.sample import Sample  # noqa: E402
+from paper.networks import (  # noqa: E402
+    Descent,
+    alexnet,
+    build,
+)
+from tests.architectures import one_torch_thread  # noqa: E402, F401
 
 needs_matplotlib = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None,
@@ -95,6 +92,7 @@ class Stop:
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 @needs_matplotlib
 def test_a_killed_run_resumes_and_the_large_stage_follows_the_screen(tmp_path, monkeypatch):
     begun = []
@@ -115,7 +113,7 @@ def test_a_killed_run_resumes_and_the_large_stage_follows_the_screen(tmp_path, m
     assert shown.resumed == names[:3]
     assert "2 of 4 networks ran" in (shown.folder / "fig4.md").read_text()
     assert (shown.folder / "fig4.png").read_bytes().startswith(b"\x89PNG")
-    monkeypatch.setattr(runner.style, "render", lambda draw: {})  # once is enough
+    monkeypatch.setattr(runner, "render", lambda draw: {})  # once is enough
     done = runner.reproduce(small_figure(), tmp_path)
     assert done.resumed == names[:3]
     assert begun[3:5] == names[4:]
@@ -142,8 +140,8 @@ def test_a_killed_run_resumes_and_the_large_stage_follows_the_screen(tmp_path, m
 
 
 def test_too_little_for_a_picture_is_said(tmp_path, monkeypatch):
-    monkeypatch.setattr(runner.style, "render", lambda draw: {})
-    monkeypatch.setattr(runner.style, "require", lambda: None)
+    monkeypatch.setattr(runner, "render", lambda draw: {})
+    monkeypatch.setattr(runner, "require", lambda: None)
     with pytest.raises(InputError, match="0 of 6 parts are finished, too few for a picture"):
         runner.reproduce(small_figure(), tmp_path, max_time=0.0)
 
@@ -188,7 +186,7 @@ def test_the_grid_is_the_registered_one():
 
 def test_a_seed_draws_its_images():
     pool = stripes(200, 50)
-    first, again, other = (images.draw(pool, seed, 20, 10) for seed in (5, 5, 6))
+    first, again, other = (data.draw(pool, seed, 20, 10) for seed in (5, 5, 6))
     assert first.fingerprint == again.fingerprint
     assert not np.array_equal(first.X, other.X)
     assert first.X.shape == (20, 3072)
@@ -198,7 +196,7 @@ def test_a_seed_draws_its_images():
 
 def test_images_are_scaled():
     bright = np.array([[0.0, 0.5, 1.0]], dtype=np.float32)
-    pool = images.pool_of(bright, np.array([3]), bright, np.array([3]))
+    pool = data.pool_of(bright, np.array([3]), bright, np.array([3]))
     assert np.array_equal(pool.X, [[-1.0, 0.0, 1.0]])
     assert pool.X.dtype == np.float32
 
@@ -212,17 +210,17 @@ def test_one_batch_and_five_give_the_same_images(tmp_path, monkeypatch):
         if path.name.startswith(("data_batch_1", "test_batch")):
             (folder / path.name).symlink_to(path)
     monkeypatch.setenv("MOMENTRON_DATA", str(tmp_path))
-    one = images.cifar_pool()
+    one = data.cifar_pool()
     for batch in range(2, 6):
         (folder / f"data_batch_{batch}.bin").write_bytes(bytes([batch]) * 3073 * 7)
-    five = images.cifar_pool()
-    assert one.fingerprint == five.fingerprint == images.PINNED
+    five = data.cifar_pool()
+    assert one.fingerprint == five.fingerprint == data.PINNED
     assert one.X.shape == five.X.shape == (10_000, 3072)
     assert (one.X.min(), one.X.max()) == (-1.0, 1.0)
     next(folder.glob("data_batch_1*")).unlink()
     shutil.copy(folder / "data_batch_2.bin", folder / "data_batch_1.bin")
     with pytest.raises(InputError, match="is not the published file"):
-        images.cifar_pool()
+        data.cifar_pool()
 
 
 # --- networks --------------------------------------------------------------------------------
@@ -294,7 +292,7 @@ def test_the_pair_reading_is_a_linear_problem_for_a_linear_network():
     """⟨U, x(e_c − e_j)ᵀ⟩: the margin of many classes, each row over √10 times its length."""
     sample = stripes(20, 30)
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3072, 10, bias=False)).double()
-    ntk = EmpiricalNTK(model, input_shape=images.IMAGE, normalize=True)
+    ntk = EmpiricalNTK(model, input_shape=data.IMAGE, normalize=True)
     lower, upper, wrong = grid_measure.pair_reading(ntk, sample, 1e-6)
     X = sample.X.astype(np.float64)
     X /= np.sqrt(10.0) * np.linalg.norm(X, axis=1, keepdims=True)
@@ -346,7 +344,7 @@ def looks_of(kernel, network, aligned=0.9995, lower=0.995):
 
 
 def test_the_last_iteration_of_each_look_counts():
-    looks = kernel_claims.by_epoch(looks_of(0.7, 0.71))
+    looks = grid_report.by_epoch(looks_of(0.7, 0.71))
     assert looks["epoch"].tolist() == [0, 5, 10]
     assert looks["test_error"].tolist() == [0.8, 0.75, 0.7]
 
@@ -354,24 +352,24 @@ def test_the_last_iteration_of_each_look_counts():
 def test_claims_about_training_can_fail():
     def converged(aligned, fitted=True):
         facts = {"fitted": fitted, "epochs": 5}
-        return kernel_claims.converged({7: Measured(looks_of(0.7, 0.7, aligned), facts)}, []).holds
+        return grid_report.converged({7: Measured(looks_of(0.7, 0.7, aligned), facts)}, []).holds
 
     assert converged(0.9995)
     assert not converged(0.9985)
     assert not converged(0.9995, fitted=False)
 
     def looks(*numbers):
-        return {7: kernel_claims.by_epoch(looks_of(*numbers))}
+        return {7: grid_report.by_epoch(looks_of(*numbers))}
 
-    assert kernel_claims.identical(looks(0.725, 0.72), []).holds
-    assert not kernel_claims.identical(looks(0.735, 0.72), []).holds
-    assert kernel_claims.margins_found(looks(0.7, 0.7)).holds
-    assert not kernel_claims.margins_found(looks(0.7, 0.7, 0.9995, 0.98)).holds
+    assert grid_report.identical(looks(0.725, 0.72), []).holds
+    assert not grid_report.identical(looks(0.735, 0.72), []).holds
+    assert grid_report.margins_found(looks(0.7, 0.7)).holds
+    assert not grid_report.margins_found(looks(0.7, 0.7, 0.9995, 0.98)).holds
 
 
 def test_followed_seeds_are_looked_at_twice_after_the_end():
     figure = small_figure()
-    measured = followed.follow(
+    measured = grid_measure.follow(
         figure.sample, figure.setting.course, figure.grid.training, 100, lambda share: None
     )
     epochs = np.unique(measured.columns["epoch"])
@@ -379,7 +377,7 @@ def test_followed_seeds_are_looked_at_twice_after_the_end():
     if measured.facts["fitted"]:
         assert epochs[-1] == 2 * measured.facts["epochs"]
     assert measured.columns["iteration"].max() == 30
-    looks = kernel_claims.by_epoch(measured.columns)
+    looks = grid_report.by_epoch(measured.columns)
     assert measured.facts["last"] == looks["test_error"][-1]
     assert measured.facts["first"] == looks["test_error"][0]
 
@@ -399,3 +397,25 @@ def test_the_whole_figure_is_the_paper_s_problem():
     assert figure.setting.course.tests == 10_000
     assert figure.grid.large.seeds == tuple(range(301, 362))
     assert replace(figure.grid, large=Grid().large) == Grid()
+
+
+# the network
+
+
+def test_alexnet_depends_on_its_seed_alone():
+    state = torch.get_rng_state()
+    first, again, other = alexnet(width=2), alexnet(width=2), alexnet(width=2, seed=1)
+    assert torch.equal(state, torch.get_rng_state())
+    assert all(
+        torch.equal(p, q) for p, q in zip(first.parameters(), again.parameters(), strict=True)
+    )
+    assert not torch.equal(first[0].weight, other[0].weight)
+    assert first(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
+    assert all(p.abs().max() <= 1.0 for p in first.parameters())
+    with pytest.raises(InputError, match="width=0"):
+        alexnet(width=0)
+
+
+def test_alexnet_has_the_size_that_is_written():
+    assert sum(p.numel() for p in alexnet().parameters()) == 20_344_650
+    assert "20,344,650" in alexnet.__doc__

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from paper import grid_statistics, kernel_claims
+from paper import grid_report, grid_statistics
 from paper.grid import CELLS, Grid, Job
-from paper.grid_page import grid_details
+from paper.grid_report import grid_details
 from paper.grid_statistics import Outcome, examples, judge, most_mixed, summarise
 
 GRID = Grid()
@@ -169,18 +169,18 @@ def test_the_most_mixed_cells_go_on():
 
 def test_claims_follow():
     final = many(CELLS[0], 30, 90, 30)
-    claim = kernel_claims.switches(judge(GRID, final, []), final)
+    claim = grid_report.switches(judge(GRID, final, []), final)
     assert claim.holds is False
     assert claim.verdict.startswith("not found, probability below")
     assert claim.measured["initial kernel better"] == 0
     assert claim.left_open().verdict == "not judged"
-    assert kernel_claims.errors_improve(final).holds
-    assert not kernel_claims.errors_improve(many(CELLS[0], 3, 30, 90)).holds
-    assert kernel_claims.errors_improve([]).holds is None
-    assert kernel_claims.margins_improve(final).holds
+    assert grid_report.errors_improve(final).holds
+    assert not grid_report.errors_improve(many(CELLS[0], 3, 30, 90)).holds
+    assert grid_report.errors_improve([]).holds is None
+    assert grid_report.margins_improve(final).holds
     smaller = [replace(each, margins=each.margins[::-1]) for each in final]
-    assert not kernel_claims.margins_improve(smaller).holds
-    seed = kernel_claims.not_testable("", "", kernel_claims.comparison(*final[0].answers["wrong"]))
+    assert not grid_report.margins_improve(smaller).holds
+    seed = grid_report.not_testable("", "", grid_report.comparison(*final[0].answers["wrong"]))
     assert seed.verdict == "not testable"
     assert seed.any_size  # so that small runs say the same
     assert seed.measured["difference"] == pytest.approx(-0.06)

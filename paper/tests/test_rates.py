@@ -15,27 +15,30 @@ from momentron.problem import Problem
 from momentron.solve import Budget, solve
 from momentron.solvers import Adaptive
 from paper import FIGURES, Rates, runner
-from paper.distances import (
+from paper.data import Placed, Rows, Sample
+from paper.figure import Measured
+from paper.judge import (
+    Estimate,
+    all_below,
+    all_within,
+    below,
+    decade_exponent,
+    estimate,
+    finding,
+    near,
+    settled,
+    slope,
+)
+from paper.rates import (
+    FURTHER,
     METHODS,
     SAMPLED,
     SCALED,
     THEORY,
     Scale,
     measure_distances,
+    part_name,
 )
-from paper.estimates import (
-    Estimate,
-    all_below,
-    all_within,
-    estimate,
-    slope,
-)
-from paper.exponents import below, decade_exponent, near, settled
-from paper.figure import Measured
-from paper.findings import finding
-from paper.rates import FURTHER, part_name
-from paper.sample import Sample
-from paper.source import Placed, Rows
 
 needs_matplotlib = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None,
@@ -201,7 +204,7 @@ def test_a_run_is_written_and_resumed(tmp_path, monkeypatch):
     assert {claim["verdict"] for claim in report["claims"]} <= {"found", "not found", "undecided"}
     text = (done.folder / "rates.md").read_text()
     assert all(f"| {claim.verdict} |" in text.replace("**", "") for claim in done.claims)
-    monkeypatch.setattr(runner.style, "render", lambda draw: {})
+    monkeypatch.setattr(runner, "render", lambda draw: {})
     for file in (done.folder / "parts").glob("n20-*"):
         file.unlink()
     again = runner.reproduce(small_figure(), tmp_path)

@@ -14,12 +14,11 @@ import pytest
 from momentron import InputError, verify
 from momentron.datasets import load, loaders
 from momentron.solvers import Auto
-from paper import FIGURES, Figure1, Figure2, fig1, fig2, longer_root, page, runner
+from paper import FIGURES, Figure1, Figure2, fig1_fig2, judge, longer_root, runner
 from paper.__main__ import main, parse_seeds
-from paper.methods import METHODS
+from paper.curves import METHODS, Watched, log_spaced
+from paper.data import Sample, mnist_pair, shrink_images
 from paper.path import overtakes, root_iterations
-from paper.recording import Watched, log_spaced
-from paper.sample import Sample, mnist_pair, shrink_images
 
 needs_matplotlib = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None,
@@ -52,7 +51,7 @@ def second_figure(iterations=60, quick=False):
 @pytest.fixture
 def no_pictures(monkeypatch):
     """Drawing takes longer than all else on so few digits."""
-    monkeypatch.setattr(runner.style, "render", lambda draw: {})
+    monkeypatch.setattr(runner, "render", lambda draw: {})
 
 
 def read_csv(path):
@@ -235,18 +234,18 @@ def test_claims_can_fail():
     t = np.arange(1, 101)
     margins = {m.name: 1.0 - 1.0 / t for m in METHODS}
     margins["momentum"] = 1.0 - 1.0 / t**2
-    assert fig1.momentum_first(margins, margins["batch-perceptron"]).holds
-    assert fig1.rates(margins, 1.0 + 1e-9).holds
-    assert not fig1.perceptron_second(margins).holds
-    assert not fig1.normalizing_helps(margins, "normalized-gradient", "").holds
+    assert fig1_fig2.momentum_first(margins, margins["batch-perceptron"]).holds
+    assert fig1_fig2.rates(margins, 1.0 + 1e-9).holds
+    assert not fig1_fig2.perceptron_second(margins).holds
+    assert not fig1_fig2.normalizing_helps(margins, "normalized-gradient", "").holds
     ahead = np.full(100, 0.99995)
-    late = fig1.momentum_first(margins, ahead)
+    late = fig1_fig2.momentum_first(margins, ahead)
     assert not late.holds
     assert late.measured["first for good since iteration"] is None
     slow = {**margins, "momentum": 1.0 - 1.0 / np.sqrt(t)}
-    assert not fig1.rates(slow, 1.0 + 1e-9).holds
+    assert not fig1_fig2.rates(slow, 1.0 + 1e-9).holds
     interval = {"theorem_lower": np.array([np.nan, 0.5, 1.2]), "theorem_upper": np.full(3, 2.0)}
-    missed = fig1.interval_holds(interval, {"lower": 1.0, "upper": 1.1})
+    missed = fig1_fig2.interval_holds(interval, {"lower": 1.0, "upper": 1.1})
     assert not missed.holds
     assert missed.measured["missed"] == 1
 
@@ -289,13 +288,13 @@ def test_the_sum_of_roots():
 
 def test_a_slow_start_decides_nothing():
     path = {"iteration": np.array([1, 10, 100]), "test_error": np.array([0.5, 0.2, 0.03])}
-    late = fig2.root_performs_well(np.array([0.5, 0.2]), path, 0.03)
+    late = fig1_fig2.root_performs_well(np.array([0.5, 0.2]), path, 0.03)
     assert late.holds is None
     assert late.verdict == "not decided at this horizon"
     (since,) = (v for k, v in late.measured.items() if k.startswith("performs well, by the path"))
     assert since == pytest.approx(100**2 / 4, rel=0.03)
-    assert fig2.root_performs_well(np.array([0.5, 0.04]), path, 0.03).holds
-    never = fig2.root_performs_well(np.array([0.5, 0.2]), path, 0.01)
+    assert fig1_fig2.root_performs_well(np.array([0.5, 0.04]), path, 0.03).holds
+    never = fig1_fig2.root_performs_well(np.array([0.5, 0.2]), path, 0.01)
     assert None in never.measured.values()
 
 
@@ -318,11 +317,11 @@ def test_the_bound_can_be_crossed():
 def test_test_errors_are_judged():
     errors = {m.name: np.array([0.5, 0.04]) for m in METHODS}
     last = np.array([0.5, 0.4])
-    assert not fig2.perceptron_suffers(errors, last).holds
+    assert not fig1_fig2.perceptron_suffers(errors, last).holds
     errors["batch-perceptron"] = np.array([0.5, 0.07])
-    assert fig2.perceptron_suffers(errors, last).holds
-    assert fig2.performs_well("", "", {"a": np.array([0.5, 0.045])}, 0.03).holds
-    assert not fig2.performs_well("", "", {"a": np.array([0.01, 0.046])}, 0.03).holds
+    assert fig1_fig2.perceptron_suffers(errors, last).holds
+    assert fig1_fig2.performs_well("", "", {"a": np.array([0.5, 0.045])}, 0.03).holds
+    assert not fig1_fig2.performs_well("", "", {"a": np.array([0.01, 0.046])}, 0.03).holds
 
 
 def test_a_test_error_is_counted():
@@ -333,7 +332,7 @@ def test_a_test_error_is_counted():
 
 
 def test_small_pieces():
-    assert fig1.decay_exponent(5.0 / np.arange(1, 1001) ** 2.0) == pytest.approx(-2.0)
+    assert fig1_fig2.decay_exponent(5.0 / np.arange(1, 1001) ** 2.0) == pytest.approx(-2.0)
     marks = log_spaced(5000)
     assert marks[0] == 1
     assert marks[-1] == 5000
@@ -347,7 +346,7 @@ def test_small_pieces():
     }
     text = runner.curves_csv(curves, leave_out=("seconds",))
     assert text == "curve,iteration,x\na,1,0.1\na,2,\nb,1,\n"
-    assert page.measured_words({"a": None, "b": True}) == "a none; b yes"
+    assert judge.measured_words({"a": None, "b": True}) == "a none; b yes"
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import pytest
 from momentron.datasets import load
 from momentron.problem import Problem
 from momentron.solvers import Momentum
-from paper import FIGURES, Paths, directions, path_findings, pools, runner
+from paper import FIGURES, Paths, data, path_findings, paths, runner
+from paper.data import Pool
 from paper.figure import Measured
 from paper.paths import Grid, chosen, measure_split
-from paper.pools import Pool
 
 needs_matplotlib = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None,
@@ -72,11 +72,11 @@ def test_cifar_rows_do_not_depend_on_the_number_of_batches(monkeypatch):
 
     found = []
     for many in (False, True):
-        monkeypatch.setattr(pools, "load", lambda name, many=many: batches(many))
-        found.append(pools.animals(20).fingerprint)
+        monkeypatch.setattr(data, "load", lambda name, many=many: batches(many))
+        found.append(data.animals(20).fingerprint)
     assert found[0] == found[1]
-    assert pools.animals(20).X.shape == (20, 193)
-    assert pools.animals(20).y.tolist()[:10] == [-1, -1, 1, 1, 1, 1, 1, 1, -1, -1]
+    assert data.animals(20).X.shape == (20, 193)
+    assert data.animals(20).y.tolist()[:10] == [-1, -1, 1, 1, 1, 1, 1, 1, -1, -1]
 
 
 # --- paths ---------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def training_rows():
 
 def test_the_momentum_path_is_algorithm_1():
     X, y = training_rows()
-    t, path = directions.momentum_path(X, y, [1, 4, 9], lambda share: None)
+    t, path = paths.momentum_path(X, y, [1, 4, 9], lambda share: None)
     problem, solver = Problem.from_data(X, y, fit_intercept=False), Momentum()
     state = solver.init(problem)
     for step in range(1, 10):
@@ -103,17 +103,17 @@ def test_all_paths_begin_at_the_mean():
     """A tiny C, a huge λ and one step of Algorithm 1 all give the mean of y x."""
     X, y = training_rows()
     mean = (y[:, None] * X).mean(axis=0)[None, :]
-    soft = directions.soft_path(X, y, np.array([1e-7]))
-    own, _ = directions.ridge_path(X, y, np.array([1e4]))
-    _, first = directions.momentum_path(X, y, [1], lambda share: None)
+    soft = paths.soft_path(X, y, np.array([1e-7]))
+    own, _ = paths.ridge_path(X, y, np.array([1e4]))
+    _, first = paths.momentum_path(X, y, [1], lambda share: None)
     for path in (soft, own, first):
-        assert directions.angles(path, mean)[0, 0] < 0.1
+        assert paths.angles(path, mean)[0, 0] < 0.1
 
 
 def test_the_ridge_path_is_stationary():
     X, y = training_rows()
     grid = np.array([1.0, 0.1, 0.01])
-    path, slope = directions.ridge_path(X, y, grid)
+    path, slope = paths.ridge_path(X, y, grid)
     assert slope < 1e-4
     signed = -y[:, None] * X / np.linalg.norm(X, axis=1).max()
     for w, lam in zip(path, grid, strict=True):
@@ -126,7 +126,7 @@ def test_the_ridge_path_is_stationary():
 def test_the_soft_path_minimises():
     X, y = training_rows()
     C = 3.0
-    w = directions.soft_path(X, y, np.array([0.5, C]))[-1]
+    w = paths.soft_path(X, y, np.array([0.5, C]))[-1]
 
     def objective(w):
         return 0.5 * w @ w + C * np.sum(np.maximum(0.0, 1.0 - y * (X @ w)) ** 2)
@@ -248,7 +248,7 @@ def test_a_run_is_written_and_resumed(tmp_path, monkeypatch):
     head = (done.folder / "paths.csv").read_text().splitlines()[0]
     assert head.startswith("curve,iteration,C,validation_error,test_error,travelled,nearest_angle")
     assert head.endswith("angle at C = 1e+06")
-    monkeypatch.setattr(runner.style, "render", lambda draw: {})
+    monkeypatch.setattr(runner, "render", lambda draw: {})
     quick = runner.reproduce(figure(quick=True), tmp_path)
     assert [claim.verdict for claim in quick.claims][1:] == ["not judged"] * 8
     assert quick.claims[0].verdict == "found"  # a proof is one at any size

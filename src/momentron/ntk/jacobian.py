@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from copy import copy
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -14,12 +14,27 @@ from torch import Tensor, nn
 
 from momentron.arguments import parse_size
 from momentron.errors import InputError
-from momentron.ntk.examples import Examples
+from momentron.ntk.inputs import Examples, Selection, chosen_parameters
 from momentron.ntk.linearised import Linearised, Vector
-from momentron.ntk.results import ResultType
-from momentron.ntk.scaling import inverse_roots, require_finite
-from momentron.ntk.selection import Selection, chosen_parameters
+from momentron.ntk.results import ResultType, inverse_roots, require_finite
 from momentron.progress import Progress, Tell, as_progress, part_of
+
+
+class KernelOptions(TypedDict, total=False):
+    """What each form of a kernel takes besides the examples.
+
+    Attributes
+    ----------
+    normalize : bool
+    max_memory : str or int
+        In place of those given to the constructor.
+    progress : bool or callable
+        True for a line on standard error, or a function of the share that is done.
+    """
+
+    normalize: bool | None
+    max_memory: str | int | None
+    progress: Progress
 
 
 class JacobianProducts(ABC):
@@ -36,7 +51,7 @@ class JacobianProducts(ABC):
         """Rows as the model reads them."""
 
     @abstractmethod
-    def diagonal(self, X: Any, *, normalize: bool | None = None) -> Any:
+    def diagonal(self, X: Any, **options: Unpack[KernelOptions]) -> Any:
         """K(x, x) of each row."""
 
     def jvp(self, X: Any, direction: Mapping[str, Any], *, progress: Progress = None) -> Any:

@@ -16,12 +16,10 @@ from momentron.errors import InputError
 from momentron.identity import digest_of, parameters_of
 from momentron.ntk.empirical import EmpiricalNTK
 from momentron.ntk.evolution_table import EvolutionRow, KernelEvolution
-from momentron.ntk.loaders import Data, as_pair
-from momentron.ntk.looks import Looks
-from momentron.ntk.readout import Outputs
-from momentron.ntk.selection import Selection
+from momentron.ntk.history import History
+from momentron.ntk.inputs import Outputs, Selection
+from momentron.ntk.labelled import Data, Labelled, as_pair, modes_kept
 from momentron.ntk.spectra import kernel_alignment
-from momentron.ntk.training import Labelled, modes_kept, network_error
 from momentron.progress import Progress, Tell, as_progress, part_of
 from momentron.result import MarginResult
 from momentron.safefiles import Pathname
@@ -134,7 +132,7 @@ class KernelTracker:
         self._train, self._test = as_pair(train, "train"), as_pair(test, "test")
         self._progress = progress
         as_progress(progress, "")  # refused now if it is none
-        self._looks = Looks(folder, self._identity() if folder is not None else {})
+        self.history = History(folder, self._identity() if folder is not None else {})
 
     def look(self, model: nn.Module, epoch: float, *, tell: Tell | None = None) -> Snapshot:
         """Take a look at the model as it is, in evaluation mode, and leave it as it was.
@@ -162,8 +160,8 @@ class KernelTracker:
         with modes_kept(model):
             model.eval()
             errors = {
-                "network_error": network_error(model, unseen, classes),
-                "train_error": network_error(model, seen, classes),
+                "network_error": unseen.network_error(model, classes),
+                "train_error": seen.network_error(model, classes),
             }
             snapshot = self._snapshot(ntk, epoch, seen, unseen, tell)
         row = {
@@ -172,7 +170,7 @@ class KernelTracker:
             "upper": snapshot.result.upper,
             "kernel_error": float(np.mean(predict(snapshot.result, snapshot.cross) != unseen.y)),
         }
-        self._looks.add(row | errors, snapshot.kernel)
+        self.history.add(row | errors, snapshot.kernel)
         return snapshot
 
     def _snapshot(
@@ -189,7 +187,7 @@ class KernelTracker:
         return Snapshot(epoch, kernel, cross, result)
 
     def __len__(self) -> int:
-        return len(self._looks.rows)
+        return len(self.history.rows)
 
     @property
     def evolution(self) -> KernelEvolution:
@@ -200,30 +198,26 @@ class KernelTracker:
         InputError
             If there was none.
         """
-        looks = self._looks
-        if not looks.rows:
+        rows, kernel_of = self.history.rows, self.history.kernel
+        if not rows:
             raise InputError("the tracker has seen nothing yet; call look(model, epoch) first")
-        first, last = looks.kernel(0), looks.kernel(len(looks.rows) - 1)
-        kernels = (looks.kernel(i) for i in range(len(looks.rows)))
+        first, last = kernel_of(0), kernel_of(len(rows) - 1)
+        kernels = map(kernel_of, range(len(rows)))
         return KernelEvolution(
             EvolutionRow(
                 **row,
                 alignment_first=kernel_alignment(kernel, first),
                 alignment_last=kernel_alignment(kernel, last),
             )
-            for row, kernel in zip(looks.rows, kernels, strict=True)
+            for row, kernel in zip(rows, kernels, strict=True)
         )
-
-    def drop_from(self, epoch: float, *, inclusive: bool = True) -> None:
-        """Forget all looks from this epoch on, or only those after it."""
-        self._looks.drop_from(epoch if inclusive else np.nextafter(epoch, np.inf))
 
     def kernel(self, epoch: float) -> np.ndarray:
         """The training kernel of the look at this epoch; with a folder, mapped from its file."""
-        for number, row in enumerate(self._looks.rows):
+        for number, row in enumerate(self.history.rows):
             if row["epoch"] == epoch:
-                return self._looks.kernel(number)
-        seen = [row["epoch"] for row in self._looks.rows]
+                return self.history.kernel(number)
+        seen = [row["epoch"] for row in self.history.rows]
         raise InputError(f"there was no look at epoch {epoch!r}; there were looks at {seen}")
 
     def plot(self, path: Pathname | None = None, **options: Any) -> Any:
@@ -235,8 +229,8 @@ class KernelTracker:
         return self.evolution.to_pandas()
 
     def __repr__(self) -> str:
-        epochs = [f"{row['epoch']:g}" for row in self._looks.rows]
-        where = "" if self._looks.folder is None else f", kept in {self._looks.folder}"
+        epochs = [f"{row['epoch']:g}" for row in self.history.rows]
+        where = "" if self.history.folder is None else f", kept in {self.history.folder}"
         return f"KernelTracker({len(epochs)} looks, at epochs [{', '.join(epochs)}]{where})"
 
     def _identity(self) -> dict[str, str]:

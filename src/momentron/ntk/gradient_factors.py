@@ -15,13 +15,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
-from momentron.ntk.anatomy import ELEMENTWISE, Unit
-from momentron.ntk.contraction import Meeting
+from momentron.ntk.contraction import OutputPair
+from momentron.ntk.model_structure import ELEMENTWISE, Unit
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,21 @@ class Workspace:
         return torch.zeros(shape, dtype=self.dtype, device=self.device)
 
 
-class Factor(ABC):
+class Gradients(ABC):
+    """Derivatives of n examples with respect to some parameters, for some of the outputs."""
+
+    @abstractmethod
+    def add_products(
+        self, other: Any, rows: slice, columns: slice, pairs: Sequence[OutputPair]
+    ) -> None:
+        """Add inner products of rows here with rows there, for the outputs of each pair."""
+
+    @abstractmethod
+    def add_squares(self, other: Any, pairs: Sequence[OutputPair]) -> None:
+        """Add each example's inner products with itself, in another block of the same examples."""
+
+
+class Factor(Gradients):
     """Derivatives of n examples with respect to one unit, for some of the outputs.
 
     It is filled in batches: `see` each call of the forward pass, `take` the gradient of each call
@@ -84,7 +98,7 @@ class Factor(ABC):
     @staticmethod
     @abstractmethod
     def pair_cost(unit: Unit, outputs: int, across: bool) -> float:
-        """Flops of one pair of examples, all outputs; `across` if each output meets each."""
+        """Flops of one pair of examples, all outputs; `across` if all outputs are paired."""
 
     @abstractmethod
     def see(self, rows: slice, call: int, module: nn.Module, x: Tensor) -> None:
@@ -97,16 +111,6 @@ class Factor(ABC):
     @abstractmethod
     def finish(self, rows: slice) -> None:
         """All calls and outputs of these rows are in: put them into the form that is kept."""
-
-    @abstractmethod
-    def add_products(
-        self, other: Self, rows: slice, columns: slice, meetings: Sequence[Meeting]
-    ) -> None:
-        """Add inner products of rows here with rows there, for the outputs of each meeting."""
-
-    @abstractmethod
-    def add_squares(self, other: Self, meetings: Sequence[Meeting]) -> None:
-        """Add each example's inner products with itself, in another block of the same examples."""
 
 
 class DirectFactor(Factor):
@@ -180,15 +184,15 @@ class DirectFactor(Factor):
                 yield left, right
 
     def add_products(
-        self, other: Self, rows: slice, columns: slice, meetings: Sequence[Meeting]
+        self, other: Self, rows: slice, columns: slice, pairs: Sequence[OutputPair]
     ) -> None:
         for left, right in self._parts(other):
-            for mine, others, target in meetings:
+            for mine, others, target in pairs:
                 add(target, left[rows, mine].flatten(1) @ right[columns, others].flatten(1).T)
 
-    def add_squares(self, other: Self, meetings: Sequence[Meeting]) -> None:
+    def add_squares(self, other: Self, pairs: Sequence[OutputPair]) -> None:
         for left, right in self._parts(other):
-            for mine, others, target in meetings:
+            for mine, others, target in pairs:
                 pair = left[:, mine].flatten(1), right[:, others].flatten(1)
                 add(target, torch.einsum("nd,nd->n", *pair))
 
@@ -224,9 +228,9 @@ class GramFactor(Factor):
 
     @staticmethod
     def pair_cost(unit: Unit, outputs: int, across: bool) -> float:
-        entries, meetings = unit.groups * unit.total_positions**2, outputs**2 if across else 1
-        deltas = 2.0 * unit.channels * (meetings if across else outputs)
-        return entries * (2.0 * unit.fan_in + deltas + ELEMENTWISE * meetings)
+        entries, pairs = unit.groups * unit.total_positions**2, outputs**2 if across else 1
+        deltas = 2.0 * unit.channels * (pairs if across else outputs)
+        return entries * (2.0 * unit.fan_in + deltas + ELEMENTWISE * pairs)
 
     def see(self, rows: slice, call: int, module: nn.Module, x: Tensor) -> None:
         u = self.unit.rule.features(module, x)
@@ -240,7 +244,7 @@ class GramFactor(Factor):
         """Nothing is left to do: u and δ are what is kept."""
 
     def add_products(
-        self, other: Self, rows: slice, columns: slice, meetings: Sequence[Meeting]
+        self, other: Self, rows: slice, columns: slice, pairs: Sequence[OutputPair]
     ) -> None:
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         P, scratch = self.unit.total_positions, self.workspace.scratch
@@ -248,13 +252,13 @@ class GramFactor(Factor):
         width = min(shape[1], max(1, scratch // (height * P * P)))
         depth = min(P, max(1, scratch // (height * width * P)))  # below P for one pair only
         for group in range(self.unit.groups):
-            for left in _pieces(shape[0], height):
-                for right in _pieces(shape[1], width):
-                    targets = [meeting.target[left, right] for meeting in meetings]
-                    tile = other._tile(group, _shifted(right, columns), slice(0, P))
-                    for positions in _pieces(P, depth):
-                        mine = self._tile(group, _shifted(left, rows), positions)
-                        self._add_tile(mine, tile, meetings, targets)
+            for left in pieces(shape[0], height):
+                for right in pieces(shape[1], width):
+                    targets = [pair.target[left, right] for pair in pairs]
+                    tile = other._tile(group, shifted(right, columns), slice(0, P))
+                    for positions in pieces(P, depth):
+                        mine = self._tile(group, shifted(left, rows), positions)
+                        self._add_tile(mine, tile, pairs, targets)
 
     def _tile(self, group: int, rows: slice, positions: slice) -> tuple[Tensor, Tensor]:
         """u and δ with one row for each example and position."""
@@ -265,15 +269,15 @@ class GramFactor(Factor):
         self,
         mine: tuple[Tensor, Tensor],
         others: tuple[Tensor, Tensor],
-        meetings: Sequence[Meeting],
+        pairs: Sequence[OutputPair],
         targets: Sequence[Tensor],
     ) -> None:
-        """Sum (u_p·u'_p' + 1)(δ_p·δ'_p') over all pairs of positions, for each meeting."""
+        """Sum (u_p·u'_p' + 1)(δ_p·δ'_p') over all pairs of positions, for each pair."""
         inputs = self._inputs(mine[0], others[0])
-        for meeting, target in zip(meetings, targets, strict=True):
+        for pair, target in zip(pairs, targets, strict=True):
             left, right = (
-                mine[1][:, meeting.left].flatten(1),
-                others[1][:, meeting.right].flatten(1),
+                mine[1][:, pair.left].flatten(1),
+                others[1][:, pair.right].flatten(1),
             )
             both = (left @ right.T).mul_(inputs)
             height, width = target.shape
@@ -286,17 +290,17 @@ class GramFactor(Factor):
         products = mine @ others.mT
         return products.add_(1.0) if self.unit.bias else products
 
-    def add_squares(self, other: Self, meetings: Sequence[Meeting]) -> None:
+    def add_squares(self, other: Self, pairs: Sequence[OutputPair]) -> None:
         size = self.workspace.scratch // self.unit.total_positions**2
         if size == 0:
-            for rows in _pieces(self.n, 1):
-                alone = [Meeting(a, b, target[rows, None]) for a, b, target in meetings]
+            for rows in pieces(self.n, 1):
+                alone = [OutputPair(a, b, target[rows, None]) for a, b, target in pairs]
                 self.add_products(other, rows, rows, alone)
             return
         for group in range(self.unit.groups):
-            for rows in _pieces(self.n, size):
+            for rows in pieces(self.n, size):
                 inputs = self._inputs(self.u[group, rows], other.u[group, rows])
-                for a, b, target in meetings:
+                for a, b, target in pairs:
                     left = self.delta[group, rows][:, :, a].flatten(2)
                     right = other.delta[group, rows][:, :, b].flatten(2)
                     add(target[rows], (left @ right.mT).mul_(inputs).sum((1, 2)))
@@ -323,9 +327,9 @@ class TokenFactor(GramFactor):
 
     @staticmethod
     def pair_cost(unit: Unit, outputs: int, across: bool) -> float:
-        meetings = outputs**2 if across else 1
-        deltas = unit.channels * (meetings if across else outputs)
-        return unit.total_positions**2 * 2.0 * (deltas + ELEMENTWISE * meetings)
+        pairs = outputs**2 if across else 1
+        deltas = unit.channels * (pairs if across else outputs)
+        return unit.total_positions**2 * 2.0 * (deltas + ELEMENTWISE * pairs)
 
     def _inputs(self, mine: Tensor, others: Tensor) -> Tensor:
         same = (mine == others.mT).logical_and_(mine >= 0)  # −1 is the padding token
@@ -340,10 +344,12 @@ def add(target: Tensor, part: Tensor) -> None:
     target += part.to(target.device)
 
 
-def _pieces(n: int, size: int) -> Iterator[slice]:
+def pieces(n: int, size: int) -> Iterator[slice]:
+    """0 to n in parts of a size; the last may be smaller."""
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))
 
 
-def _shifted(part: slice, whole: slice) -> slice:
+def shifted(part: slice, whole: slice) -> slice:
+    """A part of a block, in the rows that the block is a part of."""
     return slice(whole.start + part.start, whole.start + part.stop)

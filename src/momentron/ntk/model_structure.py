@@ -1,9 +1,9 @@
-"""What a model is made of: structured units, and the rest of its parameters.
+"""What a model is made of: structured units, and all other parameters.
 
 A few examples are sent through the model with hooks on every module that has a rule. A module's
 parameters are a structured *unit* only where the autograd graph shows that they are used by calls
 of that module and by nothing else. All others (raw parameters, modules without a rule, weights tied
-across kinds, layers that see the batch on another axis) are left to the per-example fallback.
+across kinds, layers that see the batch on another axis) are differentiated example by example.
 """
 
 from __future__ import annotations
@@ -17,11 +17,15 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from momentron.errors import InputError
+from momentron.ntk.hooks import Receive, hooked, make_anchor
+from momentron.ntk.inputs import chosen_parameters
 from momentron.ntk.layers import Rule, Sizes, rule_for
-from momentron.ntk.outputs import flat_outputs, require_independent, require_repeatable
-from momentron.ntk.refusals import require_eval
-from momentron.ntk.selection import chosen_parameters
-from momentron.ntk.taps import Receive, make_anchor, tapped
+from momentron.ntk.model_checks import (
+    flat_outputs,
+    require_eval,
+    require_independent,
+    require_repeatable,
+)
 
 ELEMENTWISE = 16.0  # flops of a matrix product that take as long as one pass over an entry
 OFTEN_READ = 8.0  # flops of a pass for each entry of a parameter of which nothing else is known
@@ -63,13 +67,13 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Anatomy:
+class ModelStructure:
     """Units, the names of the other parameters, and what a plan has to know.
 
     Attributes
     ----------
     units : tuple of Unit
-    rest : mapping of str to int
+    unstructured : mapping of str to int
         Trained parameters that no unit covers, with their numbers of entries.
     covered : mapping of str to int
         Those that units cover.
@@ -78,28 +82,30 @@ class Anatomy:
         Memory that autograd holds for one example between the passes, and works with in them.
     flops : float
         Of one example in one pass through the model, forwards or backwards.
-    rest_flops : float
-        Of the gradients of the rest, for one example and output, beside the pass itself.
+    unstructured_flops : float
+        Of the gradients of unstructured parameters, for one example and output, besides the pass.
     """
 
     units: tuple[Unit, ...]
-    rest: Mapping[str, int]
+    unstructured: Mapping[str, int]
     covered: Mapping[str, int]
     n_outputs: int
     graph_bytes: int
     flops: float
-    rest_flops: float
+    unstructured_flops: float
 
     @property
-    def rest_entries(self) -> int:
-        return sum(self.rest.values())
+    def unstructured_entries(self) -> int:
+        return sum(self.unstructured.values())
 
-    def without_units(self) -> Anatomy:
-        """The same parameters, all of them left to the fallback: one pass where it took two."""
+    def without_units(self) -> ModelStructure:
+        """The same parameters, none of them as a unit: one pass where it took two."""
         gradients = sum(unit.flops for unit in self.units)
-        rest = {**self.rest, **self.covered}
-        flops = self.rest_flops + gradients + ELEMENTWISE * sum(self.covered.values())
-        return replace(self, units=(), rest=rest, covered={}, rest_flops=flops)
+        unstructured = {**self.unstructured, **self.covered}
+        flops = self.unstructured_flops + gradients + ELEMENTWISE * sum(self.covered.values())
+        return replace(
+            self, units=(), unstructured=unstructured, covered={}, unstructured_flops=flops
+        )
 
 
 @dataclass
@@ -138,7 +144,7 @@ class _Trial:
 
 def examine(
     model: nn.Module, x: Tensor, chosen: Mapping[str, nn.Parameter] | None = None
-) -> Anatomy:
+) -> ModelStructure:
     """Find the units of a model from four rows of its input.
 
     Parameters
@@ -171,16 +177,16 @@ def examine(
         if calls:  # else the outputs do not depend on it
             units.append(_unit(draft))
     used = {key: name for key, name in trained.items() if uses[key]}
-    rest = {name: named[name].numel() for key, name in used.items() if key not in covered}
-    rest_flops = OFTEN_READ * sum(rest.values())
-    return Anatomy(
+    unstructured = {name: named[name].numel() for key, name in used.items() if key not in covered}
+    unstructured_flops = OFTEN_READ * sum(unstructured.values())
+    return ModelStructure(
         tuple(units),
-        rest,
+        unstructured,
         {name: named[name].numel() for key, name in used.items() if key in covered},
         triple.outputs.shape[1],
         max(0, triple.saved - pair.saved) + 3 * triple.widest,
-        sum(unit.flops for unit in units) + rest_flops,
-        rest_flops,
+        sum(unit.flops for unit in units) + unstructured_flops,
+        unstructured_flops,
     )
 
 
@@ -214,7 +220,7 @@ def _trial(model: nn.Module, x: Tensor, trained: Mapping[int, str]) -> _Trial:
         x = x.detach().clone().requires_grad_()
     with (
         saved_tensors_hooks(pack, lambda tensor: tensor),
-        tapped((module for draft in drafts for module in draft.modules), anchor, on_call),
+        hooked((module for draft in drafts for module in draft.modules), anchor, on_call),
     ):
         # a copy, so that a first layer may work in place
         outputs = flat_outputs(model(x.clone()), n)

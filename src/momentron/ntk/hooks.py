@@ -13,11 +13,11 @@ Receive = Callable[[Tensor], None]
 OnCall = Callable[[nn.Module, Any, Any], Receive | None]
 
 
-class Tap(torch.autograd.Function):
+class GradientHook(torch.autograd.Function):
     """The identity; its backward pass hands the gradient to a callable.
 
     A copy, because what follows may write to its input in place. The anchor is a leaf that all
-    taps share: gradients asked for with respect to it alone pass through every tap and compute no
+    hooks share: gradients asked for with respect to it alone pass through every hook and compute no
     gradient of a weight.
     """
 
@@ -33,7 +33,7 @@ class Tap(torch.autograd.Function):
 
 
 @contextmanager
-def tapped(modules: Iterable[nn.Module], anchor: Tensor, on_call: OnCall) -> Iterator[None]:
+def hooked(modules: Iterable[nn.Module], anchor: Tensor, on_call: OnCall) -> Iterator[None]:
     """Call `on_call(module, input, output)` at each call of these modules.
 
     What it returns, if anything, receives the gradient with respect to the output in each later
@@ -43,7 +43,7 @@ def tapped(modules: Iterable[nn.Module], anchor: Tensor, on_call: OnCall) -> Ite
     def hook(module: nn.Module, args: Any, kwargs: Any, y: Any) -> Any:
         x = args[0] if args else next(iter(kwargs.values()), None)
         receive = on_call(module, x, y)
-        return None if receive is None else Tap.apply(y, anchor, receive)
+        return None if receive is None else GradientHook.apply(y, anchor, receive)
 
     handles = []
     try:
@@ -57,5 +57,5 @@ def tapped(modules: Iterable[nn.Module], anchor: Tensor, on_call: OnCall) -> Ite
 
 
 def make_anchor(device: torch.device) -> Tensor:
-    """The leaf that all taps share."""
+    """The leaf that all hooks share."""
     return torch.zeros((), device=device, requires_grad=True)

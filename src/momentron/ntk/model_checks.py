@@ -1,15 +1,62 @@
-"""The outputs of a model as a matrix, and what must hold of them."""
+"""Models that have no tangent kernel as they are: random ones, and those that mix examples."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
+from torch.nn.modules.instancenorm import _InstanceNorm
+from torch.nn.utils.parametrizations import _SpectralNorm
+from torch.nn.utils.spectral_norm import SpectralNorm
 
 from momentron.errors import InputError
 
-_REMEDY = "call model.eval(), or let each output depend on its own example only"
+_EVALUATE = "call model.eval() first"
+_SEPARATE = "call model.eval(), or let each output depend on its own example only"
+
+
+def require_eval(model: nn.Module) -> None:
+    """Refuse modules whose output is random or depends on the other examples of the batch.
+
+    Raises
+    ------
+    InputError
+        Which names the module and the remedy.
+    """
+    for name, module in model.named_modules():
+        fault = _fault(module)
+        if fault is not None:
+            place = f"module {name!r}" if name else "the model"
+            raise InputError(f"{place} ({type(module).__name__}) {fault}")
+
+
+def _fault(module: Any) -> str | None:
+    if isinstance(module, _BatchNorm):
+        if module.training:
+            return f"is in training mode and mixes the examples of a batch; {_EVALUATE}"
+        if module.running_mean is None:
+            return (
+                "has no running statistics and mixes the examples of a batch; "
+                "build it with track_running_stats=True"
+            )
+    if not module.training:
+        return None
+    if isinstance(module, _SpectralNorm) or any(
+        isinstance(hook, SpectralNorm) for hook in module._forward_pre_hooks.values()
+    ):
+        return f"is in training mode and would change its estimate of the norm; {_EVALUATE}"
+    if isinstance(module, _InstanceNorm) and module.track_running_stats:
+        return f"is in training mode and would change its running statistics; {_EVALUATE}"
+    if isinstance(module, _DropoutNd) and module.p > 0.0:
+        return f"is in training mode and random with p={module.p}; {_EVALUATE}"
+    if isinstance(module, nn.RReLU) and module.lower != module.upper:
+        return f"is in training mode and random; {_EVALUATE}"
+    if isinstance(module, nn.MultiheadAttention | nn.RNNBase) and module.dropout > 0.0:
+        return f"is in training mode and random with dropout={module.dropout}; {_EVALUATE}"
+    return None
 
 
 def flat_outputs(outputs: Any, n: int) -> Tensor:
@@ -53,7 +100,7 @@ def require_repeatable(first: Tensor, second: Tensor) -> None:
     if not difference <= limit:
         raise InputError(
             f"the outputs of one example differ by {difference:.3g} in two batches: "
-            f"the model is random or mixes examples; {_REMEDY}"
+            f"the model is random or mixes examples; {_SEPARATE}"
         )
 
 
@@ -65,5 +112,5 @@ def require_independent(x: Tensor, outputs: Tensor, anchor: Tensor) -> None:
     if gradient is not None and bool(gradient[1:].any()):
         raise InputError(
             "the outputs of one example depend on the other examples of its batch; "
-            f"the kernel needs examples that do not mix; {_REMEDY}"
+            f"the kernel needs examples that do not mix; {_SEPARATE}"
         )
