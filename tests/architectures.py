@@ -9,7 +9,15 @@ from paper.networks import alexnet
 
 F = torch.nn.functional
 ARCHITECTURES = {}
-LARGE = {"small_alexnet", "resnet", "transformer", "gated_recurrent", "tied_language_model"}
+LARGE = {
+    "small_alexnet",
+    "resnet",
+    "transformer",
+    "gated_recurrent",
+    "tied_language_model",
+    "tied_embedding",
+    "tied_padded_embedding",
+}
 TESTS = 6  # that are run for every architecture
 
 

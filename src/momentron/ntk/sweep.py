@@ -12,10 +12,9 @@ from torch import Tensor, nn
 from momentron.errors import InputError
 from momentron.ntk.contraction import Contraction, OutputPair
 from momentron.ntk.gradient_factors import Factor, Gradients, Workspace, pieces, shifted
-from momentron.ntk.hooks import Receive, hooked, make_anchor
 from momentron.ntk.inputs import Examples
 from momentron.ntk.model_checks import flat_outputs
-from momentron.ntk.model_structure import Unit
+from momentron.ntk.model_structure import Receive, Unit, hooked, make_anchor
 from momentron.ntk.plan import Plan
 from momentron.ntk.unstructured import ExampleGradients, WrittenGradients
 from momentron.progress import Tell
