@@ -25,11 +25,10 @@ from momentron.ntk.labelled import (
     places_of,
     require_outputs,
 )
-from momentron.ntk.tracker import KernelTracker, Snapshot, as_epoch, classes_of
+from momentron.ntk.tracker import KernelTracker, Snapshot, as_epoch
 from momentron.ntk.training import Loss, Step, Training, seeded_loader
 from momentron.progress import Progress, as_progress, part_of
 from momentron.safefiles import Pathname
-from momentron.solvers import Solver
 
 USUAL_BATCH = 32
 
@@ -46,16 +45,10 @@ def kernel_evolution(
     loss: Loss | None = None,
     optimizer: torch.optim.Optimizer | None = None,
     step: Step | None = None,
-    method: str | Solver = "auto",
-    fit_intercept: bool = False,
-    tol: float = 1e-4,
-    max_iter: int | None = None,
-    normalize: bool = True,
-    input_shape: tuple[int, ...] | None = None,
-    max_memory: str | int = "1GB",
     folder: Pathname | None = None,
     callback: Callable[[Snapshot], Any] | None = None,
     progress: Progress = None,
+    **options: Any,
 ) -> KernelEvolution:
     r"""Train a model, and at some epochs fit the maximum-margin predictor in its tangent kernel.
 
@@ -90,13 +83,6 @@ def kernel_evolution(
         In place of plain steps. It must own parameters of the model.
     step : callable, optional
         step(model, x, y) does one whole update, in place of lr, loss and optimizer.
-    method, fit_intercept, tol, max_iter
-        Of the predictor, as in `max_margin`; "adaptive" is the paper's. The paper fits no
-        intercept.
-    normalize : bool
-        Divide K_ij by √(K_ii K_jj), as in the paper.
-    input_shape, max_memory
-        As in `EmpiricalNTK`; the limit holds for each kernel.
     folder : path, optional
         Keep the kernels there, and after each snapshot the state of the training: the same call
         goes on from the last snapshot, and to further epochs. Not with `step`, whose state is its
@@ -106,6 +92,9 @@ def kernel_evolution(
         training there.
     progress : bool or callable, optional
         True for a line on standard error, or a function of the share of the snapshots that is done.
+    **options
+        Of `KernelTracker`: method, fit_intercept, tol and max_iter of the predictor, and normalize,
+        input_shape, max_memory, outputs and parameters of the kernel.
 
     Returns
     -------
@@ -131,24 +120,8 @@ def kernel_evolution(
     if folder is not None and step is not None:
         raise InputError("folder cannot keep what step changes; pass loss and optimizer instead")
     pairs = as_pair(train, "train"), as_pair(test, "test")
-    tracker = KernelTracker(
-        *pairs,
-        method=method,
-        fit_intercept=fit_intercept,
-        tol=tol,
-        max_iter=max_iter,
-        seed=seed,
-        normalize=normalize,
-        input_shape=input_shape,
-        max_memory=max_memory,
-        folder=folder,
-    )
-    shape = None if input_shape is None else tuple(input_shape)
-    seen, unseen = (
-        Labelled(pair, model, shape, name)
-        for pair, name in zip(pairs, ("train", "test"), strict=True)
-    )
-    classes = classes_of(seen, unseen)
+    tracker = KernelTracker(*pairs, seed=seed, folder=folder, **options)
+    seen, _, classes = tracker.labelled(model)
     loader, read = _batches(train, seen, classes, batch_size, int(seed))
     training = Training(model, loader, read, lr=lr, loss=loss, optimizer=optimizer, step=step)
     settings = {"lr": repr(lr), "batch_size": repr(batch_size), "seed": repr(seed)}

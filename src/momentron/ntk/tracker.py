@@ -67,11 +67,12 @@ class KernelTracker:
         The examples to look at, with labels of any kind; read once. The network has one output per
         class, or a single one for two.
     method, fit_intercept, tol, max_iter
-        Of the predictor, as in `max_margin`.
+        Of the predictor, as in `max_margin`; the paper fits no intercept, and its method is
+        "adaptive".
     seed : int
         Of method="adaptive".
     normalize, input_shape, max_memory, outputs, parameters
-        As in `EmpiricalNTK`.
+        As in `EmpiricalNTK`; the limit holds for each kernel.
     folder : path, optional
         Keep the kernels there, as .npy files, and the rows: a tracker that is made again with the
         same data goes on from its last look. Without, all kernels stay in memory.
@@ -153,10 +154,7 @@ class KernelTracker:
         epoch = as_epoch(epoch)
         tell = tell or as_progress(self._progress, f"look at epoch {epoch:g}")
         ntk = EmpiricalNTK(model, **self._kernel)  # type: ignore[arg-type]
-        shape = ntk.input_shape
-        seen = Labelled(self._train, model, shape, "train")
-        unseen = Labelled(self._test, model, shape, "test")
-        classes = classes_of(seen, unseen)
+        seen, unseen, classes = self.labelled(model)
         with modes_kept(model):
             model.eval()
             errors = {
@@ -172,6 +170,13 @@ class KernelTracker:
         }
         self.history.add(row | errors, snapshot.kernel)
         return snapshot
+
+    def labelled(self, model: nn.Module) -> tuple[Labelled, Labelled, np.ndarray]:
+        """The training and the test examples as the model reads them, and all classes, sorted."""
+        shape: Any = self._kernel["input_shape"]
+        seen = Labelled(self._train, model, shape, "train")
+        unseen = Labelled(self._test, model, shape, "test")
+        return seen, unseen, np.unique(np.concatenate([seen.y, unseen.y]))
 
     def _snapshot(
         self, ntk: EmpiricalNTK, epoch: float, seen: Labelled, unseen: Labelled, tell: Tell
@@ -257,11 +262,6 @@ def as_epoch(epoch: Any) -> float:
         raise InputError(f"epoch={epoch!r} must be a number of at least 0")
     number = float(epoch)
     return int(number) if number.is_integer() else number
-
-
-def classes_of(seen: Labelled, unseen: Labelled) -> np.ndarray:
-    """All labels, sorted."""
-    return np.unique(np.concatenate([seen.y, unseen.y]))
 
 
 def predict(result: MarginResult, cross: np.ndarray) -> np.ndarray:
