@@ -1,4 +1,4 @@
-"""The paper's figures, measured anew, and its claims about them judged by the numbers.
+"""The paper's figures, measured again, and its claims about them judged by the numbers.
 
 Every figure is one file with a subclass of `Figure`; all share one runner, which saves as it goes.
 """

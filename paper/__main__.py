@@ -48,7 +48,7 @@ def reproduce(
         float | None,
         typer.Option(
             min=0.0,
-            help="Begin no further part after so many seconds; fig4 is shown as far as it is.",
+            help="Begin no further part after this many seconds; fig4 is shown as far as it is.",
         ),
     ] = None,
 ) -> None:
@@ -60,7 +60,7 @@ def reproduce(
 
     Writes the picture (PNG, SVG), the curves (CSV), a page and claims.json. Each curve is saved
     when finished: after an interrupt the same command goes on from there; delete the folder to
-    start anew. The data are read from the folder MOMENTRON_DATA or the cache, or downloaded. Needs
+    start again. The data are read from the folder MOMENTRON_DATA or the cache, or downloaded. Needs
     the extra `plot`.
     """
     names = list(FIGURES) if figure == EVERYTHING else [figure]

@@ -34,7 +34,7 @@ def record(
     marks: Collection[int] | None = None,
     random_state: int | None = None,
 ) -> dict[str, np.ndarray]:
-    """Run a method for so many iterations, and return its trace as columns.
+    """Run a method for a number of iterations, and return its trace as columns.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def method_part(
     extras: Extras | None = None,
     per_decade: int | None = None,
 ) -> Part:
-    """The curve of one method; `per_decade` thins it to so many iterations a decade."""
+    """The curve of one method; `per_decade` thins it to this many iterations per decade."""
 
     def measure(report: Report) -> Measured:
         marks = None if per_decade is None else log_spaced(iterations, per_decade)

@@ -85,7 +85,7 @@ def mnist_pair(first: int, second: int, *, rows: int | None = None, shrink: int 
     rows : int, optional
         So many training rows, evenly spaced.
     shrink : int
-        Average squares of so many pixels a side into one.
+        Average squares of this many pixels per side into one.
     """
     mnist = load("mnist", classes=(first, second), subset=rows)
     X, X_test = shrink_images(mnist.X, shrink), shrink_images(mnist.X_test, shrink)
@@ -134,7 +134,7 @@ def pool_of(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray
 
 
 def draw(pool: Sample, seed: int, count: int, tests: int) -> Sample:
-    """The images that a seed draws to train on, and so many test images, evenly spaced.
+    """The images that a seed draws to train on, and some test images, evenly spaced.
 
     Parameters
     ----------
@@ -300,7 +300,7 @@ class Source(ABC):
     slug : str
         For names of files.
     weight : float
-        What an iteration costs, beside those of other sources.
+        What an iteration costs, relative to those of other sources.
     """
 
     n: int

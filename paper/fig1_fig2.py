@@ -29,7 +29,7 @@ from paper.curves import (
 )
 from paper.data import Sample, mnist_pair, require_end
 from paper.figure import Figure, Measured, Part, Report
-from paper.judge import Claim
+from paper.judge import Claim, since
 from paper.path import AT_THIS_HORIZON, PART, overtakes, path_part, root_iterations
 
 TOL = 1e-9
@@ -173,16 +173,15 @@ def momentum_first(margins: Mapping[str, np.ndarray], perceptron_best: np.ndarra
     ours = margins[MOMENTUM.name]
     # the batch perceptron may point at its best iterate so far instead of its average
     others = [margin for name, margin in margins.items() if name != MOMENTUM.name]
-    behind = np.flatnonzero(ours <= np.max([*others, perceptron_best], axis=0))
-    since = int(behind[-1]) + 2 if behind.size else 1
+    ahead = since(ours <= np.max([*others, perceptron_best], axis=0))
     return Claim(
         "The new momentum-based method has the largest margin of all the methods compared.",
         "Figure 1",
         {"iterations": ours.size}
         | {name: float(margin[-1]) for name, margin in margins.items()}
         | {"batch-perceptron, best iterate so far": perceptron_best[-1]}
-        | {"first for good since iteration": since if since <= ours.size else None},
-        since <= ours.size,
+        | {"first for good since iteration": None if ahead is None else ahead + 1},
+        ahead is not None,
     )
 
 
@@ -267,7 +266,7 @@ PROOF, REFERENCE = "proof", "soft-margin"
 PROOF_FILE = "proof.json"
 PROOF_SECONDS = 600.0
 WELL = 1.5
-"""A method performs well whose test error is at most so many times the reference's."""
+"""A method performs well whose test error is at most this many times the reference's."""
 SOFTNESS = (5e-4, 5e-3, 5e-2, 0.5, 5.0)
 NOT_SEPARABLE = ("quasi-separable", "overlapping")
 STANDARD = (MOMENTUM, NORMALIZED, DESCENT)
@@ -487,12 +486,10 @@ def root_performs_well(
     )
     if claim.holds:
         return claim
-    bad = np.flatnonzero(path["test_error"] > WELL * reference)
-    good = int(bad[-1]) + 1 if bad.size else 0
-    is_there = good < path["iteration"].size  # θ = 1 gets there in the run
-    when = float(root_iterations(path["iteration"][good])) if is_there else None
-    since = {"performs well, by the path of θ = 1, since iteration, about": when}
-    return replace(claim, measured=claim.measured | since, holds=None, word=AT_THIS_HORIZON)
+    good = since(path["test_error"] > WELL * reference)
+    when = None if good is None else float(root_iterations(path["iteration"][good]))
+    from_here = {"performs well, by the path of θ = 1, since iteration, about": when}
+    return replace(claim, measured=claim.measured | from_here, holds=None, word=AT_THIS_HORIZON)
 
 
 def perceptron_suffers(errors: Mapping[str, np.ndarray], last_iterate: np.ndarray) -> Claim:

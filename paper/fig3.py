@@ -13,7 +13,7 @@ from momentron.display.style import INK, saved_figure
 from paper.curves import PERCEPTRON, draw_curve, shared_legend
 from paper.data import Sample
 from paper.figure import Figure, Measured, Part
-from paper.judge import Claim
+from paper.judge import Claim, markdown_table, since
 from paper.tangent import (
     AGGRESSIVE,
     CACHE_SIZE,
@@ -163,20 +163,18 @@ def has_order(curves: Curves) -> bool:
 
 def table(finished: Mapping[Features, Curves]) -> Sequence[str]:
     """Markdown: margins and test errors at the end."""
-    names = " | ".join(f"{m.label}: margin | best so far | error" for m in ORDER)
-    rows = [
-        f"| width | seed | features | {names} | the paper's order |",
-        "|---" * (4 + 3 * len(ORDER)) + "|",
-    ]
-    for features, curves in finished.items():
-        cells = [str(features.width), str(features.seed), scaling_words(features)]
+    rows = []
+    for f, curves in finished.items():
+        row = {"width": str(f.width), "seed": str(f.seed), "features": scaling_words(f)}
         for method in ORDER:
-            columns: Mapping[str, np.ndarray] = curves[method.name]
-            cells += [f"{columns[name][-1]:.4g}" for name in ("margin", "lower")]
-            cells.append(f"{columns['test_error'][-1]:.2%}")
-        cells.append("yes" if has_order(curves) else "**no**")
-        rows.append(f"| {' | '.join(cells)} |".replace("-", "−"))
-    return rows
+            last = {name: column[-1] for name, column in curves[method.name].items()}
+            row |= {
+                f"{method.label}: margin": f"{last['margin']:.4g}".replace("-", "−"),
+                f"{method.label}: best so far": f"{last['lower']:.4g}".replace("-", "−"),
+                f"{method.label}: error": f"{last['test_error']:.2%}",
+            }
+        rows.append(row | {"the paper's order": "yes" if has_order(curves) else "**no**"})
+    return markdown_table(rows) if rows else []
 
 
 WIDTH = 128
@@ -318,7 +316,7 @@ class Figure3(Figure):
 
 
 def mnist_digits(rows: int | None = None, test_rows: int | None = None) -> Sample:
-    """All ten digits of MNIST; with `rows` and `test_rows`, so many, evenly spaced."""
+    """All ten digits of MNIST; `rows` and `test_rows` of them, evenly spaced, if given."""
     mnist = load("mnist", subset=rows)
     (n, d), n_test = mnist.X.shape, len(mnist.y_test)
     kept = np.arange(n_test)
@@ -413,9 +411,8 @@ def aggressive_first(curves: Curves) -> Claim:
 
 def ahead_since(iterations: np.ndarray, ours: np.ndarray, theirs: np.ndarray) -> int | None:
     """The first of the iterations from which on ours is above theirs; None where there is none."""
-    behind = np.flatnonzero(ours <= theirs)
-    first = int(behind[-1]) + 1 if behind.size else 0
-    return int(iterations[first]) if first < iterations.size else None
+    first = since(ours <= theirs)
+    return None if first is None else int(iterations[first])
 
 
 def theory_last(curves: Curves) -> Claim:

@@ -44,7 +44,7 @@ EARLY, LATE = 0.08, 0.85  # of the colour map, whose last shades are too light f
 
 
 def draw_figure(title: str, followed: Curves, grid: Grid, networks: Sequence[Outcome]) -> Any:
-    """Two panels per seed that is followed, and beside them the differences of all networks."""
+    """Two panels per seed that is followed, and next to them the differences of all networks."""
     figure, panels = saved_figure(2, 3, size=(14.5, 7.6))
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     errors = np.concatenate([columns[n] for columns in followed.values() for n in SHOWN])
@@ -131,7 +131,7 @@ def draw_grid(axes: Any, grid: Grid, networks: Sequence[Outcome]) -> None:
     axes.set_yticks(range(len(names)), names, fontsize=8)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set(
-        title="Last kernel less first\n(right of 0 the initial one is better)",
+        title="Last kernel minus first\n(right of 0 the initial one is better)",
         xlabel="test error, percentage points",
     )
 

@@ -26,7 +26,7 @@ class Measured:
     facts : dict
         Plain numbers and words.
     files : dict
-        Name → text, to be written beside the picture.
+        Name → text, to be written next to the picture.
     """
 
     columns: dict[str, np.ndarray] = field(default_factory=dict)

@@ -66,7 +66,7 @@ class Training:
     images : int
         Drawn by the seed from the pool to train on.
     batch_size : int
-        Images per step, in an order that the seed draws anew in each epoch.
+        Images per step, in an order that the seed draws again in each epoch.
     loss : float
         Cross entropy on all training images below which a network is fitted, and training ends.
     max_epochs : int
@@ -166,7 +166,7 @@ class Course:
     per_decade : int
         Of these that are kept.
     tol : float
-        Certified gap of the best predictor beside it.
+        Certified gap of the best predictor.
     """
 
     cell: Cell = PAPER_CELL

@@ -19,7 +19,7 @@ from paper.grid_statistics import (
     facts_of,
     summarise,
 )
-from paper.judge import Claim
+from paper.judge import Claim, markdown_table
 
 Stages = Mapping[str, tuple[Sequence[Outcome], int]]
 """Title → the networks that ran, and how many are registered."""
@@ -28,15 +28,17 @@ Stages = Mapping[str, tuple[Sequence[Outcome], int]]
 def grid_details(grid: Grid, stages: Stages, verdict: Verdict) -> str:
     """Markdown: the verdict, a table per stage, the examples, and unfitted networks apart."""
     lines = ["## The grid", "", f"**Verdict: {verdict.words}.** {_meaning(verdict, grid)}", ""]
-    lines += ["Differences are in percentage points of test error, last kernel less first: above 0"]
-    lines += ["the initial kernel is better. [The rules](fig4-grid.md) were fixed before the run."]
+    lines += ["Differences are in percentage points of test error, last kernel minus first: above"]
+    lines += [
+        "0 the initial kernel is better. [The rules](fig4-grid.md) were fixed before the run."
+    ]
     left = sum(registered - len(outcomes) for outcomes, registered in stages.values())
     if left:
         lines += [
             "",
             f"{left} registered networks have not run yet. `python -m paper fig4 --max-time "
             "3600` goes on from the networks that are in its folder, for an hour, and writes this "
-            "page anew.",
+            "page again.",
         ]
     for title, (outcomes, registered) in stages.items():
         fitted = [o for o in outcomes if o.fitted]
@@ -73,57 +75,56 @@ def _meaning(verdict: Verdict, grid: Grid) -> str:
 
 
 def _cell_table(outcomes: Sequence[Outcome], level: float, reading: str = TRACED) -> list[str]:
-    rows = [
-        "| cell | fitted | first kernel | last kernel | mean difference | its interval "
-        "| spread between seeds | noise of one seed | initial better | probability below |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for cell, group in by_cell(outcomes).items():
         s = summarise(group, level, reading)
         ends = [sum(o.answers[reading][i].mean() for o in group) / len(group) for i in (0, 1)]
         interval = "none" if math.isinf(s.low) else f"{_points(s.low)} to {_points(s.high)}"
         between = "none" if math.isnan(s.between) else f"{100.0 * s.between:.2f}"
-        cells = (
-            cell.words,
-            str(s.seeds),
-            *(f"{end:.1%}" for end in ends),
-            _points(s.mean),
-            interval,
-            between,
-            f"{100.0 * s.noise:.2f}",
-            str(s.above),
-            f"{s.bound:.2f}",
-        )
-        rows.append(f"| {' | '.join(cells)} |")
-    return rows
+        row = {
+            "cell": cell.words,
+            "fitted": str(s.seeds),
+            "first kernel": f"{ends[0]:.1%}",
+            "last kernel": f"{ends[1]:.1%}",
+            "mean difference": _points(s.mean),
+            "its interval": interval,
+            "spread between seeds": between,
+            "noise of one seed": f"{100.0 * s.noise:.2f}",
+            "initial better": str(s.above),
+            "probability below": f"{s.bound:.2f}",
+        }
+        rows.append(row)
+    return markdown_table(rows)
 
 
 def _unfitted_table(outcomes: Sequence[Outcome]) -> list[str]:
-    rows = ["| cell | seed | epochs | cross entropy | difference |", "|---|---|---|---|---|"]
-    for o in outcomes:
-        loss = "not finite" if o.loss is None else f"{o.loss:.3g}"
-        difference = "no last kernel" if o.loss is None else _points(o.difference())
-        rows.append(f"| {o.job.cell.words} | {o.job.seed} | {o.epochs} | {loss} | {difference} |")
-    return rows
+    rows = [
+        {
+            "cell": o.job.cell.words,
+            "seed": str(o.job.seed),
+            "epochs": str(o.epochs),
+            "cross entropy": "not finite" if o.loss is None else f"{o.loss:.3g}",
+            "difference": "no last kernel" if o.loss is None else _points(o.difference()),
+        }
+        for o in outcomes
+    ]
+    return markdown_table(rows)
 
 
 def _example_table(examples: Sequence[Example]) -> list[str]:
     rows = [
-        "| cell | seed | chosen to prefer | even images | odd images | p | confirmed (Holm) |",
-        "|---|---|---|---|---|---|---|",
+        {
+            "cell": e.outcome.job.cell.words,
+            "seed": str(e.outcome.job.seed),
+            "chosen to prefer": "initial" if e.initial else "final",
+            "even images": _points(e.chosen),
+            "odd images": _points(e.tested),
+            "p": f"{e.p:.2g}",
+            "confirmed (Holm)": "yes" if e.confirmed else "no",
+        }
+        for e in sorted(examples, key=lambda e: (not e.initial, e.p))
     ]
-    for e in sorted(examples, key=lambda e: (not e.initial, e.p)):
-        cells = (
-            e.outcome.job.cell.words,
-            str(e.outcome.job.seed),
-            "initial" if e.initial else "final",
-            _points(e.chosen),
-            _points(e.tested),
-            f"{e.p:.2g}",
-            "yes" if e.confirmed else "no",
-        )
-        rows.append(f"| {' | '.join(cells)} |")
-    return rows
+    return markdown_table(rows)
 
 
 def _points(share: float) -> str:
@@ -221,7 +222,7 @@ def margins_found(looks: Curves) -> Claim:
 
 
 def not_testable(claim: str, source: str, facts: Mapping[str, Any]) -> Claim:
-    """What the paper says of one of its seeds, beside what that number gives here."""
+    """What the paper says of one of its seeds, and what that number gives here."""
     return Claim(
         claim,
         source,

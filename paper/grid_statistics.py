@@ -338,7 +338,7 @@ def packed(wrong: np.ndarray) -> str:
 
 
 def unpacked(text: str, count: int) -> np.ndarray:
-    """What `packed` wrote, for so many images.
+    """What `packed` wrote, for this many images.
 
     >>> unpacked("98", 5)
     array([ True, False, False,  True,  True])

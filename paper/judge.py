@@ -1,4 +1,4 @@
-"""How a run is judged: claims, findings, intervals of confidence, and the page that shows them.
+"""How a run is judged: claims, findings, confidence intervals, and the page that shows them.
 
 A claim of the paper is borne out or not. A finding answers a question that the paper leaves open;
 it may also be undecided after a run of full size, where its intervals reach over the limit.
@@ -100,7 +100,7 @@ def finding(
     *,
     any_size: bool = False,
 ) -> Claim:
-    """A statement that intervals of confidence decide; None where they do not."""
+    """A statement that confidence intervals decide; None where they do not."""
     word = UNDECIDED if holds is None else FOUND if holds else NOT_FOUND
     return Claim(statement, source, dict(measured), holds, any_size, word)
 
@@ -143,7 +143,7 @@ def estimate(
         So many intervals are to hold together: each errs with a share of the allowance
         (Bonferroni).
     overlap : float
-        For repetitions that split the same rows anew: rows tested over rows trained on, by which
+        For repetitions that split the same rows again: rows tested over rows trained on, by which
         Nadeau and Bengio (2003) widen the interval, since the splits share rows.
     confidence : float
 
@@ -182,6 +182,17 @@ def all_within(estimates: Iterable[Estimate], low: float, high: float) -> bool |
     return False if any(each.low > high or each.high < low for each in found) else None
 
 
+def since(behind: np.ndarray) -> int | None:
+    """The first place from which on nothing is behind; None where the last place is.
+
+    >>> since(np.array([False, True, False])), since(np.array([True]))
+    (2, None)
+    """
+    places = np.flatnonzero(behind)
+    first = int(places[-1]) + 1 if places.size else 0
+    return first if first < behind.size else None
+
+
 def slope(x: np.ndarray, y: np.ndarray) -> float:
     """Of the straight line nearest to the points, by least squares; not a number for one point."""
     if x.size < 2:
@@ -200,7 +211,7 @@ Table = Mapping[str, np.ndarray]
 
 OPEN_PROBLEM = "Section 7, open problem"
 NEAR = 0.25
-"""An exponent is taken for −2, or −1, where its interval lies within so much of it."""
+"""An exponent is taken for −2, or −1, where its interval lies within this much of it."""
 STEADY = 0.25
 """An exponent has settled that changes by less from one decade to the next."""
 
@@ -260,7 +271,6 @@ def page(report: Mapping[str, Any], title: str, about: str, details: str = "") -
     judged = [claim for claim in claims if claim["holds"] is not None]
     borne_out = sum(claim["holds"] for claim in judged)
     quick = " --quick" if report["quick"] else ""
-    rows = [_row(claim) for claim in claims]
     versions = ", ".join(f"{library} {number}" for library, number in report["versions"].items())
     seed = "nothing is drawn at random" if report["seed"] is None else f"seed {report['seed']}"
     return "\n".join(
@@ -277,9 +287,7 @@ def page(report: Mapping[str, Any], title: str, about: str, details: str = "") -
             "",
             f"## {borne_out} of {len(judged)} claims are borne out{_open_words(claims)}",
             "",
-            "| claim | where | measured | borne out |",
-            "|---|---|---|---|",
-            *rows,
+            *markdown_table([_row(claim) for claim in claims]),
             "",
             *([details, ""] if details else []),
             f"momentron {report['momentron']}; {versions}; {seed}.",
@@ -308,11 +316,26 @@ def _open_words(claims: Sequence[Mapping[str, Any]]) -> str:
     return "".join(f"; {word}" for word in words)
 
 
-def _row(claim: Mapping[str, Any]) -> str:
+def _row(claim: Mapping[str, Any]) -> dict[str, str]:
     word = claim["verdict"]
-    verdict = f"**{word}**" if claim["holds"] is False else word
-    cells = (claim["claim"], claim["source"], measured_words(claim["measured"]), verdict)
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return {
+        "claim": claim["claim"],
+        "where": claim["source"],
+        "measured": measured_words(claim["measured"]),
+        "borne out": f"**{word}**" if claim["holds"] is False else word,
+    }
+
+
+def markdown_table(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """The lines of a table; its titles are the keys of the rows.
+
+    >>> markdown_table([{"a": "1", "b": "x|y"}])
+    ['| a | b |', '|---|---|', '| 1 | x\\\\|y |']
+    """
+    titles = list(rows[0])
+    cells = [[cell.replace("|", "\\|") for cell in row.values()] for row in rows]
+    lines = [f"| {' | '.join(line)} |" for line in (titles, *cells)]
+    return [lines[0], "|---" * len(titles) + "|", *lines[1:]]
 
 
 def _cell_word(value: Any) -> str:

@@ -201,7 +201,7 @@ class Descent:
         return None
 
     def further(self, epochs: int, report: Report) -> None:
-        """Train so many epochs more, whatever the loss."""
+        """Train for further epochs, whatever the loss."""
         for done in range(epochs):
             self._train_epoch()
             report((done + 1) / epochs)

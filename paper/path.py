@@ -17,7 +17,7 @@ from momentron.solvers.base import Candidates
 from paper.curves import DESCENT, NORMALIZED, NORMALIZED_ROOT, method_part
 from paper.data import Sample
 from paper.figure import Part
-from paper.judge import Claim
+from paper.judge import Claim, since
 
 PART = "path"
 ZETA_HALF = -1.4603545088
@@ -70,9 +70,7 @@ class Path:
 
     def overtaken(self) -> int | None:
         """The place from which θ_t = 1/√t is the earlier of the two, for good; None if nowhere."""
-        behind = np.flatnonzero(self.root >= self.descent)
-        first = int(behind[-1]) + 1 if behind.size else 0
-        return first if first < self.length.size else None
+        return since(self.root >= self.descent)
 
 
 def root_iterations(length: np.ndarray) -> np.ndarray:
@@ -89,18 +87,18 @@ def overtakes(
     measured: dict[str, Any] = {"length of the path": path.length[-1]}
     for method, iterations in ((NORMALIZED_ROOT, path.root), (DESCENT, path.descent)):
         run = margins[method.name]
-        foreseen = float(np.interp(run.size, iterations, path.margin))
+        predicted = float(np.interp(run.size, iterations, path.margin))
         measured |= {
             f"{method.name}, margin after {run.size:,} iterations": float(run[-1]),
-            f"{method.name}, foreseen by the path": foreseen,
+            f"{method.name}, predicted by the path": predicted,
         }
     measured |= {
         "ahead since iteration, about": None if place is None else float(path.root[place]),
         "margin there": None if place is None else float(path.margin[place]),
     }
     return Claim(
-        f"The same in a longer run, which is foreseen and not made ({name}): it overtakes gradient "
-        "descent on the path that both follow.",
+        f"The same in a longer run, which is predicted and not made ({name}): it overtakes "
+        "gradient descent on the path that both follow.",
         "Section 1, from the path of θ = 1",
         measured,
         None if place is None else True,

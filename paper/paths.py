@@ -46,7 +46,7 @@ from paper.path_findings import (
 
 SOFT_TOL = 1e-4
 RIDGE = {"maxiter": 1500, "maxcor": 30, "ftol": 0.0, "gtol": 1e-8}
-"""For L-BFGS: it stops by the slope alone, or after so many steps."""
+"""For L-BFGS: it stops by the slope alone, or after this many steps."""
 
 
 def momentum_path(

@@ -158,7 +158,7 @@ PER_TENFOLD = 0.1
 DELTA = 0.1
 """The probability with which the theorem may fail."""
 PRICE = 10.0
-"""Sampling costs little if the distance is at most so many times that of Algorithm 1."""
+"""Sampling costs little if the distance is at most this many times that of Algorithm 1."""
 
 FURTHER = "further-momentum"
 MARKERS = {SAMPLED.name: "o", PLAIN.name: "s", THEORY.name: "^", BATCH.name: "D"}
@@ -166,7 +166,7 @@ MARKERS = {SAMPLED.name: "o", PLAIN.name: "s", THEORY.name: "^", BATCH.name: "D"
 
 @dataclass(frozen=True)
 class Guide:
-    """A line of the slope that a rate has, so many times as high as a method's curve."""
+    """A line of the slope that a rate has, this many times as high as a method's curve."""
 
     method: Method
     exponent: float

@@ -167,7 +167,7 @@ def reproduce(
 def measure(
     parts: Sequence[Part], store: Store, watch: Watch | None = None, deadline: float = math.inf
 ) -> tuple[dict[str, Measured], float, list[str]]:
-    """What the parts measured, from the store or anew, the seconds, and which were in the store.
+    """What the parts measured, now or before, the seconds, and which were in the store.
 
     Past the deadline, in seconds of `time.monotonic`, no part is begun.
     """

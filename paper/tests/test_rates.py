@@ -1,4 +1,4 @@
-"""`python -m paper rates`: exponents, intervals of confidence, and verdicts that follow."""
+"""`python -m paper rates`: exponents, confidence intervals, and verdicts that follow."""
 
 import dataclasses
 import importlib.util

@@ -259,9 +259,9 @@ def test_the_path_foretells_the_slow_methods():
     margins = {name: found["margin"] for name, found in columns.items()}
     claim = overtakes(columns["path"], margins, "")
     for name in ("normalized-gradient-root", "gradient-descent"):
-        foreseen = claim.measured[f"{name}, foreseen by the path"]
+        predicted = claim.measured[f"{name}, predicted by the path"]
         seen = claim.measured[f"{name}, margin after 400 iterations"]
-        assert foreseen == pytest.approx(seen, rel=0.02)
+        assert predicted == pytest.approx(seen, rel=0.02)
 
 
 def test_who_overtakes_on_the_path():

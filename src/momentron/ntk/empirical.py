@@ -27,7 +27,7 @@ from momentron.ntk.plan import KernelShape, make_plan
 from momentron.ntk.results import ResultType, inverse_roots, normalize_in_place, require_finite
 from momentron.ntk.sweep import Differentiator, Sweep
 from momentron.ntk.unstructured import ExampleGradients
-from momentron.progress import Progress, Tell, as_progress
+from momentron.progress import Tell, as_progress
 
 
 class EmpiricalNTK(JacobianProducts):
@@ -41,7 +41,7 @@ class EmpiricalNTK(JacobianProducts):
     and `vjp` multiply without forming K.
 
     Dense and convolutional layers, embeddings and normalisation layers are differentiated layer by
-    layer: their gradients are never written out where inner products can be had without. All other
+    layer: their gradients are never written out where inner products do not need them. All other
     parameters go through `torch.func`, example by example; the two are mixed as the model needs. A
     layer that is called several times, or shares its weights with another, has its gradients added
     before inner products are taken.
@@ -151,7 +151,7 @@ class EmpiricalNTK(JacobianProducts):
         -------
         array of shape (n1, n2)
         """
-        return self._kernel(TRACED, *self._sides(X1, X2), **options)
+        return self._kernel(TRACED, *self._sides(X1, X2), options)
 
     def per_output(self, X1: Any, X2: Any = None, **options: Unpack[KernelOptions]) -> Any:
         """⟨∇A_o(x), ∇A_p(x')⟩ for all pairs of examples and of outputs.
@@ -162,7 +162,7 @@ class EmpiricalNTK(JacobianProducts):
         -------
         array of shape (n1, n2, k, k)
         """
-        return self._kernel(PER_OUTPUT, *self._sides(X1, X2), **options)
+        return self._kernel(PER_OUTPUT, *self._sides(X1, X2), options)
 
     def same_output(self, X1: Any, X2: Any = None, **options: Unpack[KernelOptions]) -> Any:
         """⟨∇A_o(x), ∇A_o(x')⟩: one kernel per output, the diagonal of `per_output`.
@@ -173,7 +173,7 @@ class EmpiricalNTK(JacobianProducts):
         -------
         array of shape (n1, n2, k)
         """
-        return self._kernel(SAME_OUTPUT, *self._sides(X1, X2), **options)
+        return self._kernel(SAME_OUTPUT, *self._sides(X1, X2), options)
 
     def pairs(
         self,
@@ -210,7 +210,7 @@ class EmpiricalNTK(JacobianProducts):
             right = left
         right = None if right is None else self._labelled(right, y2, "y2")
         left = self._labelled(left, y1, "y1")
-        return self._kernel(PER_OUTPUT, left, right, **options)
+        return self._kernel(PER_OUTPUT, left, right, options)
 
     def diagonal(self, X: Any, **options: Unpack[KernelOptions]) -> Any:
         """K(x, x) for each row of X, without any other entry of the kernel.
@@ -221,7 +221,7 @@ class EmpiricalNTK(JacobianProducts):
         -------
         array of shape (n,)
         """
-        return self._diagonal(TRACED, self._examples(X, "X"), **options)
+        return self._diagonal(TRACED, self._examples(X, "X"), options)
 
     def per_output_diagonal(self, X: Any, **options: Unpack[KernelOptions]) -> Any:
         """⟨∇A_o(x), ∇A_p(x)⟩ for each row of X and all pairs of outputs.
@@ -232,7 +232,7 @@ class EmpiricalNTK(JacobianProducts):
         -------
         array of shape (n, k, k)
         """
-        return self._diagonal(PER_OUTPUT, self._examples(X, "X"), **options)
+        return self._diagonal(PER_OUTPUT, self._examples(X, "X"), options)
 
     @torch.enable_grad()
     def _kernel(
@@ -240,14 +240,10 @@ class EmpiricalNTK(JacobianProducts):
         contraction: Contraction,
         left: Examples,
         right: Examples | None,
-        *,
-        normalize: bool | None = None,
-        max_memory: str | int | None = None,
-        progress: Progress = None,
+        options: KernelOptions,
     ) -> Any:
         """Of all pairs of examples; without `right`, of `left` with itself."""
-        normalize = self.normalize if normalize is None else as_flag("normalize", normalize)
-        limit, tell = self._limit(max_memory), as_progress(progress, "tangent kernel")
+        normalize, limit, tell = self._settings("tangent kernel", **options)
         n1, n2 = len(left), len(left if right is None else right)
         shape = KernelShape(max(n1, n2), min(n1, n2), right is None, contraction.across)
         sweep = self._sweep(contraction, left, shape, limit, tell)
@@ -273,18 +269,11 @@ class EmpiricalNTK(JacobianProducts):
         return result.finished(arranged)
 
     def _diagonal(
-        self,
-        contraction: Contraction,
-        examples: Examples,
-        *,
-        normalize: bool | None = None,
-        max_memory: str | int | None = None,
-        progress: Progress = None,
+        self, contraction: Contraction, examples: Examples, options: KernelOptions
     ) -> Any:
         """K(x, x) of each example."""
-        normalize = self.normalize if normalize is None else as_flag("normalize", normalize)
-        tell = as_progress(progress, "tangent kernel")
-        squares = self._squares(contraction, examples, self._limit(max_memory), tell)
+        normalize, limit, tell = self._settings("tangent kernel", **options)
+        squares = self._squares(contraction, examples, limit, tell)
         if normalize and contraction is TRACED:
             squares = (squares > 0.0).to(squares.dtype)
         elif normalize:

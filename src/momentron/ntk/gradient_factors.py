@@ -114,7 +114,7 @@ class Factor(Gradients):
 
 
 class DirectFactor(Factor):
-    """Gradients themselves: G of shape (n, outputs, g · C · F), and of the bias beside them."""
+    """Gradients themselves: G of shape (n, outputs, g · C · F), and those of the bias."""
 
     def __init__(self, unit: Unit, n: int, outputs: int, workspace: Workspace) -> None:
         super().__init__(unit, n, outputs, workspace)

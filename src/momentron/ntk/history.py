@@ -93,7 +93,7 @@ class History:
         self.rows = list(rows)
 
     def save_training(self, epoch: float, settings: Mapping[str, str], state: Any) -> None:
-        """Keep the state of a training beside the rows; without a folder, nothing."""
+        """Keep the state of a training in the folder, if there is one."""
         if self.folder is not None:
             content = {"format": FORMAT, "settings": settings, "epoch": epoch, "state": state}
             path = self.folder / TRAINING

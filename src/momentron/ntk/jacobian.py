@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from copy import copy
-from typing import Any, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 import torch
 from scipy.sparse.linalg import LinearOperator
 from torch import Tensor, nn
 
-from momentron.arguments import parse_size
+from momentron.arguments import as_flag, parse_size
 from momentron.errors import InputError
 from momentron.ntk.inputs import Examples, Selection, chosen_parameters
 from momentron.ntk.linearised import Linearised, Vector
@@ -35,6 +35,14 @@ class KernelOptions(TypedDict, total=False):
     normalize: bool | None
     max_memory: str | int | None
     progress: Progress
+
+
+class Settings(NamedTuple):
+    """`KernelOptions` with the kernel's own settings where none is given."""
+
+    normalize: bool
+    limit: int
+    tell: Tell
 
 
 class JacobianProducts(ABC):
@@ -70,12 +78,12 @@ class JacobianProducts(ABC):
         array of shape (n, k)
         """
         examples = self._examples(X, "X")
-        tell = as_progress(progress, "Jacobian product")
+        _, limit, tell = self._settings("Jacobian product", progress=progress)
         linear = self._linearised(examples)
         v = _as_vector(linear, direction)
         result = ResultType.parse(self.dtype)
         total = result.zeros(examples.device, len(examples), linear.n_outputs)
-        batch = linear.plan(1, self._limit()).batch
+        batch = linear.plan(1, limit).batch
         for rows in _batches(len(examples), batch, tell):
             total[rows] = linear.push(examples, rows, [v])[0].to(total.device)
         return result.finished(require_finite(total))
@@ -96,7 +104,7 @@ class JacobianProducts(ABC):
             An array of the parameter's shape for each name of a chosen parameter.
         """
         examples = self._examples(X, "X")
-        tell = as_progress(progress, "Jacobian product")
+        _, limit, tell = self._settings("Jacobian product", progress=progress)
         linear = self._linearised(examples)
         c = _as_matrix(weights, "weights", len(examples), linear.dtype, examples.device)
         if c.shape[1] != linear.n_outputs:
@@ -104,7 +112,7 @@ class JacobianProducts(ABC):
                 f"weights has shape {tuple(c.shape)}; it must be "
                 f"({len(examples)}, {linear.n_outputs}), one column per output"
             )
-        total, batch = linear.zeros(), linear.plan(1, self._limit()).batch
+        total, batch = linear.zeros(), linear.plan(1, limit).batch
         with torch.enable_grad():
             for rows in _batches(len(examples), batch, tell):
                 linear.pull(examples, rows, [c[rows]], [total])
@@ -114,16 +122,7 @@ class JacobianProducts(ABC):
             for name, part in zip(linear.names, total, strict=True)
         }
 
-    def matvec(
-        self,
-        X1: Any,
-        v: Any,
-        X2: Any = None,
-        *,
-        normalize: bool | None = None,
-        max_memory: str | int | None = None,
-        progress: Progress = None,
-    ) -> Any:
+    def matvec(self, X1: Any, v: Any, X2: Any = None, **options: Unpack[KernelOptions]) -> Any:
         """K(X1, X2) v, with the kernel summed over the outputs, and without forming it.
 
         It costs one backward pass over X2 and one forward pass over X1 for each output and column
@@ -135,17 +134,17 @@ class JacobianProducts(ABC):
         X1, X2 : array-like or Tensor of shape (n1, ...) and (n2, ...)
             X2 is X1 unless given.
         v : array-like or Tensor of shape (n2,) or (n2, m)
-        normalize, max_memory, progress : optional
+        **options
             As in a call of the kernel.
 
         Returns
         -------
         array of shape (n1,) or (n1, m)
         """
+        normalize, limit, tell = self._settings("kernel product", **options)
         left, right = self._both(X1, X2)
         linear = self._linearised(right)
         columns = _as_matrix(v, "v", len(right), linear.dtype, right.device)
-        normalize = self.normalize if normalize is None else normalize
         if normalize:
             columns = columns * self._scale(X1 if X2 is None else X2).to(columns)[:, None]
         k, m = linear.n_outputs, columns.shape[1]
@@ -158,10 +157,7 @@ class JacobianProducts(ABC):
 
         result = ResultType.parse(self.dtype)
         total = result.zeros(left.device, len(left), m)
-        tell = as_progress(progress, "kernel product")
-        for seed, rows, found in self._through(
-            linear, left, right, seeds, weights, max_memory, tell
-        ):
+        for seed, rows, found in self._through(linear, left, right, seeds, weights, limit, tell):
             total[rows, seed[1]] += found[:, seed[0]].to(total.device)
         if normalize:
             total *= self._scale(X1).to(total)[:, None]
@@ -201,9 +197,9 @@ class JacobianProducts(ABC):
             )
         result = ResultType.parse(self.dtype)
         total = result.zeros(left.device, len(left), linear.n_outputs)
-        tell = as_progress(progress, "kernel product")
+        _, limit, tell = self._settings("kernel product", max_memory=max_memory, progress=progress)
         for _, rows, found in self._through(
-            linear, left, right, [(0, 0)], lambda seed, rows: c[rows], max_memory, tell
+            linear, left, right, [(0, 0)], lambda seed, rows: c[rows], limit, tell
         ):
             total[rows] = found.to(total.device)
         return result.finished(require_finite(total))
@@ -233,11 +229,11 @@ class JacobianProducts(ABC):
         right: Examples,
         seeds: list[tuple[int, int]],
         weights: Any,
-        max_memory: str | int | None,
+        limit: int,
         tell: Tell,
     ) -> Iterator[tuple[tuple[int, int], slice, Tensor]]:
         """J(X1) J(X2)ᵀ c for each seed's c: a few seeds at a time, backwards and then forwards."""
-        plan = linear.plan(len(seeds), self._limit(max_memory))
+        plan = linear.plan(len(seeds), limit)
         for start in range(0, len(seeds), plan.directions):
             some = seeds[start : start + plan.directions]
             begun, ended = start / len(seeds), (start + len(some)) / len(seeds)
@@ -263,8 +259,19 @@ class JacobianProducts(ABC):
         """1/√K(x, x)."""
         return inverse_roots(torch.as_tensor(self.diagonal(X, normalize=False)))
 
-    def _limit(self, max_memory: str | int | None = None) -> int:
-        return parse_size(self.max_memory if max_memory is None else max_memory, "max_memory")
+    def _settings(
+        self,
+        words: str,
+        *,
+        normalize: bool | None = None,
+        max_memory: str | int | None = None,
+        progress: Progress = None,
+    ) -> Settings:
+        return Settings(
+            self.normalize if normalize is None else as_flag("normalize", normalize),
+            parse_size(self.max_memory if max_memory is None else max_memory, "max_memory"),
+            as_progress(progress, words),
+        )
 
 
 def _batches(n: int, size: int, tell: Tell) -> Iterator[slice]:

@@ -166,6 +166,6 @@ class Linearised:
 
 
 def _normal(device: torch.device, dtype: torch.dtype) -> Callable[[Sequence[int]], Tensor]:
-    """Normal numbers from a generator of their own."""
+    """Normal numbers, without torch's global generator."""
     generator = torch.Generator().manual_seed(0)
     return lambda shape: torch.randn(tuple(shape), generator=generator, dtype=dtype).to(device)

@@ -67,7 +67,7 @@ def normalize_in_place(kernel: Tensor, rows: Tensor, columns: Tensor) -> None:
 
 
 def require_finite(kernel: Tensor) -> Tensor:
-    """The kernel, unless it has an entry that is no number."""
+    """The kernel, unless it has an entry that is not finite."""
     if not bool(kernel.sum().isfinite()) and not bool(kernel.isfinite().all()):
         place = (~kernel.isfinite()).nonzero()[0].tolist()
         raise InputError(

@@ -132,7 +132,7 @@ class KernelTracker:
         }
         self._train, self._test = as_pair(train, "train"), as_pair(test, "test")
         self._progress = progress
-        as_progress(progress, "")  # refused now if it is none
+        as_progress(progress, "")  # refused now if it is invalid
         self.history = History(folder, self._identity() if folder is not None else {})
 
     def look(self, model: nn.Module, epoch: float, *, tell: Tell | None = None) -> Snapshot:
