@@ -15,7 +15,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +37,30 @@ class Workspace:
 
     def zeros(self, *shape: int) -> Tensor:
         return torch.zeros(shape, dtype=self.dtype, device=self.device)
+
+
+class FormCost(NamedTuple):
+    """Memory and work of a form, for one example.
+
+    Attributes
+    ----------
+    stored : int
+        Entries kept.
+    passing : int
+        Entries held only while the batch of the example is being filled in.
+    build : float
+        Flops to turn u and δ into what is kept.
+    pair : float
+        Flops of the inner products with another example, all outputs.
+    long : float
+        How many of these are in products of long rows.
+    """
+
+    stored: int
+    passing: int
+    build: float
+    pair: float
+    long: float
 
 
 class Gradients(ABC):
@@ -82,23 +106,8 @@ class Factor(Gradients):
 
     @staticmethod
     @abstractmethod
-    def stored(unit: Unit, outputs: int) -> int:
-        """Entries kept for one example."""
-
-    @staticmethod
-    @abstractmethod
-    def passing(unit: Unit, outputs: int) -> int:
-        """Entries held for one example only while its batch is being filled in."""
-
-    @staticmethod
-    @abstractmethod
-    def build_cost(unit: Unit, outputs: int) -> float:
-        """Flops to turn one example's u and δ into what is kept."""
-
-    @staticmethod
-    @abstractmethod
-    def pair_cost(unit: Unit, outputs: int, across: bool) -> float:
-        """Flops of one pair of examples, all outputs; `across` if all outputs are paired."""
+    def cost(unit: Unit, outputs: int, across: bool) -> FormCost:
+        """Of one example and some outputs at a time; `across` if all outputs are paired."""
 
     @abstractmethod
     def see(self, rows: slice, call: int, module: nn.Module, x: Tensor) -> None:
@@ -129,25 +138,15 @@ class DirectFactor(Factor):
         return not unit.rule.gives_tokens
 
     @staticmethod
-    def stored(unit: Unit, outputs: int) -> int:
-        return unit.groups * outputs * unit.channels * (unit.fan_in * unit.weight + unit.bias)
-
-    @staticmethod
-    def passing(unit: Unit, outputs: int) -> int:
+    def cost(unit: Unit, outputs: int, across: bool) -> FormCost:
         fan_in = unit.fan_in if unit.weight else 0
-        entries = unit.groups * unit.total_positions * (fan_in + outputs * unit.channels)
+        stored = unit.groups * outputs * unit.channels * (fan_in + unit.bias)
+        passing = unit.groups * unit.total_positions * (fan_in + outputs * unit.channels)
         if unit.groups > 1:  # the groups' gradients are put in order by a copy
-            entries += unit.groups * outputs * unit.channels * max(fan_in, 1)
-        return entries
-
-    @staticmethod
-    def build_cost(unit: Unit, outputs: int) -> float:
-        entries = DirectFactor.stored(unit, outputs)
-        return 2.0 * entries * unit.total_positions + ELEMENTWISE * entries
-
-    @staticmethod
-    def pair_cost(unit: Unit, outputs: int, across: bool) -> float:
-        return 2.0 * DirectFactor.stored(unit, outputs) * (outputs if across else 1)
+            passing += unit.groups * outputs * unit.channels * max(fan_in, 1)
+        build = 2.0 * stored * unit.total_positions + ELEMENTWISE * stored
+        pair = 2.0 * stored * (outputs if across else 1)
+        return FormCost(stored, passing, build, pair, long=pair)
 
     def see(self, rows: slice, call: int, module: nn.Module, x: Tensor) -> None:
         unit, n, P = self.unit, rows.stop - rows.start, self.unit.total_positions
@@ -215,22 +214,13 @@ class GramFactor(Factor):
         return unit.weight and not unit.rule.gives_tokens
 
     @staticmethod
-    def stored(unit: Unit, outputs: int) -> int:
-        return unit.groups * unit.total_positions * (unit.fan_in + outputs * unit.channels)
-
-    @staticmethod
-    def passing(unit: Unit, outputs: int) -> int:
-        return 0
-
-    @staticmethod
-    def build_cost(unit: Unit, outputs: int) -> float:
-        return ELEMENTWISE * GramFactor.stored(unit, outputs)
-
-    @staticmethod
-    def pair_cost(unit: Unit, outputs: int, across: bool) -> float:
-        entries, pairs = unit.groups * unit.total_positions**2, outputs**2 if across else 1
+    def cost(unit: Unit, outputs: int, across: bool) -> FormCost:
+        positions, pairs = unit.groups * unit.total_positions, outputs**2 if across else 1
+        stored = positions * (unit.fan_in + outputs * unit.channels)
         deltas = 2.0 * unit.channels * (pairs if across else outputs)
-        return entries * (2.0 * unit.fan_in + deltas + ELEMENTWISE * pairs)
+        products = 2.0 * unit.fan_in + deltas + ELEMENTWISE * pairs
+        pair = positions * unit.total_positions * products
+        return FormCost(stored, 0, ELEMENTWISE * stored, pair, long=0.0)
 
     def see(self, rows: slice, call: int, module: nn.Module, x: Tensor) -> None:
         u = self.unit.rule.features(module, x)
@@ -318,18 +308,12 @@ class TokenFactor(GramFactor):
         return unit.rule.gives_tokens
 
     @staticmethod
-    def stored(unit: Unit, outputs: int) -> int:
-        return unit.total_positions * (2 + outputs * unit.channels)
-
-    @staticmethod
-    def build_cost(unit: Unit, outputs: int) -> float:
-        return ELEMENTWISE * TokenFactor.stored(unit, outputs)
-
-    @staticmethod
-    def pair_cost(unit: Unit, outputs: int, across: bool) -> float:
+    def cost(unit: Unit, outputs: int, across: bool) -> FormCost:
+        stored = unit.total_positions * (2 + outputs * unit.channels)
         pairs = outputs**2 if across else 1
         deltas = unit.channels * (pairs if across else outputs)
-        return unit.total_positions**2 * 2.0 * (deltas + ELEMENTWISE * pairs)
+        pair = unit.total_positions**2 * 2.0 * (deltas + ELEMENTWISE * pairs)
+        return FormCost(stored, 0, ELEMENTWISE * stored, pair, long=0.0)
 
     def _inputs(self, mine: Tensor, others: Tensor) -> Tensor:
         same = (mine == others.mT).logical_and_(mine >= 0)  # −1 is the padding token

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from itertools import chain
 
 from momentron.errors import InputError
-from momentron.ntk.gradient_factors import FORMS, DirectFactor, Factor
-from momentron.ntk.model_structure import ModelStructure, Unit
+from momentron.ntk.gradient_factors import FORMS, Factor, FormCost
+from momentron.ntk.model_structure import ModelStructure
+from momentron.ntk.unstructured import written_cost
 
 _UNITS = {"TB": 10**12, "GB": 10**9, "MB": 10**6, "KB": 10**3}
 
@@ -139,21 +140,13 @@ def _form_choices(
     structure: ModelStructure, shape: KernelShape, outputs: int
 ) -> set[tuple[type[Factor], ...]]:
     """The forms that cost least, and those that keep least."""
-    pairs = (
-        shape.pairs if shape.n2 else shape.n1
-    )  # on the diagonal each example is paired with itself
-
-    def cost(form: type[Factor], unit: Unit) -> float:
-        build = (shape.n1 + shape.n2) * form.build_cost(unit, outputs)
-        return build + pairs * form.pair_cost(unit, outputs, shape.across)
-
+    pairs = shape.pairs if shape.n2 else shape.n1  # on the diagonal, each with itself
     cheap, lean = [], []
     for unit in structure.units:
-        forms = [form for form in FORMS if form.suits(unit)]
-        costs = [cost(form, unit) for form in forms]
-        sizes = [form.stored(unit, outputs) for form in forms]
-        cheap.append(forms[costs.index(min(costs))])
-        lean.append(forms[sizes.index(min(sizes))])
+        costs = {f: f.cost(unit, outputs, shape.across) for f in FORMS if f.suits(unit)}
+        flops = {f: (shape.n1 + shape.n2) * c.build + pairs * c.pair for f, c in costs.items()}
+        cheap.append(min(costs, key=lambda form: flops[form]))
+        lean.append(min(costs, key=lambda form: costs[form].stored))
     return {tuple(cheap), tuple(lean)}
 
 
@@ -172,22 +165,13 @@ class _Sketch:
         self.structure, self.shape, self.forms = structure, shape, forms
         self.outputs, self.scratch, self.itemsize = outputs, scratch, itemsize
         self.chunks = -(-structure.n_outputs // outputs)
-        others, units = structure.unstructured_entries, structure.units
-        chosen = list(zip(forms, units, strict=True))
-        self.stored = sum(form.stored(unit, outputs) for form, unit in chosen) + outputs * others
-        self.passing = sum(form.passing(unit, outputs) for form, unit in chosen) + 3 * others
+        units = structure.units
+        costs = [f.cost(u, outputs, shape.across) for f, u in zip(forms, units, strict=True)]
+        costs.append(written_cost(structure.unstructured_entries, outputs, shape.across))
+        self.cost = FormCost(*map(sum, zip(*costs, strict=True)))
         # patches are copied out of the input of one unit at a time
-        self.passing += max((u.groups * u.total_positions * u.fan_in for u in units), default=0)
-        self.build = sum(form.build_cost(unit, outputs) for form, unit in chosen)
-        across = shape.across
-        self.long = 2.0 * outputs * others * (outputs if across else 1) + sum(
-            form.pair_cost(unit, outputs, across) for form, unit in chosen if form is DirectFactor
-        )
-        self.meet = self.long + sum(
-            form.pair_cost(unit, outputs, across)
-            for form, unit in chosen
-            if form is not DirectFactor
-        )
+        patches = max((u.groups * u.total_positions * u.fan_in for u in units), default=0)
+        self.passing = self.cost.passing + patches
 
     def plan(self, columns: int, budget: int) -> Plan:
         """The plan with as many examples passing by as fit; at least one."""
@@ -208,7 +192,7 @@ class _Sketch:
         kept = columns + (0 if alone else step)
         if not columns and not one_chunk:  # on the diagonal two chunks of outputs are paired
             kept += step
-        entries = kept * self.stored + step * self.passing + 3 * self.scratch
+        entries = kept * self.cost.stored + step * self.passing + 3 * self.scratch
         entries += 2 * columns * step
         return self.itemsize * entries + step * self.structure.graph_bytes + 16 * columns * step
 
@@ -217,10 +201,10 @@ class _Sketch:
         runs = -(-shape.n2 // columns) if columns else 1
         partners = self.chunks if shape.across else 1
         made = shape.n1 * partners * ((runs - 1) / 2 if shape.symmetric else runs) + shape.n2
-        cost = made * (self._through(columns, step) + self.chunks * self.build)
-        cost += FIRST_TOUCH * (columns + step) * self.stored
+        cost = made * (self._through(columns, step) + self.chunks * self.cost.build)
+        cost += FIRST_TOUCH * (columns + step) * self.cost.stored
         pairs = shape.pairs * self.chunks * partners
-        return cost + pairs * (self.meet + self.long * THIN / step)
+        return cost + pairs * (self.cost.pair + self.cost.long * THIN / step)
 
     def _through(self, columns: int, step: int) -> float:
         """Flops of one example's passes through the model: once for units, once for the others."""

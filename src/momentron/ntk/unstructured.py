@@ -12,7 +12,7 @@ from torch.func import functional_call, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from momentron.ntk.contraction import OutputPair
-from momentron.ntk.gradient_factors import Gradients, Workspace, add
+from momentron.ntk.gradient_factors import FormCost, Gradients, Workspace, add
 from momentron.ntk.inputs import Readout
 from momentron.ntk.model_checks import flat_outputs
 
@@ -185,6 +185,12 @@ class WrittenGradients(Gradients):
             for left_output, right_output in outputs:
                 for left, right in zip(left_output, right_output, strict=True):
                     yield *_as_matrices(left, right), target
+
+
+def written_cost(entries: int, outputs: int, across: bool) -> FormCost:
+    """Of gradients that are written out, for one example."""
+    pair = 2.0 * outputs * entries * (outputs if across else 1)
+    return FormCost(outputs * entries, 3 * entries, 0.0, pair, long=pair)
 
 
 def _as_matrices(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
