@@ -56,20 +56,12 @@ class Figure1(Figure):
             return cls(mnist_pair(0, 1, rows=3000), iterations=1000, quick=True)
         return cls(mnist_pair(0, 1), iterations=3000, path=8000, quick=False)
 
-    def about(self) -> str:
-        return (
-            f"{self.sample.title}, no intercept, {self.iterations:,} iterations of each method "
-            "with the paper's parameters. Margins are in the units of X (pixels from 0 to 1). The "
-            "batch perceptron's curve is that of its running average, which is what its authors "
-            "return. The dotted line is what Theorem 3.1 guarantees momentum; the band is the "
-            "interval of its second part, which is known while the method runs, without the best "
-            "margin. The axis is linear up to the best margin on either side of 0, and "
-            "logarithmic below. With θ_t = 1/√t the steps become so short that "
-            f"{self.iterations:,} of them decide nothing against gradient descent; but both follow "
-            "the path of θ = 1 at a pace of their own, and "
-            f"{self.path:,} steps with θ = 1 tell when one overtakes the other. This is computed "
-            "from the path: a run of θ_t = 1/√t of that length is not made."
-        )
+    def numbers(self) -> dict[str, Any]:
+        return {
+            "title": self.sample.title,
+            "iterations": self.iterations,
+            "path": self.path,
+        }
 
     def parts(self) -> list[Part]:
         best = Part(BEST, {"tol": TOL}, 20.0, self._measure_best)
@@ -293,24 +285,19 @@ class Figure2(Figure):
             return cls(mnist_pair(3, 5, rows=4000, shrink=2), iterations=1000, quick=True)
         return cls(mnist_pair(3, 5), iterations=3000, quick=False)
 
-    def about(self) -> str:
-        sample = self.sample
+    def numbers(self) -> dict[str, Any]:
         small = (
             " The images are averaged to 14 × 14 pixels and a third of the rows is used; the proof "
             "and every number speak of these smaller data."
         )
-        return (
-            f"{sample.title}, {sample.y_test.size:,} rows to test on, no intercept, "
-            f"{self.iterations:,} iterations of each method with the paper's parameters."
-            f"{small if self.quick else ''} The batch perceptron returns its running average; its "
-            "last iterate is drawn faintly. The reference is the soft margin with squared hinge, "
-            f"with the C of {', '.join(f'{C:g}' for C in SOFTNESS)} that is best on the test rows "
-            "themselves. The dual objective is ½‖Zᵀq‖² with rows of length at most 1, the least so "
-            "far: no classifier has a margin above ‖Zᵀq‖, and its infimum is 0 exactly if the data "
-            f"are not separable. `{PROOF_FILE}` holds the proof of the verdict on that, which "
-            "`momentron verify` checks. With θ_t = 1/√t the normalised gradient is after t "
-            "iterations about where θ = 1 is after 2√t, on the path that both follow."
-        )
+        return {
+            "title": self.sample.title,
+            "tests": self.sample.y_test.size,
+            "small": small if self.quick else "",
+            "iterations": self.iterations,
+            "softness": ", ".join(f"{C:g}" for C in SOFTNESS),
+            "proof": PROOF_FILE,
+        }
 
     def parts(self) -> list[Part]:
         proof = {"max_time": PROOF_SECONDS}

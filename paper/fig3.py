@@ -245,23 +245,14 @@ class Figure3(Figure):
             quick=False,
         )
 
-    def about(self) -> str:
-        return (
-            f"{self.sample.title}, {self.sample.y_test.size:,} rows to test on, ten classes, no "
-            f"intercepts, {self.iterations:,} iterations of each method. The kernel is the tangent "
-            f"kernel of a two-layer ReLU network of width {WIDTH}, both layers, with random "
-            "weights. The paper asks for rows of length at most 1 and does not say how they are "
-            "scaled here; in section 6 it normalises the features of each row, and so do these "
-            "curves: K_ij/√(K_ii K_jj). The last claim is about the kernel as it is. Margins "
-            "are min (F_ic − F_ij)/‖W‖ over all rows i of class c and wrong labels j. Algorithm 2 "
-            "draws one row and one wrong label an iteration, the batch perceptron takes the worst; "
-            "either needs one kernel column. Columns are kept, the latest used in "
-            f"{CACHE_SIZE / 1000:g} GB, and the lower panels count the values that were computed. "
-            "The batch perceptron's curves are those of its running average, which is what its "
-            "authors return; the best margin and the last error of its iterates are drawn faintly. "
-            "The theorem's step size is for a "
-            "run of exactly this length."
-        )
+    def numbers(self) -> dict[str, Any]:
+        return {
+            "title": self.sample.title,
+            "tests": self.sample.y_test.size,
+            "width": WIDTH,
+            "iterations": self.iterations,
+            "cache": CACHE_SIZE / 1000,
+        }
 
     def parts(self) -> list[Part]:
         runs = (

@@ -220,30 +220,22 @@ class Figure4(Figure):
         grid = replace(setting.grid, large=replace(large, seeds=(*large.seeds, *more)))
         return cls(cifar_pool(), setting=replace(setting, grid=grid), quick=quick)
 
-    def about(self) -> str:
+    def numbers(self) -> dict[str, Any]:
         import torch
 
-        training, course = self.grid.training, self.setting.course
-        epochs = ", ".join(map(str, course.epochs))
-        half = ", half the usual" if course.width == 32 else ""
-        return (
-            f"{self.sample.title}. Two things are run. First, a grid that was "
-            "[registered before it ran](fig4-grid.md): networks of several kinds, many seeds, "
-            f"each with {training.images} images of its own, and the first kernel compared with "
-            "the last. Second, the paper's two seeds are followed, in the cell nearest to its "
-            f"words ({course.cell.words}; width {course.width}{half}): looks at epochs "
-            f"{epochs}, where the network is fitted, and after as many epochs again; in each "
-            f"kernel {course.iterations:,} iterations of Algorithm 2 (aggressive, no intercepts), "
-            f"whose predictor classifies {course.tests:,} test images. These two seeds have the "
-            "traced kernel alone; the other reading, with the features of a pair, is measured in "
-            "the grid, without Algorithm 2 and without a verdict. The upper panels are the "
-            "caption's plot, test error against Algorithm 2's iterations with one curve per epoch; "
-            "the lower ones show where these curves end, against the epoch. Seeds of torch are not "
-            "those of the authors' program, whose random streams nobody has: what the paper says "
-            f"of seeds {' and '.join(map(str, self.seeds))} is shown but cannot be tested. "
-            "Where single precision leaves a kernel that is not semidefinite within rounding, 1e-6 "
-            f"of its diagonal is added. torch {torch.__version__}."
-        )
+        course = self.setting.course
+        return {
+            "title": self.sample.title,
+            "images": self.grid.training.images,
+            "cell": course.cell.words,
+            "width": course.width,
+            "half": ", half the usual" if course.width == 32 else "",
+            "epochs": ", ".join(map(str, course.epochs)),
+            "iterations": course.iterations,
+            "tests": course.tests,
+            "seeds": " and ".join(map(str, self.seeds)),
+            "torch": torch.__version__,
+        }
 
     def parts(self) -> list[Part]:
         screen = [self._job_part(job) for job in self._screen()]

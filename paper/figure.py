@@ -3,12 +3,15 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from paper.data import Sample
 from paper.judge import Claim
+
+ABOUT = Path(__file__).parent / "about"
 
 Report = Callable[[float], None]
 """Told the share of a part that is done, from 0 to 1."""
@@ -79,8 +82,13 @@ class Figure(ABC):
         self.quick = quick
 
     @abstractmethod
+    def numbers(self) -> dict[str, Any]:
+        """What `about` says in numbers, by the names that its text has for them."""
+
     def about(self) -> str:
-        """What was run, for the figure's page."""
+        """What was run, for the figure's page: a list in Markdown, from a file of its name."""
+        text = (ABOUT / f"{self.name}.md").read_text("utf-8")
+        return text.rstrip("\n").format(**self.numbers())
 
     @abstractmethod
     def parts(self) -> list[Part]:

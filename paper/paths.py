@@ -197,32 +197,22 @@ class Paths(Figure):
         grid = QUICK if quick else FULL
         return cls([load(grid.rows) for load in LOADERS], grid, quick=quick)
 
-    def about(self) -> str:
+    def numbers(self) -> dict[str, Any]:
         grid = self.grid
-        sets = ", ".join(
-            f"{pool.title} ({pool.y.size:,} × {pool.X.shape[1]})" for pool in self.pools
-        )
-        return (
-            "Algorithm 1 does well on data that nothing separates, and the paper asks for a theory "
-            "of this (section 3). Does its path w_1, w_2, … follow a regularisation path? The sets "
-            f"are {sets}, each with a constant feature in place of an intercept, and scaled so "
-            f"that the longest row has length 1. {grid.splits} times each is cut at random into "
-            f"{TRAIN:.0%} of the rows to train on, {VALIDATION:.0%} to validate on and the others "
-            f"to test on. Algorithm 1 runs for {grid.iterations:,} iterations with the paper's "
-            "parameters. The soft margin is that with squared hinge, ½‖w‖² + C Σ ξ_i², for "
-            f"{grid.C.size} values of C from "
-            f"{grid.C[0]:g} to {grid.C[-1]:g}; the path of Algorithm 1's own loss is the least "
-            f"ln Σ exp(Zw) + λ‖w‖²/2 for {grid.ridge.size} values of λ from {grid.ridge[0]:.3g} "
-            f"down to {grid.ridge[-1]:.3g}. A path is followed closely where the angle between w_t "
-            f"and the nearest point of it is below {CLOSE:g}°; two errors are the same where they "
-            f"differ by less than {100 * SAME:g} percentage points. Both limits were set before "
-            "this run, after a look at single splits. Means over the splits have Student's "
-            "interval, widened for splits that share rows (Nadeau and Bengio 2003); the intervals "
-            "of all sets hold together with 95 % confidence. A statement about every set is found "
-            "where all intervals agree with it, not found where one contradicts it, and undecided "
-            "otherwise. Curves are means over the splits; the markers are at the median of the t, "
-            "or C, that validation chose. `paths.csv` has the angle at each t and C."
-        )
+        sets = (f"{pool.title} ({pool.y.size:,} × {pool.X.shape[1]})" for pool in self.pools)
+        return {
+            "sets": ", ".join(sets),
+            "splits": grid.splits,
+            "train": TRAIN,
+            "validation": VALIDATION,
+            "iterations": grid.iterations,
+            "n_C": grid.C.size,
+            "C": (grid.C[0], grid.C[-1]),
+            "n_ridge": grid.ridge.size,
+            "ridge": (grid.ridge[0], grid.ridge[-1]),
+            "close": CLOSE,
+            "same": 100 * SAME,
+        }
 
     def parts(self) -> list[Part]:
         return [self._part(pool, seed) for pool in self.pools for seed in range(self.grid.splits)]

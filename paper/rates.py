@@ -233,42 +233,29 @@ class Rates(Figure):
         """The source whose curves are drawn, and which is followed further."""
         return self.sources[len(self.sources) // 2]
 
-    def about(self) -> str:
-        scale, T = self.scale, self.scale.iterations
-        horizons = ", ".join(f"{t:,}" for t in scale.horizons)
-        return (
-            "The paper proves a rate of 1/√t for Algorithm 2 without momentum, and asks for an "
-            "analysis of the method with it (section 7). Here its exponent is measured: the slope "
-            f"of ln(γ̄ − γ(w_t)) against ln t over the last decade, t = {T // 10:,} to {T:,}, on "
-            f"{scale.seeds} problems from each of {len(self.sources)} sources, each seed with a "
-            "problem and draws of its own. All sources but one place the rows so that the best "
-            f"margin is known ({FEATURES} features, {SUPPORT} support rows; parts orthogonal to "
-            "the best direction of length about 1). The other draws rows of "
-            f"{self.sample.title.split(',')[0]}, whose best margin `auto` certifies. Nothing has "
-            f"an intercept. {self._cuts()} {self.far.seeds} runs with momentum, on the source "
-            f"{self.shown.label}, go on to t = {self.far.iterations:,}. The theorem's step depends "
-            "on the length of "
-            f"the run: there is one run for each of the lengths {horizons}. The seed is the unit "
-            "of all statistics: an exponent is the mean over seeds, with Student's interval; where "
-            f"a statement speaks of every source, its {len(self.sources)} intervals hold together "
-            "with 95 % confidence (Bonferroni). Such a statement is found where all intervals "
-            "agree with it, not found where one contradicts it, and undecided otherwise. The "
-            "picture shows the median and the quartiles over the seeds of one source, and all "
-            "exponents with their intervals."
-        )
-
-    def _cuts(self) -> str:
-        """What was left out for time, and when the limits of the statements were chosen."""
-        sizes = {source.n for source in self._placed}
-        margins = {source.margin for source in self._placed}
-        return (
-            f"Sizes were cut for time: the placed sources are a cross, {len(self._placed)} of the "
-            f"{len(sizes) * len(margins)} pairs that {len(sizes)} values of n and {len(margins)} "
-            "of γ̄ make: one varies while the other stays, and whether they act together is not "
-            "asked. The "
-            f"limits in the statements ({NEAR:g} for an exponent, {PER_TENFOLD:g} for its change, "
-            f"{PRICE:g} times for the price of sampling) were set after trial runs."
-        )
+    def numbers(self) -> dict[str, Any]:
+        scale, placed = self.scale, self._placed
+        sizes, margins = {s.n for s in placed}, {s.margin for s in placed}
+        return {
+            "first": scale.iterations // 10,
+            "last": scale.iterations,
+            "problems": scale.seeds,
+            "sources": len(self.sources),
+            "features": FEATURES,
+            "support": SUPPORT,
+            "rows": self.sample.title.split(",")[0],
+            "placed": len(placed),
+            "pairs": len(sizes) * len(margins),
+            "sizes": len(sizes),
+            "margins": len(margins),
+            "far_seeds": self.far.seeds,
+            "shown": self.shown.label,
+            "far": self.far.iterations,
+            "horizons": ", ".join(f"{t:,}" for t in scale.horizons),
+            "near": NEAR,
+            "per_tenfold": PER_TENFOLD,
+            "price": PRICE,
+        }
 
     @property
     def _placed(self) -> list[Source]:
