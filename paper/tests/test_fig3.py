@@ -313,6 +313,7 @@ def test_narrower_widths_can_differ():
     assert similar() is None
 
 
+@pytest.mark.slow
 @needs_mnist
 @needs_matplotlib
 def test_figure_3_on_mnist(tmp_path):

@@ -464,6 +464,7 @@ def test_no_matplotlib_is_said_before_the_work(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @needs_mnist
 @needs_matplotlib
 def test_figure_1_on_mnist(tmp_path):
@@ -478,6 +479,7 @@ def test_figure_1_on_mnist(tmp_path):
     assert done.seconds < 60.0
 
 
+@pytest.mark.slow
 @needs_mnist
 @needs_matplotlib
 def test_figure_2_on_mnist(tmp_path):

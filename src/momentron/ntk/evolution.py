@@ -20,8 +20,8 @@ from momentron.ntk.labelled import (
     Data,
     Labelled,
     as_pair,
-    labels_of,
     modes_kept,
+    on_host,
     places_of,
     require_outputs,
 )
@@ -151,7 +151,7 @@ def _batches(
             raise InputError("batch_size has no meaning beside a DataLoader, which has its own")
 
         def read(x: Any, y: Any) -> tuple[torch.Tensor, torch.Tensor]:
-            codes = places_of(labels_of(y), classes)
+            codes = places_of(on_host(y), classes)
             return examples.like(x), codes.to(examples.device)
 
         return train, read
@@ -167,7 +167,7 @@ def _resume(training: Training, history: History, settings: dict[str, str]) -> f
         return -1.0
     try:
         training.restore(found[1])
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{history.folder} is of another model or optimizer: {error}") from None
     return found[0]
 

@@ -106,12 +106,7 @@ class JacobianProducts(ABC):
         examples = self._examples(X, "X")
         _, limit, tell = self._settings("Jacobian product", progress=progress)
         linear = self._linearised(examples)
-        c = _as_matrix(weights, "weights", len(examples), linear.dtype, examples.device)
-        if c.shape[1] != linear.n_outputs:
-            raise InputError(
-                f"weights has shape {tuple(c.shape)}; it must be "
-                f"({len(examples)}, {linear.n_outputs}), one column per output"
-            )
+        c = _per_output(weights, "weights", linear, examples)
         total, batch = linear.zeros(), linear.plan(1, limit).batch
         with torch.enable_grad():
             for rows in _batches(len(examples), batch, tell):
@@ -144,7 +139,7 @@ class JacobianProducts(ABC):
         normalize, limit, tell = self._settings("kernel product", **options)
         left, right = self._both(X1, X2)
         linear = self._linearised(right)
-        columns = _as_matrix(v, "v", len(right), linear.dtype, right.device)
+        columns = _as_matrix(v, "v", linear, right)
         if normalize:
             columns = columns * self._scale(X1 if X2 is None else X2).to(columns)[:, None]
         k, m = linear.n_outputs, columns.shape[1]
@@ -190,11 +185,7 @@ class JacobianProducts(ABC):
         """
         left, right = self._both(X1, X2)
         linear = self._linearised(right)
-        c = _as_matrix(V, "V", len(right), linear.dtype, right.device)
-        if c.shape[1] != linear.n_outputs:
-            raise InputError(
-                f"V has shape {tuple(c.shape)}; it must be ({len(right)}, {linear.n_outputs})"
-            )
+        c = _per_output(V, "V", linear, right)
         result = ResultType.parse(self.dtype)
         total = result.zeros(left.device, len(left), linear.n_outputs)
         _, limit, tell = self._settings("kernel product", max_memory=max_memory, progress=progress)
@@ -290,14 +281,25 @@ def _as_tensor(values: Any, name: str) -> Tensor:
     return found
 
 
-def _as_matrix(values: Any, name: str, n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+def _as_matrix(values: Any, name: str, linear: Linearised, examples: Examples) -> Tensor:
     """One row per example; a vector is one column."""
-    found = _as_tensor(values, name)
+    found, n = _as_tensor(values, name), len(examples)
     if found.ndim not in (1, 2) or len(found) != n:
         raise InputError(
             f"{name} has shape {tuple(found.shape)}; its first axis must be {n}, one per example"
         )
-    return found.to(dtype).to(device).reshape(n, -1)
+    return found.to(linear.dtype).to(examples.device).reshape(n, -1)
+
+
+def _per_output(values: Any, name: str, linear: Linearised, examples: Examples) -> Tensor:
+    """The same with one column per output."""
+    found = _as_matrix(values, name, linear, examples)
+    if found.shape[1] != linear.n_outputs:
+        raise InputError(
+            f"{name} has shape {tuple(found.shape)}; it must be "
+            f"({len(examples)}, {linear.n_outputs}), one column per output"
+        )
+    return found
 
 
 def _as_vector(linear: Linearised, direction: Mapping[str, Any]) -> Vector:

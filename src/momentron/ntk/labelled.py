@@ -40,7 +40,7 @@ class Labelled:
         name: str,
     ) -> None:
         self.examples = Examples(pair[0], model, input_shape, f"{name}[0]")
-        self.y = labels_of(pair[1])
+        self.y = on_host(pair[1])
         if self.y.shape != (len(self.examples),):
             raise InputError(
                 f"{name} has {len(self.examples)} examples and labels of shape {self.y.shape}; "
@@ -82,7 +82,7 @@ def as_pair(data: Data, name: str) -> tuple[Any, Any]:
         if not batches:
             raise InputError(f"{name} has 0 examples; it needs at least 1")
         X = torch.cat([torch.as_tensor(x) for x, _ in batches])
-        return X, np.concatenate([labels_of(y) for _, y in batches])
+        return X, np.concatenate([on_host(y) for _, y in batches])
     if not isinstance(data, tuple | list) or len(data) != 2:
         raise InputError(
             f"{name} is {type(data).__name__}; pass a pair (X, y), a Dataset or a DataLoader"
@@ -97,9 +97,13 @@ def as_batch(batch: Any, name: str) -> tuple[Any, Any]:
     return batch[0], batch[1]
 
 
-def labels_of(y: Any) -> np.ndarray:
-    """Labels as an array of numpy."""
-    return np.asarray(y.detach().cpu().numpy() if isinstance(y, Tensor) else y)
+def on_host(values: Any) -> np.ndarray:
+    """An array of numpy, wherever the values are."""
+    if isinstance(values, Tensor):
+        values = values.detach().cpu()
+        if values.dtype is torch.bfloat16:  # unknown to numpy
+            values = values.float()
+    return np.asarray(values)
 
 
 def places_of(y: np.ndarray, classes: np.ndarray) -> Tensor:

@@ -7,8 +7,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from momentron.api import max_margin
 from momentron.arguments import as_count
@@ -18,7 +17,7 @@ from momentron.ntk.empirical import EmpiricalNTK
 from momentron.ntk.evolution_table import EvolutionRow, KernelEvolution
 from momentron.ntk.history import History
 from momentron.ntk.inputs import Outputs, Selection
-from momentron.ntk.labelled import Data, Labelled, as_pair, modes_kept
+from momentron.ntk.labelled import Data, Labelled, as_pair, modes_kept, on_host
 from momentron.ntk.spectra import kernel_alignment
 from momentron.progress import Progress, Tell, as_progress, part_of
 from momentron.result import MarginResult
@@ -78,6 +77,11 @@ class KernelTracker:
         same data goes on from its last look. Without, all kernels stay in memory.
     progress : bool or callable, optional
         Of each look; see `momentron.progress`.
+
+    Attributes
+    ----------
+    history : History
+        The rows and kernels so far, in memory or in the folder.
 
     Examples
     --------
@@ -273,13 +277,5 @@ def predict(result: MarginResult, cross: np.ndarray) -> np.ndarray:
 
 
 def _digest(pair: tuple[Any, Any]) -> str:
-    X, labels = (_on_host(part) for part in pair)
+    X, labels = (on_host(part) for part in pair)
     return digest_of(X, labels if labels.dtype.kind != "O" else labels.astype(str))
-
-
-def _on_host(part: Any) -> np.ndarray:
-    if isinstance(part, Tensor):
-        part = part.detach().cpu()
-        if part.dtype is torch.bfloat16:  # unknown to numpy
-            part = part.float()
-    return np.asarray(part)
