@@ -1,4 +1,4 @@
-"""The command line: `momentron fit | predict | check | verify | race | reproduce | …`."""
+"""The command line: `momentron fit | predict | check | verify | race | report | info`."""
 
 import sys
 import warnings
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from momentron import __version__
-from momentron.cli import check, fit, info, predict, race, report, reproduce, verify
+from momentron.cli import check, fit, info, predict, race, report, verify
 from momentron.cli.examples import EXAMPLES, OVERVIEW, epilog
 from momentron.cli.output import complain, say
 from momentron.cli.streams import fill_closed_descriptors, guarded_streams
@@ -26,7 +26,6 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     check.check,
     verify.verify,
     race.race,
-    reproduce.reproduce,
     report.report,
     info.info,
 )
