@@ -65,7 +65,9 @@ class Design:
             return family, link, fit_intercept and self.fit_intercept is not False
         for name, asked, own in (("family", family, self.family), ("link", link, self.link)):
             if asked not in (None, own):
-                raise InputError(f"{name}={asked!r}, but the model has {own!r}; leave {name} out")
+                raise InputError(
+                    f"{name}={short(asked)}, but the model has {own!r}; leave {name} out"
+                )
         if self.fit_intercept and not fit_intercept:
             raise InputError("the model has an intercept; leave fit_intercept out")
         return self.family, self.link, bool(self.fit_intercept)

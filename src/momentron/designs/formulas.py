@@ -101,7 +101,9 @@ def _renamed(data: Any, used: dict[str, str]) -> Any:
 
     for name in used:
         if getattr(data[name], "ndim", 1) != 1:
-            raise InputError(f"data has {data[name].shape[1]} columns called {name!r}; rename them")
+            raise InputError(
+                f"data has {data[name].shape[1]} columns called {short(name)}; rename them"
+            )
     return pd.DataFrame({alias: data[name] for name, alias in used.items()}, index=data.index)
 
 

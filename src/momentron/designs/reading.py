@@ -72,7 +72,7 @@ def _found(X: Any, y: Any, data: Any, sample_weight: Any, decimals: str) -> Desi
     for name, given in (("X", X), ("y", y)):
         if isinstance(given, str):
             raise InputError(
-                f"{name}={given!r} is text; pass numbers and labels, as in check_separability("
+                f"{name}={short(given)} is text; pass numbers and labels, as in check_separability("
                 f"frame.drop(columns='outcome'), frame['outcome']), or a formula with data=frame"
             )
     if y is None:

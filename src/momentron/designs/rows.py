@@ -103,7 +103,7 @@ def whole_frequencies(*factors: Any) -> np.ndarray | None:
         product = np.prod(
             np.broadcast_arrays(*(np.asarray(f, np.float64) for f in factors)), axis=0
         )
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     if not (np.isfinite(product).all() and 0.0 <= product.sum() < LARGEST_SUM):
         return None

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from momentron.errors import InputError
+from momentron.errors import InputError, one_line, short
 
 TOKEN = re.compile(
     r"""(?P<quoted>`[^`]*`)
@@ -127,7 +127,7 @@ class Spelling:
                 yield "**"  # in Python it is the exclusive or of whole numbers
             elif text == "|" and not any(stack):
                 raise InputError(
-                    f"the formula {self.formula!r} has '|', for groups or random effects, which "
+                    f"the formula {short(self.formula)} has '|', for groups or random effects, which "
                     "are not supported; write C(group) for a fixed effect per group, or a + b"
                 )
             else:
@@ -184,7 +184,7 @@ class Spelling:
     def _all_others(self) -> str:
         names = [self._alias(name) for name in self.others]
         if not names:
-            raise InputError(f"the formula {self.formula!r}: there is no column left for '.'")
+            raise InputError(f"the formula {short(self.formula)}: there is no column left for '.'")
         return f"({' + '.join(names)})"
 
     def _without_offsets(self, tokens: list[Token]) -> list[Token]:
@@ -199,7 +199,7 @@ class Spelling:
             before, after = _neighbour(tokens, at, -1), _neighbour(tokens, end, 1)
             if before not in BEFORE_A_TERM or after not in AFTER_A_TERM:
                 raise InputError(
-                    f"the formula {self.formula!r}: offset() must be a term of its own"
+                    f"the formula {short(self.formula)}: offset() must be a term of its own"
                 )
             first, last = at, end + 1
             if before == "+":
@@ -212,8 +212,8 @@ class Spelling:
         return tokens
 
     def _unknown(self, name: str) -> InputError:
-        names = ", ".join(map(str, self.columns))
-        return InputError(f"data has no column {name!r}; its columns: {names}")
+        names = one_line(", ".join(map(str, self.columns)))
+        return InputError(f"data has no column {short(name)}; its columns: {names}")
 
     def _unknown_function(self, name: str, tokens: list[Token]) -> InputError:
         inner = "".join(t.text for t in tokens[2 : _closing(tokens, _next(tokens, 0))])

@@ -58,7 +58,8 @@ class Readout:
             bad = [o for o in asked if not isinstance(o, Integral) or not -k <= int(o) < k]
             if bad or any(isinstance(o, bool | np.bool_) for o in asked):
                 raise InputError(
-                    f"outputs={short(chosen)} must be whole numbers; the model has {k} outputs, from 0"
+                    f"outputs={short(chosen)} must be whole numbers; the model has {k} outputs, "
+                    "from 0"
                 )
             found = [int(o) % k for o in asked]
         if not found or len(set(found)) < len(found):
@@ -273,8 +274,8 @@ def _by_patterns(
         kept = {id(p) for p in matched if p.requires_grad}
         if not kept:
             raise InputError(
-                f"parameters={short(pattern)} matches frozen parameters only; call requires_grad_(True) "
-                "on those that the kernel is to be about"
+                f"parameters={short(pattern)} matches frozen parameters only; call "
+                "requires_grad_(True) on those that the kernel is to be about"
             )
         chosen |= kept
     return {name: p for name, p in trained.items() if id(p) in chosen}
