@@ -127,8 +127,8 @@ class Spelling:
                 yield "**"  # in Python it is the exclusive or of whole numbers
             elif text == "|" and not any(stack):
                 raise InputError(
-                    f"the formula {short(self.formula)} has '|', for groups or random effects, which "
-                    "are not supported; write C(group) for a fixed effect per group, or a + b"
+                    f"the formula {short(self.formula)} has '|', for groups or random effects, "
+                    "which are not supported; write C(group) for a fixed effect per group, or a + b"
                 )
             else:
                 yield text
