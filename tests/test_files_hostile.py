@@ -1,20 +1,25 @@
 """Files that somebody planted, damaged or holds: an error of one line or the right answer."""
 
 import gc
+import hashlib
+import io
 import json
 import os
 import stat
+import struct
 import subprocess
 import sys
 import threading
 import time
 import warnings
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from momentron import InputError, max_margin
+from momentron.checkpoint import TITLE
 from momentron.datasets import make_separable
 from momentron.streams import open_file
 
@@ -356,42 +361,61 @@ def test_every_damaged_byte_is_seen(data, tmp_path):
         max_margin(data.X, data.y, checkpoint=path, **OPTIONS)
 
 
-def forged(good, table=None, payload=None, **changed):
-    """A checkpoint with another header, and the hash that belongs to it."""
-    import hashlib
+def forged(members):
+    """A checkpoint with these files in its archive, and the hash that belongs to it."""
+    packed = io.BytesIO()
+    with warnings.catch_warnings(), zipfile.ZipFile(packed, "w") as archive:
+        warnings.simplefilter("ignore")  # two files of one name
+        for name, content in members:
+            archive.writestr(name, content)
+    body = packed.getvalue()
+    return TITLE + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
 
-    title, _, header, rest = good.split(b"\n", 3)
-    content = json.loads(header)
-    content |= {"arrays": content["arrays"] if table is None else table} | changed
-    body = json.dumps(content).encode() + b"\n" + (rest if payload is None else payload)
-    return title + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+
+def member(kind, shape, payload=b""):
+    """An array as `.npz` has it, with whatever its header says."""
+    header = f"{{'descr': {kind!r}, 'fortran_order': False, 'shape': {shape}}}\n".encode()
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + payload
 
 
 def test_headers_that_promise_too_much_are_refused(data, tmp_path):
     path = tmp_path / "state"
-    good = written(data, path)
-    tables = [
-        [["state.w", "<f8", [10**15]]],
-        [["state.w", "<f8", [2**62, 2**62]]],
-        [["state.w", "<f8", [0] * 100]],
-        [["state.w", "<f8", [0, 2**62, 2**62]]],
-        [["state.w", "|O8", [1]]],
-        [["state.w", "<f8,<f8", [1]]],
-        [["state.w", "<f3", [1]]],
-        [["state.w", "<f8", [-1]]],
-        [["state.w", "<f8", [1.5]]],
-        [["state.w", "<f8", True]],
-        [["state.w", "<U1", [1]]],
-        [["a", "<f8", [0]], ["a", "<f8", [0]]],
-        "no table",
-        {},
-        [[[[[]]]]],
+    members = [
+        member("<f8", f"({10**15},)"),
+        member("<f8", f"({2**62}, {2**62})"),
+        member("<f8", "(" + "0, " * 100 + ")"),
+        member("<f8", f"(0, {2**62}, {2**62})"),
+        member("|O", "(1,)", b"\x80\x04N."),
+        member([("a", "<f8"), ("b", "<f8")], "(1,)", bytes(16)),
+        member("<f3", "(1,)"),
+        member("<f8", "(-1,)"),
+        member("<f8", "(1.5,)"),
+        member("<f8", "True"),
+        member("<U1", "(1,)", b"\xff\xff\xff\xff"),
+        member("|b1", "(1,)", b"\x07"),
+        member("<f8", "(((((("),
+        b"no array",
     ]
-    for table in tables:
-        path.write_bytes(forged(good, table, b"\xff\xff\xff\xff" if "<U1" in str(table) else b""))
+    words = ("words.npy", member("|u1", "(2,)", b"{}"))
+    for content in members:
+        path.write_bytes(forged([words, ("state.w.npy", content)]))
         with pytest.raises(InputError, match="damaged"):
             max_margin(data.X, data.y, checkpoint=path, **OPTIONS)
-    path.write_bytes(forged(good, [], b"", words={"data": 3}))
+    twice = ("state.w.npy", member("<f8", "(0,)"))
+    lying = ("words.npy", member("|u1", "(11,)", b'{"data": 3}'))
+    for wrong in ([words, twice, twice], [lying], [], [("words.npy", member("|u1", "(1,)", b"["))]):
+        path.write_bytes(forged(wrong))
+        with pytest.raises(InputError, match="damaged"):
+            max_margin(data.X, data.y, checkpoint=path, **OPTIONS)
+
+
+def test_a_compressed_checkpoint_is_not_unpacked(data, tmp_path):
+    """A file of some kilobytes may stand for gigabytes."""
+    packed = io.BytesIO()
+    np.savez_compressed(packed, words=np.zeros(10**7))
+    body = packed.getvalue()
+    path = tmp_path / "state"
+    path.write_bytes(TITLE + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
     with pytest.raises(InputError, match="damaged"):
         max_margin(data.X, data.y, checkpoint=path, **OPTIONS)
 
@@ -400,7 +424,7 @@ def test_headers_that_promise_too_much_are_refused(data, tmp_path):
 def test_a_checkpoint_larger_than_memory_is_refused_before_it_is_read(data, tmp_path):
     path = tmp_path / "state"
     size = 2**42
-    path.write_bytes(forged(written(data, path), [["state.w", "<f8", [size // 8]]], b""))
+    path.write_bytes(forged([("state.w.npy", member("<f8", f"({size // 8},)"))]))
     os.truncate(path, path.stat().st_size + size)  # a hole, which takes no room on disk
     begin = time.perf_counter()
     with pytest.raises(InputError, match="bytes, but only"):
