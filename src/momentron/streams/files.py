@@ -18,7 +18,7 @@ def open_file(path: str | Path, y: Any = None, block_size: int = BLOCK_BYTES) ->
     ----------
     path : path
         A .npy file of rows; a .parquet file, or a folder of them; a file of svmlight text (.svm,
-        .svmlight, .libsvm), which is converted once and kept beside it.
+        .svmlight, .libsvm), which is parsed once to a temporary folder.
     y : optional
         The labels: an array, or the path of a .npy file, beside a .npy file of features; else the
         label column, by name or position. By default the column called target, label, class or y,
