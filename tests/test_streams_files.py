@@ -184,3 +184,17 @@ def test_paths_that_are_nothing(tmp_path):
     np.save(tmp_path / "x.npy", np.ones((4, 2)))
     with pytest.raises(InputError, match="4 rows but y"):
         max_margin(tmp_path / "x.npy", [0, 1])
+
+
+@pytest.mark.parametrize("column", [7, 9, -8])
+def test_a_label_column_that_is_not_there(tmp_path, column):
+    np.save(tmp_path / "x.npy", np.ones((4, 7)))
+    message = rf"has 7 columns; the label column {column} must be from -7 to 6"
+    with pytest.raises(InputError, match=message):
+        max_margin(tmp_path / "x.npy", column, block_size="16MiB")
+
+
+def test_a_label_column_without_features(tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((4, 1)))
+    with pytest.raises(InputError, match="has 1 column; labels and features need at least 2"):
+        max_margin(tmp_path / "x.npy", 0, block_size="16MiB")

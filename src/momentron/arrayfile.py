@@ -107,7 +107,7 @@ def _array_of(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     array = np.ndarray(shape, dtype, content, order="F" if is_fortran else "C")
     if dtype.kind == "b" and array.size and int(array.view(np.uint8).max()) > 1:
         raise DamagedFile
-    return array
+    return array.copy()
 
 
 def free_memory() -> float:

@@ -10,14 +10,13 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from threading import Event
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from momentron.clock import OutOfTime, require_time, time_left
 from momentron.errors import InputError
 from momentron.streams.blocks import Block, as_block
-from momentron.streams.digest import Digesting
 from momentron.streams.partitions import aligned_arrays, frame_parts, places_of
 from momentron.streams.source import Source
 from momentron.streams.stream import PassTask, Stream, count_blocks, entries_per_row
@@ -104,7 +103,7 @@ class DaskStream(Stream):
     # --- one pass ------------------------------------------------------------------------------
 
     def _fold(self, task: PassTask) -> Any:
-        task = Digesting(task, self.secret)
+        task = _WithChecksums(task)
         if self.client is None:
             part = self._compute(self._tree(task, self._groups_of(1), None))
         else:
@@ -112,9 +111,9 @@ class DaskStream(Stream):
         require_time()
         if part is None:
             raise InputError("every partition is empty; give at least one row")
-        for number, digest in sorted(part.digests.items()):
-            self.require_same(number, digest)
-        self.require_all(part.digests)
+        for number, checksum in sorted(part.checksums.items()):
+            self.require_same(number, checksum)
+        self.require_all(part.checksums)
         return part.found
 
     def _fold_on_cluster(self, task: PassTask) -> Any:
@@ -297,6 +296,28 @@ class DaskStream(Stream):
             return nullcontext()
         self._pins.add(place)
         return dask.annotate(workers=[place], allow_other_workers=False)
+
+
+class _Checked(NamedTuple):
+    """What a task found, and the checksums of the blocks that it saw."""
+
+    found: Any
+    checksums: dict[int, int]
+
+
+class _WithChecksums:
+    """A task that also brings back the checksums of its blocks."""
+
+    def __init__(self, task: PassTask) -> None:
+        self._task = task
+
+    def __call__(self, block: Block, so_far: _Checked | None = None) -> _Checked:
+        found = self._task(block, None if so_far is None else so_far.found)
+        return _Checked(found, {block.number: block.checksum()})
+
+    def merge(self, a: _Checked, b: _Checked) -> _Checked:
+        """Both, in a."""
+        return _Checked(self._task.merge(a.found, b.found), a.checksums | b.checksums)
 
 
 def _on_threads(values: list[Any], given_up: Event) -> list[Any]:

@@ -13,8 +13,8 @@ from momentron.operators.base import norm_upper_bounds
 from momentron.operators.sparse import squared_row_norms
 from momentron.rounding import gamma
 from momentron.streams.blocks import Block, KeptRows, in_float64, kind_of, large_tiles, tiles
-from momentron.streams.digest import content_digest
 from momentron.streams.shortlist import Shortlist
+from momentron.streams.stream import Stream
 from momentron.validation import clean_matrix, sorted_labels
 
 MOST_CLASSES = 10_000
@@ -136,7 +136,7 @@ class FirstPass:
         found.sample = Shortlist(self.n_sample) if so_far is None else so_far.sample.begun()
         found.nbytes = block.nbytes
         if self.is_bound:
-            found.contents = {block.number: content_digest(block)}
+            found.contents = {block.number: block.content_digest()}
         if self.wanted is not None and (kept := block.kept(self.wanted)) is not None:
             found.kept = [kept]
         labels, codes = _labels_of(block, so_far)
@@ -269,3 +269,42 @@ def row_keys(numbers: np.ndarray, seed: int) -> np.ndarray:
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         z ^= z >> np.uint64(31)
     return (z >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+# --- how far rows lie from their mean: the unit in which Algorithm 1 takes its steps -------------
+
+
+@dataclass
+class Farthest:
+    """max ‖x‖² − 2⟨x, c⟩ over rows."""
+
+    value: float
+    nbytes: int
+
+
+class Spread:
+    """The task of measuring max‖x − c‖."""
+
+    def __init__(self, centre: np.ndarray) -> None:
+        self.centre = centre
+
+    def __call__(self, block: Block, so_far: Any = None) -> Farthest:
+        farthest = -np.inf
+        for rows in tiles(block.X):
+            X = in_float64(block.X[rows])
+            squares = squared_row_norms(X) if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
+            farthest = max(farthest, float((squares - 2.0 * (X @ self.centre)).max()))
+        return Farthest(farthest, block.nbytes)
+
+    @staticmethod
+    def merge(a: Farthest, b: Farthest) -> Farthest:
+        return Farthest(max(a.value, b.value), a.nbytes + b.nbytes)
+
+
+def centred_radius(stream: Stream, found: FirstPassResult) -> float:
+    """max‖x − c‖, c the mean of the rows or of a sample, rounded up; as `Operator` has it."""
+    centre = found.centre
+    length = float(np.linalg.norm(centre))
+    square = stream.run(Spread(centre)).value + length**2
+    lost = 8.0 * gamma(2 * found.width + 8) * (found.longest + length) ** 2
+    return min(2.0 * found.longest, float(np.sqrt(max(0.0, square) + lost)))

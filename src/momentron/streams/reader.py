@@ -13,7 +13,6 @@ from momentron.clock import OutOfTime, require_time
 from momentron.datafiles._common import one_line
 from momentron.errors import InputError
 from momentron.streams.blocks import Block, as_block
-from momentron.streams.digest import keyed_digest
 from momentron.streams.source import Source
 
 PATIENCE = 0.1  # seconds between two looks at whether the other side is still there
@@ -25,7 +24,7 @@ class BlockError(OSError):
 
 
 class Reader:
-    """The blocks of a source in order with their digests, each read ahead by a thread.
+    """The blocks of a source in order with their checksums, each read ahead by a thread.
 
     Three blocks are alive at most: one being worked on, one waiting, one being read. Leaving the
     loop, by an error or Ctrl-C as well, stops the thread; an error of the source is raised here,
@@ -35,8 +34,6 @@ class Reader:
     Parameters
     ----------
     source : Source
-    secret : bytes
-        The key of the digests.
     n_blocks : int
         How many blocks the source has.
     wanted : int, optional
@@ -48,12 +45,11 @@ class Reader:
     def __init__(
         self,
         source: Source,
-        secret: bytes,
         n_blocks: int,
         wanted: int | None = None,
         ahead: int = 1,
     ) -> None:
-        self._source, self._secret, self._n_blocks = source, secret, n_blocks
+        self._source, self._n_blocks = source, n_blocks
         self._wanted = n_blocks if wanted is None else wanted
         self._queue: queue.Queue[Any] = queue.Queue(maxsize=ahead)
         self._stop = threading.Event()
@@ -70,8 +66,8 @@ class Reader:
         self._stop.set()
         self._thread.join(FAREWELL)
 
-    def __iter__(self) -> Iterator[tuple[Block, bytes]]:
-        """Every block, and its digest."""
+    def __iter__(self) -> Iterator[tuple[Block, int]]:
+        """Every block, and its checksum."""
         for _ in range(self._wanted):
             found = self._next()
             if isinstance(found, BaseException):
@@ -91,14 +87,14 @@ class Reader:
 
     def _read(self) -> None:
         first, width = 0, None
-        alive: list[tuple[weakref.ref[Block], bytes]] = []
+        alive: list[tuple[weakref.ref[Block], int]] = []
         for number in range(self._wanted):
             if self._stop.is_set():
                 return
             try:
                 block = self._block(number, first, width)
                 self._require_untouched(alive, block)
-                found: Any = (block, keyed_digest(block, self._secret))
+                found: Any = (block, block.checksum())
                 first, width = first + block.y.size, block.X.shape[1]
                 alive = [*alive[-2:], (weakref.ref(block), found[1])]
                 del block  # else it would stay alive while the next is read
@@ -116,14 +112,14 @@ class Reader:
         return as_block(X, y, number, first, width)
 
     def _require_untouched(
-        self, alive: list[tuple["weakref.ref[Block]", bytes]], block: Block
+        self, alive: list[tuple["weakref.ref[Block]", int]], block: Block
     ) -> None:
         """Refuse a source that writes over a block which is still waiting or being worked on."""
-        for reference, digest in alive:
+        for reference, checksum in alive:
             before = reference()
             if before is None or not np.may_share_memory(before.values, block.values):
                 continue
-            if keyed_digest(before, self._secret) != digest:
+            if before.checksum() != checksum:
                 raise InputError(
                     f"block {block.number} was written over block {before.number}, which is still "
                     "in use; a source must give every block in memory of its own"
