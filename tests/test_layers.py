@@ -56,7 +56,6 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 LAZY = {  # what may be imported inside a function, since it needs a slow or optional package
     "momentron.streams.dask": "dask",
-    "momentron.streams.scheduler": "dask",
     "momentron.streams.parquet": "pyarrow",
     "momentron.ntk": "torch",
     "momentron.experiments": "matplotlib, and torch for figure 4",
