@@ -9,8 +9,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from contextvars import copy_context
-from threading import Event, Thread
+from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from momentron.clock import OutOfTime, require_time, time_left, until
 from momentron.errors import InputError
 from momentron.streams.blocks import Block, as_block
 from momentron.streams.partitions import aligned_arrays, frame_parts, places_of
+from momentron.streams.reader import Work
 from momentron.streams.source import Source
 from momentron.streams.stream import PassTask, Stream, count_blocks, entries_per_row
 
@@ -211,7 +211,7 @@ class DaskStream(Stream):
 
     def _compute_all(self, values: list[Any]) -> list[Any]:
         if self.client is None:
-            return _in_time(lambda given_up: _on_threads(values, given_up))
+            return Work(lambda given_up: _on_threads(values, given_up)).result()
         futures = self.client.compute(values, optimize_graph=False)
         try:
             self._wait(futures)
@@ -334,37 +334,6 @@ def _on_threads(values: list[Any], given_up: Event) -> list[Any]:
     return list(dask.compute(*values, callbacks=[*Callback.active, mine]))
 
 
-def _in_time(work: Callable[[Event], Any]) -> Any:
-    """work(given_up), in a thread of its own, which is left alone at the deadline or at Ctrl-C.
-
-    The event is then set, for the work to end as soon as it can.
-    """
-    given_up = Event()
-    found: list[Any] = []
-    context = copy_context()
-
-    def run() -> None:
-        try:
-            found.append((context.run(work, given_up), None))
-        except BaseException as error:
-            found.append((None, error))
-
-    thread = Thread(target=run, name="momentron-work", daemon=True)
-    thread.start()
-    try:
-        while thread.is_alive():
-            thread.join(0.1)
-            if thread.is_alive():
-                require_time()
-    except BaseException:
-        given_up.set()
-        raise
-    value, error = found[0]
-    if error is not None:
-        raise error
-    return value
-
-
 def _at_most(seconds: float) -> float:
     """So many seconds, or those that the deadline leaves."""
     return max(0.01, min(seconds, time_left()))
@@ -454,9 +423,8 @@ def connected(address: str) -> Iterator[Any]:
     try:
         # what accepts a connection and stays silent is waited for longer than `timeout`
         with until(time.perf_counter() + 2.0 * GREETING):
-            client = _in_time(
-                lambda given_up: Client(address, timeout=GREETING, set_as_default=False)
-            )
+            connecting = Work(lambda _: Client(address, timeout=GREETING, set_as_default=False))
+            client = connecting.result()
     except Exception as error:  # whatever it makes of what answers there
         reason = " ".join(str(error).split()) or "it is silent"
         raise ClusterError(
