@@ -23,7 +23,7 @@ from momentron.result import MarginResult
 from momentron.solve import Budget, Callback, Reporter, solve
 from momentron.solvers import Solver
 from momentron.streams.auto import MemoryPlan
-from momentron.streams.first_pass import FirstPass, FirstPassResult, require_usable
+from momentron.streams.first_pass import FirstPass, require_usable
 from momentron.streams.problem import BlockProblem
 from momentron.streams.source import BLOCK_BYTES, ArraySource, NpySource, Source
 from momentron.streams.stream import DiskStream, Stream
@@ -246,13 +246,12 @@ def open_problem(
         plan.sample if has_sets else 2,
         is_careful=not has_sets,
         seed=random_state if isinstance(random_state, int) else 0,
-        is_bound=file is not None,
         wanted=wanted,
     )
     found = stream.run_first(first_pass)
     require_usable(found)
     if saved is not None:
-        _require_same_data(found, saved)
+        _require_same_data(stream, saved)
     first = None
     if wanted is not None:
         if sum(part.numbers.size for part in found.kept) != wanted.size:
@@ -273,10 +272,10 @@ def _named_rows(saved: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray
     return order, np.union1d(order, others)
 
 
-def _require_same_data(found: FirstPassResult, saved: Mapping[str, np.ndarray]) -> None:
+def _require_same_data(stream: Stream, saved: Mapping[str, np.ndarray]) -> None:
     """Refuse a checkpoint of other blocks."""
     content = saved.get("problem.content")
-    if content is None or not np.array_equal(content, found.content):
+    if content is None or not np.array_equal(content, stream.content):
         raise unusable("it is of another run: its data are not those of this pass")
 
 

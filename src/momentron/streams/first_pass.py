@@ -1,6 +1,5 @@
 """The first pass: how many rows, which classes, how long the rows are, and a sample of them."""
 
-import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -39,8 +38,6 @@ class FirstPassResult:
         The most entries that a row holds.
     depth : int
         The longest chain of roundings in an entry of a sum.
-    contents : dict
-        The SHA-256 of every block, where somebody asked for it.
     kept : list of KeptRows
         Rows that somebody asked for.
     """
@@ -55,7 +52,6 @@ class FirstPassResult:
     stored: int = 0
     depth: int = 0
     nbytes: int = 0
-    contents: dict[int, bytes] = field(default_factory=dict)
     kept: list[KeptRows] = field(default_factory=list)
     sample: Shortlist = field(default_factory=lambda: Shortlist(0))
 
@@ -91,12 +87,6 @@ class FirstPassResult:
         rows = (X.toarray() if sp.issparse(X) else X) - self.centre
         return float(np.sqrt(np.einsum("ij,ij->i", rows, rows).max()) * (1.0 - 1e-12))
 
-    @property
-    def content(self) -> np.ndarray:
-        """One SHA-256 of all the blocks, where the first_pass was asked for it."""
-        total = hashlib.sha256(b"".join(self.contents[i] for i in sorted(self.contents)))
-        return np.frombuffer(total.digest(), np.uint8)
-
 
 class FirstPass:
     """The task of the first pass.
@@ -110,8 +100,6 @@ class FirstPass:
         Sum the rows of each class too, and measure the longest row in float64: what Algorithm 1
         starts from. Without it single precision is measured as such, and R padded for that.
     seed : int
-    is_bound : bool
-        Take the SHA-256 of every block too, to which a checkpoint is bound.
     wanted : ndarray, optional
         Numbers of rows to bring back, in sorted order.
     """
@@ -122,21 +110,18 @@ class FirstPass:
         *,
         is_careful: bool = True,
         seed: int = 0,
-        is_bound: bool = False,
         wanted: np.ndarray | None = None,
     ) -> None:
         self.n_sample = n_sample
         self.is_careful = is_careful
         self.seed = seed
-        self.is_bound, self.wanted = is_bound, wanted
+        self.wanted = wanted
 
     def __call__(self, block: Block, so_far: FirstPassResult | None = None) -> FirstPassResult:
         X = block.X
         found = FirstPassResult(X.shape[1], sp.issparse(X), X.dtype.itemsize, kind_of(block.y))
         found.sample = Shortlist(self.n_sample) if so_far is None else so_far.sample.begun()
         found.nbytes = block.nbytes
-        if self.is_bound:
-            found.contents = {block.number: block.content_digest()}
         if self.wanted is not None and (kept := block.kept(self.wanted)) is not None:
             found.kept = [kept]
         labels, codes = _labels_of(block, so_far)
@@ -197,7 +182,6 @@ class FirstPass:
         a.longest, a.stored = max(a.longest, b.longest), max(a.stored, b.stored)
         a.depth = max(a.depth, b.depth) + 1
         a.nbytes += b.nbytes
-        a.contents |= b.contents
         a.kept += b.kept
         a.sample.take(b.sample)
         return a

@@ -367,7 +367,7 @@ class BlockProblem(MarginProblem):
     def to_arrays(self) -> dict[str, np.ndarray]:
         stream = self.stream
         counts = (stream.passes, stream.nbytes, stream.seconds)
-        arrays = {"counts": np.array(counts, dtype=np.float64), "content": self._found.content}
+        arrays = {"counts": np.array(counts, dtype=np.float64), "content": stream.content}
         if (best := self._evidence.best_on_rows) is not None:
             assert best.rows is not None
             arrays |= {

@@ -121,6 +121,11 @@ class Stream(ABC):
                     "change while they are read"
                 )
 
+    @property
+    def content(self) -> np.ndarray:
+        """The checksums of all the blocks, to which a checkpoint is bound."""
+        return np.array([self._checksums[i] for i in sorted(self._checksums)], np.uint64)
+
     @abstractmethod
     def _fold(self, task: PassTask) -> Any: ...
 
