@@ -24,7 +24,7 @@ LAYERS = [  # from the ground up
     {"certificate", "losses"},
     {"markup"},
     {"display", "trace", "saved_state"},
-    {"coefficients", "models", "threads", "userfiles", "arrayfile", "flows", "datafiles", "verify"},
+    {"coefficients", "models", "threads", "arrayfile", "flows", "datafiles", "verify"},
     {"draws", "submatrices", "datasets", "designs", "rational"},
     {"dualsets", "factors"},
     {"operators"},

@@ -28,6 +28,12 @@ _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 Pathname = str | os.PathLike[str]
 
 
+def cache_dir() -> Path:
+    """Return the folder for downloads (it need not exist)."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base else Path.home() / ".cache") / "momentron"
+
+
 def reason(error: BaseException) -> str:
     """Why the system refused, without the path that the message around it names already."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__

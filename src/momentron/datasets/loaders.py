@@ -23,7 +23,7 @@ from momentron.datafiles.svmlight import parse_svmlight
 from momentron.datasets._fetch import FAILURES, Remote, fetch, fetch_cifar10
 from momentron.datasets.synthetic import check_dtype
 from momentron.errors import InputError
-from momentron.userfiles import cache_dir
+from momentron.safefiles import cache_dir
 
 ENVIRONMENT = "MOMENTRON_DATA"
 
