@@ -90,6 +90,12 @@ class BlockProblem(MarginProblem):
             self._even = self._evidence.of_pass(image)
         self._is_closed = False
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """What solvers see is read-only: they get the problem itself, since passes are counted."""
+        if not name.startswith("_") and "_is_closed" in self.__dict__:
+            raise AttributeError(f"the {name} of a problem in blocks is read-only")
+        super().__setattr__(name, value)
+
     def __getattr__(self, name: str) -> Any:
         if name in ("operator", "constraints", "dual_set", "scores", "size", "vertex_gradient"):
             raise AttributeError(
