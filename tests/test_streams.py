@@ -218,6 +218,16 @@ def test_rows_that_nothing_separates_cost_no_further_pass_and_one_fallback(k, mo
     assert np.mean(predicted == y) >= np.mean(expected == y) - 0.02
 
 
+def test_few_rows_of_a_class_and_little_memory_still_give_a_classifier():
+    rng = np.random.default_rng(0)
+    y = (np.arange(3000) < 12).astype(int)
+    X = rng.standard_normal((3000, 5))
+    X[:6] += 3.0
+    result = max_margin(X, y, block_size=800)
+    assert result.status is Status.NOT_SEPARABLE and result.is_fallback
+    assert result.passes <= 2 and result.coef.any()
+
+
 # --- the statistics ------------------------------------------------------------------------------
 
 

@@ -238,7 +238,7 @@ def state_arrays(problem: MarginProblem, state: Any) -> Arrays:
 
 
 def _attributes(state: Any) -> dict[str, Any]:
-    """The fields of a state, and whatever a user's solver has set on it beside them."""
+    """The fields of a state, and whatever a user's solver has set on it besides."""
     return {field.name: getattr(state, field.name) for field in fields(state)} | vars(state)
 
 

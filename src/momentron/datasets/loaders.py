@@ -118,7 +118,7 @@ def _read_idx(path: Path) -> NDArray[np.uint8]:
 
 
 def read_cifar10(paths: list[Path]) -> Raw:
-    """Read every training batch beside the first one, and the test batch."""
+    """Read every training batch in the folder, and the test batch."""
     folder = paths[0].parent
     found = [compressed_variant(folder / f"data_batch_{i}.bin") for i in range(1, 6)]
     train = np.concatenate([_read_batch(path) for path in found if path is not None])
@@ -160,7 +160,7 @@ def read_genes(path: Path) -> Raw:
 
 
 def read_text(paths: list[Path]) -> Raw:
-    """Read a scipy.sparse npz and the labels beside it."""
+    """Read a scipy.sparse npz and the labels next to it."""
     from scipy.sparse import load_npz
 
     with _reading(paths[0]):

@@ -32,7 +32,7 @@ from momentron.streams.working_set import Rows, row_numbers
 
 SVMLIGHT = (".svm", ".svmlight", ".libsvm")
 BLOCKS_IN_MEMORY = 40  # blocks, working set and what solves it, with room to spare
-SET_SHARE = 8  # the working set takes as much memory as so many blocks
+SET_SHARE = 8  # blocks whose memory the working set takes
 
 
 def is_streamed(X: Any, block_size: Any = None) -> bool:
@@ -82,7 +82,7 @@ def open_file(path: str | Path, y: Any = None, block_size: int = BLOCK_BYTES) ->
         A .npy file of rows; a .parquet file, or a folder of them; a file of svmlight text (.svm,
         .svmlight, .libsvm), which is parsed once to a temporary folder.
     y : optional
-        The labels: an array, or the path of a .npy file, beside a .npy file of features; else the
+        The labels: an array, or the path of a .npy file, for a .npy file of features; else the
         label column, by name or position. By default the column called target, label, class or y,
         or the last one. Svmlight has its labels in the text.
     block_size : int

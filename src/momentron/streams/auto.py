@@ -114,7 +114,7 @@ class BlockRounds(State):
         self.working = working.joined(worst)
 
     def _kept(self, problem: "BlockProblem", inner: MarginResult, room: int) -> np.ndarray:
-        """The rows with weight, the nearest to the margin beside them, and some of every class."""
+        """The rows with weight, those nearest to the margin, and some of every class."""
         working = self.working
         margins = working.margins(problem.labels, inner.coef, inner.intercept)
         margins[inner.support] = -np.inf

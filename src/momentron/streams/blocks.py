@@ -18,7 +18,7 @@ try:
 except ImportError:  # a checkout whose dependencies are not installed
     from zlib import crc32 as hashed
 
-LARGE = 256  # a large tile is so many times as large: a fraction of a second
+LARGE = 256  # a large tile is this many times as large: a fraction of a second
 _KINDS = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers"}
 
 

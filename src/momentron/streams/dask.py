@@ -35,7 +35,7 @@ class ClusterError(ConnectionError):
 class DaskStream(Stream):
     """Partitions of a Dask array or data frame, or the blocks of a source read by workers.
 
-    Partitions that are persisted stay on their workers; others are computed anew in every pass, so
+    Partitions that are persisted stay on their workers; others are computed again in every pass, so
     persist what fits into the cluster's memory. With a current `distributed.Client` the passes run
     there, else on Dask's own threads.
 

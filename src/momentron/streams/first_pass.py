@@ -60,7 +60,7 @@ class FirstPassResult:
         """The labels in sorted order."""
         labels = list(self.counts)
         found = np.unique(np.array(labels))
-        if found.size < len(labels):  # integers of one block beside floats of another
+        if found.size < len(labels):  # integers in one block and floats in another
             raise InputError(
                 f"y has {len(labels)} labels, but only {found.size} as a numpy array of "
                 f"{found.dtype}; give labels of the same type in all blocks"

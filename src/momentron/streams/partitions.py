@@ -20,7 +20,7 @@ def frame_parts(X: Any, y: Any) -> list[tuple[Any, Any]]:
         X, y = X.drop(columns=[y]), X[y]
     if not hasattr(y, "to_delayed"):
         raise InputError(
-            f"y is {type(y).__name__}; beside a Dask data frame it must be a Dask series with the "
+            f"y is {type(y).__name__}; for a Dask data frame it must be a Dask series with the "
             "same partitions, or the name of a column"
         )
     rows, labels = list(X.to_delayed()), list(np.ravel(y.to_delayed()))

@@ -39,7 +39,7 @@ from momentron.streams.stream import Stream
 from momentron.streams.working_set import Rows, RowWeights, weights_from_arrays, worst_weights
 from momentron.validation import TrainingData
 
-FEW_ROWS = 50  # with fewer in a sample, no classifier is fitted to it
+FEW_ROWS = 50  # to a sample that had room for fewer no classifier is fitted
 
 
 class BlockProblem(MarginProblem):
@@ -294,8 +294,9 @@ class BlockProblem(MarginProblem):
         )
 
     def sampled(self) -> Problem | None:
-        rows = Rows.from_shortlist(self._found.sample, self.classes)
-        if rows is None or rows.size < min(FEW_ROWS, self.n_rows):
+        sample = self._found.sample
+        rows = Rows.from_shortlist(sample, self.classes)
+        if rows is None or (sample.total < FEW_ROWS and rows.size < self.n_rows):
             return None
         # the sample has as many rows of each class as it can
         sizes = np.bincount(rows.codes, minlength=self.classes.size)
