@@ -24,7 +24,7 @@ LAYERS = [  # from the ground up
     {"certificate", "losses"},
     {"markup"},
     {"display", "trace", "saved_state"},
-    {"coefficients", "models", "threads", "userfiles", "arrayfile", "flows", "datafiles", "verify"},
+    {"coefficients", "models", "threads", "arrayfile", "flows", "datafiles", "verify"},
     {"draws", "submatrices", "datasets", "designs", "rational"},
     {"dualsets", "factors"},
     {"operators"},
@@ -55,7 +55,6 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 LAZY = {  # what may be imported inside a function, since it needs a slow or optional package
     "momentron.streams.dask": "dask",
-    "momentron.streams.scheduler": "dask",
     "momentron.streams.parquet": "pyarrow",
     "momentron.ntk": "torch",
 }

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentron.arguments import as_generator
-from momentron.datasets._draws import (
+from momentron.datasets.synthetic import (
     Floats,
     Seed,
     Synthetic,

@@ -26,7 +26,7 @@ from momentron.result import MarginResult
 from momentron.solve import Callback
 from momentron.solvers import Solver
 from momentron.streams import is_dask
-from momentron.streams.lazy import lazily
+from momentron.streams.partitions import lazily
 from momentron.validation import TrainingData
 
 

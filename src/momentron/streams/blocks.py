@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from xxhash import xxh3_64_intdigest
 
 from momentron.clock import require_time
 from momentron.errors import InputError, short
@@ -13,7 +14,7 @@ from momentron.exactness.sparse import canonical
 from momentron.operators.base import row_blocks
 from momentron.validation import clean_matrix, clean_targets
 
-LARGE = 256  # a large tile is so many times as large: a fraction of a second
+LARGE = 256  # a large tile is this many times as large: a fraction of a second
 _KINDS = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers"}
 
 
@@ -41,6 +42,20 @@ class Block:
     @property
     def nbytes(self) -> int:
         return nbytes(self.X) + self.y.nbytes
+
+    def checksum(self) -> int:
+        """What tells a block from one that was changed by accident: the same in every process.
+
+        A pass reads 3 to 5 GB/s, where SHA-256 and BLAKE2b hash less than 2, and XXH3 70.
+        """
+        X, y = self.X, self.y
+        y = y.astype(str) if y.dtype.kind == "O" else y
+        arrays = [X, y] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr, y]
+        total = 0
+        for array in map(np.ascontiguousarray, arrays):
+            total = xxh3_64_intdigest(f"{array.dtype.str}{array.shape}".encode(), total)
+            total = xxh3_64_intdigest(array.data, total)
+        return total
 
     @property
     def values(self) -> np.ndarray:

@@ -108,7 +108,7 @@ def _sifted_collections(X: Any, y: Any, sample_weight: Any) -> SiftedStream:
     is_frame = hasattr(X, "to_dask_array")
     if is_frame and not is_dask(sample_weight):
         raise InputError(
-            "sample_weight must be a Dask series with the partitions of X beside a Dask data frame"
+            "sample_weight must be a Dask series with the partitions of X for a Dask data frame"
         )
     n = len(np.asarray(computed)) if is_frame else int(X.shape[0])
     weights = clean_weights(computed, n)
