@@ -49,5 +49,5 @@ plt.show()
 
 # %%
 # **Try next**: ``momentron race digits --classes 3 8 --plot race.png`` does the same for any data;
-# ``momentron reproduce fig1`` repeats the paper's figure. Why it is 1/t²:
+# ``python -m paper fig1`` repeats the paper's figure. Why it is 1/t²:
 # :doc:`/explanations/dual-view`.

@@ -1,13 +1,24 @@
 """Models of every kind for the tests of tangent kernels, and their Jacobians by plain autograd."""
 
+import pytest
 import torch
 from torch import nn
 
-from momentron.ntk import alexnet
 from momentron.ntk import plan as planning
+from paper.networks import alexnet
 
 F = torch.nn.functional
 ARCHITECTURES = {}
+LARGE = {
+    "small_alexnet",
+    "resnet",
+    "transformer",
+    "gated_recurrent",
+    "tied_language_model",
+    "tied_embedding",
+    "tied_padded_embedding",
+}
+TESTS = 6  # that are run for every architecture
 
 
 def numbers(*shape):
@@ -367,6 +378,32 @@ def spectral_norm_by_hooks():
     return head(nn.utils.spectral_norm(nn.Conv2d(2, 3, 3)), nn.Tanh(), features=27)
 
 
+@pytest.fixture(autouse=True)
+def one_torch_thread():
+    """For modules that import it: threads that wait for a busy core take minutes in all."""
+    count = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(count)
+
+
+def every_architecture(number):
+    """Run a test for every architecture, most of them `slow`.
+
+    Of the tests with numbers 0 to 5, each small architecture is in one by default: together they
+    see all.
+    """
+    small = [name for name in ARCHITECTURES if name not in LARGE]
+    default = set(small[number::TESTS])
+    return pytest.mark.parametrize(
+        "name",
+        [
+            pytest.param(name, marks=() if name in default else pytest.mark.slow)
+            for name in ARCHITECTURES
+        ],
+    )
+
+
 def make(name):
     """A model in float64 with statistics and affine entries that are not 0 and 1; 7 examples."""
     torch.manual_seed(sum(map(ord, name)))
@@ -410,15 +447,15 @@ def cut_plans(monkeypatch, columns, step, outputs, keen):
     torch.func.
     """
 
-    def cut(anatomies, task, itemsize, limit):
-        anatomy = anatomies[-1 if keen is None else 0]
+    def cut(structures, task, itemsize, limit):
+        structure = structures[-1 if keen is None else 0]
         forms = tuple(
             [form for form in planning.FORMS if form.suits(unit)][keen or 0]
-            for unit in anatomy.units
+            for unit in structure.units
         )
-        few = min(outputs, anatomy.n_outputs)
+        few = min(outputs, structure.n_outputs)
         # so small that tiles are cut, but not into single positions of a large image
-        scratch = max([300, *(16 * unit.total_positions for unit in anatomy.units)])
-        return planning.Plan(anatomy, forms, few, columns, step, scratch, 0, 0.0)
+        scratch = max([300, *(16 * unit.total_positions for unit in structure.units)])
+        return planning.Plan(structure, forms, few, columns, step, scratch, 0, 0.0)
 
-    monkeypatch.setattr("momentron.ntk.computation.make_plan", cut)
+    monkeypatch.setattr("momentron.ntk.empirical.make_plan", cut)

@@ -172,7 +172,7 @@ def require_sane(command: str) -> None:
         for extras in re.findall(r"\[([\w,-]+)\]", command):
             unknown = set(extras.split(",")) - set(project["optional-dependencies"])
             assert not unknown, f"{command}: no extra {sorted(unknown)}"
-    elif module := re.match(r"python -m (benchmarks[\w.]*)", command):
+    elif module := re.match(r"python -m ((?:benchmarks|paper)[\w.]*)", command):
         assert (ROOT / module[1].replace(".", "/")).exists() or (
             ROOT / (module[1].replace(".", "/") + ".py")
         ).is_file(), f"{command}: no such module"

@@ -1,7 +1,6 @@
 """Algorithm 2: its draws, its cost in kernel values, its theorem, its bounds."""
 
 import math
-import os
 
 import numpy as np
 import pytest
@@ -11,10 +10,8 @@ from margins_known import KINDS, corners, problem_of
 from scipy.stats import binom
 
 from momentron import Status, max_margin
-from momentron.datasets import load, make_separable
+from momentron.datasets import make_separable
 from momentron.errors import InputError
-from momentron.experiments.tangent import TangentKernel
-from momentron.ntk import TwoLayerReLUKernel
 from momentron.problem import KernelChoice, Problem
 from momentron.solvers import Adaptive, BatchPerceptron
 from momentron.solvers.base import RunOptions
@@ -351,16 +348,3 @@ def test_schedules_are_checked_as_they_run(solver, message):
 
 
 # --- figure 3 --------------------------------------------------------------------------------
-
-
-@pytest.mark.skipif("MOMENTRON_DATA" not in os.environ, reason="MOMENTRON_DATA is not set")
-def test_figure_3_order():
-    """At equal kernel values: aggressive, batch perceptron, theory."""
-    mnist = load("mnist", subset=1000)
-    kernel = TangentKernel(TwoLayerReLUKernel(mnist.X.shape[1], 128, 0, normalize=True))
-    options = {"kernel": kernel, "fit_intercept": False, "tol": 0.0, "max_iter": 1500}
-    aggressive, perceptron, theory = (
-        max_margin(mnist.X, mnist.y, method=solver, random_state=0, **options).trace["margin"][-1]
-        for solver in (Adaptive("aggressive"), BatchPerceptron(), Adaptive("theory", n_steps=1500))
-    )
-    assert aggressive > 1.05 * perceptron > 0.0 > theory

@@ -178,7 +178,8 @@ def test_time_budget_is_kept(budget, C):
     begin = time.perf_counter()
     result = max_margin(X, y, C=C, tol=1e-12, max_time=budget)
     spent = time.perf_counter() - begin
-    assert result.status in (Status.TIME_BUDGET, Status.OPTIMAL, Status.NOT_SEPARABLE)
+    budgets = (Status.TIME_BUDGET, Status.NO_ROOM)
+    assert result.status in (*budgets, Status.OPTIMAL, Status.NOT_SEPARABLE)
     assert result.upper > 0.0
     assert spent < budget + 5.0  # a shared machine: the benchmark shows the rest
 

@@ -134,6 +134,22 @@ def test_not_separable_is_an_answer(capsys, tmp_path):
     assert "not separable" in out
 
 
+def test_the_classifier_that_errs_is_named(capsys, tmp_path):
+    data = make_nonseparable(60, 4, random_state=0)
+    path = tmp_path / "overlap.csv"
+    np.savetxt(path, np.column_stack([data.X, data.y]), delimiter=",")
+    code, out, _ = run(capsys, "fit", str(path))
+    assert code == 0
+    assert "classifier      a logistic regression; for a soft margin pass -C, such as -C 1\n" in out
+    assert out.index("classifier ") < out.index("training error ")
+    code, out, _ = run(capsys, "fit", str(path), "-C", "1")
+    assert code == 0 and "classifier " not in out
+    _, out, _ = run(capsys, "fit", str(path), "--json")
+    assert json.loads(out)["classifier"] == "a logistic regression"
+    _, out, _ = run(capsys, "fit", str(path), "-C", "1", "--json")
+    assert json.loads(out)["classifier"] == "the certified maximum-margin classifier"
+
+
 def test_soft_margin(capsys):
     code, out, _ = run(capsys, "fit", "--classes", "3", "8", "-C", "0.01", "--json")
     assert code == 0

@@ -97,7 +97,8 @@ def test_counts_are_rows():
     assert verify(grouped, design.X, design.y)
     X, y = np.array([[0.1], [0.2], [0.3]]), np.array([[3, 0], [1, 2], [0, 0]])
     verdict = check_separability(X, y)
-    assert verdict.row_names == [0, 1, 1]
+    assert read_design(X, y).row_names == [0, 1, 1]
+    assert verdict.row_names is None and verdict.boundary_rows.tolist() == [1]
     assert verify(verdict.to_json(), X, y)
     for bad in ([[1, -1], [0, 1], [1, 1]], [[1, np.nan], [0, 1], [1, 1]]):
         with pytest.raises(InputError, match="count"):

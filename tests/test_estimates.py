@@ -251,8 +251,10 @@ def test_a_rare_dummy_is_infinite_and_the_rest_finite():
     y = np.r_[np.ones(4, int), rng.integers(0, 2, 196)]
     verdict = check_separability(X, y, feature_names=["age", "rare"])
     assert verdict.paper_sentence == (
-        "quasi-complete separation (Albert and Anderson 1984): rare is +∞; age and the intercept "
-        "are finite; 4 of 200 observations are separated"
+        "The data are quasi-completely separated (Albert and Anderson, 1984): in the logistic "
+        "regression (binomial model with logit link) the maximum likelihood estimate of the "
+        "coefficient of rare is +∞; those of age and the intercept are finite. 4 of 200 "
+        "observations are separated."
     )
     assert verdict.separated_rows.tolist() == [0, 1, 2, 3]
     assert (verdict.dimension, verdict.rank) == (1, 3)
@@ -502,4 +504,7 @@ def test_the_sentence_counts_rows_that_are_separated_from_every_class():
 
 def test_models_that_are_not_logistic_do_not_cite_a_paper_on_those():
     verdict = check_separability([[0], [0], [1], [1]], [0, 0, 2, 1], family="poisson")
-    assert verdict.paper_sentence.startswith("quasi-complete separation: ")
+    assert verdict.paper_sentence.startswith(
+        "The data are quasi-completely separated: in the Poisson regression (Poisson model with "
+        "log link) "
+    )

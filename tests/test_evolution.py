@@ -27,6 +27,7 @@ from momentron.ntk import (  # noqa: E402
     kernel_evolution,
 )
 from momentron.ntk.evolution import snapshot_epochs  # noqa: E402
+from tests.architectures import one_torch_thread  # noqa: E402, F401
 
 needs_matplotlib = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None,

@@ -1,20 +1,24 @@
 """Files that somebody planted, damaged or holds: an error of one line or the right answer."""
 
 import gc
-import json
+import hashlib
+import io
 import os
 import stat
+import struct
 import subprocess
 import sys
 import threading
 import time
 import warnings
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from momentron import InputError, max_margin
+from momentron.checkpoint import TITLE
 from momentron.datasets import make_separable
 from momentron.streams import open_file
 
@@ -85,76 +89,10 @@ def is_true(found):
     return found is not None and found[0] <= TRUTH.upper and TRUTH.lower <= found[1]
 
 
-def cache_of(text):
-    return text.with_name(text.name + ".momentron-cache")
-
-
 # --- conversions of svmlight ---------------------------------------------------------------------
 
 
-def plant_version_one(text, width=2, indices=(1, 2, 1, 2, 1, 2), values=None, **parts):
-    """A folder as an earlier version wrote it, with the stamp of the text."""
-    folder = cache_of(text)
-    folder.mkdir(exist_ok=True)
-    found = text.stat()
-    header = {"width": width, "base": 1, "version": 1, "text": [found.st_size, found.st_mtime_ns]}
-    (folder / "header.json").write_text(json.dumps(header))
-    values = np.arange(1.0, 7.0) if values is None else np.asarray(values)
-    (folder / "values.bin").write_bytes(values.tobytes())
-    (folder / "indices.bin").write_bytes(np.asarray(indices, np.int32).tobytes())
-    np.save(folder / "indptr.npy", parts.get("indptr", np.array([0, 2, 4, 5, 6])))
-    np.save(folder / "labels.npy", parts.get("labels", np.array([1, -1, 1, -1])))
-    return folder
-
-
-PLANTED = [
-    {"indices": (1, 2**30, 1, 2**30, 1, 2**30)},
-    {"indices": (-(2**30), 2, 1, 2, 1, 2)},
-    {"width": 2**31 - 1},
-    {"indptr": np.array([0, 2**40, 4, 5, 6])},
-    {"indptr": np.array([0, 6, 2, 5, 6])},
-    {"indptr": np.array([0, 2, 4, 5, 10**9])},
-    {"values": [9.0, 9.0, -9.0, -9.0, 9.0, -9.0]},
-    {"labels": np.array([1, 1, -1, -1])},
-]
-
-
-def test_planted_folders_are_neither_believed_nor_removed(tmp_path):
-    texts = []
-    for i, parts in enumerate(PLANTED):
-        texts.append(tmp_path / str(i) / "rows.svm")
-        texts[-1].parent.mkdir()
-        texts[-1].write_text(TEXT)
-        plant_version_one(texts[-1], **parts)
-    planted = {p: p.read_bytes() for p in tmp_path.glob("*/*/*")}
-    for found in answers(*texts):
-        assert is_true(found)
-    assert {p: p.read_bytes() for p in planted} == planted
-
-
-def test_a_folder_signed_by_nobody_is_not_believed(text, home):
-    open_file(text)
-    (home / "momentron" / "key").unlink()  # as if it had come with the data from another user
-    folder = cache_of(text)
-    lie = np.frombuffer((folder / "values.bin").read_bytes()) * 3.0
-    (folder / "values.bin").write_bytes(lie.tobytes())
-    assert is_true(answer(text))
-
-
-def test_parts_that_were_changed_are_made_anew(text):
-    for name in ("values.bin", "indices.bin", "indptr.npy", "labels.npy", "header.json"):
-        for damage in (lambda b: b[:-1] + bytes([b[-1] ^ 1]), lambda b: b[:-4], lambda b: b""):
-            open_file(text)
-            part = cache_of(text) / name
-            part.write_bytes(damage(part.read_bytes()))
-            assert is_true(answer(text)), name
-            if name == "header.json":  # which is not ours any more, and stays
-                for path in cache_of(text).iterdir():
-                    path.unlink()
-                cache_of(text).rmdir()
-
-
-def test_a_text_that_changes_at_equal_size_and_time_is_read_anew(text):
+def test_a_text_that_changes_at_equal_size_and_time_is_read_again(text):
     open_file(text)
     stamp = text.stat().st_mtime_ns
     text.write_text(TEXT.replace("3.0", "9.0"))
@@ -163,52 +101,18 @@ def test_a_text_that_changes_at_equal_size_and_time_is_read_anew(text):
     assert X.toarray().max() == 9.0
 
 
-def test_an_unrelated_folder_is_left_alone(text):
-    folder = cache_of(text)
+def test_a_folder_of_an_earlier_version_is_neither_read_nor_removed(text):
+    folder = text.with_name(text.name + ".momentron-cache")
     folder.mkdir()
-    (folder / "thesis.tex").write_text("my only copy")
+    (folder / "values.bin").write_bytes(np.full(6, 9.0).tobytes())
     assert is_true(answer(text))
-    assert [p.name for p in folder.iterdir()] == ["thesis.tex"]
+    assert [p.name for p in folder.iterdir()] == ["values.bin"]
     assert sorted(p.name for p in text.parent.iterdir()) == ["rows.svm", folder.name]
-
-
-def test_what_users_put_into_our_folder_stays(text):
-    open_file(text)
-    (cache_of(text) / "notes.txt").write_text("mine")
-    text.write_text(TEXT + "1 1:5.0\n")
-    open_file(text)
-    assert [p.read_text() for p in text.parent.rglob("notes.txt")] == ["mine"]
-
-
-@posix
-def test_links_in_place_of_the_folder_or_its_parts(text, tmp_path):
-    victim = tmp_path / "victim"
-    victim.mkdir()
-    (victim / "values.bin").write_bytes(b"precious")
-    cache_of(text).symlink_to(victim)
-    assert is_true(answer(text))
-    assert (victim / "values.bin").read_bytes() == b"precious"
-    cache_of(text).unlink()
-    open_file(text)
-    part = cache_of(text) / "values.bin"
-    part.rename(tmp_path / "values")
-    part.symlink_to(tmp_path / "values")
-    os.utime(text, ns=(1, 1))
-    assert is_true(answer(text))
-    assert not part.is_symlink()
-
-
-@posix
-def test_a_folder_that_others_may_write_to_is_not_believed(text):
-    open_file(text)
-    cache_of(text).chmod(0o777)
-    assert is_true(answer(text))
-    assert stat.S_IMODE(cache_of(text).stat().st_mode) == 0o777
 
 
 def test_a_part_that_changes_while_in_use_is_an_error_not_a_crash(text):
     source = open_file(text)
-    part = cache_of(text) / "indices.bin"
+    part = source.folder / "indices.bin"
     part.write_bytes(np.full(6, 2**30, np.int32).tobytes())
     with pytest.raises(InputError, match="changed while it was in use"):
         source.block(0)
@@ -224,18 +128,17 @@ def test_two_processes_convert_at_once(text):
         out, _ = process.communicate(timeout=120)
         assert process.returncode == 0
         assert is_true(tuple(map(float, out.split())))
-    assert sorted(p.name for p in text.parent.iterdir()) == ["rows.svm", cache_of(text).name]
+    assert [p.name for p in text.parent.iterdir()] == ["rows.svm"]
 
 
 @posix
-def test_a_private_folder_serves_where_none_can_be_kept(text, home):
-    home.write_text("a file where the user's folder should be")
-    with pytest.warns(UserWarning, match="not kept"):
-        source = open_file(text)
+def test_the_folder_of_a_conversion_is_private_and_goes_with_its_source(text):
+    source = open_file(text)
     assert source.block(0)[0].shape == (4, 2)
-    assert source.folder.exists()
     folder = source.folder
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     del source
+    gc.collect()
     assert not folder.exists()
     assert [p.name for p in text.parent.iterdir()] == ["rows.svm"]
 
@@ -356,42 +259,61 @@ def test_every_damaged_byte_is_seen(data, tmp_path):
         max_margin(data.X, data.y, checkpoint=path, **OPTIONS)
 
 
-def forged(good, table=None, payload=None, **changed):
-    """A checkpoint with another header, and the hash that belongs to it."""
-    import hashlib
+def forged(members):
+    """A checkpoint with these files in its archive, and the hash that belongs to it."""
+    packed = io.BytesIO()
+    with warnings.catch_warnings(), zipfile.ZipFile(packed, "w") as archive:
+        warnings.simplefilter("ignore")  # two files of one name
+        for name, content in members:
+            archive.writestr(name, content)
+    body = packed.getvalue()
+    return TITLE + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
 
-    title, _, header, rest = good.split(b"\n", 3)
-    content = json.loads(header)
-    content |= {"arrays": content["arrays"] if table is None else table} | changed
-    body = json.dumps(content).encode() + b"\n" + (rest if payload is None else payload)
-    return title + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+
+def member(kind, shape, payload=b""):
+    """An array as `.npz` has it, with whatever its header says."""
+    header = f"{{'descr': {kind!r}, 'fortran_order': False, 'shape': {shape}}}\n".encode()
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + payload
 
 
 def test_headers_that_promise_too_much_are_refused(data, tmp_path):
     path = tmp_path / "state"
-    good = written(data, path)
-    tables = [
-        [["state.w", "<f8", [10**15]]],
-        [["state.w", "<f8", [2**62, 2**62]]],
-        [["state.w", "<f8", [0] * 100]],
-        [["state.w", "<f8", [0, 2**62, 2**62]]],
-        [["state.w", "|O8", [1]]],
-        [["state.w", "<f8,<f8", [1]]],
-        [["state.w", "<f3", [1]]],
-        [["state.w", "<f8", [-1]]],
-        [["state.w", "<f8", [1.5]]],
-        [["state.w", "<f8", True]],
-        [["state.w", "<U1", [1]]],
-        [["a", "<f8", [0]], ["a", "<f8", [0]]],
-        "no table",
-        {},
-        [[[[[]]]]],
+    members = [
+        member("<f8", f"({10**15},)"),
+        member("<f8", f"({2**62}, {2**62})"),
+        member("<f8", "(" + "0, " * 100 + ")"),
+        member("<f8", f"(0, {2**62}, {2**62})"),
+        member("|O", "(1,)", b"\x80\x04N."),
+        member([("a", "<f8"), ("b", "<f8")], "(1,)", bytes(16)),
+        member("<f3", "(1,)"),
+        member("<f8", "(-1,)"),
+        member("<f8", "(1.5,)"),
+        member("<f8", "True"),
+        member("<U1", "(1,)", b"\xff\xff\xff\xff"),
+        member("|b1", "(1,)", b"\x07"),
+        member("<f8", "(((((("),
+        b"no array",
     ]
-    for table in tables:
-        path.write_bytes(forged(good, table, b"\xff\xff\xff\xff" if "<U1" in str(table) else b""))
+    words = ("words.npy", member("|u1", "(2,)", b"{}"))
+    for content in members:
+        path.write_bytes(forged([words, ("state.w.npy", content)]))
         with pytest.raises(InputError, match="damaged"):
             max_margin(data.X, data.y, checkpoint=path, **OPTIONS)
-    path.write_bytes(forged(good, [], b"", words={"data": 3}))
+    twice = ("state.w.npy", member("<f8", "(0,)"))
+    lying = ("words.npy", member("|u1", "(11,)", b'{"data": 3}'))
+    for wrong in ([words, twice, twice], [lying], [], [("words.npy", member("|u1", "(1,)", b"["))]):
+        path.write_bytes(forged(wrong))
+        with pytest.raises(InputError, match="damaged"):
+            max_margin(data.X, data.y, checkpoint=path, **OPTIONS)
+
+
+def test_a_compressed_checkpoint_is_not_unpacked(data, tmp_path):
+    """A file of some kilobytes may stand for gigabytes."""
+    packed = io.BytesIO()
+    np.savez_compressed(packed, words=np.zeros(10**7))
+    body = packed.getvalue()
+    path = tmp_path / "state"
+    path.write_bytes(TITLE + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
     with pytest.raises(InputError, match="damaged"):
         max_margin(data.X, data.y, checkpoint=path, **OPTIONS)
 
@@ -400,7 +322,7 @@ def test_headers_that_promise_too_much_are_refused(data, tmp_path):
 def test_a_checkpoint_larger_than_memory_is_refused_before_it_is_read(data, tmp_path):
     path = tmp_path / "state"
     size = 2**42
-    path.write_bytes(forged(written(data, path), [["state.w", "<f8", [size // 8]]], b""))
+    path.write_bytes(forged([("state.w.npy", member("<f8", f"({size // 8},)"))]))
     os.truncate(path, path.stat().st_size + size)  # a hole, which takes no room on disk
     begin = time.perf_counter()
     with pytest.raises(InputError, match="bytes, but only"):

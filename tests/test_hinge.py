@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from momentron import (
     BudgetWarning,
     InputError,
     KernelMaxMarginClassifier,
+    KernelMaxMarginClassifierCV,
     MaxMarginClassifier,
     Status,
     max_margin,
@@ -25,8 +27,12 @@ from momentron.problem import Problem
 from momentron.solvers import SOLVERS
 from momentron.solvers.auto import Auto, AutoSettings, box_near
 from momentron.solvers.auto.box_block import Block
+from momentron.solvers.auto.box_interior import Values
 from momentron.solvers.auto.deadline import Deadline
+from momentron.solvers.auto.forms import Direction
 from momentron.solvers.auto.kernel_blocks import Twins
+from momentron.solvers.auto.primal_form import NarrowForm, PrimalForm
+from momentron.solvers.auto.rows import SignedRows
 from tests.command_line import run
 from tests.many_classes import blobs, leads
 
@@ -454,3 +460,168 @@ def test_a_C_so_small_that_all_rows_are_at_it(share, weighted):
     assert result.gap <= 1e-8
     alpha = result.full_dual() / result.full_dual().sum() * weight.sum()
     assert np.allclose(alpha, weight, rtol=1e-6) == (share < 1.0)
+
+
+# --- what is non-negative in exact arithmetic only ------------------------------------------------
+
+
+def test_a_warm_start_through_a_kernel_whose_directions_have_no_curvature():
+    """One feature: five rows of a linear kernel leave four directions in which w does not move."""
+    X = np.array([[-1.18359375], [-1.890625], [1.5947265625], [-0.459228515625], [-0.76953125]])
+    y = [1, 0, 1, 0, 1]
+    options = {"kernel": "linear", "penalty": "hinge"}
+    first = max_margin(X, y, C=1e9, **options)
+    again = max_margin(X, y, C=1e10, initial=first, **options)
+    direct = max_margin(X, y, C=1e10, **options)
+    assert again.lower <= direct.upper
+    assert direct.lower <= again.upper
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_warm_starts_through_kernels_of_few_features_agree_with_the_rows_themselves(n_classes):
+    for seed in range(20 if n_classes == 2 else 8):
+        rng = np.random.default_rng(seed)
+        n, d = int(rng.integers(6, 40)), int(rng.integers(1, 3))
+        X = rng.normal(size=(n, d))
+        y = np.r_[np.arange(n_classes), rng.integers(0, n_classes, n - n_classes)]
+        last = None
+        for C in (1e-3, 1e-2, 0.1, 10.0, 1e3, 1e4):
+            last = max_margin(X, y, C=C, penalty="hinge", kernel="linear", initial=last)
+        rows = max_margin(X, y, C=C, penalty="hinge")
+        assert last.lower <= rows.upper, seed
+        assert rows.lower <= last.upper, seed
+
+
+def test_cross_validation_through_a_linear_kernel_ends():
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(30, 1 + seed))
+        y = np.r_[0, 1, rng.integers(0, 2, 28)]
+        Cs = np.logspace(-3, 5, 5)
+        model = KernelMaxMarginClassifierCV(kernel="linear", penalty="hinge", Cs=Cs, cv=2)
+        assert model.fit(X, y).C_ in Cs
+
+
+def test_a_direction_of_no_curvature_has_no_slope():
+    """Where a Gram matrix is singular, rounding gives ‖dw‖² a sign, and ⟨w, dw⟩ a value."""
+    step = np.ones(2)
+    for curvature in (0.0, -1e-17, math.nan):
+        direction = Direction.of(step, step[:0], step, -1e-9, curvature)
+        assert (direction.slope, direction.curvature) == (0.0, 0.0)
+    assert Direction.of(step, step[:0], step, -1e-9, 1e-30).slope == -1e-9
+
+
+@INTERCEPT
+def test_many_classes_with_a_column_of_zeros(fit_intercept):
+    """The column changes nothing, wherever it is: each answer lies in the other's interval."""
+    for seed in range(18):
+        place, rng = seed % 3, np.random.default_rng(seed)
+        n, k = int(rng.integers(5, 12)), int(rng.integers(3, 5))
+        X = rng.integers(0, 2, (n, 2)).astype(float)
+        y = np.r_[np.arange(k), rng.integers(0, k, n - k)]
+        C = 10.0 ** rng.integers(-3, 6)
+        options = {"C": C, "penalty": "hinge", "fit_intercept": fit_intercept}
+        wide = max_margin(np.insert(X, place, 0.0, axis=1), y, **options)
+        narrow = max_margin(X, y, **options)
+        assert wide.lower <= narrow.upper, seed
+        assert narrow.lower <= wide.upper, seed
+        assert wide.status == narrow.status, seed
+        assert not wide.coef[:, place].any()
+
+
+def test_a_form_without_its_unused_columns_goes_where_the_whole_one_goes():
+    rng = np.random.default_rng(0)
+    dual_set = Problem.from_data(rng.normal(size=(6, 2)), [0, 1, 0, 1, 0, 1]).dual_set
+    for used in ([1, 3], [0, 2], [0, 1], [2, 3]):
+        X = np.zeros((6, 4))
+        X[:, used] = rng.normal(size=(6, 2))
+        rows = SignedRows(X, np.array([1.0, -1.0] * 3), dual_set, 1.0)
+        narrow = NarrowForm(rows, np.array(used), Deadline())
+        whole = PrimalForm(rows, Deadline())
+        u, b = rng.normal(size=6), rng.normal(size=1)
+        for form in (narrow, whole):
+            form.go_to_weights(u, b)
+        for found, expected in zip(narrow.answer(), whole.answer(), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-13)
+        np.testing.assert_allclose(narrow.p, whole.p, rtol=1e-12)
+        w, shift = narrow.answer()
+        narrow.reset()
+        narrow.warm(w, shift, u)
+        np.testing.assert_allclose(narrow.p, whole.p, rtol=1e-12)
+
+
+def test_a_working_set_of_one_class_has_nothing_left_to_gain():
+    """P = 0, the least there is: a small cache and rows of zeros lead there."""
+    rng = np.random.default_rng(470)
+    n, d = int(rng.choice([20, 60, 150, 400])), int(rng.choice([2, 10, 50, 300]))
+    y = np.r_[0, 1, rng.integers(0, 2, n - 2)]
+    means = rng.normal(size=(2, d)) * float(rng.choice([0.0, 0.5, 2.0, 10.0]))
+    X = means[y] + rng.normal(size=(n, d))
+    X[:, rng.random(d) < 0.6] = 0.0
+    X[rng.random(n) < 0.1] = 0.0
+    C = 0.0031308350939748555
+    options = {"kernel": "linear", "penalty": "hinge", "C": C, "max_memory": 10**7}
+    with pytest.warns(BudgetWarning, match="cache_size"):
+        small = max_margin(X, y, cache_size=0.005, tol=1e-9, **options)
+    large = max_margin(X, y, **options)
+    assert small.lower <= large.upper
+    assert large.lower <= small.upper
+    assert Values(0.0, 1.0).gap == Values(0.0, 0.0).gap == 0.0
+    assert Values(1.0, 0.0).gap == math.inf
+
+
+# --- weights on their way, which intercepts do not balance yet ------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_an_interior_point_is_not_done_before_its_weights_are_balanced(n_classes):
+    """D of weights that are not may be above P: that was taken for a gap of zero."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(5, 9))
+        X = rng.integers(-3, 4, (n, 3)).astype(float)
+        y = np.r_[np.arange(n_classes), rng.integers(0, n_classes, n - n_classes)]
+        weights = dict(enumerate(4.0 ** rng.integers(-5, 6, n_classes)))
+        C = 10.0 ** rng.uniform(-11.0, 2.0)
+        found = max_margin(X, y, C=C, penalty="hinge", class_weight=weights)
+        assert found.status is Status.OPTIMAL, (seed, found.gap)
+
+
+@pytest.mark.parametrize("C", [1e-10, 1.0, 1e9])
+def test_rows_of_zeros_leave_the_intercepts_alone(C):
+    """Two rows against one: b gives the two what they ask for, and the third pays twice."""
+    found = max_margin(np.zeros((3, 1)), [0, 0, 1], C=C, penalty="hinge")
+    assert found.status is Status.OPTIMAL
+    least = 2.0 * C
+    assert 0.5 / found.upper**2 <= least * (1.0 + 1e-9)
+    assert 0.5 / found.lower**2 >= least * (1.0 - 1e-9)
+    many = max_margin(np.zeros((5, 2)), [2, 0, 1, 1, 0], C=C, penalty="hinge")
+    assert many.status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-30, 1e-20, 1e20])
+def test_kernels_beyond_single_precision_are_solved_without_landmarks(scale):
+    """A cache for two rows of four leads to blocks, whose first weights are in single precision."""
+    X = scale * np.array([[1.0], [-1.0], [2.0], [-2.0]])
+    C = 1.0 / scale**2 if scale else 1.0
+    options = {"C": C, "penalty": "hinge", "kernel": "linear"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BudgetWarning)
+        found = max_margin(X, [0, 1, 1, 1], cache_size=1e-4, **options)
+    whole = max_margin(X, [0, 1, 1, 1], **options)
+    assert found.lower <= whole.upper and whole.lower <= found.upper
+
+
+@pytest.mark.parametrize("kernel", [None, "linear"])
+@pytest.mark.parametrize("penalty", ["hinge", "squared_hinge"])
+def test_prices_beyond_the_squares_of_floats_give_an_interval_and_no_warning(penalty, kernel):
+    """C‖x‖² of 1e180 and more: products of weights overflow, and what does proves nothing."""
+    X = 1e100 * np.array([[2.6, 2.6], [-1.3, 2.6], [0.0, -1.3]])
+    options = {"penalty": penalty, "fit_intercept": False}
+    if kernel:
+        X, options["kernel"] = X * 1e-10, kernel
+    first = None
+    for C in (1e-20, 1.0, 1e6):
+        found = max_margin(X, [0, 1, 0], C=C, initial=first, **options)
+        assert 0.0 <= found.lower <= found.upper
+        first = found

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from benchmarks.hostile import cells, environments, files, interrupts
-from benchmarks.hostile.campaigns import run
+from benchmarks.hostile.campaigns import CAMPAIGNS, run
 from benchmarks.hostile.children import run_trials
 from benchmarks.hostile.exact import best_margin_squared
 from benchmarks.hostile.exact_pairs import ExactPairs
@@ -77,9 +77,25 @@ def test_random_problems(part):
     assert failures("problems", range(40 * part, 40 * part + 40)) == []
 
 
+@pytest.mark.parametrize("part", range(5))
+def test_random_models(part):
+    pytest.importorskip("formulaic")
+    pytest.importorskip("statsmodels")
+    assert failures("models", range(part, 190, 5)) == []
+
+
+def test_soft_margins():
+    assert failures("soft", range(60)) == []
+
+
 @pytest.mark.parametrize("part", range(2))
 def test_interrupts_at_random_lines(part):
     assert failures("interrupts", range(60 * part, 60 * part + 60)) == []
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_estimators_cut_at_random_moments(part):
+    assert failures("cuts", range(30 * part, 30 * part + 30)) == []
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -159,7 +175,7 @@ def test_children_that_crash_or_hang_are_findings():
 
 def test_the_command_prints_a_table():
     root = Path(__file__).parents[1]
-    none = ["--liars", "0", "--interrupts", "0", "--files", "0", "--environments", "0"]
+    none = [text for name in CAMPAIGNS if name != "problems" for text in (f"--{name}", "0")]
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.hostile", "--problems", "3", "--seed", "3", *none],
         capture_output=True,

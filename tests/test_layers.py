@@ -24,7 +24,7 @@ LAYERS = [  # from the ground up
     {"certificate", "losses"},
     {"markup"},
     {"display", "trace", "saved_state"},
-    {"coefficients", "models", "threads", "userfiles", "arrayfile", "flows", "datafiles", "verify"},
+    {"coefficients", "models", "threads", "arrayfile", "flows", "datafiles", "verify"},
     {"draws", "submatrices", "datasets", "designs", "rational"},
     {"dualsets", "factors"},
     {"operators"},
@@ -36,7 +36,7 @@ LAYERS = [  # from the ground up
     {"problem"},
     {"hinge_problem"},
     {"solvers", "reporting"},
-    {"identity", "checkpoint", "fallback", "iterate", "mirror"},
+    {"identity", "checkpoint", "fallback", "iterate"},
     {"solve", "result"},
     {"held"},
     {"options", "choice"},
@@ -49,7 +49,6 @@ LAYERS = [  # from the ground up
     {"momentron"},  # the public names
     {"versions"},
     {"report"},
-    {"experiments"},
     {"cli"},
     {"__main__"},
 ]
@@ -57,10 +56,8 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 LAZY = {  # what may be imported inside a function, since it needs a slow or optional package
     "momentron.streams.dask": "dask",
-    "momentron.streams.scheduler": "dask",
     "momentron.streams.parquet": "pyarrow",
     "momentron.ntk": "torch",
-    "momentron.experiments": "matplotlib, and torch for figure 4",
 }
 
 KNOWN: set[tuple[str, str]] = set()  # (importer, imported): to be mended, and then deleted here
@@ -194,4 +191,4 @@ def test_the_verifier_reads_and_computes_in_plain_python(module):
 
 def test_the_package_does_not_import_its_benchmarks_or_tests():
     outside = {found.imported.split(".")[0] for found in IMPORTS}
-    assert not outside & {"benchmarks", "tests"}
+    assert not outside & {"benchmarks", "paper", "tests"}

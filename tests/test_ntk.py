@@ -11,10 +11,12 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import momentron.ntk.empirical  # noqa: E402
-import momentron.ntk.memory  # noqa: E402
+import momentron.ntk.plan  # noqa: E402
 from momentron.errors import InputError  # noqa: E402
-from momentron.ntk import EmpiricalNTK, alexnet  # noqa: E402
-from momentron.ntk.fallback import ExampleGradients  # noqa: E402
+from momentron.ntk import EmpiricalNTK  # noqa: E402
+from momentron.ntk.unstructured import ExampleGradients  # noqa: E402
+from paper.networks import alexnet  # noqa: E402
+from tests.architectures import one_torch_thread  # noqa: E402, F401
 
 
 @pytest.fixture
@@ -280,7 +282,7 @@ def test_reentrant_checkpoints_are_refused(X):
     assert np.allclose(kernel(X), expected, rtol=1e-12)
 
 
-# the fallback and the network
+# the fallback
 
 
 def test_fallback_goes_one_by_one_where_vmap_cannot(X):
@@ -302,27 +304,8 @@ def test_attention_is_vectorised():
     assert torch.backends.mha.get_fastpath_enabled()
 
 
-def test_alexnet_depends_on_its_seed_alone():
-    state = torch.get_rng_state()
-    first, again, other = alexnet(width=2), alexnet(width=2), alexnet(width=2, seed=1)
-    assert torch.equal(state, torch.get_rng_state())
-    assert all(
-        torch.equal(p, q) for p, q in zip(first.parameters(), again.parameters(), strict=True)
-    )
-    assert not torch.equal(first[0].weight, other[0].weight)
-    assert first(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
-    assert all(p.abs().max() <= 1.0 for p in first.parameters())
-    with pytest.raises(InputError, match="width=0"):
-        alexnet(width=0)
-
-
-def test_alexnet_has_the_size_that_is_written():
-    assert sum(p.numel() for p in alexnet().parameters()) == 20_344_650
-    assert "20,344,650" in alexnet.__doc__
-
-
 def test_examples_in_docstrings():
-    for module in (momentron.ntk.empirical, momentron.ntk.memory):
+    for module in (momentron.ntk.empirical, momentron.ntk.plan):
         failed, attempted = doctest.testmod(module)
         assert failed == 0
         assert attempted > 0

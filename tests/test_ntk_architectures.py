@@ -6,13 +6,19 @@ import pytest
 pytest.importorskip("torch")
 
 from momentron.ntk import EmpiricalNTK
-from momentron.ntk.anatomy import examine
-from tests.architectures import ARCHITECTURES, cut_plans, jacobian, make
+from momentron.ntk.model_structure import examine
+from tests.architectures import (
+    cut_plans,
+    every_architecture,
+    jacobian,
+    make,
+    one_torch_thread,  # noqa: F401
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same' with even")
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@every_architecture(0)
 def test_kernel_is_the_product_of_jacobians(name):
     model, X, rest = make(name)
     J = jacobian(model, X).reshape(len(X), -1)
@@ -26,10 +32,10 @@ def test_kernel_is_the_product_of_jacobians(name):
     assert np.linalg.eigvalsh(K).min() >= -1e-10 * scale
     assert np.abs(ntk(X[:3], X[3:]) - expected[:3, 3:]).max() <= 1e-10 * scale
     assert np.abs(ntk.diagonal(X) - np.diagonal(expected)).max() <= 1e-10 * scale
-    assert set(examine(model, X[:4]).rest) == rest
+    assert set(examine(model, X[:4]).unstructured) == rest
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@every_architecture(1)
 def test_every_form_and_every_cut_gives_the_same(name, monkeypatch):
     model, X, _ = make(name)
     ntk = EmpiricalNTK(model)

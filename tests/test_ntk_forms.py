@@ -9,10 +9,15 @@ torch = pytest.importorskip("torch")
 
 
 from momentron.ntk import EmpiricalNTK, block_matrix  # noqa: E402
-from tests.architectures import ARCHITECTURES, cut_plans, jacobian, make  # noqa: E402
+from tests.architectures import (  # noqa: E402
+    cut_plans,
+    every_architecture,
+    jacobian,
+    make,
+    one_torch_thread,  # noqa: F401
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same' with even")
-every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
 NEAR = 1e-10
 
 
@@ -22,7 +27,7 @@ def close(found, expected):
     assert np.abs(np.asarray(found) - expected).max() <= NEAR * np.abs(expected).max()
 
 
-@every_architecture
+@every_architecture(2)
 def test_outputs_kept_apart(name, monkeypatch):
     model, X, _ = make(name)
     J = jacobian(model, X)
@@ -46,7 +51,7 @@ def test_outputs_kept_apart(name, monkeypatch):
             )
 
 
-@every_architecture
+@every_architecture(3)
 def test_chosen_outputs_and_parameters(name):
     model, X, _ = make(name)
     J = jacobian(model, X)
@@ -72,7 +77,7 @@ def test_chosen_outputs_and_parameters(name):
         close(EmpiricalNTK(model, parameters=sorted(kept)).diagonal(X), np.diagonal(expected))
 
 
-@every_architecture
+@every_architecture(4)
 def test_differences_of_outputs(name, monkeypatch):
     model, X, _ = make(name)
     J = jacobian(model, X)
@@ -95,7 +100,7 @@ def test_differences_of_outputs(name, monkeypatch):
     close(ntk.pairs(X, y), expected)
 
 
-@every_architecture
+@every_architecture(5)
 def test_products_without_the_kernel(name):
     model, X, _ = make(name)
     J = jacobian(model, X)

@@ -15,11 +15,12 @@ from torch import nn  # noqa: E402
 
 from momentron.arguments import parse_size  # noqa: E402
 from momentron.errors import InputError  # noqa: E402
-from momentron.ntk import EmpiricalNTK, alexnet  # noqa: E402
-from momentron.ntk.anatomy import examine  # noqa: E402
-from momentron.ntk.factors import DirectFactor, GramFactor  # noqa: E402
-from momentron.ntk.memory import format_memory  # noqa: E402
-from momentron.ntk.plan import KernelShape, make_plan  # noqa: E402
+from momentron.ntk import EmpiricalNTK  # noqa: E402
+from momentron.ntk.gradient_factors import DirectFactor, GramFactor  # noqa: E402
+from momentron.ntk.model_structure import examine  # noqa: E402
+from momentron.ntk.plan import KernelShape, format_memory, make_plan  # noqa: E402
+from paper.networks import alexnet  # noqa: E402
+from tests.architectures import one_torch_thread  # noqa: E402, F401
 
 
 @pytest.fixture
@@ -116,7 +117,8 @@ PEAK = """
 import json, os, sys, torch
 from benchmarks.memory import peak_resident
 from benchmarks.tangent_kernel.models import GPT
-from momentron.ntk import EmpiricalNTK, alexnet
+from momentron.ntk import EmpiricalNTK
+from paper.networks import alexnet
 torch.set_num_threads(1)
 images = EmpiricalNTK(alexnet(width=32)), torch.randn(48, 3, 32, 32)
 texts = EmpiricalNTK(GPT(layers=2).eval()), torch.randint(0, 64, (90, 32))
@@ -148,6 +150,7 @@ LIMITED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="reads Linux's counters")
 def test_peak_memory_is_within_the_limit():
     """The network has 5 million parameters, and all its gradients of 48 images take 10 GB."""

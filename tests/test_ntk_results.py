@@ -11,6 +11,7 @@ from torch import nn  # noqa: E402
 
 from momentron.errors import InputError  # noqa: E402
 from momentron.ntk import EmpiricalNTK, KernelTracker  # noqa: E402
+from tests.architectures import one_torch_thread  # noqa: E402, F401
 
 K = 3
 

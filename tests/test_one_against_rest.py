@@ -1,5 +1,8 @@
 """Every class against the rest: as many certified fits as classes, on the same rows."""
 
+import time
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,13 +13,17 @@ from momentron import (
     BudgetWarning,
     InputError,
     KernelMaxMarginClassifier,
+    KernelMaxMarginClassifierCV,
     MaxMarginClassifier,
     NotSeparableWarning,
+    Predictor,
     Status,
+    margin_path,
     max_margin,
 )
 from momentron.one_against_rest import SharedRows, fit_against_rest
 from momentron.options import FitOptions
+from momentron.solvers.auto import rows
 from momentron.validation import TrainingData
 
 
@@ -133,3 +140,139 @@ def test_two_classes_that_are_left_by_their_weights_are_fitted_together():
     assert model.classes_.tolist() == ["a", "b"] and model.coef_.shape == (1, 6)
     kept = y != "c"
     assert model.score(X[kept], y[kept]) == 1.0
+
+
+# --- one budget, one set of kernel values --------------------------------------------------------
+
+
+def seconds_of(fit):
+    """Processor seconds, so that a busy machine does not count, and what was fitted."""
+    begin = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = fit()
+    return time.process_time() - begin, found
+
+
+@pytest.mark.parametrize("penalty", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("C", [1.0, np.inf])
+def test_max_time_is_for_all_classes_together(C, penalty):
+    rng = np.random.default_rng(0)
+    y = np.r_[np.arange(60), rng.integers(0, 60, 940)]
+    X = rng.normal(size=(1000, 2)) + 3.0 * rng.normal(size=(60, 2))[y]
+    model = KernelMaxMarginClassifier(multi_class="ovr", C=C, penalty=penalty, max_time=0.1)
+    seconds, _ = seconds_of(lambda: model.fit(X, y))
+    assert seconds < 1.1
+    assert len(model.result_) == 60 and np.isfinite(model.decision_function(X)).all()
+    for result in model.result_:
+        assert result.lower <= result.upper
+        assert result.status in (Status.TIME_BUDGET, Status.OPTIMAL, Status.NOT_SEPARABLE)
+    assert model.score(X, y) > 0.15  # of sixty classes that overlap
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_classes_without_time_have_one_classifier_for_all(form):
+    X, y = clouds(k=8, n=2000, d=30)
+    X += 3.0 * np.random.default_rng(1).normal(size=X.shape)
+    for C in (np.inf, 1.0):
+        model = MaxMarginClassifier(multi_class="ovr", C=C, max_time=1e-9)
+        with pytest.warns((BudgetWarning, NotSeparableWarning), match="for these classes, a logis"):
+            model.fit(form(X), y)
+        assert {result.predictor for result in model.result_} == {Predictor.LOGISTIC}
+        np.testing.assert_allclose(np.linalg.norm(model.coef_, axis=1), 1.0)
+        alone = max_margin(form(X), y == "a", C=C)
+        assert model.result_[0].lower <= alone.upper and alone.lower <= model.result_[0].upper
+        reference = LinearSVC(random_state=0).fit(X, y).score(X, y)
+        assert model.score(form(X), y) > reference - 0.1
+
+
+def test_weights_reach_the_classifier_for_all():
+    X, y = clouds(k=4, n=400)
+    weights = np.r_[np.zeros(100), np.ones(300)]
+    X[:100] *= -1.0
+    model = KernelMaxMarginClassifier(multi_class="ovr", C=1.0, max_time=1e-9)
+    with pytest.warns(BudgetWarning):
+        model.fit(X, y, weights)
+    assert model.support_.min() >= 100 and model.score(X[100:], y[100:]) > 0.9
+    assert all(result.coef.shape == (400,) for result in model.result_)
+
+
+def gaussian(counted):
+    def kernel(A, B):
+        counted.append(len(A) * len(B))
+        squares = (A**2).sum(axis=1)[:, None] + (B**2).sum(axis=1) - 2.0 * A @ B.T
+        return np.exp(-0.5 * np.maximum(squares, 0.0))
+
+    return kernel
+
+
+@pytest.mark.parametrize(
+    ("C", "penalty"), [(1.0, "hinge"), (1.0, "squared_hinge"), (np.inf, "squared_hinge")]
+)
+def test_kernel_values_of_all_classes_cost_no_more_than_twice_those_of_one(C, penalty):
+    X, y = clouds(k=8, n=400, d=4)
+    counted = []
+    options = {"C": C, "penalty": penalty, "kernel": gaussian(counted)}
+    model = KernelMaxMarginClassifier(multi_class="ovr", **options).fit(X, y)
+    together = sum(counted)
+    for c, label in enumerate(model.classes_):
+        counted.clear()
+        alone = max_margin(X, y == label, **options)
+        assert together < 2 * sum(counted)
+        assert model.certificate_[c].lower == pytest.approx(alone.lower, rel=1e-5)
+        np.testing.assert_allclose(model.result_[c].coef, alone.coef, atol=1e-3)
+
+
+def test_sparse_rows_have_one_gram_matrix(monkeypatch):
+    made = []
+    compute = rows.sparse_gram
+    monkeypatch.setattr(rows, "sparse_gram", lambda X: made.append(X.shape[0]) or compute(X))
+    rng = np.random.default_rng(0)
+    X, y = (
+        sp.random_array((300, 20_000), density=0.01, rng=rng, format="csr"),
+        rng.integers(0, 5, 300),
+    )
+    model = MaxMarginClassifier(multi_class="ovr", C=1.0).fit(X, y)
+    assert made.count(300) == 1
+    for c in range(5):
+        alone = max_margin(X, y == c, C=1.0)
+        np.testing.assert_array_equal(model.coef_[c], alone.coef)
+    assert made.count(300) == 6
+
+
+def test_ctrl_c_ends_all_classes():
+    X, y = clouds(k=8, n=800, d=10)
+    seen = []
+
+    def strike(iterate):
+        seen.append(iterate)
+        raise KeyboardInterrupt
+
+    model = MaxMarginClassifier(multi_class="ovr", method="momentum")
+    with pytest.warns((BudgetWarning, NotSeparableWarning)):
+        model.fit(X, y, callback=strike)
+    assert len(seen) == 1
+    assert all(result.status is Status.INTERRUPTED for result in model.result_)
+    assert model.score(X, y) > 0.9
+
+
+def test_the_time_of_callbacks_is_the_users_own():
+    X, y = clouds(k=4, n=100)
+
+    def slow(iterate):
+        time.sleep(0.15)
+
+    model = MaxMarginClassifier(multi_class="ovr", max_time=0.5).fit(X, y, callback=slow)
+    assert all(status is Status.OPTIMAL for status in model.status_)
+
+
+def test_paths_and_folds_share_their_time_too():
+    X, y = clouds(k=8, n=600, d=4)
+    X += 4.0 * np.random.default_rng(1).normal(size=X.shape)
+    options = {"multi_class": "ovr", "max_time": 0.1, "Cs": 10}
+    seconds, path = seconds_of(lambda: margin_path(X, y, kernel="rbf", **options))
+    assert seconds < 1.1 and len(path.results) == 10
+    model = KernelMaxMarginClassifierCV(**options)
+    seconds, _ = seconds_of(lambda: model.fit(X, y))
+    assert seconds < 1.1 + 5 * 10 * 0.02  # and a score for each fit
+    assert np.isfinite(model.scores_).all() and np.isfinite(model.decision_function(X)).all()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from momentron import Status, max_margin
+from momentron import BudgetWarning, Status, max_margin
 from momentron.operators import kernel
 from momentron.solvers.auto import Auto, AutoSettings, soft_columns
 
@@ -74,7 +74,8 @@ def test_what_columns_leave_open_is_solved_by_factors(counted):
 
 def test_columns_that_do_not_fit_into_memory(counted):
     X, y, _ = overlapping(4, n=1500)
-    found = max_margin(X, y, kernel="rbf", C=1.0, cache_size=2.0, max_time=5, method=BY_COLUMNS)
+    with pytest.warns(BudgetWarning, match="cache_size"):
+        found = max_margin(X, y, kernel="rbf", C=1.0, cache_size=2.0, max_time=5, method=BY_COLUMNS)
     assert found.lower <= found.upper
     assert not counted
 

@@ -195,6 +195,39 @@ def test_working_set_stays_within_its_room():
     assert np.all(np.diff(uppers) <= 1e-9 * uppers[0])
 
 
+@pytest.mark.parametrize("k", [2, 3])
+def test_rows_that_nothing_separates_cost_no_further_pass_and_one_fallback(k, monkeypatch):
+    from momentron import choice
+
+    calls = []
+    original = choice.fallback
+    monkeypatch.setattr(
+        choice, "fallback", lambda *a, **options: calls.append(a) or original(*a, **options)
+    )
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, k, 4000)
+    X = rng.standard_normal((4000, 5)) + 0.8 * np.eye(k, 5)[y]
+    result = max_margin(X, y, block_size=40_000)
+    assert result.status is Status.NOT_SEPARABLE and result.is_fallback
+    assert result.passes == 1 and len(calls) == 1
+    outputs = X @ result.coef.T + result.intercept
+    predicted = outputs > 0.0 if k == 2 else outputs.argmax(axis=1)
+    whole = max_margin(X, y)
+    outputs = X @ whole.coef.T + whole.intercept
+    expected = outputs > 0.0 if k == 2 else outputs.argmax(axis=1)
+    assert np.mean(predicted == y) >= np.mean(expected == y) - 0.02
+
+
+def test_few_rows_of_a_class_and_little_memory_still_give_a_classifier():
+    rng = np.random.default_rng(0)
+    y = (np.arange(3000) < 12).astype(int)
+    X = rng.standard_normal((3000, 5))
+    X[:6] += 3.0
+    result = max_margin(X, y, block_size=800)
+    assert result.status is Status.NOT_SEPARABLE and result.is_fallback
+    assert result.passes <= 2 and result.coef.any()
+
+
 # --- the statistics ------------------------------------------------------------------------------
 
 
@@ -326,7 +359,7 @@ def test_errors_of_a_source_name_the_block_and_leave_no_thread():
 
 
 def test_leaving_the_loop_stops_the_reader():
-    with Reader(Failing(99, OSError()), b"secret", 5) as reader:
+    with Reader(Failing(99, OSError()), 5) as reader:
         for block, _ in reader:
             if block.number == 1:
                 break

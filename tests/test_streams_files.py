@@ -122,23 +122,22 @@ def test_parquet_errors_name_the_column(tmp_path):
 
 
 @pytest.mark.parametrize("zero_based", [False, True])
-def test_svmlight_is_converted_once(tmp_path, data, expected, zero_based, monkeypatch):
+def test_svmlight_is_parsed_once_per_source(tmp_path, data, expected, zero_based, monkeypatch):
     from momentron.streams import svmlight
 
     monkeypatch.setattr(svmlight, "TEXT_BYTES", 4000)
     path = tmp_path / "rows.svm"
     dump_svmlight_file(data.X, data.y, str(path), zero_based=zero_based)
     agrees(max_margin(path, block_size=4000, tol=1e-11), expected)
-    conversions = []
-    monkeypatch.setattr(svmlight, "convert", lambda *paths: conversions.append(paths))
-    blocks = rows_of(open_file(path, None, 4000))
-    assert conversions == []
+    source = open_file(path, None, 4000)
+    monkeypatch.setattr(svmlight, "parse_svmlight", lambda *_: pytest.fail("parsed again"))
+    blocks = rows_of(source)
     X, _ = load_svmlight_file(str(path))  # the text has one digit less than float64
     assert np.array_equal(np.concatenate([X.toarray() for X, _ in blocks]), X.toarray())
     assert np.array_equal(np.concatenate([y for _, y in blocks]), data.y)
 
 
-def test_svmlight_is_converted_anew_when_the_text_changes(tmp_path, data):
+def test_svmlight_that_changes_is_read_again(tmp_path, data):
     path = tmp_path / "rows.svm"
     dump_svmlight_file(data.X, data.y, str(path))
     open_file(path)
@@ -146,7 +145,7 @@ def test_svmlight_is_converted_anew_when_the_text_changes(tmp_path, data):
     os.utime(path, ns=(1, 1))
     X, _ = open_file(path).block(0)
     assert np.allclose(X.toarray(), 2.0 * data.X[:50], atol=1e-14)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["rows.svm", "rows.svm.momentron-cache"]
+    assert [p.name for p in tmp_path.iterdir()] == ["rows.svm"]
 
 
 def test_damaged_svmlight_names_the_lines_and_leaves_nothing(tmp_path):
@@ -185,3 +184,17 @@ def test_paths_that_are_nothing(tmp_path):
     np.save(tmp_path / "x.npy", np.ones((4, 2)))
     with pytest.raises(InputError, match="4 rows but y"):
         max_margin(tmp_path / "x.npy", [0, 1])
+
+
+@pytest.mark.parametrize("column", [7, 9, -8])
+def test_a_label_column_that_is_not_there(tmp_path, column):
+    np.save(tmp_path / "x.npy", np.ones((4, 7)))
+    message = rf"has 7 columns; the label column {column} must be from -7 to 6"
+    with pytest.raises(InputError, match=message):
+        max_margin(tmp_path / "x.npy", column, block_size="16MiB")
+
+
+def test_a_label_column_without_features(tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((4, 1)))
+    with pytest.raises(InputError, match="has 1 column; labels and features need at least 2"):
+        max_margin(tmp_path / "x.npy", 0, block_size="16MiB")

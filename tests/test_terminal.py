@@ -17,7 +17,7 @@ from momentron.cli.examples import EXAMPLES
 from momentron.cli.progress import LiveRow, Progress, TimeLeft, clock
 from momentron.trace import Row
 
-COMMANDS = ["fit", "predict", "check", "verify", "race", "reproduce", "report", "info"]
+COMMANDS = ["fit", "predict", "check", "verify", "race", "report", "info"]
 
 
 def test_version(capsys):
@@ -76,7 +76,7 @@ def test_completion_names_commands_and_options():
         )
         return done.stdout.split()
 
-    assert complete("momentron re") == ["reproduce", "report"]
+    assert complete("momentron re") == ["report"]
     assert "--max-time" in complete("momentron report --ma")
     assert app.registered_commands
 

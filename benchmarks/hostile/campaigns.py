@@ -5,7 +5,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.hostile import cells, environments, files, interrupts, problems
+from benchmarks.hostile import (
+    cells,
+    cuts,
+    environments,
+    files,
+    interrupts,
+    models,
+    problems,
+    soft_margins,
+)
 from benchmarks.hostile.children import run_trials
 
 GIB = 1 << 30
@@ -54,6 +63,9 @@ CAMPAIGNS: dict[str, Campaign] = {
     for campaign in (
         Campaign("liars", cells.trial, len(cells.all_cells()), 300, 30.0),
         Campaign("problems", problems.trial, 20_000, 400, 60.0),
+        Campaign("models", models.trial, 5_000, 200, 60.0, prepare=models.prepare),
+        Campaign("soft", soft_margins.trial, 5_000, 60, 60.0),
+        Campaign("cuts", cuts.trial, 5_000, 60, 60.0),
         Campaign("interrupts", interrupts.trial, 10_000, 200, 100.0),
         Campaign(
             "files",

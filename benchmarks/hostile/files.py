@@ -48,16 +48,6 @@ def checkpoints(rng: np.random.Generator, base: Template, home: Path) -> str | N
     return reason and f"{reason} [checkpoint {how}]"
 
 
-def caches(rng: np.random.Generator, base: Template, home: Path) -> str | None:
-    """A damaged part of what svmlight text was converted to."""
-    os.utime(home / "data.svm", ns=_times(base.path / "data.svm"))
-    folders = [p for p in sorted(home.iterdir()) if p.is_dir()]
-    files = [p for folder in folders for p in sorted(folder.rglob("*")) if p.is_file()]
-    how = "none" if not files else damage(rng, files[int(rng.integers(len(files)))])
-    reason = judged(lambda: max_margin(home / "data.svm", tol=TOL, block_size="16MiB"), base.truth)
-    return reason and f"{reason} [cache {how}]"
-
-
 def stale_caches(rng: np.random.Generator, base: Template, home: Path) -> str | None:
     """A text that has changed in place, at the same size and time."""
     text = (home / "data.svm").read_text()
@@ -190,8 +180,7 @@ def planted(rng: np.random.Generator, base: Template, home: Path) -> str | None:
 
 
 CASES: dict[Case, float] = {
-    checkpoints: 0.27,
-    caches: 0.18,
+    checkpoints: 0.45,
     stale_caches: 0.03,
     proofs: 0.15,
     data_files: 0.14,

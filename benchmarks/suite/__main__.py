@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from momentron.cli import run
-from momentron.cli.output import write_after_answer
+from momentron.cli.output import try_to_write
 from momentron.display.style import picture_of, require_picture
 from momentron.errors import InputError
 from momentron.safefiles import require_writable
@@ -73,7 +73,9 @@ def bench(
         peers = chosen_solvers if solvers else ()
         growths = run_growth(peers=peers, before=before, quick=quick)
         if plot is not None:
-            write_after_answer(plot, picture_of(plot, draw(growths)))
+            failure = try_to_write(plot, picture_of(plot, draw(growths)))
+            if failure is not None:
+                raise failure
         return
     limits = QUICK if quick else FULL
     if rounds is not None:
@@ -88,13 +90,14 @@ def bench(
     )
     if not results:
         raise InputError("no problem could be loaded; see the reasons above")
+    failures = [] if json is None else [try_to_write(json, report.as_json(results))]
+    if plot is not None:
+        failures.append(try_to_write(plot, picture_of(plot, report.draw(results))))
     print(report.format_table(results))
     print()
     print(report.format_summary(report.summarise(results)))
-    if json is not None:
-        write_after_answer(json, report.as_json(results))
-    if plot is not None:
-        write_after_answer(plot, picture_of(plot, report.draw(results)))
+    for failure in filter(None, failures):
+        raise failure
 
 
 def _progress(line: str) -> None:

@@ -20,7 +20,6 @@ MODULES = {
     "momentron.operators": "Rows in memory, and how to bring your own.",
     "momentron.kernels": "Kernels with a name, and how to bring your own.",
     "momentron.losses": "The losses that first-order methods follow.",
-    "momentron.mirror": "Mirror descent, plain and accelerated, for any smooth function.",
     "momentron.ntk": "Tangent kernels of networks.",
     "momentron.onnx": "Fitted classifiers as ONNX graphs.",
     "momentron.datasets": "Problems with known answers, and loaders of known sets.",

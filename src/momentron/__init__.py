@@ -22,7 +22,7 @@ from momentron.estimators import (
 from momentron.iterate import Iterate
 from momentron.problem import Problem
 from momentron.result import MarginResult
-from momentron.status import Status
+from momentron.status import Predictor, Status
 from momentron.verify import ProofError, verify
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ __all__ = [
     "MaxMarginClassifier",
     "MaxMarginClassifierCV",
     "NotSeparableWarning",
+    "Predictor",
     "Problem",
     "ProofError",
     "Race",

@@ -10,7 +10,7 @@ from typing import Any
 from momentron.arguments import require_callback
 from momentron.clock import Stopwatch
 from momentron.datafiles import is_path, is_read_whole, read_whole
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.exactness import is_large
 from momentron.in_memory import fit_in_memory
 from momentron.kernels import Kernel
@@ -123,7 +123,7 @@ def max_margin(
         Bytes, such as "1GB", that method="auto" may take for working sets, factors and copies of
         rows, beside X itself and the memory for kernel values, which is `cache_size`. By default a
         quarter of the machine's memory, or 2 GB if that is less. What does not fit is not begun:
-        the interval may then be wider than asked for.
+        the interval may then be wider than asked for, and a warning says so.
     initial : MarginResult or array, optional
         Start from an earlier result, for the same features: another C, or more rows below the old
         ones. The methods that follow a loss (momentum and its dual form, gradient descent and its
@@ -206,8 +206,8 @@ def read_small_file(
         return file.X, file.y, file.weights if is_column else sample_weight
     if is_column:
         raise InputError(
-            f"sample_weight={sample_weight!r} names a column, for a file that is read whole; pass "
-            "one weight for each row"
+            f"sample_weight={short(sample_weight)} names a column, for a file that is read whole; "
+            "pass one weight for each row"
         )
     return (Path(X) if is_path(X) else X), y, sample_weight
 

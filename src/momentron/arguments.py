@@ -2,23 +2,26 @@
 
 import difflib
 import math
+import os
 import re
 from collections.abc import Iterable
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+MOST_BYTES = 2**63 - 1
 _UNITS |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 
 
 def as_flag(name: str, value: Any) -> bool:
     """True or False; anything else, "False" included, would be taken for True."""
     if not isinstance(value, bool | np.bool_):
-        raise InputError(f"{name}={value!r} must be True or False")
+        raise InputError(f"{name}={short(value)} must be True or False")
     return bool(value)
 
 
@@ -37,7 +40,7 @@ def as_number(name: str, value: Any, wanted: str) -> float:
             number = math.nan
         if not math.isnan(number):
             return number
-    raise InputError(f"{name}={value!r} must be {wanted}")
+    raise InputError(f"{name}={short(value)} must be {wanted}")
 
 
 def as_count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
@@ -45,20 +48,20 @@ def as_count(name: str, value: Any, least: int = 1, most: int | None = None) -> 
     is_integer = isinstance(value, Integral) and not isinstance(value, bool)
     if not is_integer or value < least or (most is not None and value > most):
         limit = f"of at least {least}" if most is None else f"from {least} to {most}"
-        raise InputError(f"{name}={value!r} must be an integer {limit}")
+        raise InputError(f"{name}={short(value)} must be an integer {limit}")
     return int(value)
 
 
 def require_verbose(verbose: Any) -> None:
     """Raise unless verbose is a whole number of at least 0."""
     if not isinstance(verbose, Integral | np.bool_) or verbose < 0:
-        raise InputError(f"verbose={verbose!r} must be 0, or 1 to print a table")
+        raise InputError(f"verbose={short(verbose)} must be 0, or 1 to print a table")
 
 
 def require_callback(callback: Any) -> None:
     """Raise unless the callback can be called."""
     if callback is not None and not callable(callback):
-        raise InputError(f"callback={callback!r} must be a function of an iterate, or None")
+        raise InputError(f"callback={short(callback)} must be a function of an iterate, or None")
 
 
 def require_seed(random_state: Any) -> None:
@@ -70,7 +73,8 @@ def require_seed(random_state: Any) -> None:
     is_integer = isinstance(random_state, Integral) and not isinstance(random_state, bool)
     if not is_integer or random_state < 0:
         raise InputError(
-            f"random_state={random_state!r} must be an integer of at least 0, a Generator or None"
+            f"random_state={short(random_state)} must be an integer of at least 0, a Generator or "
+            "None"
         )
 
 
@@ -82,15 +86,26 @@ def as_generator(random_state: Any) -> np.random.Generator:
     return np.random.default_rng(random_state)
 
 
+def as_path(name: str, value: Any) -> Path | None:
+    """The path of a file, or None."""
+    if value is None:
+        return None
+    if not isinstance(value, str | os.PathLike):
+        raise InputError(f"{name}={short(value)} must be the path of a file, or None")
+    return Path(value)
+
+
 def parse_size(size: int | str, name: str = "block_size") -> int:
     """A number of bytes, from an integer or a text such as "64MB"."""
-    if isinstance(size, Integral) and not isinstance(size, bool) and size > 0:
+    if isinstance(size, Integral) and not isinstance(size, bool) and 0 < size <= MOST_BYTES:
         return int(size)
     if isinstance(size, str):
         match = re.fullmatch(r"\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*([a-zA-Z]*)\s*", size)
         unit = _UNITS.get(match.group(2).lower()) if match else None
         if match and unit is not None:
-            value = int(float(match.group(1)) * unit)
-            if value > 0:
+            value = int(min(float(match.group(1)) * unit, 2.0 * MOST_BYTES))
+            if 0 < value <= MOST_BYTES:
                 return value
-    raise InputError(f"{name}={size!r} must be a positive number of bytes, or a text like '64MB'")
+    raise InputError(
+        f"{name}={short(size)} must be a positive number of bytes, or a text like '64MB'"
+    )

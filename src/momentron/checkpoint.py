@@ -1,7 +1,7 @@
 """Checkpoints: the state of a solve in a file, so that a run that was killed goes on.
 
 The file says of which problem and method it is, and has the arrays of the state; its format is that
-of `momentron.arrayfile`. It is written beside its place and then moved there, so that a reader
+of `momentron.arrayfile`. It is written next to its place and then moved there, so that a reader
 finds the old one or the new one, whole. A file that is damaged, foreign or of another problem is an
 error: it is never written over.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from momentron.clock import Stopwatch
     from momentron.solve import Incumbent, StoppingRule
 
-TITLE = b"momentron checkpoint 3\n"
+TITLE = b"momentron checkpoint 4\n"
 EVERY = 5.0  # seconds between two writes
 
 
@@ -238,7 +238,7 @@ def state_arrays(problem: CertifiedProblem, state: Any) -> Arrays:
 
 
 def _attributes(state: Any) -> dict[str, Any]:
-    """The fields of a state, and whatever a user's solver has set on it beside them."""
+    """The fields of a state, and whatever a user's solver has set on it besides."""
     return {field.name: getattr(state, field.name) for field in fields(state)} | vars(state)
 
 

@@ -1,7 +1,8 @@
 """Which classifier a solve ends with: the one with the margin, the soft margin's, or the fallback.
 
 separated        w of the largest margin, at unit length, with its best intercepts
-soft margin      w and b in the scale of the problem that C poses, as support vector machines are
+soft margin      w and b in the scale of the problem that C poses, as support vector machines are:
+                 always those that the certificate was made of, whose objective it bounds
 none of these    `momentron.fallback`
 """
 
@@ -17,7 +18,7 @@ from momentron.fallback import Candidate, Classifier, fallback
 from momentron.held import held_in_floats
 from momentron.problem import Problem
 from momentron.solve import Outcome
-from momentron.status import Status
+from momentron.status import Predictor, Status
 
 OPEN = 0.1  # the gap of a soft margin above which its classifier may be worse than the fallback
 
@@ -29,19 +30,14 @@ class Choice(NamedTuple):
     intercept: Any
     margin: float
     is_fallback: bool = False
+    predictor: Predictor = Predictor.BEST_SO_FAR
 
 
 def choose_classifier(problem: CertifiedProblem, outcome: Outcome) -> Choice:
     """The classifier of a result; what takes time ends when the outcome says that it must."""
     certificate, whole = outcome.certificate, problem.in_memory()
-    if whole is not None and whole.penalty == "hinge":
-        return _hinge(whole, outcome)
     if whole is not None and whole.is_soft:
-        is_good = outcome.status is Status.OPTIMAL or certificate.gap <= OPEN
-        if is_good:
-            return _soft(whole, outcome)
-        own = [_soft_classifier(whole, w)[0] for w in (outcome.w, outcome.last_w)]
-        return _fallback(whole, outcome, own, handicap=1.0)  # C says how regular it is to be
+        return _soft(whole, outcome)
     if outcome.whole is not None and whole is not None and certificate.margin > 0.0:
         held = held_in_floats(whole, outcome.whole.w, certificate.margin, outcome.closing)
         return Choice(held.coef, whole.intercept_in_units_of_x(held.b), held.margin)
@@ -102,18 +98,39 @@ def to_unit_length(problem: Problem, w: np.ndarray, b: Any = 0.0) -> tuple[np.nd
 # --- a soft margin -------------------------------------------------------------------------------
 
 
+def _is_near(outcome: Outcome, w: np.ndarray) -> bool:
+    """Whether w is near enough to the best to be kept: 0 may be what a cut solve began with."""
+    if outcome.status is Status.OPTIMAL:
+        return True
+    return outcome.certificate.gap <= OPEN and (outcome.status is Status.STALLED or bool(w.any()))
+
+
+def _soft(problem: Any, outcome: Outcome) -> Choice:
+    """The classifier of the certificate; the fallback where that is far from the best and worse."""
+    is_hinge = problem.penalty == "hinge"
+    w = problem.solution(outcome.w)[0] if is_hinge else problem.without_slack(outcome.w)
+    if not _is_near(outcome, w):
+        if is_hinge:
+            own = Classifier(*problem.solution(outcome.w))
+        else:
+            own = _soft_classifier(problem, outcome.w)[0]
+        # C says how regular it is to be
+        choice = _fallback(problem, outcome, [own], handicap=1.0)
+        if choice.is_fallback:
+            return choice
+    return _hinge(problem, outcome) if is_hinge else _squared_hinge(problem, outcome)
+
+
 def _hinge(problem: Any, outcome: Outcome) -> Choice:
-    """The same for the plain hinge, whose proposals have that scale already."""
+    """w and b as they were proposed, which have the scale of the problem."""
     w, b = problem.solution(outcome.w)
-    if not (outcome.status is Status.OPTIMAL or outcome.certificate.gap <= OPEN):
-        return _fallback(problem, outcome, [Classifier(w, b)], handicap=1.0)
     margin = certify_classifier(problem, *to_unit_length(problem, w, b)) if w.any() else -math.inf
     with np.errstate(over="ignore", under="ignore"):
         coef = np.ldexp(problem.coef_of(w), -problem.exponent)
     return Choice(coef, b, margin)
 
 
-def _soft(problem: Problem, outcome: Outcome) -> Choice:
+def _squared_hinge(problem: Problem, outcome: Outcome) -> Choice:
     """w and b in the scale in which y (x·w + b) ≥ 1 − ξ, and the margin that they have themselves.
 
     (w, √(2C) ξ) at unit length has the margin γ; divided by γ it is the problem's solution.
@@ -151,8 +168,8 @@ def _fallback(
     except (OutOfTime, KeyboardInterrupt):
         pass
     with until(outcome.closing):
-        w, b = fallback(problem, seconds=outcome.seconds, candidates=candidates, handicap=handicap)
-    is_own = any(w is candidate.classifier.w for candidate in candidates)
+        found = fallback(problem, seconds=outcome.seconds, candidates=candidates, handicap=handicap)
+    (w, b), predictor = found, found.predictor
     w, b = to_unit_length(problem, w, b)
     margin = -math.inf if w.any() else 0.0
     try:
@@ -161,7 +178,8 @@ def _fallback(
     except (OutOfTime, KeyboardInterrupt):
         pass
     coef = problem.coef_of(w)
-    return Choice(coef, problem.intercept_in_units_of_x(b), margin, is_fallback=not is_own)
+    intercept = problem.intercept_in_units_of_x(b)
+    return Choice(coef, intercept, margin, predictor is not Predictor.BEST_SO_FAR, predictor)
 
 
 def _candidates(problem: Problem, own: Classifier) -> list[Candidate]:

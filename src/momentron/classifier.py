@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from momentron.certified_problem import CertifiedProblem
-from momentron.choice import choose_classifier
+from momentron.choice import Choice, choose_classifier
 from momentron.coefficients import as_coef
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.operators import Operator
 from momentron.problem import Problem
 from momentron.result import MarginResult
 from momentron.solve import Outcome
 from momentron.solvers import Solver, Start
-from momentron.status import Status
+from momentron.status import Predictor, Status
 
 NO_WEIGHTS = np.empty(0)
 FARTHEST = 1e12  # outputs of a start, above which exponentials say nothing
@@ -27,10 +27,11 @@ FARTHEST = 1e12  # outputs of a start, above which exponentials say nothing
 
 def _start_anywhere(problem: Problem, initial: Any, solver: Solver) -> Start:
     """The start at weights that a user names, in the units of X."""
-    if np.ndim(initial) == 0 or not solver.starts_anywhere:
+    is_array = isinstance(initial, list | tuple) or bool(getattr(initial, "shape", ()))
+    if not is_array or not solver.starts_anywhere:
         also = ", or an array of the shape of coef" if solver.starts_anywhere else ""
         raise InputError(
-            f"initial={initial!r} must be the MarginResult of an earlier call{also}, for "
+            f"initial={short(initial)} must be the MarginResult of an earlier call{also}, for "
             f"method={solver.name!r}"
         )
     coef = as_coef(initial, problem.shown(problem.zeros()).shape, "initial")
@@ -66,11 +67,20 @@ def make_result(problem: CertifiedProblem, solver: Solver, outcome: Outcome) -> 
         classes=problem.classes,
         method=solver.name,
         is_fallback=chosen.is_fallback,
+        predictor=_predictor(chosen, status),
         is_soft=is_soft,
         penalty=problem.penalty,
         bytes_read=problem.bytes_read,
         pass_seconds=problem.pass_seconds,
     )
+
+
+def _predictor(chosen: Choice, status: Status) -> Predictor:
+    """What `predict` uses, as far as the status and the coefficients tell more than the choice."""
+    if not chosen.coef.any():
+        return Predictor.CONSTANT
+    is_best = chosen.predictor is Predictor.BEST_SO_FAR and status.is_optimal
+    return Predictor.MARGIN if is_best else chosen.predictor
 
 
 def numbered_among(

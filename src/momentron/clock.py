@@ -8,7 +8,8 @@ Ctrl-C are obeyed everywhere.
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -34,6 +35,16 @@ class until:
 
     def __exit__(self, *error: object) -> None:
         _deadline.reset(self._token)
+
+
+@contextmanager
+def regardless() -> Iterator[None]:
+    """No deadline inside: for the little that has to be done even where time is over."""
+    token = _deadline.set(math.inf)
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
 
 
 def deadline() -> float:
@@ -72,6 +83,10 @@ class Stopwatch:
     def deadline(self, seconds: float) -> float:
         """When so many seconds of this run will be over, on the clock of `time.perf_counter`."""
         return time.perf_counter() + seconds - self.seconds()
+
+    def leave_out(self, other: "Stopwatch") -> None:
+        """Leave out what another one left out, which ran for a part of this one's time."""
+        self._excluded += other._excluded
 
     def exclude(self, function: Callable[[T], Any] | None, argument: T) -> Any:
         """Call function(argument) off the clock: the deadline in force moves with it."""

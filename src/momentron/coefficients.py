@@ -13,7 +13,7 @@ def as_coef(W: Any, shape: tuple[int, ...], name: str = "W") -> np.ndarray:
 
     Of two classes also (1, d), and (2, d): one row per output, of which the difference decides.
     """
-    given = np.asarray(as_exact(W), np.float64)
+    given = _dense(W)
     if given.shape == shape:
         return given
     if len(shape) == 1:
@@ -24,12 +24,18 @@ def as_coef(W: Any, shape: tuple[int, ...], name: str = "W") -> np.ndarray:
     raise InputError(_expected(name, given.shape, shape))
 
 
+def _dense(values: Any) -> np.ndarray:
+    """Numbers that a user passes as float64, unchanged."""
+    found = as_exact(values)
+    return np.asarray(found.toarray() if hasattr(found, "toarray") else found, np.float64)
+
+
 def as_intercept(b: Any, W: Any, n_classes: int) -> np.ndarray:
     """b in float64: shape (), or (k,) for k ≥ 3 classes. One per output of W; None is 0."""
     is_many = n_classes > 2
     if b is None:
         return np.zeros(n_classes) if is_many else np.zeros(())
-    given = np.asarray(as_exact(b if np.ndim(b) else [b]), np.float64)
+    given = np.atleast_1d(_dense(b))
     n_outputs = n_classes if is_many else _outputs_of_two(W)
     if given.shape != (n_outputs,):
         raise InputError(

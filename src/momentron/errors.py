@@ -1,8 +1,15 @@
-"""The errors and warnings that momentron raises on purpose."""
+"""The errors and warnings that momentron raises on purpose, and how they show a value."""
+
+import reprlib
+from typing import Any
 
 
 class InputError(ValueError):
     """Bad input: one line that names the value, the limit and the remedy."""
+
+
+class InputTypeError(InputError, TypeError):
+    """Bad input of a type that cannot be read at all."""
 
 
 class ArithmeticEnvironmentError(RuntimeError):
@@ -23,3 +30,42 @@ class ContradictionError(RuntimeError):
 
 class WriteWarning(UserWarning):
     """A file could not be written; the answer is not affected."""
+
+
+def short(value: Any) -> str:
+    """A value of a user's as messages show it: its repr, in one line and not long.
+
+    >>> short("rbf"), short(10**400), short(list(range(100)))
+    ("'rbf'", '<an integer of 401 digits>', '[0, 1, 2, 3, 4, 5, ...]')
+    """
+    return one_line(_SHORT.repr(value), limit=80)
+
+
+def one_line(text: object, limit: int = 160) -> str:
+    """A text, such as another error's message, without line breaks and cut to a length."""
+    found = " ".join(str(text).split()) or type(text).__name__
+    return found if len(found) <= limit else found[: limit - 1] + "…"
+
+
+class _Short(reprlib.Repr):
+    """The repr of a value, cut in parts; arrays by their shape."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring = self.maxother = 60
+
+    def repr_int(self, x: int, level: int) -> str:
+        if abs(x) < 10**30:
+            return repr(x)
+        digits = int(x.bit_length() * 0.30102999566398120)  # log10(2); one too few, or right
+        digits += abs(x) >= 10**digits
+        return f"<an integer of {digits} digits>"
+
+    def repr_instance(self, x: Any, level: int) -> str:
+        shape = getattr(x, "shape", ())
+        if isinstance(shape, tuple) and shape:
+            return f"<{type(x).__name__} of shape {shape}>"
+        return super().repr_instance(x, level)
+
+
+_SHORT = _Short()

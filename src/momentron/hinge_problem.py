@@ -13,12 +13,13 @@ import numpy as np
 
 from momentron.certificate import (
     Certificate,
+    box_weights,
     certify_hinge,
     objective_bound,
     recomputed,
 )
 from momentron.certified_problem import SparseDual
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.problem import Problem
 
 
@@ -56,7 +57,7 @@ class HingeProblem(Problem):
             own = np.ldexp(own, 2 * base.exponent)
         if not ((own > 1e-290).all() and (own < 1e290).all()):
             raise InputError(
-                f"C={C!r} is out of proportion to X, whose entries reach 2**{base.exponent}: "
+                f"C={short(C)} is out of proportion to X, whose entries reach 2**{base.exponent}: "
                 "C·max‖x‖² must lie between 1e-290 and 1e290; rescale X"
             )
         self.prices = own[self.labels.examples(np.arange(self.size))]
@@ -113,8 +114,8 @@ class HingeProblem(Problem):
         return stretch * recomputed(self.base, w), b if b.size > 1 else float(b[0])
 
     def sparse_dual(self, q: np.ndarray) -> SparseDual:
-        """α itself: 0 ≤ α_i ≤ C_i, as the support vector machines of others have it."""
-        alpha = np.minimum(np.maximum(q, 0.0), self.prices)
+        """α itself: 0 ≤ α_i ≤ C_i and balanced, as other support vector machines have it."""
+        alpha = box_weights(self, q)
         with np.errstate(over="ignore", under="ignore"):
             alpha = np.ldexp(alpha, -2 * self.exponent)
         return SparseDual.above_rounding(

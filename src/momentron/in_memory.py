@@ -1,13 +1,15 @@
 """A fit to rows in memory: options and checked data in, a result out."""
 
+import math
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from momentron.arguments import require_callback
 from momentron.checkpoint import Checkpoint
+from momentron.choice import to_unit_length
 from momentron.classifier import make_result, make_start, numbered_among
 from momentron.clock import Stopwatch
 from momentron.environment import standard_arithmetic
@@ -16,9 +18,13 @@ from momentron.options import FitOptions
 from momentron.problem import Problem
 from momentron.reporting import TableReporter
 from momentron.result import MarginResult
-from momentron.solve import Callback, Reporter, solve
+from momentron.solve import Callback, Reporter, solve, without_time
+from momentron.status import Predictor, Status
 from momentron.threads import with_one_thread
+from momentron.trace import Trace
 from momentron.validation import CleanData, TrainingData
+
+PAIR_BYTES = 16  # of a Gram matrix in double precision, and of a factor of it
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,83 @@ class Fit:
     problem: Problem
     data: TrainingData
     kernel: Kernel | None = None
+
+    @classmethod
+    def without_time(
+        cls, data: TrainingData, options: FitOptions, rows: CleanData, status: Status
+    ) -> "Fit":
+        """What there is without a solve: w = 0, and the widest interval."""
+        problem = options.problem_of(data, rows)
+        base, k = problem.base, data.classes.size
+        result = MarginResult(
+            status=status,
+            certificate=without_time(problem),
+            coef=base.coef_of(base.zeros()),
+            intercept=np.zeros(k) if k > 2 else 0.0,
+            support=np.empty(0, np.intp),
+            dual=np.empty((0, k) if k > 2 else 0),
+            support_labels=data.classes[:0],
+            n_rows=data.n_given or data.codes.size,
+            n_iter=0,
+            passes=problem.passes,
+            seconds=0.0,
+            trace=Trace(options.record_every),
+            classes=data.classes,
+            method=options.solver.name,
+            is_fallback=True,
+            predictor=Predictor.CONSTANT,
+            is_soft=problem.is_soft,
+            penalty=problem.penalty,
+        )
+        kernel = None if options.kernel is None else options.kernel.resolve(data.X)
+        return cls(result, problem, data, kernel)
+
+    def for_another_C(self, options: FitOptions, rows: CleanData, status: Status) -> "Fit":
+        """This classifier for a soft margin of another C, where there is no time to solve that."""
+        fit, last = Fit.without_time(self.data, options, rows, status), self.result
+        predictor = last.predictor
+        result = replace(
+            fit.result,
+            coef=last.coef,
+            intercept=last.intercept,
+            certificate=fit.result.certificate.with_margin(last.margin, is_bound=False),
+            is_fallback=last.is_fallback,
+            predictor=Predictor.BEST_SO_FAR if predictor is Predictor.MARGIN else predictor,
+        )
+        return replace(fit, result=result)
+
+    def with_classifier(self, w: np.ndarray, b: float, predictor: Predictor) -> "Fit":
+        """The fit with another classifier of two classes, a fallback, of whose margin nothing is
+        known."""
+        problem, result, data = self.problem, self.result, self.data
+        w, b = to_unit_length(problem, w, b)
+        coef = problem.coef_of(w)
+        if self.kernel is not None and data.kept is not None:
+            whole = np.zeros(data.n_given or data.codes.size)
+            whole[data.kept] = coef
+            coef = whole
+        certificate = result.certificate.with_margin(-math.inf, is_bound=not result.is_soft)
+        result = replace(
+            result,
+            coef=coef,
+            intercept=problem.intercept_in_units_of_x(b),
+            certificate=certificate,
+            is_fallback=True,
+            predictor=predictor,
+        )
+        return replace(self, result=result)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether the rows with weight are all that the memory for kernel values holds, or more.
+
+        Working sets take two numbers for each pair of their rows out of `cache_size`.
+        """
+        kernel = self.problem.operator.as_kernel()
+        if kernel is None or kernel.kernel.matrix is not None:
+            return False
+        capacity = math.isqrt(kernel.cache_bytes // PAIR_BYTES)
+        return self.problem.n_rows > capacity and self.result.support.size >= 0.95 * capacity
 
     def outputs(self) -> np.ndarray:
         """What the classifier says of the rows of the problem, shape (n,) or (n, k)."""

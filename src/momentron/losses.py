@@ -12,7 +12,7 @@ import numpy as np
 
 from momentron.arguments import as_number, meant
 from momentron.calls import call_of
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 
 __all__ = ["LOSSES", "Exponential", "Logistic", "Loss", "ShiftedLogistic", "as_loss"]
 
@@ -170,7 +170,7 @@ class ShiftedLogistic(Loss):
     def __init__(self, shift: float | None = None) -> None:
         self.shift = None if shift is None else as_number("shift", shift, "a finite number")
         if self.shift is not None and math.isinf(self.shift):
-            raise InputError(f"shift={shift!r} must be a finite number")
+            raise InputError(f"shift={short(shift)} must be a finite number")
         self._plain = Logistic()
 
     def for_size(self, n: int) -> Loss:
@@ -231,7 +231,7 @@ def as_loss(loss: str | Loss) -> Loss:
             hint = f"; penalty={loss!r}, with a finite C, is the {plain}"
         else:
             hint = meant(loss, LOSSES)
-        raise InputError(f"loss={loss!r} is not known; choose one of {sorted(LOSSES)}{hint}")
+        raise InputError(f"loss={short(loss)} is not known; choose one of {sorted(LOSSES)}{hint}")
     return LOSSES[loss]()
 
 
@@ -264,5 +264,5 @@ def _positive(name: str, value: float) -> float:
     wanted = "a positive, finite number"
     number = as_number(name, value, wanted)
     if not 0.0 < number < math.inf:
-        raise InputError(f"{name}={value!r} must be {wanted}")
+        raise InputError(f"{name}={short(value)} must be {wanted}")
     return number

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.estimators import (
     KernelMaxMarginClassifier,
     KernelMaxMarginClassifierCV,
@@ -143,7 +143,9 @@ def _convert_kernel(scope: Any, operator: Any, container: Any) -> None:
     graph, model = Graph(scope, container), operator.raw_operator
     X, dual = _input(graph, operator), model.dual_coef_
     kernel = model._kernel
-    if kernel is None:  # precomputed: the values of all rows of the fit are given
+    if model.support_.size == 0:  # w = 0: any values do
+        values, dual = X, np.zeros((dual.shape[0], model.n_features_in_))
+    elif kernel is None:  # precomputed: the values of all rows of the fit are given
         whole = np.zeros((dual.shape[0], model.shape_fit_[1]))
         whole[:, model.support_] = dual
         values, dual = X, whole
@@ -166,7 +168,7 @@ def _kernel_values(graph: Graph, kernel: Kernel, X: str, vectors: np.ndarray) ->
         moved = graph.node("Add", products, graph.constant(np.array([float(kernel.coef0)])))
         return graph.node("Pow", moved, graph.constant(np.array([float(kernel.degree)])))
     raise InputError(
-        f"{kernel!r} has no ONNX graph; the kernels that have are 'linear', 'rbf', 'poly' and "
+        f"{short(kernel)} has no ONNX graph; the kernels that have are 'linear', 'rbf', 'poly' and "
         "'precomputed'"
     )
 

@@ -5,21 +5,21 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from numbers import Real
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from momentron.arguments import (
     as_count,
     as_flag,
     as_number,
+    as_path,
     meant,
     parse_size,
     require_seed,
     require_verbose,
 )
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.hinge_problem import HingeProblem
 from momentron.identity import content_of, data_identity, parameters_of
 from momentron.kernels import Kernel
@@ -120,7 +120,7 @@ class FitOptions:
             random_state=random_state,
             verbose=int(verbose),
             block_size=None if block_size is None else parse_size(block_size),
-            checkpoint=None if checkpoint is None else Path(checkpoint),
+            checkpoint=as_path("checkpoint", checkpoint),
             record_every=as_count("record_every", record_every),
         )
 
@@ -210,8 +210,8 @@ def _kernel_choice(
         return None  # nearly always, so that there is nothing to check
     KernelChoice("linear", cache_size=cache_size)
     for name, value, default in zip(("gamma", "degree", "coef0"), given, DEFAULTS, strict=False):
-        if np.ndim(value) or value != default:
-            raise InputError(f"{name}={value!r} has no meaning without a kernel; name one")
+        if not isinstance(value, str | Real) or value != default:
+            raise InputError(f"{name}={short(value)} has no meaning without a kernel; name one")
     return None
 
 
@@ -232,7 +232,7 @@ def as_method(method: Any) -> Solver:
 def _checked_penalty(penalty: Any, solver: Solver) -> str:
     if not isinstance(penalty, str) or penalty not in PENALTIES:
         raise InputError(
-            f"penalty={penalty!r} must be 'squared_hinge' or 'hinge': it says what slack costs"
+            f"penalty={short(penalty)} must be 'squared_hinge' or 'hinge': it says what slack costs"
             f"{meant(penalty, PENALTIES)}"
         )
     if penalty == "hinge" and not solver.solves_hinge:
@@ -247,24 +247,24 @@ def checked_C(C: Any) -> float:
     """C as a float; InputError where it is none that can be meant."""
     number = as_number("C", C, "a positive number; inf is the hard margin")
     if not (number == math.inf or 1e-100 < number < 1e100):
-        raise InputError(f"C={C!r} must lie between 1e-100 and 1e100; inf is the hard margin")
+        raise InputError(f"C={short(C)} must lie between 1e-100 and 1e100; inf is the hard margin")
     return number
 
 
 def _budget(solver: Solver, tol: Any, max_iter: Any, max_time: Any, max_memory: Any) -> Budget:
     """The budgets, with the method's own default for the iterations."""
     if not 0.0 <= as_number("tol", tol, "a number in [0, 1)") < 1.0:
-        raise InputError(f"tol={tol!r} must be a number in [0, 1)")
+        raise InputError(f"tol={short(tol)} must be a number in [0, 1)")
     steps = solver.default_max_iter if max_iter is None else as_count("max_iter", max_iter)
     wanted = "a positive number of seconds, or None"
     seconds = math.inf if max_time is None else as_number("max_time", max_time, wanted)
     if not seconds > 0.0:
-        raise InputError(f"max_time={max_time!r} must be {wanted}")
+        raise InputError(f"max_time={short(max_time)} must be {wanted}")
     memory = None if max_memory is None else parse_size(max_memory, "max_memory")
     if memory is not None and not solver.plans_memory:
         raise InputError(
-            f"max_memory={max_memory!r} has no meaning for method={solver.name!r}, which takes a "
-            "few vectors; leave it out"
+            f"max_memory={short(max_memory)} has no meaning for method={solver.name!r}, which "
+            "takes a few vectors; leave it out"
         )
     return Budget(float(tol), steps, seconds, memory)
 

@@ -10,7 +10,7 @@ from momentron.api import max_margin
 from momentron.certificate import Certificate, classifier_bounds, to_safe_length
 from momentron.certificate import certify as certify_pair
 from momentron.coefficients import as_coef, as_intercept
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.problem import Problem
 from momentron.result import MarginResult
 from momentron.rounding import UNIT_ROUNDOFF, down, up
@@ -120,7 +120,7 @@ def margin_of(
     if isinstance(optimum, str) and optimum == SOLVE:
         best = max_margin(X, y, fit_intercept=b is not None, max_time=max_time)
     elif max_time is not None:
-        raise InputError(f"max_time={max_time!r} is for optimum='solve'; leave it out")
+        raise InputError(f"max_time={short(max_time)} is for optimum='solve'; leave it out")
     lower, upper, _ = proven_margin(problem, coef, intercept)
     return ClassifierMargin(lower, upper, as_optimum(best, problem))
 
@@ -158,7 +158,7 @@ def as_optimum(optimum: Any, problem: Problem) -> Certificate | None:
         return optimum
     if not isinstance(optimum, MarginResult):
         raise InputError(
-            f"optimum={optimum!r} must be 'solve', a MarginResult, a Certificate or None"
+            f"optimum={short(optimum)} must be 'solve', a MarginResult, a Certificate or None"
         )
     if optimum.is_soft:
         raise InputError("optimum is of a soft margin, which is no margin; pass one with C=inf")

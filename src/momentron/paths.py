@@ -10,7 +10,7 @@ from momentron.display import PathDisplay
 from momentron.errors import InputError
 from momentron.estimators import KernelMaxMarginClassifier, MaxMarginClassifier
 from momentron.markup import card, rows_table
-from momentron.one_against_rest import SharedRows, fits_along
+from momentron.one_against_rest import fits_along
 from momentron.options import FitOptions
 from momentron.price_grid import as_grid
 from momentron.result import MarginResult
@@ -190,7 +190,7 @@ def margin_path(
     results: dict[float, Any] = {}
     errors = {}
     is_split = model._is_split(data.classes.size)
-    along = fits_along(SharedRows.of(data, asked), grid, is_split=is_split)
+    along = fits_along(data, asked, grid, is_split=is_split)
     for C, found in zip(grid, along, strict=True):
         results[C] = found.results[0] if len(found.fits) == 1 else found.results
         if X_test is not None:

@@ -6,6 +6,27 @@ import unicodedata
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
+# what terminals without Unicode show instead of the characters that momentron uses itself
+_PLAIN = {
+    "×": "x",
+    "∞": "inf",
+    "√": "sqrt",
+    "·": "*",
+    "−": "-",
+    "–": "-",
+    "…": "...",
+    "≤": "<=",
+    "≥": ">=",
+    "→": "->",
+    "‖": "||",
+    "½": "1/2",
+    "²": "^2",
+    "°": " degrees",
+    "━": "=",
+    "─": "-",
+}
+
+
 def printable(text: object) -> str:
     r"""The text with every character that is not seen written out.
 
@@ -16,6 +37,25 @@ def printable(text: object) -> str:
     if text.isprintable():
         return text
     return "".join(_written_out(c) if unicodedata.category(c) in _HIDDEN else c for c in text)
+
+
+def in_encoding(text: str, encoding: str | None) -> str:
+    r"""The text with the characters that an encoding lacks in ASCII, or written out.
+
+    >>> in_encoding("3 × 2, é", "ascii")
+    '3 x 2, \\xe9'
+    """
+    if encoding is None or _fits(text, encoding):
+        return text
+    return "".join(c if _fits(c, encoding) else _PLAIN.get(c) or _written_out(c) for c in text)
+
+
+def _fits(text: str, encoding: str) -> bool:
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _written_out(character: str) -> str:

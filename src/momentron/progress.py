@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 
 Progress = bool | Callable[[float], Any] | None
 """What users pass."""
@@ -38,7 +38,7 @@ def as_progress(progress: Progress, words: str) -> Tell:
         return Line(words)
     if not callable(progress):
         raise InputError(
-            f"progress={progress!r} must be True, False, None or a function of the share done"
+            f"progress={short(progress)} must be True, False, None or a function of the share done"
         )
     return progress
 
@@ -57,6 +57,8 @@ class Line:
         self._said = -1.0
 
     def __call__(self, share: float) -> None:
+        if sys.stderr is None:  # closed, or a program without a console
+            return
         is_terminal = sys.stderr.isatty()
         spent = time.monotonic() - self._begun
         wait = OFTEN if is_terminal else SELDOM

@@ -9,7 +9,7 @@ import numpy as np
 from momentron.api import max_margin
 from momentron.arguments import as_count
 from momentron.display import RaceDisplay
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.options import as_method
 from momentron.result import MarginResult
 from momentron.solvers import Solver
@@ -154,6 +154,8 @@ def race(
 def _named(methods: Any) -> dict[str, Solver]:
     if isinstance(methods, str | Solver):
         methods = [methods]
+    if not np.iterable(methods):
+        raise InputError(f"methods={short(methods)} must be a list of methods, or a mapping")
     if not isinstance(methods, Mapping):
         listed = [as_method(method) for method in methods]
         methods = {solver.name: solver for solver in listed}

@@ -9,7 +9,7 @@ from momentron.certificate import Certificate
 from momentron.display import MarginDisplay, MarginDistributionDisplay, TraceDisplay
 from momentron.markup import card, escape, facts_table, number
 from momentron.saved_state import Marked
-from momentron.status import Status
+from momentron.status import Predictor, Status
 from momentron.trace import Trace
 
 
@@ -33,9 +33,9 @@ class MarginResult(Marked):
     coef : ndarray of shape (d,), or (k, d) for k ≥ 3 classes
         The classifier. With C = inf of unit length: y (x·coef + intercept) is a distance in the
         units of X. With a finite C in the scale of its problem, as support vector machines have it:
-        ½‖w‖² + C Σ max(0, 1 − y (x·w + b))² is at most 1/(2 lower²), and at least 1/(2 upper²).
-        With penalty="hinge" the same of ½‖w‖² + C Σ max(0, 1 − y (x·w + b)).
-        Of unit length again where `is_fallback`.
+        ½‖w‖² + Σ C_i max(0, 1 − y (x·w + b))² is at most 1/(2 lower²), and at least 1/(2 upper²),
+        whatever the status (see Notes). With penalty="hinge" the same of
+        ½‖w‖² + Σ C_i max(0, 1 − y (x·w + b)). Of unit length again where `is_fallback`.
         With a kernel: one number per example, w = Σ coef_i φ(x_i), so d is n.
     intercept : float, or ndarray of shape (k,)
     support : ndarray of shape (s,)
@@ -64,11 +64,27 @@ class MarginResult(Marked):
     is_fallback : bool
         Whether the method ended without a classifier worth the name: none that separates, or a soft
         margin far from the best. Then coef and intercept are those of a logistic regression
-        (`momentron.fallback`).
+        (`momentron.fallback`), or of what there was time for.
+    predictor : Predictor
+        Which classifier coef and intercept are; as text, such as "a logistic regression".
     is_soft : bool
         Whether C was finite.
     penalty : str
         What slack cost, if it was: "squared_hinge" or "hinge".
+
+    Notes
+    -----
+    The bound on the objective of a soft margin is on the floats returned, in exact arithmetic and
+    for the C_i = C · weight as float64 has it, but for their rounding: with
+
+        δ = 2⁻⁵⁰ (m + 16) (1 + max_i Σ_j |x_ij| |coef_j| + |b|),
+
+    m the numbers in a row of coef and x_ij the kernel's values where there is a kernel, it is
+
+        ½‖w‖² + Σ C_i max(0, 1 − δ − y (x·w + b))² ≤ (1 + 2⁻⁵⁰ (m + n + 16)) / (2 lower²),
+
+    n the number of slacks; the same without the square for the plain hinge. It holds unless
+    `is_fallback`, and as long as coef does not underflow.
     """
 
     status: Status
@@ -86,6 +102,7 @@ class MarginResult(Marked):
     classes: np.ndarray = field(repr=False)
     method: str
     is_fallback: bool = field(default=False, repr=False)
+    predictor: Predictor = field(default=Predictor.MARGIN, repr=False)
     is_soft: bool = field(default=False, repr=False)
     penalty: str = field(default="squared_hinge", repr=False)
     bytes_read: int = field(default=0, repr=False)

@@ -8,12 +8,11 @@ exist before, in the same folder, and then moved. Links are not followed on the 
 import os
 import secrets
 import stat
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from momentron.errors import InputError
+from momentron.errors import InputError, one_line
 
 try:
     import fcntl
@@ -22,12 +21,17 @@ except ImportError:  # Windows
 
 PRIVATE = 0o600
 SHARED = 0o666  # less what the umask takes
-BLOCK = 8 * 2**20  # bytes that are copied or hashed at a time
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _CREATE = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 
 Pathname = str | os.PathLike[str]
+
+
+def cache_dir() -> Path:
+    """Return the folder for downloads (it need not exist)."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base else Path.home() / ".cache") / "momentron"
 
 
 def reason(error: BaseException) -> str:
@@ -63,18 +67,24 @@ def require_writable(path: Pathname) -> None:
     path = Path(path)
     try:
         if not path.absolute().parent.is_dir():
-            raise InputError(f"the parent directory of {path} does not exist; create it first")
+            raise InputError(
+                f"the parent directory of {one_line(path, 120)} does not exist; create it first"
+            )
         if path.is_symlink():
-            raise InputError(f"{path} is a link; name the file that it points to")
+            raise InputError(f"{one_line(path, 120)} is a link; name the file that it points to")
         if path.exists() and not path.is_file():
-            raise InputError(f"{path} is not a regular file, but {_kind_of(path)}; name a file")
+            raise InputError(
+                f"{one_line(path, 120)} is not a regular file, but {_kind_of(path)}; name a file"
+            )
         descriptor, temporary = _create_beside(path, PRIVATE)
         os.close(descriptor)
         temporary.unlink()
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path} cannot be written: {reason(error)}; name another path") from error
+        raise InputError(
+            f"{one_line(path, 120)} cannot be written: {reason(error)}; name another path"
+        ) from error
 
 
 def require_writable_folder(folder: Pathname) -> None:
@@ -83,7 +93,7 @@ def require_writable_folder(folder: Pathname) -> None:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(
-            f"{folder} cannot be made: {reason(error)}; name another folder"
+            f"{one_line(folder, 120)} cannot be made: {reason(error)}; name another folder"
         ) from error
     require_writable(Path(folder) / ".momentron-probe")
 
@@ -114,11 +124,6 @@ def write_atomically(
         raise
 
 
-def create_private(path: Pathname) -> IO[bytes]:
-    """A new file for this user alone, open for writing; an error where there is one already."""
-    return os.fdopen(os.open(path, _CREATE | _NO_LINKS | os.O_EXCL, PRIVATE), "wb")
-
-
 class Lock:
     """One process at a time works on a file; used as a context manager.
 
@@ -128,15 +133,12 @@ class Lock:
     Parameters
     ----------
     path : path
-        The file that is worked on. A hidden, empty file beside it is locked, and then removed.
-    patience : float
-        Seconds to wait for the other one.
+        The file that is worked on. A hidden, empty file next to it is locked, and then removed.
     """
 
-    def __init__(self, path: Pathname, patience: float = 0.0) -> None:
+    def __init__(self, path: Pathname) -> None:
         path = Path(path)
         self._path = path
-        self._patience = patience
         self._file = path.absolute().with_name(f".{path.name[:100]}.momentron-lock")
         # closed, and so unlocked, at the latest when nobody holds it: Ctrl-C may come at any line
         self._held: IO[bytes] | None = None
@@ -144,22 +146,20 @@ class Lock:
     def __enter__(self) -> None:
         if fcntl is None:
             return
-        begin = time.perf_counter()
         while True:
             try:
                 file = open(self._file, "ab", buffering=0, opener=_open_lock)
             except OSError as error:
                 raise InputError(f"{self._path} cannot be locked: {reason(error)}") from error
-            # the one who held it may have removed the file since it was opened here
-            if _is_locked(file.fileno()) and _is_same(file.fileno(), self._file):
-                self._held = file
-                return
-            file.close()
-            if time.perf_counter() - begin >= self._patience:
+            if not _is_locked(file.fileno()):
+                file.close()
                 raise InputError(
                     f"another run is writing {self._path}; wait for its end or name another path"
                 )
-            time.sleep(0.05)
+            if _is_same(file.fileno(), self._file):
+                self._held = file
+                return
+            file.close()  # the one who held it has removed the file since it was opened here
 
     def __exit__(self, *error: object) -> None:
         if self._held is None:

@@ -26,7 +26,13 @@ Callback = Callable[[Iterate], Any]
 Reporter = Callable[[Row], None]
 Certifier = Callable[..., Certificate]
 
-ENDINGS = (None, Status.STALLED, Status.TIME_BUDGET, Status.ITERATION_BUDGET)
+ENDINGS = (
+    None,
+    Status.STALLED,
+    Status.NO_ROOM,
+    Status.TIME_BUDGET,
+    Status.ITERATION_BUDGET,
+)
 LARGEST_ROUNDING = 1e-4  # or tol, of the longest row: above it nothing is called not separable
 PATIENCE = 0.6  # seconds in which the last certificate must be there, after Ctrl-C or the budget
 PATIENCE_SHARE = 0.06  # or this share of the budget, if that is longer
@@ -37,19 +43,49 @@ class Budget:
     """What a solve may spend. `tol` bounds the certified relative gap.
 
     `max_memory` is in bytes, besides X and the memory for kernel values; None: the default.
+    `patience` is what the last certificate and the choice of a classifier may take beyond
+    `max_time`, or after Ctrl-C; or a small share of `max_time`, if that is longer.
     """
 
     tol: float = 1e-6
     max_iter: int = 10_000
     max_time: float = math.inf
     max_memory: int | None = None
+    patience: float = PATIENCE
 
-    def share(self, spent: float, parts: int) -> "Budget":
-        """What the next of several parts of the work may spend: its share of the time left."""
+    @property
+    def grace(self) -> float:
+        """What may be spent beyond `max_time`."""
         if self.max_time == math.inf:
-            return self
-        seconds = max((self.max_time - spent) / parts, 1e-3 * self.max_time)
-        return replace(self, max_time=seconds)
+            return self.patience
+        return max(self.patience, PATIENCE_SHARE * self.max_time)
+
+    def left(self, spent: float) -> "Budget":
+        """What is left of the time; hardly any where it is over."""
+        return replace(self, max_time=max(self.max_time - spent, 1e-9))
+
+
+class Turns:
+    """One budget for several parts of the work, one after the other.
+
+    Each has an equal share of the time that is left when its turn comes, and of what may be spent
+    beyond it: all of them together take no longer than one would.
+    """
+
+    def __init__(self, budget: Budget, parts: int, stopwatch: Stopwatch) -> None:
+        self._budget, self._parts, self._stopwatch = budget, parts, stopwatch
+        self._begun = 0
+
+    def next(self) -> Budget:
+        """The budget of the next part."""
+        left = self._budget.left(self._stopwatch.seconds())
+        parts, self._begun = self._parts - self._begun, self._begun + 1
+        grace = self._budget.grace / self._parts
+        return replace(left, max_time=left.max_time / parts, patience=grace)
+
+    def end(self) -> None:
+        """No more time for those that follow: the user is waiting."""
+        self._budget = replace(self._budget, max_time=0.0)
 
 
 @dataclass
@@ -189,8 +225,8 @@ class StoppingRule:
         """OPTIMAL or NOT_SEPARABLE where the certificate says so, else the method's own ending."""
         if ending not in ENDINGS:
             raise SolverError(
-                f"a method may end with STALLED or a budget, not with {ending!r}: whether the "
-                "question is answered is for the certificate to say"
+                f"a method may end with STALLED, NO_ROOM or a budget, not with {ending!r}: whether "
+                "the question is answered is for the certificate to say"
             )
         whole = best.adopt_whole()
         if whole is not None:
@@ -215,6 +251,8 @@ class StoppingRule:
         if certificate.lower > 0.0 and certificate.gap <= self._tol:
             return Status.OPTIMAL
         problem = self._problem
+        if problem.is_soft:
+            return None  # a soft margin is positive, however small
         if certificate.upper > max(self._tol, LARGEST_ROUNDING) * problem.to_units_of_x(
             problem.reach
         ):
@@ -360,10 +398,9 @@ def solve(
             status = Status.TIME_BUDGET
         if status in (Status.INTERRUPTED, Status.TIME_BUDGET):
             problem.close()
-        closing = time.perf_counter() + PATIENCE
+        closing = time.perf_counter() + budget.patience
         if status is not Status.INTERRUPTED:
-            grace = max(PATIENCE, PATIENCE_SHARE * budget.max_time)
-            closing = max(closing, stopwatch.deadline(budget.max_time + grace))
+            closing = max(closing, stopwatch.deadline(budget.max_time + budget.grace))
         done = _closed(problem, best, stopping, status, closing)
     return Outcome(
         status=status,
@@ -397,9 +434,13 @@ def _closed(
         pass
     if best.certified is not None:
         return best.certified
-    # no time at all: any weights give a vector no longer than the longest row of Z
+    return Certified(best.w, best.q, without_time(problem))
+
+
+def without_time(problem: CertifiedProblem) -> Certificate:
+    """What is known without a pass: weights give no vector longer than the longest row of Z."""
     longest = up(problem.to_units_of_x(problem.trivial_upper))
-    return Certified(best.w, best.q, Certificate.from_bounds(-math.inf, longest))
+    return Certificate.from_bounds(-math.inf, longest)
 
 
 def _exhausted(budget: Budget, iteration: int, seconds: float) -> Status | None:

@@ -1,4 +1,4 @@
-"""How a solve ended. The value of a status is the sentence that the user reads."""
+"""How a solve ended, and which classifier it left; as text, what the user reads."""
 
 from enum import StrEnum
 
@@ -23,6 +23,9 @@ class Status(StrEnum):
         The callback ended it first.
     INTERRUPTED
         The user did.
+    NO_ROOM
+        The next step was not begun: it would have taken longer than what was left of `max_time`, or
+        more than the memory allowed.
     STALLED
         Rounding errors allow no smaller gap.
     """
@@ -36,9 +39,39 @@ class Status(StrEnum):
     TIME_BUDGET = "time budget reached before the tolerance"
     STOPPED = "stopped by the callback"
     INTERRUPTED = "interrupted by the user: this is the best found so far"
+    NO_ROOM = "stopped early: the next step would not have fitted into the time or memory left"
     STALLED = "stalled: rounding errors allow no smaller gap"
+
+    @property
+    def is_optimal(self) -> bool:
+        """Whether the certified gap is within the tolerance."""
+        return self in (Status.OPTIMAL, Status.BEYOND_FLOAT64)
 
     @property
     def is_final(self) -> bool:
         """Whether the question was answered, rather than a budget spent."""
-        return self in (Status.OPTIMAL, Status.BEYOND_FLOAT64, Status.NOT_SEPARABLE)
+        return self.is_optimal or self is Status.NOT_SEPARABLE
+
+
+class Predictor(StrEnum):
+    """Which classifier a result holds: what `predict` uses.
+
+    Attributes
+    ----------
+    MARGIN
+        The one that was asked for: its margin, or its soft margin, is certified.
+    BEST_SO_FAR
+        The best that the method had found when it ended.
+    LOGISTIC
+        A logistic regression, since the method found no classifier worth the name.
+    MEANS
+        The nearest class mean of a sample, since time ended before a logistic regression was found.
+    CONSTANT
+        The intercepts alone: every row has the same class.
+    """
+
+    MARGIN = "the certified maximum-margin classifier"
+    BEST_SO_FAR = "the best classifier found so far"
+    LOGISTIC = "a logistic regression"
+    MEANS = "the nearest class mean of a sample"
+    CONSTANT = "a constant, the same class for every row"

@@ -13,7 +13,7 @@ from momentron.arguments import as_count, as_flag
 from momentron.certificate import Certificate
 from momentron.coefficients import as_coef, as_intercept
 from momentron.display import TrackDisplay
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.iterate import angle_between
 from momentron.models import last_layer, to_last_layer, weights_of
 from momentron.own_margin import as_optimum, proven_margin, share_bounds
@@ -142,12 +142,15 @@ class MarginTracker:
         max_time: float | None = None,
     ) -> None:
         begin = time.process_time()
-        if not (features is None or features == "penultimate" or callable(features)):
-            raise InputError(f"features={features!r} must be 'penultimate', a callable or None")
+        is_word = isinstance(features, str) and features == "penultimate"
+        if not (features is None or is_word or callable(features)):
+            raise InputError(
+                f"features={short(features)} must be 'penultimate', a callable or None"
+            )
         if features is not None and optimum is not None:
             raise InputError("optimum is for features that stay the same; leave it out")
         if layer is not None and features is None:
-            raise InputError(f"layer={layer!r} goes with features; name those, too")
+            raise InputError(f"layer={short(layer)} goes with features; name those, too")
         self.X, self.y = X, y
         self.fit_intercept = as_flag("fit_intercept", fit_intercept)
         self.features, self.layer = features, layer

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_array, column_or_1d
 
 from momentron.environment import standard_arithmetic
-from momentron.errors import InputError
+from momentron.errors import InputError, one_line, short
 from momentron.exactness import as_exact, as_host, is_tensor
 from momentron.operators import ComputedRows, Operator, as_operator, dense, sparse
 from momentron.operators.base import row_blocks
@@ -126,8 +126,10 @@ def as_matrix(X: Any) -> Any:
     """
     is_plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype in _EXPONENT_LIMIT
     if not (is_plain and X.shape[0] > 0 and X.shape[1] > 0):  # else there is nothing to convert
+        X = as_exact(X)
+        _require_shape(X)
         X = check_array(
-            as_exact(X),
+            X,
             accept_sparse=("csr", "csc"),
             dtype=(np.float64, np.float32),
             ensure_all_finite=False,
@@ -139,6 +141,22 @@ def as_matrix(X: Any) -> Any:
     if (X.size and strides[0] != X.itemsize) or any(s < 0 for s in X.strides):
         X = np.ascontiguousarray(X)  # else each product would copy it anew
     return X
+
+
+def _require_shape(X: Any) -> None:
+    """Refuse what is not a matrix with rows and columns."""
+    shape = X.shape
+    if len(shape) != 2:
+        raise InputError(
+            f"Expected 2D array for X, got dim {len(shape)} (shape={short(shape)}). Reshape your "
+            "data: X.reshape(-1, 1) is one feature, X.reshape(1, -1) one row"
+        )
+    for size, word in zip(shape, ("sample", "feature"), strict=True):
+        if size == 0:
+            raise InputError(
+                f"X has 0 {word}(s) (shape={shape}) while a minimum of 1 is required; check how X "
+                "was selected"
+            )
 
 
 def _require_finite(X: Any, first: int = 0) -> None:
@@ -237,10 +255,11 @@ def _plain(labels: Any) -> list[Any]:
     return [label.item() if isinstance(label, np.generic) else label for label in values]
 
 
-def clean_targets(y: Any, n_rows: int) -> np.ndarray:
-    """y as a 1-D array of labels, one for each row."""
+def clean_targets(y: Any, n_rows: int, *, are_classes: bool = True) -> np.ndarray:
+    """y as a 1-D array of labels, one for each row, which need not be classes."""
     y = _one_label_per_row(y, n_rows)
-    _require_classes(y)
+    if are_classes:
+        _require_classes(y)
     return y
 
 
@@ -249,7 +268,11 @@ def _one_label_per_row(y: Any, n_rows: int) -> np.ndarray:
         raise InputError("y is None; max_margin requires y to be passed: one label for each row")
     if not (type(y) is np.ndarray and y.ndim == 1):
         y = as_host(y) if is_tensor(y) else y
-        given, y = y, column_or_1d(y, warn=True)
+        given = y
+        try:
+            y = column_or_1d(y, warn=True)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{one_line(error)}; pass one label for each row") from error
         _require_distinct(given, y)
     if y.dtype.kind == "O":
         # numpy compares its own numbers after rounding: as Python's they stay what they are
@@ -290,7 +313,7 @@ def clean_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
         given = np.asarray(sample_weight)
         if given.dtype.kind not in "biuf":
             given = np.asarray(sample_weight, np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(
             "sample_weight must be one number for each row; some of it is not a number"
         ) from error

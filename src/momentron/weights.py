@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from momentron.arguments import as_number
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.validation import LEAST_WEIGHT, MOST_WEIGHT, WANTED_WEIGHT, TrainingData
 
 
@@ -21,7 +21,7 @@ def require_class_weight(class_weight: Any) -> None:
         return
     if not isinstance(class_weight, Mapping):
         raise InputError(
-            f"class_weight={class_weight!r} must be None, 'balanced' or a dict from labels to "
+            f"class_weight={short(class_weight)} must be None, 'balanced' or a dict from labels to "
             "weights"
         )
     for label, weight in class_weight.items():
@@ -34,7 +34,7 @@ def _name(label: Any) -> str:
 
 def _require_weight(weight: float, name: str) -> None:
     if not (weight == 0.0 or LEAST_WEIGHT <= weight <= MOST_WEIGHT):
-        raise InputError(f"{name}={weight!r} must be {WANTED_WEIGHT}")
+        raise InputError(f"{name}={short(weight)} must be {WANTED_WEIGHT}")
 
 
 def class_factors(class_weight: Any, data: TrainingData) -> np.ndarray | None:
@@ -57,8 +57,8 @@ def class_factors(class_weight: Any, data: TrainingData) -> np.ndarray | None:
     if missing and k - len(missing) != len(class_weight):
         unknown = [label for label in class_weight if label not in labels]
         raise InputError(
-            f"class_weight names {unknown[0]!r}, which is not a label of y, and not {missing[0]!r},"
-            " which is; use the labels of y"
+            f"class_weight names {short(unknown[0])}, which is not a label of y, and not "
+            f"{short(missing[0])}, which is; use the labels of y"
         )
     return np.array([float(class_weight.get(label, 1.0)) for label in labels])
 

@@ -25,7 +25,7 @@ from momentron.certificate.bounds import (
     deciding_rows_in_double,
     to_safe_length,
 )
-from momentron.certificate.hinge import certify_hinge, objective_bound
+from momentron.certificate.hinge import box_weights, certify_hinge, objective_bound
 from momentron.certificate.interval import Certificate, relative_gap
 from momentron.certificate.proposals import admitted, read_only
 from momentron.certificate.roundings import exact_scores, recomputed
@@ -45,6 +45,7 @@ __all__ = [
     "WholePair",
     "admitted",
     "admitted_pair",
+    "box_weights",
     "certify",
     "certify_admitted",
     "certify_classifier",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 # slack, which counts where C is large.
 STRETCHES = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
 NO_SLACK = 1.001  # a functional margin that is surely enough
+BALANCED = 1e-12  # what Yᵀα may be off by, in units of Σα, where that is rounding
 
 
 def certify_hinge(
@@ -85,20 +86,44 @@ def _value(prices: np.ndarray, scores: np.ndarray, norm: float, stretch: float) 
     np.maximum(slack, 0.0, out=slack)
     with np.errstate(over="ignore", invalid="ignore"):
         total = up(accurate_sum(prices * slack), 8)
-        value = up(0.5 * up(stretch * norm) ** 2 + total, 8)
+        # the entries of the stretched classifier round as well
+        value = up(0.5 * up(stretch * norm, 3) ** 2 + total, 8)
     return math.inf if math.isnan(value) else value
 
 
 def box_bound(problem: "HingeProblem", alpha: np.ndarray, *, sharp: bool = False) -> float:
-    """A sure lower bound on the best D, in the operator's units.
+    """A sure lower bound on the best D, in the operator's units."""
+    ray = _ray(problem, alpha, sharp=sharp)
+    if ray is None:
+        return 0.0
+    _, length, scale = ray
+    mass = down(scale * (1.0 - 16.0 * UNIT_ROUNDOFF), 4)
+    return max(0.0, down(mass - up(0.5 * up(scale * length) ** 2, 8), 4))
 
-    α is brought into the dual set, as for a margin, and scaled to where D is largest on its ray
-    within the box: D(τq) = τ − ½τ²‖Zᵀq‖².
+
+def box_weights(problem: "HingeProblem", alpha: np.ndarray) -> np.ndarray:
+    """Weights in the box, balanced as the intercepts ask: those whose D `box_bound` bounds.
+
+    Weights that are balanced but for rounding stay as they are, at their bounds exactly.
+    """
+    inside = np.minimum(np.maximum(alpha, 0.0), problem.prices)
+    off = np.abs(problem.labels.mix(inside).sum(axis=0)).max()
+    if not problem.dual_set.fits_intercept or off <= BALANCED * float(inside.sum()):
+        return inside
+    ray = _ray(problem, alpha)
+    return np.zeros(alpha.size) if ray is None else np.minimum(ray[2] * ray[0], problem.prices)
+
+
+def _ray(
+    problem: "HingeProblem", alpha: np.ndarray, *, sharp: bool = False
+) -> tuple[np.ndarray, float, float] | None:
+    """(q, a sure bound on ‖Zᵀq‖, τ): α brought into the dual set, as for a margin, and where D is
+    largest on its ray within the box, D(τq) = τ − ½τ²‖Zᵀq‖². None where there is nothing.
     """
     prices = problem.prices
     alpha = np.minimum(np.maximum(np.asarray(alpha, np.float64), 0.0), prices)
     if not (np.isfinite(alpha).all() and alpha.any()):  # NaN stays NaN until here
-        return 0.0
+        return None
     q = problem.dual_set.normalize(np.asarray(alpha, np.longdouble if sharp else np.float64))
     length = length_bound(problem, q, sharp=sharp)
     # the weights of the dual set nearest to q may be larger by roundings, and by what is led back
@@ -108,7 +133,4 @@ def box_bound(problem: "HingeProblem", alpha: np.ndarray, *, sharp: bool = False
         most = float(np.min(prices[used] / largest[used]))
     most = down(most, 8)
     scale = most if length == 0.0 else min(most, 1.0 / length / length)
-    if not 0.0 < scale < math.inf:
-        return 0.0
-    mass = down(scale * (1.0 - 16.0 * UNIT_ROUNDOFF), 4)
-    return max(0.0, down(mass - up(0.5 * up(scale * length) ** 2, 8), 4))
+    return (q, length, scale) if 0.0 < scale < math.inf else None

@@ -1,4 +1,4 @@
-"""The command line: `momentron fit | predict | check | verify | race | reproduce | …`."""
+"""The command line: `momentron fit | predict | check | verify | race | report | info`."""
 
 import sys
 import warnings
@@ -8,9 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from momentron import __version__
-from momentron.cli import check, fit, info, predict, race, report, reproduce, verify
+from momentron.cli import check, fit, info, predict, race, report, verify
 from momentron.cli.examples import EXAMPLES, OVERVIEW, epilog
 from momentron.cli.output import complain, say
+from momentron.cli.streams import fill_closed_descriptors, guarded_streams
 from momentron.errors import InputError
 
 app = typer.Typer(
@@ -25,7 +26,6 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     check.check,
     verify.verify,
     race.race,
-    reproduce.reproduce,
     report.report,
     info.info,
 )
@@ -61,15 +61,18 @@ def common(
 
 def main(args: list[str] | None = None) -> None:
     """Run the command line."""
+    fill_closed_descriptors()
     run(app, args)
 
 
 def run(app: typer.Typer, args: list[str] | None = None) -> None:
     """Run some commands; bad input gives one line on standard error and exit code 2."""
-    with warnings.catch_warnings():
+    with guarded_streams(), warnings.catch_warnings():
         warnings.showwarning = _show_warning  # one line, like errors
         try:
-            sys.exit(app(args=args, standalone_mode=False))
+            code = app(args=args, standalone_mode=False)
+            sys.stdout.flush()  # a full disk is noticed here
+            sys.exit(code)
         except USAGE_ERROR as error:
             if type(error).__name__ == "NoArgsIsHelpError":
                 error.show()  # the help itself

@@ -21,7 +21,7 @@ from momentron.cli.data import (
     load_formula,
     with_table_options,
 )
-from momentron.cli.output import say, write_after_answer
+from momentron.cli.output import say, try_to_write
 from momentron.cli.progress import Progress
 from momentron.cli.verdict_text import print_summary
 from momentron.datafiles import TableOptions
@@ -41,7 +41,17 @@ def check(
     formula: FormulaOption = None,
     family: Annotated[
         str | None,
-        typer.Option(help="binomial, multinomial, poisson or ordinal; chosen from y by default."),
+        typer.Option(
+            help="binomial, multinomial, ordinal, poisson, negative-binomial or truncated-poisson; "
+            "binomial or multinomial by default."
+        ),
+    ] = None,
+    link: Annotated[
+        str | None,
+        typer.Option(
+            help="logit (the default), probit, cloglog, loglog, cauchit, cdf; log or logc of "
+            "binomial models; log of counts."
+        ),
     ] = None,
     order: OrderOption = None,
     intercept: Annotated[bool, typer.Option(help="Fit an intercept.")] = True,
@@ -52,7 +62,11 @@ def check(
     max_time: Annotated[float | None, typer.Option(help="Time budget in seconds.")] = None,
     proof: Annotated[Path | None, typer.Option(help="Write the proof to this JSON file.")] = None,
     reference: Annotated[
-        str | None, typer.Option(help="The class that multinomial contrasts are against.")
+        str | None,
+        typer.Option(
+            help="The class that multinomial contrasts are against; the class that is not the "
+            "event of the links log and logc."
+        ),
     ] = None,
     features: Annotated[
         bool, typer.Option(help="Find the features without which the classes are not separable.")
@@ -73,15 +87,13 @@ def check(
         loaded = load_formula(data, formula, table)
     with Progress("deciding separability", max_time=max_time, quiet=as_json):
         verdict = check_separability(
-            loaded.X,
-            loaded.y,
-            fit_intercept=intercept and loaded.fit_intercept,
+            loaded.design,
+            fit_intercept=intercept,
             family=family,
+            link=link,
             order=as_order(order),
-            sample_weight=loaded.weights,
             decimals=decimals,
             reference=reference,
-            feature_names=loaded.feature_names,
             max_time=max_time,
         )
     roles: list[FeatureRole] = []
@@ -89,38 +101,47 @@ def check(
         with Progress("asking what each feature does", max_time=max_time, quiet=as_json):
             roles = feature_roles(verdict, loaded.X, loaded.y, max_time=max_time)
     summary = summarise(loaded, verdict, roles)
+    failure = None if proof is None else try_to_write(proof, verdict.to_json())
     if as_json:
         print(json.dumps(summary))
     else:
         print_summary(summary)
-    if proof is not None:
-        write_after_answer(proof, verdict.to_json())
-        if not as_json:
-            say(f"saved           {proof}")
+    if failure is not None:
+        raise failure
+    if proof is not None and not as_json:
+        say(f"saved           {proof}")
     raise typer.Exit(EXIT_CODES[verdict.kind])
 
 
 def summarise(loaded: LoadedData, verdict: Verdict, roles: list[FeatureRole]) -> dict[str, Any]:
     """Everything the command reports, as plain numbers."""
-    n, d = loaded.X.shape
+    n_separated, n_observations, noun = verdict.observations
     return {
         "data": loaded.title,
-        "rows": n,
-        "features": d,
+        "rows": verdict.n_rows,
+        "features": loaded.X.shape[1],
+        "observations": n_observations if noun == "observations" else None,
+        "separated_observations": n_separated if noun == "observations" else None,
         "classes": verdict.classes,
+        "family": verdict.family,
+        "link": verdict.link,
+        "model": verdict.model,
+        "notes": list(verdict.notes),
         "kind": verdict.kind,
         "sentence": verdict.sentence,
         "in_a_paper": verdict.paper_sentence,
         "estimates": [
-            {"class": e.label, "feature": e.feature, "estimate": e.estimate}
+            {"class": e.label, "feature": e.feature, "estimate": e.estimate, "reason": e.reason}
             for e in verdict.estimates
         ],
+        "reason": verdict.reason,
         "lower": verdict.lower,
         "upper": verdict.upper,
         "arithmetic": verdict.arithmetic,
         "boundary_rows": (
             verdict.boundary_rows.tolist() if verdict.kind == "quasi-separable" else []
         ),
+        "separated_rows": verdict.separated_rows.tolist(),
         "boundary_pairs": (
             [list(pair) for pair in verdict.boundary_pairs]
             if verdict.kind == "quasi-separable" and len(verdict.classes) > 2

@@ -14,7 +14,9 @@ from momentron import datasets
 from momentron.datafiles import DataFile, TableOptions, read_frame, read_whole
 from momentron.datafiles._common import some
 from momentron.designs import Design, read_design
-from momentron.errors import InputError
+from momentron.designs.rows import GivenRows
+from momentron.designs.spelling import columns_of
+from momentron.errors import InputError, short
 
 DataArgument = Annotated[
     str | None,
@@ -88,6 +90,19 @@ class LoadedData:
     taken: list[str] = field(default_factory=list)
     levels: dict[str, list[str]] = field(default_factory=dict)
     fit_intercept: bool = True
+    given: GivenRows | None = None
+
+    @property
+    def design(self) -> Design:
+        """The rows and labels, with the rows of the file that they were made from."""
+        return Design(
+            self.X,
+            self.y,
+            self.weights,
+            fit_intercept=self.fit_intercept,
+            feature_names=self.feature_names,
+            given=self.given,
+        )
 
 
 def table_options(
@@ -174,35 +189,44 @@ def load_formula(source: str | None, formula: str, options: TableOptions) -> Loa
     """The design of a formula in the columns of DATA."""
     if source is None:
         raise InputError("--formula needs DATA, a table whose columns it names")
-    frame, notes = read_frame(_path(source), options, formula)
+    weight = options.weight if isinstance(options.weight, str) else None
+    frame, notes = read_frame(
+        _path(source), options, lambda names: columns_of(formula, names, weight)
+    )
     design = read_design(formula, data=frame, sample_weight=options.weight)
-    names = design.row_names
     return LoadedData(
         design.X,
         design.y,
         Path(source).name,
         design.feature_names,
-        None if names is None else [str(name) for name in names],
+        _row_names(design),
         design.sample_weight,
         [f"formula {formula}", f"features {some(design.feature_names or [])}", *notes],
         fit_intercept=design.fit_intercept is not False,
+        given=design.given,
     )
 
 
 def loaded_from(file: DataFile, title: str) -> LoadedData:
     """A file that has been read, under a title; counts as one row per outcome that was seen."""
     design = Design(file.X, file.y, file.weights, row_names=file.row_names).ungrouped()
-    names = design.row_names
     return LoadedData(
         design.X,
         np.asarray(design.y),
         title,
         file.feature_names,
-        None if names is None else [str(name) for name in names],
+        _row_names(design),
         design.sample_weight,
         file.taken,
         file.levels,
+        given=design.given,
     )
+
+
+def _row_names(design: Design) -> list[str] | None:
+    """The names of the rows of the file."""
+    names = None if design.given is None else design.given.names
+    return None if names is None else [str(name) for name in names]
 
 
 def _named(name: str, classes: tuple[str, str] | None) -> LoadedData:
@@ -214,6 +238,6 @@ def _named(name: str, classes: tuple[str, str] | None) -> LoadedData:
     for label in classes:
         if label not in labels:
             known = ", ".join(sorted(set(labels)))
-            raise InputError(f"{name} has no class {label!r}; its classes are {known}")
+            raise InputError(f"{name} has no class {short(label)}; its classes are {known}")
     keep = np.isin(labels, classes)
     return LoadedData(X[keep], y[keep], f"{name}, {classes[0]} against {classes[1]}")

@@ -19,7 +19,6 @@ EXAMPLES = {
         "momentron race digits --passes 500 --plot race.png",
         "momentron race iris --method momentum --method batch-perceptron",
     ),
-    "reproduce": ("momentron reproduce fig1 --quick --out figures",),
     "report": (
         "momentron report patients.csv --target outcome -o report.html",
         "momentron report digits --classes 3 8",

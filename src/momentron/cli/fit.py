@@ -20,11 +20,11 @@ from momentron.cli.data import (
 )
 from momentron.cli.methods import named_solver
 from momentron.cli.model import kernel_model, write_model
-from momentron.cli.output import say, write_after_answer
+from momentron.cli.output import say, try_to_write
 from momentron.cli.reporters import progress, progress_of_passes
 from momentron.cli.summary import print_summary, summarise, summarise_stream
 from momentron.datafiles import TableOptions, is_read_whole
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.in_memory import fit_in_memory
 from momentron.options import FitOptions
 from momentron.result import MarginResult
@@ -170,7 +170,7 @@ def as_class_weight(text: str) -> str | dict[str, float]:
         number = as_number(weight)
         if not label or isinstance(number, str):
             raise InputError(
-                f"--class-weight {text!r} must be 'balanced', or label=weight pairs such as "
+                f"--class-weight {short(text)} must be 'balanced', or label=weight pairs such as "
                 "0=1,1=20"
             )
         table[label] = number
@@ -185,7 +185,7 @@ def by_label(class_weight: Any, classes: np.ndarray) -> Any:
     for text in class_weight:
         if text not in labels:
             raise InputError(
-                f"--class-weight names {text!r}; the labels are {', '.join(list(labels)[:12])}"
+                f"--class-weight names {short(text)}; the labels are {', '.join(list(labels)[:12])}"
             )
     return {labels[text]: weight for text, weight in class_weight.items()}
 
@@ -201,13 +201,14 @@ def as_number(word: str) -> float | str:
 def _report(
     summary: dict[str, Any], result: MarginResult, save: Path | None, as_json: bool, **more: Any
 ) -> NoReturn:
-    """Print, save, and leave with the exit code."""
+    """Save, print, and leave with the exit code."""
+    failure = try_to_write(save, lambda stream: write_model(stream, result, **more))
     if as_json:
         print(json.dumps(summary))
     else:
         print_summary(summary)
-    if save is not None:
-        write_after_answer(save, lambda stream: write_model(stream, result, **more))
-        if not as_json:
-            say(f"saved           {save}")
+    if failure is not None:
+        raise failure
+    if save is not None and not as_json:
+        say(f"saved           {save}")
     raise typer.Exit(0 if result.status.is_final else BUDGET_REACHED)

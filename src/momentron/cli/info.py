@@ -11,7 +11,7 @@ import typer
 from momentron.cli.output import say
 from momentron.datasets import DATASETS
 from momentron.datasets.loaders import ENVIRONMENT
-from momentron.userfiles import cache_dir
+from momentron.safefiles import cache_dir
 from momentron.versions import NEEDED, OPTIONAL, blas_libraries, versions
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from momentron.arguments import meant
 from momentron.datafiles._common import one_line
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.solvers import SOLVERS, Solver
 
 
@@ -26,21 +26,21 @@ def named_solver(method: str) -> Solver:
     module_name, _, name = method.partition(":")
     if not (module_name and name):
         raise InputError(
-            f"--method {method!r} is not known; choose one of {', '.join(SOLVERS)}, or name a "
+            f"--method {short(method)} is not known; choose one of {', '.join(SOLVERS)}, or name a "
             f"solver of your own as module:Class{meant(method, SOLVERS)}"
         )
     module = _imported(method, module_name)
     if not hasattr(module, name):
         offered = [key for key, value in vars(module).items() if _is_offered(value, module_name)]
         raise InputError(
-            f"--method {method!r}: {module_name} ({getattr(module, '__file__', None)}) has no "
+            f"--method {short(method)}: {module_name} ({getattr(module, '__file__', None)}) has no "
             f"{name!r}; its solvers are: {', '.join(offered) or 'none'}"
         )
     found = getattr(module, name)
     solver = _made(method, found) if isinstance(found, type) else found
     if not isinstance(solver, Solver):
         raise InputError(
-            f"--method {method!r} is an object of type {type(solver).__name__}; it must be a "
+            f"--method {short(method)} is an object of type {type(solver).__name__}; it must be a "
             "subclass of momentron.solvers.Solver, or an object of one"
         )
     return solver
@@ -52,7 +52,7 @@ def _imported(method: str, name: str) -> ModuleType:
             return import_module(name)
     except Exception as error:  # whatever a module does when it is read
         reason = f"{type(error).__name__}: {one_line(error)}"
-        raise InputError(f"--method {method!r} cannot be imported: {reason}") from error
+        raise InputError(f"--method {short(method)} cannot be imported: {reason}") from error
 
 
 @contextmanager
@@ -75,11 +75,11 @@ def _made(method: str, kind: type) -> Any:
     """An object of the class, which must need no arguments."""
     if isabstract(kind):
         missing = ", ".join(sorted(getattr(kind, "__abstractmethods__", ())))
-        raise InputError(f"--method {method!r} is not complete: it does not define {missing}")
+        raise InputError(f"--method {short(method)} is not complete: it does not define {missing}")
     try:
         return kind()
     except TypeError as error:
         raise InputError(
-            f"--method {method!r} cannot be made without arguments: {error}; where it needs some, "
-            "let the module hold an object of it, and name that"
+            f"--method {short(method)} cannot be made without arguments: {error}; where it needs "
+            "some, let the module hold an object of it, and name that"
         ) from error

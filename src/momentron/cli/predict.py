@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 from momentron.cli.data import PLAIN, with_table_options
-from momentron.cli.output import say, write_after_answer
+from momentron.cli.output import print_data, require_reader, say, try_to_write
 from momentron.datafiles import TableOptions
 from momentron.datafiles.features import read_rows
 from momentron.errors import InputError
@@ -48,7 +48,9 @@ def predict(
     A table with as many columns as the model has features has no labels; one with a column more
     has them, and then the errors are counted on standard error.
     """
-    if out is not None:
+    if out is None:
+        require_reader()
+    else:
         require_writable(out)
     loaded = load_model(model)
     options = replace(table, levels=loaded.levels) if loaded.levels else table
@@ -56,10 +58,11 @@ def predict(
     values = loaded.decide(rows.X)
     labels = labels_of(values, loaded.classes)
     text = as_csv(values if decision else labels, loaded.classes if decision else None, rows.kept)
-    if out is None:
-        sys.stdout.write(text)
-    else:
-        write_after_answer(out, text)
+    failure = try_to_write(out, text)
+    if out is None or failure is not None:
+        print_data(text)
+    if failure is not None:
+        raise failure
     if rows.kept is not None:
         missing = np.count_nonzero(~rows.kept)
         say(f"empty           {missing} of {rows.kept.size} rows lack a feature", file=sys.stderr)

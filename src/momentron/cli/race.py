@@ -15,7 +15,7 @@ from momentron.cli.data import (
     with_table_options,
 )
 from momentron.cli.methods import named_solver
-from momentron.cli.output import say, write_after_answer
+from momentron.cli.output import say, try_to_write
 from momentron.cli.progress import Progress
 from momentron.datafiles import TableOptions
 from momentron.display.race import draw_race
@@ -57,13 +57,16 @@ def race(
             best=best,
             watch=progress.update,
         )
+    failure = None
+    if plot is not None:
+        picture = picture_of(plot, draw_race(found.traces, best, title=loaded.title))
+        failure = try_to_write(plot, picture)
     say(f"{loaded.title}: margins after so many passes over the data")
     for line in str(found).splitlines():
         say(line)
     say(f"best margin in [{best.lower:.9g}, {best.upper:.9g}]")
     say(str(best.status))
+    if failure is not None:
+        raise failure
     if plot is not None:
-        write_after_answer(
-            plot, picture_of(plot, draw_race(found.traces, best, title=loaded.title))
-        )
         say(f"drawn: {plot}")

@@ -15,7 +15,7 @@ from momentron.cli.data import (
     load_data,
     with_table_options,
 )
-from momentron.cli.output import say, write_after_answer
+from momentron.cli.output import say, try_to_write
 from momentron.cli.progress import Progress
 from momentron.datafiles import TableOptions
 from momentron.report import examine, render
@@ -58,11 +58,13 @@ def report(
             options=_repeated(target, classes, table, intercept=intercept),
         )
     verdict = findings.verdict
+    failure = try_to_write(out, page)
     say(
         f"{loaded.title}: {verdict.sentence}",
         f"best margin     in [{verdict.lower:.12g}, {verdict.upper:.12g}]",
     )
-    write_after_answer(out, page)
+    if failure is not None:
+        raise failure
     say(f"written         {out}")
     raise typer.Exit(EXIT_CODES[verdict.kind])
 

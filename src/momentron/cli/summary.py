@@ -9,6 +9,7 @@ from momentron.cli.output import say
 from momentron.estimators import labels_of
 from momentron.in_memory import Fit
 from momentron.result import MarginResult
+from momentron.status import Predictor
 from momentron.validation import TrainingData
 
 
@@ -39,6 +40,7 @@ def _answer(result: MarginResult) -> dict[str, Any]:
         "gap": result.gap,
         "margin": result.margin,
         "is_soft": result.is_soft,
+        "classifier": str(result.predictor),
         "support": int(result.support.size),
     }
 
@@ -72,6 +74,7 @@ def print_summary(summary: dict[str, Any]) -> None:
         f"{margin} in [{summary['lower']:.12g}, {summary['upper']:.12g}], "
         f"relative gap {summary['gap']:.2e}",
         f"support         {summary['support']} of {summary['rows']} rows",
+        *_classifier(summary),
         f"training error  {_share(summary['training_error'])}",
         f"work            {summary['method']}, {summary['iterations']} iterations, "
         f"{summary['passes']} passes, {summary['seconds']:.3f} s",
@@ -80,6 +83,16 @@ def print_summary(summary: dict[str, Any]) -> None:
         speed = summary["bytes_read"] / max(summary["seconds"], 1e-9) / 1e6
         lines.append(f"read            {summary['bytes_read'] / 1e9:.3f} GB, {speed:.0f} MB/s")
     say(*lines)
+
+
+def _classifier(summary: dict[str, Any]) -> list[str]:
+    """Which classifier the training error is of, where it is not the one that was asked for."""
+    if summary["classifier"] == Predictor.MARGIN:
+        return []
+    if summary["is_soft"]:
+        return [f"classifier      {summary['classifier']}"]
+    option = "-C 1 --in-memory" if "bytes_read" in summary else "-C 1"
+    return [f"classifier      {summary['classifier']}; for a soft margin pass -C, such as {option}"]
 
 
 def _share(value: float | None) -> str:

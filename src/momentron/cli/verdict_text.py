@@ -16,14 +16,20 @@ def print_summary(summary: dict[str, Any]) -> None:
     classes = " against ".join(summary["classes"][:2])
     if len(summary["classes"]) > 2:
         classes = f"{len(summary['classes'])} classes, jointly"
+    seen = summary["observations"]
+    observations = "" if seen in (None, summary["rows"]) else f", {seen:,} observations"
     lines = [
-        f"{summary['data']}: {summary['rows']} × {summary['features']}, {classes}",
+        f"{summary['data']}: {summary['rows']} × {summary['features']}{observations}, {classes}",
         *([f"read            {'; '.join(summary['read'])}"] if summary["read"] else []),
+        f"model           {summary['model']}",
+        *(f"note            {note}" for note in summary["notes"]),
         f"verdict         {summary['sentence']}",
         f"best margin     in [{summary['lower']:.12g}, {summary['upper']:.12g}]",
     ]
     if summary["kind"] != "undecided":
         lines.append(f"proof           {summary['arithmetic']} arithmetic, verified")
+    if summary["reason"]:
+        lines.append(f"undecided       {summary['reason']}")
     if summary["estimates"]:
         lines.append(f"in a paper      {summary['in_a_paper']}")
     if summary["caveat"]:

@@ -105,10 +105,11 @@ def _order(claim: dict[str, Any]) -> str:
 
 def _estimates(claim: dict[str, Any]) -> str:
     """What was proven of the coefficients, under the names that DATA gives its columns."""
-    found = Verdict.from_json(json.dumps(claim)).estimates
+    verdict = Verdict.from_json(json.dumps(claim))
+    found, words = verdict.estimates, f"; in the {verdict.model}"
     if not found:
-        return ""
+        return f"{words} nothing is said about estimates"
     if len(found) <= NAMED:
-        return f"; {sentence_on_estimates(found)}"
+        return f"{words} {sentence_on_estimates(found)}"
     counts = Counter(WORDS[estimate.estimate] for estimate in found)
-    return f"; estimates: {', '.join(f'{n} {word}' for word, n in counts.items())}"
+    return f"{words} estimates: {', '.join(f'{n} {word}' for word, n in counts.items())}"

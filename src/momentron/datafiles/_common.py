@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from momentron.errors import InputError
+from momentron.errors import InputError, one_line, short
 
 LABEL_NAMES = frozenset({"target", "label", "class", "y"})
 
@@ -69,7 +69,7 @@ class DataFile:
 
 def fail(shown: str, what: str, cause: BaseException | None = None) -> NoReturn:
     """Raise the one-line error of a file."""
-    raise InputError(f"{shown} {what}") from cause
+    raise InputError(f"{one_line(shown, 120)} {what}") from cause
 
 
 def require_file(path: str | Path, shown: str | None = None) -> None:
@@ -80,17 +80,12 @@ def require_file(path: str | Path, shown: str | None = None) -> None:
     except FileNotFoundError:
         fail(shown, "does not exist; check the path")
     except (OSError, ValueError) as error:  # a folder on the way that may not be entered
-        fail(shown, f"cannot be reached: {one_line(error)}", error)
+        why = getattr(error, "strerror", None) or one_line(error)
+        fail(shown, f"cannot be reached: {why}", error)
     if stat.S_ISDIR(mode):
         fail(shown, "is a directory; give a file in it")
     if not stat.S_ISREG(mode):
         fail(shown, "is a pipe, a socket or a device; copy what it gives to a file first")
-
-
-def one_line(error: BaseException | str, limit: int = 160) -> str:
-    """Return a message without line breaks, shortened."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def position(
@@ -103,7 +98,9 @@ def position(
     """Return the column that a target names, or counts to."""
     if isinstance(target, str) and names is not None and target in names:
         if names.count(target) > 1:
-            fail(shown, f"has {names.count(target)} columns called {target!r}; give a position")
+            fail(
+                shown, f"has {names.count(target)} columns called {short(target)}; give a position"
+            )
         return names.index(target)
     width = width or len(names or ())
     try:
@@ -111,7 +108,7 @@ def position(
         place = int(target) if isinstance(target, str) else index(target)
     except (ValueError, TypeError):
         listed = some(names) if names else "it has no header, so give a position"
-        fail(shown, f"has no column {target!r}; its columns: {listed}")
+        fail(shown, f"has no column {short(target)}; its columns: {listed}")
     if not -width <= place < width:
         fail(shown, f"has {width} columns; {what} {place} must be from {-width} to {width - 1}")
     return place % width
@@ -166,24 +163,28 @@ def exact_key(label: Any) -> Any:
 def no_target(shown: str, target: str | int | None, why: str) -> None:
     """Refuse a target where the format settles it."""
     if target is not None:
-        fail(shown, f"takes no target ({target!r} given): {why}")
+        fail(shown, f"takes no target ({short(target)} given): {why}")
 
 
 def no_weight(shown: str, weight: str | int | None) -> None:
     """Refuse weights where the file has no column for them."""
     if weight is not None:
-        fail(shown, f"has no columns beside its features, so {weight!r} cannot be its weights")
+        fail(shown, f"has no columns beside its features, so {short(weight)} cannot be its weights")
 
 
 def require_own(shown: str, weight: str | int, place: int, target: int, width: int) -> None:
     """Refuse weights that are the labels, or that leave no feature."""
     if place == target:
-        fail(shown, f"has its labels in column {weight!r}; weights need one of their own")
+        fail(shown, f"has its labels in column {short(weight)}; weights need one of their own")
     if width < 3:
         fail(shown, "has no feature beside its labels and weights")
 
 
-def some(names: Sequence[Any], limit: int = 12) -> str:
+def some(names: Sequence[Any], limit: int = 12, width: int = 160) -> str:
     """Return the first few names, and how many there are."""
-    listed = ", ".join(str(name) for name in names[:limit])
-    return listed + (f", … ({len(names)} in all)" if len(names) > limit else "")
+    listed: list[str] = []
+    for name in names[:limit]:
+        listed.append(one_line(name, 40))
+        if sum(map(len, listed)) > width:
+            break
+    return ", ".join(listed) + (f", … ({len(names)} in all)" if len(names) > len(listed) else "")

@@ -23,7 +23,7 @@ from momentron.datafiles._common import (
 from momentron.datafiles.columns import Column
 from momentron.datafiles.options import TableOptions
 from momentron.datafiles.table import Table, as_data
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.exactness import as_exact
 
 NO_NAMES = "an array has no named columns; select them before you save it"
@@ -100,15 +100,16 @@ def read_parquet(shown: str, content: bytes, options: TableOptions) -> DataFile:
     why = (
         "as asked" if options.target is not None else "by its name" if named else "the last column"
     )
+    is_label = options.failures is None  # else the target counts successes
     columns = [
-        _typed_column(shown, name, place, table.column(place), is_label=place == target)
+        _typed_column(shown, name, place, table.column(place), place == target and is_label)
         for place, name in enumerate(names)
     ]
     rows = range(table.num_rows)
     return as_data(shown, Table(columns, target, rows, place_word="row"), options, why)
 
 
-def _typed_column(shown: str, name: str, place: int, values: Any, *, is_label: bool) -> Column:
+def _typed_column(shown: str, name: str, place: int, values: Any, is_label: bool) -> Column:
     """A column of a parquet file."""
     import pyarrow as pa
 
@@ -123,13 +124,15 @@ def _typed_column(shown: str, name: str, place: int, values: Any, *, is_label: b
         found[:] = values.to_pylist()
         return Column(name, place, "text", found, missing)
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or kind == pa.bool_()):
-        fail(shown, f"column {name!r} (position {place}): {kind} is not a number; encode it")
+        fail(shown, f"column {short(name)} (position {place}): {kind} is not a number; encode it")
     if pa.types.is_integer(kind):
         _exact(shown, values.drop_null().to_numpy())
     numbers = values.cast(pa.float64(), safe=False).to_numpy()  # nulls become nan
     bad = np.flatnonzero(~np.isfinite(numbers) & ~missing)
     if bad.size:
-        fail(shown, f"row {bad[0]}, column {name!r}: {numbers[bad[0]]} is not finite; remove it")
+        fail(
+            shown, f"row {bad[0]}, column {short(name)}: {numbers[bad[0]]} is not finite; remove it"
+        )
     return Column(name, place, "boolean" if kind == pa.bool_() else "number", numbers, missing)
 
 

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentron.datafiles._common import fail, is_number, one_line, some
+from momentron.datafiles._common import fail, is_number, some
 from momentron.datafiles.layout import COMMA_NUMBER
 from momentron.datafiles.options import TableOptions
 from momentron.datafiles.svmlight import describe_change
+from momentron.errors import one_line, short
 from momentron.exactness import as_decimal, first_changed
 
 TRUTH = {"true": 1.0, "false": 0.0, "t": 1.0, "f": 0.0}
@@ -68,14 +69,14 @@ class Column:
             if len(found) == self.present.size > 2:
                 fail(
                     shown,
-                    f"column {self.name!r} has {len(found)} different texts in as many rows, so it "
-                    f"is no category; leave it out with --drop {self.name}",
+                    f"column {short(self.name)} has {len(found)} different texts in as many rows, "
+                    f"so it is no category; leave it out with --drop {one_line(self.name, 40)}",
                 )
         unknown = [level for level in found if level not in levels]
         if unknown:
             fail(
                 shown,
-                f"column {self.name!r} has {len(unknown)} levels that the model has not seen: "
+                f"column {short(self.name)} has {len(unknown)} levels that the model has not seen: "
                 f"{some(unknown)}",
             )
         names = [f"{self.name}[{level}]" for level in levels[1:]]
@@ -104,11 +105,14 @@ def read_column(
         bad = np.flatnonzero(~np.isfinite(numbers))
         if bad.size:
             line, cell = lines[kept[bad[0]]], given[bad[0]]
-            fail(shown, f"line {line}, column {name!r}: {cell!r} is not finite; remove the row")
+            fail(
+                shown,
+                f"line {line}, column {short(name)}: {short(cell)} is not finite; remove the row",
+            )
         changed = first_changed(given, numbers)
         if changed is not None:
             change = describe_change(given[changed], float(numbers[changed]))
-            fail(shown, f"line {lines[kept[changed]]}, column {name!r}: {change}")
+            fail(shown, f"line {lines[kept[changed]]}, column {short(name)}: {change}")
         return Column(name, place, "number", values, missing)
     if all(cell.lower() in TRUTH for cell in given):
         values = np.full(len(cells), np.nan)
@@ -129,16 +133,16 @@ def require_numbers(
         return
     at = int(is_word.argmax())
     cell = str(column.values[at])
-    remedy = f"--dummies for categories, --na {cell!r} if it stands for a missing value"
+    remedy = f"--dummies for categories, --na {short(cell)} if it stands for a missing value"
     if words < n_present:
-        remedy = f"--na {cell!r} if it stands for a missing value"
+        remedy = f"--na {short(cell)} if it stands for a missing value"
         if COMMA_NUMBER.fullmatch(cell):
             remedy = "--decimal , for decimal commas"
     fail(
         shown,
-        f"{place_word} {lines[at]}, column {column.name!r} (position {column.place}): "
+        f"{place_word} {lines[at]}, column {short(column.name)} (position {column.place}): "
         f"{one_line(repr(cell), 40)} is not a number; {_others(words, n_present)}; {remedy}, or "
-        f"--drop {column.name}",
+        f"--drop {one_line(column.name, 40)}",
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter
+from collections.abc import Callable
 from os import PathLike
 from typing import Any
 
@@ -10,18 +11,21 @@ import numpy as np
 
 from momentron.datafiles._common import fail, some
 from momentron.datafiles.layout import find_layout
+from momentron.datafiles.lines import split_lines
 from momentron.datafiles.options import TableOptions
 from momentron.datafiles.readers import open_file
 from momentron.datafiles.table import read_columns, text_of
 
 
 def read_frame(
-    path: str | PathLike[str], options: TableOptions, formula: str
+    path: str | PathLike[str],
+    options: TableOptions,
+    columns_used: Callable[[list[str]], list[str]],
 ) -> tuple[Any, list[str]]:
     """(a data frame of a CSV, TSV or TXT file with a header, what was found in it).
 
-    Rows with a missing value in a column that the formula or the weights name are refused, or left
-    out if the options say so.
+    Rows with a missing value in a column that is used, of all that there are, or in the weights
+    are refused, or left out if the options say so.
     """
     shown = str(path)
     try:
@@ -34,19 +38,19 @@ def read_frame(
     plain, content = open_file(path)
     if plain not in (".csv", ".tsv", ".txt"):
         fail(shown, f"has suffix {plain!r}; --formula reads .csv, .tsv and .txt")
-    text = text_of(shown, content)
-    lines = [line for line in text.splitlines() if line.strip(" ")]
+    lines = split_lines(shown, text_of(shown, content))
     layout = find_layout(shown, lines, options, {".csv": ",", ".tsv": "\t"}.get(plain))
     if not layout.is_header:
         fail(shown, "has no header, so a formula cannot name its columns")
-    if len(lines) < 2:
-        fail(shown, "has a header and no rows; give at least one row")
-    table = read_columns(shown, text, layout, options, labels_as_text=False)
+    table = read_columns(shown, lines, layout, options, labels_as_text=False)
+    twice = [name for name, count in Counter(table.names).items() if count > 1]
+    if twice:
+        fail(shown, f"has several columns called {some(twice)}; a formula needs one name for each")
     frame = pd.DataFrame({column.name: _values(column) for column in table.columns})
     if table.row_names is not None:
         frame.index = table.row_names
-    words = set(re.findall(r"[A-Za-z_.][\w.]*", formula))
-    used = [c for c in table.columns if c.name in words or c.name == options.weight]
+    named = {*columns_used([column.name for column in table.columns]), options.weight}
+    used = [c for c in table.columns if c.name in named]
     gone = np.zeros(len(frame), bool)
     for column in used:
         gone |= column.missing

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from momentron.datafiles._common import LABEL_NAMES, fail, is_number, position
+from momentron.datafiles.lines import is_blank, read_rows, try_rows
 from momentron.datafiles.options import TableOptions
+from momentron.errors import short
 
 SAMPLE = 50  # lines from which a delimiter is told
 MARKS = (",", ";", "\t", "|")
@@ -56,31 +57,26 @@ class Layout:
     def called(self, place: int) -> str:
         """What to call a column in a message."""
         if self.is_header and self.first[place]:
-            return repr(self.first[place])
+            return short(self.first[place])
         return str(place)
 
 
-def read_lines(lines: Sequence[str], delimiter: str) -> Iterator[list[str]]:
-    """Lines as cells without white space around them."""
-    if delimiter == " ":
-        lines = [line.strip() for line in lines]
-    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=delimiter == " ")
-    return ([cell.strip() for cell in row] for row in reader)
-
-
 def find_layout(shown: str, lines: list[str], options: TableOptions, usual: str | None) -> Layout:
-    """The layout of some lines, none of them empty; `usual` is what the suffix suggests."""
-    delimiter = options.delimiter or sniff(lines[:SAMPLE], usual)
+    """The layout of a table's lines, one of which is not blank; `usual` is what the suffix says."""
+    filled = list(islice((line for line in lines if not is_blank(line)), SAMPLE))
+    if not filled:
+        fail(shown, "is empty; give at least one row")
+    delimiter = options.delimiter or sniff(filled, usual)
     if delimiter is None:
         fail(shown, "has no delimiter that fits every line; name one with --delimiter")
-    sample = list(read_lines(lines[:3], delimiter))
+    sample = list(islice(filter(None, read_rows(shown, lines, delimiter)), 3))
     first, second = sample[0], sample[min(1, len(sample) - 1)]
     if len(second) == len(first) + 1 and all(_is_text(cell) for cell in first):
         starts = [row[0] for row in sample[1:] if row]
         if len(set(starts)) == len(starts):
             first = ["", *first]  # R leaves out the heading of row names
     if len(first) < 2:
-        other = sniff(lines[:SAMPLE], None)
+        other = sniff(filled, None)
         hint = "" if other in (None, delimiter) else f"; the cells look separated by {other!r}"
         fail(shown, f"has 1 column (delimiter {delimiter!r}); it needs a feature and a label{hint}")
     column, is_header, why = _label_column(shown, first, second, options)
@@ -91,9 +87,8 @@ def sniff(lines: list[str], usual: str | None) -> str | None:
     """The delimiter that gives every line as many cells, most of them numbers."""
     scores = {}
     for mark in MARKS:
-        try:
-            rows = list(read_lines(lines, mark))
-        except csv.Error:
+        rows = try_rows(lines, mark)
+        if rows is None:
             continue
         widths = {len(row) for row in rows[1:] if row} or {len(rows[0])}
         width = max(widths)

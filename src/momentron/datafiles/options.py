@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 
 MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "."})  # in any case
 Target = str | int | None
@@ -63,7 +63,7 @@ class TableOptions:
             raise InputError(f"delimiter={mark!r} must be one character, such as ; or tab")
         object.__setattr__(self, "delimiter", mark)
         if self.decimal not in (None, ".", ","):
-            raise InputError(f"decimal={self.decimal!r} must be '.' or ','")
+            raise InputError(f"decimal={short(self.decimal)} must be '.' or ','")
         if self.decimal is not None and self.decimal == mark:
             raise InputError(f"delimiter and decimal are both {mark!r}; they must differ")
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from momentron.datafiles._common import DataFile, fail, no_weight, one_line, require_file
+from momentron.datafiles._common import DataFile, fail, no_weight, require_file
 from momentron.datafiles.options import TableOptions
 from momentron.datafiles.readers import read_data, restrict
-from momentron.errors import InputError
+from momentron.errors import one_line
 from momentron.exactness import as_exact
 
 IN_BLOCKS = (".npy", ".parquet", ".svm", ".svmlight", ".libsvm")  # what can be read so
@@ -30,12 +30,10 @@ def is_path(X: Any) -> bool:
 def is_read_whole(path: str | PathLike[str], *, wants_blocks: bool = False) -> bool:
     """Whether a file is read at once: if it is small, or of a kind that has no blocks."""
     file = Path(path).expanduser()
-    if wants_blocks or file.is_dir():
-        return False
-    if file.suffix.lower() not in IN_BLOCKS:
-        return True
     try:
-        return file.stat().st_size <= LARGEST_WHOLE
+        if wants_blocks or file.is_dir():
+            return False
+        return file.suffix.lower() not in IN_BLOCKS or file.stat().st_size <= LARGEST_WHOLE
     except OSError:
         return True  # reading it says what is wrong
 
@@ -64,9 +62,10 @@ def read_whole(
     if is_path(y) and not names_file:
         return read_data(path, target=str(y), classes=classes, options=options)
     if Path(path).suffix.lower() != ".npy":
-        raise InputError(
-            f"{path} has its labels in a column, whose name or position y must be; labels of their "
-            "own go with a .npy file of features"
+        fail(
+            str(path),
+            "has its labels in a column, whose name or position y must be; labels of their own go "
+            "with a .npy file of features",
         )
     if options is not None:
         no_weight(str(path), options.weight)

@@ -21,7 +21,6 @@ from momentron.datafiles._common import (
     DataFile,
     exact_key,
     fail,
-    one_line,
     require_file,
     some,
 )
@@ -29,7 +28,7 @@ from momentron.datafiles.arrays import read_npy, read_npz, read_parquet
 from momentron.datafiles.options import TableOptions, Target
 from momentron.datafiles.table import read_table
 from momentron.datafiles.text import read_svmlight, read_txt
-from momentron.errors import InputError
+from momentron.errors import InputError, one_line, short
 
 _READERS: dict[str, Callable[[str, bytes, TableOptions], DataFile]] = {
     ".csv": read_table,
@@ -154,7 +153,7 @@ def restrict(shown: str, data: DataFile, classes: Sequence[Any]) -> DataFile:
     }
     for key, label in wanted.items():
         if key not in by_key:
-            fail(shown, f"has no label {label!r}; its labels: {some(present.tolist())}")
+            fail(shown, f"has no label {short(label)}; its labels: {some(present.tolist())}")
     if len(wanted) < 2:
         fail(shown, f"would keep {len(wanted)} class; give at least 2 of: {some(present.tolist())}")
     rows = np.isin(data.y, [by_key[key] for key in wanted])

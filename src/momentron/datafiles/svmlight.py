@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.exactness import first_changed, may_change
 
 PIECE = 1 << 16  # numbers compared with what was read of them at a time
@@ -27,10 +27,23 @@ def parse_svmlight(text: bytes, line: int = 1, **options: Any) -> tuple[Any, np.
     """
     from sklearn.datasets import load_svmlight_file
 
+    if b"_" in text:
+        _refuse_underscores(text, line)
     X, y = load_svmlight_file(io.BytesIO(text), **options)
     if may_change(text):
         _require_kept(text, X, y, line)
     return X, y
+
+
+def _refuse_underscores(text: bytes, line: int) -> None:
+    """Raise for 1_000, which Python reads as a number and files do not mean as one."""
+    for number, content in enumerate(text.split(b"\n"), start=line):
+        for cell in content.split(b"#", 1)[0].split():
+            if b"_" in cell:
+                shown = cell[:40].decode("latin-1")
+                raise InputError(
+                    f"line {number}: {short(shown)} has an underscore; write numbers alone"
+                )
 
 
 def _require_kept(text: bytes, X: Any, y: np.ndarray, line: int) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,15 +14,16 @@ from momentron.datafiles._common import (
     fail,
     is_number,
     labels,
-    one_line,
     position,
     require_own,
     some,
 )
 from momentron.datafiles.columns import Column, n_longer, read_column, require_numbers
 from momentron.datafiles.layout import COMMA_NUMBER, Layout, find_layout
+from momentron.datafiles.lines import is_blank, read_rows, split_lines, without_quotes
 from momentron.datafiles.options import TableOptions
 from momentron.datafiles.svmlight import describe_change
+from momentron.errors import one_line, short
 from momentron.exactness import doubtful_cells, is_kept, may_change
 
 LINES = 4096  # of a table, compared with what was read of them at a time
@@ -80,29 +79,26 @@ def read_table(
     shown: str, content: bytes, options: TableOptions, usual: str | None = ","
 ) -> DataFile:
     """Read a table of text; `usual` is the delimiter that its suffix suggests."""
-    text = text_of(shown, content)
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    filled = [line for line in lines if line.strip(" ")]
-    layout = find_layout(shown, filled, options, usual)
-    body = filled[1:] if layout.is_header else filled
-    if not body:
-        fail(shown, "has a header and no rows; give at least one row")
-    if _is_plain(layout, options, body):
-        found = _read_numbers(shown, content, body, layout, options)
+    lines = split_lines(shown, text_of(shown, content))
+    layout = find_layout(shown, lines, options, usual)
+    if _is_plain(layout, options, lines):
+        found = _read_numbers(shown, content, lines, layout, options)
         if found is not None:
             return found
-    table = read_columns(shown, text, layout, options, labels_as_text=options.has_labels)
+    # labels are compared as they are written; counts of successes are numbers
+    as_text = options.has_labels and options.failures is None
+    table = read_columns(shown, lines, layout, options, labels_as_text=as_text)
     return as_data(shown, table, options, layout.why)
 
 
 # --- all numbers: fast --------------------------------------------------------------------------
 
 
-def _is_plain(layout: Layout, options: TableOptions, body: list[str]) -> bool:
+def _is_plain(layout: Layout, options: TableOptions, lines: list[str]) -> bool:
     """Whether nothing but numbers is expected, so that numpy's parser may be tried."""
     asked = options.weight is not None or options.failures is not None
     asked = asked or bool(options.levels) or not options.has_labels
-    has_commas = layout.delimiter != "," and any("," in line for line in body[:LINES])
+    has_commas = layout.delimiter != "," and any("," in line for line in lines[:LINES])
     return not (
         asked
         or has_commas
@@ -116,9 +112,16 @@ def _is_plain(layout: Layout, options: TableOptions, body: list[str]) -> bool:
 
 
 def _read_numbers(
-    shown: str, content: bytes, body: list[str], layout: Layout, options: TableOptions
+    shown: str, content: bytes, lines: list[str], layout: Layout, options: TableOptions
 ) -> DataFile | None:
     """The table, if every cell is a finite number and every label is there; else None."""
+    if b'"' in content:
+        bare = without_quotes(shown, lines, layout.delimiter, len(layout.first))
+    else:
+        bare = [line for line in lines if not is_blank(line)]
+    body = [] if bare is None else bare[1:] if layout.is_header else bare
+    if not body:
+        return None
     codes: dict[str, int] = {}  # labels of any text pass through the number parser as codes
     column, names = layout.target, layout.names
     try:
@@ -126,7 +129,6 @@ def _read_numbers(
             body,
             delimiter=layout.delimiter,
             comments=None,
-            quotechar='"',
             ndmin=2,
             encoding="utf-8",
             converters={column: lambda cell: codes.setdefault(cell.strip(), len(codes))},
@@ -164,11 +166,10 @@ def _require_kept(
     width, longer = table.shape[1], dict[int, int]()
     for start in range(0, len(body), LINES):
         lines, values = body[start : start + LINES], table[start : start + LINES].ravel()
-        # where a cell is quoted the count of cells may be wrong, and then all of them are in doubt
         cells = "\n".join(lines).replace(layout.delimiter, "\n").encode()
         if not may_change(cells):
             continue
-        rows = list(csv.reader(lines, delimiter=layout.delimiter))
+        rows = [line.split(layout.delimiter) for line in lines]
         for place in doubtful_cells(cells, values):
             i, j = divmod(int(place), width)
             if j != layout.target and not is_kept(rows[i][j], float(values[place])):
@@ -187,10 +188,15 @@ def _require_kept(
 
 
 def read_columns(
-    shown: str, text: str, layout: Layout, options: TableOptions, *, labels_as_text: bool = True
+    shown: str,
+    texts: list[str],
+    layout: Layout,
+    options: TableOptions,
+    *,
+    labels_as_text: bool = True,
 ) -> Table:
-    """Every column of a table of text, as numbers, truth values or text."""
-    rows, lines = _cells(shown, text, layout)
+    """Every column of a table's lines, as numbers, truth values or text."""
+    rows, lines = _cells(shown, texts, layout)
     cells = [list(column) for column in zip(*rows, strict=True)]
     decimal, note = _decimal(shown, cells, layout, options)
     columns = [
@@ -198,9 +204,9 @@ def read_columns(
         for place, column in enumerate(cells)
     ]
     notes = _notes(layout) + note
-    for column, texts in zip(columns, cells, strict=True):
+    for column, written in zip(columns, cells, strict=True):
         if column.kind == "number" and column.place != layout.target:
-            dotted = [cell.replace(",", ".") if decimal == "," else cell for cell in texts]
+            dotted = [cell.replace(",", ".") if decimal == "," else cell for cell in written]
             if count := n_longer(dotted, column.values):
                 notes.append(_note_longer(column.name, count))
     row_names = None
@@ -209,35 +215,27 @@ def read_columns(
         del columns[layout.row_names]
         notes.append("row names from the first column")
     target = next(i for i, column in enumerate(columns) if column.place == layout.target)
-    if labels_as_text:  # labels are compared as they are written
-        written = np.array(cells[layout.target], object)
-        columns[target] = replace(columns[target], kind="text", values=written)
+    if labels_as_text:
+        values = np.array(cells[layout.target], object)
+        columns[target] = replace(columns[target], kind="text", values=values)
     return Table(columns, target, lines, row_names, notes, layout.is_header)
 
 
-def _cells(shown: str, text: str, layout: Layout) -> tuple[list[list[str]], list[int]]:
+def _cells(shown: str, texts: list[str], layout: Layout) -> tuple[list[list[str]], list[int]]:
     """(rows of cells without white space around them, their lines in the file)."""
-    is_spaced = layout.delimiter == " "
-    if is_spaced:
-        text = "\n".join(line.strip() for line in text.splitlines())
-    stream = io.StringIO(text, newline="")
-    reader = csv.reader(stream, delimiter=layout.delimiter, skipinitialspace=is_spaced)
-    rows, lines, skip = [], [], layout.is_header
-    try:
-        for row in reader:
-            if not row or (len(row) == 1 and not row[0].strip()):
-                continue
-            if skip:
-                skip = False
-                continue
-            if len(row) != len(layout.first):
-                what = f"{len(row)} columns where the first line has {len(layout.first)}"
-                fail(shown, f"line {reader.line_num}: {what}")
-            rows.append([cell.strip() for cell in row])
-            lines.append(reader.line_num)
-    except csv.Error as error:
-        fail(shown, f"line {reader.line_num}: {one_line(error)}", error)
-    return rows, lines
+    found = [
+        (row, number)
+        for number, row in enumerate(read_rows(shown, texts, layout.delimiter), start=1)
+        if row
+    ]
+    body = found[1:] if layout.is_header else found
+    if not body:
+        fail(shown, "has a header and no rows; give at least one row")
+    for row, number in body:
+        if len(row) != len(layout.first):
+            what = f"{len(row)} columns where the first line has {len(layout.first)}"
+            fail(shown, f"line {number}: {what}")
+    return [row for row, _ in body], [number for _, number in body]
 
 
 def _decimal(
@@ -296,7 +294,7 @@ def as_data(shown: str, table: Table, options: TableOptions, why: str) -> DataFi
         fail(shown, "has no feature column left; check --columns and --drop")
     target = table.columns[table.target]
     y = np.empty(0, int)
-    if options.has_labels:
+    if options.has_labels and chosen.failures is None:
         y = _open_labels(shown, target) if options.open_labels else _labels(shown, target)
     if chosen.failures is not None:
         y = np.column_stack([_numbers(shown, target), _numbers(shown, chosen.failures)])
@@ -398,9 +396,9 @@ def refuse_identifier(shown: str, column: Column, asked: Sequence[str | int]) ->
     if column.is_identifier and column.name not in map(str, asked):
         fail(
             shown,
-            f"column {column.name!r} has {column.present.size} different values in as many rows: "
-            f"it names rows; leave it out with --drop {column.name}, or list all features with "
-            "--columns",
+            f"column {short(column.name)} has {column.present.size} different values in as many "
+            f"rows: it names rows; leave it out with --drop {one_line(column.name, 40)}, or list "
+            "all features with --columns",
         )
 
 
@@ -441,10 +439,13 @@ def _without_missing(
 
 def _numbers(shown: str, column: Column) -> NDArray[np.float64]:
     """A column of counts or weights."""
-    try:
-        return np.array([float(v) for v in column.values.tolist()])
-    except ValueError:
-        fail(shown, f"column {column.name!r} has text where counts are expected")
+    if column.kind == "text":
+        cell = next(cell for cell in column.values.tolist() if not is_number(str(cell)))
+        fail(
+            shown,
+            f"column {short(column.name)} must have numbers; {one_line(repr(cell), 40)} is not",
+        )
+    return column.values.astype(np.float64)
 
 
 def name_of(layout: Layout, place: int) -> str:

@@ -13,12 +13,11 @@ from momentron.datafiles._common import (
     labels,
     no_target,
     no_weight,
-    one_line,
 )
 from momentron.datafiles.options import TableOptions
 from momentron.datafiles.svmlight import parse_svmlight
 from momentron.datafiles.table import read_table, text_of
-from momentron.errors import InputError
+from momentron.errors import InputError, one_line
 
 _SVMLIGHT_LINE = re.compile(r"\s*[+-]?[\d.]\S*(\s+qid:\d+)?(\s+\d+:\S+)+\s*(#.*)?$")
 
@@ -63,7 +62,8 @@ def _locate_svmlight(shown: str, text: str) -> None:
 
 def read_txt(shown: str, content: bytes, options: TableOptions) -> DataFile:
     """Read svmlight or a table, whichever the first line looks like."""
-    first = text_of(shown, content).lstrip().splitlines()[0]
+    text = text_of(shown, content).lstrip()
+    first = re.split("[\r\n]", text, maxsplit=1)[0]
     if options.delimiter is None and _SVMLIGHT_LINE.match(first):
         return read_svmlight(shown, content, options)
     return read_table(shown, content, options, None)

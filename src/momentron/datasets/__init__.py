@@ -3,10 +3,14 @@
 Importing this package loads numpy only, and never touches the network.
 """
 
-from momentron.datasets._draws import Synthetic
 from momentron.datasets.loaders import DATASETS, load
 from momentron.datasets.sparse import make_sparse_separable
-from momentron.datasets.synthetic import make_nonseparable, make_separable, make_touching
+from momentron.datasets.synthetic import (
+    Synthetic,
+    make_nonseparable,
+    make_separable,
+    make_touching,
+)
 from momentron.datasets.tables import TABLES, table_path
 
 __all__ = [

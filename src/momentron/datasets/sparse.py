@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentron.arguments import as_generator
-from momentron.datasets._draws import (
+from momentron.datasets.synthetic import (
     Floats,
     Seed,
     Synthetic,
@@ -17,7 +17,7 @@ from momentron.datasets._draws import (
     draw_labels,
     shuffled,
 )
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 
 
 def make_sparse_separable(
@@ -81,7 +81,7 @@ def make_sparse_separable(
     check_number("margin", margin, above=0.0)
     check_number("density", density, above=0.0)
     if density > 1:
-        raise InputError(f"density is {density!r}; give a share of nonzeros, at most 1")
+        raise InputError(f"density is {short(density)}; give a share of nonzeros, at most 1")
     rng = as_generator(random_state)
     k = max(1, round(density * n_features))
     y = draw_labels(rng, n_samples)

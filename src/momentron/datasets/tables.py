@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 
 TABLES = {  # name: what it is, and where it was published
     "alligators": "food of 219 alligators in four lakes, counts; Agresti (2002), Categorical Data "
@@ -34,5 +34,5 @@ def table_path(name: str) -> Path:
     'endometrial.csv'
     """
     if name not in TABLES:
-        raise InputError(f"there is no table {name!r}; choose from: {', '.join(TABLES)}")
+        raise InputError(f"there is no table {short(name)}; choose from: {', '.join(TABLES)}")
     return Path(__file__).parent / "published" / f"{name}.csv"

@@ -9,11 +9,16 @@ import numpy as np
 
 from momentron.designs.design import Design
 from momentron.designs.frames import is_frame, require_complete, rows_of
-from momentron.errors import InputError
+from momentron.designs.spelling import Spelling, split_outcomes
+from momentron.errors import InputError, one_line, short
 from momentron.exactness import shortest_decimals
 
-GROUPED = re.compile(r"cbind\s*\((.+)\)")
 COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+OPTIONS = {
+    "context": {"np": np, "sqrt": np.sqrt},
+    "output": "pandas",
+    "na_action": "ignore",  # formulaic would leave rows out; here missing values are refused
+}
 DIGITS = 15  # that a product of decimals has at most, if it is to be exact
 
 
@@ -22,11 +27,12 @@ def is_formula(X: Any) -> bool:
     return isinstance(X, str) and "~" in X
 
 
-def from_formula(text: str, data: Any, decimals: str) -> Design:
+def from_formula(text: str, data: Any, decimals: str, weight: str | None = None) -> Design:
     """The design of a formula in the columns of a data frame.
 
     The left side is a column, an expression in Python's words, or counts of outcomes: ``successes +
-    failures`` or R's ``cbind(successes, failures)``.
+    failures`` or R's ``cbind(successes, failures)``. Names may have dots, as R's do; a dot alone
+    stands for all columns but those of the left side and of the weights.
     """
     try:
         import formulaic
@@ -34,67 +40,82 @@ def from_formula(text: str, data: Any, decimals: str) -> Design:
         raise InputError('formulas need formulaic: pip install "momentron[formula]"') from error
     if not is_frame(data):
         raise InputError(
-            f"the formula {text!r} needs data=, a pandas data frame; got {type(data).__name__}"
+            f"the formula {short(text)} needs data=, a pandas data frame; got {type(data).__name__}"
         )
-    left, _, right = text.partition("~")
-    if not left.strip() or not right.strip():
-        raise InputError(f"the formula {text!r} must have two sides, such as 'y ~ x'")
+    left, _, right = (side.strip() for side in text.partition("~"))
+    if not left or not right or "~" in right:
+        raise InputError(f"the formula {short(text)} must have two sides, such as 'y ~ x'")
+    columns = [name for name in data.columns if isinstance(name, str)]
+    spelling = Spelling(text, columns)
+    sides = [spelling.column(side) or _Expression(side, spelling) for side in split_outcomes(left)]
+    spelling.others = [c for c in columns if c not in spelling.used and c != weight]
+    terms = spelling.translated(right)
+    frame = _renamed(data, spelling.used)
+    require_complete(data, sorted(spelling.used))
     try:
-        wanted = formulaic.Formula(right.strip()).required_variables
+        with np.errstate(all="ignore"):  # what is not finite is refused below
+            matrix = formulaic.model_matrix(terms, frame, **OPTIONS)
+            outcomes = [
+                data[side] if isinstance(side, str) else side.values(frame, formulaic)
+                for side in sides
+            ]
     except Exception as error:  # formulaic has many errors of its own
-        raise InputError(f"the formula {text!r} cannot be read: {_one_line(error)}") from error
-    sides = [part.strip() for part in _sides(left)]
-    wanted |= {name for side in sides for name in _variables(side, data)}
-    unknown = sorted(name for name in wanted if name not in data.columns)
-    if unknown:
-        names = ", ".join(map(str, data.columns))
-        raise InputError(f"data has no column {unknown[0]!r}; its columns: {names}")
-    require_complete(data, sorted(wanted))
-    try:
-        matrix = formulaic.model_matrix(right.strip(), data, context={"np": np}, output="pandas")
-        outcomes = [_outcome(side, data, formulaic) for side in sides]
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(f"the formula {text!r} cannot be used: {_one_line(error)}") from error
+        reason = spelling.restored(_one_line(error))
+        raise InputError(f"the formula {short(text)} cannot be used: {reason}") from error
     y = outcomes[0] if len(outcomes) == 1 else np.column_stack(outcomes)
     has_intercept = "Intercept" in matrix.columns
     X = matrix.drop(columns="Intercept") if has_intercept else matrix
     if not X.shape[1]:
-        raise InputError(f"the formula {text!r} has no term but the intercept; add a feature")
+        raise InputError(f"the formula {short(text)} has no term but the intercept; add a feature")
     values = np.array(X, np.float64)
+    names = [spelling.restored(str(name)) for name in X.columns]
+    _require_finite(values, names)
     if decimals == "shortest":
         values = _exact_products(values, list(X.columns), matrix)
     return Design(
         values,
         y,
         fit_intercept=has_intercept,
-        feature_names=[str(name) for name in X.columns],
+        feature_names=names,
         row_names=rows_of(data),
+        index=data.index,
     )
 
 
-def _sides(left: str) -> list[str]:
-    """The parts of the left side: one outcome, or counts of several."""
-    counts = GROUPED.fullmatch(left.strip())
-    if counts:
-        return counts[1].split(",")
-    return left.split("+") if re.fullmatch(r"[\w.\s+]+", left) else [left]
+class _Expression:
+    """An outcome that is computed, such as ``dose > 3`` or ``total - deaths``."""
+
+    def __init__(self, text: str, spelling: Spelling) -> None:
+        is_braced = text[0] == "{" and text[-1] == "}"
+        self.words = spelling.translated(text if is_braced else f"{{{text}}}")
+
+    def values(self, frame: Any, formulaic: Any) -> Any:
+        found = formulaic.model_matrix(f"0 + {self.words}", frame, **OPTIONS)
+        # truth values become a column per level; the last is that of True
+        return np.asarray(found)[:, -1]
 
 
-def _variables(side: str, data: Any) -> set[str]:
-    """The columns that an outcome names."""
-    if side in data.columns:
-        return {side}
-    return {name for name in re.findall(r"[A-Za-z_]\w*", side) if name in data.columns} or {side}
+def _renamed(data: Any, used: dict[str, str]) -> Any:
+    """The columns that a formula uses, under the names that it has for them."""
+    import pandas as pd
+
+    for name in used:
+        if getattr(data[name], "ndim", 1) != 1:
+            raise InputError(
+                f"data has {data[name].shape[1]} columns called {short(name)}; rename them"
+            )
+    return pd.DataFrame({alias: data[name] for name, alias in used.items()}, index=data.index)
 
 
-def _outcome(side: str, data: Any, formulaic: Any) -> Any:
-    if side in data.columns:
-        return data[side]
-    found = formulaic.model_matrix(f"0 + {{{side}}}", data, context={"np": np}, output="pandas")
-    # truth values become a column per level; the last is that of True
-    return np.asarray(found)[:, -1]
+def _require_finite(values: np.ndarray, names: list[str]) -> None:
+    """Refuse terms that are not numbers in some rows, such as the logarithm of 0."""
+    missing = ~np.isfinite(values)
+    if missing.any():
+        at = int(missing.any(axis=0).argmax())
+        raise InputError(
+            f"{names[at]} is missing or infinite in {int(missing[:, at].sum())} of {len(values)} "
+            f"rows, the first of which is row {int(missing[:, at].argmax())}; leave these rows out"
+        )
 
 
 def _exact_products(values: np.ndarray, names: list[str], matrix: Any) -> np.ndarray:
@@ -121,4 +142,4 @@ def _exact_products(values: np.ndarray, names: list[str], matrix: Any) -> np.nda
 
 def _one_line(error: BaseException) -> str:
     """A message of formulaic, without the colours that it has for terminals."""
-    return " ".join(COLOURS.sub("", str(error)).split())[:200] or type(error).__name__
+    return one_line(COLOURS.sub("", str(error)) or type(error).__name__)

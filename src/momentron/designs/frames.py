@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.verify.data import column_name
 
 
@@ -15,10 +15,15 @@ def is_frame(X: Any) -> bool:
     return hasattr(X, "iloc") and hasattr(X, "columns") and hasattr(X, "dtypes")
 
 
+def index_of(X: Any) -> Any:
+    """The index of a pandas frame or series; None where X is not one."""
+    return getattr(X, "index", None) if hasattr(X, "iloc") else None
+
+
 def rows_of(X: Any) -> list[Any] | None:
     """The index of a pandas frame or series, unless it merely counts from 0."""
-    index = getattr(X, "index", None)
-    if index is None or callable(index) or not hasattr(X, "iloc"):
+    index = index_of(X)
+    if index is None:
         return None
     found = index.tolist()
     return None if found == list(range(len(found))) else found
@@ -44,8 +49,8 @@ def encoded(X: Any) -> Any:
             continue
         if column.isna().any():
             raise InputError(
-                f"column {name!r} of X has {int(column.isna().sum())} missing values; drop those "
-                "rows or make them a category of their own"
+                f"column {short(name)} of X has {int(column.isna().sum())} missing values; drop "
+                "those rows or make them a category of their own"
             )
         seen = column.cat.remove_unused_categories()
         for level in seen.cat.categories[1:]:
@@ -63,7 +68,7 @@ def _refuse_text(column: Any, name: Any) -> None:
             float(cell)
         except ValueError:
             raise InputError(
-                f"column {name!r} of X has text, such as {cell[:40]!r}; "
+                f"column {short(name)} of X has text, such as {short(cell[:40])}; "
                 f"X[{name!r}].astype('category') makes dummies of it, and so does a formula"
             ) from None
 
@@ -73,7 +78,15 @@ def require_complete(data: Any, names: list[str]) -> None:
     counts = {name: int(data[name].isna().sum()) for name in names}
     listed = [f"{name} {count}" for name, count in counts.items() if count]
     if listed:
+        gone = [name for name, count in counts.items() if count]
+        texts = [name for name in gone if str(data[name].dtype) in ("object", "str", "string")]
+        hint = (
+            f" (if {texts[0]!r} says 'None' or 'NA' in the file and means it: pandas.read_csv(…, "
+            "keep_default_na=False, na_values=[''])"
+            if texts
+            else ""
+        )
         raise InputError(
             f"data has missing values, by column: {', '.join(listed)}; leave these rows out, "
-            f"data.dropna(subset={[name for name, count in counts.items() if count]})"
+            f"data.dropna(subset={gone}){hint and hint + ')'}"
         )

@@ -16,7 +16,7 @@ from momentron.display.style import (
     saved_figure,
     shown_figure,
 )
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.safefiles import Pathname, write_atomically
 
 KERNEL, NETWORK, TRAIN = VERMILLION, BLUE, GREY
@@ -52,7 +52,7 @@ class EvolutionDisplay:
         """Draw it; see `KernelEvolution.plot`."""
         panels = {"errors": self._errors, "margins": self._margins, "alignments": self._alignments}
         if show is not None and show not in panels:
-            raise InputError(f"show={show!r} must be one of {', '.join(map(repr, panels))}")
+            raise InputError(f"show={short(show)} must be one of {', '.join(map(repr, panels))}")
         names = list(panels) if show is None else [show]
         self.figure_, self.axes_ = self._axes(ax, len(names), path is not None)
         for name, axes in zip(names, self.axes_, strict=True):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from momentron.display.style import BLUE, CLASS_COLOURS, GREEN, INK, ORANGE, axes_for
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 
 if TYPE_CHECKING:
     from momentron.result import MarginResult
@@ -58,7 +58,7 @@ class PathDisplay:
             raise InputError("results is empty; a path needs at least one C")
         for C in results:
             if not C > 0.0:
-                raise InputError(f"results has C={C!r}; C must be above 0")
+                raise InputError(f"results has C={short(C)}; C must be above 0")
         self.results = dict(sorted(results.items()))
         self.names = names
         self.errors = {name: dict(sorted(curve.items())) for name, curve in (errors or {}).items()}

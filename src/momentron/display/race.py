@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from momentron.display.style import INK, axes_for, colour_of, saved_figure, text_of
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 
 if TYPE_CHECKING:
     from momentron.result import MarginResult
@@ -54,7 +54,7 @@ class RaceDisplay:
         legend : bool
         """
         if x not in AXES:
-            raise InputError(f"x={x!r} must be one of {', '.join(map(repr, AXES))}")
+            raise InputError(f"x={short(x)} must be one of {', '.join(map(repr, AXES))}")
         self.figure_, self.ax_ = axes_for(ax)
         best, lowest, self.lines_ = self.best, 0.0, []
         for number, (name, trace) in enumerate(self.traces.items()):

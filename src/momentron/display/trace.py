@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from momentron.display.style import BLUE, INK, VERMILLION, axes_for
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 
 if TYPE_CHECKING:
     from momentron.certificate import Certificate
@@ -79,12 +79,13 @@ class TraceDisplay:
             if label not in labels:
                 known = ", ".join(map(repr, labels))
                 raise InputError(
-                    f"label={label!r} must be one of {known}: each class has a solve of its own"
+                    f"label={short(label)} must be one of {known}: each class has a solve of its "
+                    "own"
                 )
             result = result[labels.index(label)]
         elif label is not None:
             raise InputError(
-                f"label={label!r} has no meaning where there is one solve; leave it out"
+                f"label={short(label)} has no meaning where there is one solve; leave it out"
             )
         return cls.from_result(result, ax=ax, **options)
 
@@ -103,7 +104,7 @@ class TraceDisplay:
         legend : bool
         """
         if x not in AXES:
-            raise InputError(f"x={x!r} must be one of {', '.join(map(repr, AXES))}")
+            raise InputError(f"x={short(x)} must be one of {', '.join(map(repr, AXES))}")
         if not len(self.trace):
             raise InputError("the trace is empty: the solve ended before its first iteration")
         self.figure_, self.ax_ = axes_for(ax)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from momentron.display.style import BLUE, INK, axes_for
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.table import Table
 
 WORDS = {
@@ -57,9 +57,9 @@ class TrackDisplay:
         legend : bool
         """
         if y not in WORDS:
-            raise InputError(f"y={y!r} must be one of {', '.join(map(repr, WORDS))}")
+            raise InputError(f"y={short(y)} must be one of {', '.join(map(repr, WORDS))}")
         if x not in ("step", "loss", "norm"):
-            raise InputError(f"x={x!r} must be 'step', 'loss' or 'norm'")
+            raise InputError(f"x={short(x)} must be 'step', 'loss' or 'norm'")
         if not len(self.looks):
             raise InputError("there is nothing to draw: call look first")
         self.figure_, self.ax_ = axes_for(ax)

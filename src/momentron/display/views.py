@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 
 if TYPE_CHECKING:
     from momentron.result import MarginResult
@@ -95,6 +95,7 @@ class Fitted:
     def from_verdict(cls, verdict: "Verdict") -> "Fitted":
         """The hyperplane of a proof; where there is none, the rows that rule it out."""
         classes = np.array(verdict.classes)
+        verdict = verdict.as_proof  # the rows that are drawn are those of the proof
         if verdict.kind not in ("separable", "quasi-separable") or not verdict.coef.any():
             rows = np.array([entry.row for entry in verdict.conflict], np.int64)
             weights = np.array([entry.weight for entry in verdict.conflict])
@@ -140,7 +141,7 @@ class Fitted:
         wrong = classes[codes] != found
         if wrong.any():
             label = found[wrong].tolist()[0]
-            raise InputError(f"y has label {label!r}; the classes are {classes.tolist()}")
+            raise InputError(f"y has label {short(label)}; the classes are {classes.tolist()}")
         return codes
 
 
@@ -237,7 +238,7 @@ def _positions(
         if isinstance(feature, str):
             if names is None or feature not in names:
                 known = "X has no names" if names is None else f"it has {list(names)}"
-                raise InputError(f"X has no feature {feature!r}; {known}")
+                raise InputError(f"X has no feature {short(feature)}; {known}")
             feature = list(names).index(feature)
         if not 0 <= int(feature) < width:
             raise InputError(f"feature {feature} does not exist; X has {width} of them, from 0")

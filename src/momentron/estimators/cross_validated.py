@@ -25,15 +25,17 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
 from momentron.arguments import as_flag
+from momentron.clock import Stopwatch
 from momentron.convergence import BudgetWarning
 from momentron.estimators.kernel import KernelMargin
 from momentron.estimators.linear import LinearMargin
-from momentron.estimators.shared import MarginClassifier, warn_of
+from momentron.estimators.shared import MarginClassifier, all_or_nothing, warn_of
 from momentron.kernels import Kernel
 from momentron.losses import Loss
-from momentron.one_against_rest import SharedRows, fit_classes, fits_along
+from momentron.one_against_rest import Fits, fit_classes, fits_along
 from momentron.options import FitOptions
 from momentron.price_grid import as_grid
+from momentron.solve import Turns
 from momentron.solvers import Solver
 from momentron.status import Status
 from momentron.validation import TrainingData
@@ -72,13 +74,24 @@ class CrossValidated(MarginClassifier):
             For the splitter and the scorer, such as `groups`, with metadata routing enabled.
         """
         _raise_for_params(params, self, "fit")
+        with all_or_nothing(self):
+            found = self._fit(X, y, sample_weight, params)
+        if found is not None:
+            is_crowded = found.are_crowded
+            warn_of(found.results, self.classes_, rescale=self._rescale, is_crowded=is_crowded)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, params: Mapping[str, Any]) -> Fits | None:
+        """Choose C, and return the fits to all the rows, if there are any."""
+        stopwatch = Stopwatch()
         options, is_refitted = self._options(), as_flag("refit", self.refit)
         data = self._read(X, y, sample_weight, options)
         check_classification_targets(data.y)  # as the scorers ask
         is_split = self._is_split(data.classes.size)
         self.Cs_ = np.array(as_grid(self.Cs))
         folds = self._folds(data, params)
-        own = replace(options, budget=options.budget.share(0.0, len(folds) + is_refitted))
+        turns = Turns(options.budget, len(folds) + is_refitted, stopwatch)
+        own = replace(options, budget=turns.next())
         scored = Parallel(n_jobs=self.n_jobs, prefer="processes")(
             delayed(_scores)(clone(self), fold, own, self.Cs_.tolist(), self._scorer())
             for fold in folds
@@ -90,12 +103,13 @@ class CrossValidated(MarginClassifier):
             raise ValueError("every C has a score of NaN; choose another scoring or other folds")
         best = int(np.nanargmax(means))
         self.C_, self.best_score_ = float(self.Cs_[best]), float(means[best])
-        if is_refitted:
-            own = replace(own, C=self.C_)
-            found = fit_classes(data, own, is_split=is_split)
-            self._take(data, found)
-            warn_of(found.results, self.classes_, rescale=self._rescale)
-        return self
+        if not is_refitted:
+            return None
+        left = options.budget.left(stopwatch.seconds())
+        rest = replace(options, C=self.C_, budget=replace(left, patience=own.budget.patience))
+        found = fit_classes(data, rest, is_split=is_split)
+        self._take(data, found)
+        return found
 
     def _folds(self, data: TrainingData, params: Mapping[str, Any]) -> list[Fold]:
         """The parts of the data, cut as the splitter says."""
@@ -156,10 +170,16 @@ def _scores(
     """(the score of every C in one fold, how many of its fits ended short of an answer)."""
     data = model._read(*fold.train, options)
     is_split = model._is_split(data.classes.size)
-    scores, n_short = [], 0
-    for found in fits_along(SharedRows.of(data, options), Cs, is_split=is_split):
-        model._take(data, found)
-        scores.append(float(scorer(model, *fold.test, **fold.score)))
+    scores: list[float] = []
+    n_short, last = 0, None
+    for found in fits_along(data, options, Cs, is_split=is_split):
+        if any(result.status is Status.INTERRUPTED for result in found.results):
+            raise KeyboardInterrupt  # what it has by then are scores of some folds
+        if last is None or not found.classifies_as(last):  # cut fits often end alike
+            model._take(data, found)
+            score = float(scorer(model, *fold.test, **fold.score))
+        scores.append(score)
+        last = found
         n_short += any(result.status not in ANSWERS for result in found.results)
     return scores, n_short
 
@@ -170,7 +190,7 @@ def _warn_of_short(n_short: int, n_fits: int) -> None:
             f"{n_short} of {n_fits} fits to folds ended above tol; their scores are those of "
             "what they found: raise max_time, max_iter or tol",
             BudgetWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
@@ -197,7 +217,7 @@ class MaxMarginClassifierCV(CrossValidated, LinearMargin):
     method, fit_intercept, penalty, class_weight, multi_class, loss, tol, max_iter, max_memory
         As in `MaxMarginClassifier`.
     max_time : float, optional
-        Seconds in all, of which every fold and the last fit have an equal share.
+        Seconds in all: every fold has an equal share, and the last fit what they leave.
     verbose, random_state
         As in `MaxMarginClassifier`.
 
@@ -288,7 +308,7 @@ class KernelMaxMarginClassifierCV(CrossValidated, KernelMargin):
     method, fit_intercept, penalty, class_weight, multi_class, loss, tol, max_iter, max_memory
         As in `KernelMaxMarginClassifier`.
     max_time : float, optional
-        Seconds in all, of which every fold and the last fit have an equal share.
+        Seconds in all: every fold has an equal share, and the last fit what they leave.
     verbose, random_state
         As in `KernelMaxMarginClassifier`.
 

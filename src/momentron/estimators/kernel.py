@@ -8,7 +8,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from momentron.errors import InputError
-from momentron.estimators.shared import FittedClassifier, MarginClassifier, warn_of
+from momentron.estimators.shared import (
+    FittedClassifier,
+    MarginClassifier,
+    all_or_nothing,
+    warn_of,
+)
 from momentron.kernels import Kernel
 from momentron.losses import Loss
 from momentron.one_against_rest import Fits
@@ -62,15 +67,18 @@ class KernelMargin(MarginClassifier):
         a precomputed kernel X holds the values for the rows of the fit, shape (n, n_fit).
         """
         check_is_fitted(self)
-        bound = None if self._kernel is None else self._kernel.bind(self.support_vectors_)
+        kernel = self._kernel if self.support_.size else None  # w = 0 needs no values
+        bound = None if kernel is None else kernel.bind(self.support_vectors_)
         parts = [self._outputs(bound, rows) for rows in self._check_parts(X)]
         outputs = (parts[0] if len(parts) == 1 else np.concatenate(parts)) + self.intercept_
         return outputs if self.classes_.size > 2 else outputs[:, 0]
 
     def _outputs(self, bound: Any, X: Any) -> np.ndarray:
         """What the rows give without intercepts, shape (n, 1) or (n, k)."""
-        outputs = np.empty((X.shape[0], self.dual_coef_.shape[0]))
-        for part in row_blocks(X.shape[0], max(self.support_.size, 1)):
+        outputs = np.zeros((X.shape[0], self.dual_coef_.shape[0]))
+        if not self.support_.size:
+            return outputs
+        for part in row_blocks(X.shape[0], self.support_.size):
             if bound is None:
                 values = np.asarray(X[part][:, self.support_], np.float64)
             else:
@@ -98,8 +106,12 @@ class KernelMaxMarginClassifier(KernelMargin, FittedClassifier):
         Kernel parameters, for kernels with a name, as in scikit-learn's SVC.
     cache_size : float
         Memory in MB for kernel values.
-    method, fit_intercept, C, penalty, class_weight, loss, tol, max_iter, max_time, max_memory
+    method, fit_intercept, C, penalty, class_weight, loss, tol, max_iter, max_memory
         As in `max_margin`.
+    max_time : float, optional
+        Wall-clock seconds for the whole fit. With multi_class="ovr" they are for all the classes
+        together; those for which the time is too short have the classifiers of one logistic
+        regression for all of them.
     verbose, random_state
         As in `max_margin`.
     multi_class : {"joint", "ovr"}
@@ -199,8 +211,10 @@ class KernelMaxMarginClassifier(KernelMargin, FittedClassifier):
         with `NotSeparableWarning` or `BudgetWarning` where the answer is short of optimal; the
         fitted classifier works in either case.
         """
-        results = self._fit(X, y, sample_weight, self._options(), callback)
-        warn_of(results, self.classes_, rescale=self._rescale)
+        with all_or_nothing(self):
+            found = self._fit(X, y, sample_weight, self._options(), callback)
+        is_crowded = found.are_crowded
+        warn_of(found.results, self.classes_, rescale=self._rescale, is_crowded=is_crowded)
         return self
 
     def _can_start(self, n_weights: int, X: Any) -> bool:

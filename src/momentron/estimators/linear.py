@@ -14,6 +14,7 @@ from momentron.errors import InputError
 from momentron.estimators.shared import (
     FittedClassifier,
     MarginClassifier,
+    all_or_nothing,
     dual_coefficients,
     joined_support,
     warn_of,
@@ -25,7 +26,7 @@ from momentron.result import MarginResult
 from momentron.solve import Callback
 from momentron.solvers import Solver
 from momentron.streams import is_dask
-from momentron.streams.lazy import lazily
+from momentron.streams.partitions import lazily
 from momentron.validation import TrainingData
 
 
@@ -83,8 +84,12 @@ class MaxMarginClassifier(LinearMargin, FittedClassifier):
 
     Parameters
     ----------
-    method, fit_intercept, C, penalty, class_weight, loss, tol, max_iter, max_time, max_memory
+    method, fit_intercept, C, penalty, class_weight, loss, tol, max_iter, max_memory
         As in `max_margin`.
+    max_time : float, optional
+        Wall-clock seconds for the whole fit. With multi_class="ovr" they are for all the classes
+        together; those for which the time is too short have the classifiers of one logistic
+        regression for all of them.
     verbose, random_state
         As in `max_margin`.
     multi_class : {"joint", "ovr"}
@@ -179,10 +184,11 @@ class MaxMarginClassifier(LinearMargin, FittedClassifier):
         options = self._options()
         X, y, sample_weight = read_small_file(X, y, options, sample_weight)
         needs_rows = as_flag("warm_start", self.warm_start) or self._is_split(3)
-        if is_read_in_blocks(X, options, needs_rows=needs_rows):
-            results = [self._fit_blocks(X, y, sample_weight, options, callback)]
-        else:
-            results = self._fit(X, y, sample_weight, options, callback)
+        with all_or_nothing(self):
+            if is_read_in_blocks(X, options, needs_rows=needs_rows):
+                results = [self._fit_blocks(X, y, sample_weight, options, callback)]
+            else:
+                results = self._fit(X, y, sample_weight, options, callback).results
         warn_of(results, self.classes_, rescale=self._rescale)
         return self
 

@@ -3,6 +3,7 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, ClassVar
 
@@ -14,14 +15,14 @@ from sklearn.utils.validation import validate_data
 from momentron.arguments import as_flag
 from momentron.clock import Stopwatch
 from momentron.convergence import BudgetWarning
-from momentron.errors import InputError, NotSeparableWarning
+from momentron.errors import InputError, NotSeparableWarning, short
 from momentron.exactness import row_parts
 from momentron.one_against_rest import Fits, fit_classes
 from momentron.options import FitOptions
 from momentron.result import MarginResult
 from momentron.saved_state import Marked
 from momentron.solve import Callback
-from momentron.status import Status
+from momentron.status import Predictor, Status
 from momentron.validation import TrainingData, clean_matrix
 
 # parameters that say how fits are chosen, not what one is
@@ -50,8 +51,8 @@ class MarginClassifier(Marked, ClassifierMixin, BaseEstimator):
 
     def _is_split(self, n_classes: int) -> bool:
         """Whether every class is to be fitted against the rest."""
-        if self.multi_class not in ("joint", "ovr"):
-            raise InputError(f'multi_class={self.multi_class!r} must be "joint" or "ovr"')
+        if not isinstance(self.multi_class, str) or self.multi_class not in ("joint", "ovr"):
+            raise InputError(f'multi_class={short(self.multi_class)} must be "joint" or "ovr"')
         return self.multi_class == "ovr" and n_classes > 2
 
     def _adopt(self, results: list[MarginResult], classes: np.ndarray) -> None:
@@ -87,7 +88,7 @@ class MarginClassifier(Marked, ClassifierMixin, BaseEstimator):
     def _read(self, X: Any, y: Any, sample_weight: Any, options: FitOptions) -> TrainingData:
         """Rows and labels, with the names and the number of the features kept."""
         if y is None:
-            raise ValueError("fit requires y to be passed, but the target y is None")
+            raise InputError("fit requires y to be passed, but the target y is None")
         is_finite = options.kernel is not None
         data = TrainingData.from_arrays(X, y, sample_weight, is_finite=is_finite)
         self._check_features(X, data.X, reset=True)
@@ -120,6 +121,18 @@ class MarginClassifier(Marked, ClassifierMixin, BaseEstimator):
         return tags
 
 
+@contextmanager
+def all_or_nothing(model: MarginClassifier) -> Iterator[None]:
+    """A fit that an error or Ctrl-C ends leaves the model as it was, fitted before or not."""
+    before = dict(model.__dict__)
+    try:
+        yield
+    except BaseException:
+        model.__dict__.clear()
+        model.__dict__.update(before)
+        raise
+
+
 @cache
 def _names_of_options(kind: Any) -> tuple[str, ...]:
     """Those of a class's parameters that a fit has, found once: signatures take a while."""
@@ -136,7 +149,7 @@ class FittedClassifier(MarginClassifier):
 
     def _fit(
         self, X: Any, y: Any, sample_weight: Any, options: FitOptions, callback: Callback | None
-    ) -> list[MarginResult]:
+    ) -> Fits:
         """Read the data, fit, and become what was found; what to warn of is in the results."""
         stopwatch = Stopwatch()
         data = self._read(X, y, sample_weight, options)
@@ -151,7 +164,7 @@ class FittedClassifier(MarginClassifier):
             stopwatch=stopwatch,
         )
         self._take(data, found)
-        return found.results
+        return found
 
     def _last_results(self, data: TrainingData, is_split: bool) -> list[MarginResult] | None:
         """The last fit, where it can start this one."""
@@ -209,13 +222,14 @@ def dual_coefficients(result: MarginResult) -> np.ndarray:
     return weights.T
 
 
-INSTEAD = {
-    True: "predict uses a logistic regression instead",
-    False: "predict uses the last iterate",
-}
 REMEDY = "pass C= for a soft margin, or ask check_separability(X, y) for a proof"
 NAMED = 12  # classes that a warning lists
-RAISE = {Status.TIME_BUDGET: "raise max_time", Status.ITERATION_BUDGET: "raise max_iter"}
+RAISE = {
+    Status.TIME_BUDGET: "raise max_time",
+    Status.ITERATION_BUDGET: "raise max_iter",
+    Status.NO_ROOM: "raise max_time or the memory allowed",
+}
+RAISE_CACHE = "raise cache_size, which holds too few kernel values for the rows that have weight"
 
 
 def joined_support(results: list[MarginResult], n_rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -227,11 +241,18 @@ def joined_support(results: list[MarginResult], n_rows: int) -> tuple[np.ndarray
     return support, coef[:, support]
 
 
-def warn_of(results: list[MarginResult], classes: np.ndarray, *, rescale: str | None) -> None:
+def warn_of(
+    results: list[MarginResult],
+    classes: np.ndarray,
+    *,
+    rescale: str | None,
+    is_crowded: bool = False,
+) -> None:
     """A warning for the first answer that is short of optimal, if any.
 
     `classes` are those fitted against the rest, where results are several; `rescale` is what helps
-    against rounding errors, None where nothing does but another tolerance.
+    against rounding errors, None where nothing does but another tolerance; `is_crowded` says that
+    kernel values were more than the memory for them holds.
     """
     short = [result for result in results if result.status is not Status.OPTIMAL]
     if short:
@@ -241,23 +262,36 @@ def warn_of(results: list[MarginResult], classes: np.ndarray, *, rescale: str | 
             if len(results) > 1 and result.status is Status.NOT_SEPARABLE
         ]
         first = next((r for r in short if r.status is Status.NOT_SEPARABLE), short[0])
-        _warn(first, open_, rescale)
+        _warn(first, open_, rescale, _what_predicts(short, len(results) > 1), is_crowded)
 
 
-def _warn(result: MarginResult, classes: list[str], rescale: str | None) -> None:
-    """A warning where the answer is short of optimal, with what to change.
+def _what_predicts(results: list[MarginResult], is_split: bool) -> str:
+    """Which classifiers `predict` uses where answers are short of optimal."""
+    kinds = [kind for kind in Predictor if any(r.predictor is kind for r in results)]
+    if len(kinds) == 1 and not is_split:
+        instead = " instead" if kinds[0] in (Predictor.LOGISTIC, Predictor.MEANS) else ""
+        return f"predict uses {kinds[0]}{instead}"
+    return "predict uses, for these classes, " + " or ".join(kinds)
+
+
+def _warn(
+    result: MarginResult, classes: list[str], rescale: str | None, predicts: str, is_crowded: bool
+) -> None:
+    """A warning where the answer is short of optimal, with what predicts and what to change.
 
     Its text has no numbers, so that Python shows it once; they are in `result_`.
     """
     category: type[Warning] = BudgetWarning
     more = RAISE.get(result.status)
+    if is_crowded:
+        more = RAISE_CACHE if more is None else f"{RAISE_CACHE}, or {more.removeprefix('raise ')}"
     if result.status is Status.NOT_SEPARABLE:
         category = NotSeparableWarning
         what = "these data"
         if classes:
             listed = ", ".join(classes[:NAMED]) + (", …" if len(classes) > NAMED else "")
             what = f"{'class' if len(classes) == 1 else 'the classes'} {listed} from the rest"
-        text = f"no classifier separates {what}; {INSTEAD[result.is_fallback]}: {REMEDY}"
+        text = f"no classifier separates {what}; {predicts}: {REMEDY}"
     elif result.status is Status.BEYOND_FLOAT64:
         category = NotSeparableWarning
         text = (
@@ -267,13 +301,13 @@ def _warn(result: MarginResult, classes: list[str], rescale: str | None) -> None
     elif not result.is_soft and result.margin <= 0.0:
         category = NotSeparableWarning
         remedies = REMEDY if more is None else f"{more}; if the classes overlap, {REMEDY}"
-        text = f"no separating classifier was found; {INSTEAD[result.is_fallback]}: {remedies}"
+        text = f"no separating classifier was found; {predicts}: {remedies}"
     elif result.is_soft and result.is_fallback:
-        text = f"the soft margin is far from certified; {INSTEAD[True]}: {more or 'raise tol'}"
+        text = f"the soft margin is far from certified; {predicts}: {more or 'raise tol'}"
     else:
         remedies = "raise tol" if more is None else f"{more}, or tol"
-        if result.status is Status.STALLED:
+        if result.status is Status.STALLED and not is_crowded:
             more = "raise tol" if rescale is None else f"{rescale}, or raise tol"
             remedies = f"rounding errors allow no smaller gap here; {more}"
-        text = f"the certified gap, result_.gap, is above tol: {remedies}"
+        text = f"the certified gap, result_.gap, is above tol; {predicts}: {remedies}"
     warnings.warn(text, category, stacklevel=4)

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.errors import InputError
+from momentron.errors import InputError, InputTypeError, one_line, short
 from momentron.exactness.decimals import as_decimal, widened
 from momentron.exactness.sparse import canonical
 from momentron.exactness.tensors import as_host, is_tensor
@@ -76,7 +76,10 @@ def _as_floats(values: np.ndarray, decimals: str = "binary") -> np.ndarray:
         return widened(values)
     if values.dtype.kind == "f" and values.dtype.itemsize in (4, 8):
         return values.astype(values.dtype.newbyteorder("="), copy=False)
-    return values.astype(np.float64)
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        _refuse_objects(values, error)
 
 
 def _require(values: np.ndarray, decimals: str = "binary") -> None:
@@ -137,7 +140,8 @@ def _require_texts(texts: list[str]) -> None:
             values[i] = float(text)
         except ValueError:
             raise InputError(
-                f"could not convert {text[:40]!r} in X to a number; encode text as numbers first"
+                f"could not convert {short(text[:40])} in X to a number; encode text as numbers "
+                "first"
             ) from None
     changed = first_changed(texts, values)
     if changed is not None:
@@ -155,7 +159,7 @@ def _from_lists(X: Any) -> np.ndarray:
         return np.asarray(X, dtype=object) if is_mixed else values
     except ValueError as error:
         raise InputError(
-            f"X is not a matrix: {_one_line(error)}; give each row the same number of entries"
+            f"X is not a matrix: {one_line(error)}; give each row the same number of entries"
         ) from None
 
 
@@ -167,7 +171,7 @@ def _as_array(X: Any) -> np.ndarray:
             values = np.from_dlpack(X)
     except (TypeError, ValueError, BufferError) as error:
         raise InputError(
-            f"X of type {type(X).__name__} cannot be read as an array: {_one_line(error)}"
+            f"X of type {type(X).__name__} cannot be read as an array: {one_line(error)}"
         ) from error
     return values
 
@@ -207,8 +211,16 @@ def _column(column: Any) -> np.ndarray:
     return column.to_numpy(dtype=object, na_value=np.nan)
 
 
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:160]
+def _refuse_objects(values: np.ndarray, error: BaseException) -> NoReturn:
+    """Name the first entry that is no number; numpy's message says what one can be."""
+    for value in values.ravel().tolist():
+        try:
+            float(0.0 if value is None else value)  # None is NaN here
+        except (TypeError, ValueError):
+            raise InputTypeError(
+                f"X holds {short(value)}, which is not a number: {one_line(error)}"
+            ) from error
+    raise InputTypeError(f"X cannot be read as numbers: {one_line(error)}") from error
 
 
 def _refuse_complex() -> NoReturn:
@@ -223,7 +235,8 @@ def _refuse_date(kind: Any) -> NoReturn:
 
 
 def _refuse(value: Any) -> NoReturn:
+    shown = short(value) if isinstance(value, int) else one_line(value, 40)
     raise InputError(
-        f"X holds {value!s}, which float64 cannot hold exactly (integers are safe up to 2**53, "
+        f"X holds {shown}, which float64 cannot hold exactly (integers are safe up to 2**53, "
         "text up to 15 digits); rescale X, or round it to floats yourself"
     )

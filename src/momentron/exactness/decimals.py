@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 
 READINGS = ("shortest", "binary")
 SAFE = 10**15  # decimals with mantissas up to this never share a float
@@ -21,7 +21,9 @@ DOUBT = 1e-6  # units of the 17th digit within which only printing decides
 def require_reading(decimals: Any) -> str:
     """A reading of floats, or InputError."""
     if not isinstance(decimals, str) or decimals not in READINGS:
-        raise InputError(f"decimals={decimals!r} must be one of {', '.join(map(repr, READINGS))}")
+        raise InputError(
+            f"decimals={short(decimals)} must be one of {', '.join(map(repr, READINGS))}"
+        )
     return decimals
 
 

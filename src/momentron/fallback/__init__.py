@@ -12,7 +12,7 @@ smaller units. With many classes the loss is that of the softmax. C is in propor
 1/mean‖(x − c)/s‖². The minimiser is found by L-BFGS in variables in which the sample is white.
 """
 
-from momentron.fallback.fitting import Candidate, Classifier, fallback
+from momentron.fallback.fitting import Candidate, Classifier, fallback, fallback_against_rest
 from momentron.fallback.settings import FallbackSettings
 
-__all__ = ["Candidate", "Classifier", "FallbackSettings", "fallback"]
+__all__ = ["Candidate", "Classifier", "FallbackSettings", "fallback", "fallback_against_rest"]

@@ -7,6 +7,7 @@ from momentron.operators import MatrixOperator
 from momentron.operators.base import row_blocks
 
 TINY, LEAST = 1e-30, 1e-30  # columns that vary less, relative to the most or at all, are constant
+SAME = 1e-9  # and so are all those of a kernel, relative to the mean image
 
 
 class Columns:
@@ -29,8 +30,10 @@ class Columns:
         if alike:
             rows = operator.rows(np.arange(operator.shape[0])) - self.centre
             scale = np.full(self.d, np.median(np.linalg.norm(rows, axis=1)))
-        largest = float(np.linalg.norm(scale, np.inf))
-        varies = scale > max(TINY * largest, LEAST)
+        least = max(TINY * float(np.linalg.norm(scale, np.inf)), LEAST)
+        if alike:  # images that differ by rounding alone are equal
+            least = max(least, SAME * float(np.linalg.norm(mean)))
+        varies = scale > least
         self.inverse = np.divide(1.0, scale, out=np.zeros(self.d), where=varies)
         self.square = 1.0 if alike else max(1.0, float(varies.sum()))  # mean‖x‖²
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
@@ -21,6 +22,8 @@ class LogisticLoss:
     Rows count by their weights, where they have some; `mass` is the sum of these.
     """
 
+    is_split = False  # whether outputs are of every class against the rest
+
     def __init__(
         self, codes: np.ndarray, n_classes: int, weights: np.ndarray | None = None
     ) -> None:
@@ -36,7 +39,7 @@ class LogisticLoss:
     def some(self, index: np.ndarray) -> "LogisticLoss":
         """For some of the rows."""
         weights = None if self.weights is None else self.weights[index]
-        return LogisticLoss(self.codes[index], self.n_classes, weights)
+        return type(self)(self.codes[index], self.n_classes, weights)
 
     def at(self, F: np.ndarray) -> tuple[float, np.ndarray]:
         """(the mean loss, its derivative by each output)."""
@@ -69,6 +72,28 @@ class LogisticLoss:
         else:
             is_wrong = F.argmax(axis=1) != self.codes
         return float(np.mean(is_wrong) if self._shares is None else self._shares @ is_wrong)
+
+
+class RestLoss(LogisticLoss):
+    """The sum of the losses of every class against the rest, of outputs (n, k)."""
+
+    is_split = True
+
+    def __init__(
+        self, codes: np.ndarray, n_classes: int, weights: np.ndarray | None = None
+    ) -> None:
+        super().__init__(codes, n_classes, weights)
+        self.n_outputs = n_classes
+        self.curvature = 0.25
+        self._signs = np.where(codes[:, None] == np.arange(n_classes), 1.0, -1.0)
+
+    def at(self, F: np.ndarray) -> tuple[float, np.ndarray]:
+        margins = self._signs * F
+        decay = np.exp(-np.abs(margins))
+        losses = np.log1p(decay) - np.minimum(margins, 0.0)
+        shares: Any = 1.0 / self.codes.size if self._shares is None else self._shares[:, None]
+        slopes = -self._signs * np.where(margins > 0.0, decay, 1.0) / (1.0 + decay)
+        return float((shares * losses).sum()), slopes * shares
 
 
 class Objective:

@@ -21,11 +21,16 @@ class FallbackSettings:
         there is a classifier.
     at_hand : int
         Numbers in the sample whose means classify where time was over before the first fit.
+    images : int
+        Rows in the sample whose images do so where there is a kernel.
     compared : int
         Rows that were not in the sample on which it is compared with candidates.
     landmarks, kernel_values : int
         A kernel's classifier is made of the images of so many rows, or of fewer if that takes more
         values of the kernel than these.
+    landmark_flops, few_landmarks : int
+        Rows times squared landmarks from which this part of the landmarks comes first, for the same
+        reason as `at_once`.
     steps : int
         Of L-BFGS, at most.
     accuracy : float
@@ -42,9 +47,12 @@ class FallbackSettings:
     entries: int = 50_000_000
     at_once: int = 3_000_000
     at_hand: int = 1_000_000
+    images: int = 200
     compared: int = 2000
     landmarks: int = 1000
     kernel_values: int = 20_000_000
+    landmark_flops: int = 300_000_000
+    few_landmarks: int = 8
     steps: int = 100
     accuracy: float = 1e-3
     whitened: int = 1500

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.kernels.base import BoundKernel, Kernel
 from momentron.kernels.distances import GaussianKernel, LaplacianKernel
 from momentron.kernels.pairwise import LinearKernel, PolynomialKernel
@@ -77,8 +77,8 @@ def as_kernel(
         return CallableKernel(kernel)
     if not isinstance(kernel, str) or kernel not in NAMES:
         raise InputError(
-            f"kernel={kernel!r} is unknown; choose one of {', '.join(NAMES)}, or pass a function "
-            "f(A, B); for a matrix of values, pass it as X with kernel='precomputed'"
+            f"kernel={short(kernel)} is unknown; choose one of {', '.join(NAMES)}, or pass a "
+            "function f(A, B); for a matrix of values, pass it as X with kernel='precomputed'"
         )
     if kernel == "linear":
         return LinearKernel()

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from momentron.errors import short
 from momentron.kernels.base import (
     BoundKernel,
     Index,
@@ -115,7 +116,7 @@ class BoundPairwise(BoundKernel):
         self.points = points
         with np.errstate(over="ignore", invalid="ignore"):
             diagonal = kernel.diagonal_of(points)
-        require_finite_values(diagonal, repr(kernel))
+        require_finite_values(diagonal, short(kernel))
         relative, on_diagonal, absolute = kernel.errors(points)
         if not diagonal.any() and not points.X.max() and not points.X.min():
             absolute = 0.0  # X is zero, so that nothing can have vanished

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arguments import as_count, as_number
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.operators.base import row_blocks
 
 
@@ -20,7 +20,7 @@ def as_gamma(gamma: Any, X: Any, sample_weight: np.ndarray | None = None) -> flo
         if gamma == "auto":
             return 1.0 / X.shape[1]
         if gamma != "scale":
-            raise InputError(f"gamma={gamma!r} must be 'scale', 'auto' or a number above 0")
+            raise InputError(f"gamma={short(gamma)} must be 'scale', 'auto' or a number above 0")
         variance = entry_variance(X, sample_weight)
         value = 1.0 / (X.shape[1] * variance) if variance != 0.0 else 1.0
         if not math.isfinite(value) or value <= 0.0:
@@ -84,7 +84,7 @@ def require_positive_gamma(gamma: Any) -> None:
     """Raise unless γ is a positive number."""
     wanted = "'scale', 'auto' or a number above 0"
     if not 0.0 < as_number("gamma", gamma, wanted) < math.inf:
-        raise InputError(f"gamma={gamma!r} must be {wanted}")
+        raise InputError(f"gamma={short(gamma)} must be {wanted}")
 
 
 def require_polynomial(degree: Any, coef0: Any) -> None:
@@ -92,8 +92,8 @@ def require_polynomial(degree: Any, coef0: Any) -> None:
     as_count("degree", degree)
     if not 0.0 <= as_number("coef0", coef0, "a number of at least 0") < math.inf:
         raise InputError(
-            f"coef0={coef0!r} gives a polynomial that is not positive semidefinite; pass a number "
-            "of at least 0"
+            f"coef0={short(coef0)} gives a polynomial that is not positive semidefinite; pass a "
+            "number of at least 0"
         )
 
 
@@ -102,10 +102,10 @@ def require_parameters(*, gamma: Any, degree: Any, coef0: Any, cache_size: Any) 
     if not isinstance(gamma, str):
         require_positive_gamma(gamma)
     elif gamma not in ("scale", "auto"):
-        raise InputError(f"gamma={gamma!r} must be 'scale', 'auto' or a number above 0")
+        raise InputError(f"gamma={short(gamma)} must be 'scale', 'auto' or a number above 0")
     as_count("degree", degree)
     if not math.isfinite(as_number("coef0", coef0, "a finite number")):
-        raise InputError(f"coef0={coef0!r} must be a finite number")
+        raise InputError(f"coef0={short(coef0)} must be a finite number")
     wanted = "a positive, finite number of MB"
     if not 0.0 < as_number("cache_size", cache_size, wanted) < math.inf:
-        raise InputError(f"cache_size={cache_size!r} must be {wanted}")
+        raise InputError(f"cache_size={short(cache_size)} must be {wanted}")

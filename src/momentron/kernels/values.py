@@ -1,5 +1,6 @@
 """Kernels whose values are the user's: a matrix that is passed as X, or a function of two rows."""
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.certificate import read_only
-from momentron.errors import InputError
+from momentron.errors import InputError, InputTypeError, one_line
 from momentron.exactness import as_exact
 from momentron.kernels.base import (
     BoundKernel,
@@ -91,6 +92,17 @@ class CallableKernel(Kernel):
     """
 
     function: Callable[[Any, Any], Any]
+
+    def __post_init__(self) -> None:
+        try:
+            inspect.signature(self.function).bind(None, None)
+        except TypeError as error:
+            raise InputTypeError(
+                f"the kernel {one_line(self.name, 40)} cannot be called as f(A, B): "
+                f"{one_line(error)}; pass a function of two arrays of rows"
+            ) from None
+        except ValueError:
+            pass  # written in another language, it has no signature
 
     @property
     def name(self) -> str:

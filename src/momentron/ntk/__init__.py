@@ -1,7 +1,7 @@
 """Tangent kernels: of any torch network, and of the two-layer ReLU network in closed form.
 
-`EmpiricalNTK`, `KernelTracker`, `alexnet`, `block_matrix` and `kernel_evolution` need torch (the
-extra `ntk`), which is loaded when they are first asked for; the rest needs numpy only.
+`EmpiricalNTK`, `KernelTracker`, `block_matrix` and `kernel_evolution` need torch (the extra `ntk`),
+which is loaded when they are first asked for; all others need numpy only.
 """
 
 from importlib import import_module
@@ -22,8 +22,7 @@ from momentron.ntk.two_layer import PreparedRows, TwoLayerReLUKernel, two_layer_
 if TYPE_CHECKING:
     from momentron.ntk.empirical import EmpiricalNTK
     from momentron.ntk.evolution import kernel_evolution
-    from momentron.ntk.networks import alexnet
-    from momentron.ntk.scaling import block_matrix
+    from momentron.ntk.results import block_matrix
     from momentron.ntk.tracker import KernelTracker
 
 __all__ = [
@@ -33,7 +32,6 @@ __all__ = [
     "KernelTracker",
     "PreparedRows",
     "TwoLayerReLUKernel",
-    "alexnet",
     "block_matrix",
     "centred_alignment",
     "effective_rank",
@@ -48,8 +46,7 @@ __all__ = [
 
 _TORCH_NAMES = {
     "EmpiricalNTK": "momentron.ntk.empirical",
-    "alexnet": "momentron.ntk.networks",
-    "block_matrix": "momentron.ntk.scaling",
+    "block_matrix": "momentron.ntk.results",
     "KernelTracker": "momentron.ntk.tracker",
     "kernel_evolution": "momentron.ntk.evolution",
 }

@@ -1,21 +1,26 @@
 """What becomes of the outputs in a kernel: summed, each with itself, or each with each.
 
-A *meeting* is a sum ⟨∂A_o(x), ∂A_p(x')⟩ over pairs (o, p) of outputs, with the matrix of all pairs
-of examples to which it is added. Arrays are laid out so that the examples of one meeting are a
-matrix with contiguous rows; `arranged` shows them as users know them.
+An *output pair* is a sum ⟨∂A_o(x), ∂A_p(x')⟩ over pairs (o, p) of outputs, with the matrix of all
+pairs of examples to which it is added. In memory the outputs are the first axes, so that the
+examples of one output pair are a matrix with contiguous rows; `arranged` shows them as users know
+them.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import NamedTuple
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torch import Tensor
+import numpy as np
 
-from momentron.ntk.symmetry import mirror
+if TYPE_CHECKING:  # the kernel in closed form mirrors, too, and needs numpy alone
+    from torch import Tensor
+
+_ROWS = 512
 
 
-class Meeting(NamedTuple):
+class OutputPair(NamedTuple):
     """Outputs of the rows, those of the columns (paired off and summed), and where it goes."""
 
     left: slice
@@ -23,164 +28,79 @@ class Meeting(NamedTuple):
     target: Tensor
 
 
-class Contraction(ABC):
+@dataclass(frozen=True)
+class Contraction:
     """A way to treat outputs.
 
     Attributes
     ----------
-    across : bool
-        Whether different outputs meet.
+    axes : int
+        Axes of outputs that a result has: 0 sums K_oo over o, 1 keeps K_oo for each o, and 2 keeps
+        K_op for all o and p.
     """
 
-    across: bool = False
+    axes: int
 
-    @abstractmethod
-    def shape(self, n1: int, n2: int, k: int) -> tuple[int, ...]:
-        """Of the array in memory, for n1 × n2 examples and k outputs."""
+    @property
+    def across(self) -> bool:
+        """Whether different outputs are paired."""
+        return self.axes == 2
 
-    @abstractmethod
-    def meetings(
-        self, total: Tensor, a: range, b: range, rows: slice, columns: slice
-    ) -> list[Meeting]:
-        """Of outputs a of some rows with outputs b of some columns."""
+    def shape(self, k: int, *examples: int) -> tuple[int, ...]:
+        """Of the array in memory, for k outputs of n1 × n2 examples, or of n with themselves."""
+        return (k,) * self.axes + examples
 
-    @abstractmethod
-    def diagonal_shape(self, n: int, k: int) -> tuple[int, ...]:
-        """Of the array in memory for K(x, x) of n examples: the examples are the last axis."""
+    def output_pairs(self, total: Tensor, a: range, b: range, *examples: slice) -> list[OutputPair]:
+        """Of outputs a of some rows with outputs b of some columns, or of the same rows."""
+        if self.axes == 0:
+            every = slice(0, len(a))
+            return [OutputPair(every, every, total[examples])]
+        if self.axes == 1:  # b is the same as a
+            return [OutputPair(_only(i), _only(i), total[(o, *examples)]) for i, o in enumerate(a)]
+        return [
+            OutputPair(_only(i), _only(j), total[(o, p, *examples)])
+            for i, o in enumerate(a)
+            for j, p in enumerate(b)
+        ]
 
-    @abstractmethod
-    def on_diagonal(self, total: Tensor, a: range, b: range, rows: slice) -> list[Meeting]:
-        """Of outputs a with outputs b of the same rows."""
-
-    @abstractmethod
     def swapped(self, total: Tensor) -> Tensor:
         """A view in which rows and columns have changed places."""
+        return total.transpose(0, 1).mT if self.across else total.mT
 
-    @abstractmethod
     def mirror(self, total: Tensor) -> None:
         """Fill in what is below the diagonal of a symmetric kernel."""
-
-    @abstractmethod
-    def arranged(self, total: Tensor) -> Tensor:
-        """A view of shape (n1, n2, …)."""
-
-    @abstractmethod
-    def traces(self, total: Tensor) -> Tensor:
-        """Σ_o K_oo(x, x) of each example of a symmetric kernel."""
-
-
-class Traced(Contraction):
-    """K = Σ_o K_oo, of shape (n1, n2)."""
-
-    def shape(self, n1: int, n2: int, k: int) -> tuple[int, ...]:
-        return n1, n2
-
-    def meetings(
-        self, total: Tensor, a: range, b: range, rows: slice, columns: slice
-    ) -> list[Meeting]:
-        every = slice(0, len(a))
-        return [Meeting(every, every, total[rows, columns])]
-
-    def diagonal_shape(self, n: int, k: int) -> tuple[int, ...]:
-        return (n,)
-
-    def on_diagonal(self, total: Tensor, a: range, b: range, rows: slice) -> list[Meeting]:
-        every = slice(0, len(a))
-        return [Meeting(every, every, total[rows])]
-
-    def swapped(self, total: Tensor) -> Tensor:
-        return total.T
-
-    def mirror(self, total: Tensor) -> None:
-        mirror(total)
+        for outputs in product(range(len(total)), repeat=self.axes):
+            upper, lower = total[outputs], total[outputs[::-1]]
+            mirror(upper, lower)
+            if outputs < outputs[::-1]:  # the same numbers, from different products
+                lower.diagonal().copy_(upper.diagonal())
 
     def arranged(self, total: Tensor) -> Tensor:
-        return total
+        """A view with the examples first."""
+        return total.movedim(tuple(range(self.axes)), tuple(range(-self.axes, 0)))
 
-    def traces(self, total: Tensor) -> Tensor:
-        return total.diagonal().clone()
-
-
-class SameOutput(Contraction):
-    """K_oo for each o: of shape (k, n1, n2) in memory, and (n1, n2, k) for users."""
-
-    def shape(self, n1: int, n2: int, k: int) -> tuple[int, ...]:
-        return k, n1, n2
-
-    def meetings(
-        self, total: Tensor, a: range, b: range, rows: slice, columns: slice
-    ) -> list[Meeting]:
-        return [
-            Meeting(_only(i), _only(i), total[o, rows, columns])
-            for i, o in enumerate(a)  # b is the same
-        ]
-
-    def diagonal_shape(self, n: int, k: int) -> tuple[int, ...]:
-        return k, n
-
-    def on_diagonal(self, total: Tensor, a: range, b: range, rows: slice) -> list[Meeting]:
-        return [Meeting(_only(i), _only(i), total[o, rows]) for i, o in enumerate(a)]
-
-    def swapped(self, total: Tensor) -> Tensor:
-        return total.transpose(1, 2)
-
-    def mirror(self, total: Tensor) -> None:
-        for kernel in total:
-            mirror(kernel)
-
-    def arranged(self, total: Tensor) -> Tensor:
-        return total.permute(1, 2, 0)
-
-    def traces(self, total: Tensor) -> Tensor:
-        return total.diagonal(dim1=1, dim2=2).sum(0)
+    def traces(self, squares: Tensor) -> Tensor:
+        """Σ_o K_oo(x, x) of each example, from K(x, x) as this contraction keeps it."""
+        if self.across:
+            squares = squares.diagonal(dim1=0, dim2=1).mT
+        return squares.sum(0) if self.axes else squares.clone()
 
 
-class PerOutput(Contraction):
-    """K_op for all o and p: (k, n1, k, n2) in memory, and (n1, n2, k, k) for users."""
-
-    across = True
-
-    def shape(self, n1: int, n2: int, k: int) -> tuple[int, ...]:
-        return k, n1, k, n2
-
-    def meetings(
-        self, total: Tensor, a: range, b: range, rows: slice, columns: slice
-    ) -> list[Meeting]:
-        return [
-            Meeting(_only(i), _only(j), total[o, rows, p, columns])
-            for i, o in enumerate(a)
-            for j, p in enumerate(b)
-        ]
-
-    def diagonal_shape(self, n: int, k: int) -> tuple[int, ...]:
-        return k, k, n
-
-    def on_diagonal(self, total: Tensor, a: range, b: range, rows: slice) -> list[Meeting]:
-        return [
-            Meeting(_only(i), _only(j), total[o, p, rows])
-            for i, o in enumerate(a)
-            for j, p in enumerate(b)
-        ]
-
-    def swapped(self, total: Tensor) -> Tensor:
-        return total.permute(2, 3, 0, 1)
-
-    def mirror(self, total: Tensor) -> None:
-        k = total.shape[0]
-        for o in range(k):
-            for p in range(k):
-                mirror(total[o, :, p], total[p, :, o])
-                if o < p:  # the same numbers, from different products
-                    total[p, :, o].diagonal().copy_(total[o, :, p].diagonal())
-
-    def arranged(self, total: Tensor) -> Tensor:
-        return total.permute(1, 3, 0, 2)
-
-    def traces(self, total: Tensor) -> Tensor:
-        return total.diagonal(dim1=0, dim2=2).diagonal(dim1=0, dim2=1).sum(0)
+TRACED, SAME_OUTPUT, PER_OUTPUT = (Contraction(axes) for axes in range(3))
 
 
-TRACED, SAME_OUTPUT, PER_OUTPUT = Traced(), SameOutput(), PerOutput()
+def mirror(upper: Any, lower: Any = None) -> None:
+    """Copy what is above the diagonal of one matrix to below that of another, or of the same.
+
+    Both are arrays of numpy, or tensors of torch.
+    """
+    lower = upper if lower is None else lower
+    n = upper.shape[0]
+    for start in range(0, n, _ROWS):
+        stop = min(start + _ROWS, n)
+        lower[stop:, start:stop] = upper[start:stop, stop:].T
+        below = np.tri(stop - start, k=-1, dtype=bool)
+        lower[start:stop, start:stop][below] = upper[start:stop, start:stop].T[below]
 
 
 def _only(output: int) -> slice:

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, Unpack
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from momentron.arguments import as_flag, parse_size
 from momentron.errors import InputError
-from momentron.ntk.computation import Computation
-from momentron.ntk.contraction import PER_OUTPUT, SAME_OUTPUT, TRACED
-from momentron.ntk.examples import Examples
-from momentron.ntk.jacobian import JacobianProducts
-from momentron.ntk.readout import Outputs, Readout, as_labels
-from momentron.ntk.results import ResultType
-from momentron.ntk.selection import Selection
-from momentron.progress import Progress, as_progress
+from momentron.ntk.contraction import PER_OUTPUT, SAME_OUTPUT, TRACED, Contraction
+from momentron.ntk.gradient_factors import Workspace
+from momentron.ntk.inputs import (
+    Examples,
+    Outputs,
+    Readout,
+    Selection,
+    as_labels,
+    chosen_parameters,
+)
+from momentron.ntk.jacobian import JacobianProducts, KernelOptions
+from momentron.ntk.model_structure import ModelStructure, examine
+from momentron.ntk.plan import KernelShape, make_plan
+from momentron.ntk.results import ResultType, inverse_roots, normalize_in_place, require_finite
+from momentron.ntk.sweep import Differentiator, Sweep
+from momentron.ntk.unstructured import ExampleGradients
+from momentron.progress import Tell, as_progress
 
 
 class EmpiricalNTK(JacobianProducts):
@@ -30,7 +41,7 @@ class EmpiricalNTK(JacobianProducts):
     and `vjp` multiply without forming K.
 
     Dense and convolutional layers, embeddings and normalisation layers are differentiated layer by
-    layer: their gradients are never written out where inner products can be had without. All other
+    layer: their gradients are never written out where inner products do not need them. All other
     parameters go through `torch.func`, example by example; the two are mixed as the model needs. A
     layer that is called several times, or shares its weights with another, has its gradients added
     before inner products are taken.
@@ -125,15 +136,7 @@ class EmpiricalNTK(JacobianProducts):
         named = f"<{type(self.model).__name__}, {count:,} trained parameters>"
         return f"EmpiricalNTK({', '.join([named, *words])})"
 
-    def __call__(
-        self,
-        X1: Any,
-        X2: Any = None,
-        *,
-        normalize: bool | None = None,
-        max_memory: str | int | None = None,
-        progress: Progress = None,
-    ) -> Any:
+    def __call__(self, X1: Any, X2: Any = None, **options: Unpack[KernelOptions]) -> Any:
         """The kernel of all pairs, summed over the outputs.
 
         Parameters
@@ -141,27 +144,16 @@ class EmpiricalNTK(JacobianProducts):
         X1, X2 : array-like or Tensor of shape (n1, ...) and (n2, ...)
             Without X2, or with X2 the same object as X1, the kernel of X1 with itself, computed on
             one side of the diagonal and mirrored.
-        normalize, max_memory : optional
-            In place of those given to the constructor.
-        progress : bool or callable, optional
-            True for a line on standard error, or a function of the share that is done.
+        **options
+            Those of `KernelOptions`.
 
         Returns
         -------
         array of shape (n1, n2)
         """
-        asked = self._computation(normalize, max_memory, progress)
-        return asked.kernel(TRACED, *self._sides(X1, X2))
+        return self._kernel(TRACED, *self._sides(X1, X2), options)
 
-    def per_output(
-        self,
-        X1: Any,
-        X2: Any = None,
-        *,
-        normalize: bool | None = None,
-        max_memory: str | int | None = None,
-        progress: Progress = None,
-    ) -> Any:
+    def per_output(self, X1: Any, X2: Any = None, **options: Unpack[KernelOptions]) -> Any:
         """⟨∇A_o(x), ∇A_p(x')⟩ for all pairs of examples and of outputs.
 
         Parameters are those of a call. `block_matrix` turns it into an (n1·k) × (n2·k) kernel.
@@ -170,19 +162,10 @@ class EmpiricalNTK(JacobianProducts):
         -------
         array of shape (n1, n2, k, k)
         """
-        asked = self._computation(normalize, max_memory, progress)
-        return asked.kernel(PER_OUTPUT, *self._sides(X1, X2))
+        return self._kernel(PER_OUTPUT, *self._sides(X1, X2), options)
 
-    def same_output(
-        self,
-        X1: Any,
-        X2: Any = None,
-        *,
-        normalize: bool | None = None,
-        max_memory: str | int | None = None,
-        progress: Progress = None,
-    ) -> Any:
-        """⟨∇A_o(x), ∇A_o(x')⟩: one kernel for each output, the diagonal of `per_output`.
+    def same_output(self, X1: Any, X2: Any = None, **options: Unpack[KernelOptions]) -> Any:
+        """⟨∇A_o(x), ∇A_o(x')⟩: one kernel per output, the diagonal of `per_output`.
 
         Parameters are those of a call.
 
@@ -190,8 +173,7 @@ class EmpiricalNTK(JacobianProducts):
         -------
         array of shape (n1, n2, k)
         """
-        asked = self._computation(normalize, max_memory, progress)
-        return asked.kernel(SAME_OUTPUT, *self._sides(X1, X2))
+        return self._kernel(SAME_OUTPUT, *self._sides(X1, X2), options)
 
     def pairs(
         self,
@@ -199,10 +181,7 @@ class EmpiricalNTK(JacobianProducts):
         y1: Any,
         X2: Any = None,
         y2: Any = None,
-        *,
-        normalize: bool | None = None,
-        max_memory: str | int | None = None,
-        progress: Progress = None,
+        **options: Unpack[KernelOptions],
     ) -> Any:
         """Inner products of the features ∇(A_c − A_j)(x), c the label of x and j a wrong one.
 
@@ -216,7 +195,7 @@ class EmpiricalNTK(JacobianProducts):
         y1, y2 : array-like of int, of shape (n1,) and (n2,)
             Labels as numbers of outputs; of a model with a single output 0 or 1, which give
             ∓∇A.
-        normalize, max_memory, progress : optional
+        **options
             As in a call; features are divided by the length of the derivatives of all outputs.
 
         Returns
@@ -231,16 +210,9 @@ class EmpiricalNTK(JacobianProducts):
             right = left
         right = None if right is None else self._labelled(right, y2, "y2")
         left = self._labelled(left, y1, "y1")
-        return self._computation(normalize, max_memory, progress).kernel(PER_OUTPUT, left, right)
+        return self._kernel(PER_OUTPUT, left, right, options)
 
-    def diagonal(
-        self,
-        X: Any,
-        *,
-        normalize: bool | None = None,
-        max_memory: str | int | None = None,
-        progress: Progress = None,
-    ) -> Any:
+    def diagonal(self, X: Any, **options: Unpack[KernelOptions]) -> Any:
         """K(x, x) for each row of X, without any other entry of the kernel.
 
         Parameters are those of a call. Normalised, all are 1, or 0 where there is no derivative.
@@ -249,17 +221,9 @@ class EmpiricalNTK(JacobianProducts):
         -------
         array of shape (n,)
         """
-        asked = self._computation(normalize, max_memory, progress)
-        return asked.diagonal(self._examples(X, "X"))
+        return self._diagonal(TRACED, self._examples(X, "X"), options)
 
-    def per_output_diagonal(
-        self,
-        X: Any,
-        *,
-        normalize: bool | None = None,
-        max_memory: str | int | None = None,
-        progress: Progress = None,
-    ) -> Any:
+    def per_output_diagonal(self, X: Any, **options: Unpack[KernelOptions]) -> Any:
         """⟨∇A_o(x), ∇A_p(x)⟩ for each row of X and all pairs of outputs.
 
         Parameters are those of a call.
@@ -268,21 +232,111 @@ class EmpiricalNTK(JacobianProducts):
         -------
         array of shape (n, k, k)
         """
-        asked = self._computation(normalize, max_memory, progress)
-        return asked.per_output_diagonal(PER_OUTPUT, self._examples(X, "X"))
+        return self._diagonal(PER_OUTPUT, self._examples(X, "X"), options)
 
-    def _computation(
-        self, normalize: bool | None, max_memory: str | int | None, progress: Progress
-    ) -> Computation:
-        return Computation(
-            self.model,
-            self.outputs,
-            self.parameters,
-            ResultType.parse(self.dtype),
-            self.normalize if normalize is None else as_flag("normalize", normalize),
-            self._limit(max_memory),
-            as_progress(progress, "tangent kernel"),
-        )
+    @torch.enable_grad()
+    def _kernel(
+        self,
+        contraction: Contraction,
+        left: Examples,
+        right: Examples | None,
+        options: KernelOptions,
+    ) -> Any:
+        """Of all pairs of examples; without `right`, of `left` with itself."""
+        normalize, limit, tell = self._settings("tangent kernel", **options)
+        n1, n2 = len(left), len(left if right is None else right)
+        shape = KernelShape(max(n1, n2), min(n1, n2), right is None, contraction.across)
+        sweep = self._sweep(contraction, left, shape, limit, tell)
+        result = ResultType.parse(self.dtype)
+        total = result.zeros(left.device, *contraction.shape(sweep.n_outputs, n1, n2))
+        squares = None
+        if right is None:
+            sweep.symmetric(left, total)
+        else:
+            if contraction is TRACED and normalize:  # both diagonals cost little on the way
+                squares = tuple(result.zeros(left.device, n) for n in (n1, n2))
+            if n1 < n2:  # the derivatives of the fewer are the ones to hold
+                swapped = None if squares is None else squares[::-1]
+                sweep.rectangular(right, left, contraction.swapped(total), swapped)
+            else:
+                sweep.rectangular(left, right, total, squares)
+        arranged = require_finite(contraction.arranged(total))
+        if normalize:
+            rows, columns = squares or self._lengths(contraction, left, right, total, limit)
+            normalize_in_place(arranged, require_finite(rows), require_finite(columns))
+            if right is None and contraction is TRACED:
+                arranged.fill_diagonal_(0.0).diagonal().add_(rows > 0.0)
+        return result.finished(arranged)
+
+    def _diagonal(
+        self, contraction: Contraction, examples: Examples, options: KernelOptions
+    ) -> Any:
+        """K(x, x) of each example."""
+        normalize, limit, tell = self._settings("tangent kernel", **options)
+        squares = self._squares(contraction, examples, limit, tell)
+        if normalize and contraction is TRACED:
+            squares = (squares > 0.0).to(squares.dtype)
+        elif normalize:
+            squares *= inverse_roots(contraction.traces(squares)) ** 2
+        return ResultType.parse(self.dtype).finished(contraction.arranged(squares))
+
+    def _lengths(
+        self,
+        contraction: Contraction,
+        left: Examples,
+        right: Examples | None,
+        total: Tensor,
+        limit: int,
+    ) -> tuple[Tensor, Tensor]:
+        """Σ_o K_oo(x, x) of both sides, of the outputs themselves and not of their differences."""
+        if right is None and left.readout.labels is None:
+            found = contraction.traces(total.diagonal(dim1=-2, dim2=-1))
+            return found, found
+        silent = as_progress(None, "")
+        lengths = [
+            self._squares(TRACED, examples.with_readout(Readout(self.outputs)), limit, silent)
+            for examples in (left, right)
+            if examples is not None
+        ]
+        return lengths[0], lengths[-1]
+
+    @torch.enable_grad()
+    def _squares(
+        self, contraction: Contraction, examples: Examples, limit: int, tell: Tell
+    ) -> Tensor:
+        shape = KernelShape(len(examples), 0, across=contraction.across)
+        sweep = self._sweep(contraction, examples, shape, limit, tell)
+        sizes = contraction.shape(sweep.n_outputs, len(examples))
+        total = ResultType.parse(self.dtype).zeros(examples.device, *sizes)
+        sweep.diagonal(examples, total)
+        return require_finite(total)
+
+    def _sweep(
+        self,
+        contraction: Contraction,
+        examples: Examples,
+        shape: KernelShape,
+        limit: int,
+        tell: Tell,
+    ) -> Sweep:
+        """Examine the model, make a plan, and put together what carries it out."""
+        few = examples.few(4)
+        structure = examine(self.model, few, chosen_parameters(self.model, self.parameters))
+        structure = replace(structure, n_outputs=examples.readout.width(structure.n_outputs))
+        dtype = torch.promote_types(next(self.model.parameters()).dtype, torch.float32)
+        views = [structure, structure.without_units()] if structure.units else [structure]
+        plan = make_plan(views, shape, dtype.itemsize, limit)
+        gradients = self._unstructured(plan.structure, few)
+        if plan.structure is not structure and not (gradients and gradients.is_vectorised):
+            plan = make_plan([structure], shape, dtype.itemsize, limit)
+            gradients = self._unstructured(structure, few)
+        workspace = Workspace(examples.device, dtype, plan.scratch)
+        differentiate = Differentiator(self.model, plan, workspace, gradients)
+        return Sweep(differentiate, contraction, structure.n_outputs, tell)
+
+    def _unstructured(self, structure: ModelStructure, few: Tensor) -> ExampleGradients | None:
+        names = list(structure.unstructured)
+        return ExampleGradients(self.model, names, few) if names else None
 
     def _examples(self, X: Any, name: str) -> Examples:
         return Examples(X, self.model, self.input_shape, name, Readout(self.outputs))

@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from numbers import Integral
-from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
 from momentron.arguments import as_count
-from momentron.errors import InputError
-from momentron.ntk.batches import ArrayBatches, Batches, LoaderBatches
+from momentron.errors import InputError, short
 from momentron.ntk.evolution_table import KernelEvolution
-from momentron.ntk.examples import Examples
-from momentron.ntk.loaders import Data, as_pair
-from momentron.ntk.resume import TrainingFile
-from momentron.ntk.tracker import KernelTracker, Snapshot, as_epoch, classes_of
-from momentron.ntk.training import (
-    USUAL_BATCH,
+from momentron.ntk.history import History
+from momentron.ntk.labelled import (
+    Data,
     Labelled,
-    Loss,
-    Step,
-    Training,
+    as_pair,
+    modes_kept,
+    on_host,
     places_of,
-    require_classes,
-    seeded,
+    require_outputs,
 )
+from momentron.ntk.tracker import KernelTracker, Snapshot, as_epoch
+from momentron.ntk.training import Loss, Step, Training, seeded_loader
 from momentron.progress import Progress, as_progress, part_of
 from momentron.safefiles import Pathname
-from momentron.solvers import Solver
+
+USUAL_BATCH = 32
 
 
 def kernel_evolution(
@@ -46,16 +45,10 @@ def kernel_evolution(
     loss: Loss | None = None,
     optimizer: torch.optim.Optimizer | None = None,
     step: Step | None = None,
-    method: str | Solver = "auto",
-    fit_intercept: bool = False,
-    tol: float = 1e-4,
-    max_iter: int | None = None,
-    normalize: bool = True,
-    input_shape: tuple[int, ...] | None = None,
-    max_memory: str | int = "1GB",
     folder: Pathname | None = None,
     callback: Callable[[Snapshot], Any] | None = None,
     progress: Progress = None,
+    **options: Any,
 ) -> KernelEvolution:
     r"""Train a model, and at some epochs fit the maximum-margin predictor in its tangent kernel.
 
@@ -90,13 +83,6 @@ def kernel_evolution(
         In place of plain steps. It must own parameters of the model.
     step : callable, optional
         step(model, x, y) does one whole update, in place of lr, loss and optimizer.
-    method, fit_intercept, tol, max_iter
-        Of the predictor, as in `max_margin`; "adaptive" is the paper's. The paper fits no
-        intercept.
-    normalize : bool
-        Divide K_ij by √(K_ii K_jj), as in the paper.
-    input_shape, max_memory
-        As in `EmpiricalNTK`; the limit holds for each kernel.
     folder : path, optional
         Keep the kernels there, and after each snapshot the state of the training: the same call
         goes on from the last snapshot, and to further epochs. Not with `step`, whose state is its
@@ -106,6 +92,9 @@ def kernel_evolution(
         training there.
     progress : bool or callable, optional
         True for a line on standard error, or a function of the share of the snapshots that is done.
+    **options
+        Of `KernelTracker`: method, fit_intercept, tol and max_iter of the predictor, and normalize,
+        input_shape, max_memory, outputs and parameters of the kernel.
 
     Returns
     -------
@@ -131,60 +120,66 @@ def kernel_evolution(
     if folder is not None and step is not None:
         raise InputError("folder cannot keep what step changes; pass loss and optimizer instead")
     pairs = as_pair(train, "train"), as_pair(test, "test")
-    tracker = KernelTracker(
-        *pairs,
-        method=method,
-        fit_intercept=fit_intercept,
-        tol=tol,
-        max_iter=max_iter,
-        seed=seed,
-        normalize=normalize,
-        input_shape=input_shape,
-        max_memory=max_memory,
-        folder=folder,
-    )
-    shape = None if input_shape is None else tuple(input_shape)
-    seen, unseen = (
-        Labelled(pair, model, shape, name)
-        for pair, name in zip(pairs, ("train", "test"), strict=True)
-    )
-    classes = classes_of(seen, unseen)
-    batches = _batches(train, seen, classes, batch_size, seed)
-    training = Training(model, batches, lr=lr, loss=loss, optimizer=optimizer, step=step)
-    with seeded(model, seed):
-        require_classes(model, seen, classes)
-        file = None
-        if folder is not None:
-            settings = {"lr": repr(lr), "batch_size": repr(batch_size), "seed": repr(seed)}
-            file = TrainingFile(Path(folder), settings)
-        reached = -1.0 if file is None else file.resume(training, tracker)
+    tracker = KernelTracker(*pairs, seed=seed, folder=folder, **options)
+    seen, _, classes = tracker.labelled(model)
+    loader, read = _batches(train, seen, classes, batch_size, int(seed))
+    training = Training(model, loader, read, lr=lr, loss=loss, optimizer=optimizer, step=step)
+    settings = {"lr": repr(lr), "batch_size": repr(batch_size), "seed": repr(seed)}
+    with _seeded(model, seed):
+        model.eval()
+        with torch.no_grad():  # before it is trained
+            require_outputs(model(seen.examples.few(2)), 2, classes)
+        reached = _resume(training, tracker.history, settings)
         for done, mark in enumerate(marks):
             if mark > reached:
                 training.advance(mark)
                 part = part_of(tell, done / len(marks), (done + 1) / len(marks))
                 snapshot = tracker.look(model, mark, tell=part)
-                if file is not None:
-                    file.save(training, mark)
+                tracker.history.save_training(mark, settings, training.state())
                 if callback is not None and callback(snapshot):
                     break
     return tracker.evolution
 
 
 def _batches(
-    train: Data, seen: Labelled, classes: Any, batch_size: int | None, seed: int
-) -> Batches:
+    train: Data, seen: Labelled, classes: np.ndarray, batch_size: int | None, seed: int
+) -> tuple[DataLoader, Callable[[Any, Any], tuple[torch.Tensor, torch.Tensor]]]:
+    """What gives the batches, and what turns them into examples and whole numbers."""
+    examples = seen.examples
     if isinstance(train, DataLoader):
         if batch_size is not None:
             raise InputError("batch_size has no meaning beside a DataLoader, which has its own")
-        kind = seen.examples
 
-        def read(x: Any) -> torch.Tensor:
-            return kind.like(x)
+        def read(x: Any, y: Any) -> tuple[torch.Tensor, torch.Tensor]:
+            codes = places_of(on_host(y), classes)
+            return examples.like(x), codes.to(examples.device)
 
-        return LoaderBatches(train, read, lambda y: places_of(y, classes).to(kind.device))
+        return train, read
     size = as_count("batch_size", USUAL_BATCH if batch_size is None else batch_size, 1)
-    X: Examples = seen.examples
-    return ArrayBatches(X.rows(0, len(X)), seen.codes(classes), size, int(seed))
+    X = examples.rows(0, len(examples))
+    return seeded_loader(X, seen.codes(classes), size, seed), lambda x, codes: (x, codes)
+
+
+def _resume(training: Training, history: History, settings: dict[str, str]) -> float:
+    """Go to the epoch that an earlier run has reached; −1 if there was none."""
+    found = history.load_training(settings)
+    if found is None:
+        return -1.0
+    try:
+        training.restore(found[1])
+    except (RuntimeError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{history.folder} is of another model or optimizer: {error}") from None
+    return found[0]
+
+
+@contextmanager
+def _seeded(model: nn.Module, seed: int) -> Iterator[None]:
+    """Torch draws from this seed inside, dropout included; its state and the modes come back."""
+    device = next(model.parameters()).device
+    devices = [device] if device.type == "cuda" else []
+    with modes_kept(model), torch.random.fork_rng(devices):
+        torch.manual_seed(seed)
+        yield
 
 
 def snapshot_epochs(epochs: int | Iterable[float]) -> list[float]:
@@ -210,5 +205,7 @@ def snapshot_epochs(epochs: int | Iterable[float]) -> list[float]:
     except InputError:
         found = []
     if not found:
-        raise InputError(f"epochs={epochs!r} must be a whole number of at least 0, or some numbers")
+        raise InputError(
+            f"epochs={short(epochs)} must be a whole number of at least 0, or some numbers"
+        )
     return found

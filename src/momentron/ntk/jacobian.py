@@ -5,21 +5,44 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from copy import copy
-from typing import Any
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 import torch
 from scipy.sparse.linalg import LinearOperator
 from torch import Tensor, nn
 
-from momentron.arguments import parse_size
-from momentron.errors import InputError
-from momentron.ntk.examples import Examples
+from momentron.arguments import as_flag, parse_size
+from momentron.errors import InputError, short
+from momentron.ntk.inputs import Examples, Selection, chosen_parameters
 from momentron.ntk.linearised import Linearised, Vector
-from momentron.ntk.results import ResultType
-from momentron.ntk.scaling import inverse_roots, require_finite
-from momentron.ntk.selection import Selection, chosen_parameters
+from momentron.ntk.results import ResultType, inverse_roots, require_finite
 from momentron.progress import Progress, Tell, as_progress, part_of
+
+
+class KernelOptions(TypedDict, total=False):
+    """What each form of a kernel takes besides the examples.
+
+    Attributes
+    ----------
+    normalize : bool
+    max_memory : str or int
+        In place of those given to the constructor.
+    progress : bool or callable
+        True for a line on standard error, or a function of the share that is done.
+    """
+
+    normalize: bool | None
+    max_memory: str | int | None
+    progress: Progress
+
+
+class Settings(NamedTuple):
+    """`KernelOptions` with the kernel's own settings where none is given."""
+
+    normalize: bool
+    limit: int
+    tell: Tell
 
 
 class JacobianProducts(ABC):
@@ -36,7 +59,7 @@ class JacobianProducts(ABC):
         """Rows as the model reads them."""
 
     @abstractmethod
-    def diagonal(self, X: Any, *, normalize: bool | None = None) -> Any:
+    def diagonal(self, X: Any, **options: Unpack[KernelOptions]) -> Any:
         """K(x, x) of each row."""
 
     def jvp(self, X: Any, direction: Mapping[str, Any], *, progress: Progress = None) -> Any:
@@ -55,12 +78,12 @@ class JacobianProducts(ABC):
         array of shape (n, k)
         """
         examples = self._examples(X, "X")
-        tell = as_progress(progress, "Jacobian product")
+        _, limit, tell = self._settings("Jacobian product", progress=progress)
         linear = self._linearised(examples)
         v = _as_vector(linear, direction)
         result = ResultType.parse(self.dtype)
         total = result.zeros(examples.device, len(examples), linear.n_outputs)
-        batch = linear.plan(1, self._limit()).batch
+        batch = linear.plan(1, limit).batch
         for rows in _batches(len(examples), batch, tell):
             total[rows] = linear.push(examples, rows, [v])[0].to(total.device)
         return result.finished(require_finite(total))
@@ -81,15 +104,10 @@ class JacobianProducts(ABC):
             An array of the parameter's shape for each name of a chosen parameter.
         """
         examples = self._examples(X, "X")
-        tell = as_progress(progress, "Jacobian product")
+        _, limit, tell = self._settings("Jacobian product", progress=progress)
         linear = self._linearised(examples)
-        c = _as_matrix(weights, "weights", len(examples), linear.dtype, examples.device)
-        if c.shape[1] != linear.n_outputs:
-            raise InputError(
-                f"weights has shape {tuple(c.shape)}; it must be "
-                f"({len(examples)}, {linear.n_outputs}), one column per output"
-            )
-        total, batch = linear.zeros(), linear.plan(1, self._limit()).batch
+        c = _per_output(weights, "weights", linear, examples)
+        total, batch = linear.zeros(), linear.plan(1, limit).batch
         with torch.enable_grad():
             for rows in _batches(len(examples), batch, tell):
                 linear.pull(examples, rows, [c[rows]], [total])
@@ -99,16 +117,7 @@ class JacobianProducts(ABC):
             for name, part in zip(linear.names, total, strict=True)
         }
 
-    def matvec(
-        self,
-        X1: Any,
-        v: Any,
-        X2: Any = None,
-        *,
-        normalize: bool | None = None,
-        max_memory: str | int | None = None,
-        progress: Progress = None,
-    ) -> Any:
+    def matvec(self, X1: Any, v: Any, X2: Any = None, **options: Unpack[KernelOptions]) -> Any:
         """K(X1, X2) v, with the kernel summed over the outputs, and without forming it.
 
         It costs one backward pass over X2 and one forward pass over X1 for each output and column
@@ -120,17 +129,17 @@ class JacobianProducts(ABC):
         X1, X2 : array-like or Tensor of shape (n1, ...) and (n2, ...)
             X2 is X1 unless given.
         v : array-like or Tensor of shape (n2,) or (n2, m)
-        normalize, max_memory, progress : optional
+        **options
             As in a call of the kernel.
 
         Returns
         -------
         array of shape (n1,) or (n1, m)
         """
+        normalize, limit, tell = self._settings("kernel product", **options)
         left, right = self._both(X1, X2)
         linear = self._linearised(right)
-        columns = _as_matrix(v, "v", len(right), linear.dtype, right.device)
-        normalize = self.normalize if normalize is None else normalize
+        columns = _as_matrix(v, "v", linear, right)
         if normalize:
             columns = columns * self._scale(X1 if X2 is None else X2).to(columns)[:, None]
         k, m = linear.n_outputs, columns.shape[1]
@@ -143,10 +152,7 @@ class JacobianProducts(ABC):
 
         result = ResultType.parse(self.dtype)
         total = result.zeros(left.device, len(left), m)
-        tell = as_progress(progress, "kernel product")
-        for seed, rows, found in self._through(
-            linear, left, right, seeds, weights, max_memory, tell
-        ):
+        for seed, rows, found in self._through(linear, left, right, seeds, weights, limit, tell):
             total[rows, seed[1]] += found[:, seed[0]].to(total.device)
         if normalize:
             total *= self._scale(X1).to(total)[:, None]
@@ -179,16 +185,12 @@ class JacobianProducts(ABC):
         """
         left, right = self._both(X1, X2)
         linear = self._linearised(right)
-        c = _as_matrix(V, "V", len(right), linear.dtype, right.device)
-        if c.shape[1] != linear.n_outputs:
-            raise InputError(
-                f"V has shape {tuple(c.shape)}; it must be ({len(right)}, {linear.n_outputs})"
-            )
+        c = _per_output(V, "V", linear, right)
         result = ResultType.parse(self.dtype)
         total = result.zeros(left.device, len(left), linear.n_outputs)
-        tell = as_progress(progress, "kernel product")
+        _, limit, tell = self._settings("kernel product", max_memory=max_memory, progress=progress)
         for _, rows, found in self._through(
-            linear, left, right, [(0, 0)], lambda seed, rows: c[rows], max_memory, tell
+            linear, left, right, [(0, 0)], lambda seed, rows: c[rows], limit, tell
         ):
             total[rows] = found.to(total.device)
         return result.finished(require_finite(total))
@@ -218,11 +220,11 @@ class JacobianProducts(ABC):
         right: Examples,
         seeds: list[tuple[int, int]],
         weights: Any,
-        max_memory: str | int | None,
+        limit: int,
         tell: Tell,
     ) -> Iterator[tuple[tuple[int, int], slice, Tensor]]:
         """J(X1) J(X2)ᵀ c for each seed's c: a few seeds at a time, backwards and then forwards."""
-        plan = linear.plan(len(seeds), self._limit(max_memory))
+        plan = linear.plan(len(seeds), limit)
         for start in range(0, len(seeds), plan.directions):
             some = seeds[start : start + plan.directions]
             begun, ended = start / len(seeds), (start + len(some)) / len(seeds)
@@ -248,8 +250,19 @@ class JacobianProducts(ABC):
         """1/√K(x, x)."""
         return inverse_roots(torch.as_tensor(self.diagonal(X, normalize=False)))
 
-    def _limit(self, max_memory: str | int | None = None) -> int:
-        return parse_size(self.max_memory if max_memory is None else max_memory, "max_memory")
+    def _settings(
+        self,
+        words: str,
+        *,
+        normalize: bool | None = None,
+        max_memory: str | int | None = None,
+        progress: Progress = None,
+    ) -> Settings:
+        return Settings(
+            self.normalize if normalize is None else as_flag("normalize", normalize),
+            parse_size(self.max_memory if max_memory is None else max_memory, "max_memory"),
+            as_progress(progress, words),
+        )
 
 
 def _batches(n: int, size: int, tell: Tell) -> Iterator[slice]:
@@ -268,14 +281,25 @@ def _as_tensor(values: Any, name: str) -> Tensor:
     return found
 
 
-def _as_matrix(values: Any, name: str, n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+def _as_matrix(values: Any, name: str, linear: Linearised, examples: Examples) -> Tensor:
     """One row per example; a vector is one column."""
-    found = _as_tensor(values, name)
+    found, n = _as_tensor(values, name), len(examples)
     if found.ndim not in (1, 2) or len(found) != n:
         raise InputError(
             f"{name} has shape {tuple(found.shape)}; its first axis must be {n}, one per example"
         )
-    return found.to(dtype).to(device).reshape(n, -1)
+    return found.to(linear.dtype).to(examples.device).reshape(n, -1)
+
+
+def _per_output(values: Any, name: str, linear: Linearised, examples: Examples) -> Tensor:
+    """The same with one column per output."""
+    found = _as_matrix(values, name, linear, examples)
+    if found.shape[1] != linear.n_outputs:
+        raise InputError(
+            f"{name} has shape {tuple(found.shape)}; it must be "
+            f"({len(examples)}, {linear.n_outputs}), one column per output"
+        )
+    return found
 
 
 def _as_vector(linear: Linearised, direction: Mapping[str, Any]) -> Vector:
@@ -287,15 +311,15 @@ def _as_vector(linear: Linearised, direction: Mapping[str, Any]) -> Vector:
     unknown = [name for name in direction if name not in linear.names]
     if unknown:
         raise InputError(
-            f"direction names {unknown[0]!r}; the chosen parameters are {linear.names}"
+            f"direction names {short(unknown[0])}; the chosen parameters are {linear.names}"
         )
     found = linear.zeros()
     for name, part in zip(linear.names, found, strict=True):
         if name in direction:
-            given = _as_tensor(direction[name], f"direction[{name!r}]")
+            given = _as_tensor(direction[name], f"direction[{short(name)}]")
             if given.shape != part.shape:
                 raise InputError(
-                    f"direction[{name!r}] has shape {tuple(given.shape)}; "
+                    f"direction[{short(name)}] has shape {tuple(given.shape)}; "
                     f"its parameter has {tuple(part.shape)}"
                 )
             part.copy_(given)

@@ -12,13 +12,11 @@ from torch import Tensor, nn
 from torch.func import functional_call, jvp
 
 from momentron.errors import InputError
-from momentron.ntk.anatomy import examine
-from momentron.ntk.examples import Examples
-from momentron.ntk.fallback import ExampleGradients, differentiable_attention, has_padding
-from momentron.ntk.memory import format_memory
-from momentron.ntk.outputs import flat_outputs
-from momentron.ntk.plan import SHARE, STEP_LIMIT
-from momentron.ntk.readout import Readout
+from momentron.ntk.inputs import Examples, Readout
+from momentron.ntk.model_checks import flat_outputs
+from momentron.ntk.model_structure import examine
+from momentron.ntk.plan import SHARE, STEP_LIMIT, format_memory
+from momentron.ntk.unstructured import ExampleGradients, differentiable_attention, has_padding
 
 Vector = list[Tensor]
 """One tensor per parameter."""
@@ -51,13 +49,13 @@ class Linearised:
     def __init__(
         self, model: nn.Module, chosen: Mapping[str, nn.Parameter], few: Tensor, readout: Readout
     ) -> None:
-        anatomy = examine(model, few, chosen)
+        structure = examine(model, few, chosen)
         self.model = model
         self.names, self.parameters = list(chosen), list(chosen.values())
-        self.n_outputs = readout.width(anatomy.n_outputs)
+        self.n_outputs = readout.width(structure.n_outputs)
         self.dtype = torch.promote_types(self.parameters[0].dtype, torch.float32)
         self.entries = sum(p.numel() for p in self.parameters)
-        self.graph_bytes = anatomy.graph_bytes
+        self.graph_bytes = structure.graph_bytes
         self._rows: ExampleGradients | None = None
         if not self._has_forward_mode(few, Readout(readout.chosen)):
             self._rows = ExampleGradients(model, self.names, few)
@@ -168,6 +166,6 @@ class Linearised:
 
 
 def _normal(device: torch.device, dtype: torch.dtype) -> Callable[[Sequence[int]], Tensor]:
-    """Normal numbers from a generator of their own."""
+    """Normal numbers, without torch's global generator."""
     generator = torch.Generator().manual_seed(0)
     return lambda shape: torch.randn(tuple(shape), generator=generator, dtype=dtype).to(device)

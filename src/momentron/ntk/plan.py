@@ -8,16 +8,34 @@ from dataclasses import dataclass
 from itertools import chain
 
 from momentron.errors import InputError
-from momentron.ntk.anatomy import Anatomy, Unit
-from momentron.ntk.factors import FORMS, DirectFactor, Factor
-from momentron.ntk.memory import format_memory
+from momentron.ntk.gradient_factors import FORMS, Factor, FormCost
+from momentron.ntk.model_structure import ModelStructure
+from momentron.ntk.unstructured import written_cost
+
+_UNITS = {"TB": 10**12, "GB": 10**9, "MB": 10**6, "KB": 10**3}
+
+
+def format_memory(n_bytes: float) -> str:
+    """Bytes in the unit in which they read best, rounded up to two digits after the point.
+
+    Examples
+    --------
+    >>> format_memory(1_234_000_000), format_memory(999)
+    ('1.24GB', '999B')
+    """
+    for unit, size in _UNITS.items():
+        if n_bytes >= size:
+            hundredths = -int(-100 * n_bytes // size)
+            return f"{hundredths / 100:.2f}{unit}"
+    return f"{int(n_bytes)}B"
+
 
 SHARE = 0.85  # of the limit is planned; allocators and matrix products keep the rest
 STEP_LIMIT = 512  # examples that go through the model at once, at most
 SCRATCH = (2**18, 2**24)  # the least and the most bytes of one scratch array
 CALL_COST = 2e8  # flops that take as long as starting one pass through the model
 VMAP_COST = 5e8  # the same for a pass by vmap
-HOOKED = 1.5  # a pass that reads every unit's input and derivative, beside a bare one
+HOOKED = 1.5  # a pass that reads every unit's input and derivative, relative to a bare one
 FIRST_TOUCH = 64.0  # flops that take as long as the first use of an entry of fresh memory
 THIN = 16.0  # rows from which a product of long rows is half as fast as it can be
 
@@ -28,7 +46,7 @@ class Plan:
 
     Attributes
     ----------
-    anatomy : Anatomy
+    structure : ModelStructure
         What is differentiated as a unit, and what is not.
     forms : tuple of Factor types
         One per unit.
@@ -46,7 +64,7 @@ class Plan:
         Flops, by estimate.
     """
 
-    anatomy: Anatomy
+    structure: ModelStructure
     forms: tuple[type[Factor], ...]
     outputs: int
     columns: int
@@ -60,8 +78,8 @@ class Plan:
 class KernelShape:
     """The size of a kernel: n1 × n2 examples, of which half where it is symmetric.
 
-    For the diagonal alone n2 is 0: no block is held while others pass by. `across` says that each
-    output meets each, not only itself.
+    For the diagonal alone n2 is 0: no block is held while others pass by. `across` says that all
+    outputs are paired, not each with itself only.
     """
 
     n1: int
@@ -75,7 +93,7 @@ class KernelShape:
 
 
 def make_plan(
-    anatomies: Sequence[Anatomy], shape: KernelShape, itemsize: int, max_bytes: int
+    structures: Sequence[ModelStructure], shape: KernelShape, itemsize: int, max_bytes: int
 ) -> Plan:
     """The cheapest plan that fits, for any of these views of one model.
 
@@ -86,7 +104,7 @@ def make_plan(
     """
     budget = int(SHARE * max_bytes)
     best, least = None, math.inf
-    plans = (_candidates(anatomy, shape, itemsize, budget) for anatomy in anatomies)
+    plans = (_candidates(structure, shape, itemsize, budget) for structure in structures)
     for plan in chain.from_iterable(plans):
         least = min(least, plan.n_bytes)
         if plan.n_bytes <= budget and (best is None or plan.cost < best.cost):
@@ -99,12 +117,14 @@ def make_plan(
     return best
 
 
-def _candidates(anatomy: Anatomy, shape: KernelShape, itemsize: int, budget: int) -> Iterator[Plan]:
+def _candidates(
+    structure: ModelStructure, shape: KernelShape, itemsize: int, budget: int
+) -> Iterator[Plan]:
     """Outputs and examples of X2 by halves; of X1, as many as fit."""
     scratch = min(max(budget // 32, SCRATCH[0]), SCRATCH[1]) // itemsize
-    for outputs in _halves(anatomy.n_outputs):
-        for forms in _form_choices(anatomy, shape, outputs):
-            sketch = _Sketch(anatomy, shape, forms, outputs, scratch, itemsize)
+    for outputs in _halves(structure.n_outputs):
+        for forms in _form_choices(structure, shape, outputs):
+            sketch = _Sketch(structure, shape, forms, outputs, scratch, itemsize)
             for columns in _halves(shape.n2):
                 yield sketch.plan(columns, budget)
 
@@ -117,22 +137,16 @@ def _halves(n: int) -> Iterator[int]:
 
 
 def _form_choices(
-    anatomy: Anatomy, shape: KernelShape, outputs: int
+    structure: ModelStructure, shape: KernelShape, outputs: int
 ) -> set[tuple[type[Factor], ...]]:
     """The forms that cost least, and those that keep least."""
-    meetings = shape.pairs if shape.n2 else shape.n1  # on the diagonal each example meets itself
-
-    def cost(form: type[Factor], unit: Unit) -> float:
-        build = (shape.n1 + shape.n2) * form.build_cost(unit, outputs)
-        return build + meetings * form.pair_cost(unit, outputs, shape.across)
-
+    pairs = shape.pairs if shape.n2 else shape.n1  # on the diagonal, each with itself
     cheap, lean = [], []
-    for unit in anatomy.units:
-        forms = [form for form in FORMS if form.suits(unit)]
-        costs = [cost(form, unit) for form in forms]
-        sizes = [form.stored(unit, outputs) for form in forms]
-        cheap.append(forms[costs.index(min(costs))])
-        lean.append(forms[sizes.index(min(sizes))])
+    for unit in structure.units:
+        costs = {f: f.cost(unit, outputs, shape.across) for f in FORMS if f.suits(unit)}
+        flops = {f: (shape.n1 + shape.n2) * c.build + pairs * c.pair for f, c in costs.items()}
+        cheap.append(min(costs, key=lambda form: flops[form]))
+        lean.append(min(costs, key=lambda form: costs[form].stored))
     return {tuple(cheap), tuple(lean)}
 
 
@@ -141,32 +155,23 @@ class _Sketch:
 
     def __init__(
         self,
-        anatomy: Anatomy,
+        structure: ModelStructure,
         shape: KernelShape,
         forms: tuple[type[Factor], ...],
         outputs: int,
         scratch: int,
         itemsize: int,
     ) -> None:
-        self.anatomy, self.shape, self.forms = anatomy, shape, forms
+        self.structure, self.shape, self.forms = structure, shape, forms
         self.outputs, self.scratch, self.itemsize = outputs, scratch, itemsize
-        self.chunks = -(-anatomy.n_outputs // outputs)
-        rest, units = anatomy.rest_entries, anatomy.units
-        chosen = list(zip(forms, units, strict=True))
-        self.stored = sum(form.stored(unit, outputs) for form, unit in chosen) + outputs * rest
-        self.passing = sum(form.passing(unit, outputs) for form, unit in chosen) + 3 * rest
+        self.chunks = -(-structure.n_outputs // outputs)
+        units = structure.units
+        costs = [f.cost(u, outputs, shape.across) for f, u in zip(forms, units, strict=True)]
+        costs.append(written_cost(structure.unstructured_entries, outputs, shape.across))
+        self.cost = FormCost(*map(sum, zip(*costs, strict=True)))
         # patches are copied out of the input of one unit at a time
-        self.passing += max((u.groups * u.total_positions * u.fan_in for u in units), default=0)
-        self.build = sum(form.build_cost(unit, outputs) for form, unit in chosen)
-        across = shape.across
-        self.long = 2.0 * outputs * rest * (outputs if across else 1) + sum(
-            form.pair_cost(unit, outputs, across) for form, unit in chosen if form is DirectFactor
-        )
-        self.meet = self.long + sum(
-            form.pair_cost(unit, outputs, across)
-            for form, unit in chosen
-            if form is not DirectFactor
-        )
+        patches = max((u.groups * u.total_positions * u.fan_in for u in units), default=0)
+        self.passing = self.cost.passing + patches
 
     def plan(self, columns: int, budget: int) -> Plan:
         """The plan with as many examples passing by as fit; at least one."""
@@ -177,7 +182,7 @@ class _Sketch:
         step = -(-n1 // -(-n1 // step))  # equal parts
         memory, cost = self._bytes(columns, step), self._cost(columns, step)
         return Plan(
-            self.anatomy, self.forms, self.outputs, columns, step, self.scratch, memory, cost
+            self.structure, self.forms, self.outputs, columns, step, self.scratch, memory, cost
         )
 
     def _bytes(self, columns: int, step: int) -> int:
@@ -185,32 +190,32 @@ class _Sketch:
         shape, one_chunk = self.shape, self.chunks == 1 or not self.shape.across
         alone = shape.symmetric and columns >= shape.n1 and one_chunk  # one block and no other
         kept = columns + (0 if alone else step)
-        if not columns and not one_chunk:  # on the diagonal two chunks of outputs meet
+        if not columns and not one_chunk:  # on the diagonal two chunks of outputs are paired
             kept += step
-        entries = kept * self.stored + step * self.passing + 3 * self.scratch
+        entries = kept * self.cost.stored + step * self.passing + 3 * self.scratch
         entries += 2 * columns * step
-        return self.itemsize * entries + step * self.anatomy.graph_bytes + 16 * columns * step
+        return self.itemsize * entries + step * self.structure.graph_bytes + 16 * columns * step
 
     def _cost(self, columns: int, step: int) -> float:
         shape = self.shape
         runs = -(-shape.n2 // columns) if columns else 1
         partners = self.chunks if shape.across else 1
         made = shape.n1 * partners * ((runs - 1) / 2 if shape.symmetric else runs) + shape.n2
-        cost = made * (self._through(columns, step) + self.chunks * self.build)
-        cost += FIRST_TOUCH * (columns + step) * self.stored
-        meetings = shape.pairs * self.chunks * partners
-        return cost + meetings * (self.meet + self.long * THIN / step)
+        cost = made * (self._through(columns, step) + self.chunks * self.cost.build)
+        cost += FIRST_TOUCH * (columns + step) * self.cost.stored
+        pairs = shape.pairs * self.chunks * partners
+        return cost + pairs * (self.cost.pair + self.cost.long * THIN / step)
 
     def _through(self, columns: int, step: int) -> float:
-        """Flops of one example's passes through the model: once for units, once for the rest."""
-        anatomy = self.anatomy
+        """Flops of one example's passes through the model: once for units, once for the others."""
+        structure = self.structure
         cost = 0.0
-        if anatomy.units:
-            passes = self.chunks + anatomy.n_outputs
-            cost += passes * (HOOKED * anatomy.flops + CALL_COST / step)
-        if anatomy.rest:
-            forwards = self.chunks if anatomy.units or columns > step else 1
-            passes = forwards + anatomy.n_outputs
-            cost += passes * (anatomy.flops + VMAP_COST / step)
-            cost += anatomy.n_outputs * anatomy.rest_flops
+        if structure.units:
+            passes = self.chunks + structure.n_outputs
+            cost += passes * (HOOKED * structure.flops + CALL_COST / step)
+        if structure.unstructured:
+            forwards = self.chunks if structure.units or columns > step else 1
+            passes = forwards + structure.n_outputs
+            cost += passes * (structure.flops + VMAP_COST / step)
+            cost += structure.n_outputs * structure.unstructured_flops
         return cost

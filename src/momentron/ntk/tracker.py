@@ -7,21 +7,18 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from momentron.api import max_margin
 from momentron.arguments import as_count
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.identity import digest_of, parameters_of
 from momentron.ntk.empirical import EmpiricalNTK
 from momentron.ntk.evolution_table import EvolutionRow, KernelEvolution
-from momentron.ntk.loaders import Data, as_pair
-from momentron.ntk.looks import Looks
-from momentron.ntk.readout import Outputs
-from momentron.ntk.selection import Selection
+from momentron.ntk.history import History
+from momentron.ntk.inputs import Outputs, Selection
+from momentron.ntk.labelled import Data, Labelled, as_pair, modes_kept, on_host
 from momentron.ntk.spectra import kernel_alignment
-from momentron.ntk.training import Labelled, modes_kept, network_error
 from momentron.progress import Progress, Tell, as_progress, part_of
 from momentron.result import MarginResult
 from momentron.safefiles import Pathname
@@ -69,16 +66,22 @@ class KernelTracker:
         The examples to look at, with labels of any kind; read once. The network has one output per
         class, or a single one for two.
     method, fit_intercept, tol, max_iter
-        Of the predictor, as in `max_margin`.
+        Of the predictor, as in `max_margin`; the paper fits no intercept, and its method is
+        "adaptive".
     seed : int
         Of method="adaptive".
     normalize, input_shape, max_memory, outputs, parameters
-        As in `EmpiricalNTK`.
+        As in `EmpiricalNTK`; the limit holds for each kernel.
     folder : path, optional
         Keep the kernels there, as .npy files, and the rows: a tracker that is made again with the
         same data goes on from its last look. Without, all kernels stay in memory.
     progress : bool or callable, optional
         Of each look; see `momentron.progress`.
+
+    Attributes
+    ----------
+    history : History
+        The rows and kernels so far, in memory or in the folder.
 
     Examples
     --------
@@ -133,8 +136,8 @@ class KernelTracker:
         }
         self._train, self._test = as_pair(train, "train"), as_pair(test, "test")
         self._progress = progress
-        as_progress(progress, "")  # refused now if it is none
-        self._looks = Looks(folder, self._identity() if folder is not None else {})
+        as_progress(progress, "")  # refused now if it is invalid
+        self.history = History(folder, self._identity() if folder is not None else {})
 
     def look(self, model: nn.Module, epoch: float, *, tell: Tell | None = None) -> Snapshot:
         """Take a look at the model as it is, in evaluation mode, and leave it as it was.
@@ -155,15 +158,12 @@ class KernelTracker:
         epoch = as_epoch(epoch)
         tell = tell or as_progress(self._progress, f"look at epoch {epoch:g}")
         ntk = EmpiricalNTK(model, **self._kernel)  # type: ignore[arg-type]
-        shape = ntk.input_shape
-        seen = Labelled(self._train, model, shape, "train")
-        unseen = Labelled(self._test, model, shape, "test")
-        classes = classes_of(seen, unseen)
+        seen, unseen, classes = self.labelled(model)
         with modes_kept(model):
             model.eval()
             errors = {
-                "network_error": network_error(model, unseen, classes),
-                "train_error": network_error(model, seen, classes),
+                "network_error": unseen.network_error(model, classes),
+                "train_error": seen.network_error(model, classes),
             }
             snapshot = self._snapshot(ntk, epoch, seen, unseen, tell)
         row = {
@@ -172,8 +172,15 @@ class KernelTracker:
             "upper": snapshot.result.upper,
             "kernel_error": float(np.mean(predict(snapshot.result, snapshot.cross) != unseen.y)),
         }
-        self._looks.add(row | errors, snapshot.kernel)
+        self.history.add(row | errors, snapshot.kernel)
         return snapshot
+
+    def labelled(self, model: nn.Module) -> tuple[Labelled, Labelled, np.ndarray]:
+        """The training and the test examples as the model reads them, and all classes, sorted."""
+        shape: Any = self._kernel["input_shape"]
+        seen = Labelled(self._train, model, shape, "train")
+        unseen = Labelled(self._test, model, shape, "test")
+        return seen, unseen, np.unique(np.concatenate([seen.y, unseen.y]))
 
     def _snapshot(
         self, ntk: EmpiricalNTK, epoch: float, seen: Labelled, unseen: Labelled, tell: Tell
@@ -189,7 +196,7 @@ class KernelTracker:
         return Snapshot(epoch, kernel, cross, result)
 
     def __len__(self) -> int:
-        return len(self._looks.rows)
+        return len(self.history.rows)
 
     @property
     def evolution(self) -> KernelEvolution:
@@ -200,31 +207,27 @@ class KernelTracker:
         InputError
             If there was none.
         """
-        looks = self._looks
-        if not looks.rows:
+        rows, kernel_of = self.history.rows, self.history.kernel
+        if not rows:
             raise InputError("the tracker has seen nothing yet; call look(model, epoch) first")
-        first, last = looks.kernel(0), looks.kernel(len(looks.rows) - 1)
-        kernels = (looks.kernel(i) for i in range(len(looks.rows)))
+        first, last = kernel_of(0), kernel_of(len(rows) - 1)
+        kernels = map(kernel_of, range(len(rows)))
         return KernelEvolution(
             EvolutionRow(
                 **row,
                 alignment_first=kernel_alignment(kernel, first),
                 alignment_last=kernel_alignment(kernel, last),
             )
-            for row, kernel in zip(looks.rows, kernels, strict=True)
+            for row, kernel in zip(rows, kernels, strict=True)
         )
-
-    def drop_from(self, epoch: float, *, inclusive: bool = True) -> None:
-        """Forget all looks from this epoch on, or only those after it."""
-        self._looks.drop_from(epoch if inclusive else np.nextafter(epoch, np.inf))
 
     def kernel(self, epoch: float) -> np.ndarray:
         """The training kernel of the look at this epoch; with a folder, mapped from its file."""
-        for number, row in enumerate(self._looks.rows):
+        for number, row in enumerate(self.history.rows):
             if row["epoch"] == epoch:
-                return self._looks.kernel(number)
-        seen = [row["epoch"] for row in self._looks.rows]
-        raise InputError(f"there was no look at epoch {epoch!r}; there were looks at {seen}")
+                return self.history.kernel(number)
+        seen = [row["epoch"] for row in self.history.rows]
+        raise InputError(f"there was no look at epoch {short(epoch)}; there were looks at {seen}")
 
     def plot(self, path: Pathname | None = None, **options: Any) -> Any:
         """Draw `evolution`; see `KernelEvolution.plot`."""
@@ -235,8 +238,8 @@ class KernelTracker:
         return self.evolution.to_pandas()
 
     def __repr__(self) -> str:
-        epochs = [f"{row['epoch']:g}" for row in self._looks.rows]
-        where = "" if self._looks.folder is None else f", kept in {self._looks.folder}"
+        epochs = [f"{row['epoch']:g}" for row in self.history.rows]
+        where = "" if self.history.folder is None else f", kept in {self.history.folder}"
         return f"KernelTracker({len(epochs)} looks, at epochs [{', '.join(epochs)}]{where})"
 
     def _identity(self) -> dict[str, str]:
@@ -260,14 +263,9 @@ class KernelTracker:
 def as_epoch(epoch: Any) -> float:
     """A number of at least 0; a whole one as an int."""
     if not isinstance(epoch, Real) or isinstance(epoch, bool) or not 0.0 <= float(epoch) < np.inf:
-        raise InputError(f"epoch={epoch!r} must be a number of at least 0")
+        raise InputError(f"epoch={short(epoch)} must be a number of at least 0")
     number = float(epoch)
     return int(number) if number.is_integer() else number
-
-
-def classes_of(seen: Labelled, unseen: Labelled) -> np.ndarray:
-    """All labels, sorted."""
-    return np.unique(np.concatenate([seen.y, unseen.y]))
 
 
 def predict(result: MarginResult, cross: np.ndarray) -> np.ndarray:
@@ -279,13 +277,5 @@ def predict(result: MarginResult, cross: np.ndarray) -> np.ndarray:
 
 
 def _digest(pair: tuple[Any, Any]) -> str:
-    X, labels = (_on_host(part) for part in pair)
+    X, labels = (on_host(part) for part in pair)
     return digest_of(X, labels if labels.dtype.kind != "O" else labels.astype(str))
-
-
-def _on_host(part: Any) -> np.ndarray:
-    if isinstance(part, Tensor):
-        part = part.detach().cpu()
-        if part.dtype is torch.bfloat16:  # unknown to numpy
-            part = part.float()
-    return np.asarray(part)

@@ -1,21 +1,18 @@
-"""Training a model by mini-batches, the same way for the same seed."""
+"""Training a model by mini-batches, the same way for the same seed, and from where it stopped."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from numbers import Real
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
 
-from momentron.errors import InputError
-from momentron.ntk.batches import Batches, Place
-from momentron.ntk.examples import Examples
-from momentron.ntk.loaders import labels_of
+from momentron.errors import InputError, short
+from momentron.ntk.labelled import as_batch
 
 Step = Callable[[nn.Module, Tensor, Tensor], Any]
 """One update: the model, a batch of examples, and their labels as whole numbers from 0."""
@@ -24,72 +21,32 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 """A number, from the outputs of a batch and its labels."""
 
 USUAL_RATE = 0.01
-USUAL_BATCH = 32
-BATCH = 256  # examples that pass through the model at once to be classified
-
-
-class Labelled:
-    """Examples with labels, as a model reads them.
-
-    Parameters
-    ----------
-    pair : (X, y)
-    model : Module
-    input_shape : tuple of int, optional
-    name : str
-        For errors.
-    """
-
-    def __init__(
-        self,
-        pair: tuple[Any, Any],
-        model: nn.Module,
-        input_shape: tuple[int, ...] | None,
-        name: str,
-    ) -> None:
-        self.examples = Examples(pair[0], model, input_shape, f"{name}[0]")
-        self.y = labels_of(pair[1])
-        if self.y.shape != (len(self.examples),):
-            raise InputError(
-                f"{name} has {len(self.examples)} examples and labels of shape {self.y.shape}; "
-                f"they must have shape ({len(self.examples)},)"
-            )
-
-    def __len__(self) -> int:
-        return len(self.examples)
-
-    def codes(self, classes: np.ndarray) -> Tensor:
-        """Each label's place in the sorted classes."""
-        return places_of(self.y, classes).to(self.examples.device)
-
-
-def places_of(y: np.ndarray, classes: np.ndarray) -> Tensor:
-    """Each label's place in the sorted classes."""
-    places = np.searchsorted(classes, y).clip(0, classes.size - 1)
-    wrong = classes[places] != y
-    if wrong.any():
-        raise InputError(f"train has label {y[wrong][0]!r}; the classes are {classes.tolist()}")
-    return torch.tensor(places)
 
 
 class Training:
-    """Mini-batches in an order that the seed draws, or a loader's own.
+    """One update per batch of a loader, epoch after epoch.
 
     Parameters
     ----------
     model : Module
-    batches : Batches
-    lr : float, optional
-        Of plain gradient steps.
-    loss : callable, optional
-    optimizer : torch.optim.Optimizer, optional
-    step : callable, optional
+    loader : DataLoader
+        Gives the batches of an epoch, in an order drawn when the epoch begins.
+    read : callable
+        Turns the two parts of a batch into examples on the model's device, and whole numbers.
+    lr, loss, optimizer, step
+        As in `kernel_evolution`.
+
+    Attributes
+    ----------
+    epochs, batches : int
+        What is done: whole epochs, and batches of the next.
     """
 
     def __init__(
         self,
         model: nn.Module,
-        batches: Batches,
+        loader: DataLoader,
+        read: Callable[[Any, Any], tuple[Tensor, Tensor]],
         *,
         lr: float | None,
         loss: Loss | None,
@@ -97,7 +54,7 @@ class Training:
         step: Step | None,
     ) -> None:
         _require_one_way(lr, loss, optimizer, step)
-        self.model = model
+        self.model, self.loader, self._read = model, loader, read
         self._loss = loss or usual_loss
         self.optimizer = optimizer
         if optimizer is not None:
@@ -107,13 +64,63 @@ class Training:
             trained = [p for p in model.parameters() if p.requires_grad]
             self.optimizer = torch.optim.SGD(trained, lr=rate)
         self._step = step or self._descend
-        self.place = Place(batches)
+        self.epochs, self.batches = 0, 0
+        self._begun: list[Any] = []  # random states as the epoch began
+        self._left: Iterator[Any] | None = None  # of the epoch
 
     def advance(self, epoch: float) -> None:
-        """Train until so many epochs are done, to the nearest batch."""
+        """Train until a number of epochs is done, to the nearest batch."""
         self.model.train()
-        for x, codes in self.place.until(epoch):
-            self._step(self.model, x, codes)
+        end = self._place_of(epoch)
+        while (self.epochs, self.batches) < end:
+            if self._left is None:
+                self._begun, self._left = self._random_states(), iter(self.loader)
+            batch = next(self._left, None)
+            if batch is None:
+                self.epochs, self.batches, self._left = self.epochs + 1, 0, None
+                continue
+            self.batches += 1
+            self._step(self.model, *self._read(*as_batch(batch, "train")))
+
+    def state(self) -> dict[str, Any]:
+        """All that it takes to go on from here in another process."""
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": None if self.optimizer is None else self.optimizer.state_dict(),
+            "epochs": self.epochs,
+            "batches": self.batches,
+            "begun": None if self._left is None else self._begun,
+            "now": self._random_states(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go to where another run was."""
+        self.model.load_state_dict(state["model"])
+        if self.optimizer is not None:
+            self.optimizer.load_state_dict(state["optimizer"])
+        self.epochs, self.batches, self._left = state["epochs"], state["batches"], None
+        if state["begun"] is not None:  # draw the order of the epoch again, and skip what is done
+            self._begun = state["begun"]
+            self._set_random_states(self._begun)
+            self._left = iter(self.loader)
+            for _ in range(self.batches):
+                next(self._left, None)
+        self._set_random_states(state["now"])
+
+    def _place_of(self, epoch: float) -> tuple[int, int]:
+        """Whole epochs, and batches of the next."""
+        whole = int(epoch)
+        if epoch == whole:
+            return whole, 0
+        try:
+            count = len(self.loader)
+        except TypeError:  # of a dataset that can only be iterated
+            raise InputError(
+                f"epoch {epoch} is a fraction, and the loader does not know its length; "
+                "look after whole epochs"
+            ) from None
+        part = round((epoch - whole) * count)
+        return (whole + 1, 0) if part == count else (whole, part)
 
     def _descend(self, model: nn.Module, x: Tensor, y: Tensor) -> None:
         assert self.optimizer is not None
@@ -121,71 +128,32 @@ class Training:
         self._loss(model(x), y).backward()
         self.optimizer.step()
 
+    def _random_states(self) -> list[Any]:
+        own = self.loader.generator
+        devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+        return [torch.get_rng_state(), None if own is None else own.get_state(), *devices]
+
+    def _set_random_states(self, states: list[Any]) -> None:
+        torch.set_rng_state(states[0])
+        if self.loader.generator is not None and states[1] is not None:
+            self.loader.generator.set_state(states[1])
+        if torch.cuda.is_available() and len(states) > 2:
+            torch.cuda.set_rng_state_all(states[2:])
+
+
+def seeded_loader(X: Tensor, codes: Tensor, batch_size: int, seed: int) -> DataLoader:
+    """Batches of a tensor, cut out of it at once, in an order that the seed draws."""
+    generator = torch.Generator().manual_seed(seed)
+    data = TensorDataset(X, codes)
+    batches = BatchSampler(RandomSampler(data, generator=generator), batch_size, drop_last=False)
+    return DataLoader(data, batch_size=None, sampler=batches, generator=generator)
+
 
 def usual_loss(outputs: Tensor, y: Tensor) -> Tensor:
     """Cross entropy; of a single output, that of its sign."""
     if outputs.shape[1] == 1:
         return functional.binary_cross_entropy_with_logits(outputs[:, 0], y.to(outputs.dtype))
     return functional.cross_entropy(outputs, y)
-
-
-def network_error(model: nn.Module, data: Labelled, classes: np.ndarray) -> float:
-    """The share of examples that the network itself gets wrong; NaN outputs are an error."""
-    wrong, codes = 0, data.codes(classes)
-    with torch.no_grad():
-        for start in range(0, len(data), BATCH):
-            stop = min(start + BATCH, len(data))
-            outputs = model(data.examples.rows(start, stop))
-            require_outputs(outputs, stop - start, classes)
-            if outputs.shape[1] == 1:
-                answers = (outputs[:, 0] > 0.0).long()
-            else:
-                answers = outputs.argmax(dim=1)
-            wrong += int((answers != codes[start:stop]).sum())
-    return wrong / len(data)
-
-
-def require_classes(model: nn.Module, data: Labelled, classes: np.ndarray) -> None:
-    """Refuse a model whose outputs do not fit the classes, before it is trained."""
-    model.eval()
-    with torch.no_grad():
-        require_outputs(model(data.examples.few(2)), 2, classes)
-
-
-def require_outputs(outputs: Any, n: int, classes: np.ndarray) -> None:
-    """Refuse outputs that do not name one class per example."""
-    k = classes.size
-    shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-    if shape != (n, k) and not (k == 2 and shape == (n, 1)):
-        raise InputError(
-            f"the outputs of {n} examples are {shape}; {k} classes need ({n}, {k})"
-            + (f" or ({n}, 1)" if k == 2 else "")
-        )
-    if not bool(outputs.isfinite().all()):
-        raise InputError(
-            "the outputs of the network are not finite: training went astray; take a smaller lr"
-        )
-
-
-@contextmanager
-def modes_kept(model: nn.Module) -> Iterator[None]:
-    """Training and evaluation modes come back as they were, module by module."""
-    modes = [(module, module.training) for module in model.modules()]
-    try:
-        yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
-
-
-@contextmanager
-def seeded(model: nn.Module, seed: int) -> Iterator[None]:
-    """Torch draws from this seed inside, dropout included; its state and the mode come back."""
-    device = next(model.parameters()).device
-    devices = [device] if device.type == "cuda" else []
-    with modes_kept(model), torch.random.fork_rng(devices):
-        torch.manual_seed(seed)
-        yield
 
 
 def _require_owner(optimizer: torch.optim.Optimizer, model: nn.Module) -> None:
@@ -202,7 +170,7 @@ def _require_owner(optimizer: torch.optim.Optimizer, model: nn.Module) -> None:
 def _require_one_way(lr: float | None, loss: Any, optimizer: Any, step: Any) -> None:
     """Refuse parameters that another one would make idle."""
     if lr is not None and (not isinstance(lr, Real) or isinstance(lr, bool) or not lr > 0.0):
-        raise InputError(f"lr={lr!r} must be a number above 0")
+        raise InputError(f"lr={short(lr)} must be a number above 0")
     if step is not None:
         given = {"lr": lr, "loss": loss, "optimizer": optimizer}
         for name, value in given.items():

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
 from momentron.errors import InputError
-from momentron.ntk.symmetry import mirror
+from momentron.ntk.contraction import mirror
 
 BLOCK = 2**21  # entries of the kernel worked on at a time
 

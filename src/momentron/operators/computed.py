@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from momentron.clock import require_time
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.exactness import as_exact
 from momentron.operators.base import read_only_rows, row_blocks, shallow_copy
 from momentron.operators.dense import DenseOperator
@@ -101,8 +101,8 @@ def require_shape(X: ComputedRows) -> None:
     is_pair = isinstance(shape, tuple) and len(shape) == 2
     if not (is_pair and all(isinstance(size, int | np.integer) and size > 0 for size in shape)):
         raise InputError(
-            f"{type(X).__name__}.shape is {shape!r}; set it in __init__ to (rows, features), two "
-            "positive integers"
+            f"{type(X).__name__}.shape is {short(shape)}; set it in __init__ to (rows, features), "
+            "two positive integers"
         )
 
 

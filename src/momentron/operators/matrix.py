@@ -29,6 +29,10 @@ class MatrixOperator(Operator):
         """Whether products at the data's own precision are in float32."""
         return self.X.dtype == np.float32
 
+    def keep_gram(self) -> None:
+        """Keep XXᵀ of all the rows once it is computed, if the kind of matrix does: several fits
+        are to come."""
+
     @abstractmethod
     def rows(self, index: np.ndarray) -> np.ndarray:
         """The named rows of X, dense, in float64."""

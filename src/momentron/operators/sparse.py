@@ -1,5 +1,6 @@
 """A sparse X in CSR or CSC format."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import scipy.sparse as sp
 from momentron.operators.base import read_only_rows
 from momentron.operators.matrix import MatrixOperator
 from momentron.operators.split_rows import SplitRows
+from momentron.submatrices import copied
 
 
 def squared_row_norms(X: Any) -> np.ndarray:
@@ -42,6 +44,21 @@ SMALL = 200_000  # entries up to which dense products take less than scipy's pre
 FEW = 8  # of so many rows one counts: then picking those is cheaper than reading all
 
 
+class SharedGram:
+    """XXᵀ of all the rows, computed when it is first asked for and kept for further fits."""
+
+    is_lent_whole = True  # what it returns is always a copy
+
+    def __init__(self) -> None:
+        self._K: np.ndarray | None = None
+
+    def copy(self, compute: Callable[[], np.ndarray]) -> np.ndarray:
+        """A copy of it."""
+        if self._K is None:
+            self._K = compute()
+        return copied(self._K)
+
+
 class SparseOperator(MatrixOperator):
     """X as a CSR or CSC matrix; the cost of a pass is its number of stored entries.
 
@@ -54,6 +71,7 @@ class SparseOperator(MatrixOperator):
     """
 
     is_sparse = True
+    _shared_gram: SharedGram | None = None
 
     def __init__(self, X: Any, squares: np.ndarray | None = None) -> None:
         self.X = X = read_only_rows(X)
@@ -89,6 +107,9 @@ class SparseOperator(MatrixOperator):
         lines = self._lines
         return lines.transposed_times(a) if self._is_by_rows else lines.times(a)
 
+    def keep_gram(self) -> None:
+        self._shared_gram = SharedGram()
+
     def combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
         return self.sparse_rows(rows).T @ a
 
@@ -116,7 +137,9 @@ class SparseOperator(MatrixOperator):
 
     def _csr_rows(self, index: np.ndarray) -> Any:
         if index.size == self.shape[0]:
-            return sp.csr_array(self.X).astype(np.float64, copy=False)
+            rows = sp.csr_array(self.X).astype(np.float64, copy=False)
+            rows.shared_gram = self._shared_gram
+            return rows
         return self.sparse_rows(index)
 
     def exact_scores(self, w: np.ndarray) -> np.ndarray:

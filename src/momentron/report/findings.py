@@ -105,7 +105,12 @@ def examine(
     say = watch or (lambda words, share: None)
     say("deciding separability", 0.0)
     verdict = check_separability(
-        X, y, fit_intercept=fit_intercept, decimals="binary", max_time=max_time
+        X,
+        y,
+        fit_intercept=fit_intercept,
+        decimals="binary",
+        feature_names=feature_names,
+        max_time=max_time,
     )
     say("fitting the classifier", 0.4)
     model = MaxMarginClassifier(fit_intercept=fit_intercept, max_time=max_time)

@@ -21,12 +21,12 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 MEANING = {
     "separable": "Some hyperplane has every row strictly on the side of its own class. In the "
     "statisticians' words this is complete separation: the maximum likelihood estimates of a "
-    "logistic regression on these columns do not exist, and its coefficients grow without bound.",
+    "{model} on these columns do not exist, and its coefficients grow without bound.",
     "quasi-separable": "Some hyperplane has no row on the wrong side, but every such hyperplane "
     "has rows on it. In the statisticians' words this is quasi-complete separation: some maximum "
-    "likelihood estimates of a logistic regression on these columns are infinite.",
+    "likelihood estimates of a {model} on these columns are infinite.",
     "overlapping": "Every hyperplane has a row on its wrong side. The maximum likelihood estimates "
-    "of a logistic regression on these columns exist, where the columns are independent.",
+    "of a {model} on these columns exist, where the columns are independent.",
     "undecided": "The time ended before a proof was found. The interval below is proven all the "
     "same; a larger --max-time may decide.",
 }
@@ -83,11 +83,14 @@ def _verdict(findings: Findings) -> str:
     ]
     if upper == 0.0:
         margin = ['<p class="number">Best margin: <b>0</b>, proven. No hyperplane has more.</p>']
+    meaning = [MEANING[verdict.kind].format(model=verdict.model), *verdict.notes]
+    if verdict.estimates:
+        meaning.insert(1, verdict.paper_sentence)
     return (
         f"<header>\n<p class='kicker'>{escape(findings.title)}: {n:,} rows × {d:,} features, "
         f"{escape(shortened(words, 80))}</p>\n<h1>{escape(kind.capitalize())}</h1>\n"
         f"<p class='lead'>{escape(rest.strip().capitalize())}.</p>\n</header>\n"
-        + _section("margin", "The margin", *margin, f"<p>{MEANING[verdict.kind]}</p>")
+        + _section("margin", "The margin", *margin, *(f"<p>{escape(line)}</p>" for line in meaning))
     )
 
 

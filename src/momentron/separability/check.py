@@ -13,7 +13,7 @@ from momentron.arguments import as_flag, as_number
 from momentron.clock import OutOfTime, deadline, until
 from momentron.designs import read_design
 from momentron.environment import standard_arithmetic
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.exactness import READINGS, is_rounded, require_reading
 from momentron.rational.memory import TooLarge
 from momentron.separability.basis import (
@@ -33,7 +33,8 @@ from momentron.separability.conflict import (
     contradictory_rows,
     duplicate_conflict,
 )
-from momentron.separability.estimates import find_estimates
+from momentron.separability.estimates import LATE, find_estimates, too_large
+from momentron.separability.fates import notes_on_classes
 from momentron.separability.interior_point import Proposal, propose
 from momentron.separability.interval import (
     Interval,
@@ -51,12 +52,13 @@ from momentron.threads import one_thread
 from momentron.verify import ProofError, ProofTooLarge, require_estimates, require_proof
 from momentron.verify.data import label_texts
 from momentron.verify.duality import direction_of
+from momentron.verify.family import MODELS, default_family, link_of
 from momentron.verify.format import LONGEST_NAME, Proof, read_interval, read_proof
 
 SMALL = 20_000  # entries up to which a conflict that floats miss is found by exact steps
 LARGE = 4e9  # flops of an interior-point iteration above which `max_margin` is asked first
 GRACE = 0.4  # seconds beyond the budget, for reading the data and for closing
-ESTIMATES_SECONDS = 4.0  # for the fates of the coefficients; half of `max_time` if that is more
+ESTIMATES_SECONDS = 4.0  # for the fates of the coefficients, unless `max_time` says how long
 QUICK = 0.1  # seconds within which the means of the classes must be read exactly
 FEW_ENTRIES = 200_000  # of X up to which the other reading of decimals is tried, too
 OTHER_SECONDS = 1.0  # for that, and of the first reading
@@ -71,6 +73,7 @@ def check_separability(
     data: Any = None,
     fit_intercept: bool = True,
     family: str | None = None,
+    link: str | None = None,
     order: Sequence[Any] | None = None,
     sample_weight: Any = None,
     decimals: str = "shortest",
@@ -99,11 +102,20 @@ def check_separability(
         For a formula; `sample_weight` may then be the name of a column.
     fit_intercept : bool
         Whether hyperplanes may miss the origin; a formula or model without an intercept has none.
-    family : {"binomial", "multinomial", "poisson", "ordinal"}, optional
+    family : {"binomial", "multinomial", "poisson", "negative-binomial", "truncated-poisson", \
+"ordinal"}, optional
         The model whose likelihood is meant; by default binomial for two classes and multinomial for
-        more. "poisson": counts or other numbers ≥ 0, of which only y = 0 and y > 0 matter.
-        "ordinal": classes in order, in a cumulative model with any log-concave link; numbers are
-        ordered by value, an ordered pandas categorical as it says, other labels by `order`.
+        more. "poisson": counts or other numbers ≥ 0, of which only y = 0 and y > 0 matter, and
+        "negative-binomial" likewise. "truncated-poisson": counts without zeros, y = 1 or y > 1.
+        "ordinal": classes in order, in a cumulative model; numbers are ordered by value, an ordered
+        pandas categorical as it says, other labels by `order`.
+    link : str, optional
+        "logit" by default, and "log" for counts. Binomial and ordinal models: "logit", "probit",
+        "cloglog", "loglog", "cauchit", or "cdf" for the inverse of any other continuous
+        distribution function that increases on the whole line; all of these have the same answer.
+        Binomial models also "log", P(event) = exp(η), and "logc", P(event) = 1 − exp(η), whose
+        answers are different ones; the event is the class that is not `reference`. Estimates with
+        other links (identity, square root, …) follow other rules, and are refused.
     order : sequence of labels, optional
         For family="ordinal": every label once, from the lowest to the highest.
     sample_weight : array of shape (n,), optional
@@ -113,15 +125,17 @@ def check_separability(
         tenth; or as the binary numbers that they are.
     reference : label, optional
         The class with which the coefficients of the others are contrasted; the first by default.
-        Which estimates are finite depends on it, the kind does not.
+        Which estimates are finite depends on it, the kind does not, unless the link is "log" or
+        "logc".
     feature_names : sequence of str, optional
         Of the columns of X; those of a frame, a formula or a model by default.
     estimates : bool
         Whether to find out, and prove, which coefficients have finite estimates.
     max_time : float, optional
-        Seconds; where they end first the verdict is "undecided". Up to half of them may go to the
-        estimates, which take four seconds at most without it. Data with more than about 3,000
-        independent features, or that need more than 2 GB of memory, may be undecided without it.
+        Seconds; where they end first the verdict is "undecided". What the decision leaves goes to
+        the estimates, until all are decided; without it they take four seconds at most. Data with
+        more than about 3,000 independent features, or that need more than 2 GB of memory, may be
+        undecided without it.
 
     Returns
     -------
@@ -139,7 +153,9 @@ def check_separability(
     References
     ----------
     Albert, Anderson (1984), *On the existence of maximum likelihood estimates in logistic
-    regression models*, Biometrika 71. Ye, Todd, Mizuno (1994), *An O(√n L)-iteration homogeneous
+    regression models*, Biometrika 71. Schwendinger, Grün, Hornik (2021), *A comparison of
+    optimization solvers for log binomial regression including conic programming*, Computational
+    Statistics 36. Ye, Todd, Mizuno (1994), *An O(√n L)-iteration homogeneous
     and self-dual linear programming algorithm*, Math. of OR 19.
 
     Examples
@@ -153,13 +169,12 @@ def check_separability(
     fit_intercept = as_flag("fit_intercept", fit_intercept)
     require_reading(decimals)
     design = read_design(X, y, data=data, sample_weight=sample_weight, decimals=decimals)
-    fit_intercept = fit_intercept and design.fit_intercept is not False
-    family = design.family if family is None else family
+    family, link, fit_intercept = design.modelled(family, link, fit_intercept)
     estimates = as_flag("estimates", estimates)
     names = design.named(feature_names)
     seconds = seconds_of(max_time)
     grace = max(GRACE, seconds / 20)  # to read the data, and to close
-    cone = None
+    cone, otherwise, reason = None, None, None
     with standard_arithmetic(), one_thread():
         try:
             with until(start + max(seconds, grace)):
@@ -168,37 +183,54 @@ def check_separability(
                     design.y,
                     fit_intercept=fit_intercept,
                     family=family,
+                    link=link,
                     decimals=decimals,
                     sample_weight=design.sample_weight,
                     order=order,
+                    reference=design.reference if reference is None else reference,
                 )
                 cone.data.digest()  # kept for every proof
-            origin = _reference(cone, reference)
             decision = _Decision(cone)
             proof = decision.within(start + seconds, grace)
+            reason = decision.reason and _why(decision.reason, max_time, seconds)
             spent = time.perf_counter() - start
+            if spent < OTHER_SECONDS:
+                otherwise = _kind_otherwise(cone, proof, start + seconds)
             if estimates and proof["complete"]:
-                now = time.perf_counter()
-                left = start + seconds - now
-                share = ESTIMATES_SECONDS if left == math.inf else max(ESTIMATES_SECONDS, left / 2)
-                proof = _with_estimates(decision, proof, origin, now + min(left, share))
+                end = start + seconds
+                if max_time is None:
+                    end = time.perf_counter() + ESTIMATES_SECONDS
+                proof, found = _with_estimates(decision, proof, cone.reference, end)
+                reason = found and _why(found, max_time, min(seconds, ESTIMATES_SECONDS))
         except OutOfTime:
+            reason = _why(LATE, max_time, seconds)
             n, d = np.shape(design.X)
-            classes = sorted(set(label_texts(design.y)))
-            name = family or ("binomial" if len(classes) == 2 else "multinomial")
-            proof = unread_proof(n, d, classes, name, fit_intercept, decimals)
-        otherwise = None
-        if cone is not None and spent < OTHER_SECONDS:
-            otherwise = _kind_otherwise(cone, proof, start + seconds)
+            labels = label_texts(design.y)
+            name = family or default_family(labels)
+            link = link_of(name, link)
+            kind = MODELS[name][link]
+            classes = kind.class_names(labels)
+            model = kind(name, link, len(classes), fit_intercept)
+            proof = unread_proof(n, d, classes, model, decimals)
     proof["names"] = None if names is None else [name[:LONGEST_NAME] for name in names]
     return Verdict(
         proof["kind"],
         *read_interval(proof),
         proof,
         time.perf_counter() - start,
-        design.row_names,
+        design.given,
         otherwise,
+        notes=design.notes if family else (*design.notes, *notes_on_classes(proof)),
+        reason=reason,
     )
+
+
+def _why(reason: str, max_time: float | None, seconds: float) -> str:
+    """Why something is undecided, and what to do about it."""
+    if reason != LATE:
+        return reason
+    taken = seconds if max_time is None else max_time
+    return f"time ran out after {taken:g} s; pass max_time={max(60.0, 10.0 * taken):g}"
 
 
 def _kind_otherwise(cone: Cone, proof: dict[str, Any], moment: float) -> str | None:
@@ -226,22 +258,10 @@ def _kind_otherwise(cone: Cone, proof: dict[str, Any], moment: float) -> str | N
         return None
 
 
-def _reference(cone: Cone, label: Any) -> int:
-    """The class with which others are contrasted, as an index."""
-    if label is None:
-        return 0
-    if not cone.family.has_reference:
-        raise InputError(f"family={cone.family.name!r} has no reference class; leave reference out")
-    text = label_texts([label])[0]
-    if text not in cone.classes:
-        raise InputError(f"reference={label!r} is not among the classes, {cone.classes[:20]}")
-    return cone.classes.index(text)
-
-
 def _with_estimates(
     decision: "_Decision", proof: dict[str, Any], reference: int, moment: float
-) -> dict[str, Any]:
-    """The proof with the fate of each coefficient, verified; without it where that takes long."""
+) -> tuple[dict[str, Any], str | None]:
+    """(the proof with the fate of each coefficient, verified, or without; why some are missing)."""
     cone = decision.cone
     try:
         with until(moment):
@@ -250,11 +270,14 @@ def _with_estimates(
             boundary = np.unique(cone.pairs_of(named))
             direction = direction_of(found, cone.data)
             w = [direction.get(c, 0) for c in range(cone.n_coordinates)]
-            full = proof | {"estimates": find_estimates(cone, w, boundary, reference)}
+            section, reason = find_estimates(cone, w, boundary, reference)
+            full = proof | {"estimates": section}
             require_estimates(json.dumps(full), found, cone.data)
-            return full
-    except (OutOfTime, TooLarge, ProofTooLarge, MemoryError):
-        return proof
+            return full, reason
+    except OutOfTime:
+        return proof, LATE
+    except (TooLarge, ProofTooLarge, MemoryError) as error:
+        return proof, too_large(error)
 
 
 def seconds_of(max_time: float | None) -> float:
@@ -264,7 +287,7 @@ def seconds_of(max_time: float | None) -> float:
     wanted = "a positive number of seconds, or None"
     seconds = as_number("max_time", max_time, wanted)
     if not seconds > 0.0:
-        raise InputError(f"max_time={max_time!r} must be {wanted}")
+        raise InputError(f"max_time={short(max_time)} must be {wanted}")
     return seconds
 
 
@@ -274,6 +297,7 @@ class _Decision:
     def __init__(self, cone: Cone) -> None:
         self.cone = cone
         self.read: Proof | None = None  # of the last proof that was verified
+        self.reason: str | None = None  # why nothing is decided
         self.peeled = Peeled([], np.arange(cone.size), np.arange(0))
 
     def within(self, moment: float, grace: float) -> dict[str, Any]:
@@ -281,7 +305,8 @@ class _Decision:
         try:
             with until(moment):
                 return self.proof()
-        except (OutOfTime, TooLarge, ProofTooLarge):
+        except (OutOfTime, TooLarge, ProofTooLarge) as error:
+            self.reason = LATE if isinstance(error, OutOfTime) else too_large(error)
             try:
                 with until(time.perf_counter() + grace):
                     return self.undecided()

@@ -7,7 +7,7 @@ is made from its cone alone. A row that must stay where it is (a positive count)
 pairs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,13 +15,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.clock import require_time
-from momentron.errors import InputError
+from momentron.errors import InputError, one_line, short
 from momentron.exactness import as_exact, require_reading
 from momentron.rational.memory import memory_cap, require_memory
 from momentron.rational.systems import PRIME
 from momentron.validation import clean_matrix, clean_targets
 from momentron.verify.data import Data, WholeRow, label_texts, own_order, zero_weight_rows
-from momentron.verify.family import FAMILIES, Family, family_named
+from momentron.verify.family import MODELS, Family, default_family, family_named, link_of
 from momentron.verify.format import read_codes
 
 BYTES_PER_PAIR_ENTRY = 64  # while the sparse matrix of many classes' pairs is put together
@@ -42,6 +42,8 @@ class Cone:
         All of X, as a proof describes it.
     family : Family
         Which pairs rows make.
+    reference : int
+        The class with which the others are contrasted.
     X : ndarray or csr_array of shape (n, d)
         The columns `data.used` of X: the others hold zeros only.
     classes : list of str
@@ -58,18 +60,25 @@ class Cone:
         *,
         fit_intercept: bool = True,
         family: str | None = None,
+        link: str | None = None,
         decimals: str = "binary",
         sample_weight: Any = None,
         order: Sequence[Any] | None = None,
+        reference: Any = None,
     ) -> None:
-        self._given = (y, family, sample_weight, order)
+        self._given = (y, family, link, sample_weight, order, reference)
+        if family is not None:
+            link_of(family, link)  # a model that is not supported is refused before y is read
         X = _thinned(_as_floats(X, require_reading(decimals)))
         n = X.shape[0]
-        clean_targets(y, n)  # only a check: as an array, labels of a list may merge
+        kind = next(iter(MODELS.get(family or "", {}).values()), Family)
+        # only a check: as an array, labels of a list may merge
+        clean_targets(y, n, are_classes=not kind.has_counts)
         labels = label_texts(y)
         left_out = zero_weight_rows(sample_weight, n)
         self.data = Data(X, labels, decimals=decimals, left_out=left_out)
-        self.family, self.classes = _modelled(self.data, y, family, fit_intercept, order)
+        self.family, self.classes = _modelled(self.data, y, family, link, fit_intercept, order)
+        self.reference = self._reference(reference)
         self.k, self.n = len(self.classes), n
         if self.n * max(2, self.k) * 64 > memory_cap():
             raise InputError(
@@ -87,16 +96,35 @@ class Cone:
 
     def reread(self, decimals: str) -> "Cone":
         """The cone of the same floats in another reading."""
-        y, family, weights, order = self._given
+        y, family, link, weights, order, reference = self._given
         return Cone(
             self.data.X,
             y,
             fit_intercept=self.fit_intercept,
             family=family,
+            link=link,
             decimals=decimals,
             sample_weight=weights,
             order=order,
+            reference=reference,
         )
+
+    def _reference(self, label: Any) -> int:
+        """The class with which others are contrasted, as an index; the first of an event's two."""
+        if label is None:
+            return 0
+        if not (self.family.has_reference or self.family.has_event):
+            raise InputError(
+                f"family={self.family.name!r} has no reference class; leave reference out"
+            )
+        text = label_texts([label])[0] if isinstance(label, Hashable) else ""
+        if text not in self.classes:
+            known = one_line(self.classes[:20])
+            raise InputError(f"reference={short(label)} is not among the classes, {known}")
+        if self.family.has_event:
+            self.classes.sort(key=lambda name: name != text)
+            return 0
+        return self.classes.index(text)
 
     @property
     def fit_intercept(self) -> bool:
@@ -403,20 +431,27 @@ def _with_columns(X: Any, columns: np.ndarray) -> Any:
 
 
 def _modelled(
-    data: Data, y: Any, name: str | None, fit_intercept: bool, order: Sequence[Any] | None
+    data: Data,
+    y: Any,
+    name: str | None,
+    link: str | None,
+    fit_intercept: bool,
+    order: Sequence[Any] | None,
 ) -> tuple[Family, list[str]]:
     """(family, classes in order); without a name the family is that of the number of classes."""
-    kind = FAMILIES.get(name or "multinomial", Family)
-    classes = kind.class_names(data.kept_labels)
-    name = name or ("binomial" if len(classes) == 2 else "multinomial")
-    family = family_named(name, len(classes), fit_intercept)
+    name = name or default_family(data.kept_labels)
+    link = link_of(name, link)
+    classes = MODELS[name][link].class_names(data.kept_labels)
+    family = family_named(name, link, len(classes), fit_intercept)
     if order is not None:
         return family, _as_ordered(classes, order, name, data.labels)
     if name != "ordinal" and not getattr(getattr(y, "cat", y), "ordered", False):
         return family, classes
     own = own_order(y)
     if own is None:
-        listed = ", ".join(map(repr, classes[:NAMED])) + (", …" if len(classes) > NAMED else "")
+        listed = one_line(", ".join(map(repr, classes[:NAMED])), 80) + (
+            ", …" if len(classes) > NAMED else ""
+        )
         raise InputError(
             f"family='ordinal': the labels {listed} have no order of their own; give it, lowest "
             "first, as order=[…] (--order on the command line), or make y an ordered categorical, "
@@ -432,15 +467,17 @@ def _as_ordered(
     """The classes in the order that the user gives, which must name each label once."""
     if name != "ordinal":
         raise InputError(f"family={name!r} has no order of classes; order goes with 'ordinal'")
-    if isinstance(order, str):
-        raise InputError(f"order={order!r} must be a sequence of labels, lowest first")
+    if isinstance(order, str) or not np.iterable(order):
+        raise InputError(f"order={short(order)} must be a sequence of labels, lowest first")
     given, known = label_texts(list(order)), set(labels)
     for label in given:
         if label not in known:
-            raise InputError(f"order has {label!r}, which is no label in y: {sorted(known)[:20]}")
+            raise InputError(
+                f"order has {short(label)}, which is no label in y: {one_line(sorted(known)[:20])}"
+            )
         if given.count(label) > 1:
-            raise InputError(f"order has {label!r} twice; name each label once, lowest first")
+            raise InputError(f"order has {short(label)} twice; name each label once, lowest first")
     missing = sorted(known - set(given))
     if missing:
-        raise InputError(f"order lacks the label {missing[0]!r}; name each label once")
+        raise InputError(f"order lacks the label {short(missing[0])}; name each label once")
     return sorted(classes, key=given.index)

@@ -4,8 +4,8 @@ Null vectors of the boundary pairs give coordinates t of the space in which K ha
 per free column. There each strict pair is a vector c, and each coefficient a form g: it is finite
 where g = 0, and infinite or undetermined according to whether g or −g lies in the cone of the c's.
 By Gordan's alternative 0 is in the convex hull of the c's and ∓g, or some t has c·t > 0 for all of
-them and ±g·t < 0: a linear program proposes which, and else Wolfe's algorithm decides in rational
-numbers, on few of the c's at a time.
+them and ±g·t < 0: floats propose which (`programs`), for many coefficients at a time, and else
+Wolfe's algorithm decides in rational numbers, on few of the c's at a time.
 """
 
 import math
@@ -37,20 +37,31 @@ from momentron.verify.estimates import Space
 
 Vector = dict[int, int]
 
-FEWEST = 8  # coordinates t from which linear programs propose
+FEWEST = 8  # coordinates t from which floats propose
 LARGEST = 80  # coordinates t up to which Wolfe's algorithm is asked
-BARREN = 3  # programs for several coefficients that may be in vain
 SHARE = 2 / 3  # of the time is for finding, what is left for verifying
 PRODUCT_SECONDS = 4e-7  # of one product of two entries when directions are verified
 FIRST = 40  # pairs it begins with, and how many are added at a time
+FEW_SINGLES = 4  # pairs that bound a coefficient by themselves, of which sums are tried
+MANY_COSINES = 10_000_000  # of forms with pairs, beyond which none are computed for that
+LATE = "time ran out"
 LEAST_ALIASES = 12  # null vectors of a design up to which all are written
 
 
 def find_estimates(
     cone: Cone, w: list[int], boundary: np.ndarray, reference: int = 0
-) -> dict[str, Any]:
-    """The section `estimates` of a proof: w > 0 on all pairs but the boundary pairs."""
-    return _Fates(cone, w, boundary, reference).section()
+) -> tuple[dict[str, Any], str | None]:
+    """(the section `estimates` of a proof, why some are undecided); w > 0 off the boundary pairs.
+
+    The reason is None where all are decided, and LATE where more time would help.
+    """
+    fates = _Fates(cone, w, boundary, reference)
+    return fates.section(), fates.reason
+
+
+def too_large(error: Exception) -> str:
+    """Why something is undecided that no more time would decide."""
+    return f"too large for exact arithmetic ({error})" if str(error) else "too little memory"
 
 
 class _Fates:
@@ -72,7 +83,8 @@ class _Fates:
         self.moment = self.start + SHARE * time_left()
         self.directions: list[Vector] = []
         self.bounds: list[tuple[list[int], list[int]]] = []
-        self.totals: list[list[int]] = []  # of each bound, Σ λ c up to a factor
+        self.totals: dict[tuple[int, ...], tuple[int, int]] = {}  # Σ λ c → (which bound, its sign)
+        self.reason: str | None = None  # why some coefficients are undecided
 
     # --- the span of the boundary pairs, and of the design ---------------------------------------
 
@@ -151,14 +163,23 @@ class _Fates:
             g = self._reduced(form)
             if place not in aliased and any(g):
                 waiting[number] = (form, g)
-        if waiting and len(self.free) >= FEWEST:
-            self._turn_together(list(waiting.values()))
-        bound_of = []
-        for number, (form, g) in waiting.items():
+        bounds = {}  # of single pairs, which are found at once
+        for number, (_, g) in waiting.items():
+            require_time()
+            if (known := self._known_bound(g)) is not None:
+                statuses[number], bounds[number] = known
+        for number, known in self._sums_of_two(
+            {n: g for n, (_, g) in waiting.items() if n not in bounds}
+        ).items():
+            statuses[number], bounds[number] = known
+        open_ones = {n: forms for n, forms in waiting.items() if n not in bounds}
+        if open_ones and len(self.free) >= FEWEST:
+            self._turn_together(list(open_ones.values()))
+        for number, (form, g) in open_ones.items():
             statuses[number], bound = self._fate(form, g)
             if bound is not None:
-                bound_of.append(bound)
-        return statuses, bound_of
+                bounds[number] = bound
+        return statuses, [bounds[number] for number in sorted(bounds)]
 
     def _flat_bounds(self, bound_of: list[int]) -> dict[str, Any]:
         pairs = [pair for found, _ in self.bounds for pair in found]
@@ -187,13 +208,18 @@ class _Fates:
         if known is not None:
             return known
         if not self._has_room:
+            self.reason = LATE
             return "undecided", None
         try:
             with until(self.moment):
                 if along == 0:  # w is inside K, so that the form takes both signs near it
                     return self._around(form, g)
                 bound, t = self._decide([int(along) * v for v in g])
-        except (OutOfTime, TooLarge):
+        except OutOfTime:
+            self.reason = LATE
+            return "undecided", None
+        except TooLarge as error:
+            self.reason = self.reason or too_large(error)
             return "undecided", None
         if bound is not None:
             return ("+inf" if along > 0 else "-inf"), self._added(
@@ -204,10 +230,10 @@ class _Fates:
 
     def _known_bound(self, g: list[int]) -> tuple[str, int] | None:
         """A single pair whose vector is a multiple of the form, or a bound found before."""
-        for index, total in enumerate(self.totals):
-            sign = ratio_sign(total, g)
-            if sign:
-                return ("+inf" if sign > 0 else "-inf"), index
+        key, sign = _ray(g)
+        if key in self.totals:
+            index, of_total = self.totals[key]
+            return ("+inf" if sign == of_total else "-inf"), index
         for pair in self._candidates(g):
             sign = ratio_sign(self._strict_vector(pair), g)
             if sign:
@@ -215,9 +241,40 @@ class _Fates:
                 return ("+inf" if sign > 0 else "-inf"), found
         return None
 
+    def _sums_of_two(self, waiting: dict[int, list[int]]) -> dict[int, tuple[str, int]]:
+        """Bounds by two pairs, one of which bounds another coefficient by itself.
+
+        Such are the dummies of constant groups beside a constant baseline, the pair of which bounds
+        the intercept: floats find the other pair, of all forms at once.
+        """
+        singles = [pairs[0] for pairs, _ in self.bounds if len(pairs) == 1][:FEW_SINGLES]
+        if not waiting or not singles or len(waiting) * self.strict.size > MANY_COSINES:
+            return {}
+        C, numbers = self._in_floats(), list(waiting)
+        G = np.array([unit_floats(g) for g in waiting.values()])
+        signs = np.sign(G @ unit_floats(self._inside())).astype(np.int64)
+        G *= signs[:, None]
+        found: dict[int, tuple[str, int]] = {}
+        for pair in singles:
+            require_time()
+            c = C[np.searchsorted(self.strict, pair)]
+            cosines = _without(G, c) @ _without(C, c).T
+            best = cosines.argmax(axis=1)
+            near = cosines[np.arange(len(G)), best] > 1.0 - 1e-9
+            for at in np.flatnonzero(near & (signs != 0)).tolist():
+                number, sign = numbers[at], int(signs[at])
+                if number in found:
+                    continue
+                g = [sign * v for v in waiting[number]]
+                bound = self._solved(g, [pair, int(self.strict[best[at]])])
+                if bound is not None:
+                    found[number] = ("+inf" if sign > 0 else "-inf"), self._added(bound, g)
+        return found
+
     def _added(self, bound: tuple[list[int], list[int]], total: list[int]) -> int:
+        key, sign = _ray(total)
+        self.totals[key] = len(self.bounds), sign
         self.bounds.append(bound)
-        self.totals.append(total)
         return len(self.bounds) - 1
 
     def _candidates(self, g: list[int]) -> list[int]:
@@ -248,10 +305,16 @@ class _Fates:
     @property
     def _has_room(self) -> bool:
         """Whether one more direction could still be verified in the time that is kept for it."""
-        n_products = (len(self.directions) + 1.0) * self.cone.size * self.cone.n_coordinates
+        n_products = (len(self.directions) + 1.0) * self._n_entries
         return n_products * PRODUCT_SECONDS < (1.0 / SHARE - 1.0) * (self.moment - self.start)
 
-    # --- proposed by linear programs -------------------------------------------------------------
+    @cached_property
+    def _n_entries(self) -> int:
+        """How many entries all pairs have: the products that verify a direction."""
+        A = self.cone.A
+        return int(A.nnz if sp.issparse(A) else np.count_nonzero(A))
+
+    # --- proposed in floats ----------------------------------------------------------------------
 
     @cached_property
     def _programs(self) -> Programs:
@@ -262,19 +325,41 @@ class _Fates:
         G = np.array([unit_floats(g) for _, g in waiting])
         G *= np.sign(G @ unit_floats(self._inside()))[:, None]
         G = G[np.any(G != 0.0, axis=1)]
+        G = np.random.default_rng(0).permutation(G)
         with suppress(OutOfTime), until(self.moment):
-            share, barren = 1.0, 0
-            while len(G) > 1 and self._has_room and barren < BARREN:
-                require_time()
-                found = self._programs.least(G[0] + share * G[1:].sum(axis=0))
-                t = self._proven(found[0]) if found is not None else None
-                turned = G @ unit_floats(t) < 0.0 if t is not None else np.zeros(len(G), bool)
-                barren += not turned.any()
-                if t is not None and turned.any():
-                    self.directions.append(self._lifted(t))
-                turned[0] = True  # where it has not turned it is asked about alone
-                G = G[~turned]
-                share = 1.0 / max(1, len(G))
+            self._turn_sums(self._turn_sums(G))
+
+    def _turn_sums(self, G: np.ndarray) -> np.ndarray:
+        """Add directions along which sums of forms turn; those that turn without any other.
+
+        A form that never turns may hide others in a sum: sums become shorter where none turns, and
+        longer again after two that do. The forms that turn alone are worth another round, without
+        those that do not turn at all.
+        """
+        alone, size, lucky = [], len(G), 0
+        while len(G) > 1 and self._has_room:
+            t, turned = self._turn(G[:size].sum(axis=0), G)
+            if turned.sum() > 1:
+                self.directions.append(self._lifted(t))
+                lucky += 1
+                size = min(size * (1 + lucky % 2), int((~turned).sum()))
+            elif size > 1:
+                size, lucky = size // 2, 1
+                continue
+            else:
+                alone += [G[0]] * bool(turned[0])
+                turned[:] = np.arange(len(G)) == 0
+            G = G[~turned]
+        return np.array(alone)
+
+    def _turn(self, g: np.ndarray, G: np.ndarray) -> tuple[list[int], np.ndarray]:
+        """(a proven direction against g, which of the forms turn along it)."""
+        require_time()
+        found = next(self._programs.proposals(g), None)
+        t = self._proven(found[0]) if found is not None else None
+        if t is None:
+            return [], np.zeros(len(G), bool)
+        return t, G @ unit_floats(t) < 0.0
 
     def _proven(self, t: np.ndarray) -> list[int] | None:
         """Whole numbers near a proposed t with c·t > 0 for all strict pairs, if there are any."""
@@ -287,21 +372,24 @@ class _Fates:
     def _by_program(
         self, g: list[int]
     ) -> tuple[tuple[list[int], list[int]] | None, list[int]] | None:
-        """What `_decide` returns, proposed by a linear program; None where it is not proven."""
-        found = self._programs.least(unit_floats(g))
-        if found is None:
-            return None
-        t = self._proven(found[0])
-        if t is not None and inner(g, t) < 0:
-            return None, t
-        bound = self._solved(g, self.strict[self._programs.support(found[1])].tolist())
-        return None if bound is None else (bound, [])
+        """What `_decide` returns, proposed in floats; None where it is not proven."""
+        for found in self._programs.proposals(unit_floats(g)):
+            require_time()
+            t = self._proven(found[0])
+            if t is not None and inner(g, t) < 0:
+                return None, t
+            bound = self._solved(g, self.strict[found[1]].tolist())
+            if bound is not None:
+                return bound, []
+        return None
 
     def _solved(self, g: list[int], pairs: list[int]) -> tuple[list[int], list[int]] | None:
         """(pairs, λ > 0) with Σ λ c = g up to a factor on independent ones of some pairs."""
         points = [self._strict_vector(pair) for pair in pairs]
-        vectors = [{c: v for c, v in enumerate(point) if v} for point in points]
-        chosen, coordinates = independent(vectors, len(g))
+        touched = [c for c, column in enumerate(zip(*points, strict=True)) if any(column)]
+        vectors = [{i: point[c] for i, c in enumerate(touched) if point[c]} for point in points]
+        chosen, at = independent(vectors, len(touched))
+        coordinates = [touched[i] for i in at]
         matrix = [[points[i][c] for i in chosen] for c in coordinates]
         try:
             weights, factor = solve_whole(matrix, [g[c] for c in coordinates])
@@ -387,6 +475,19 @@ class _Fates:
                 require_time()
                 self._floats[i] = unit_floats(self._strict_vector(pair))
         return self._floats
+
+
+def _without(rows: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """The parts of some rows that are orthogonal to c, of length 1; zero where there is none."""
+    parts = rows - np.outer(rows @ c, c)
+    lengths = np.linalg.norm(parts, axis=1, keepdims=True)
+    return np.where(lengths > 1e-6, parts / np.maximum(lengths, 1e-6), 0.0)
+
+
+def _ray(g: list[int]) -> tuple[tuple[int, ...], int]:
+    """(the shortest multiple of a vector whose first entry is positive, the sign of the factor)."""
+    sign = 1 if next(v for v in g if v) > 0 else -1
+    return tuple(primitive([sign * v for v in g])), sign
 
 
 def _flat(vectors: list[Vector]) -> dict[str, Any]:

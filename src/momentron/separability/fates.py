@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.markup import escape
-from momentron.verify.family import FAMILIES
+from momentron.verify.family import MODELS, Family
 from momentron.verify.numbers import integer
 
 WORDS = {
@@ -20,11 +20,59 @@ WORDS = {
     "undecided": "undecided",
 }
 KINDS = {
-    "separable": "complete separation (Albert and Anderson 1984)",
-    "quasi-separable": "quasi-complete separation (Albert and Anderson 1984)",
-    "overlapping": "overlap, no separation (Albert and Anderson 1984)",
-    "undecided": "undecided",
+    "separable": "The data are completely separated",
+    "quasi-separable": "The data are quasi-completely separated",
+    "overlapping": "The data overlap",
+    "undecided": "It is undecided whether the data are separated",
 }
+CITED = {  # (family, link): who has shown that such a model has such kinds
+    ("binomial", "logit"): "Albert and Anderson, 1984",
+    ("multinomial", "logit"): "Albert and Anderson, 1984",
+    ("binomial", "log"): "Schwendinger, Grün and Hornik, 2021",
+}
+TITLES = {
+    "logit": "logistic",
+    "probit": "probit",
+    "cloglog": "complementary log-log",
+    "loglog": "log-log",
+    "cauchit": "cauchit",
+    "log": "log-binomial",
+    "logc": "log-complement binomial",
+    "cdf": "binary",
+}
+COUNTS = {
+    "poisson": "Poisson",
+    "negative-binomial": "negative binomial",
+    "truncated-poisson": "zero-truncated Poisson",
+}
+LISTED = 8  # names that a sentence lists; of more, the first few
+FEW = 5
+MANY = 10  # classes numbered without a gap that may still be meant as classes
+
+
+def model_words(proof: dict[str, Any]) -> str:
+    """What to call a model: "logistic regression (binomial model with logit link)"."""
+    name, link = proof["family"], proof["link"]
+    title = COUNTS.get(name) or TITLES[link]
+    title = {"multinomial": "multinomial ", "ordinal": "ordered "}.get(name, "") + title
+    with_link = f"{link} link" if link != "cdf" else "a distribution function as its inverse link"
+    if family_of(proof).has_event:
+        with_link += f" for the event {proof['data']['classes'][1]}"
+    return f"{title} regression ({COUNTS.get(name, name)} model with {with_link})"
+
+
+def notes_on_classes(proof: dict[str, Any]) -> tuple[str, ...]:
+    """A hint where numbers that look like counts were taken as classes, nobody having said so."""
+    classes = proof["data"]["classes"]
+    if proof["family"] != "multinomial" or not all(name.isdecimal() for name in classes):
+        return ()
+    values = sorted(map(int, classes))
+    if len(values) <= MANY and values[-1] - values[0] == len(values) - 1:
+        return ()
+    return (
+        f"y was taken as {len(values)} classes without an order; if these are counts, say "
+        "family='poisson' (--family poisson), if they are ordered, family='ordinal'",
+    )
 
 
 @dataclass(frozen=True)
@@ -34,7 +82,8 @@ class Estimate:
     Attributes
     ----------
     label : str
-        The class whose contrast with the reference it is; "" where the model has one predictor.
+        The class whose contrast with the reference it is; with the links log and logc the event;
+        "" where the model has one predictor.
         Of a threshold: the two classes between which it is, as in "1|2".
     feature : str
         The name of the column; "intercept", or "threshold" in an ordinal model.
@@ -46,6 +95,9 @@ class Estimate:
         maximum-margin direction, to which gradient descent converges, as far as it was found.
     alias : dict of str to int
         Of an aliased coefficient: columns with factors, one of them its own, that sum to zero.
+    reason : str or None
+        Of an undecided coefficient: why, and what to do; None where the verdict was read from a
+        proof, which does not say.
     """
 
     label: str
@@ -53,6 +105,18 @@ class Estimate:
     estimate: str
     direction: int | None = None
     alias: dict[str, int] | None = None
+    reason: str | None = None
+
+    @property
+    def words(self) -> str:
+        """The estimate, and for an undecided one the reason."""
+        return f"{self.estimate}: {self.reason}" if self.reason else self.estimate
+
+
+def family_of(proof: dict[str, Any]) -> Family:
+    """The model of a proof."""
+    name, link = proof["family"], proof["link"]
+    return MODELS[name][link](name, link, len(proof["data"]["classes"]), proof["fit_intercept"])
 
 
 def list_estimates(proof: dict[str, Any], weights: dict[int, int]) -> list[Estimate]:
@@ -60,17 +124,17 @@ def list_estimates(proof: dict[str, Any], weights: dict[int, int]) -> list[Estim
     section = proof["estimates"]
     if section is None:
         return []
-    family = FAMILIES[proof["family"]](
-        proof["family"], len(proof["data"]["classes"]), proof["fit_intercept"]
-    )
+    family = family_of(proof)
     d = proof["data"]["features"]
     names = feature_labels(proof)
     used = section["used"] if section["used"] is not None else list(range(d))
     classes, reference = proof["data"]["classes"], section["reference"]
     last = [("", "intercept")] * family.fit_intercept
-    if family.n_intercepts > 1 or proof["family"] == "ordinal":
+    if family.has_thresholds:
         last = [(f"{a}|{b}", "threshold") for a, b in pairwise(classes)]
-    labels = [c for i, c in enumerate(classes) if i != reference] if family.has_reference else [""]
+    labels = [""]
+    if family.has_reference or family.has_event:
+        labels = [c for i, c in enumerate(classes) if i != reference]
     place_of = {column: place for place, column in enumerate(used)}
     width = len(used) + family.n_intercepts
     aliases = _aliases(section, [*(names[c] for c in used), *(name for _, name in last)])
@@ -99,7 +163,7 @@ def _sign(weights: dict[int, int], family: Any, d: int, c: int, column: int, ref
     width = d + family.n_intercepts
     if not family.has_reference:
         value = weights.get(column, 0)
-        value = -value if family.n_intercepts > 1 and column >= d else value
+        value = -value if family.has_thresholds and column >= d else value
     else:
         own = weights.get((c - 1) * width + column, 0) if c else 0
         value = own - (weights.get((reference - 1) * width + column, 0) if reference else 0)
@@ -127,35 +191,53 @@ def feature_labels(proof: dict[str, Any]) -> list[str]:
 
 
 def sentence_for_paper(
-    kind: str, estimates: Sequence[Estimate], n_separated: int, n_rows: int, *, is_logistic: bool
+    proof: dict[str, Any],
+    estimates: Sequence[Estimate],
+    n_separated: int,
+    n_rows: int,
+    noun: str = "observations",
 ) -> str:
-    """One sentence that says what happened to which estimates.
-
-    The words are those of a paper on logistic models, which other models do not cite.
-    """
-    text = KINDS[kind] if is_logistic else KINDS[kind].split(" (")[0]
+    """What happened to which estimates of which model, in a sentence or two for a paper."""
+    kind, cited = proof["kind"], CITED.get((proof["family"], proof["link"]))
+    begin = KINDS[kind] + (f" ({cited})" if cited and kind != "undecided" else "")
+    words = f"in the {model_words(proof)}"
     on_estimates = sentence_on_estimates(estimates)
-    parts = [on_estimates] if on_estimates else []
+    sentences = [f"{begin}: {words} {on_estimates}." if on_estimates else f"{begin} {words}."]
     if kind in ("separable", "quasi-separable") and n_separated:
         # of three classes or more a row may be separated from some classes only
         verb = "is" if n_separated == 1 else "are"
-        parts.append(f"{n_separated} of {n_rows} observations {verb} separated")
-    return f"{text}: {'; '.join(parts)}" if parts else text
+        sentences.append(f"{n_separated:,} of {n_rows:,} {noun} {verb} separated.")
+    return " ".join(sentences)
 
 
 def sentence_on_estimates(estimates: Sequence[Estimate]) -> str:
     """Which coefficients are infinite, undetermined, aliased, undecided and finite."""
+    if estimates and all(e.estimate == "finite" for e in estimates):
+        return "all maximum likelihood estimates are finite"
     several = len({e.label for e in estimates if e.feature != "threshold"}) > 1
-    parts = []
+    parts: list[str] = []
     for status in ("+inf", "-inf", "undetermined", "aliased", "undecided", "finite"):
-        named = [_named(e, several) for e in estimates if e.estimate == status]
-        if named:
-            if status == "finite" and len(named) == len(estimates):
-                parts.append("all estimates are finite")
-                continue
-            verb = "is" if len(named) == 1 else "are"
-            parts.append(f"{_listed(named)} {verb} {WORDS[status]}")
+        these = [e for e in estimates if e.estimate == status]
+        if not these:
+            continue
+        s, those, verb = ("", "that", "is") if len(these) == 1 else ("s", "those", "are")
+        if parts:
+            subject = f"{those} of {_listed([_named(e, several) for e in these])}"
+        else:
+            subject = f"the maximum likelihood estimate{s} of {_in_full(these, several)}"
+        parts.append(f"{subject} {verb} {WORDS[status]}")
     return "; ".join(parts)
+
+
+def _in_full(estimates: Sequence[Estimate], several: bool) -> str:
+    """ "the coefficients of a and b and the intercept"."""
+    plain = [e for e in estimates if e.feature not in ("intercept", "threshold")]
+    if not plain or len(estimates) > LISTED:
+        names = _listed([_named(e, several) for e in estimates])
+        return f"the coefficients of {names}" if plain else names
+    s = "" if len(plain) == 1 else "s"
+    first = f"the coefficient{s} of {_listed([_named(e, several) for e in plain])}"
+    return _listed([first, *(_named(e, several) for e in estimates if e not in plain)])
 
 
 def _named(estimate: Estimate, several: bool) -> str:
@@ -166,11 +248,14 @@ def _named(estimate: Estimate, several: bool) -> str:
 
 
 def _listed(names: list[str]) -> str:
+    """Some names; of many, the first few and how many there are besides."""
+    if len(names) > LISTED:
+        return f"{', '.join(names[:FEW])} and {len(names) - FEW} others"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def rows_of(estimates: Sequence[Estimate]) -> list[tuple[str, str, str]]:
-    return [(e.label, e.feature, e.estimate) for e in estimates]
+    return [(e.label, e.feature, e.words) for e in estimates]
 
 
 def as_frame(estimates: Sequence[Estimate]) -> Any:
@@ -179,27 +264,44 @@ def as_frame(estimates: Sequence[Estimate]) -> Any:
         import pandas as pd
     except ImportError:
         raise ImportError("to_frame needs pandas: install it, or use Verdict.estimates") from None
-    return pd.DataFrame(rows_of(estimates), columns=["class", "feature", "estimate"])
+    rows = [(e.label, e.feature, e.estimate, e.reason) for e in estimates]
+    columns = ["class", "feature", "estimate", "reason"]
+    frame = pd.DataFrame(rows, columns=columns)
+    return frame if frame["reason"].notna().any() else frame.drop(columns="reason")
 
 
 def summary_text(
-    sentence: str, estimates: Sequence[Estimate], format: str, on_classes: str = ""
+    sentence: str,
+    estimates: Sequence[Estimate],
+    format: str,
+    on_classes: str = "",
+    notes: Sequence[str] = (),
 ) -> str:
-    """A table of the estimates below one sentence or two, in fixed width, LaTeX or HTML."""
+    """A table of the estimates below some sentences, in fixed width, LaTeX or HTML."""
     if format not in ("text", "latex", "html"):
-        raise InputError(f"format={format!r} must be 'text', 'latex' or 'html'")
+        raise InputError(f"format={short(format)} must be 'text', 'latex' or 'html'")
+    more = [f"{words[0].upper()}{words[1:]}." for words in (on_classes, *notes) if words]
+    lines = [sentence, *more]
     if format == "latex":
-        caption = f"{sentence}; {on_classes}" if on_classes else sentence
-        caption = caption.replace("+∞", r"$+\infty$").replace("−∞", r"$-\infty$")
-        caption = caption.replace("_", r"\_").replace("%", r"\%").replace("&", r"\&")
+        caption = _in_latex(" ".join(lines))
         table = as_frame(estimates).to_latex(index=False, caption=caption, escape=True)
         return str(table).replace("+inf", r"$+\infty$").replace("-inf", r"$-\infty$")
     if format == "html":
-        above = "".join(f"<p>{escape(line)}</p>\n" for line in (sentence, on_classes) if line)
+        above = "".join(f"<p>{escape(line)}</p>\n" for line in lines)
         return f"{above}{as_frame(estimates).to_html(index=False)}"
-    lines = [line for line in (sentence, on_classes) if line]
     if estimates:
         rows = [("class", "feature", "estimate"), *rows_of(estimates)]
         widths = [max(len(row[i]) for row in rows) for i in range(2)]
         lines += ["", *(f"{c:<{widths[0]}}  {f:<{widths[1]}}  {e}" for c, f, e in rows)]
     return "\n".join(lines)
+
+
+def _in_latex(text: str) -> str:
+    """Text for LaTeX: special characters escaped, infinities in mathematics."""
+    escaped = "".join(
+        {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}.get(
+            c, f"\\{c}" if c in "_%&#${}" else c
+        )
+        for c in text
+    )
+    return escaped.replace("+∞", r"$+\infty$").replace("−∞", r"$-\infty$")

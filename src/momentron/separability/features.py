@@ -10,7 +10,7 @@ from momentron.clock import time_left, until
 from momentron.errors import InputError
 from momentron.exactness import as_exact
 from momentron.separability.check import check_separability, seconds_of
-from momentron.separability.fates import feature_labels
+from momentron.separability.fates import family_of, feature_labels
 from momentron.separability.verdict import Verdict
 from momentron.validation import clean_matrix
 
@@ -77,10 +77,10 @@ def feature_roles(
     d, fit_intercept = columns.shape[1], bool(verdict.proof["fit_intercept"])
     width = verdict.coef.shape[1] + verdict.intercept.size // len(verdict.coef) * fit_intercept
     counts = np.ones(columns.shape[0])
-    counts[verdict.proof["data"]["left_out"]] = 0.0
+    counts[verdict.left_out_rows(grouped=len(np.shape(y)) == 2)] = 0.0
     weighted = {place % width for place in verdict.whole_weights()}
     strength = np.abs(verdict.coef).max(axis=0)
-    kinds = {0: "overlapping"} if d == 1 else {}  # nothing is left to tell the classes apart
+    kinds = {0: _kind_without_features(verdict)} if d == 1 else {}
     with until(time.perf_counter() + seconds_of(max_time)):
         for j in np.argsort(-strength, kind="stable").tolist():
             if j in kinds or time_left() <= 0.0:
@@ -94,6 +94,8 @@ def feature_roles(
                 y,
                 fit_intercept=fit_intercept,
                 family=verdict.family,
+                link=verdict.link,
+                reference=verdict.classes[0] if verdict.event else None,
                 order=verdict.classes if verdict.family == "ordinal" else None,
                 decimals=decimals,
                 sample_weight=counts,
@@ -101,3 +103,9 @@ def feature_roles(
             ).kind
     names = feature_labels(verdict.proof)
     return [FeatureRole(j, kinds.get(j, "undecided"), names[j], verdict.kind) for j in range(d)]
+
+
+def _kind_without_features(verdict: Verdict) -> str:
+    """Nothing is left to tell classes apart; but least counts alone are fitted by the intercept."""
+    is_fitted = verdict.proof["fit_intercept"] and verdict.is_separable
+    return "separable" if is_fitted and family_of(verdict.proof).has_counts else "overlapping"

@@ -6,6 +6,7 @@ import numpy as np
 
 from momentron.separability.basis import ExactWeights
 from momentron.separability.cone import Cone
+from momentron.verify.family import Family
 from momentron.verify.format import VERSION
 
 
@@ -26,7 +27,7 @@ def build_proof(
     data = cone.data
     described = _described(data.n, data.d, cone.classes, data.decimals, data.left_out)
     return {
-        **_header(cone.family.name, cone.fit_intercept, described | {"sha256": data.digest()}),
+        **_header(cone.family, described | {"sha256": data.digest()}),
         "kind": kind,
         "complete": complete and kind != "undecided",
         "margin": {"lower": float(lower).hex(), "upper": float(upper).hex()},
@@ -42,11 +43,11 @@ def build_proof(
 
 
 def unread_proof(
-    n: int, d: int, classes: list[str], family: str, fit_intercept: bool, decimals: str
+    n: int, d: int, classes: list[str], family: Family, decimals: str
 ) -> dict[str, Any]:
     """No proof of anything: the time ended before the data were read, so it cannot name them."""
     return {
-        **_header(family, fit_intercept, _described(n, d, classes, decimals, [])),
+        **_header(family, _described(n, d, classes, decimals, [])),
         "kind": "undecided",
         "complete": False,
         "margin": {"lower": (0.0).hex(), "upper": "inf"},
@@ -70,12 +71,13 @@ def _class_rows(cone: Cone, boundary: list[ExactWeights]) -> dict[str, Any]:
     return {"counts": counts[1:].tolist(), "boundary": cone.codes[is_on].tolist()}
 
 
-def _header(family: str, fit_intercept: bool, data: dict[str, Any]) -> dict[str, Any]:
+def _header(family: Family, data: dict[str, Any]) -> dict[str, Any]:
     return {
         "format": "momentron-proof",
         "version": VERSION,
-        "family": family,
-        "fit_intercept": fit_intercept,
+        "family": family.name,
+        "link": family.link,
+        "fit_intercept": family.fit_intercept,
         "data": data,
     }
 
@@ -136,7 +138,7 @@ def named_pairs(cone: Cone, pairs: np.ndarray) -> dict[str, Any]:
 def _group(cone: Cone, weights: ExactWeights, *, labels: bool = False) -> dict[str, Any]:
     named = named_pairs(cone, weights.pairs)
     others = named["others"]
-    if cone.family.name == "binomial":
+    if cone.family.has_one_pair:
         del named["others"]  # with two classes the other one is known
     group: dict[str, Any] = {
         "denominator": hex(weights.denominator),

@@ -3,12 +3,14 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from momentron.designs.rows import GivenRows
 from momentron.display import MarginDisplay, MarginDistributionDisplay
+from momentron.errors import InputError
 from momentron.markup import card, escape, facts_table, rows_table
 from momentron.separability.class_pairs import (
     BoundaryPair,
@@ -21,12 +23,14 @@ from momentron.separability.class_pairs import (
 from momentron.separability.fates import (
     Estimate,
     as_frame,
+    family_of,
     list_estimates,
+    model_words,
     sentence_for_paper,
     summary_text,
 )
 from momentron.verify.errors import UNREADABLE, ProofError, reason
-from momentron.verify.family import FAMILIES, Family
+from momentron.verify.family import Family
 from momentron.verify.format import load_proof, read_interval
 from momentron.verify.numbers import whole_numbers
 
@@ -38,12 +42,24 @@ SENTENCES = {
     "on the wrong side",
     "undecided": "undecided: no proof was found within the limits of time and memory",
 }
+LIKELIHOODS = {  # of models that are not about hyperplanes
+    "separable": "separable: along some direction of the coefficients the likelihoods of all "
+    "examples tend to 1",
+    "quasi-separable": "quasi-separable: along some direction of the coefficients the likelihoods "
+    "of some examples rise and none falls, but along no direction do all of them tend to 1",
+    "overlapping": "overlapping: along every direction of the coefficients that changes the fit "
+    "some example becomes ever less likely, or impossible",
+    "undecided": SENTENCES["undecided"],
+}
 SHOWN = 10  # rows in conflict, or pairs of classes, that a notebook lists
 
 
 @dataclass(frozen=True)
 class ConflictRow:
-    """One row of a conflict: its weight is its share of the average of its class."""
+    """One row of a conflict: its weight is its share of the average of its class.
+
+    Of grouped data a row may take part with several of its outcomes.
+    """
 
     row: int
     label: str
@@ -67,12 +83,19 @@ class Verdict:
     proof : dict
         What `to_json` writes; the format is that of docs/proof-format.md.
     seconds : float
-    row_names : sequence or None
-        The index of a data frame, or for grouped data the row of each outcome; None where rows have
-        no names but their numbers, which count from 0. Not part of the proof.
+    given : GivenRows or None
+        The rows that were passed to `check_separability`, which all row numbers of a verdict count,
+        from 0: `boundary_rows`, `separated_rows`, `conflict` and `boundary_pairs`. A proof has one
+        row per outcome that was seen, which differs for grouped data. Not part of the proof, and
+        None where the verdict was read from one: numbers then are those of the proof.
     kind_otherwise : str or None
         The kind in the other reading of decimals; None where that was not decided, as for large
         data. Not part of the proof.
+    notes : sequence of str
+        What a reader should know about where the data came from. Not part of the proof.
+    reason : str or None
+        Why the verdict, or the estimates of some coefficients, are undecided and what to do: "time
+        ran out after 4 s; pass max_time=60". Not part of the proof.
 
     Examples
     --------
@@ -89,8 +112,10 @@ class Verdict:
     upper: float
     proof: dict[str, Any] = field(repr=False)
     seconds: float = 0.0
-    row_names: Sequence[Any] | None = field(default=None, repr=False, compare=False)
+    given: GivenRows | None = field(default=None, repr=False, compare=False)
     kind_otherwise: str | None = field(default=None, repr=False, compare=False)
+    notes: Sequence[str] = field(default=(), repr=False, compare=False)
+    reason: str | None = field(default=None, repr=False, compare=False)
 
     def to_json(self) -> str:
         """The proof as JSON: numbers in hexadecimal, so that nothing is rounded."""
@@ -98,11 +123,16 @@ class Verdict:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Verdict":
-        """Read a proof; `verify` says whether it holds."""
+        """Read a proof; `verify` says whether it holds.
+
+        A proof does not know the table that was checked. Row numbers count the rows of the proof,
+        one per outcome that was seen in grouped data, and `drop_separated` is not available.
+        """
         proof = load_proof(text)
         try:
             kind, ends = proof["kind"], read_interval(proof)
             known = kind in SENTENCES
+            family_of(proof)  # refused here where there is no such model
         except UNREADABLE as error:
             raise ProofError(reason(error)) from None
         if not known:
@@ -112,7 +142,7 @@ class Verdict:
     @property
     def sentence(self) -> str:
         """The verdict in one sentence."""
-        return SENTENCES[self.kind]
+        return (SENTENCES if self._family.is_classifier else LIKELIHOODS)[self.kind]
 
     @property
     def feature_names(self) -> list[str] | None:
@@ -143,22 +173,118 @@ class Verdict:
         return row if self.row_names is None else self.row_names[row]
 
     @property
+    def row_names(self) -> Sequence[Any] | None:
+        """The index of the data frame that was passed; None where rows have only numbers."""
+        return None if self.given is None else self.given.names
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows were passed; those of the proof where that is all that is known."""
+        return int(self.proof["data"]["rows"] if self.given is None else self.given.n)
+
+    @property
     def estimates(self) -> list[Estimate]:
         """Whether each coefficient is finite, infinite, undetermined or aliased, proven.
 
         Class by class, each with its columns and then the intercept; with two classes those of the
         second. Empty where the verdict is undecided or no proof was found in time.
         """
-        return list_estimates(self.proof, self.whole_weights())
+        found = list_estimates(self.proof, self.whole_weights())
+        if self.reason is None:
+            return found
+        return [replace(e, reason=self.reason) if e.estimate == "undecided" else e for e in found]
 
     @property
     def separated_rows(self) -> np.ndarray:
-        """The rows whose likelihood tends to 1, to be dropped where the others are to be fitted."""
-        if self.kind not in ("separable", "quasi-separable"):
+        """The rows whose likelihood tends to 1, which do not determine the finite estimates.
+
+        Positions, not labels, in what was passed: `drop_separated` leaves these rows out. In
+        grouped data a row is separated if all outcomes seen in it are, which is possible only where
+        a single outcome was seen: two outcomes of one row are on the boundary. Rows of weight 0 are
+        never separated. Empty where the verdict is undecided or its proof is not complete.
+        """
+        rows = self._separated()
+        return rows if self.given is None else self.given.of(rows)
+
+    def _separated(self) -> np.ndarray:
+        """The rows of the proof that are not left out and have no pair on the boundary."""
+        if self.kind not in ("separable", "quasi-separable") or not self.proof["complete"]:
             return np.zeros(0, np.int64)
-        gone = {*self.proof["data"]["left_out"], *self.boundary_rows.tolist()}
-        rows = [i for i in range(self.proof["data"]["rows"]) if i not in gone]
-        return np.array(rows, np.int64)
+        return np.setdiff1d(self._observed(), self._boundary())
+
+    def _observed(self) -> np.ndarray:
+        """The rows of the proof that are not left out."""
+        data = self.proof["data"]
+        return np.setdiff1d(np.arange(data["rows"]), np.array(data["left_out"], np.int64))
+
+    def left_out_rows(self, *, grouped: bool) -> np.ndarray:
+        """The rows of weight 0, of the table that was passed if it is grouped, or of the proof."""
+        rows = np.array(self.proof["data"]["left_out"], np.int64)
+        if not grouped or not rows.size:
+            return rows
+        if self.given is None:
+            raise InputError(
+                "this verdict was read from a proof, which does not know the rows of grouped data; "
+                "pass the X and y of read_design"
+            )
+        return self.given.of(rows)
+
+    def _boundary(self) -> np.ndarray:
+        """The rows of the proof that are on the boundary against some class."""
+        rows = [i for group in self.proof["boundary"] for i in group["rows"]]
+        return np.unique(np.array(rows, np.int64))
+
+    def drop_separated(self, frame: Any) -> Any:
+        """The frame that was checked without its separated rows, as a copy.
+
+        A fit of the rows that are left has the finite estimates of the full model, of which it is
+        the limit: what goes to ±∞ does not change their likelihood. (Columns that only separated
+        rows have are then zero or collinear: leave them out of the fit.)
+
+        Parameters
+        ----------
+        frame : data frame, series, array or sparse matrix
+            With the rows that were passed to `check_separability`, in their order: that frame, or
+            others with the same index. Rows are found by position, so that labels may repeat. Rows
+            of weight 0, and rows of grouped data without any outcome, stay.
+
+        Returns
+        -------
+        frame of the same kind
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from momentron import check_separability
+        >>> data = pd.DataFrame({"x": [0, 1, 1, 2], "y": [0, 0, 1, 1]}, index=list("abcd"))
+        >>> check_separability(data[["x"]], data["y"]).drop_separated(data).index.tolist()
+        ['b', 'c']
+        """
+        if self.given is None:
+            raise InputError(
+                "this verdict was read from a proof, which does not know the table that was "
+                "checked; call check_separability on the table, and drop_separated of its verdict"
+            )
+        if self.kind == "undecided" or not self.proof["complete"]:
+            raise InputError(
+                "which rows are separated is not decided; pass a larger max_time to "
+                "check_separability"
+            )
+        return self.given.without(frame, self.separated_rows)
+
+    @property
+    def observations(self) -> tuple[int, int, str]:
+        """(number separated, number in all, "observations" or "rows").
+
+        Observations are counted by frequency: in grouped data each count, and each row as often as
+        its weight says. Where these are not whole numbers, so that they are not frequencies, and
+        for a verdict that was read from a proof, rows are counted. Rows of weight 0 are not there.
+        """
+        separated, observed = self._separated(), self._observed()
+        if self.given is None:
+            return separated.size, observed.size, "rows"
+        noun = "rows" if self.given.frequencies is None else "observations"
+        return self.given.counted(separated), self.given.counted(observed), noun
 
     @property
     def dimension(self) -> int | None:
@@ -173,11 +299,18 @@ class Verdict:
     @property
     def paper_sentence(self) -> str:
         """What happened to which estimates, in a sentence for a paper."""
-        n = self.proof["data"]["rows"] - len(self.proof["data"]["left_out"])
-        is_logistic = self.family in ("binomial", "multinomial")
-        return sentence_for_paper(
-            self.kind, self.estimates, self.separated_rows.size, n, is_logistic=is_logistic
-        )
+        n_separated, n, noun = self.observations
+        sentence = sentence_for_paper(self.proof, self.estimates, n_separated, n, noun)
+        return f"{sentence} {self._undecided_words}" if self.reason else sentence
+
+    @property
+    def _undecided_words(self) -> str:
+        """What is undecided, and why."""
+        if self.kind == "undecided":
+            what = "This is"
+        else:
+            what = "Some estimates are" if self.estimates else "The estimates are"
+        return f"{what} undecided: {self.reason}."
 
     def to_frame(self) -> Any:
         """The estimates as a pandas data frame with columns class, feature and estimate."""
@@ -185,7 +318,9 @@ class Verdict:
 
     def summary(self, format: str = "text") -> str:
         """The sentence for a paper and the table of estimates, as text, LaTeX or HTML."""
-        return summary_text(self.paper_sentence, self.estimates, format, self.classes_sentence)
+        return summary_text(
+            self.paper_sentence, self.estimates, format, self.classes_sentence, self.notes
+        )
 
     @property
     def arithmetic(self) -> str:
@@ -198,8 +333,23 @@ class Verdict:
 
     @property
     def family(self) -> str:
-        """ "binomial", "multinomial", "poisson" or "ordinal"."""
+        """ "binomial", "multinomial", "ordinal", "poisson" or another family of counts."""
         return str(self.proof["family"])
+
+    @property
+    def link(self) -> str:
+        """The link of the model, such as "logit" or "log"."""
+        return str(self.proof["link"])
+
+    @property
+    def model(self) -> str:
+        """What the estimates are of: "logistic regression (binomial model with logit link)"."""
+        return model_words(self.proof)
+
+    @property
+    def event(self) -> str | None:
+        """The class whose probability is exp(η), or 1 − exp(η), with the links log and logc."""
+        return self.classes[1] if self._family.has_event else None
 
     @property
     def classes(self) -> list[str]:
@@ -214,8 +364,8 @@ class Verdict:
         says which. All such rows where the proof is complete, which it is for all but very large
         data.
         """
-        rows = {i for group in self.proof["boundary"] for i in group["rows"]}
-        return np.array(sorted(rows), np.int64)
+        rows = self._boundary()
+        return rows if self.given is None else self.given.of(rows)
 
     @property
     def boundary_pairs(self) -> list[BoundaryPair]:
@@ -223,10 +373,24 @@ class Verdict:
 
         Along every direction without errors the odds of the two classes stay as they are on such a
         row; all other pairs are strict along the direction of the proof, where that is complete.
-        Ordered classes are compared with their neighbours. Empty for the Poisson family, which
-        compares no classes, and where a proof of an earlier version does not hold the classes.
+        Ordered classes are compared with their neighbours. Empty for counts and for the links log
+        and logc, which compare no classes, and where a proof does not hold the classes.
         """
-        return list_boundary_pairs(self.proof, self._family)
+        found = list_boundary_pairs(self.proof, self._family)
+        rows = self._given_rows([pair.row for pair in found])
+        return [pair._replace(row=row) for pair, row in zip(found, rows, strict=True)]
+
+    def _given_rows(self, rows: list[int]) -> list[int]:
+        """Of each of some rows of the proof, the row that was passed."""
+        if self.given is None:
+            return rows
+        found: list[int] = self.given.each_of(np.array(rows, np.int64)).tolist()
+        return found
+
+    @property
+    def as_proof(self) -> "Verdict":
+        """The same verdict with row numbers that count the rows of the proof."""
+        return replace(self, given=None)
 
     @property
     def class_pairs(self) -> list[ClassPair]:
@@ -260,7 +424,7 @@ class Verdict:
 
     @property
     def intercept(self) -> np.ndarray:
-        """Intercepts as floats, of shape (classes − 1,)."""
+        """Intercepts as floats, of shape (classes − 1,); minus the thresholds of ordinal models."""
         weights, d = self._weights(), self.proof["data"]["features"]
         return weights[:, d:].ravel() if weights.shape[1] > d else np.zeros(len(weights))
 
@@ -281,7 +445,7 @@ class Verdict:
 
     @property
     def _family(self) -> Family:
-        return FAMILIES[self.family](self.family, len(self.classes), self.proof["fit_intercept"])
+        return family_of(self.proof)
 
     @property
     def conflict(self) -> list[ConflictRow]:
@@ -293,7 +457,8 @@ class Verdict:
             masses: dict[tuple[str, str], int] = {}
             for side, v in zip(sides, numerators, strict=True):
                 masses[side] = masses.get(side, 0) + v
-            for i, side, v in zip(group["rows"], sides, numerators, strict=True):
+            given = self._given_rows(group["rows"])
+            for i, side, v in zip(given, sides, numerators, strict=True):
                 rows.append(ConflictRow(int(i), *side, v / masses[side]))
         return rows
 
@@ -311,20 +476,21 @@ class Verdict:
     def _repr_html_(self) -> str:
         data = self.proof["data"]
         facts = {
-            "rows × features": f"{data['rows']} × {data['features']}",
+            "rows × features": f"{self.n_rows} × {data['features']}",
+            "model": self.model,
             "classes": ", ".join(self.classes[:12]),
             "intercept": "yes" if self.proof["fit_intercept"] else "no",
             "proof": f"{self.arithmetic} arithmetic",
             "digest of the data (SHA-256)": data["sha256"],
             "seconds": f"{self.seconds:.3f}",
         }
-        parts = [facts_table(facts)]
+        parts = [facts_table(facts), *(f"<div>{escape(note)}</div>" for note in self.notes)]
         if self.classes_sentence:
             parts.append(self._classes_markup())
         if self.conflict:
             names = ("row", "class", "against", "weight")
             heaviest = sorted(self.conflict, key=lambda s: -s.weight)[:SHOWN]
-            rows = [(s.row, s.label, s.against, s.weight) for s in heaviest]
+            rows = [(self.row_name(s.row), s.label, s.against, s.weight) for s in heaviest]
             words = f"{len(self.conflict)} rows in conflict: their weighted class averages coincide"
             parts.append(f"<div>{words}</div>" + rows_table(names, rows))
         return card("Verdict", escape(self.sentence), self.lower, self.upper, *parts)
@@ -343,5 +509,6 @@ class Verdict:
         return (
             f"Verdict: {self.sentence}\n"
             f"  best margin in [{self.lower:.12g}, {upper}], proof by {self.arithmetic} "
-            f"arithmetic, {self.seconds:.3f} s" + (f"\n  {self.caveat}" if self.caveat else "")
+            f"arithmetic, {self.seconds:.3f} s\n  model: {self.model}"
+            + "".join(f"\n  {words}" for words in (self.caveat, *self.notes) if words)
         )

@@ -1,6 +1,6 @@
 """The methods. A new one is one file here and one line in `SOLVERS`."""
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.solvers.adaptive import Adaptive
 from momentron.solvers.auto import Auto
 from momentron.solvers.base import Candidates, Primal, RunOptions, Solver, Start, State
@@ -58,6 +58,6 @@ def as_solver(method: str | Solver) -> Solver:
         raise InputError(f"method={name} is a class; pass an object of it: method={name}()")
     if not isinstance(method, str) or method not in SOLVERS:
         raise InputError(
-            f"method={method!r} is not known; choose one of {list(SOLVERS)}, or pass a Solver"
+            f"method={short(method)} is not known; choose one of {list(SOLVERS)}, or pass a Solver"
         )
     return SOLVERS[method]()

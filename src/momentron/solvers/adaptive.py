@@ -9,7 +9,7 @@ import numpy as np
 
 from momentron.arguments import as_count, as_generator
 from momentron.combination import Combination, direction
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.problem import Problem
 from momentron.solvers.base import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
 from momentron.solvers.schedules import (
@@ -132,7 +132,7 @@ class Adaptive(Solver):
     ) -> None:
         if parameters not in PARAMETER_SETS:
             raise InputError(
-                f"parameters={parameters!r} is not known; choose one of {list(PARAMETER_SETS)}"
+                f"parameters={short(parameters)} is not known; choose one of {list(PARAMETER_SETS)}"
             )
         self.parameters = parameters
         self.is_theory = parameters == "theory"
@@ -192,9 +192,9 @@ class Adaptive(Solver):
         )
         if not steps <= MOST_STEPS:
             raise InputError(
-                f"epsilon={self.epsilon!r} and delta={self.delta!r} ask for {steps:.3g} steps, "
-                f"above {MOST_STEPS}: take a larger epsilon, name a lower bound of the best margin "
-                "as margin=..., or set n_steps"
+                f"epsilon={short(self.epsilon)} and delta={short(self.delta)} ask for {steps:.3g} "
+                f"steps, above {MOST_STEPS}: take a larger epsilon, name a lower bound of the best "
+                "margin as margin=..., or set n_steps"
             )
         return math.ceil(steps)
 
@@ -267,16 +267,16 @@ def _check_plan(
         limit = 1.0 if name == "delta" else math.inf
         if not isinstance(value, Real) or isinstance(value, bool) or not 0.0 < value < limit:
             where = "in (0, 1)" if name == "delta" else "above 0"
-            raise InputError(f"{name}={value!r} must be a number {where}")
+            raise InputError(f"{name}={short(value)} must be a number {where}")
 
 
 def _refuse(values: dict[str, Any], reason: str) -> None:
     for name, value in values.items():
         if value is not None:
-            raise InputError(f"{name}={value!r} has no meaning here: {reason}; leave it out")
+            raise InputError(f"{name}={short(value)} has no meaning here: {reason}; leave it out")
 
 
 def _number(name: str, value: Any) -> Any:
     if not callable(value) and (not isinstance(value, Real) or isinstance(value, bool)):
-        raise InputError(f"{name}={value!r} must be a number or a function of t")
+        raise InputError(f"{name}={short(value)} must be a number or a function of t")
     return value

@@ -85,7 +85,7 @@ class Candidates:
     interval : (float, float), optional
         A further interval on γ̄ that the method's own theory gives (Theorem 3.1, part 2).
     ending : Status, optional
-        Why the method can do no better than this: STALLED, or TIME_BUDGET.
+        Why the method can do no better than this: STALLED, NO_ROOM or TIME_BUDGET.
     fallback : Fallback, optional
         The classifier to use as long as none has a positive margin; else the current iterate is it.
     whole : WholePair, optional

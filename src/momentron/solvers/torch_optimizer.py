@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from momentron.calls import words_of
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.margin_problem import Evaluation, MarginProblem
 from momentron.solvers.base import (
     DEFAULTS,
@@ -79,11 +79,11 @@ class TorchOptimizer(Solver):
     ) -> None:
         if not callable(optimizer):
             raise InputError(
-                f"optimizer={optimizer!r} must be a class or function that makes an optimiser of a "
-                "list of parameters, such as torch.optim.Adam"
+                f"optimizer={short(optimizer)} must be a class or function that makes an optimiser "
+                "of a list of parameters, such as torch.optim.Adam"
             )
         if objective not in OBJECTIVES:
-            raise InputError(f"objective={objective!r} must be one of {OBJECTIVES}")
+            raise InputError(f"objective={short(objective)} must be one of {OBJECTIVES}")
         self.optimizer = optimizer
         self.objective = objective
         self.schedule = schedule

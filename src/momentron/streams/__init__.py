@@ -5,9 +5,15 @@ their own store of data, or want a stream for itself.
 """
 
 from momentron.arguments import parse_size
-from momentron.streams.api import as_stream, is_dask, is_streamed, require_plain, stream_margin
-from momentron.streams.block_data import BlockData
-from momentron.streams.files import open_file
+from momentron.streams.api import (
+    BlockData,
+    as_stream,
+    is_dask,
+    is_streamed,
+    open_file,
+    require_plain,
+    stream_margin,
+)
 from momentron.streams.reader import BlockError
 from momentron.streams.source import ArraySource, NpySource, Source
 from momentron.streams.stream import DiskStream, Stream

@@ -1,8 +1,9 @@
 """`max_margin` for data in blocks: which data those are, and the solve."""
 
 import math
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from momentron.arguments import parse_size
 from momentron.checkpoint import Checkpoint, unusable
 from momentron.classifier import make_result
 from momentron.clock import OutOfTime, Stopwatch, until
-from momentron.errors import InputError
+from momentron.datafiles._common import require_file
+from momentron.errors import InputError, short
 from momentron.identity import parameters_of
 from momentron.losses import Exponential, Loss
 from momentron.reporting import TableReporter
@@ -21,14 +23,16 @@ from momentron.result import MarginResult
 from momentron.solve import Budget, Callback, Reporter, solve
 from momentron.solvers import Solver
 from momentron.streams.auto import MemoryPlan
-from momentron.streams.files import open_file
-from momentron.streams.first_pass import FirstPass, FirstPassResult, require_usable
+from momentron.streams.first_pass import FirstPass, require_usable
 from momentron.streams.problem import BlockProblem
-from momentron.streams.source import BLOCK_BYTES, ArraySource
+from momentron.streams.source import BLOCK_BYTES, ArraySource, NpySource, Source
 from momentron.streams.stream import DiskStream, Stream
+from momentron.streams.svmlight import SvmlightSource
 from momentron.streams.working_set import Rows, row_numbers
 
-SET_SHARE = 8  # the working set takes as much memory as so many blocks
+SVMLIGHT = (".svm", ".svmlight", ".libsvm")
+BLOCKS_IN_MEMORY = 40  # blocks, working set and what solves it, with room to spare
+SET_SHARE = 8  # blocks whose memory the working set takes
 
 
 def is_streamed(X: Any, block_size: Any = None) -> bool:
@@ -69,18 +73,108 @@ def as_stream(X: Any, y: Any = None, block_size: int | str | None = None) -> Str
     return DiskStream(ArraySource(X, y, size))
 
 
+def open_file(path: str | Path, y: Any = None, block_size: int = BLOCK_BYTES) -> Source:
+    """The source that a path names.
+
+    Parameters
+    ----------
+    path : path
+        A .npy file of rows; a .parquet file, or a folder of them; a file of svmlight text (.svm,
+        .svmlight, .libsvm), which is parsed once to a temporary folder.
+    y : optional
+        The labels: an array, or the path of a .npy file, for a .npy file of features; else the
+        label column, by name or position. By default the column called target, label, class or y,
+        or the last one. Svmlight has its labels in the text.
+    block_size : int
+        Bytes of a block.
+    """
+    path = Path(path).expanduser()
+    if not path.is_dir():
+        require_file(path)
+    suffix = path.suffix.lower()
+    if path.is_dir() or suffix == ".parquet":
+        from momentron.streams.parquet import ParquetSource
+
+        return ParquetSource(path, target=y, block_size=block_size)
+    if suffix in SVMLIGHT:
+        if y is not None:
+            raise InputError(
+                f"{path} takes no y ({short(y)} given): svmlight has labels in the text"
+            )
+        return SvmlightSource(path, block_size=block_size)
+    if suffix != ".npy":
+        raise InputError(
+            f"{path} has suffix {suffix!r}; blocks are read from .npy, .parquet, a folder of "
+            f".parquet files, {', '.join(SVMLIGHT)}, or an object with block(i)"
+        )
+    if isinstance(y, str) and not y.endswith(".npy"):
+        try:
+            y = int(y)
+        except ValueError:
+            raise InputError(
+                f"y={short(y)} is neither a .npy file nor a position; a .npy file has no column names"
+            ) from None
+    if isinstance(y, int):
+        return NpySource(path, column=y, block_size=block_size)
+    return NpySource(path, y, block_size=block_size)
+
+
+@dataclass(frozen=True)
+class BlockData:
+    """A file or folder to be read in blocks.
+
+    Attributes
+    ----------
+    path : str
+    target : str or None
+        The label column, or a .npy file of labels.
+    memory : str or None
+        What the fit may take in this process, such as "1GB"; else blocks have their usual size.
+    scheduler : str or None
+        The address of a Dask scheduler whose workers read the file, and keep it.
+    """
+
+    path: str
+    target: str | None
+    memory: str | None
+    scheduler: str | None
+
+    @property
+    def block_size(self) -> int:
+        if self.memory is None:
+            return BLOCK_BYTES
+        return max(1, parse_size(self.memory, "memory") // BLOCKS_IN_MEMORY)
+
+    @contextmanager
+    def opened(self) -> Iterator[Stream]:
+        """The stream of blocks, with a client of the cluster as long as it is needed."""
+        if self.scheduler is None:
+            yield DiskStream(open_file(self.path, self.target, self.block_size))
+            return
+        from momentron.streams.dask import DaskStream, connected
+
+        with connected(self.scheduler) as client:  # before the file, which may take a conversion
+            source = open_file(self.path, self.target, self.block_size)
+            yield DaskStream.from_source(source, client)
+
+
 def require_plain(
     *, kernel: Any, C: float, loss: Loss, initial: Any, max_memory: int | None
 ) -> None:
     """Refuse what asks for all the rows at once."""
     if max_memory is not None:
         raise InputError(
-            f"max_memory={max_memory!r} is for data in memory; block_size bounds that of blocks"
+            f"max_memory={short(max_memory)} is for data in memory; block_size bounds that of "
+            "blocks"
         )
     if kernel is not None:
-        raise InputError(f"kernel={kernel!r} needs the data in memory; leave it out for blocks")
+        raise InputError(
+            f"kernel={short(kernel)} needs the data in memory; leave it out for blocks"
+        )
     if math.isfinite(C):
-        raise InputError(f"C={C!r} needs the data in memory; blocks have the hard margin, C=inf")
+        raise InputError(
+            f"C={short(C)} needs the data in memory; blocks have the hard margin, C=inf"
+        )
     if loss.name != Exponential.name:
         raise InputError(f"loss={loss.name!r} needs the data in memory; leave it out for blocks")
     if initial is not None:
@@ -159,13 +253,12 @@ def open_problem(
         plan.sample if has_sets else 2,
         is_careful=not has_sets,
         seed=random_state if isinstance(random_state, int) else 0,
-        is_bound=file is not None,
         wanted=wanted,
     )
     found = stream.run_first(first_pass)
     require_usable(found)
     if saved is not None:
-        _require_same_data(found, saved)
+        _require_same_data(stream, saved)
     first = None
     if wanted is not None:
         if sum(part.numbers.size for part in found.kept) != wanted.size:
@@ -186,10 +279,10 @@ def _named_rows(saved: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray
     return order, np.union1d(order, others)
 
 
-def _require_same_data(found: FirstPassResult, saved: Mapping[str, np.ndarray]) -> None:
+def _require_same_data(stream: Stream, saved: Mapping[str, np.ndarray]) -> None:
     """Refuse a checkpoint of other blocks."""
     content = saved.get("problem.content")
-    if content is None or not np.array_equal(content, found.content):
+    if content is None or not np.array_equal(content, stream.content):
         raise unusable("it is of another run: its data are not those of this pass")
 
 

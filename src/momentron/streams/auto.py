@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from momentron.solve import Budget
 from momentron.solvers.auto import Auto
 from momentron.solvers.base import Candidates, Primal, State
 from momentron.status import Status
-from momentron.streams.working_set import WorkingSet
+from momentron.streams.working_set import Rows
 
 if TYPE_CHECKING:
     from momentron.streams.problem import BlockProblem
@@ -50,7 +50,7 @@ class BlockRounds(State):
 
     Attributes
     ----------
-    working : WorkingSet
+    working : Rows
     plan : MemoryPlan
     tol, deadline : float
         As in `RunOptions`.
@@ -62,7 +62,7 @@ class BlockRounds(State):
         Why there is no further round.
     """
 
-    working: WorkingSet
+    working: Rows
     plan: MemoryPlan
     tol: float
     deadline: float
@@ -72,11 +72,14 @@ class BlockRounds(State):
 
     def advance(self, problem: "BlockProblem") -> None:
         """One round."""
-        inner, q = self._solve(problem)
-        upper = inner.upper / problem.radius
-        if inner.status is Status.NOT_SEPARABLE:
-            w = problem.labels.from_coef(inner.coef)
-            self.proposal = Candidates([Primal(w, problem.rank(w)[0])], q, upper)
+        remaining = min(self.deadline - time.perf_counter(), time_left())
+        if remaining <= 0.0:
+            raise OutOfTime
+        budget = Budget(self.asked, Auto.default_max_iter, remaining)
+        inner, q, upper = problem.solve_rows(self.working, Auto(), budget)
+        if inner is None:
+            start = problem.start()
+            self.proposal = Candidates([Primal(start.w, start.scores)], q, upper)
             return
         w = problem.labels.from_coef(inner.coef)
         options = _ranking(problem, inner)
@@ -91,22 +94,14 @@ class BlockRounds(State):
         self.proposal.ending = Status.TIME_BUDGET if is_late else self.ending
         return self.proposal
 
-    def _solve(self, problem: "BlockProblem") -> tuple[MarginResult, Any]:
-        """The working set, solved in memory."""
-        remaining = min(self.deadline - time.perf_counter(), time_left())
-        if remaining <= 0.0:
-            raise OutOfTime
-        budget = Budget(self.asked, Auto.default_max_iter, remaining)
-        return problem.solve_rows(self.working, Auto(), budget)
-
     def _renew(
-        self, problem: "BlockProblem", inner: MarginResult, worst: WorkingSet | None, gap: float
+        self, problem: "BlockProblem", inner: MarginResult, worst: Rows | None, gap: float
     ) -> None:
         """Rows that the classifier serves worse than the working set's own join it."""
         working, finest = self.working, self.tol / 4.0
         if worst is not None:
             is_new = ~np.isin(worst.numbers, working.numbers)
-            worst = problem.chosen(worst, np.flatnonzero(is_new)) if is_new.any() else None
+            worst = worst.chosen(np.flatnonzero(is_new)) if is_new.any() else None
         if worst is None:
             if self.asked <= finest:
                 self.ending = Status.STALLED  # rounding is all that is left of the gap
@@ -115,13 +110,13 @@ class BlockRounds(State):
         self.asked = max(finest, min(ROUGH, 0.05 * gap))
         room = self.plan.rows - worst.size
         if working.size > room:
-            working = problem.chosen(working, self._kept(problem, inner, room))
-        self.working = problem.joined(working, worst)
+            working = working.chosen(self._kept(problem, inner, room))
+        self.working = working.joined(worst)
 
     def _kept(self, problem: "BlockProblem", inner: MarginResult, room: int) -> np.ndarray:
-        """The rows with weight, the nearest to the margin beside them, and some of every class."""
+        """The rows with weight, those nearest to the margin, and some of every class."""
         working = self.working
-        margins = problem.margins_of(working, inner.coef, inner.intercept)
+        margins = working.margins(problem.labels, inner.coef, inner.intercept)
         margins[inner.support] = -np.inf
         kept = np.zeros(working.size, bool)
         kept[np.argsort(margins, kind="stable")[: max(room, 0)]] = True

@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from xxhash import xxh3_64_intdigest
 
 from momentron.clock import require_time
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.exactness.sparse import canonical
 from momentron.operators.base import row_blocks
 from momentron.validation import clean_matrix, clean_targets
 
-LARGE = 256  # a large tile is so many times as large: a fraction of a second
+LARGE = 256  # a large tile is this many times as large: a fraction of a second
 _KINDS = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers"}
 
 
@@ -41,6 +42,20 @@ class Block:
     @property
     def nbytes(self) -> int:
         return nbytes(self.X) + self.y.nbytes
+
+    def checksum(self) -> int:
+        """What tells a block from one that was changed by accident: the same in every process.
+
+        A pass reads 3 to 5 GB/s, where SHA-256 and BLAKE2b hash less than 2, and XXH3 70.
+        """
+        X, y = self.X, self.y
+        y = y.astype(str) if y.dtype.kind == "O" else y
+        arrays = [X, y] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr, y]
+        total = 0
+        for array in map(np.ascontiguousarray, arrays):
+            total = xxh3_64_intdigest(f"{array.dtype.str}{array.shape}".encode(), total)
+            total = xxh3_64_intdigest(array.data, total)
+        return total
 
     @property
     def values(self) -> np.ndarray:
@@ -71,8 +86,8 @@ class Block:
         if not known.all():
             label = self.y[~known.astype(bool)].tolist()[0]
             raise InputError(
-                f"block {self.number} has label {label!r}, which the first pass over the data did "
-                "not meet; a source must give the same blocks in every pass"
+                f"block {self.number} has label {short(label)}, which the first pass over the data "
+                "did not meet; a source must give the same blocks in every pass"
             )
         return places
 

@@ -7,24 +7,24 @@ and as large as a finding back, once per worker; partitions stay where they are.
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from threading import Event
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from momentron.clock import OutOfTime, require_time, time_left
+from momentron.clock import OutOfTime, require_time, time_left, until
 from momentron.errors import InputError
 from momentron.streams.blocks import Block, as_block
-from momentron.streams.digest import Digesting
 from momentron.streams.partitions import aligned_arrays, frame_parts, places_of
+from momentron.streams.reader import Work
 from momentron.streams.source import Source
 from momentron.streams.stream import PassTask, Stream, count_blocks, entries_per_row
-from momentron.streams.waiting import in_time
 
 FAN_IN = 4
 PATIENCE = 20.0  # seconds without any worker, or scheduler, after which the fit gives up
+GREETING = 3.0  # seconds for a scheduler to answer
 ATTEMPTS = 4  # at one pass, where a worker took the task with it as it died
 
 
@@ -35,7 +35,7 @@ class ClusterError(ConnectionError):
 class DaskStream(Stream):
     """Partitions of a Dask array or data frame, or the blocks of a source read by workers.
 
-    Partitions that are persisted stay on their workers; others are computed anew in every pass, so
+    Partitions that are persisted stay on their workers; others are computed again in every pass, so
     persist what fits into the cluster's memory. With a current `distributed.Client` the passes run
     there, else on Dask's own threads.
 
@@ -104,7 +104,7 @@ class DaskStream(Stream):
     # --- one pass ------------------------------------------------------------------------------
 
     def _fold(self, task: PassTask) -> Any:
-        task = Digesting(task, self.secret)
+        task = _WithChecksums(task)
         if self.client is None:
             part = self._compute(self._tree(task, self._groups_of(1), None))
         else:
@@ -112,9 +112,9 @@ class DaskStream(Stream):
         require_time()
         if part is None:
             raise InputError("every partition is empty; give at least one row")
-        for number, digest in sorted(part.digests.items()):
-            self.require_same(number, digest)
-        self.require_all(part.digests)
+        for number, checksum in sorted(part.checksums.items()):
+            self.require_same(number, checksum)
+        self.require_all(part.checksums)
         return part.found
 
     def _fold_on_cluster(self, task: PassTask) -> Any:
@@ -211,7 +211,7 @@ class DaskStream(Stream):
 
     def _compute_all(self, values: list[Any]) -> list[Any]:
         if self.client is None:
-            return in_time(lambda given_up: _on_threads(values, given_up))
+            return Work(lambda given_up: _on_threads(values, given_up)).result()
         futures = self.client.compute(values, optimize_graph=False)
         try:
             self._wait(futures)
@@ -297,6 +297,28 @@ class DaskStream(Stream):
             return nullcontext()
         self._pins.add(place)
         return dask.annotate(workers=[place], allow_other_workers=False)
+
+
+class _Checked(NamedTuple):
+    """What a task found, and the checksums of the blocks that it saw."""
+
+    found: Any
+    checksums: dict[int, int]
+
+
+class _WithChecksums:
+    """A task that also brings back the checksums of its blocks."""
+
+    def __init__(self, task: PassTask) -> None:
+        self._task = task
+
+    def __call__(self, block: Block, so_far: _Checked | None = None) -> _Checked:
+        found = self._task(block, None if so_far is None else so_far.found)
+        return _Checked(found, {block.number: block.checksum()})
+
+    def merge(self, a: _Checked, b: _Checked) -> _Checked:
+        """Both, in a."""
+        return _Checked(self._task.merge(a.found, b.found), a.checksums | b.checksums)
 
 
 def _on_threads(values: list[Any], given_up: Event) -> list[Any]:
@@ -386,3 +408,30 @@ def require_dask() -> None:
         raise ImportError(
             "Dask collections need dask: install it with pip install 'momentron[dask]'"
         ) from None
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """A client of the scheduler at an address."""
+    require_dask()
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ImportError(
+            "a Dask scheduler needs distributed: install it with pip install 'momentron[dask]'"
+        ) from None
+    try:
+        # what accepts a connection and stays silent is waited for longer than `timeout`
+        with until(time.perf_counter() + 2.0 * GREETING):
+            connecting = Work(lambda _: Client(address, timeout=GREETING, set_as_default=False))
+            client = connecting.result()
+    except Exception as error:  # whatever it makes of what answers there
+        reason = " ".join(str(error).split()) or "it is silent"
+        raise ClusterError(
+            f"no Dask scheduler answers at {address}: {reason}; start one, or give an address like "
+            "tcp://host:8786"
+        ) from error
+    try:
+        yield client
+    finally:
+        client.close()

@@ -1,41 +1,35 @@
-"""What passes over a stream have proved, kept where no solver can change it.
+"""What passes over a stream have proved.
 
-Solvers hold classifiers, and tokens that stand for weights and for rows. Classifiers are remembered
-as copies beside what a pass saw of them, and found again by equality. Tokens are found by identity:
-what one stands for is recorded here alone, so that to forge, copy or change one gains nothing.
+Classifiers are remembered as copies, with what a pass saw of them, and found again by equality.
+Weights are records made here, of passes, of rows that were read, or of other weights.
 """
 
 import math
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from momentron.certificate import Certificate, admitted
+from momentron.certificate import Certificate, admitted, read_only
 from momentron.dualsets import DualSet
 from momentron.errors import SolverError
 from momentron.labels import Labels
 from momentron.rounding import down, norm_bounds
-from momentron.streams.averages import BoundedGradient, frozen, mixed
-from momentron.streams.working_set import Rows, RowWeights, WorkingSet
+from momentron.streams.gradients import BoundedGradient, mixed
+from momentron.streams.working_set import RowWeights
 
 KNOWN = 4  # classifiers whose last pass is remembered
 LARGEST = 2.0**60  # entry of a classifier, so that products stay within single precision
 
 
+@dataclass(frozen=True, eq=False)
 class Weights:
-    """Stands for the dual weights of all the rows of a stream; has no content of its own."""
-
-    __slots__ = ("__weakref__",)
-
-
-@dataclass(frozen=True)
-class Record:
-    """What is known of weights.
+    """Dual weights of all the rows of a stream: made by the problem, and handed to solvers.
 
     Attributes
     ----------
+    source : Evidence
+        Of the problem that made them; those of another problem are refused.
     proved : BoundedGradient
         What passes over these data have proved.
     vector : ndarray
@@ -48,6 +42,7 @@ class Record:
         The weights of single rows, where these are known.
     """
 
+    source: "Evidence"
     proved: BoundedGradient
     vector: np.ndarray
     mass: float = 1.0
@@ -69,7 +64,7 @@ class KnownMargin:
 
 
 class Evidence:
-    """The classifiers, the weights and the rows that passes have shown.
+    """The classifiers and the weights that passes have shown.
 
     Parameters
     ----------
@@ -84,15 +79,11 @@ class Evidence:
         self._arcs: DualSet = labels.arc_set()
         self._shape = shape
         self._known: list[KnownMargin] = []
-        self._records: WeakKeyDictionary[Weights, Record] = WeakKeyDictionary()
-        self._rows: WeakKeyDictionary[WorkingSet, Rows] = WeakKeyDictionary()
         self._upper = longest
         self._of_passes = math.inf  # the least bound that the weights of a single pass prove
-        self._best: Weights | None = None
-        nothing = BoundedGradient(frozen(np.zeros(shape)), mass=0.0)
-        self.nothing = self.register(
-            Record(nothing, nothing.vector, 0.0, rows=RowWeights.none(labels))
-        )
+        self.best_on_rows: Weights | None = None  # those with the least bound proved on rows
+        nothing = BoundedGradient(np.zeros(shape), mass=0.0)
+        self.nothing = Weights(self, nothing, nothing.vector, 0.0, rows=RowWeights.none(labels))
 
     # --- classifiers ---------------------------------------------------------------------------
 
@@ -104,11 +95,11 @@ class Evidence:
             raise SolverError(
                 f"w has an entry of {largest:.3g} in size; entries must be finite and at most 2**60"
             )
-        return frozen(w)
+        return read_only(w)
 
     def remember(self, w: np.ndarray, tops: np.ndarray) -> None:
         """Keep the last scan, and those with the largest margins."""
-        tops = frozen(tops)
+        tops = read_only(tops.copy())
         kept = [known for known in self._known if not np.array_equal(known.w, w)]
         kept.sort(key=lambda known: -known.margin)
         self._known = [*kept[: KNOWN - 1], KnownMargin(w, tops, self._margin(w, tops))]
@@ -135,74 +126,50 @@ class Evidence:
 
     # --- weights -------------------------------------------------------------------------------
 
-    def register(self, record: Record) -> Weights:
-        """A token that stands for these weights from now on."""
-        token = Weights()
-        self._records[token] = record
-        if record.upper < math.inf and (
-            self._best is None or record.upper < self._records[self._best].upper
-        ):
-            self._best = token
-        return token
-
     def of_pass(self, gradient: BoundedGradient) -> Weights:
-        """A token for the weights that a pass gave to all the rows."""
+        """The weights that a pass gave to all the rows."""
         self._of_passes = min(self._of_passes, gradient.bound)
-        return self.register(Record(gradient, gradient.vector))
+        return Weights(self, gradient, gradient.vector)
+
+    def on_rows(self, gradient: BoundedGradient, rows: RowWeights, upper: float) -> Weights:
+        """The weights of rows in memory; upper is what they prove there."""
+        weights = Weights(self, gradient, gradient.vector, upper=upper, rows=rows)
+        best = self.best_on_rows
+        if upper < (math.inf if best is None else best.upper):
+            self.best_on_rows = weights
+        return weights
 
     def claimed(self, vector: np.ndarray, mass: float) -> Weights:
-        """A token for weights that nothing proves."""
-        nothing = self.record(self.nothing).proved
-        return self.register(Record(nothing, frozen(vector.reshape(self._shape)), mass))
+        """Weights that nothing proves."""
+        return Weights(self, self.nothing.proved, read_only(vector.reshape(self._shape)), mass)
 
-    def record(self, token: Any) -> Record:
-        """What a token stands for."""
-        found = self._records.get(token) if type(token) is Weights else None
-        if found is None:
-            raise SolverError(
-                f"q is {type(token).__name__}, not weights that this problem gave; in blocks they "
-                "come from evaluate, from combination, and from mixing these"
-            )
-        return found
+    def require_own(self, q: Any) -> Weights:
+        """Weights that a solver proposes, which must be of this problem."""
+        if type(q) is Weights and q.source is self:
+            return q
+        raise SolverError(
+            f"q is {type(q).__name__}, not weights that this problem gave; in blocks they come "
+            "from evaluate, from combination, and from mixing these"
+        )
 
     def mix(self, a: Any, x: float, b: Any, y: float) -> Weights:
-        """A token for x·a + y·b."""
-        one, other = self.record(a), self.record(b)
+        """x·a + y·b."""
+        one, other = self.require_own(a), self.require_own(b)
         proved = mixed(one.proved, x, other.proved, y)
         vector = proved.vector
         if one.vector is not one.proved.vector or other.vector is not other.proved.vector:
             with np.errstate(all="ignore"):
-                vector = frozen(x * one.vector + y * other.vector)
+                vector = read_only(x * one.vector + y * other.vector)
         rows = None
         if one.rows is not None and other.rows is not None:
             rows = one.rows.mixed(x, other.rows, y)
-        return self.register(Record(proved, vector, x * one.mass + y * other.mass, rows=rows))
-
-    @property
-    def best_on_rows(self) -> Weights | None:
-        """Of the weights that were proved on rows in memory, those with the least upper bound."""
-        return self._best
-
-    # --- rows ----------------------------------------------------------------------------------
-
-    def keep(self, rows: Rows) -> WorkingSet:
-        """A token that stands for these rows from now on."""
-        token = WorkingSet(rows.numbers.copy(), rows.codes.copy())
-        self._rows[token] = rows
-        return token
-
-    def rows_of(self, token: Any) -> Rows:
-        """The rows that a token stands for."""
-        found = self._rows.get(token) if type(token) is WorkingSet else None
-        if found is None:
-            raise SolverError(f"{type(token).__name__} does not stand for rows of this problem")
-        return found
+        return Weights(self, proved, vector, x * one.mass + y * other.mass, rows=rows)
 
     # --- both ----------------------------------------------------------------------------------
 
     def certificate(self, w: np.ndarray, q: Any) -> Certificate:
         """The interval that w and q prove, or the best of those known where w is not among them."""
-        bound = self.record(q).bound
+        bound = self.require_own(q).bound
         self._upper = min(self._upper, self._of_passes if math.isinf(bound) else bound)
         known = self.of_or_best(w)
         margin = known.margin if known is not None and w.any() else 0.0

@@ -1,6 +1,5 @@
 """The first pass: how many rows, which classes, how long the rows are, and a sample of them."""
 
-import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,8 +12,8 @@ from momentron.operators.base import norm_upper_bounds
 from momentron.operators.sparse import squared_row_norms
 from momentron.rounding import gamma
 from momentron.streams.blocks import Block, KeptRows, in_float64, kind_of, large_tiles, tiles
-from momentron.streams.digest import content_digest
 from momentron.streams.shortlist import Shortlist
+from momentron.streams.stream import Stream
 from momentron.validation import clean_matrix, sorted_labels
 
 MOST_CLASSES = 10_000
@@ -39,8 +38,6 @@ class FirstPassResult:
         The most entries that a row holds.
     depth : int
         The longest chain of roundings in an entry of a sum.
-    contents : dict
-        The SHA-256 of every block, where somebody asked for it.
     kept : list of KeptRows
         Rows that somebody asked for.
     """
@@ -55,7 +52,6 @@ class FirstPassResult:
     stored: int = 0
     depth: int = 0
     nbytes: int = 0
-    contents: dict[int, bytes] = field(default_factory=dict)
     kept: list[KeptRows] = field(default_factory=list)
     sample: Shortlist = field(default_factory=lambda: Shortlist(0))
 
@@ -64,7 +60,7 @@ class FirstPassResult:
         """The labels in sorted order."""
         labels = list(self.counts)
         found = np.unique(np.array(labels))
-        if found.size < len(labels):  # integers of one block beside floats of another
+        if found.size < len(labels):  # integers in one block and floats in another
             raise InputError(
                 f"y has {len(labels)} labels, but only {found.size} as a numpy array of "
                 f"{found.dtype}; give labels of the same type in all blocks"
@@ -91,12 +87,6 @@ class FirstPassResult:
         rows = (X.toarray() if sp.issparse(X) else X) - self.centre
         return float(np.sqrt(np.einsum("ij,ij->i", rows, rows).max()) * (1.0 - 1e-12))
 
-    @property
-    def content(self) -> np.ndarray:
-        """One SHA-256 of all the blocks, where the first_pass was asked for it."""
-        total = hashlib.sha256(b"".join(self.contents[i] for i in sorted(self.contents)))
-        return np.frombuffer(total.digest(), np.uint8)
-
 
 class FirstPass:
     """The task of the first pass.
@@ -110,8 +100,6 @@ class FirstPass:
         Sum the rows of each class too, and measure the longest row in float64: what Algorithm 1
         starts from. Without it single precision is measured as such, and R padded for that.
     seed : int
-    is_bound : bool
-        Take the SHA-256 of every block too, to which a checkpoint is bound.
     wanted : ndarray, optional
         Numbers of rows to bring back, in sorted order.
     """
@@ -122,21 +110,18 @@ class FirstPass:
         *,
         is_careful: bool = True,
         seed: int = 0,
-        is_bound: bool = False,
         wanted: np.ndarray | None = None,
     ) -> None:
         self.n_sample = n_sample
         self.is_careful = is_careful
         self.seed = seed
-        self.is_bound, self.wanted = is_bound, wanted
+        self.wanted = wanted
 
     def __call__(self, block: Block, so_far: FirstPassResult | None = None) -> FirstPassResult:
         X = block.X
         found = FirstPassResult(X.shape[1], sp.issparse(X), X.dtype.itemsize, kind_of(block.y))
         found.sample = Shortlist(self.n_sample) if so_far is None else so_far.sample.begun()
         found.nbytes = block.nbytes
-        if self.is_bound:
-            found.contents = {block.number: content_digest(block)}
         if self.wanted is not None and (kept := block.kept(self.wanted)) is not None:
             found.kept = [kept]
         labels, codes = _labels_of(block, so_far)
@@ -197,7 +182,6 @@ class FirstPass:
         a.longest, a.stored = max(a.longest, b.longest), max(a.stored, b.stored)
         a.depth = max(a.depth, b.depth) + 1
         a.nbytes += b.nbytes
-        a.contents |= b.contents
         a.kept += b.kept
         a.sample.take(b.sample)
         return a
@@ -269,3 +253,42 @@ def row_keys(numbers: np.ndarray, seed: int) -> np.ndarray:
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         z ^= z >> np.uint64(31)
     return (z >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+# --- how far rows lie from their mean: the unit in which Algorithm 1 takes its steps -------------
+
+
+@dataclass
+class Farthest:
+    """max ‖x‖² − 2⟨x, c⟩ over rows."""
+
+    value: float
+    nbytes: int
+
+
+class Spread:
+    """The task of measuring max‖x − c‖."""
+
+    def __init__(self, centre: np.ndarray) -> None:
+        self.centre = centre
+
+    def __call__(self, block: Block, so_far: Any = None) -> Farthest:
+        farthest = -np.inf
+        for rows in tiles(block.X):
+            X = in_float64(block.X[rows])
+            squares = squared_row_norms(X) if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
+            farthest = max(farthest, float((squares - 2.0 * (X @ self.centre)).max()))
+        return Farthest(farthest, block.nbytes)
+
+    @staticmethod
+    def merge(a: Farthest, b: Farthest) -> Farthest:
+        return Farthest(max(a.value, b.value), a.nbytes + b.nbytes)
+
+
+def centred_radius(stream: Stream, found: FirstPassResult) -> float:
+    """max‖x − c‖, c the mean of the rows or of a sample, rounded up; as `Operator` has it."""
+    centre = found.centre
+    length = float(np.linalg.norm(centre))
+    square = stream.run(Spread(centre)).value + length**2
+    lost = 8.0 * gamma(2 * found.width + 8) * (found.longest + length) ** 2
+    return min(2.0 * found.longest, float(np.sqrt(max(0.0, square) + lost)))

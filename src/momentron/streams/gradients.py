@@ -1,15 +1,69 @@
-"""The gradients Zᵀq of the weights that passes and rows give, with sure bounds on their errors."""
+"""The gradients Zᵀq of the weights that passes and rows give, with sure bounds on their errors.
+
+A solver may ask for sums Σ c_i q_i with c_i ≥ 0 of such weights, which are too many to keep. The
+gradients of the sums are computed here, with a bound on their rounding and a lower bound of Σ c_i,
+so that no solver can make an upper bound ‖Zᵀμ‖ that no weights have.
+"""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
+from momentron.errors import SolverError
 from momentron.labels import Labels
-from momentron.rounding import down, gamma, up
-from momentron.streams.averages import BoundedGradient, frozen
+from momentron.rounding import UNDERFLOW, down, gamma, norm_bounds, up
 from momentron.streams.blocks import in_float64
 from momentron.streams.scan import ScanResult
 from momentron.streams.working_set import Rows
+
+MOST = 2.0**500  # a coefficient, or the mass of a sum: far from where a lower bound would overflow
+
+
+@dataclass(frozen=True)
+class BoundedGradient:
+    """V = Σ c_i Zᵀq_i for weights q_i of mass 1 in the dual set and c_i ≥ 0, in the units of X.
+
+    Attributes
+    ----------
+    vector : ndarray
+        As computed; cannot be written to.
+    error : float
+        A bound on its distance from the true one.
+    mass : float
+        A lower bound of Σ c_i.
+    """
+
+    vector: np.ndarray
+    error: float = 0.0
+    mass: float = 1.0
+
+    def __post_init__(self) -> None:
+        self.vector.flags.writeable = False
+
+    @property
+    def bound(self) -> float:
+        """A sure upper bound of ‖V‖ over its mass, and so of the best margin."""
+        if not 0.0 < self.mass <= MOST:
+            return math.inf
+        bound = up(up(norm_bounds(self.vector)[1] + self.error) / self.mass)
+        return math.inf if math.isnan(bound) else bound
+
+
+def mixed(a: BoundedGradient, x: float, b: BoundedGradient, y: float) -> BoundedGradient:
+    """x·a + y·b."""
+    x, y = float(x), float(y)
+    if not (0.0 <= x <= MOST and 0.0 <= y <= MOST):
+        raise SolverError(f"weights cannot be mixed with coefficients {x} and {y}: give 0 or more")
+    vector = x * a.vector + y * b.vector
+    # three roundings per entry, of numbers no larger than these; what underflows is covered too
+    size = up(x * norm_bounds(a.vector)[1] + y * norm_bounds(b.vector)[1])
+    rounding = up(gamma(3) * size + 4.0 * vector.size * UNDERFLOW)
+    error = up(x * a.error + y * b.error + rounding)
+    mass = max(0.0, down(x * a.mass + y * b.mass))
+    if not mass <= MOST:
+        raise SolverError(f"these weights would have a mass of {mass:.3g}; scale them down")
+    return BoundedGradient(vector, error, mass)
 
 
 class Gradients:
@@ -88,7 +142,7 @@ class Gradients:
         self, vector: np.ndarray, error: float, depth: int, mass: float = 1.0
     ) -> BoundedGradient:
         error += 2.0 * gamma(depth + 8) * self._longest
-        return BoundedGradient(frozen(vector.reshape(self._shape)), error, mass)
+        return BoundedGradient(vector.reshape(self._shape), error, mass)
 
     def _imbalance(self, flow: np.ndarray, depth: int) -> float:
         """How far Zᵀq may be from that of weights that flow in circles, for a flow of mass 1.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from momentron.datafiles._common import LABEL_NAMES, position, require_file
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.exactness import as_exact
 from momentron.streams.source import BLOCK_BYTES, rows_of
 
@@ -85,7 +85,7 @@ class ParquetSource:
         kinds = [schema.field(name).type for name in self.features]
         for name, kind in zip(self.features, kinds, strict=True):
             if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or kind == pa.bool_()):
-                raise InputError(f"{path} column {name!r}: {kind} is not a number; encode it")
+                raise InputError(f"{path} column {short(name)}: {kind} is not a number; encode it")
         is_single = all(kind == pa.float32() for kind in kinds)
         self.dtype = np.dtype(np.float32 if is_single else np.float64)
 
@@ -98,11 +98,11 @@ class ParquetSource:
         for j, name in enumerate(self.features):
             column = batch.column(name)
             if column.null_count:
-                raise InputError(f"{self.pieces[i].file} column {name!r} has missing values")
+                raise InputError(f"{self.pieces[i].file} column {short(name)} has missing values")
             X[:, j] = as_exact(column.to_numpy(zero_copy_only=False))
         labels = batch.column(self.label)
         if labels.null_count:
-            raise InputError(f"{self.pieces[i].file} column {self.label!r} has missing labels")
+            raise InputError(f"{self.pieces[i].file} column {short(self.label)} has missing labels")
         y = labels.to_numpy(zero_copy_only=False)
         return X, y.astype(str) if y.dtype.kind == "O" else y
 

@@ -1,22 +1,26 @@
-"""The partitions of Dask collections: rows and their labels, cut at the same places."""
+"""The partitions of Dask collections: rows and their labels, cut at the same places.
+
+Dask itself is imported only where a collection is there already.
+"""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 
 
 def frame_parts(X: Any, y: Any) -> list[tuple[Any, Any]]:
     """Partitions of a data frame with those of its labels."""
     if isinstance(y, str):
         if y not in X.columns:
-            raise InputError(f"X has no column {y!r}; its columns are {list(X.columns)}")
+            raise InputError(f"X has no column {short(y)}; its columns are {list(X.columns)}")
         X, y = X.drop(columns=[y]), X[y]
     if not hasattr(y, "to_delayed"):
         raise InputError(
-            f"y is {type(y).__name__}; beside a Dask data frame it must be a Dask series with the "
+            f"y is {type(y).__name__}; for a Dask data frame it must be a Dask series with the "
             "same partitions, or the name of a column"
         )
     rows, labels = list(X.to_delayed()), list(np.ravel(y.to_delayed()))
@@ -69,3 +73,16 @@ def places_of(X: Any, n_parts: int) -> list[Any] | None:
     if len(keys) != n_parts or not all(isinstance(key, tuple) for key in keys):
         return None
     return sorted(keys, key=lambda key: key[1:])
+
+
+def lazily(function: Callable[[Any], Any], X: Any, n_outputs: int | None, dtype: Any) -> Any:
+    """function of each partition of X, not computed yet: (n,), or (n, n_outputs)."""
+    if hasattr(X, "to_dask_array"):
+        X = X.to_dask_array()
+    if X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    if n_outputs is None:
+        meta = np.empty(0, dtype)
+        return X.map_blocks(function, drop_axis=1, dtype=dtype, meta=meta)
+    chunks = (X.chunks[0], (n_outputs,))
+    return X.map_blocks(function, chunks=chunks, dtype=dtype, meta=np.empty((0, n_outputs), dtype))

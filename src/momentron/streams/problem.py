@@ -2,8 +2,8 @@
 
 The scores Zw and the weights q of all the rows do not fit in memory. What stands for the scores is
 the largest of every arc (see `momentron.labels`), on which margins and intercepts depend; what
-stands for the weights are tokens, of which `Evidence` knows the gradient Zᵀq. What is proved
-rests on `Evidence` alone: solvers may do with all they get as they please.
+stands for the weights is a record of their gradient Zᵀq. What is proved rests on passes and on
+such records alone: solvers propose classifiers, and sums of weights.
 """
 
 import copy
@@ -31,17 +31,15 @@ from momentron.solvers.base import RunOptions, Solver
 from momentron.status import Status
 from momentron.streams.auto import BlockRounds, MemoryPlan
 from momentron.streams.combination import BlockCombination
-from momentron.streams.evidence import Evidence, Record, Weights
-from momentron.streams.first_pass import FirstPassResult
+from momentron.streams.evidence import Evidence, Weights
+from momentron.streams.first_pass import FirstPassResult, centred_radius
 from momentron.streams.gradients import Gradients
 from momentron.streams.scan import Scan, ScanResult
-from momentron.streams.spread import centred_radius
 from momentron.streams.stream import Stream
-from momentron.streams.working_set import Rows, RowWeights, WorkingSet, weights_from_arrays
-from momentron.streams.worst import worst_weights
+from momentron.streams.working_set import Rows, RowWeights, weights_from_arrays, worst_weights
 from momentron.validation import TrainingData
 
-FEW_ROWS = 100  # with fewer in a sample, no classifier is fitted to it
+FEW_ROWS = 50  # to a sample that had room for fewer no classifier is fitted
 
 
 class BlockProblem(CertifiedProblem):
@@ -73,17 +71,16 @@ class BlockProblem(CertifiedProblem):
     ) -> None:
         self.stream, self._found, self._memory, self._first = stream, found, memory, first
         self.classes = read_only(found.classes)
-        self._labels = as_labels(self.classes.size, fit_intercept)
-        self.labels = as_labels(self.classes.size, fit_intercept)  # for solvers
+        self.labels = as_labels(self.classes.size, fit_intercept)
         self.exponent = 0
         self.counts = read_only(np.array([found.counts[label] for label in self.classes.tolist()]))
-        self.longest = up(found.longest * self._labels.radius_factor) if found.longest else 0.0
+        self.longest = up(found.longest * self.labels.radius_factor) if found.longest else 0.0
         self._unit = self.longest or 1.0
-        self._arcs = self._labels.arc_set()
-        self._shape = self._labels.zeros(found.width).shape
-        self._evidence = Evidence(self._labels, self._shape, self.longest)
-        self._gradients = Gradients(self._labels, self._shape, self.longest)
-        at_zero = np.log(self._labels.arc_counts(self.counts))
+        self._arcs = self.labels.arc_set()
+        self._shape = self.labels.zeros(found.width).shape
+        self._evidence = Evidence(self.labels, self._shape, self.longest)
+        self._gradients = Gradients(self.labels, self._shape, self.longest)
+        at_zero = np.log(self.labels.arc_counts(self.counts))
         flow, self.psi_zero, self._near_zero = self._arcs.link_near(at_zero, NOTHING_NEAR)
         self._even = self._evidence.nothing
         if found.sums:
@@ -91,11 +88,10 @@ class BlockProblem(CertifiedProblem):
             image = self._gradients.at_zero(self.counts, sums, flow, found.depth)
             self._even = self._evidence.of_pass(image)
         self._is_closed = False
-        self._is_sealed = True
 
     def __setattr__(self, name: str, value: Any) -> None:
         """What solvers see is read-only: they get the problem itself, since passes are counted."""
-        if not name.startswith("_") and "_is_sealed" in self.__dict__:
+        if not name.startswith("_") and "_is_closed" in self.__dict__:
             raise AttributeError(f"the {name} of a problem in blocks is read-only")
         super().__setattr__(name, value)
 
@@ -123,11 +119,11 @@ class BlockProblem(CertifiedProblem):
 
         A method without steps of that length gets what the sample shows, which is no larger.
         """
-        if not self._labels.fit_intercept or self.longest == 0.0:
+        if not self.labels.fit_intercept or self.longest == 0.0:
             return self.longest or 1.0
         if not self._found.sums:
-            return self._found.reach * self._labels.radius_factor
-        return centred_radius(self.stream, self._found) * self._labels.radius_factor or 1.0
+            return self._found.reach * self.labels.radius_factor
+        return centred_radius(self.stream, self._found) * self.labels.radius_factor or 1.0
 
     def for_solver(self, *, tight: bool = False) -> "BlockProblem":
         """Itself, since passes are counted, or the same in units of the tight radius."""
@@ -172,10 +168,10 @@ class BlockProblem(CertifiedProblem):
         return w.T
 
     def from_coef(self, coef: np.ndarray) -> np.ndarray:
-        return self._labels.from_coef(coef)
+        return self.labels.from_coef(coef)
 
     def start(self) -> Evaluation:
-        scores = np.zeros(self._labels.arcs.size)
+        scores = np.zeros(self.labels.arcs.size)
         return Evaluation(self.zeros(), scores, self._even, self.psi_zero, self._near_zero)
 
     def evaluate(self, w: np.ndarray, near: np.ndarray = NOTHING_NEAR) -> Evaluation:
@@ -184,7 +180,7 @@ class BlockProblem(CertifiedProblem):
         There the rows' weights depend on a balance of all k² arcs, and one read would have to
         bring back a sum of rows for each of them.
         """
-        labels, arcs, w = self._labels, self._labels.arcs, self._evidence.copied(w)
+        labels, arcs, w = self.labels, self.labels.arcs, self._evidence.copied(w)
         result = self._scan(w, has_weights=True)
         scores = result.tops[arcs] / self._unit
         logs = result.peaks[arcs] + np.log(result.totals[arcs])
@@ -199,7 +195,7 @@ class BlockProblem(CertifiedProblem):
 
     def worst(self, w: np.ndarray) -> tuple[np.ndarray, Weights]:
         """(scores, weights on the rows that decide the margin of w): passes as in `evaluate`."""
-        labels, w = self._labels, self._evidence.copied(w)
+        labels, w = self.labels, self._evidence.copied(w)
         result = self._scan(w, n_worst=0 if labels.circulates else labels.n_classes)
         scores, b = result.tops[labels.arcs], np.zeros(labels.n_classes)
         if labels.circulates:
@@ -216,7 +212,7 @@ class BlockProblem(CertifiedProblem):
         """One pass over the stream for a classifier."""
         task = Scan(
             w,
-            self._labels,
+            self.labels,
             self.classes,
             radius=self.longest,
             depth=self._found.stored,
@@ -225,13 +221,13 @@ class BlockProblem(CertifiedProblem):
             **options,
         )
         result: ScanResult = self.stream.run(task)
-        self._evidence.remember(w, result.tops[self._labels.arcs])
+        self._evidence.remember(w, result.tops[self.labels.arcs])
         return result
 
     # --- weights -------------------------------------------------------------------------------
 
     def risk_slope(self, psi: float) -> float:
-        constraints = self.counts.sum() * max(1, self._labels.n_classes - 1)
+        constraints = self.counts.sum() * max(1, self.labels.n_classes - 1)
         return self._arcs.risk_slope(psi) * self._arcs.size / float(constraints)
 
     def risk(self, psi: float) -> float:
@@ -244,21 +240,21 @@ class BlockProblem(CertifiedProblem):
         return self._evidence.nothing
 
     def gradient(self, q: Any) -> np.ndarray:
-        return self._evidence.record(q).vector / self._unit
+        return self._evidence.require_own(q).vector / self._unit
 
     def mix(self, a: Any, x: float, b: Any, y: float, *, in_place: bool = False) -> Weights:
         return self._evidence.mix(a, x, b, y)
 
     def mass(self, q: Any) -> float:
-        return self._evidence.record(q).mass
+        return self._evidence.require_own(q).mass
 
     def _on_rows(self, rows: Rows, weights: np.ndarray, upper: float = math.inf) -> Weights:
-        """A token for weights on rows in memory, near the dual set."""
+        """Weights on rows in memory, near the dual set."""
         image = self._gradients.of_rows(rows, weights)
         if image is None:
             return self._evidence.nothing
         own = RowWeights(rows.numbers, rows.codes, weights)
-        return self._evidence.register(Record(image, image.vector, upper=upper, rows=own))
+        return self._evidence.on_rows(image, own, upper)
 
     # --- working sets --------------------------------------------------------------------------
 
@@ -268,30 +264,41 @@ class BlockProblem(CertifiedProblem):
         assert first is not None, "a sample has rows of every class"
         width = self.stream.entries_per_row() if found.is_sparse else found.width
         plan = MemoryPlan.within(self._memory, width, self.classes.size)
-        return BlockRounds(self._evidence.keep(first), plan, options.tol, options.deadline)
+        return BlockRounds(first, plan, options.tol, options.deadline)
 
     def solve_rows(
-        self, working: WorkingSet, solver: Solver, budget: Budget
-    ) -> tuple[MarginResult, Weights]:
-        """(the result for these rows alone, its weights): any weights on some rows hold for all."""
-        rows = self._evidence.rows_of(working)
+        self, rows: Rows, solver: Solver, budget: Budget
+    ) -> tuple[MarginResult | None, Weights, float]:
+        """(the result for these rows alone, its weights, the upper bound that they prove).
+
+        Any weights on some rows hold for all. None where nothing separates the rows: that is
+        all that is to be known then.
+        """
         problem = self._problem_of(rows)
-        result = make_result(problem, solver, solve(problem, solver, budget))
-        if result.status is Status.INTERRUPTED:
+        outcome = solve(problem, solver, budget)
+        if outcome.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        return result, self._on_rows(rows.chosen(result.support), result.dual, result.upper)
+        upper = outcome.certificate.upper
+        if outcome.status is Status.NOT_SEPARABLE:
+            result, dual = None, problem.sparse_dual(outcome.q)
+            support, weights = dual.rows, dual.weights
+        else:
+            result = make_result(problem, solver, outcome)
+            support, weights = result.support, result.dual
+        return result, self._on_rows(rows.chosen(support), weights, upper), upper / self.radius
 
     def _problem_of(self, rows: Rows) -> Problem:
         """The problem that some rows pose, which were checked as they were read."""
         data = TrainingData(rows.X, np.arange(self.classes.size), rows.codes)
-        has_intercept = self._labels.fit_intercept
+        has_intercept = self.labels.fit_intercept
         return Problem.of(
             data, fit_intercept=has_intercept, loss=Exponential(), C=math.inf, kernel=None
         )
 
     def sampled(self) -> Problem | None:
-        rows = Rows.from_shortlist(self._found.sample, self.classes)
-        if rows is None or rows.size < min(FEW_ROWS, self.n_rows):
+        sample = self._found.sample
+        rows = Rows.from_shortlist(sample, self.classes)
+        if rows is None or (sample.total < FEW_ROWS and rows.size < self.n_rows):
             return None
         # the sample has as many rows of each class as it can
         sizes = np.bincount(rows.codes, minlength=self.classes.size)
@@ -306,32 +313,19 @@ class BlockProblem(CertifiedProblem):
         n_worst: int = 0,
         b: np.ndarray | None = None,
         bars: np.ndarray | None = None,
-    ) -> tuple[np.ndarray, float, WorkingSet | None]:
+    ) -> tuple[np.ndarray, float, Rows | None]:
         """(scores, proven margin, rows that w serves worst): one pass, with options of `Scan`."""
         w = self._evidence.copied(w)
         result = self._scan(w, n_worst=n_worst, b=b, bars=bars)
-        rows, known = Rows.from_shortlist(result.worst), self._evidence.of(w)
-        worst = None if rows is None else self._evidence.keep(rows)
+        known = self._evidence.of(w)
         margin = -math.inf if known is None else known.margin
-        return result.tops[self._labels.arcs] / self._unit, margin, worst
-
-    def margins_of(self, working: WorkingSet, coef: np.ndarray, intercept: Any) -> np.ndarray:
-        """y(x·w + b) of each row, or the least lead of its class over another."""
-        return self._evidence.rows_of(working).margins(self._labels, coef, intercept)
-
-    def chosen(self, working: WorkingSet, index: np.ndarray) -> WorkingSet:
-        """Some of the rows."""
-        return self._evidence.keep(self._evidence.rows_of(working).chosen(index))
-
-    def joined(self, working: WorkingSet, other: WorkingSet) -> WorkingSet:
-        """All rows of both."""
-        rows = self._evidence.rows_of(working)
-        return self._evidence.keep(rows.joined(self._evidence.rows_of(other)))
+        scores = result.tops[self.labels.arcs] / self._unit
+        return scores, margin, Rows.from_shortlist(result.worst)
 
     # --- for the loop and the result -----------------------------------------------------------
 
     def admitted_weights(self, q: Any) -> Any:
-        self._evidence.record(q)
+        self._evidence.require_own(q)
         return q
 
     def certify(self, w: np.ndarray, q: Any, *, sharp: bool = False) -> Certificate:
@@ -363,15 +357,15 @@ class BlockProblem(CertifiedProblem):
 
     def classifier(self, w: np.ndarray) -> tuple[np.ndarray, Any]:
         norm, known = self.norm(w), self._evidence.of(w)
-        intercept: Any = np.zeros(self.classes.size) if self._labels.is_paired else 0.0
-        if self._labels.fit_intercept and known is not None and norm > 0.0:
+        intercept: Any = np.zeros(self.classes.size) if self.labels.is_paired else 0.0
+        if self.labels.fit_intercept and known is not None and norm > 0.0:
             intercept = self._arcs.intercept(known.tops) / norm
-        coef = self._labels.coef_of(w / norm if norm > 0.0 else w)
+        coef = self.labels.coef_of(w / norm if norm > 0.0 else w)
         return coef, intercept if np.ndim(intercept) else float(intercept)
 
     def sparse_dual(self, q: Any) -> SparseDual:
-        record = self._evidence.record(q)
-        rows = record.rows or RowWeights.none(self._labels)
+        record = self._evidence.require_own(q)
+        rows = record.rows or RowWeights.none(self.labels)
         weights, mass = rows.weights, float(rows.weights.sum())
         if math.isinf(record.upper) and mass > 0.0:  # else they are as they were proved
             weights = weights / mass
@@ -382,14 +376,13 @@ class BlockProblem(CertifiedProblem):
     def to_arrays(self) -> dict[str, np.ndarray]:
         stream = self.stream
         counts = (stream.passes, stream.nbytes, stream.seconds)
-        arrays = {"counts": np.array(counts, dtype=np.float64), "content": self._found.content}
+        arrays = {"counts": np.array(counts, dtype=np.float64), "content": stream.content}
         if (best := self._evidence.best_on_rows) is not None:
-            record = self._evidence.record(best)
-            assert record.rows is not None
+            assert best.rows is not None
             arrays |= {
-                "weights.numbers": record.rows.numbers,
-                "weights.weights": record.rows.weights,
-                "weights.upper": np.array(record.upper),
+                "weights.numbers": best.rows.numbers,
+                "weights.weights": best.rows.weights,
+                "weights.upper": np.array(best.upper),
             }
         return arrays
 
@@ -404,7 +397,7 @@ class BlockProblem(CertifiedProblem):
         rows = Rows.from_kept(self._found.kept, self.classes)
         if rows is None:
             return
-        dual, claimed = weights_from_arrays(rows, section("weights", arrays), self._labels)
+        dual, claimed = weights_from_arrays(rows, section("weights", arrays), self.labels)
         problem = self._problem_of(rows)
         q = problem.labels.from_dual(dual)
         proved = certify(problem, problem.zeros(), q, sharp=True).upper
@@ -413,10 +406,10 @@ class BlockProblem(CertifiedProblem):
         self._on_rows(rows.chosen(weighty), dual[weighty], max(claimed, proved))
 
     def weights_to_array(self, q: Any) -> np.ndarray:
-        record = self._evidence.record(q)
+        record = self._evidence.require_own(q)
         return np.concatenate([[record.mass], record.vector.ravel()])
 
     def weights_from_array(self, array: np.ndarray) -> Weights:
-        """Weights on rows where this run has proved some; else a token that proves nothing."""
+        """Weights on rows where this run has proved some; else some that prove nothing."""
         best = self._evidence.best_on_rows
         return best or self._evidence.claimed(array[1:], float(array[0]))

@@ -1,9 +1,7 @@
-"""A thread that reads the next block while this one is worked on."""
+"""Work in threads of its own: the next block is read while this one is worked on."""
 
-import queue
 import threading
-import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import copy_context
 from typing import Any
 
@@ -13,10 +11,9 @@ from momentron.clock import OutOfTime, require_time
 from momentron.datafiles._common import one_line
 from momentron.errors import InputError
 from momentron.streams.blocks import Block, as_block
-from momentron.streams.digest import keyed_digest
 from momentron.streams.source import Source
 
-PATIENCE = 0.1  # seconds between two looks at whether the other side is still there
+PATIENCE = 0.1  # seconds between two looks at the clock
 FAREWELL = 0.5  # seconds to wait for a read that hangs; then its thread is left alone
 
 
@@ -24,119 +21,110 @@ class BlockError(OSError):
     """A block that could not be read; says which one, and why."""
 
 
-class Reader:
-    """The blocks of a source in order with their digests, each read ahead by a thread.
+class Work:
+    """call(given_up) in a thread of its own, which is left alone at the deadline or at Ctrl-C.
 
-    Three blocks are alive at most: one being worked on, one waiting, one being read. Leaving the
-    loop, by an error or Ctrl-C as well, stops the thread; an error of the source is raised here,
-    with the number of the block. While a block is waited for the deadline holds. Use as a context
-    manager.
+    The event is then set, for the work to end as soon as it can.
+    """
+
+    def __init__(
+        self, call: Callable[[threading.Event], Any], name: str = "momentron-work"
+    ) -> None:
+        self._given_up = threading.Event()
+        self._found: list[Any] = []
+        run = copy_context().run  # the work may ask for the time that is left
+        self._thread = threading.Thread(target=run, args=(self._run, call), name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self, call: Callable[[threading.Event], Any]) -> None:
+        try:
+            self._found.append((call(self._given_up), None))
+        except BaseException as error:
+            self._found.append((None, error))
+
+    def result(self) -> Any:
+        """What the call returns or raises; OutOfTime at the deadline."""
+        try:
+            while self._thread.is_alive():
+                self._thread.join(PATIENCE)
+                if self._thread.is_alive():
+                    require_time()
+        except BaseException:
+            self._given_up.set()
+            raise
+        value, error = self._found.pop()
+        if error is not None:
+            raise error
+        return value
+
+    def leave(self) -> None:
+        """Wait a moment for the end, and no longer."""
+        self._thread.join(FAREWELL)
+
+
+class Reader:
+    """The blocks of a source in order with their checksums, each read ahead by a thread.
+
+    Two blocks are alive at most: one being worked on, one being read. An error of the source is
+    raised here, with the number of the block. While a block is waited for the deadline holds. Use
+    as a context manager.
 
     Parameters
     ----------
     source : Source
-    secret : bytes
-        The key of the digests.
     n_blocks : int
         How many blocks the source has.
     wanted : int, optional
         How many of them to read, the first ones.
-    ahead : int
-        How many blocks may wait.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        secret: bytes,
-        n_blocks: int,
-        wanted: int | None = None,
-        ahead: int = 1,
-    ) -> None:
-        self._source, self._secret, self._n_blocks = source, secret, n_blocks
+    def __init__(self, source: Source, n_blocks: int, wanted: int | None = None) -> None:
+        self._source, self._n_blocks = source, n_blocks
         self._wanted = n_blocks if wanted is None else wanted
-        self._queue: queue.Queue[Any] = queue.Queue(maxsize=ahead)
-        self._stop = threading.Event()
-        read = copy_context().run  # a source may ask for the time that is left
-        self._thread = threading.Thread(
-            target=read, args=(self._read,), name="momentron-reader", daemon=True
-        )
+        self._work: Work | None = None
 
     def __enter__(self) -> "Reader":
-        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(FAREWELL)
+        if self._work is not None:
+            self._work.leave()
 
-    def __iter__(self) -> Iterator[tuple[Block, bytes]]:
-        """Every block, and its digest."""
-        for _ in range(self._wanted):
-            found = self._next()
-            if isinstance(found, BaseException):
-                raise found
-            yield found
-            del found
+    def __iter__(self) -> Iterator[tuple[Block, int]]:
+        """Every block, and its checksum."""
+        self._work = self._begin(0, 0, None)
+        before: tuple[Block, int] | None = None
+        for number in range(self._wanted):
+            block, checksum = self._work.result()
+            if before is not None:
+                _require_untouched(*before, block)
+            before = None  # else it would stay alive while the next is read
+            if number + 1 < self._wanted:
+                following = block.first + block.y.size
+                self._work = self._begin(number + 1, following, block.X.shape[1])
+            yield block, checksum
+            before = block, checksum
             require_time()
 
-    def _next(self) -> Any:
-        while True:
-            try:
-                return self._queue.get(timeout=PATIENCE)
-            except queue.Empty:
-                require_time()
-                if not self._thread.is_alive() and self._queue.empty():
-                    raise BlockError("the reader thread ended without its last block") from None
+    def _begin(self, number: int, first: int, width: int | None) -> Work:
+        return Work(lambda _: self._read(number, first, width), "momentron-reader")
 
-    def _read(self) -> None:
-        first, width = 0, None
-        alive: list[tuple[weakref.ref[Block], bytes]] = []
-        for number in range(self._wanted):
-            if self._stop.is_set():
-                return
-            try:
-                block = self._block(number, first, width)
-                self._require_untouched(alive, block)
-                found: Any = (block, keyed_digest(block, self._secret))
-                first, width = first + block.y.size, block.X.shape[1]
-                alive = [*alive[-2:], (weakref.ref(block), found[1])]
-                del block  # else it would stay alive while the next is read
-            except BaseException as error:
-                found = error
-            if not self._put(found) or isinstance(found, BaseException):
-                return
-            del found
-
-    def _block(self, number: int, first: int, width: int | None) -> Block:
+    def _read(self, number: int, first: int, width: int | None) -> tuple[Block, int]:
         try:
             X, y = self._source.block(number)
         except BaseException as error:
             raise explained(number, self._n_blocks, error) from error
-        return as_block(X, y, number, first, width)
+        block = as_block(X, y, number, first, width)
+        return block, block.checksum()
 
-    def _require_untouched(
-        self, alive: list[tuple["weakref.ref[Block]", bytes]], block: Block
-    ) -> None:
-        """Refuse a source that writes over a block which is still waiting or being worked on."""
-        for reference, digest in alive:
-            before = reference()
-            if before is None or not np.may_share_memory(before.values, block.values):
-                continue
-            if keyed_digest(before, self._secret) != digest:
-                raise InputError(
-                    f"block {block.number} was written over block {before.number}, which is still "
-                    "in use; a source must give every block in memory of its own"
-                )
 
-    def _put(self, found: Any) -> bool:
-        while not self._stop.is_set():
-            try:
-                self._queue.put(found, timeout=PATIENCE)
-                return True
-            except queue.Full:
-                continue
-        return False
+def _require_untouched(before: Block, checksum: int, block: Block) -> None:
+    """Refuse a source that has written a block over the one before, which was still in use."""
+    if np.may_share_memory(before.values, block.values) and before.checksum() != checksum:
+        raise InputError(
+            f"block {block.number} was written over block {before.number}, which is still in use; "
+            "a source must give every block in memory of its own"
+        )
 
 
 def explained(number: int, n_blocks: int, error: BaseException) -> BaseException:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.result import MarginResult
 from momentron.streams.api import as_stream, is_dask
 from momentron.streams.partitions import aligned_arrays
@@ -35,8 +35,8 @@ def require_no_class_left_out(class_weight: Any) -> None:
     """Refuse a weight of zero for a class: which rows it means only the blocks tell."""
     if isinstance(class_weight, Mapping) and not all(class_weight.values()):
         raise InputError(
-            f"class_weight={class_weight!r} leaves a class out, which needs the data in memory; "
-            "leave its rows out of the blocks"
+            f"class_weight={short(class_weight)} leaves a class out, which needs the data in "
+            "memory; leave its rows out of the blocks"
         )
 
 
@@ -108,7 +108,7 @@ def _sifted_collections(X: Any, y: Any, sample_weight: Any) -> SiftedStream:
     is_frame = hasattr(X, "to_dask_array")
     if is_frame and not is_dask(sample_weight):
         raise InputError(
-            "sample_weight must be a Dask series with the partitions of X beside a Dask data frame"
+            "sample_weight must be a Dask series with the partitions of X for a Dask data frame"
         )
     n = len(np.asarray(computed)) if is_frame else int(X.shape[0])
     weights = clean_weights(computed, n)

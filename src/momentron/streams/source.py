@@ -141,8 +141,13 @@ class NpySource:
         self.labels: Any = None
         self.column: int | None = None
         if labels is None:
-            if width < 2 or not -width <= column < width:
-                raise InputError(f"{path} has {width} columns; column {column} is not one of two")
+            if width < 2:
+                raise InputError(f"{path} has 1 column; labels and features need at least 2")
+            if not -width <= column < width:
+                raise InputError(
+                    f"{path} has {width} columns; the label column {column} must be from {-width} "
+                    f"to {width - 1}"
+                )
             self.column = column % width
         elif isinstance(labels, str | Path):
             self.labels = NpyFile(labels)

@@ -1,7 +1,6 @@
 """Passes over blocks: a task for each block, and one answer for all of them."""
 
 import math
-import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
@@ -56,18 +55,17 @@ class Stream(ABC):
     reached: float = 0.0
     watch: Callable[[], None] | None = None
     n_blocks: int
-    _digests: dict[int, bytes]
+    _checksums: dict[int, int]
     _begun: float = math.nan
     _per_pass: int = 0
 
     def __init__(self, n_blocks: int) -> None:
         self.n_blocks = n_blocks
-        self.secret = secrets.token_bytes(32)
-        self._digests = {}
+        self._checksums = {}
 
     def run_first(self, task: PassTask) -> Any:
         """A pass that all later ones must agree with: they must read the same blocks."""
-        self._digests = {}
+        self._checksums = {}
         return self.run(task)
 
     def run(self, task: PassTask) -> Any:
@@ -106,9 +104,9 @@ class Stream(ABC):
         if self.watch is not None:
             self.watch()
 
-    def require_same(self, number: int, digest: bytes) -> None:
+    def require_same(self, number: int, checksum: int) -> None:
         """Refuse a block that is not what the first pass read."""
-        if self._digests.setdefault(number, digest) != digest:
+        if self._checksums.setdefault(number, checksum) != checksum:
             raise InputError(
                 f"block {number} differs from the first pass; the data must not change while they "
                 "are read"
@@ -116,12 +114,17 @@ class Stream(ABC):
 
     def require_all(self, numbers: Collection[int]) -> None:
         """Refuse a pass that did not meet all the blocks of the first one."""
-        for number in sorted(self._digests):
+        for number in sorted(self._checksums):
             if number not in numbers:
                 raise InputError(
                     f"block {number} is missing, which the first pass read; the data must not "
                     "change while they are read"
                 )
+
+    @property
+    def content(self) -> np.ndarray:
+        """The checksums of all the blocks, to which a checkpoint is bound."""
+        return np.array([self._checksums[i] for i in sorted(self._checksums)], np.uint64)
 
     @abstractmethod
     def _fold(self, task: PassTask) -> Any: ...
@@ -145,9 +148,9 @@ class DiskStream(Stream):
                 "not change while they are read"
             )
         found: Any = None
-        with Reader(self.source, self.secret, self.n_blocks) as reader:
-            for block, digest in reader:
-                self.require_same(block.number, digest)
+        with Reader(self.source, self.n_blocks) as reader:
+            for block, checksum in reader:
+                self.require_same(block.number, checksum)
                 part = task(block, found)
                 found = part if found is None else task.merge(found, part)
                 self._per_pass = max(self._per_pass, found.nbytes)
@@ -155,7 +158,7 @@ class DiskStream(Stream):
         return found
 
     def entries_per_row(self) -> int:
-        with Reader(self.source, self.secret, self.n_blocks, wanted=1) as reader:
+        with Reader(self.source, self.n_blocks, wanted=1) as reader:
             return next(entries_per_row(block) for block, _ in reader)
 
 

@@ -1,10 +1,9 @@
-"""Svmlight text, converted once to binary parts beside it."""
+"""Svmlight text, parsed once to binary parts in a folder that lives as long as the source."""
 
-import hashlib
 import math
 import os
+import shutil
 import tempfile
-import warnings
 import weakref
 from pathlib import Path
 from typing import IO, Any
@@ -14,25 +13,21 @@ import scipy.sparse as sp
 
 from momentron.clock import require_time
 from momentron.datafiles._common import labels as as_labels
-from momentron.datafiles._common import one_line, require_file
+from momentron.datafiles._common import require_file
 from momentron.datafiles.svmlight import parse_svmlight
-from momentron.errors import InputError, WriteWarning
-from momentron.safefiles import create_private, open_regular, reason
-from momentron.streams import converted
-from momentron.streams.converted import Header, NotKept
-from momentron.streams.source import BLOCK_BYTES, NpyFile, rows_of
+from momentron.errors import InputError, one_line
+from momentron.safefiles import open_regular, reason
+from momentron.streams.source import BLOCK_BYTES, rows_of
 
 TEXT_BYTES = 8 * 2**20  # of text parsed at a time
+VALUES, INDICES = "values.bin", "indices.bin"
 
 
 class SvmlightSource:
     """Lines of `label index:value …`, as sparse blocks.
 
-    The text is parsed once into a folder beside it, name.momentron-cache, with the rows' values,
-    indices and labels in binary. The folder is bound to the content of the text: opening it reads
-    the text and the folder once, at the speed of SHA-256, some fifteen times faster than parsing.
-    It is believed only where this user's momentron wrote it, and parsed anew otherwise. Where the
-    folder cannot be kept, a private one serves as long as the source lives.
+    The text is parsed once, when it is opened: the values and indices of the rows go to a folder
+    next to the text, or where temporary files go, in binary. The folder is removed with the source.
 
     Parameters
     ----------
@@ -44,33 +39,10 @@ class SvmlightSource:
     def __init__(self, path: str | Path, block_size: int = BLOCK_BYTES) -> None:
         path = Path(path)
         require_file(path)
-        self.folder = path.with_name(path.name + ".momentron-cache")
-        header = converted.read_header(self.folder)
-        if header is None or not _is_current(path, self.folder, header):
-            header = self._convert(path)
-        self.width, self.base = header.width, header.base
-        self.indptr = np.load(self.folder / "indptr.npy", allow_pickle=False)
-        self.labels = NpyFile(self.folder / "labels.npy")
+        self.folder, self.indptr, self.labels, self.width, self.base = _converted(path)
+        weakref.finalize(self, _remove, self.folder, os.getpid())
         stored = 12.0 * self.indptr[-1] / max(self.indptr.size - 1, 1)
         self.rows = rows_of(block_size, stored)
-
-    def _convert(self, path: Path) -> Header:
-        """Parse the text; its parts go to their place, or stay in a folder of this source's own."""
-        fresh, header = convert(path)
-        try:
-            converted.keep(fresh, self.folder, header)
-        except NotKept as error:
-            self.folder = fresh
-            weakref.finalize(self, _remove_own, fresh, os.getpid())
-            warnings.warn(
-                f"the conversion of {path} is not kept for another run: {error}",
-                WriteWarning,
-                stacklevel=4,
-            )
-        except BaseException:
-            converted.remove(fresh)
-            raise
-        return header
 
     def __len__(self) -> int:
         return math.ceil((self.indptr.size - 1) / self.rows)
@@ -79,8 +51,8 @@ class SvmlightSource:
         start = i * self.rows
         stop = min(start + self.rows, self.indptr.size - 1)
         begin, end = int(self.indptr[start]), int(self.indptr[stop])
-        data = self._part("values.bin", np.float64, begin, end)
-        indices = self._part("indices.bin", np.int32, begin, end) - np.int32(self.base)
+        data = self._part(VALUES, np.float64, begin, end)
+        indices = self._part(INDICES, np.int32, begin, end) - np.int32(self.base)
         if indices.size and not (indices.min() >= 0 and indices.max() < self.width):
             raise self._changed()  # compiled code would read and write outside its arrays
         indptr = (self.indptr[start : stop + 1] - begin).astype(np.int32)
@@ -99,36 +71,25 @@ class SvmlightSource:
         return InputError(f"{self.folder} changed while it was in use; run again")
 
 
-def _is_current(path: Path, folder: Path, header: Header) -> bool:
-    """Whether the folder is of the text as it is now, and whole."""
-    try:
-        _, digest = converted.digest_of_file(path, follow_links=True)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {reason(error)}") from error
-    return digest == header.text and converted.is_whole(folder, header)
-
-
-def _remove_own(folder: Path, process: int) -> None:
+def _remove(folder: Path, process: int) -> None:
     if os.getpid() == process:  # a fork must not take the folder from its parent
-        converted.remove(folder)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def convert(path: Path) -> tuple[Path, Header]:
-    """Parse a text into a new folder of its own: beside the text, or where temporary files go."""
+def _converted(path: Path) -> tuple[Path, np.ndarray, np.ndarray, int, int]:
+    """(a new folder with the parts, indptr, labels, columns, the first index) of a text."""
     failure: OSError | None = None
     for parent in (path.absolute().parent, None):
-        fresh = None
+        folder = None
         try:
-            fresh = Path(tempfile.mkdtemp(prefix=".momentron-", dir=parent))
-            return fresh, _write_parts(path, fresh)
-        except OSError as error:
+            folder = Path(tempfile.mkdtemp(prefix=".momentron-", dir=parent))
+            return folder, *_write_parts(path, folder)
+        except BaseException as error:
+            if folder is not None:
+                _remove(folder, os.getpid())
+            if not isinstance(error, OSError):
+                raise
             failure = error
-            if fresh is not None:
-                converted.remove(fresh)
-        except BaseException:
-            if fresh is not None:
-                converted.remove(fresh)
-            raise
     assert failure is not None
     raise InputError(
         f"{path} cannot be converted: {reason(failure)}; copy the text to a folder that you may "
@@ -136,33 +97,28 @@ def convert(path: Path) -> tuple[Path, Header]:
     ) from failure
 
 
-def _write_parts(path: Path, folder: Path) -> Header:
+def _write_parts(path: Path, folder: Path) -> tuple[np.ndarray, np.ndarray, int, int]:
     lengths, labels, top, least, line = [np.zeros(1, np.int64)], [], -1, 2**31, 1
-    text_hash = hashlib.sha256()
     with (
         open_regular(path) as file,
-        create_private(folder / "values.bin") as values,
-        create_private(folder / "indices.bin") as out,
+        (folder / VALUES).open("xb") as values,
+        (folder / INDICES).open("xb") as indices,
     ):
         while text := _piece(file):
             require_time()
-            text_hash.update(text)
             X, y = _parse(path, text, line)
             line += text.count(b"\n")
             values.write(X.data.astype(np.float64).tobytes())
-            out.write(X.indices.astype(np.int32).tobytes())
+            indices.write(X.indices.astype(np.int32).tobytes())
             lengths.append(np.diff(X.indptr).astype(np.int64))
             labels.append(y)
             if X.nnz:
                 top, least = max(top, int(X.indices.max())), min(least, int(X.indices.min()))
     if not labels or top < 0:
         raise InputError(f"{path} has no rows with features; give 'label index:value' lines")
-    with create_private(folder / "indptr.npy") as file:
-        np.save(file, np.cumsum(np.concatenate(lengths)))
-    with create_private(folder / "labels.npy") as file:
-        np.save(file, as_labels(str(path), np.concatenate(labels)))
     base = 0 if least == 0 else 1  # indices count from 1, unless one is 0
-    return Header(text_hash.hexdigest(), top + 1 - base, base, converted.measured(folder))
+    indptr = np.cumsum(np.concatenate(lengths))
+    return indptr, as_labels(str(path), np.concatenate(labels)), top + 1 - base, base
 
 
 def _piece(file: IO[bytes]) -> bytes:

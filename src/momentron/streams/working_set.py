@@ -7,17 +7,22 @@ import numpy as np
 
 from momentron.checkpoint import unusable
 from momentron.labels import Labels
-from momentron.streams.blocks import KeptRows, stack
+from momentron.streams.blocks import KeptRows, in_float64, stack
 from momentron.streams.shortlist import Shortlist
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows X with their classes and their numbers in the stream."""
+    """Rows X with their classes and their numbers in the stream; none of it can be written to."""
 
     X: Any
     codes: np.ndarray
     numbers: np.ndarray
+
+    def __post_init__(self) -> None:
+        values = self.X if isinstance(self.X, np.ndarray) else self.X.data
+        for array in (values, self.codes, self.numbers):
+            array.flags.writeable = False
 
     @property
     def size(self) -> int:
@@ -52,7 +57,7 @@ class Rows:
         return cls(stack([part.X for part in kept]), codes, numbers).chosen(index)
 
     def chosen(self, index: np.ndarray) -> "Rows":
-        # a solver may choose, with an index that only looks like an array
+        """Some of the rows."""
         index = np.array(index, np.int64)
         return Rows(self.X[index], self.codes[index], self.numbers[index])
 
@@ -69,24 +74,6 @@ class Rows:
         products = np.asarray(self.X @ labels.from_coef(coef)) + intercept
         scores = labels.block_scores(products.astype(np.float64), self.codes)
         return -(scores.max(axis=1) if labels.is_paired else scores)
-
-
-@dataclass(frozen=True, eq=False)
-class WorkingSet:
-    """Stands for rows that the problem keeps: a solver may name them, and cannot change them.
-
-    Attributes
-    ----------
-    numbers, codes : ndarray of shape (m,)
-        Which rows of the stream, and their classes: copies.
-    """
-
-    numbers: np.ndarray
-    codes: np.ndarray
-
-    @property
-    def size(self) -> int:
-        return self.numbers.size
 
 
 @dataclass(frozen=True)
@@ -144,3 +131,33 @@ def row_numbers(numbers: np.ndarray) -> np.ndarray:
     if not is_list or numbers.min() < 0 or np.unique(numbers).size < numbers.size:
         raise unusable("its rows are not numbered by different whole numbers of at least 0")
     return numbers.astype(np.int64)
+
+
+def worst_weights(labels: Labels, rows: Rows, w: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Weights of the rows in the dual set, on those that decide the margin of w.
+
+    There is a row of every class, the one that w serves worst; b are the best intercepts where
+    there are many classes. Without intercepts the worst row of all has all the weight, and of two
+    classes each has half. Among many classes with intercepts, each row leads from its class to the
+    one that it is nearest to; whoever follows these arcs runs in a circle in the end, and a circle
+    is what the dual set asks for. With the best b all arcs are equally bad, as those of a cycle of
+    least mean are.
+    """
+    scores = labels.block_scores(np.asarray(in_float64(rows.X) @ w), rows.codes)
+    if not labels.is_paired:
+        if labels.fit_intercept:
+            return np.full(rows.size, 0.5)
+        return (np.arange(rows.size) == int(scores.argmax())).astype(float)
+    scores += b - b[rows.codes][:, None]
+    nearest, worst = scores.argmax(axis=1), int(scores.max(axis=1).argmax())
+    weights = np.zeros(scores.shape)
+    if not labels.fit_intercept:
+        weights[worst, nearest[worst]] = 1.0
+        return weights
+    row_of = dict(zip(rows.codes.tolist(), range(rows.size), strict=True))
+    path = [worst]
+    while (row := row_of[int(nearest[path[-1]])]) not in path:
+        path.append(row)
+    cycle = path[path.index(row) :]
+    weights[cycle, nearest[cycle]] = 1.0 / len(cycle)
+    return weights

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from momentron.clock import require_time
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.exactness import as_exact, as_host, is_tensor, shortest_decimals
 
 BLOCK_ENTRIES = 1 << 19  # 4 MB of float64
@@ -41,7 +41,10 @@ def _label_text(label: Any) -> str:
         label = int(label)
     elif isinstance(label, np.float32 | np.float16):
         label = float(label)  # as an array of them reads
-    text = str(label)
+    try:
+        text = str(label)
+    except Exception:  # an integer beyond Python's limit of digits, or a class of the user's
+        raise InputError(f"y has a label that has no text: {short(label)}; rename it") from None
     if not text.isascii():
         try:
             text.encode()
@@ -87,7 +90,7 @@ def zero_weight_rows(sample_weight: Any, n: int) -> list[int]:
         return []
     try:
         weights = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError("sample_weight must hold one number ≥ 0 per row") from None
     if weights.shape != (n,):
         raise InputError(f"sample_weight has shape {weights.shape}; X has {n} rows")
@@ -106,11 +109,15 @@ def ungrouped(y: Any, sample_weight: Any) -> tuple[np.ndarray, Any, Any] | None:
     y of shape (n, k) has counts of k outcomes per row: of two, successes (label 1) and failures
     (label 0), as in R's cbind; of more, the columns are the classes, by name where they have any.
     """
-    if len(np.shape(y)) != 2 or np.shape(y)[1] < 2:
+    try:
+        shape = np.shape(y)
+    except ValueError:
+        raise InputError("y has rows of different lengths; pass one label or count each") from None
+    if len(shape) != 2 or shape[1] < 2:
         return None
     try:
         counts = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError("y of several columns must hold counts, one column per outcome") from None
     if not (np.isfinite(counts).all() and (counts >= 0.0).all()):
         raise InputError("y has a negative, infinite or missing count; all must be ≥ 0")

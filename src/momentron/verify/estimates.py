@@ -11,12 +11,18 @@ B and a·w → +∞ on all other pairs, the *strict* ones. So the coefficient
 - is *undetermined* where two directions of K show f·w > 0 and f·w < 0;
 - is *aliased* where some u ≠ 0 with a·u = 0 on every pair has f·u ≠ 0: the data do not know it.
 
+Exactly one of these holds: a form that is finite or infinite is a sum of vectors a, so that u
+vanishes on it, and of an undetermined one it is required that no u changes it. All u are known
+where the rank of the design is, since in every family they are those with x̃·u = 0 on every row in
+each block; else the rows x̃ are eliminated.
+
 The span of B is handled by its complement. A proof names r boundary pairs and r coordinates in
 which they are regular modulo a prime. The vectors orthogonal to these pairs then have the dimension
 that is left, and a basis of them, one vector per other coordinate, is written out (unit vectors
 are not). A form lies in the span exactly if it vanishes on that basis.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -25,7 +31,7 @@ from momentron.verify.data import Data
 from momentron.verify.errors import ProofError
 from momentron.verify.family import Family
 from momentron.verify.format import Pair, Proof
-from momentron.verify.modular import is_regular
+from momentron.verify.modular import is_regular, short_null_vectors
 
 Vector = dict[int, int]  # coordinate → whole number; what is absent is zero
 
@@ -100,7 +106,7 @@ class Space:
         found = []
         if not self.family.has_reference:
             for p in range(self.width):
-                is_threshold = self.family.n_intercepts > 1 and p >= self.n_features
+                is_threshold = self.family.has_thresholds and p >= self.n_features
                 found.append((p, {p: -1 if is_threshold else 1}))
             return found
         for c in range(self.family.k):
@@ -168,6 +174,9 @@ def check_estimates(said: Estimates, proof: Proof, data: Data, w: Vector) -> Non
         raise ProofError("estimates need a complete proof")
     _check_null(said, proof, space)
     _check_everywhere(said, proof, space)
+    _check_dimensions(said, space)
+    places = {p for s, (p, _) in zip(said.statuses, forms, strict=True) if s == "undetermined"}
+    free_of_aliases = _without_aliases(said, space, places)
     directions = [w, *said.directions]
     bound_of = iter(said.bound_of)
     totals = [_total(bound, proof, space) for bound in said.bounds]
@@ -182,7 +191,7 @@ def check_estimates(said: Estimates, proof: Proof, data: Data, w: Vector) -> Non
             shown = not any(_on_null(said, form).values())
         elif status == "undetermined":
             signs = [_dot(form, direction) for direction in directions]
-            shown = min(signs) < 0 < max(signs)
+            shown = min(signs) < 0 < max(signs) and place in free_of_aliases
         elif status == "aliased":
             shown = any(u.get(place) for u in said.aliases)
         else:
@@ -192,7 +201,6 @@ def check_estimates(said: Estimates, proof: Proof, data: Data, w: Vector) -> Non
             raise ProofError(f"the coefficient of {name} is not shown to be {status!r}")
     if next(bound_of, None) is not None:
         raise ProofError("the estimates have bounds for more coefficients than are infinite")
-    _check_dimensions(said, space)
 
 
 def _coefficient(number: int, said: Estimates, proof: Proof, space: Space) -> str:
@@ -203,7 +211,7 @@ def _coefficient(number: int, said: Estimates, proof: Proof, space: Space) -> st
         name = f"column {column}" if proof.names is None else repr(proof.names[column])
     else:
         name = "the intercept"
-        if not space.family.has_reference and space.family.n_intercepts > 1:
+        if space.family.has_thresholds:
             name = "the threshold " + "|".join(proof.classes[place - space.n_features :][:2])
     if not space.family.has_reference or space.family.k == 2:
         return name
@@ -273,6 +281,48 @@ def _check_dimensions(said: Estimates, space: Space) -> None:
     most = min(space.n_features + fit_intercept - len(said.aliases), n_kept)
     if not is_least or said.rank != len(said.design_rows) or said.rank != most:
         raise ProofError(f"the rank of the design is not shown to be {str(said.rank)[:20]}")
+
+
+def _without_aliases(said: Estimates, space: Space, places: set[int]) -> set[int]:
+    """Which of some places of a block have u = 0 for all u with x̃·u = 0 on every row."""
+    found = {p for p in places if not any(u.get(p) for u in said.aliases)}
+    width = space.n_features + space.family.fit_intercept
+    if not found or said.rank == width - len(said.aliases):  # there are no other u
+        return found
+    spanned = _in_row_space(space, {min(p, space.n_features) for p in found})
+    return {p for p in found if min(p, space.n_features) in spanned}  # thresholds go together
+
+
+def _in_row_space(space: Space, places: set[int]) -> set[int]:
+    """The places whose unit vector is a sum of rows x̃."""
+    seen: dict[tuple[int, ...], Vector] = {}
+    for code, (at, x) in zip(space.codes, space.data.rows(space.family.fit_intercept), strict=True):
+        if code >= 0:
+            row = {c: v for c, v in zip(at, x, strict=True) if v}
+            seen.setdefault((*row, *row.values()), row)
+    rows = list(seen.values())
+    null = short_null_vectors(rows, space.n_features + space.family.fit_intercept)
+    if null is not None and all(_dot(u, row) == 0 for row in rows for u in null):
+        return {p for p in places if not any(u.get(p) for u in null)}
+    echelon: dict[int, Vector] = {}  # by first coordinate
+    for row in rows:
+        left = _eliminated(row, echelon)
+        if left:
+            echelon[min(left)] = left
+    return {p for p in places if not _eliminated({p: 1}, echelon)}
+
+
+def _eliminated(row: Vector, echelon: dict[int, Vector]) -> Vector:
+    """What is left of a row, up to a factor, when those of an echelon are taken from it."""
+    while row and (c := min(row)) in echelon:
+        require_time()
+        other = echelon[c]
+        common = math.gcd(row[c], other[c])
+        own, theirs = other[c] // common, row[c] // common
+        both = {i: own * row.get(i, 0) - theirs * other.get(i, 0) for i in {*row, *other}}
+        divisor = math.gcd(*both.values()) or 1
+        row = {i: v // divisor for i, v in both.items() if v}
+    return row
 
 
 def _total(bound: dict[Pair, int], proof: Proof, space: Space) -> Vector:

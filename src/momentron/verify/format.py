@@ -15,15 +15,15 @@ from momentron.errors import InputError
 from momentron.verify import limits
 from momentron.verify.data import Data
 from momentron.verify.errors import NotJSON, ProofError, ProofTooLarge
-from momentron.verify.family import FAMILIES, LEFT_OUT, Family, family_named
+from momentron.verify.family import LEFT_OUT, MODELS, Family, family_named
 from momentron.verify.limits import Allowance
 from momentron.verify.numbers import integer, number, whole_numbers
 
 Pair = tuple[int, int]  # (row, a class): see `family`
 
-VERSION = 3
+VERSION = 4
 FIELDS = {
-    *("format", "version", "family", "fit_intercept", "data", "kind", "complete", "margin"),
+    *("format", "version", "family", "link", "fit_intercept", "data", "kind", "complete", "margin"),
     *("weights", "boundary", "conflict", "dual", "basis", "estimates", "names"),
 }
 OPTIONAL = {"class_rows"}  # proofs written before it was there have no such field
@@ -137,6 +137,7 @@ def read_codes(data: Data, family: Family, classes: list[str]) -> list[int]:
     for i, label in enumerate(data.labels):
         if i not in gone:
             codes[i] = index[family.class_name(label)]
+    family.require_rows(codes)
     return codes
 
 
@@ -151,10 +152,13 @@ def load_proof(proof: Any, allowance: Allowance | None = None) -> dict[str, Any]
     if not isinstance(found, dict) or found.get("format") != "momentron-proof":
         raise ProofError("this is not a proof: its format field must be 'momentron-proof'")
     version = found.get("version")
-    if type(version) is int and version in (1, 2):
+    if type(version) is int and 1 <= version < VERSION:
+        what = "it did not name the link of the model"
+        if version < 3:
+            what = "its fields had other names and other meanings"
         raise ProofError(
-            f"format version {version} is no longer read: its fields had other names and other "
-            "meanings; make the proof again with check_separability or `momentron check`"
+            f"format version {version} is no longer read: {what}; make the proof again with "
+            "check_separability or `momentron check`"
         )
     if type(version) is not int or version != VERSION:
         raise ProofError(f"format version {str(version)[:50]}; only {VERSION} can be read")
@@ -260,7 +264,7 @@ def read_interval(document: dict[str, Any]) -> tuple[float, float]:
 
 def _read_classes(document: dict[str, Any], data: Data) -> tuple[Family, list[str]]:
     """The family of a proof and its classes, if all that it says about the data is true."""
-    said, name = document["data"], document["family"]
+    said, name, link = document["data"], document["family"], document["link"]
     classes, sizes, shape = said["classes"], (said["rows"], said["features"]), (data.n, data.d)
     if said["decimals"] != data.decimals:
         raise ProofError(
@@ -274,14 +278,18 @@ def _read_classes(document: dict[str, Any], data: Data) -> tuple[Family, list[st
             f"this proof leaves out {len(said['left_out'])} rows and the data {len(data.left_out)}"
             " (rows of weight 0), or other ones; pass the sample_weight with which it was made"
         )
-    if type(name) is not str or name not in FAMILIES:
-        raise ProofError(f"family is {str(name)[:50]}; it must be one of {list(FAMILIES)}")
-    if type(classes) is not list or not FAMILIES[name].are_classes(classes, data.kept_labels):
+    if type(name) is not str or name not in MODELS:
+        raise ProofError(f"family is {str(name)[:50]}; it must be one of {list(MODELS)}")
+    if type(link) is not str or link not in MODELS[name]:
+        raise ProofError(
+            f"link is {str(link)[:50]}; of family {name!r} it must be one of {list(MODELS[name])}"
+        )
+    if type(classes) is not list or not MODELS[name][link].are_classes(classes, data.kept_labels):
         raise ProofError("this proof is for different data: its classes are not the labels in y")
     if {*map(type, sizes)} != {int} or sizes != shape:
         raise ProofError(f"the proof says {str(sizes)[:50]} rows and features; X has {shape}")
     try:
-        return family_named(name, len(classes), document["fit_intercept"]), classes
+        return family_named(name, link, len(classes), document["fit_intercept"]), classes
     except InputError as error:
         raise ProofError(str(error)) from None
 
@@ -357,7 +365,7 @@ def read_group(group: dict[str, Any], codes: list[int], family: Family) -> Group
 def read_pairs(group: dict[str, Any], codes: list[int], family: Family) -> list[Pair]:
     """The pairs of a group or basis: each is a pair of the data, and appears once."""
     rows = group["rows"]
-    is_clear = family.name == "binomial" and "others" not in group
+    is_clear = family.has_one_pair and "others" not in group
     others = [1 - codes[i] for i in rows] if is_clear else group["others"]
     pairs = list(zip(rows, others, strict=True))
     for i, j in pairs:

@@ -4,12 +4,16 @@ A determinant of whole numbers that is not zero modulo p is not zero. Residues a
 float64, so short that BLAS adds up 2^6 of their products without a rounding.
 """
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
 from momentron.clock import require_time
 
 PRIMES = (8388593, 8388587, 8388581)  # below 2^23: products of residues are below 2^46
 BLOCK = 64  # columns eliminated at a time
+MOST_ENTRIES = 20_000_000  # of a matrix whose null vectors are looked for
 
 SparseRow = dict[int, int]  # column → whole number
 
@@ -94,6 +98,66 @@ def pivots(K: np.ndarray, prime: int) -> tuple[list[int], list[int]]:
         if done == len(K):
             break
     return rows[:done].tolist(), columns
+
+
+def short_null_vectors(rows: list[SparseRow], width: int) -> list[SparseRow] | None:
+    """As many vectors as the rows lack in rank modulo a prime, each of short fractions.
+
+    If all of them are orthogonal to all rows, which is for the caller to see, they are a basis of
+    what is: they are independent, and the rank is no less than modulo the prime. None where they
+    are not short, or there are too many entries.
+    """
+    if len(rows) * width > MOST_ENTRIES:
+        return None
+    chosen, columns = pivots(_residues(rows, range(width), PRIMES[0]), PRIMES[0])
+    free = sorted(set(range(width)) - set(columns))
+    square = [rows[i] for i in chosen]
+    found, modulus = np.zeros((len(columns), len(free)), object), 1
+    for prime in PRIMES:  # each column of free as a sum of others, by the Chinese remainder theorem
+        if not is_regular(square, columns, prime):
+            return None
+        inverse = small_inverse(_residues(square, columns, prime), prime)
+        part = _product(inverse, _residues(square, free, prime), prime).astype(np.int64)
+        found = found + modulus * ((part - found) * pow(modulus, -1, prime) % prime)
+        modulus *= prime
+    vectors = []
+    for j, c in enumerate(free):
+        require_time()
+        fractions = [_fraction(v, modulus) for v in found[:, j].tolist()]
+        common = math.lcm(*(q for _, q in fractions))
+        u = {columns[i]: -p * common // q for i, (p, q) in enumerate(fractions) if p}
+        vectors.append(u | {c: common})
+    return vectors
+
+
+def _residues(rows: list[SparseRow], columns: Sequence[int], prime: int) -> np.ndarray:
+    """Some columns of rows as a matrix of residues."""
+    places = {c: place for place, c in enumerate(columns)}
+    K = np.zeros((len(rows), len(places)))
+    for i, row in enumerate(rows):
+        for c, v in row.items():
+            if c in places:
+                K[i, places[c]] = v % prime
+    return K
+
+
+def _product(A: np.ndarray, B: np.ndarray, prime: int) -> np.ndarray:
+    total = np.zeros((A.shape[0], B.shape[1]))
+    for start in range(0, A.shape[1], BLOCK):
+        require_time()
+        stop = start + BLOCK
+        total = modulo(total + modulo(A[:, start:stop] @ B[start:stop], prime), prime)
+    return total
+
+
+def _fraction(value: int, modulus: int) -> tuple[int, int]:
+    """A short fraction p/q with this residue, by Euclid's algorithm; perhaps the wrong one."""
+    limit = math.isqrt(modulus // 2)
+    before, p, old, q = modulus, value % modulus, 0, 1
+    while p > limit:
+        times = before // p
+        before, p, old, q = p, before - times * p, q, old - times * q
+    return (p, q) if q > 0 else (-p, -q)
 
 
 def _panel_pivots(panel: np.ndarray, prime: int) -> tuple[np.ndarray, list[int]]:

@@ -48,15 +48,17 @@ class AutoState(State):
     proposal: Candidates | None = None
 
     def advance(self, problem: Problem) -> None:
-        """One round."""
+        """One round; what overflows in it, where C‖x‖² is beyond 1e150, proves nothing."""
         work = self.work
         try:
-            work.advance()
-            self.proposal = work.candidates()
-            self._go_on()
-        except (FloatingPointError, np.linalg.LinAlgError, OutOfTime) as error:
+            with np.errstate(over="ignore", invalid="ignore"):
+                work.advance()
+                self.proposal = work.candidates()
+                self._go_on()
+        except (FloatingPointError, OverflowError, np.linalg.LinAlgError, OutOfTime) as error:
             work.is_done = True  # the last proposal stands: the certificate says what it is worth
-            work.deadline.was_met |= isinstance(error, OutOfTime)
+            if isinstance(error, OutOfTime) and not work.deadline.has_refused:
+                work.deadline.is_over = True
             if work.is_interruptible:
                 self.proposal = work.candidates()
 
@@ -74,8 +76,10 @@ class AutoState(State):
         if self.first is not None:
             proposal.primals.append(self.first)
             self.first = None
-        if self.work.deadline.was_met:
+        if self.work.deadline.is_over:
             proposal.ending = Status.TIME_BUDGET
+        elif self.work.deadline.has_refused:
+            proposal.ending = Status.NO_ROOM
         elif self.work.is_done:
             proposal.ending = Status.STALLED
         return proposal
@@ -159,7 +163,7 @@ class Auto(Solver):
             work = rounds = exact(options.start)
             if options.start is None and interpolation.suits(rounds.search.sets):
                 first = _first_primal(problem, rounds.search.sets)
-        if problem.is_soft and problem.size > settings.many_slacks:
+        if problem.is_soft:  # where rounds find nothing better, it still proves a bound
             first = _nothing(problem).primals[0]
         return AutoState(work, closing, first)
 

@@ -150,9 +150,10 @@ class Block:
         factor = self._factor(index, float(loss.sigma))
         du[index], db = bordered_solve(factor, rhs, self.Y[index], missing)
         product = matvec(self.K, du)
+        dp, slope = product + self.Y @ db, float(self.u @ product)
+        direction = Direction.of(du, db, dp, slope, float(du @ product))
         # the weights outside have their share of Yᵀα: b is not quite free
-        slope = float(self.u @ product) + float(self.missing @ db)
-        return Direction(du, db, product + self.Y @ db, slope, float(du @ product))
+        return direction._replace(slope=direction.slope + float(self.missing @ db))
 
     def _factor(self, index: np.ndarray, sigma: float) -> np.ndarray:
         """Of K + 1/σ on the named rows; in single precision where that ridge allows it."""

@@ -102,7 +102,7 @@ def _solve(form: Form, sides: Sides, prices: np.ndarray) -> np.ndarray | None:
         alpha[F] = solved.ravel()
     if not np.isfinite(alpha).all():
         return None
-    form.warm(form.rows.combine(alpha) if form.gram is None else alpha, b, alpha)
+    form.go_to_weights(alpha, b)
     return alpha
 
 

@@ -34,7 +34,12 @@ class Values(NamedTuple):
 
     @property
     def gap(self) -> float:
-        """1 − √(D/P), the gap of 1/√(2P) and 1/√(2D)."""
+        """1 − √(D/P), the gap of 1/√(2P) and 1/√(2D).
+
+        None is left at P = 0, which is the least there is: a working set of one class has it.
+        """
+        if self.primal == 0.0:
+            return 0.0
         if not (self.dual > 0.0 and self.primal < math.inf):
             return math.inf
         return 1.0 - math.sqrt(min(self.dual / self.primal, 1.0))
@@ -71,6 +76,14 @@ class BoxForm(Protocol):
         """Go t times a step."""
 
 
+def _price_of(off: np.ndarray, b: np.ndarray) -> float:
+    """What weights with Yᵀα = off cost about, once they are balanced.
+
+    Without it D may be above P: P − D + bᵀYᵀα is what cannot be negative.
+    """
+    return float(np.abs(off) @ (1.0 + np.abs(b)))
+
+
 class PrimalBox:
     """A form in the space of w, with the intercepts as unpenalised coordinates."""
 
@@ -86,7 +99,10 @@ class PrimalBox:
         primal = 0.5 * form.norm() ** 2 + float(prices @ np.maximum(1.0 - form.p, 0.0))
         image = form.A.combine(alpha)
         dual = float(alpha.sum()) - 0.5 * float((form.ridge * image) @ image)
-        return Values(primal, dual)
+        if not form.beta:
+            return Values(primal, dual)
+        off, b = image[form.rows.d :] / form.beta, form.beta * form.point.x[form.rows.d :]
+        return Values(primal, dual - _price_of(off, b))
 
     def system(self, alpha: np.ndarray, theta: np.ndarray) -> "PrimalBoxSystem":
         return PrimalBoxSystem(self.form, alpha, theta)
@@ -152,11 +168,12 @@ class GramBox:
         form = self.form
         square = form.norm() ** 2
         primal = 0.5 * square + float(prices @ np.maximum(1.0 - form.p, 0.0))
-        return Values(primal, float(alpha.sum()) - 0.5 * square)
+        dual = float(alpha.sum()) - 0.5 * square
+        return Values(primal, dual - _price_of(form.Y.T @ alpha, form.point.b))
 
     def system(self, alpha: np.ndarray, theta: np.ndarray) -> "GramBoxSystem":
         if not np.array_equal(self.form.point.x, alpha):
-            self.form.warm(alpha, self.form.point.b, alpha)
+            self.form.go_to_weights(alpha, self.form.point.b)
         return GramBoxSystem(self.form, alpha, theta)
 
     def move(self, step: BoxStep, t: float) -> None:
@@ -200,7 +217,7 @@ def box_interior_point(
     alpha = np.minimum(0.5 * prices, settings.box_start / form.scale)
     s, xi = np.ones(m), np.ones(m)
     if isinstance(form, GramForm):
-        form.warm(alpha, np.zeros(form.Y.shape[1]), alpha)
+        form.go_to_weights(alpha, np.zeros(form.Y.shape[1]))
     best, best_point, idle = BoxPoint(alpha, s, xi, math.inf), form.point, 0
     mark = math.inf  # the gap from which progress is measured
     for _ in range(settings.box_steps):

@@ -63,7 +63,7 @@ def updated(
     are held.
     """
     max_steps = form.settings.box_newton_steps
-    if isinstance(form, PrimalForm) and reach < math.inf:
+    if isinstance(form, PrimalForm) and form.has_factors and reach < math.inf:
         weights = _updated_near(form, loss, reach, slack=slack, max_steps=max_steps)
         if weights is not None:
             return weights

@@ -18,7 +18,6 @@ from momentron.solvers.auto.forms import Direction, Form
 from momentron.solvers.auto.gram_form import GramForm, bordered_solve
 from momentron.solvers.auto.linear_algebra import (
     add_to_diagonal,
-    back_solve,
     cholesky_of,
     matvec,
 )
@@ -96,7 +95,7 @@ def _step_flops(form: Form, size: int) -> float:
     if form.gram is not None:
         return size**3 / 3.0 + 2.0 * form.m**2
     assert isinstance(form, PrimalForm)
-    return form.A.k**3 / 3.0 + float(size) * form.A.k**2
+    return form.newton_flops(size)
 
 
 def _direction(form: Form, loss: Smoothed, alpha: np.ndarray, between: np.ndarray) -> Direction:
@@ -108,15 +107,7 @@ def _direction(form: Form, loss: Smoothed, alpha: np.ndarray, between: np.ndarra
         distance = np.abs(form.p - 1.0)
         most = min(form.A.k, form.m - 1)
         between = distance <= np.partition(distance, most)[most]
-
-    def shifted() -> np.ndarray:
-        M = form.hessian(between)
-        add_to_diagonal(M, form.ridge / loss.sigma)
-        # an intercept that no row holds is left where it is
-        add_to_diagonal(M, 1e-14 * (1.0 - form.ridge) * max(float(M.diagonal().max()), 1e-300))
-        return M
-
-    return form.towards(back_solve(cholesky_of(shifted), form.gradient(alpha) / loss.sigma))
+    return form.towards(form.newton_step(between, float(loss.sigma), form.gradient(alpha)))
 
 
 def _gram_direction(

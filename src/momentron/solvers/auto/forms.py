@@ -29,13 +29,27 @@ class Point(NamedTuple):
 
 
 class Direction(NamedTuple):
-    """What a full step adds to a point, with ⟨w, dw⟩ and ‖dw‖²."""
+    """What a full step adds to a point, with ⟨w, dw⟩ and ‖dw‖², which is never negative."""
 
     dx: np.ndarray
     db: np.ndarray
     dp: np.ndarray
     slope: float
     curvature: float
+
+    @classmethod
+    def of(
+        cls, dx: np.ndarray, db: np.ndarray, dp: np.ndarray, slope: float, curvature: float
+    ) -> "Direction":
+        """The same from inner products that round, such as duᵀK du.
+
+        A ‖dw‖² that is not positive is that of dw = 0, which is legitimate: intercepts move, or
+        coefficients that cancel. What ⟨w, dw⟩ is then is rounding, too, and a line search that
+        believed it might find no end.
+        """
+        if not curvature > 0.0:
+            slope = curvature = 0.0
+        return cls(dx, db, dp, slope, curvature)
 
     def times(self, t: float) -> "Direction":
         """The same direction, t times as long."""
@@ -180,6 +194,10 @@ class Form(ABC):
     @abstractmethod
     def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
         """Go to a given point, where w = Aᵀu up to rounding."""
+
+    @abstractmethod
+    def go_to_weights(self, u: np.ndarray, b: np.ndarray) -> None:
+        """Go to w = Aᵀu and these intercepts."""
 
     @abstractmethod
     def norm(self) -> float:

@@ -77,6 +77,9 @@ class GramForm(Form):
         return product + self.dual_set.spread(b)
 
     def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
+        self.go_to_weights(u, b)
+
+    def go_to_weights(self, u: np.ndarray, b: np.ndarray) -> None:
         self.point = Point(u, b, self.margins(u, b))
 
     def norm(self) -> float:
@@ -109,10 +112,10 @@ class GramForm(Form):
         """A step of u and b as a direction."""
         product = matvec(self.K, du)
         dp = product + self.dual_set.spread(db)
-        return Direction(du, db, dp, float(self.point.x @ product), float(du @ product))
+        return Direction.of(du, db, dp, float(self.point.x @ product), float(du @ product))
 
     def start_interior(self, lam: np.ndarray) -> None:
-        self.warm(lam, np.zeros(self.Y.shape[1]), lam)  # here u and λ are the same
+        self.go_to_weights(lam, np.zeros(self.Y.shape[1]))  # here u and λ are the same
 
     def interior(self, lam: np.ndarray, s: np.ndarray) -> "GramInterior":
         return GramInterior(self, lam, s)
@@ -324,6 +327,9 @@ def balanced_parts(
     if wanted.size == 1:
         db = wanted / curvature[0] if curvature[0, 0] > 0.0 else np.zeros(1)
     else:
+        if not np.isfinite(curvature).all():
+            # LAPACK prints a line of its own for NaN, and may not return from infinities
+            raise np.linalg.LinAlgError("the intercepts' matrix overflowed")
         # classes that the rows do not connect leave intercepts open: the least change is taken
         db = np.linalg.lstsq(curvature, wanted, rcond=1e-12)[0]
     return both[:, 0] - both[:, 1:] @ db, db

@@ -4,11 +4,11 @@ are few.
 
 import math
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 
 from momentron.convergence import BudgetWarning
-from momentron.errors import InputError
 from momentron.hinge_problem import HingeProblem
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.box_exchange import exchange_in_box, gathered
@@ -26,9 +26,15 @@ from momentron.solvers.auto.engine import Engine
 from momentron.solvers.auto.forms import Form
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.kernel_blocks import KernelBlocks
+from momentron.solvers.auto.landmarks import Landmarks
 from momentron.solvers.auto.primal_form import PrimalForm
 from momentron.solvers.auto.rank import first_working_set
 from momentron.solvers.auto.settings import AutoSettings
+from momentron.solvers.auto.soft_products import (
+    has_room_for_factors,
+    open_by_products,
+    suits_products,
+)
 from momentron.solvers.auto.working_sets import Answer, WorkingSets
 from momentron.solvers.base import Candidates, Primal, Start
 from momentron.threads import one_thread
@@ -61,6 +67,8 @@ class HingeEngine(Engine):
         self.rounds = 0
         self.goal = self.last_goal = settings.box_share * tol  # the gap to which sets are solved
         self.is_rough = True  # whether the answer, if any, is far from the last one
+        price = float(np.mean(problem.prices * problem.row_norms**2))
+        self.by_products = suits_products(self.sets, price)  # all the rows, without any factor
 
     @property
     def _has_all(self) -> bool:
@@ -75,17 +83,33 @@ class HingeEngine(Engine):
         if self.blocks is not None:
             self._advance_blocks(self.blocks)
             return
+        if self.by_products:
+            self._solve_by_products()
+            return
         form = self._open()
         if self._suits_newton(form):
             with one_thread():
                 alpha, is_closed = self._multiply(form)
             self._take(form, alpha)
-            if not (is_closed or self._has_exchanged(form, alpha) or self.deadline.was_met):
+            if not (is_closed or self._has_exchanged(form, alpha) or self.deadline.has_passed()):
                 self._solve_inside(form)
         else:
             self._solve_inside(form)
         self.is_rough = False
         self._choose_next()
+
+    def _solve_by_products(self) -> None:
+        """All the rows, a proposal for each update: the time may end before the next.
+
+        What they leave open is for factors, if there is room for them.
+        """
+        form = open_by_products(self.sets)
+        with one_thread():
+            _, is_closed = self._multiply(form, self._take)
+        self.by_products = self.is_rough = False
+        self.is_done = is_closed or self.deadline.has_passed()
+        if not (self.is_done or has_room_for_factors(self.sets)):
+            self.is_done = self.deadline.has_refused = True
 
     def _has_all_at_bounds(self) -> bool:
         """Whether C is so small that all rows are at it, below the margin: two passes tell."""
@@ -104,7 +128,7 @@ class HingeEngine(Engine):
 
     def _choose_first(self) -> None:
         """All the rows, or those that can matter as far as a start or a sample tells."""
-        sets, start = self.sets, self.start
+        sets, start, few = self.sets, self.start, self.settings.box_few_values
         if start is not None:
             weights = np.zeros(sets.size)
             weights[: start.q.size] = start.q
@@ -113,19 +137,31 @@ class HingeEngine(Engine):
             self._narrow()
         if self._suits_blocks():
             self._begin_blocks()
-        elif start is not None:
-            return
-        elif sets.is_kernel and sets.size > min(self.settings.box_few_values, sets.capacity):
+        elif self.answer is not None:
+            if self._has_all and not self._has_room_for_all:
+                self.W = sets.smallest(self.answer.p, sets.capacity, self.W[:0])
+        elif not self._has_room_for_all or (sets.is_kernel and sets.size > few):
             self.W, self.goal = first_working_set(sets), self.settings.box_settled
-        elif sets.is_plain and not sets.is_wide(sets.size):
+        elif sets.is_plain and not (sets.is_wide(sets.size) or self.by_products):
             self._solve_sample()
+
+    @property
+    def _has_room_for_all(self) -> bool:
+        """Whether one working set may be all the rows: by their features, or by their products."""
+        sets, size = self.sets, self.sets.size
+        if self.by_products or (sets.is_plain and not sets.is_wide(size)):
+            return True
+        flat = self.settings.flat_width
+        by_features = sets.matrix is not None and sets.width <= flat and size > sets.width
+        return by_features or size <= sets.capacity
 
     def _suits_blocks(self) -> bool:
         sets = self.sets
         return (
-            sets.is_kernel
+            sets.kernel is not None
             and not sets.labels.is_paired
             and sets.size > min(self.settings.box_few_values, sets.capacity)
+            and Landmarks.suit(sets.kernel.kernel.diagonal())
         )
 
     def _begin_blocks(self) -> None:
@@ -175,6 +211,8 @@ class HingeEngine(Engine):
         """The rows below the margin, and some above; all where that saves little."""
         assert self.answer is not None
         sets, p = self.sets, self.answer.p
+        if self.by_products:
+            return
         support = np.flatnonzero(p < 1.0 + 1e-9)
         size = max(self.settings.small, int(self.settings.box_room * support.size))
         if (sets.is_plain or sets.is_kernel) and 2 * size < sets.size:
@@ -203,7 +241,7 @@ class HingeEngine(Engine):
             self.W = sets.smallest(p, min(n_near, max(settings.small, self.W.size)), self.W)
 
     def _tell_of_memory(self) -> None:
-        sets = self.sets
+        sets, self.deadline.has_refused = self.sets, True
         option = "cache_size" if sets.is_kernel else "max_memory"
         warnings.warn(
             f"{option} allows working sets of {sets.capacity} rows, and more have weight: the "
@@ -230,8 +268,13 @@ class HingeEngine(Engine):
         )
         return first, last
 
-    def _multiply(self, form: Form) -> tuple[np.ndarray, bool]:
-        """(α, whether the gap on the working set is closed), by growing stiffness."""
+    def _multiply(
+        self, form: Form, tell: Callable[[Form, np.ndarray], None] | None = None
+    ) -> tuple[np.ndarray, bool]:
+        """(α, whether the gap on the working set is closed), by growing stiffness.
+
+        `tell` hears of each better one.
+        """
         settings, prices = self.settings, self.problem.prices[self.W]
         alpha, sigma, is_first = self._first_weights(form, prices)
         last = self._stiffness(form, prices)[1]
@@ -248,6 +291,8 @@ class HingeEngine(Engine):
                 last = min(settings.box_growth * last, settings.box_last[1] / form.scale)
             if gap < best:
                 best, found, point = gap, alpha, form.point
+                if tell is not None:
+                    tell(form, alpha)
             if gap <= goal or idle > settings.box_idle or form.deadline.has_passed():
                 break
             sigma = min(settings.box_growth * sigma, last)
@@ -347,7 +392,8 @@ class HingeEngine(Engine):
         alpha, prices = found.alpha, self.problem.prices[self.W]
         # α in units of 1/‖a‖², or of C where that is far larger
         unit = np.maximum(1.0 / np.maximum(form.squares, 1e-300), 1e-6 * prices)
-        above, below = alpha / (unit * found.s), (prices - alpha) / (unit * found.xi)
+        with np.errstate(over="ignore"):  # a row of zeros has no unit of its own
+            above, below = alpha / (unit * found.s), (prices - alpha) / (unit * found.xi)
         freedom = np.minimum(above, below)
         is_free = freedom > self.settings.box_clear
         nearest = np.where(above < below, 0.0, prices)
@@ -369,14 +415,6 @@ class HingeEngine(Engine):
         if sets.is_plain and not sets.is_wide(size):
             rows, squares = sets.plain_rows(np.arange(size)), sets.base.row_norms**2
             return PrimalForm(rows, self.deadline, self.settings, borrow=True, squares=squares)
-        flat = self.settings.flat_width
-        by_features = sets.matrix is not None and sets.width <= flat and size > sets.width
-        if size > sets.capacity and not by_features:
-            option = "cache_size" if sets.is_kernel else "max_memory"
-            raise InputError(
-                f"penalty='hinge' needs a matrix of {size} × {size} numbers here, and {option} "
-                f"allows one of {sets.capacity}: raise {option}, or take penalty='squared_hinge'"
-            )
         return sets.open(np.arange(size))
 
     def candidates(self) -> Candidates:

@@ -84,7 +84,8 @@ def _direction(form: Form, lam: np.ndarray, s: np.ndarray) -> InteriorDirection:
     predictor = system.direction(lam * s)
     ds, dlam = predictor.ds, predictor.dlam
     step = min(1.0, _longest_step(predictor, lam, s))
-    sigma = (float((s + step * ds) @ (lam + step * dlam)) / form.m / mu) ** 3
+    after = float((s + step * ds) @ (lam + step * dlam)) / form.m
+    sigma = (after / mu) ** 3 if mu > 0.0 else 0.0
     return system.direction(lam * s + ds * dlam - sigma * mu)
 
 

@@ -124,7 +124,7 @@ class JointNewton:
         length, changed = 1.0, int(np.count_nonzero((rest - dp > 0.0) != active))
         if changed:
             slope, curvature = rows.dot(self.W, dW), rows.dot(dW, dW)
-            along = Direction(dW, db, dp.ravel(), slope, curvature)
+            along = Direction.of(dW, db, dp.ravel(), slope, curvature)
             length = line_search(along, rest.ravel(), self.C, self.settings, self._flat_shares())
         self.W, self.b = self.W + length * dW, self.b + length * db
         self.F = self.F + length * dF

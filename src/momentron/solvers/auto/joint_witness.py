@@ -34,7 +34,7 @@ def balanced(newton: JointNewton, weights: np.ndarray) -> np.ndarray:
         rows = newton.rows_at(index, np.float64)
         local, Q = newton.pairs.some(index), q[index]
         image = rows.adjoint(local.mix(Q))
-        size = math.sqrt(rows.dot(image, image))
+        size = math.sqrt(max(rows.dot(image, image), 0.0))
         idle = 0 if size < 0.5 * least else idle + 1
         if size < least:
             best, least = q, size

@@ -22,6 +22,7 @@ from momentron.solvers.auto.linear_algebra import (
 )
 from momentron.threads import in_threads, shares_of
 
+TAME = (1e-30, 1e30)  # K_ii that single precision has room for
 SMALL_PART = 1 << 21  # numbers that one thread works on at a time
 
 
@@ -61,6 +62,11 @@ class Landmarks:
         self.A = np.ascontiguousarray(A.T)
         self.ridge = np.ones(A.shape[0])
         self.ridge[k:] = 0.0
+
+    @staticmethod
+    def suit(squares: np.ndarray) -> bool:
+        """Whether single precision has the kernel's values, and their roots' inverses."""
+        return TAME[0] < float(squares.mean()) and float(squares.max()) < TAME[1]
 
     def hinges(self, prices: np.ndarray) -> list[Smoothed]:
         """The plain hinge: a stiffness that grows to where the landmarks say nothing more."""

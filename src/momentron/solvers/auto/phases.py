@@ -204,6 +204,7 @@ class Reason(Enum):
     CONTRADICTION = "two equal rows have opposite labels"
     BROKEN = "a factor broke down"
     MEMORY = "cache_size is too small for the working set that is needed"
+    ROOM = "neither the time nor the memory left has room for another method"
     REFINED = "the last digits were computed"
     SETTLED = "rational arithmetic was tried"
 

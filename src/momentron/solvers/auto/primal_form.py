@@ -14,6 +14,7 @@ from momentron.solvers.auto.linear_algebra import (
     add_to_diagonal,
     back_solve,
     cholesky,
+    cholesky_of,
     column_parts,
     copied,
     matvec,
@@ -74,8 +75,15 @@ class BorderedRows:
 
 
 class PrimalForm(Form):
-    """For more rows than features; a point's x is w and the intercepts, each divided by β."""
+    """For more rows than features; a point's x is w and the intercepts, each divided by β.
 
+    Attributes
+    ----------
+    has_factors : bool
+        Whether its systems are solved by factors of matrices, which parts of it may share.
+    """
+
+    has_factors: bool = True
     rows: SignedRows
 
     def __init__(
@@ -93,7 +101,9 @@ class PrimalForm(Form):
         if squares is None:
             squares = rows.squares()
         self.scale = max(float(squares.mean()), 1e-300) if scale is None else scale
-        self.beta = float(np.sqrt(self.scale)) if Y.shape[1] else 0.0
+        # rows of zeros alone have no length: any will do
+        length = float(np.sqrt(self.scale)) if self.scale > 1e-290 else 1.0
+        self.beta = length if Y.shape[1] else 0.0
         self.squares = squares + self.beta**2
         self.A = BorderedRows(rows, Y, self.beta, copy=not (rows.is_sparse or borrow))
         self.ridge = np.ones(self.A.k)
@@ -103,7 +113,7 @@ class PrimalForm(Form):
 
     @property
     def step_flops(self) -> float:
-        return self.A.k**3 / 3.0 + float(self.m) * self.A.k**2
+        return self.newton_flops(self.m)
 
     def reset(self) -> None:
         self.point = Point(np.zeros(self.A.k), NOWHERE, np.zeros(self.m))
@@ -113,6 +123,12 @@ class PrimalForm(Form):
 
     def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
         self.go(np.append(w, b / self.beta) if self.beta else w)
+
+    def go_to_weights(self, u: np.ndarray, b: np.ndarray) -> None:
+        x = self.A.combine(u)
+        if self.beta:
+            x[self.rows.d :] = b / self.beta
+        self.go(x)
 
     def go(self, x: np.ndarray) -> None:
         """Go to given coordinates."""
@@ -154,6 +170,22 @@ class PrimalForm(Form):
     def hessian(self, S: np.ndarray) -> np.ndarray:
         """A_SᵀA_S, to be written to."""
         return self._soft.hessian(S)
+
+    def newton_step(self, S: np.ndarray, sigma: float, gradient: np.ndarray) -> np.ndarray:
+        """(ridge + σ A_SᵀA_S)⁻¹ gradient."""
+
+        def shifted() -> np.ndarray:
+            M = self.hessian(S)
+            add_to_diagonal(M, self.ridge / sigma)
+            # an intercept that no row holds is left where it is
+            add_to_diagonal(M, 1e-14 * (1.0 - self.ridge) * max(float(M.diagonal().max()), 1e-300))
+            return M
+
+        return back_solve(cholesky_of(shifted), gradient / sigma)
+
+    def newton_flops(self, size: int) -> float:
+        """The arithmetic of that with so many rows, roughly."""
+        return self.A.k**3 / 3.0 + float(size) * self.A.k**2
 
     def towards(self, dx: np.ndarray) -> Direction:
         """A step of x as a direction."""

@@ -21,10 +21,12 @@ class Rounds(Engine):
         self.rounds += 1
         try:
             self.phase = self.phase.advance(self.search)
-        except (FloatingPointError, np.linalg.LinAlgError):
+        except (FloatingPointError, OverflowError, np.linalg.LinAlgError):
             self.phase = End(Reason.BROKEN)
         if self.phase.is_end:
             self.phase = after_floats(self.search, self.phase)
+        if self.phase.reason in (Reason.MEMORY, Reason.ROOM):
+            self.deadline.has_refused = True
         self.is_done = self.phase.is_end or self.rounds >= self.search.settings.rounds
 
     def candidates(self) -> Candidates:

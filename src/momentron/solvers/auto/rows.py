@@ -280,6 +280,12 @@ def gram_of(X: Any) -> np.ndarray:
     """XXᵀ, dense."""
     if not sp.issparse(X):
         return gram_product(X)
+    shared = getattr(X, "shared_gram", None)
+    return sparse_gram(X) if shared is None else shared.copy(lambda: sparse_gram(X))
+
+
+def sparse_gram(X: Any) -> np.ndarray:
+    """The same of sparse rows."""
     gram = np.empty((X.shape[0], X.shape[0]))
     for start in range(0, X.shape[0], NEW_COLUMNS):
         require_time()

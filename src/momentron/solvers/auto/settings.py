@@ -25,8 +25,6 @@ class AutoSettings:
     # these pairs is enough, and that share: usually, and for the simple ones.
     many_unknowns: int = 1800
     crowded_share: tuple[float, float] = (0.18, 0.34)
-    # Slacks from which a soft margin may end before its first good proposal: W = 0 is proposed.
-    many_slacks: int = 2000
     # Pairs from which few wide examples are fitted for a first classifier.
     interpolated_pairs: int = 100_000
     interpolated_examples: int = 8000  # examples up to which they are
@@ -191,6 +189,15 @@ class AutoSettings:
     tall_ratio: int = 4  # rows per feature from which dense data are tall
     soft_sample: int = 2000  # rows of the sample on which tall data begin, and the same per feature
     soft_sample_ratio: int = 10
+
+    # --- soft margins by products alone ---------------------------------------------------------
+    # Relative residual, and products, at which a direction is good enough.
+    pass_direction: tuple[float, int] = (1e-2, 400)
+    # Seconds of a factor from which products may be faster, and products of a step beside it.
+    pass_seconds: float = 0.02
+    pass_products: int = 60
+    pass_factors: int = 4  # factors for which there must be time, or products are tried
+    pass_patience: int = 8  # steps without progress
 
     # --- soft margins through columns of a kernel -----------------------------------------------
     column_stiffness: float = 50.0  # the largest C for them, in units of 1/‖a‖²

@@ -24,6 +24,11 @@ from momentron.solvers.auto.phases import End, Phase, Reason, Search, run
 from momentron.solvers.auto.primal_form import PrimalForm
 from momentron.solvers.auto.rank import first_phase, first_working_set
 from momentron.solvers.auto.soft_columns import ColumnNewton, SolveByColumns
+from momentron.solvers.auto.soft_products import (
+    SolveByProducts,
+    has_room_for_factors,
+    suits_products,
+)
 from momentron.solvers.base import Start
 from momentron.threads import one_thread
 
@@ -33,6 +38,8 @@ def soft_phase(search: Search, start: Start | None) -> Phase:
     sets, settings = search.sets, search.settings
     is_tall = sets.is_dense and sets.size > settings.tall_ratio * sets.width
     is_known = start is not None and is_tall and not _is_nearly_hard(search)
+    if suits_products(sets) and not (_is_nearly_hard(search) and has_room_for_factors(sets)):
+        return SolveByProducts(SolveAll, start)
     if sets.is_plain and not is_known:
         return SolveAll(start)
     if ColumnNewton.suits(search):
@@ -146,6 +153,8 @@ class SolveSome(Phase):
         if not below.any():
             is_last = not converged or not self.is_first
             return End(Reason.SOLVED) if is_last else SolveSome(is_first=False)
+        if search.is_crowded():  # rows that come would push out others, again and again
+            return End(Reason.MEMORY)
         p[W] = np.inf
         size = min(int(np.count_nonzero(below)), max(search.settings.small, 2 * W.size))
         search.W = search.sets.smallest(p, size, W)  # rows that come and go would cost rounds

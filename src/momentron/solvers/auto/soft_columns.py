@@ -44,6 +44,8 @@ class ColumnNewton(KernelPoint):
         if sets.kernel is None or sets.labels.is_paired or sets.size < settings.column_support:
             return False
         squares = sets.kernel.kernel.diagonal()
+        if not Landmarks.suit(squares):
+            return False
         return search.C * float(np.max(sets.shares * squares)) <= settings.column_stiffness
 
     def begin(self) -> bool:
@@ -151,7 +153,7 @@ class ColumnNewton(KernelPoint):
         du[index] = solved.z
         product += solved.product
         dp = product + self.Y @ solved.b
-        return Direction(du, solved.b, dp, float(self.alpha @ product), float(du @ product))
+        return Direction.of(du, solved.b, dp, float(self.alpha @ product), float(du @ product))
 
 
 class Solved(NamedTuple):
@@ -230,7 +232,7 @@ class SolveByColumns(Phase):
         if newton is None or not gets_on:
             return self.otherwise.advance(search)
         if time_left() < newton.closing_seconds(int(np.count_nonzero(newton.p < 1.0))):
-            search.deadline.was_met = True
+            search.deadline.is_over = True
             newton.close()
         elif newton.was_close and newton.is_close:
             newton.settle()

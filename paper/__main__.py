@@ -1,0 +1,176 @@
+"""`python -m paper fig1`: the paper's figures, and its claims about them, measured."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from momentron.cli import run as run_commands
+from momentron.cli.output import cell, say
+from momentron.errors import InputError
+from paper import FIGURES, SEEDED, Reproduction
+from paper import reproduce as measure
+from paper.judge import measured_words
+from paper.runner import Watch
+
+INTERRUPTED = 130
+EVERYTHING = "all"
+LARGEST_SEED = 2**32
+FEW = 10  # parts that are worth their names
+MOST_SEEDS = 1000  # in one range: a seed takes minutes
+
+
+def reproduce(
+    figure: Annotated[str, typer.Argument(help="fig1, fig2, fig3, fig4, rates, paths or all.")],
+    out: Annotated[
+        Path, typer.Option(help="Write to a folder of the figure's name in this one.")
+    ] = Path("figures"),
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick",
+            help="Fewer rows and iterations, below a minute each; theorems alone are judged.",
+        ),
+    ] = False,
+    seeds: Annotated[
+        str,
+        typer.Option(
+            help="As 11,12,20-29: for fig3 those of three widths on fewer rows, for fig4 further "
+            "ones of its large stage."
+        ),
+    ] = "",
+    max_time: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            help="Begin no further part after this many seconds; fig4 is shown as far as it is.",
+        ),
+    ] = None,
+) -> None:
+    """Draw a figure of the paper from new measurements, and judge the paper's claims about it.
+
+    Two further ones answer questions that the paper leaves open: `rates` measures how fast
+    Algorithm 2 with momentum reaches the best margin, `paths` compares Algorithm 1 with the soft
+    margin on data that nothing separates.
+
+    Writes the picture (PNG, SVG), the curves (CSV), a page and claims.json. Each curve is saved
+    when finished: after an interrupt the same command goes on from there; delete the folder to
+    start again. The data are read from the folder MOMENTRON_DATA or the cache, or downloaded. Needs
+    the extra `plot`.
+    """
+    names = list(FIGURES) if figure == EVERYTHING else [figure]
+    if figure != EVERYTHING and figure not in FIGURES:
+        known = ", ".join(FIGURES)
+        raise InputError(f"figure {figure!r} is not known; choose one of {known}, {EVERYTHING}")
+    more = parse_seeds(seeds)
+    if more and not set(names) & set(SEEDED):
+        raise InputError(f"{figure} takes no --seeds; {' and '.join(SEEDED)} do")
+    console = Console(highlight=False)
+    failures = []
+    for name in names:
+        try:
+            seeded = {"seeds": more} if more and name in SEEDED else {}
+            print_results(console, name, run(console, name, out, quick, max_time, **seeded))
+        except InputError as error:
+            # one figure's data may be missing where another's are at hand
+            failures.append(f"{name}: {error}")
+        except KeyboardInterrupt:
+            say(f"{name}: interrupted; the same command goes on from here")
+            raise typer.Exit(INTERRUPTED) from None
+    if failures:
+        raise InputError("; ".join(failures))
+
+
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """Whole numbers and ranges of them, separated by commas.
+
+    >>> parse_seeds("7, 20-23")
+    (7, 20, 21, 22, 23)
+    """
+    seeds: list[int] = []
+    for word in filter(None, (w.strip() for w in text.split(","))):
+        first, dash, last = (part.strip() for part in word.partition("-"))
+        if not (first.isdecimal() and (last.isdecimal() or not dash)):
+            raise InputError(f"--seeds takes whole numbers and ranges as 11,12,20-29; got {word!r}")
+        low, high = int(first), int(last or first)
+        if not low <= high < LARGEST_SEED or high - low > MOST_SEEDS:
+            raise InputError(
+                f"--seeds: {word!r} is not a range of at most {MOST_SEEDS} seeds below 2**32"
+            )
+        seeds += range(low, high + 1)
+    return tuple(seeds)
+
+
+def run(
+    console: Console,
+    name: str,
+    out: Path,
+    quick: bool,
+    max_time: float | None,
+    **options: Sequence[int],
+) -> Reproduction:
+    """Measure one figure under a progress bar."""
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    ) as progress:
+        watch = _watch(progress, name)
+        return measure(FIGURES[name](quick, **options), out, watch=watch, max_time=max_time)
+
+
+def _watch(progress: Progress, name: str) -> Watch:
+    task = progress.add_task(f"{name}: data", total=1.0)
+    last = 0.0
+
+    def watch(part: str, share: float) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last > 0.2:  # the bar's own clock needs no more
+            last = now
+            progress.update(task, description=f"{name}: {part}", completed=share)
+
+    return watch
+
+
+def print_results(console: Console, name: str, results: Reproduction) -> None:
+    """The claims with their numbers, and where everything is."""
+    table = Table("claim", "measured", "borne out", title=name, title_justify="left")
+    for claim in results.claims:
+        plain = claim.to_dict()
+        words = measured_words(plain["measured"])
+        table.add_row(
+            cell(plain["claim"]),
+            cell(words),
+            "NO" if claim.verdict == "no" else claim.verdict,
+            end_section=True,
+        )
+    console.print(table)
+    names = results.resumed if len(results.resumed) <= FEW else [f"{len(results.resumed)} parts"]
+    earlier = f", of which earlier: {', '.join(names)}" if names else ""
+    say(f"{results.seconds:.1f} s of work{earlier}", f"written to {results.folder}")
+
+
+def main(args: list[str] | None = None) -> None:
+    """Run the command."""
+    app = typer.Typer(
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.command()(reproduce)
+    run_commands(app, args)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,346 @@
+"""How the networks of figure 4's grid are judged: the seed is the unit, test noise is taken out."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import beta, binom, t
+
+from paper.grid import Cell, Grid, Job
+
+FIRST, LAST = 0, -1
+TRACED, PAIRS = "wrong", "pair_wrong"
+"""The two readings, by the name of their answers."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one network.
+
+    Attributes
+    ----------
+    job : Job
+    fitted : bool
+    epochs : int
+    loss : float or None
+        None where training went astray.
+    answers : mapping
+        Reading → whether each test image was wrong, of the first and of the last kernel.
+    margins : tuple of two (float, float)
+        Certified bounds of the best margin, of the first and of the last kernel.
+    network_error : float
+        Of the network itself, at the end.
+    """
+
+    job: Job
+    fitted: bool
+    epochs: int
+    loss: float | None
+    answers: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    margins: tuple[tuple[float, float], tuple[float, float]]
+    network_error: float
+
+    def changes(self, reading: str = TRACED) -> np.ndarray:
+        """Image by image: 1 where only the last kernel errs, −1 where only the first, else 0."""
+        first, last = self.answers[reading]
+        return last.astype(np.int8) - first.astype(np.int8)
+
+    def difference(self, reading: str = TRACED) -> float:
+        """Test error of the last kernel less that of the first: above 0 the initial is better."""
+        return float(self.changes(reading).mean())
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Mean and spread of the differences of some networks.
+
+    Attributes
+    ----------
+    seeds : int
+    mean : float
+    low, high : float
+        Student's interval of the mean over seeds; infinite for one seed.
+    between : float
+        Standard deviation between seeds, the noise of the test images taken out; NaN for one seed.
+    noise : float
+        Standard deviation that this noise gives to one seed's difference.
+    above : int
+        Seeds with a difference above 0.
+    bound : float
+        Upper bound for the probability of that.
+    """
+
+    seeds: int
+    mean: float
+    low: float
+    high: float
+    between: float
+    noise: float
+    above: int
+    bound: float
+
+
+def summarise(outcomes: Sequence[Outcome], level: float, reading: str = TRACED) -> Summary:
+    """Of networks on the same test images.
+
+    The two-way table of seeds and images: the variance of the seeds' means is that between seeds
+    plus the mean square of the interaction over the number of images. What all seeds share on an
+    image moves all of them alike, and is no noise here.
+    """
+    table = np.array([outcome.changes(reading) for outcome in outcomes], dtype=float)
+    seeds, images = table.shape
+    means = table.mean(axis=1)
+    above = int((means > 0.0).sum())
+    bound = upper_bound(above, seeds, level)
+    if seeds == 1:
+        noise = math.sqrt(table.var() / images)
+        return Summary(1, float(means[0]), -math.inf, math.inf, math.nan, noise, above, bound)
+    rest = table - means[:, None] - table.mean(axis=0) + table.mean()
+    noise = float((rest**2).sum()) / ((seeds - 1) * (images - 1)) / images
+    variance = float(means.var(ddof=1))
+    reach = float(t.ppf(1.0 - level / 2.0, seeds - 1)) * math.sqrt(variance / seeds)
+    mean = float(means.mean())
+    between = math.sqrt(max(0.0, variance - noise))
+    return Summary(seeds, mean, mean - reach, mean + reach, between, math.sqrt(noise), above, bound)
+
+
+def upper_bound(count: int, trials: int, level: float) -> float:
+    """Clopper and Pearson's one-sided bound for a probability, from a count.
+
+    >>> round(upper_bound(0, 60, 0.05), 4)
+    0.0487
+    """
+    if count >= trials:
+        return 1.0
+    return float(beta.ppf(1.0 - level, count + 1, trials - count))
+
+
+@dataclass(frozen=True)
+class Example:
+    """A seed chosen on one half of the test images, and what the other half says.
+
+    Attributes
+    ----------
+    outcome : Outcome
+    initial : bool
+        Whether it was chosen to prefer the initial kernel, else the final one.
+    chosen, tested : float
+        The differences on the halves.
+    p : float
+        Exact one-sided McNemar test on the second half.
+    confirmed : bool
+        By Holm's rule over the whole family.
+    """
+
+    outcome: Outcome
+    initial: bool
+    chosen: float
+    tested: float
+    p: float
+    confirmed: bool
+
+
+def examples(groups: Sequence[Sequence[Outcome]], count: int, level: float) -> list[Example]:
+    """So many seeds per group and direction, chosen on even images, confirmed on odd ones."""
+    found: list[Example] = []
+    for group in groups:
+        halves = [(o, float(o.changes()[::2].mean())) for o in group if o.fitted]
+        halves.sort(key=lambda pair: pair[1])
+        final = [pair for pair in halves[:count] if pair[1] < 0.0]
+        initial = [pair for pair in halves[::-1][:count] if pair[1] > 0.0]
+        for pairs, is_initial in ((initial, True), (final, False)):
+            for outcome, chosen in pairs:
+                tested = outcome.changes()[1::2]
+                p = mcnemar(tested if is_initial else -tested)
+                mean = float(tested.mean())
+                found.append(Example(outcome, is_initial, chosen, mean, p, False))
+    is_confirmed = holm([example.p for example in found], level)
+    return [
+        Example(e.outcome, e.initial, e.chosen, e.tested, e.p, confirmed)
+        for e, confirmed in zip(found, is_confirmed, strict=True)
+    ]
+
+
+def mcnemar(changes: np.ndarray) -> float:
+    """The exact one-sided p-value of as many 1s among the 1s and −1s, were both as likely."""
+    ups, downs = int((changes > 0).sum()), int((changes < 0).sum())
+    return float(binom.sf(ups - 1, ups + downs, 0.5))
+
+
+def holm(p: Sequence[float], level: float) -> list[bool]:
+    """Which of a family of tests reject, so that a false one is at most as likely as the level.
+
+    >>> holm([0.01, 0.04, 0.02], 0.05), holm([0.01, 0.04, 0.03], 0.05)
+    ([True, True, True], [True, False, False])
+    """
+    rejected = [False] * len(p)
+    for rank, place in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
+        if p[place] > level / (len(p) - rank):
+            break
+        rejected[place] = True
+    return rejected
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the seed decides which kernel is better.
+
+    Attributes
+    ----------
+    found : bool or None
+        None where it is undecided.
+    words : str
+    bound : float
+        On the probability that the initial kernel is better; of the cell where it is largest.
+    counted : str
+        The networks that it is about.
+    examples : list of Example
+    by_seed : tuple of int, int and float, optional
+        Where networks of one seed in several cells were counted together, which are not
+        independent: seeds, those of them with a network that prefers the initial kernel, and the
+        bound with the seed as the unit.
+    """
+
+    found: bool | None
+    words: str
+    bound: float
+    counted: str
+    examples: list[Example]
+    by_seed: tuple[int, int, float] | None = None
+
+
+def judge(grid: Grid, screen: Sequence[Outcome], large: Sequence[Outcome]) -> Verdict:
+    """The verdict by the rules that were registered, from the networks that ran so far."""
+    fitted = [o for o in (*screen, *large) if o.fitted]
+    groups = by_cell(fitted)
+    family = examples(list(groups.values()), grid.examples, grid.level)
+    both = {o.job.cell for e in family if e.confirmed and e.initial for o in [e.outcome]} & {
+        o.job.cell for e in family if e.confirmed and not e.initial for o in [e.outcome]
+    }
+    is_large = large_is_enough(grid, large)
+    bound, counted = probability(grid, fitted, large)
+    rest = (bound, counted, family, None if is_large else count_by_seed(fitted, grid.level))
+    if both:
+        where = "; ".join(sorted(cell.words for cell in both))
+        return Verdict(True, f"found ({where})", *rest)
+    if bound <= grid.small:
+        return Verdict(False, f"not found, probability below {bound:.2g}", *rest)
+    return Verdict(None, "undecided", *rest)
+
+
+def large_is_enough(grid: Grid, large: Sequence[Outcome]) -> bool:
+    """Whether the large stage is judged by itself, cell by cell."""
+    cells = by_cell([o for o in large if o.fitted])
+    return len(cells) >= grid.mixed and all(len(g) >= grid.enough for g in cells.values())
+
+
+def count_by_seed(fitted: Sequence[Outcome], level: float) -> tuple[int, int, float] | None:
+    """Seeds, those that prefer the initial kernel in some cell, and the bound that they give.
+
+    A seed draws the same images and the same numbers for the weights in all cells. None where each
+    network has a seed of its own.
+    """
+    seeds = {o.job.seed for o in fitted}
+    if len(seeds) == len(fitted):
+        return None
+    above = {o.job.seed for o in fitted if o.difference() > 0.0}
+    return len(seeds), len(above), upper_bound(len(above), len(seeds), level)
+
+
+def probability(
+    grid: Grid, fitted: Sequence[Outcome], large: Sequence[Outcome]
+) -> tuple[float, str]:
+    """The bound on the probability that the initial kernel is better, and whose it is."""
+    cells = by_cell([o for o in large if o.fitted])
+    if large_is_enough(grid, large):
+        bounds = {
+            cell: upper_bound(above_zero(group), len(group), grid.level)
+            for cell, group in cells.items()
+        }
+        worst = max(bounds, key=lambda cell: bounds[cell])
+        return bounds[worst], f"{len(cells[worst])} fitted networks, {worst.words}"
+    bound = upper_bound(above_zero(fitted), len(fitted), grid.level) if fitted else 1.0
+    return bound, f"{len(fitted)} fitted networks of all cells that ran"
+
+
+def above_zero(outcomes: Sequence[Outcome]) -> int:
+    """How many prefer the initial kernel on their test images."""
+    return sum(outcome.difference() > 0.0 for outcome in outcomes)
+
+
+def by_cell(outcomes: Sequence[Outcome]) -> dict[Cell, list[Outcome]]:
+    """The networks of each cell, in the order of their first."""
+    cells: dict[Cell, list[Outcome]] = {}
+    for outcome in outcomes:
+        cells.setdefault(outcome.job.cell, []).append(outcome)
+    return cells
+
+
+def most_mixed(grid: Grid, screen: Sequence[Outcome]) -> tuple[Cell, ...]:
+    """The cells of the large stage, nearest to 0 first."""
+    groups = by_cell([o for o in screen if o.fitted])
+    distance = {
+        cell: abs(float(np.mean([o.difference() for o in group])))
+        for cell, group in groups.items()
+        if len(group) >= grid.least_fitted
+    }
+    order = sorted(distance, key=lambda cell: (distance[cell], grid.cells.index(cell)))
+    return tuple(order[: grid.mixed])
+
+
+def facts_of(verdict: Verdict) -> dict[str, Any]:
+    """The numbers of a verdict, for a claim."""
+    confirmed = [e for e in verdict.examples if e.confirmed]
+    by_seed = {}
+    if verdict.by_seed is not None:
+        by_seed = {"seeds": verdict.by_seed[0], "bound by seeds": verdict.by_seed[2]}
+    return {
+        "verdict": verdict.words,
+        "about": verdict.counted,
+        "bound on the probability that the initial kernel is better": verdict.bound,
+        **by_seed,
+        "seeds tested for the initial kernel": sum(e.initial for e in verdict.examples),
+        "of these confirmed": sum(e.initial for e in confirmed),
+        "seeds tested for the final kernel": sum(not e.initial for e in verdict.examples),
+        "confirmed": sum(not e.initial for e in confirmed),
+    }
+
+
+def outcome_of(job: Job, columns: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> Outcome:
+    """A network from what was saved of it; one that went astray has its first kernel twice."""
+    count = facts["tests"]
+
+    def both(name: str) -> tuple[np.ndarray, np.ndarray]:
+        texts = facts[name]
+        return unpacked(texts[FIRST], count), unpacked(texts[LAST], count)
+
+    bounds = [(float(columns["lower"][i]), float(columns["upper"][i])) for i in (FIRST, LAST)]
+    return Outcome(
+        job,
+        facts["fitted"],
+        facts["epochs"],
+        facts["loss"],
+        {reading: both(reading) for reading in (TRACED, PAIRS)},
+        (bounds[0], bounds[1]),
+        float(columns["network_error"][LAST]),
+    )
+
+
+def packed(wrong: np.ndarray) -> str:
+    """Yes and no for each test image, as hexadecimal digits, four images to a digit.
+
+    >>> packed(np.array([True, False, False, True, True]))
+    '98'
+    """
+    return np.packbits(wrong).tobytes().hex()
+
+
+def unpacked(text: str, count: int) -> np.ndarray:
+    """What `packed` wrote, for this many images.
+
+    >>> unpacked("98", 5)
+    array([ True, False, False,  True,  True])
+    """
+    return np.unpackbits(np.frombuffer(bytes.fromhex(text), np.uint8), count=count).astype(bool)

@@ -1,0 +1,292 @@
+"""What users choose: examples, outputs and parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from copy import copy
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import accumulate
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from momentron.errors import InputError, short
+
+Outputs = int | slice | Iterable[int] | None
+"""As users choose them: one, a slice, several, or None for all."""
+
+
+@dataclass(frozen=True)
+class Readout:
+    """Turns the outputs A of some examples into what is differentiated.
+
+    With labels c, example i has one difference A_c − A_j for each wrong output j, in rising order:
+    the features of the paper's reduction from many classes to two. A single output stands for the
+    difference of two classes and only takes the sign of the label.
+
+    Attributes
+    ----------
+    chosen : int, slice, sequence of int or None
+        The outputs that are read; None for all.
+    labels : ndarray of shape (n,) or None
+        The number of each example's true output.
+    """
+
+    chosen: Outputs = None
+    labels: np.ndarray | None = None
+
+    def numbers(self, k: int) -> list[int]:
+        """The outputs that are read, of k.
+
+        Raises
+        ------
+        InputError
+            If there is no such output, or none is chosen, or one twice.
+        """
+        chosen = self.chosen
+        if chosen is None:
+            return list(range(k))
+        if isinstance(chosen, slice):
+            found = list(range(k))[chosen]
+        else:
+            asked: list[Any] = list(chosen) if isinstance(chosen, Iterable) else [chosen]
+            bad = [o for o in asked if not isinstance(o, Integral) or not -k <= int(o) < k]
+            if bad or any(isinstance(o, bool | np.bool_) for o in asked):
+                raise InputError(
+                    f"outputs={short(chosen)} must be whole numbers; the model has {k} outputs, "
+                    "from 0"
+                )
+            found = [int(o) % k for o in asked]
+        if not found or len(set(found)) < len(found):
+            raise InputError(
+                f"outputs={short(chosen)} must choose at least 1 of {k} outputs, each once"
+            )
+        return found
+
+    def width(self, k: int) -> int:
+        """How many numbers are read for each example of a model with k outputs."""
+        m = len(self.numbers(k))
+        if self.labels is not None:
+            self._places(k, slice(None))
+            return max(m - 1, 1)
+        return m
+
+    def __call__(self, outputs: Tensor, rows: slice) -> Tensor:
+        """Of the outputs of examples `rows`, as an (n, k) matrix, what is read."""
+        k = outputs.shape[1]
+        numbers = self.numbers(k)
+        if self.chosen is not None:
+            outputs = outputs[:, numbers]
+        if self.labels is None:
+            return outputs
+        places = torch.as_tensor(self._places(k, rows), device=outputs.device).unsqueeze(1)
+        if len(numbers) == 1:
+            return outputs * (2 * places - 1)
+        wrong = torch.arange(len(numbers) - 1, device=outputs.device).unsqueeze(0)
+        wrong = wrong + (wrong >= places)
+        return outputs.gather(1, places) - outputs.gather(1, wrong)
+
+    def _places(self, k: int, rows: slice) -> np.ndarray:
+        """Where the true output of each example is among those that are read."""
+        assert self.labels is not None
+        numbers, labels = self.numbers(k), self.labels[rows]
+        known = [0, 1] if k == 1 else sorted(numbers)
+        missing = np.setdiff1d(labels, known)
+        if missing.size:
+            raise InputError(
+                f"y has label {missing[0]}; labels are numbers of outputs, here {_short(known)}"
+            )
+        if k == 1:
+            return labels
+        if len(numbers) == 1:
+            raise InputError("1 output is chosen; differences of outputs need at least 2")
+        place = np.zeros(k, np.int64)
+        place[numbers] = np.arange(len(numbers))
+        return place[labels]
+
+
+def as_labels(y: Any, n: int, name: str) -> np.ndarray:
+    """Labels as numbers of outputs."""
+    labels = y.detach().cpu().numpy() if isinstance(y, Tensor) else np.asarray(y)
+    if labels.shape != (n,):
+        raise InputError(f"{name} has shape {labels.shape}; it must be ({n},), one per example")
+    if labels.dtype.kind not in "iu":
+        raise InputError(
+            f"{name} has dtype {labels.dtype}; labels are whole numbers, those of the outputs"
+        )
+    return labels.astype(np.int64)
+
+
+def _short(numbers: list[int]) -> str:
+    if len(numbers) > 2 and numbers == list(range(numbers[0], numbers[-1] + 1)):
+        return f"{numbers[0]} to {numbers[-1]}"
+    return ", ".join(map(str, numbers))
+
+
+EVERYTHING = Readout()
+
+
+class Examples:
+    """Rows of an array or tensor, on the model's device and in its type when they are read.
+
+    Real numbers take the type of the model's parameters. Whole numbers do too, but stay int64 if
+    the model has an embedding, which reads them as tokens.
+
+    Parameters
+    ----------
+    X : array-like or Tensor of shape (n, ...)
+    model : Module
+    input_shape : tuple of int, optional
+        Shape of one example, if the rows of a 2-D X have to be reshaped.
+    name : str
+        For errors.
+    readout : Readout
+        What is differentiated of the model's outputs for these rows.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        model: nn.Module,
+        input_shape: tuple[int, ...] | None,
+        name: str,
+        readout: Readout = EVERYTHING,
+    ) -> None:
+        self.readout = readout
+        self.X = X.detach() if isinstance(X, Tensor) else np.asarray(X)
+        if not isinstance(self.X, Tensor) and self.X.dtype.kind not in "fiub":
+            raise InputError(f"{name} has dtype {self.X.dtype}; the kernel needs real numbers")
+        if self.X.ndim == 0 or len(self.X) == 0:
+            raise InputError(
+                f"{name} has shape {tuple(self.X.shape)}; the kernel needs at least 1 row"
+            )
+        self.shape = tuple(self.X.shape[1:])
+        if input_shape is not None and self.shape != input_shape:
+            if self.X.ndim != 2 or self.shape[0] != math.prod(input_shape):
+                raise InputError(
+                    f"{name} has rows of shape {self.shape}; input_shape={input_shape} needs rows "
+                    f"of that shape or of {math.prod(input_shape)} entries"
+                )
+            self.shape = input_shape
+        first = next(model.parameters(), None)
+        if first is None:
+            raise InputError("the model has 0 parameters; its kernel needs at least 1")
+        self.device = first.device
+        whole = not (self.X.is_floating_point() if isinstance(self.X, Tensor) else _is_real(self.X))
+        reads_tokens = any(isinstance(m, nn.Embedding | nn.EmbeddingBag) for m in model.modules())
+        self.dtype = torch.int64 if whole and reads_tokens else first.dtype
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def with_readout(self, readout: Readout) -> Examples:
+        """The same rows, of which something else is differentiated."""
+        same = copy(self)
+        same.readout = readout
+        return same
+
+    def rows(self, start: int, stop: int) -> Tensor:
+        """Examples start to stop as a new tensor, in which the model may work in place."""
+        return self.like(self.X[start:stop])
+
+    def like(self, part: Any) -> Tensor:
+        """Other rows as a new tensor on the same device, of the same type and shape."""
+        if not isinstance(part, Tensor):
+            part = np.asarray(part)
+            wide = part.dtype.kind == "f" and part.itemsize > 8  # unknown to torch
+            part = torch.tensor(np.ascontiguousarray(part, np.float64 if wide else None))
+        # the type first: not every device knows float64
+        moved = part.to(self.dtype).to(self.device)
+        return moved.reshape(len(part), *self.shape).clone()
+
+    def few(self, count: int) -> Tensor:
+        """The first `count` rows, over and over if there are fewer."""
+        n = min(count, len(self))
+        return self.rows(0, n)[torch.arange(count) % n]
+
+
+def _is_real(X: np.ndarray) -> bool:
+    return X.dtype.kind == "f"
+
+
+Selection = str | Iterable[str] | Callable[[str, nn.Parameter], bool] | None
+"""Patterns of names, a predicate of name and parameter, or None for all."""
+
+SHOWN = 8  # names that an error lists
+
+
+def chosen_parameters(model: nn.Module, selection: Selection = None) -> dict[str, nn.Parameter]:
+    """The parameters with requires_grad=True that were chosen, by name, each once.
+
+    A pattern chooses a parameter if it matches its name or that of a module that holds it:
+    "head.weight", "head", "blocks.0", "*.bias", "blocks.[0-3]". A parameter that modules share
+    has several names, each of which will do.
+
+    Raises
+    ------
+    InputError
+        If nothing is trained, or a pattern matches nothing.
+    """
+    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    if not trained:
+        raise InputError(
+            "the model has 0 parameters with requires_grad=True; its kernel needs at least 1"
+        )
+    for name, p in trained.items():
+        if p.is_complex():
+            raise InputError(
+                f"parameter {short(name)} is {p.dtype}; the kernel needs real parameters"
+            )
+    if selection is None:
+        return trained
+    if callable(selection):
+        found = {name: p for name, p in trained.items() if selection(name, p)}
+        if not found:
+            raise InputError(f"parameters={short(selection)} chose none of {_some(trained)}")
+        return found
+    return _by_patterns(model, trained, _patterns(selection))
+
+
+def _patterns(selection: Any) -> list[str]:
+    patterns = [selection] if isinstance(selection, str) else list(selection)
+    for pattern in patterns:
+        if not isinstance(pattern, str):
+            raise InputError(f"parameters has {short(pattern)}; pass names, patterns or a function")
+    if not patterns:
+        raise InputError("parameters is empty; a kernel needs at least 1, or None for all")
+    return patterns
+
+
+def _by_patterns(
+    model: nn.Module, trained: dict[str, nn.Parameter], patterns: list[str]
+) -> dict[str, nn.Parameter]:
+    every = list(model.named_parameters(remove_duplicate=False))
+    chosen: set[int] = set()
+    for pattern in patterns:
+        matched = [p for name, p in every if _matches(name, pattern)]
+        if not matched:
+            raise InputError(f"parameters={short(pattern)} matches none of {_some(trained)}")
+        kept = {id(p) for p in matched if p.requires_grad}
+        if not kept:
+            raise InputError(
+                f"parameters={short(pattern)} matches frozen parameters only; call "
+                "requires_grad_(True) on those that the kernel is to be about"
+            )
+        chosen |= kept
+    return {name: p for name, p in trained.items() if id(p) in chosen}
+
+
+def _matches(name: str, pattern: str) -> bool:
+    holders = accumulate(name.split("."), lambda outer, inner: f"{outer}.{inner}")
+    return any(fnmatchcase(holder, pattern) for holder in holders)
+
+
+def _some(trained: dict[str, Any]) -> str:
+    names = list(trained)
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"the trained parameters {names[:SHOWN]}{more}"
