@@ -77,11 +77,11 @@ def test_random_problems(part):
     assert failures("problems", range(40 * part, 40 * part + 40)) == []
 
 
-@pytest.mark.parametrize("part", range(5))
+@pytest.mark.parametrize("part", range(10))
 def test_random_models(part):
     pytest.importorskip("formulaic")
     pytest.importorskip("statsmodels")
-    assert failures("models", range(part, 190, 5)) == []
+    assert failures("models", range(part, 190, 10)) == []
 
 
 def test_soft_margins():

@@ -14,6 +14,8 @@ from command_line import run
 from scipy.optimize import linprog
 
 from momentron import check_separability, verify
+from momentron.errors import InputError
+from momentron.rational.memory import TooLarge
 from momentron.separability import Verdict, check, estimates
 from momentron.separability.programs import Programs
 
@@ -208,6 +210,20 @@ def test_data_that_are_too_large_say_so(monkeypatch):
     assert "too large for exact arithmetic" in verdict.reason
     assert "at most 1 are decided exactly" in verdict.paper_sentence
     assert "max_time" not in verdict.reason  # time does not help
+
+
+def test_a_proof_that_is_not_complete_says_why(monkeypatch):
+    def refused(*args):
+        raise TooLarge("9,999 equations")
+
+    monkeypatch.setattr(check._Decision, "_from_floats", refused)
+    X, y = [[0, 1], [0, 2], [0, 2], [1, 3], [0, 9]], [0, 0, 1, 1, 0]  # two equal rows, a one-sided
+    verdict = check_separability(X, y)
+    assert verdict.kind == "quasi-separable" and not verdict.proof["complete"]
+    assert verdict.separated_rows.size == 0 and "separated;" not in verdict.paper_sentence
+    assert "too large for exact arithmetic (9,999 equations)" in verdict.paper_sentence
+    with pytest.raises(InputError, match="not decided"):
+        verdict.drop_separated(X)
 
 
 def test_the_command_line_says_why(capsys, tmp_path, monkeypatch):

@@ -297,7 +297,7 @@ class _Decision:
     def __init__(self, cone: Cone) -> None:
         self.cone = cone
         self.read: Proof | None = None  # of the last proof that was verified
-        self.reason: str | None = None  # why nothing is decided
+        self.reason: str | None = None  # why nothing is decided, or not all
         self.peeled = Peeled([], np.arange(cone.size), np.arange(0))
 
     def within(self, moment: float, grace: float) -> dict[str, Any]:
@@ -328,7 +328,8 @@ class _Decision:
         for bits in DIRECTION_BITS:
             try:
                 return self._verified(self._from_floats(proposal, conflict, bits))
-            except (TooLarge, ProofTooLarge):
+            except (TooLarge, ProofTooLarge) as error:
+                self.reason = too_large(error)
                 return self._partial(conflict)
             except (ProofError, NotExact, ZeroDivisionError):
                 continue

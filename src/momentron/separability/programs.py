@@ -15,10 +15,9 @@ import scipy.sparse as sp
 from scipy.optimize import linprog, nnls
 
 from momentron.clock import require_time, time_left
-from momentron.verify.deadline import call_within_deadline
 
 LARGEST = 4e6  # entries of C that are not zero, up to which a program is tried
-LONGEST = 5.0  # seconds of one program; a quarter of those that are left if that is more
+LONGEST = 5.0  # seconds of one call; a quarter of those that are left if that is more
 FLOPS = 5e8  # per second, of non-negative least squares
 SPARSE = 0.2  # share of entries below which C is handed over as a sparse matrix
 BITS = 40  # of the numbers of a proposed direction
@@ -40,12 +39,11 @@ def _projection(
     while True:
         require_time()
         part = C[chosen]
-        steps = min(3 * max(part.shape), int(time_left_or(60.0) * FLOPS / (2.0 * part.size)))
+        steps = min(3 * max(part.shape), int(_seconds() * FLOPS / (2.0 * part.size)))
         if steps < 1:
             return None
         try:
-            # an active-set method takes about a step per row that gets a weight
-            found, _ = call_within_deadline(2.0 * part.size * size, nnls, part.T, g, maxiter=steps)
+            found, _ = nnls(part.T, g, maxiter=steps)
         except RuntimeError:  # after so many steps
             return None
         t = part.T @ found - g
@@ -59,10 +57,10 @@ def _projection(
         chosen = np.union1d(chosen, worst)
 
 
-def time_left_or(seconds: float) -> float:
-    """Seconds until the deadline; so many where there is none."""
+def _seconds() -> float:
+    """What one call may take, which nothing can interrupt."""
     left = time_left()
-    return left if left < np.inf else seconds
+    return min(left, LONGEST if left == np.inf else max(LONGEST, left / 4))
 
 
 class Programs:
@@ -134,7 +132,7 @@ class Programs:
 
     def least(self, g: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """(t, λ): where g is least, and the multipliers of the rows; None where it fails."""
-        seconds = min(time_left(), max(LONGEST, time_left_or(0.0) / 4))
+        seconds = _seconds()
         form = self._scaled(g)
         if form is None or not self.is_small or seconds <= 0.0:
             return None

@@ -266,10 +266,8 @@ class Verdict:
                 "checked; call check_separability on the table, and drop_separated of its verdict"
             )
         if self.kind == "undecided" or not self.proof["complete"]:
-            raise InputError(
-                "which rows are separated is not decided; pass a larger max_time to "
-                "check_separability"
-            )
+            why = self.reason or "pass a larger max_time to check_separability"
+            raise InputError(f"which rows are separated is not decided: {why}")
         return self.given.without(frame, self.separated_rows)
 
     @property

@@ -112,7 +112,8 @@ def open_file(path: str | Path, y: Any = None, block_size: int = BLOCK_BYTES) ->
             y = int(y)
         except ValueError:
             raise InputError(
-                f"y={short(y)} is neither a .npy file nor a position; a .npy file has no column names"
+                f"y={short(y)} is neither a .npy file nor a position; a .npy file has no column "
+                "names"
             ) from None
     if isinstance(y, int):
         return NpySource(path, column=y, block_size=block_size)
