@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 import momentron
-from momentron.cli import main, reproduce
-from momentron.experiments.claims import Claim
-from momentron.experiments.runner import Reproduction
+from momentron.cli import main
 
 ODD = "a,b,label\n1,2,é∞\n3,4,y\n5,9,é∞\n"
 STREAMS = ["closed", "broken", "ascii", "latin-1", "cp1252"]
@@ -38,7 +36,6 @@ def words_of(command, files, out):
         "verify": ["verify", str(files / "proof"), data],
         "race": ["race", data, "--passes", "2", "--method", "momentum"],
         "report": ["report", data, "-o", str(out)],
-        "reproduce": ["reproduce", "fig1"],
         "info": ["info"],
     }[command]
 
@@ -57,13 +54,8 @@ def stream_of(kind):
 
 
 @pytest.mark.parametrize("kind", STREAMS)
-@pytest.mark.parametrize(
-    "command", ["fit", "predict", "check", "verify", "race", "report", "reproduce", "info"]
-)
+@pytest.mark.parametrize("command", ["fit", "predict", "check", "verify", "race", "report", "info"])
 def test_every_command_answers_on_every_stream(files, tmp_path, monkeypatch, command, kind):
-    claim = Claim("margin ≥ γ̄ × ½", "§ 1", {"θ": 1.0}, True)
-    found = Reproduction(tmp_path, [claim], 1.0, [])
-    monkeypatch.setattr(reproduce, "run", lambda *args, **more: found)
     out = tmp_path / "out"
     stdout, printed = stream_of(kind)
     stderr, complained = stream_of(kind)
