@@ -75,7 +75,7 @@ def test_every_command_answers_on_every_stream(files, tmp_path, monkeypatch, com
             assert f": 3 {'x' if kind == 'ascii' else '×'} 2, " in text
             assert "best margin     in [0.37210420" in text
         if command == "verify":
-            assert "b is +inf; a is -inf" in text
+            assert "b is +inf; that of a is -inf" in text
         if command == "predict":
             assert text.splitlines()[1].endswith("\\u221e") or text.splitlines()[1].endswith("inf")
             assert f"warning: the output is in {kind}" in complained()
