@@ -33,6 +33,7 @@ from momentron.solvers.auto.forms import Direction
 from momentron.solvers.auto.kernel_blocks import Twins
 from momentron.solvers.auto.primal_form import NarrowForm, PrimalForm
 from momentron.solvers.auto.rows import SignedRows
+from momentron.solvers.auto.working_sets import WorkingSets
 from tests.command_line import run
 from tests.many_classes import blobs, leads
 
@@ -625,3 +626,19 @@ def test_prices_beyond_the_squares_of_floats_give_an_interval_and_no_warning(pen
         found = max_margin(X, [0, 1, 0], C=C, initial=first, **options)
         assert 0.0 <= found.lower <= found.upper
         first = found
+
+
+@pytest.mark.slow
+def test_many_pairs_of_few_features_are_not_seen_through_their_gram_matrix(monkeypatch):
+    """20,900 pairs: their Gram matrix has 3.5 GB, twice with its factor; their features 170 MB."""
+    open_gram = WorkingSets._gram_form
+
+    def within_memory(sets, W, rows):
+        assert sets.settings.form_bytes * W.size**2 <= sets.settings.memory
+        return open_gram(sets, W, rows)
+
+    monkeypatch.setattr(WorkingSets, "_gram_form", within_memory)
+    n, k = 1100, 20
+    X = np.random.default_rng(0).normal(size=(n, 50))
+    result = max_margin(X, np.arange(n) % k, C=1e-6, penalty="hinge")
+    assert result.status is Status.OPTIMAL

@@ -399,3 +399,17 @@ def test_a_design_is_taken_as_it_is():
     assert check_separability(design).proof == check_separability(X, counts).proof
     with pytest.raises(InputError, match="leave y"):
         check_separability(design, [0, 1, 1])
+
+
+def test_rows_that_a_truncated_model_leaves_out_are_not_counted():
+    statsmodels = pytest.importorskip("statsmodels.discrete.truncated_model")
+    y = [0, 1, 1, 2, 0, 3, 5, 1, 1, 1, 1]
+    frame = pd.DataFrame({"y": y, "one": 1.0, "g": [0] * 7 + [1] * 4}, index=list("abcdefghijk"))
+    model = statsmodels.TruncatedLFPoisson(frame["y"], frame[["one", "g"]])
+    verdict = check_separability(model)
+    assert verdict.kind == "quasi-separable"
+    seen = frame[frame["y"] > 0]
+    assert [verdict.row_name(i) for i in verdict.separated_rows] == list("hijk")
+    assert verdict.drop_separated(seen).equals(seen.drop(index=list("hijk")))
+    with pytest.raises(InputError, match="11 rows"):
+        verdict.drop_separated(frame)

@@ -96,6 +96,18 @@ def test_memory_without_room_for_factors(penalty):
 
 
 @PENALTY
+def test_separable_rows_with_a_large_C(penalty):
+    """A cold start goes there by smaller ones."""
+    X, y = sparse_rows(700, 350, 10, noise=0.0)
+    for C in (1e2, 1e4, 1e6):
+        found = max_margin(X, y, C=C, penalty=penalty, max_memory=10**5)
+        assert found.status is Status.OPTIMAL, (C, found.gap)
+        assert found.n_iter < 40
+    hard = max_margin(X, y)
+    assert found.lower <= hard.upper * (1.0 + 1e-3) and found.upper >= hard.lower
+
+
+@PENALTY
 def test_memory_for_a_few_numbers_ends_with_an_answer_and_no_error(penalty):
     """Two classes are solved by products; of more, working sets of eleven pairs remain."""
     rng = np.random.default_rng(0)

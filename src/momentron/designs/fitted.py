@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from momentron.designs.design import Design
+from momentron.designs.rows import row_labels
 from momentron.errors import InputError
 
 MODELS = {  # class of statsmodels: (family, link); "" where the model itself says which
@@ -213,14 +214,8 @@ def _labels(model: Any, family: str, codes: np.ndarray) -> tuple[Any, Any]:
 
 def _rows(model: Any, n: int) -> list[Any] | None:
     """What the user calls the rows of exog; None where they merely count from 0."""
-    labels = model.data.row_labels
-    if labels is None:
-        return None
-    rows = list(labels)
-    if len(rows) != n:  # a truncated model leaves rows out by itself
-        kept = np.asarray(model.data.endog) > model.truncation
-        rows = [row for row, is_kept in zip(rows, kept, strict=True) if is_kept]
-    return None if rows == list(range(n)) else rows
+    labels = row_labels(model)
+    return None if labels is None or list(labels) == list(range(n)) else list(labels)
 
 
 def _weights(model: Any) -> np.ndarray | None:

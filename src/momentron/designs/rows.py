@@ -114,7 +114,11 @@ def whole_frequencies(*factors: Any) -> np.ndarray | None:
 
 def row_labels(given: Any) -> Any:
     """The index of the rows that a model of statsmodels, or the model of a result, has."""
-    return getattr(getattr(given, "model", given).data, "row_labels", None)
+    model = getattr(given, "model", given)
+    labels = getattr(model.data, "row_labels", None)
+    if labels is not None and len(labels) != len(model.exog):
+        labels = labels[np.asarray(model.data.endog) > model.truncation]  # it drops the others
+    return labels
 
 
 def model_frequencies(given: Any) -> np.ndarray | None:

@@ -151,9 +151,7 @@ class HingeEngine(Engine):
         sets, size = self.sets, self.sets.size
         if self.by_products or (sets.is_plain and not sets.is_wide(size)):
             return True
-        flat = self.settings.flat_width
-        by_features = sets.matrix is not None and sets.width <= flat and size > sets.width
-        return by_features or size <= sets.capacity
+        return size <= sets.capacity
 
     def _suits_blocks(self) -> bool:
         sets = self.sets

@@ -213,6 +213,7 @@ class Phase(ABC):
     """A kind of round; the last has a reason why there is none after it."""
 
     is_end: ClassVar[bool] = False
+    is_step: ClassVar[bool] = False  # whether a round is but a step, which has an end of its own
     reason: Reason | None = None
 
     @abstractmethod

@@ -18,7 +18,7 @@ class Rounds(Engine):
         self.rounds = 0
 
     def advance(self) -> None:
-        self.rounds += 1
+        self.rounds += not self.phase.is_step
         try:
             self.phase = self.phase.advance(self.search)
         except (FloatingPointError, OverflowError, np.linalg.LinAlgError):

@@ -60,7 +60,9 @@ class WorkingRows(ABC):
     def _gram_columns(self, new: np.ndarray) -> np.ndarray:
         """The named columns of K."""
 
-    def written_out(self, widest: float = math.inf) -> "SignedRows | None":
+    def written_out(
+        self, widest: float = math.inf, most: float = MAX_WRITTEN
+    ) -> "SignedRows | None":
         """The rows as those of a matrix; None where that is not known, too large or too wide."""
         return None
 
@@ -109,7 +111,9 @@ class SignedRows(WorkingRows):
         v = self.signs * v
         return rmatvec(self.X, v) if self._lines is None else self._lines.transposed_times(v)
 
-    def written_out(self, widest: float = math.inf) -> "SignedRows | None":
+    def written_out(
+        self, widest: float = math.inf, most: float = MAX_WRITTEN
+    ) -> "SignedRows | None":
         return self
 
     def take(self, index: Any) -> np.ndarray:
@@ -263,12 +267,12 @@ class PairRows(WorkingRows):
         block *= self.outputs @ self.outputs[new].T
         return block
 
-    def written_out(self, widest: float = math.inf) -> SignedRows | None:
+    def written_out(self, widest: float = math.inf, most: float = MAX_WRITTEN) -> SignedRows | None:
         X = self.source.matrix()
         if X is None:
             return None
         width = X.shape[1] * self.outputs.shape[1]
-        if width > widest or self.m * width > MAX_WRITTEN:
+        if width > widest or self.m * width > most:
             return None
         X = X.toarray() if sp.issparse(X) else X
         flat = X[self.place][:, :, None] * self.outputs[:, None, :]

@@ -22,6 +22,7 @@ from momentron.solvers.base import Start
 from momentron.threads import one_thread
 
 UNKNOWN = Values(math.inf, 0.0)
+STIFF = 100.0  # C in units of 1/mean‖a‖² to which a cold start goes by smaller ones
 
 
 def suits_products(sets: WorkingSets, price: float = 0.0) -> bool:
@@ -75,22 +76,29 @@ class SolveByProducts(Phase):
         The smallest P and the largest D so far.
     idle : int
         The steps since one of them has improved.
+    C : float
+        Of the next step: a cold start goes up to a large one, from which few rows come and go.
     """
 
+    is_step = True
     otherwise: Callable[[Start], Phase] | None
     start: Start | None = None
     form: PassForm | None = None
     best: Values = UNKNOWN
     idle: int = 0
+    C: float = math.inf
 
     def advance(self, search: Search) -> Phase:
-        form, settings = self.form, search.settings
+        form, settings, C = self.form, search.settings, min(self.C, search.C)
         with one_thread():
             if form is None:
                 form = open_by_products(search.sets)
-                self._begin(search, form)
+                C = self._begin(search, form)
+            elif C < search.C:
+                soft_margin(form, C, max_steps=settings.path_steps, slack=settings.path_slack)
+                C *= settings.path_growth
             else:
-                soft_margin(form, search.C, max_steps=1)
+                soft_margin(form, C, max_steps=1)
             form.refresh()
         lam = form.shares * (search.C * np.maximum(1.0 - form.p, 0.0))
         search.set_answer(*form.answer(), lam, is_exact=False)
@@ -100,20 +108,24 @@ class SolveByProducts(Phase):
         # near the end rounding is all that is left of the gap, and moves neither by a share of it
         step = 0.01 * min(best.gap, 1.0)
         falls = values.primal < (1.0 - step) * best.primal
-        idle = 0 if falls or values.dual > (1.0 + step) * best.dual else self.idle + 1
+        moves = falls or values.dual > (1.0 + step) * best.dual or C < search.C
+        idle = 0 if moves else self.idle + 1
         if idle > settings.pass_patience:
             if self.otherwise is not None and has_room_for_factors(search.sets):
                 return self.otherwise(Start(search.answer.w, search.answer.b, lam))
             return End(Reason.ROOM)
         best = Values(min(values.primal, best.primal), max(values.dual, best.dual))
-        return SolveByProducts(self.otherwise, None, form, best, idle)
+        return SolveByProducts(self.otherwise, None, form, best, idle, C)
 
-    def _begin(self, search: Search, form: PassForm) -> None:
+    def _begin(self, search: Search, form: PassForm) -> float:
+        """Move to a first point; the C of the step that follows."""
         start = self.start
-        if start is None or not np.any(start.w):
-            step_along_mean(form, search.C)
-        else:
+        if start is not None and np.any(start.w):
             form.warm(start.w, start.b, search.weights_of(start))
+            return search.C
+        C = min(search.C, search.settings.path_start / form.scale)
+        step_along_mean(form, C)
+        return C if search.C * form.scale > STIFF else search.C
 
     def _values(self, search: Search, form: PassForm, lam: np.ndarray) -> Values:
         """P and D, as far as floats tell: 1/√(2D) is the answer's upper bound."""

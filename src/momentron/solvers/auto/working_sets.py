@@ -103,12 +103,21 @@ class WorkingSets:
         memory = settings.memory if kernel is None else kernel.cache_bytes
         rows = math.isqrt(memory // settings.form_bytes)
         if kernel is None and settings.form_bytes * self.width**2 <= memory // 2:
-            rows = max(rows, int(memory / 2 / (8.0 * max(self.entries_per_row, 1.0))))
+            is_flat = self.matrix is not None and self.width <= settings.flat_width
+            if is_flat or not self.labels.is_paired:
+                rows = max(rows, int(self._most_entries / max(self.entries_per_row, 1.0)))
         return min(self.size, max(2, rows))
 
     @property
+    def _most_entries(self) -> int:
+        """Numbers in the rows of a working set that half of the memory holds."""
+        return self.settings.memory // 16
+
+    @property
     def entries_per_row(self) -> float:
-        """Numbers that a row of a working set holds, where it is a row of a matrix."""
+        """Numbers that a row of a working set holds, where it is a row of a matrix, or a pair."""
+        if self.labels.is_paired:
+            return float(self.width)
         if self.matrix is None or not self.matrix.is_sparse:
             return float(self.operator.shape[1])
         return float(self.matrix.X.nnz) / self.operator.shape[0]
@@ -143,7 +152,7 @@ class WorkingSets:
         if self.is_wide(W.size):
             return self.open_gram(W, is_rough=is_rough)
         rows = self._reserved_rows(W)
-        flat = rows.written_out(self.settings.flat_width)
+        flat = rows.written_out(self.settings.flat_width, self._most_entries)
         if flat is None:
             return self._gram_form(W, rows)
         return primal_form(flat, self.deadline, self.settings)
