@@ -37,6 +37,7 @@ def coin_labels(rng, n):
     return np.where(rng.permutation(n) % 2 == 0, 1.0, -1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_where_exchanges_end_the_conditions_hold(fit_intercept):
     ended = 0

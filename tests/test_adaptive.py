@@ -201,6 +201,7 @@ def run_theory(problem, solver, seed):
     return problem.margin(state.iterate.w, state.scores), problem.norm(state.iterate.w)
 
 
+@pytest.mark.slow
 def test_theorem_holds_in_its_share_of_runs_binary():
     """γ(w_t) ≥ γ̄ − ε with probability 1 − δ; ‖w_t‖ ≥ γ̄ √(t ln n) always."""
     best, delta, epsilon, n_runs = 0.9, 0.2, 0.7, 80
@@ -220,6 +221,7 @@ def test_theorem_holds_in_its_share_of_runs_binary():
     assert np.all(norms >= best * math.sqrt(steps * math.log(8)) - 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "n_runs"), [("pairs", 8), ("circulations", 3)])
 def test_theorem_holds_in_its_share_of_runs_multiclass(kind, n_runs):
     X, y, margin = corners(3, 1)
@@ -258,6 +260,7 @@ def test_theory_ends_where_it_planned_to():
 # --- bounds ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("kernel", [None, "linear"])
 @pytest.mark.parametrize("dual_every", [None, 50])

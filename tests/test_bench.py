@@ -85,6 +85,7 @@ def too_big(task):
 # ---- the runner ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_workers_that_misbehave_are_reported_and_never_hang():
     fakes = [sleeps, dies, dies_at_once, raises, nonsense, not_a_number, hesitates]
     solvers = [BenchSolver(fake.__name__, fake) for fake in fakes]
@@ -132,6 +133,7 @@ def test_time_limits():
     assert QUICK.of(0.01) < FULL.of(0.01)
 
 
+@pytest.mark.slow
 def test_a_worker_answers_in_order_and_cleans_up(tmp_path):
     task, _ = known()
     write_task(tmp_path / "task.npz", task)
@@ -144,6 +146,7 @@ def test_a_worker_answers_in_order_and_cleans_up(tmp_path):
     assert worker.run(5.0).status == "failed"
 
 
+@pytest.mark.slow
 def test_short_runs_are_repeated_and_rows_that_are_done_are_not_run(tmp_path):
     file = tmp_path / "rows.jsonl"
     limits = Limits(least=1.0, most=5.0, rounds=1, short=1.0, short_rounds=7)

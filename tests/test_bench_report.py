@@ -100,6 +100,7 @@ def test_json_and_picture(results, tmp_path):
 # ---- growth, and the command line ----------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_growth_tables():
     assert growth.fitted_exponent([10, 100, 1000], [2.0, 20.0, 200.0]) == pytest.approx(1.0)
     limits = replace(QUICK, rounds=1, short_rounds=1)

@@ -15,7 +15,10 @@ from test_repr_html import SHOWN
 
 from momentron.report import examine, render
 
-pytestmark = pytest.mark.skipif(find() is None, reason="there is no Chromium here; see .ci/browser")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(find() is None, reason="there is no Chromium here; see .ci/browser"),
+]
 WIDTHS = [1280, 375]
 SITE = Path(os.environ.get("MOMENTRON_SITE") or Path(__file__).parents[1] / "docs/_build/html")
 NOTEBOOK = """<!DOCTYPE html><html lang="en"><meta charset="utf-8"><meta name="viewport"

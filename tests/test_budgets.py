@@ -18,6 +18,8 @@ from momentron.factors import ONE_CALL, factor_in_place
 from momentron.solvers.auto import linear_algebra
 from momentron.solvers.auto.linear_algebra import back_solve, gram_product, thin_qr
 
+pytestmark = pytest.mark.clock
+
 
 def noise(n, d, classes=2):
     rng = np.random.default_rng(0)

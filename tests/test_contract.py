@@ -55,6 +55,7 @@ def test_every_cell_of_the_matrix(run, solver, rows, problem):
     assert_weighs(result, exact, rows.is_in_blocks)
 
 
+@pytest.mark.slow
 def test_one_iteration_is_enough_for_an_answer(run, problem):
     result = run(max_iter=1)
     assert result.n_iter == len(result.trace) == 1

@@ -18,6 +18,8 @@ from tests.docs_blocks import (
     run_block,
 )
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).parent.parent
 BUILT = {"_build", "gallery", "names"}
 DOCS = [path for path in (ROOT / "docs").rglob("*.md") if not BUILT & set(path.parts)]

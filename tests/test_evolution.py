@@ -61,6 +61,7 @@ def evolve(model=None, **options):
 # the numbers
 
 
+@pytest.mark.slow
 def test_the_kernel_of_a_linear_model_never_changes():
     model = nn.Linear(5, 3).double()
     table = evolve(model, tol=1e-8)

@@ -164,6 +164,7 @@ def test_a_candidate_must_err_half_as_often():
     assert np.array_equal(fallback(problem, candidates=[same]).w, own.w)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 10])
 @pytest.mark.parametrize("C", [math.inf, 1.0])
 def test_any_budget_gives_a_classifier(k, C):

@@ -16,6 +16,7 @@ def test_there_are_over_three_thousand_problems_of_every_kind():
     assert min(kinds.values()) > 500
 
 
+@pytest.mark.adversarial
 def test_every_verdict_is_right_and_every_mutation_judged():
     cases = joint_cases()
     assert {case.proof["kind"] for case in cases} == {"separable", "quasi-separable", "overlapping"}
@@ -28,6 +29,7 @@ def test_every_verdict_is_right_and_every_mutation_judged():
     assert set(tally.rejected) == set(MUTATIONS)
 
 
+@pytest.mark.adversarial
 def test_the_second_opinion_accepts_true_proofs():
     cases = []
     for problem in all_problems(0.004):

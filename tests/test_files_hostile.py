@@ -121,6 +121,7 @@ def test_a_part_that_changes_while_in_use_is_an_error_not_a_crash(text):
         source.block(0)
 
 
+@pytest.mark.adversarial
 def test_two_processes_convert_at_once(text):
     command = [sys.executable, "-W", "error", "-c", FIT.replace('"ignore"', '"error"'), str(text)]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
@@ -227,6 +228,7 @@ max_margin([[1.0], [-1.0]], [1, -1], method="momentum", checkpoint=sys.argv[1], 
 """
 
 
+@pytest.mark.adversarial
 @posix
 def test_the_lock_of_a_dead_process_is_free(tmp_path):
     path = tmp_path / "state"
@@ -357,6 +359,7 @@ print(r.n_iter)
 """
 
 
+@pytest.mark.adversarial
 def test_a_kernel_that_is_a_function_goes_on_in_another_process(tmp_path):
     first = run(KERNEL, tmp_path / "state", 0, 1.0)
     assert first.returncode == 0, first.stderr
@@ -384,6 +387,7 @@ print(result.upper, [str(w.message) for w in caught])
 """
 
 
+@pytest.mark.adversarial
 @posix
 def test_a_full_disk_does_not_lose_the_answer(tmp_path):
     folder = tmp_path / "full"

@@ -166,6 +166,7 @@ def test_parts_joined_by_next_to_nothing():
     assert result.kept[:4, 4:].all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1.0, 1e5])
 def test_any_start_leads_to_the_same_flow(scale):
     rng = np.random.default_rng(4)

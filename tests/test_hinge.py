@@ -46,6 +46,7 @@ def overlapping(seed, n=60, d=4):
     return X, (X[:, 0] + 0.7 * rng.normal(size=n) > 0).astype(int), rng.uniform(0.1, 4.0, n)
 
 
+@pytest.mark.slow
 @INTERCEPT
 @pytest.mark.parametrize("kernel", [None, "rbf"])
 @pytest.mark.parametrize("penalty", ["hinge", "squared_hinge"])
@@ -478,6 +479,7 @@ def test_a_warm_start_through_a_kernel_whose_directions_have_no_curvature():
     assert direct.lower <= again.upper
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_warm_starts_through_kernels_of_few_features_agree_with_the_rows_themselves(n_classes):
     for seed in range(20 if n_classes == 2 else 8):

@@ -46,6 +46,7 @@ def test_there_are_liars_of_every_sort():
 GROUPS = sorted({(kind, with_auto) for _, kind, with_auto in cells.all_cells()})
 
 
+@pytest.mark.adversarial
 @pytest.mark.parametrize(("kind", "with_auto"), GROUPS)
 def test_no_liar_gets_a_false_answer(kind, with_auto):
     if kind == "dask":
@@ -77,6 +78,7 @@ def test_random_problems(part):
     assert failures("problems", range(40 * part, 40 * part + 40)) == []
 
 
+@pytest.mark.adversarial
 @pytest.mark.parametrize("part", range(10))
 def test_random_models(part):
     pytest.importorskip("formulaic")
@@ -84,25 +86,30 @@ def test_random_models(part):
     assert failures("models", range(part, 190, 10)) == []
 
 
+@pytest.mark.adversarial
 def test_soft_margins():
     assert failures("soft", range(60)) == []
 
 
+@pytest.mark.adversarial
 @pytest.mark.parametrize("part", range(2))
 def test_interrupts_at_random_lines(part):
     assert failures("interrupts", range(60 * part, 60 * part + 60)) == []
 
 
+@pytest.mark.adversarial
 @pytest.mark.parametrize("part", range(2))
 def test_estimators_cut_at_random_moments(part):
     assert failures("cuts", range(30 * part, 30 * part + 30)) == []
 
 
+@pytest.mark.adversarial
 @pytest.mark.parametrize("seed", range(3))
 def test_interrupts_at_every_line_of_the_column_cache(seed):
     assert interrupts.sweep_of_columns(seed) == []
 
 
+@pytest.mark.adversarial
 @pytest.mark.parametrize("case", list(files.CASES), ids=lambda case: case.__name__)
 def test_damaged_and_planted_files(case):
     pytest.importorskip("pyarrow")
@@ -110,6 +117,7 @@ def test_damaged_and_planted_files(case):
     assert failures("files", numbers) == []
 
 
+@pytest.mark.adversarial
 @pytest.mark.skipif(not environments.is_supported(), reason="for x86-64 with glibc")
 @pytest.mark.parametrize("part", range(2))
 def test_odd_floating_point_environments(part):
@@ -173,6 +181,7 @@ def test_children_that_crash_or_hang_are_findings():
     assert sorted(found) == list(range(12))
 
 
+@pytest.mark.adversarial
 def test_the_command_prints_a_table():
     root = Path(__file__).parents[1]
     none = [text for name in CAMPAIGNS if name != "problems" for text in (f"--{name}", "0")]

@@ -58,6 +58,7 @@ def both(X, y, monkeypatch, **options):
     return results
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1000, 1040))
 def test_intervals_overlap_those_of_exact_solves(seed, monkeypatch):
     X, y, options = random_problem(seed)
@@ -69,6 +70,7 @@ def test_intervals_overlap_those_of_exact_solves(seed, monkeypatch):
         assert ours.gap <= 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("C", [math.inf, 0.25, 0.5])
 def test_forms_of_data_agree(C, always):
     X, y, _ = random_problem(7)
@@ -224,6 +226,7 @@ def test_classes_that_are_far_apart(always):
     assert max_margin(X, y, tol=1e-3).status is Status.OPTIMAL
 
 
+@pytest.mark.slow
 def test_little_memory_gives_a_wider_interval_and_no_lie(always):
     X, y, _ = random_problem(12)
     full, little = max_margin(X, y), max_margin(X, y, max_memory=10_000)

@@ -20,6 +20,7 @@ def zero_one():
     return mnist.X, mnist.y
 
 
+@pytest.mark.slow
 def test_figure_1_order(zero_one):
     """After 1,000 iterations each: momentum, batch perceptron, normalised gradient, gradient."""
     X, y = zero_one
@@ -33,6 +34,7 @@ def test_figure_1_order(zero_one):
     assert np.all(np.diff(margins) < 0.0), dict(zip(order, margins, strict=True))
 
 
+@pytest.mark.slow
 def test_intercept_agrees_with_svc(zero_one):
     X, y = zero_one
     ours = max_margin(X, y, method="momentum", max_iter=3000)

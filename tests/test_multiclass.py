@@ -297,6 +297,7 @@ def test_gene_expression(name, fit_intercept):
     assert leads(data.X @ result.coef.T + result.intercept, data.y).min() > 0.0
 
 
+@pytest.mark.slow
 @needs_data
 def test_letters_are_not_separable():
     """A witness on some of the rows is one on all of them."""
@@ -305,6 +306,7 @@ def test_letters_are_not_separable():
     assert_witness(max_margin(data.X, data.y), data.X.toarray(), y, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [name for name in SOLVERS if name != "auto"])
 @INTERCEPT
 def test_every_method_agrees_with_auto(method, fit_intercept):

@@ -187,6 +187,7 @@ def assert_case(case: Case, rng: np.random.Generator) -> None:
         assert_proves(problem, exact, near(rng, optimum.W), q, i % 2 == 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_any_pair_brackets_the_best_margin(chunk: int) -> None:
     for index in range(CHUNK):
@@ -239,6 +240,7 @@ def test_the_margin_is_that_of_the_classifier_returned(fit_intercept: bool) -> N
         assert signed_square(result.margin) <= margin, (seed, result)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_touching_classes_get_a_witness(fit_intercept: bool) -> None:
     for seed in range(60):

@@ -25,6 +25,7 @@ def pictures(cell):
     return sum("image/png" in output.get("data", {}) for output in cell.outputs)
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_its_pictures(tmp_path, monkeypatch):
     monkeypatch.delenv("MPLBACKEND", raising=False)
     notebook = nbformat.v4.new_notebook()

@@ -153,11 +153,13 @@ def run(code):
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_torch_is_not_imported():
     code = "from momentron.ntk import TwoLayerReLUKernel; import sys; print('torch' in sys.modules)"
     assert run(code) == "False"
 
 
+@pytest.mark.slow
 def test_error_without_torch_names_the_extra():
     code = (
         "import sys\n"

@@ -161,6 +161,7 @@ print(result.n_iter, len(result.trace))
 """
 
 
+@pytest.mark.slow
 def test_a_callable_kernel_goes_on_in_another_process(tmp_path):
     script = tmp_path / "fit.py"
     script.write_text(IN_ANOTHER_PROCESS)
@@ -226,6 +227,7 @@ def command(capsys, *arguments):
     return json.loads(run(capsys, "fit", *arguments, "--json").out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_blocks", [False, True], ids=["whole", "blocks"])
 def test_a_killed_command_goes_on_in_max_margin(table, tmp_path, in_blocks):
     state = tmp_path / "state"
@@ -244,6 +246,7 @@ def test_a_killed_command_goes_on_in_max_margin(table, tmp_path, in_blocks):
     assert result.lower <= DATA.margin <= result.upper
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_blocks", [False, True], ids=["whole", "blocks"])
 def test_a_killed_max_margin_goes_on_in_the_command(table, tmp_path, in_blocks, capsys):
     state = tmp_path / "state"

@@ -38,6 +38,7 @@ def test_from_a_support_with_a_few_wrong_rows(fit_intercept):
     assert ended >= 95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_as_many_support_vectors_as_features(fit_intercept):
     """New rows below the margin of a problem whose support fills the space."""

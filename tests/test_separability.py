@@ -122,6 +122,7 @@ def test_iris_is_jointly_quasi_separable():
     assert {s.label for s in verdict.conflict} == {"1", "2"}
 
 
+@pytest.mark.slow
 def test_digits_are_jointly_separable_with_a_narrow_interval():
     X, y = load_digits(return_X_y=True)
     verdict = checked(X[:600], y[:600])
@@ -144,6 +145,7 @@ def test_breast_cancer_is_separable():
     assert verdict.upper <= 1.0001 * verdict.lower
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6), st.booleans())
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_agrees_with_an_exact_oracle(seed, fit_intercept):

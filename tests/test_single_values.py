@@ -261,6 +261,7 @@ def test_objectives_of_the_hinge(rough, seed):
     assert rough_result.lower <= exact.upper and exact.lower <= rough_result.upper
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel_name", ["rbf", "poly"])
 @pytest.mark.parametrize("C", [np.inf, 10.0])
 @pytest.mark.parametrize("classes", [2, 3])

@@ -95,6 +95,7 @@ def test_memory_without_room_for_factors(penalty):
     assert found.lower <= whole.upper and whole.lower <= found.upper
 
 
+@pytest.mark.slow
 @PENALTY
 def test_separable_rows_with_a_large_C(penalty):
     """A cold start goes there by smaller ones."""

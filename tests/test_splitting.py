@@ -29,6 +29,7 @@ def products(n, seed=0, width=None):
     return A @ A.T / n
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n", [1, 40, 513, 1300])
 def test_inverses_in_strips(n, dtype):
@@ -127,6 +128,7 @@ def problem(seed):
     return X, y, {"C": C, "fit_intercept": bool(rng.integers(2)), "sample_weight": weight}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(30))
 def test_intervals_overlap_those_of_exact_solves(seed):
     X, y, options = problem(seed)

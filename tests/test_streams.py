@@ -72,6 +72,7 @@ def test_auto_equals_memory_whatever_the_blocks(form, kind, fit_intercept, data)
     assert np.allclose(there.intercept, here.intercept, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fit_intercept", [False, True], ids=["no-intercept", "intercept"])
 @pytest.mark.parametrize("kind", ["two", "many"])
 @pytest.mark.parametrize("form", ["dense", "sparse"])
@@ -404,6 +405,7 @@ def test_time_budget_ends_in_the_middle_of_a_pass():
     assert result.upper >= data.margin
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_by_blocks():
     import tracemalloc
 
@@ -479,6 +481,7 @@ def test_sizes_are_read_as_people_write_them():
     assert parse_size(4096) == 4096
 
 
+@pytest.mark.slow
 def test_importing_loads_no_optional_package():
     import subprocess
     import sys

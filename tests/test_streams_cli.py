@@ -110,6 +110,7 @@ def test_benchmark_case_has_its_margin(tmp_path):
     assert twin.upper < 1e-11
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads Linux's own count")
 def test_benchmark_reports_memory_and_throughput(tmp_path):
     case = Case.named(tmp_path, "small")

@@ -21,6 +21,8 @@ distributed = pytest.importorskip("distributed")
 from momentron.streams import dask as module  # noqa: E402
 from momentron.streams.dask import ClusterError, DaskStream  # noqa: E402
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.fixture(scope="module")
 def data():

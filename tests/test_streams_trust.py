@@ -374,6 +374,7 @@ LIARS = {
 }
 
 
+@pytest.mark.adversarial
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("kind", list(DATA))
 @pytest.mark.parametrize("name", list(LIARS))
@@ -558,6 +559,7 @@ LIES = {
 }
 
 
+@pytest.mark.adversarial
 @pytest.mark.parametrize("kind", ["two", "many"])
 @pytest.mark.parametrize("method", METHODS)
 def test_lies_in_a_checkpoint_are_errors_or_loosen(method, kind, written):
@@ -594,6 +596,7 @@ def one_bit(array, rng):
     return np.frombuffer(bytes(raw), array.dtype).reshape(array.shape)
 
 
+@pytest.mark.adversarial
 @pytest.mark.parametrize("method", METHODS)
 def test_spoiled_arrays_are_errors_or_loosen(method, written):
     X, y = problem_of("two")

@@ -18,6 +18,8 @@ from momentron.solvers.auto.linear_algebra import gram_product, symmetric_produc
 from momentron.solvers.auto.rows import gram_columns_of
 from momentron.submatrices import submatrix
 
+pytestmark = pytest.mark.clock
+
 
 @pytest.fixture(params=[1, 2, 5])
 def number(request, monkeypatch):

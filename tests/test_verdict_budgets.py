@@ -18,6 +18,8 @@ from momentron.status import Status
 from momentron.verify import limits, verify
 from momentron.verify.data import Data
 
+pytestmark = pytest.mark.clock
+
 SLACK = 2.5  # seconds beyond the budget that a busy machine is allowed
 
 
