@@ -199,7 +199,7 @@ def test_nothing_is_copied_where_numpy_can_read():
         (torch.full((3, 2), torch.nan, dtype=torch.bfloat16), "X contains NaN"),
         (torch.full((3, 2), torch.inf, requires_grad=True), "X contains infinity"),
         (torch.full((3, 2), 2**53 + 1), "cannot hold exactly"),
-        (torch.zeros(3), "1D array"),
+        (torch.zeros(3), "2D array for X, got dim 1"),
         (torch.zeros(0, 2, dtype=torch.bfloat16), "0 sample"),
     ],
 )

@@ -187,8 +187,8 @@ class _AgainstRest:
 
 
 def _is_needy(result: MarginResult) -> bool:
-    """Whether time ended before there was a classifier worth the name."""
-    if result.status not in (Status.TIME_BUDGET, Status.INTERRUPTED):
+    """Whether time or memory ended before there was a classifier worth the name."""
+    if result.status not in (Status.TIME_BUDGET, Status.NO_ROOM, Status.INTERRUPTED):
         return False
     is_far = result.gap > OPEN if result.is_soft else result.margin <= 0.0
     return result.is_fallback or is_far

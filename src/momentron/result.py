@@ -43,7 +43,9 @@ class MarginResult(Marked):
     dual : ndarray of shape (s,), or (s, k)
         The weights of these rows: q with γ̄ ≤ ‖Σ q_i y_i x_i‖ = upper (mass 1, or ½ per class with
         an intercept). With many classes, of each example and wrong label; what flows out of a class
-        flows in where there are intercepts. `full_dual` has a weight for every row.
+        flows in where there are intercepts. `full_dual` has a weight for every row. Rows with less
+        than 1e-12 of the largest weight are left out of both: the length is `upper` up to that
+        share of the rows' lengths.
         With penalty="hinge" they are α itself, 0 ≤ α_i ≤ C_i and w = Σ α_i y_i x_i up to the gap.
         Empty for methods that average over all rows of data in blocks, such as momentum: their
         weights are never stored, and `upper` is the length of Zᵀq, which was carried from pass to
