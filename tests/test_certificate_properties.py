@@ -197,6 +197,7 @@ def assert_case(case: Case, rng: np.random.Generator) -> None:
         assert_proves(certificate, exact, best, w, weighed(problem, q, sharp))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_any_pair_brackets_the_best_margin(chunk: int) -> None:
     for index in range(CHUNK):

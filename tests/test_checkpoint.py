@@ -113,6 +113,7 @@ print(result.n_iter, result.lower.hex(), [value.hex() for value in result.coef.t
 """
 
 
+@pytest.mark.slow
 def test_sigkill_at_random_moments(tmp_path):
     script = tmp_path / "fit.py"
     script.write_text(SCRIPT)

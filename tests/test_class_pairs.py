@@ -94,6 +94,7 @@ def test_a_joint_model_may_lose_what_two_classes_have():
     assert check_separability(X[2:], y[2:]).kind == "separable"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["separable", "overlapping"])
 def test_one_kind_for_all_classes(kind):
     X, y = np.array([[0.0], [1.0], [1.0], [0.0], [1.0], [0.0]]), np.array([0, 0, 1, 1, 2, 2])
@@ -185,6 +186,7 @@ def strict_pairs(X, y, family, fit_intercept):
     return {name: any(dot(a, ray) > 0 for ray in rays) for name, a in zip(names, A, strict=True)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_pairs_are_those_of_a_brute_force(part):
     seen = set()

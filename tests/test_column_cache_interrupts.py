@@ -91,6 +91,7 @@ def test_at_every_line(error):
     assert at > 100  # the work was looked at
 
 
+@pytest.mark.adversarial
 def test_between_instructions():
     """Some thousand places; every seventh of them is tried, and the lines cover the rest."""
     at = 1

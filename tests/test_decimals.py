@@ -85,6 +85,7 @@ def test_the_six_lines_on_the_command_line(capsys, tmp_path):
     assert run(capsys, "check", file, "--decimals", "binary").code == 4
 
 
+@pytest.mark.slow
 def test_division_by_ten_changes_nothing():
     rng = np.random.default_rng(7)
     kinds = {}

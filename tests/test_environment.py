@@ -84,6 +84,7 @@ def test_arithmetic_is_mended_within_and_put_back_after(name):
     assert "flushed" in printed or "rounded" in printed
 
 
+@pytest.mark.slow
 @changes_environment
 def test_the_module_itself_may_be_imported_late():
     for name in ENVIRONMENTS:

@@ -447,6 +447,7 @@ def test_many_coefficients_are_decided_by_linear_programs():
     assert verify(verdict, X, y)
 
 
+@pytest.mark.slow
 def test_linear_programs_agree_with_rational_steps(monkeypatch):
     X, y, expected = separated_with_steps(50, 12, 4)
     X[:, 5] *= 1e-200

@@ -115,6 +115,7 @@ def test_a_full_disk_behind_standard_output_is_told(files, monkeypatch, capsys, 
     assert out.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="a POSIX shell")
 def test_pipes_and_closed_streams_of_a_shell(files, tmp_path):
     """One real shell: a reader that leaves, and descriptors that are closed."""

@@ -58,6 +58,7 @@ def test_help_shows_examples_that_parse(capsys, command):
         parser.make_context(name, words)  # raises where an option is not known
 
 
+@pytest.mark.slow
 def test_completion_names_commands_and_options():
     script = "import sys; sys.argv[0] = 'momentron'; from momentron.cli import main; main()"
 

@@ -190,7 +190,7 @@ def test_a_verdict_without_estimates_says_why(monkeypatch):
     assert verdict.kind == "quasi-separable" and not verdict.estimates
     reason = "time ran out after 1e-06 s; pass max_time=60"
     assert verdict.reason == reason
-    assert f"the estimates are undecided: {reason}" in verdict.paper_sentence
+    assert f"The estimates are undecided: {reason}" in verdict.paper_sentence
     assert reason in verdict.summary()
     assert check_separability(X, Y, estimates=False).reason is None
 
@@ -201,7 +201,7 @@ def test_an_undecided_verdict_says_why(max_time, more):
     assert verdict.kind == "undecided"
     reason = f"time ran out after {max_time:g} s; pass max_time={more}"
     assert verdict.reason == reason
-    assert verdict.paper_sentence.endswith(f"({reason})")
+    assert verdict.paper_sentence.endswith(f" Reason: {reason}.")
 
 
 def test_data_that_are_too_large_say_so(monkeypatch):

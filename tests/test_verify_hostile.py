@@ -86,6 +86,7 @@ except ProofError as error:
 """
 
 
+@pytest.mark.adversarial
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_proofs_are_refused_at_once(name):
@@ -242,6 +243,7 @@ print("done")
 """
 
 
+@pytest.mark.adversarial
 @pytest.mark.skipif(not SUPPORTED, reason="the layout of fenv_t is known for glibc on x86-64 only")
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_verdicts_are_the_same_in_every_floating_point_environment(name):

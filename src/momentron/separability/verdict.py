@@ -305,9 +305,8 @@ class Verdict:
     def _undecided_words(self) -> str:
         """What is undecided, and why."""
         if self.kind == "undecided":
-            what = "This is"
-        else:
-            what = "Some estimates are" if self.estimates else "The estimates are"
+            return f"Reason: {self.reason}."
+        what = "Some estimates are" if self.estimates else "The estimates are"
         return f"{what} undecided: {self.reason}."
 
     def to_frame(self) -> Any:
