@@ -226,12 +226,15 @@ class Judged:
         return None
 
     def left_out(self) -> float:
-        """The length that the rows have which `dual` leaves out, for the little weight they had."""
-        lengths = [
-            math.sqrt(2 * fraction(self.problem.K[i, i])) + 1 / math.sqrt(2 * fraction(C))
-            for (i, _), C in zip(self.problem.pairs, self.problem.prices, strict=True)
-        ]
-        return DUST * float(self.weights.max()) * float(np.sum(lengths, where=self.weights == 0.0))
+        """What the length may be off by: rounding, and rows left out for their little weight."""
+        lengths = np.array(
+            [
+                math.sqrt(2 * fraction(self.problem.K[i, i])) + 1 / math.sqrt(2 * fraction(C))
+                for (i, _), C in zip(self.problem.pairs, self.problem.prices, strict=True)
+            ]
+        )
+        weights = np.where(self.weights > 0.0, ULP * self.weights, DUST * self.weights.max())
+        return float(weights @ lengths)
 
 
 def _shape(M: fmpq_mat) -> tuple[int, int]:

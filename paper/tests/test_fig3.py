@@ -273,6 +273,7 @@ def test_it_is_registered():
     assert FIGURES["fig3"] == Figure3.from_mnist
 
 
+@pytest.mark.slow
 @needs_matplotlib
 def test_widths_and_seeds_go_on_from_the_figure(tmp_path, no_pictures):
     runner.reproduce(small_figure(), tmp_path)
