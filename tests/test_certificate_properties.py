@@ -245,12 +245,14 @@ def assert_bracketed(case: Case, w: np.ndarray, q: np.ndarray) -> Certificate:
     return certificate
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None, derandomize=True, database=None)
 @given(small_cases(any_float))
 def test_full_range_floats_are_bracketed(drawn: tuple[Case, Any, Any]) -> None:
     assert_bracketed(*drawn)
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None, derandomize=True, database=None)
 @given(small_cases(moderate))
 def test_degenerate_data_are_bracketed_tightly(drawn: tuple[Case, Any, Any]) -> None:

@@ -232,6 +232,7 @@ def test_race_refuses_unknown_methods(capsys):
     assert "choose one of" in err
 
 
+@pytest.mark.slow
 def test_import_is_light():
     code = (
         "import sys, momentron; "
@@ -315,6 +316,7 @@ def run_limited(*args):
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["fit --save", "check --proof"])
 def test_a_full_disk_does_not_lose_the_answer(csv, tmp_path, command):
     name, option = command.split()
@@ -328,6 +330,7 @@ def test_a_full_disk_does_not_lose_the_answer(csv, tmp_path, command):
     assert list(target.parent.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_cannot_be_written_is_one_line(csv, tmp_path):
     options = ["--method", "momentum", "--max-iter", 9, "--checkpoint", tmp_path / "state"]
     done = run_limited("fit", csv, *options)
@@ -337,6 +340,7 @@ def test_a_checkpoint_that_cannot_be_written_is_one_line(csv, tmp_path):
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
 def test_a_proof_that_is_a_pipe_is_not_waited_for(csv, tmp_path):
     os.mkfifo(tmp_path / "proof.json")

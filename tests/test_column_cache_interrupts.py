@@ -78,6 +78,7 @@ def require_right(cache):
     assert cache.size <= 1
 
 
+@pytest.mark.adversarial
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_at_every_line(error):
     at = 1

@@ -195,6 +195,7 @@ def test_values_are_checked(make, wrong):
         make(**wrong)
 
 
+@pytest.mark.slow
 def test_import_adds_nothing_heavy():
     code = (
         "import sys, momentron; before = set(sys.modules); import momentron.datasets;"
@@ -335,6 +336,7 @@ def test_mnist():
     assert (bunch.X.min(), bunch.X.max()) == (0, 1)
 
 
+@pytest.mark.slow
 @needs_data
 @pytest.mark.parametrize(
     ("name", "shape", "n_classes"),

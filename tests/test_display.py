@@ -242,6 +242,7 @@ def test_fewer_dimensions_than_the_picture_has():
     assert principal(np.ones((3, 4)), 2).shape == (3, 2)
 
 
+@pytest.mark.slow
 def test_the_users_backend_is_left_alone():
     code = (
         "import sys, matplotlib; matplotlib.use('svg')\n"

@@ -46,6 +46,7 @@ def test_the_changes_are_real():
     assert printed.split() == ["0", "False", "True", "True"]
 
 
+@pytest.mark.slow
 @changes_environment
 @extended
 @pytest.mark.parametrize("name", ENVIRONMENTS)
@@ -98,6 +99,7 @@ def test_the_module_itself_may_be_imported_late():
         assert printed.split() == ["False", "None"], name
 
 
+@pytest.mark.slow
 @changes_environment
 def test_each_thread_has_its_own():
     printed = run(

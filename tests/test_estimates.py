@@ -160,6 +160,7 @@ def drawn(seed):
     return X, y, family, fit_intercept, reference
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_every_status_is_that_of_a_brute_force(part):
     for seed in range(part, DESIGNS, 4):

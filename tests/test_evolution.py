@@ -79,6 +79,7 @@ def test_the_kernel_of_a_linear_model_never_changes():
     assert table["network_error"][-1] < table["network_error"][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("normalize", [False, True])
 def test_a_look_is_what_it_says(fit_intercept, normalize):

@@ -226,6 +226,7 @@ def test_a_damaged_sparse_tensor():
         max_margin(X, [0, 1])
 
 
+@pytest.mark.slow
 def test_numbers_from_elsewhere_do_not_load_torch():
     code = (
         "import sys, momentron\n"

@@ -120,6 +120,7 @@ def test_rows_on_a_terminal():
     assert live.lines(2.0).endswith("about 4 s left")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals here")
 @pytest.mark.parametrize("colour", [True, False])
 def test_colour_is_for_terminals_that_want_it(colour):

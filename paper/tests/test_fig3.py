@@ -227,6 +227,7 @@ def test_equal_kernel_values_are_not_equal_iterations():
 # --- the run ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @needs_matplotlib
 def test_everything_is_written(tmp_path):
     done = runner.reproduce(small_figure(), tmp_path)
@@ -255,6 +256,7 @@ class Stop:
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 @needs_matplotlib
 @pytest.mark.parametrize("method", [PERCEPTRON, THEORY])
 def test_interrupted_half_way_and_resumed_is_the_same(method, tmp_path, no_pictures):
@@ -331,6 +333,7 @@ def test_figure_3_on_mnist(tmp_path):
     assert best[PERCEPTRON] > best[AGGRESSIVE]
 
 
+@pytest.mark.slow
 @needs_mnist
 def test_the_whole_figure_has_all_of_mnist():
     sample = fig3.mnist_digits()
@@ -339,6 +342,7 @@ def test_the_whole_figure_has_all_of_mnist():
     assert np.array_equal(np.unique(sample.y), np.arange(10))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("MOMENTRON_DATA" not in os.environ, reason="MOMENTRON_DATA is not set")
 def test_figure_3_order():
     """At equal kernel values: aggressive, batch perceptron, theory."""

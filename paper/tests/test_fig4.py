@@ -201,6 +201,7 @@ def test_images_are_scaled():
     assert pool.X.dtype == np.float32
 
 
+@pytest.mark.slow
 @needs_cifar
 def test_one_batch_and_five_give_the_same_images(tmp_path, monkeypatch):
     source = Path(os.environ["MOMENTRON_DATA"]) / "cifar10"

@@ -196,6 +196,7 @@ def test_the_theorem_s_runs_are_the_solver_s_own():
     assert columns["seed_1"][-1] == pytest.approx(1.0 - margin / 0.3, rel=1e-12)
 
 
+@pytest.mark.slow
 @needs_matplotlib
 def test_a_run_is_written_and_resumed(tmp_path, monkeypatch):
     done = runner.reproduce(small_figure(), tmp_path)

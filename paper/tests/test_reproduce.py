@@ -366,6 +366,7 @@ def run(capsys, *args):
     return int(ended.value.code or 0), printed.out, printed.err
 
 
+@pytest.mark.slow
 @needs_matplotlib
 def test_command(capsys, tmp_path, digit_figures):
     code, out, _ = run(capsys, "all", "--out", tmp_path, "--quick")
@@ -504,6 +505,7 @@ def test_the_whole_figures_are_the_paper_s_problems():
     )
 
 
+@pytest.mark.slow
 @needs_mnist
 @pytest.mark.parametrize("name", FIGURES)
 def test_the_pages_say_what_the_code_says(name):

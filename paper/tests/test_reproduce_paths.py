@@ -235,6 +235,7 @@ def test_the_set_is_the_unit_of_the_average():
     assert same.verdict == "found"
 
 
+@pytest.mark.slow
 @needs_matplotlib
 def test_a_run_is_written_and_resumed(tmp_path, monkeypatch):
     def figure(quick=False):
