@@ -50,7 +50,7 @@ class Cheat(Momentum):
 
 
 class Vandal(Momentum):
-    """Tries to overwrite what it was lent."""
+    """Tries to overwrite what it was given."""
 
     name = "overwrites its problem"
 
