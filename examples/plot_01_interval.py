@@ -2,8 +2,8 @@
 An interval closes around the best margin
 =========================================
 
-A solver proposes a classifier and weights of the rows; from these a lower and an upper bound on the
-best margin are proven. However early it is stopped, the truth lies between them.
+A solver proposes a classifier and weights of the rows, which prove a lower and an upper bound on
+the best margin. However early the solver is stopped, the truth lies between the bounds.
 
 ``python examples/plot_01_interval.py docs/figures/interval.png`` draws the picture of the README.
 """
@@ -16,8 +16,8 @@ from sklearn.datasets import load_digits
 from momentron import max_margin
 
 # %%
-# Stop Algorithm 1 of the paper early, and earlier: each run ends with a certified interval. The
-# default method, ``auto``, is exact at once.
+# Stop Algorithm 1 of the paper after different numbers of iterations: each run ends with a
+# certified interval. The default method, ``auto``, closes it at once.
 
 X, y = load_digits(n_class=2, return_X_y=True)
 best = max_margin(X, y, tol=1e-10)
@@ -28,7 +28,7 @@ for t, result in zip(stops, early, strict=True):
 print(f" auto, {best.n_iter} round: in [{best.lower:.8f}, {best.upper:.8f}]")
 
 # %%
-# No point of the band needs to be believed: anyone can compute both ends from the data.
+# No point of the band has to be taken on trust: anyone can compute both bounds from the data.
 
 figure, ax = plt.subplots(figsize=(6.8, 3.4), layout="constrained")
 lower, upper = [r.lower for r in early], [r.upper for r in early]

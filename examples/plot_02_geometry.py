@@ -22,7 +22,7 @@ result = max_margin(X, y, tol=1e-9)
 print(result)
 
 # %%
-# Each class's weights sum to ½. Doubled, they make the nearest point of its hull: the two
+# The weights of each class sum to ½. Doubled, they give the nearest point of its hull: the two
 # points are ``2 * margin`` apart.
 
 weights = result.full_dual()

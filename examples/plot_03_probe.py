@@ -2,8 +2,8 @@
 The certified margin of a probe
 ===============================
 
-A linear probe reads a concept off the features of a model. Its accuracy is 100 % in every layer
-here; its margin, certified, tells the layers apart.
+A linear probe reads a concept off the features of a model. Here its accuracy is 100 % in every
+layer; its certified margin tells the layers apart.
 """
 
 import matplotlib.pyplot as plt
@@ -14,8 +14,8 @@ from sklearn.neural_network import MLPClassifier
 from momentron import max_margin
 
 # %%
-# A network with three hidden layers learns the ten digits. The concept to probe for, "is the digit
-# odd?", is never told to it.
+# A network with three hidden layers learns the ten digits. It never sees the concept to probe for,
+# "is the digit odd?".
 
 X, y = load_digits(return_X_y=True)
 X = X / 16.0
@@ -54,7 +54,7 @@ for name, found in margins.items():
 
 # %%
 # Training on the ten digits has pushed odd and even apart. The intervals are narrower than the
-# lines that draw them, so the difference is the layers' own, not the optimiser's.
+# plotted lines, so the difference is due to the layers, not to the optimiser.
 
 figure, ax = plt.subplots(figsize=(7, 3.8), layout="constrained")
 names = ["pixels", "layer 1", "layer 2", "layer 3"]
@@ -66,5 +66,5 @@ ax.legend(frameon=False)
 plt.show()
 
 # %%
-# **Try next**: activations of your own model; another concept, such as ``y >= 5``; labels drawn at
-# random, whose margin is the least that a probe must beat. The guide: :doc:`/howto/probe`.
+# **Try next**: activations of your own model; another concept, such as ``y >= 5``; random
+# labels, whose margin is the least that a probe must beat. The guide: :doc:`/howto/probe`.

@@ -3,7 +3,7 @@ A race of the paper's methods
 =============================
 
 Gradient descent on the exponential loss maximises the margin like 1/ln t, normalised gradient
-descent like 1/t, and the paper's momentum like 1/t². What is left to the best margin, which
+descent like 1/t, and the paper's momentum like 1/t². The distance to the best margin, which
 ``auto`` certifies, shows the rates.
 """
 
@@ -49,5 +49,5 @@ plt.show()
 
 # %%
 # **Try next**: ``momentron race digits --classes 3 8 --plot race.png`` does the same for any data;
-# ``python -m paper fig1`` repeats the paper's figure. Why it is 1/t²:
+# ``python -m paper fig1`` reproduces the paper's figure. Why the rate is 1/t²:
 # :doc:`/explanations/dual-view`.

@@ -2,8 +2,8 @@
 Separation in a clinical table
 ==============================
 
-Every treated patient recovered. A logistic regression has no finite estimate of the treatment's
-effect then, and prints one all the same. The verdict is exact, and carries its proof.
+Every treated patient recovered, so a logistic regression has no finite estimate of the treatment's
+effect, but programs print one nevertheless. The verdict is exact, and comes with a proof.
 """
 
 import matplotlib.pyplot as plt
@@ -40,7 +40,7 @@ paths = np.array(
 )
 
 # %%
-# The verdict names the direction along which the likelihood never ends.
+# The verdict names the direction along which the likelihood keeps increasing.
 
 verdict = check_separability(table, recovered)
 direction = dict(zip(table.columns, verdict.coef[0].round(6).tolist(), strict=True))
@@ -51,7 +51,7 @@ without = check_separability(table.drop(columns="treated"), recovered)
 print("without the treatment:", without.kind)
 
 # %%
-# Age and dose settle; the treatment does not.
+# Age and dose converge; the treatment does not.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
 for value, colour, mark, name in (
@@ -73,5 +73,5 @@ plt.show()
 
 # %%
 # **Try next**: change one treated patient to "not recovered" and ask again; run ``momentron check
-# table.csv --target recovered --proof proof.json`` on a table of your own. What to report:
+# table.csv --target recovered --proof proof.json`` on your own table. What to report:
 # :doc:`/howto/logistic`.

@@ -2,7 +2,7 @@
 Kernels: the same data in three feature spaces
 ==============================================
 
-Margins are distances in the feature space of the kernel, and the interval is one for the true
+Margins are distances in the feature space of the kernel, and the interval is for the true
 kernel of the data, not for the rounded matrix.
 """
 
@@ -46,5 +46,5 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
 plt.show()
 
 # %%
-# **Try next**: a soft margin (``C=1.0``), ``gamma="scale"``, a kernel of your own as a function
+# **Try next**: a soft margin (``C=1.0``), ``gamma="scale"``, your own kernel as a function
 # ``f(A, B)``. What is certified, and how memory is bounded: :doc:`/explanations/kernels`.

@@ -2,8 +2,8 @@
 Many classes, with and without free intercepts
 ==============================================
 
-With three classes or more the margin is joint: every example must beat every wrong label by as
-much. Intercepts that cost nothing can make it much larger.
+With three or more classes the margin is joint: the score of every example's label exceeds every
+other score by at least the margin. Unpenalised intercepts can make it much larger.
 """
 
 import matplotlib.pyplot as plt
@@ -30,8 +30,8 @@ free = models["free intercepts"]
 print(f"joint margin in [{free.certificate_.lower:.9f}, {free.certificate_.upper:.9f}]")
 
 # %%
-# Without intercepts the regions are cones with their tip at the origin; here a soft margin has to
-# stand in, since no such cones separate the clouds.
+# Without intercepts the regions are cones with their tip at the origin. No such cones separate
+# these clouds, so a soft margin is used.
 
 grid_x, grid_y = np.meshgrid(np.linspace(-0.5, 8.5, 220), np.linspace(-0.5, 8, 220))
 grid = np.column_stack([grid_x.ravel(), grid_y.ravel()])
@@ -48,6 +48,6 @@ axes[0].scatter(*X[free.support_].T, s=70, facecolors="none", edgecolors="k", li
 plt.show()
 
 # %%
-# **Try next**: ``momentron fit`` alone, which fits ten digits; ``result_.full_dual()[i, j]``, the
+# **Try next**: ``momentron fit``, which fits the digits dataset; ``result_.full_dual()[i, j]``, the
 # weight of example i against label j: weights flow in circles between classes
 # (:doc:`/explanations/many-classes`).

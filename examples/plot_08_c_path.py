@@ -2,7 +2,7 @@
 A path of C, certified at every step
 ====================================
 
-From soft to hard: each C is a certified optimum, and each fit starts where the last one ended.
+From soft to hard margins: each fit is a certified optimum, and starts where the last one ended.
 """
 
 import matplotlib.pyplot as plt
@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from momentron import margin_path, max_margin
 
 # %%
-# Breast cancer, standardised; a third is held out.
+# The breast cancer data, standardised; a third is held out.
 
 X, y = load_breast_cancer(return_X_y=True)
 train, test, y_train, y_test = train_test_split(X, y, test_size=1 / 3, random_state=0, stratify=y)
@@ -28,7 +28,7 @@ print(f"largest certified gap on the path: {path['gap'].max():.1e}")
 print(f"hard margin in [{hard.lower:.9f}, {hard.upper:.9f}]")
 
 # %%
-# Few support vectors, an honest optimum, and the error that decides.
+# The number of support vectors, and the test error that decides.
 
 figure, (top, bottom) = plt.subplots(2, 1, figsize=(7, 5), layout="constrained", sharex=True)
 top.plot(Cs, path["support"], "o-", color="#0072b2", markersize=4)

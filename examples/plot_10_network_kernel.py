@@ -2,8 +2,8 @@
 A network's kernel through training
 ===================================
 
-At some moments of the training a network is frozen, and the classifier with the largest margin
-in its tangent kernel is fitted: the network's own features, judged without the network.
+At some epochs of the training the network is frozen, and the classifier with the largest margin
+in its tangent kernel is fitted: this judges the network's features without the network.
 """
 
 import matplotlib.pyplot as plt
@@ -45,9 +45,9 @@ evolution = kernel_evolution(
 print(evolution)
 
 # %%
-# The margin in the kernel grows as the network learns, and the kernel turns away from where it
-# began. Its predictor errs far less than the young network, but does not improve: a larger margin
-# on the training rows is no promise for others.
+# The margin in the kernel grows as the network learns, and the kernel moves away from the first
+# one. Its predictor makes far fewer errors than the network does early on, but does not improve: a
+# larger margin on the training rows promises nothing for other rows.
 
 epochs = np.maximum([row.epoch for row in evolution], 1)
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
@@ -69,5 +69,5 @@ right.legend(frameon=False)
 plt.show()
 
 # %%
-# **Try next**: another seed, a wider network, your own module in place of ``network``. The paper's
+# **Try next**: another seed, a wider network, your own module instead of ``network``. The paper's
 # version on CIFAR-10 is :doc:`/figures/fig4`; the guide: :doc:`/howto/network-kernel`.

@@ -2,9 +2,8 @@
 A hostile solver, and why it cannot lie
 =======================================
 
-A solver only proposes. Here some lie about everything they can: margins, weights, shapes,
-endings; one writes into the data it was handed. The certified interval contains the truth each
-time.
+A solver only proposes. Here some solvers lie about everything they can: margins, weights, shapes,
+endings; one writes into its data. The certified interval contains the truth each time.
 """
 
 import matplotlib.pyplot as plt
@@ -15,7 +14,7 @@ from momentron.datasets import make_separable
 from momentron.solvers import Candidates, Momentum, Primal
 
 # %%
-# Liars, made of an honest method. What they hand over is copied, checked and computed anew.
+# Liars, derived from an honest method. What they return is copied, checked and computed again.
 
 
 class Boaster(Momentum):
@@ -51,7 +50,7 @@ class Cheat(Momentum):
 
 
 class Vandal(Momentum):
-    """Tries to overwrite what it was handed."""
+    """Tries to overwrite what it was given."""
 
     name = "overwrites its problem"
 
@@ -85,7 +84,7 @@ for solver, result in zip(solvers, results, strict=True):
     print(f"{solver.name:24} [{result.lower:.4f}, {result.upper:.4f}] contains 0.3: {honest}")
 
 # %%
-# A lie costs width. It never moves the interval off the truth.
+# A lie can widen the interval, but never moves it off the truth.
 
 figure, ax = plt.subplots(figsize=(7.5, 3.4), layout="constrained")
 names = ["honest momentum", *(s.name for s in solvers[1:])]
@@ -99,5 +98,5 @@ ax.set(xlabel="certified interval on the best margin (truth: 0.3)", xlim=(-0.02,
 plt.show()
 
 # %%
-# **Try next**: a liar of your own (:doc:`/howto/write-a-solver`); ``python -m benchmarks.hostile
+# **Try next**: your own liar (:doc:`/howto/write-a-solver`); ``python -m benchmarks.hostile
 # --quick`` in a checkout tries 288 lies. Why none works: :doc:`/explanations/trust`.

@@ -3,8 +3,8 @@ Predicting with a network's kernel
 ==================================
 
 A network in the limit of small steps is linear in its weights: it predicts by kernel ridge
-regression in its tangent kernel, and a Gaussian process with that kernel says how sure it may be.
-Both are scikit-learn's; the kernel is `EmpiricalNTK`.
+regression in its tangent kernel, and a Gaussian process with that kernel says how certain that is.
+Both are from scikit-learn; the kernel is `EmpiricalNTK`.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +18,7 @@ from torch import nn
 from momentron.ntk import EmpiricalNTK
 
 # %%
-# A noisy sine, seen in two places, and a network that has never been trained.
+# A noisy sine, observed in two intervals, and an untrained network.
 
 rng = np.random.default_rng(0)
 X = np.concatenate([rng.uniform(-3.0, -1.0, 15), rng.uniform(0.5, 2.5, 15)])[:, None]
@@ -34,14 +34,14 @@ nn.init.normal_(network[0].bias)
 ntk = EmpiricalNTK(network)
 
 # %%
-# Kernel ridge takes the matrices themselves.
+# Kernel ridge regression takes the matrices themselves.
 
 ridge = KernelRidge(alpha=0.01, kernel="precomputed").fit(ntk(X), y)
 curve = ridge.predict(ntk(grid, X))
 
 # %%
-# A Gaussian process wants an object with a scale that it can fit to the data: a wrapper of a few
-# lines. The kernel of rows that were seen before is not computed again while the scale is fitted.
+# A Gaussian process needs an object with a scale that it can fit to the data: a wrapper of a few
+# lines. The kernel of the same rows is not computed again while the scale is fitted.
 
 
 class Tangent(Kernel):
@@ -88,7 +88,7 @@ mean, deviation = process.predict(grid, return_std=True)
 print(f"fitted scale {process.kernel_.scale:.2g}")
 
 # %%
-# Between and beyond the examples the process is unsure, and ridge regression does not say so.
+# Between and beyond the examples the Gaussian process is uncertain; ridge regression cannot say so.
 
 near = (np.abs(grid - X.T) < 0.1).any(axis=1)
 far = (np.abs(grid - X.T) > 0.6).all(axis=1)
@@ -109,4 +109,4 @@ plt.show()
 
 # %%
 # **Try next**: a network after some training, whose kernel has seen the sine; `parameters="4"`, its
-# last layer alone; relu in place of tanh. The guide: :doc:`/howto/network-kernel`.
+# last layer alone; relu instead of tanh. The guide: :doc:`/howto/network-kernel`.
