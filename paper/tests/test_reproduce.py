@@ -350,12 +350,20 @@ def test_small_pieces():
 
 
 @pytest.fixture
-def digit_figures(monkeypatch):
+def no_figures():
+    """No figures but those that a test adds; then all of them again, in their order."""
+    known = dict(FIGURES)
+    FIGURES.clear()
+    yield
+    FIGURES.clear()
+    FIGURES.update(known)
+
+
+@pytest.fixture
+def digit_figures(no_figures):
     """Digits in place of the data of the first two figures, and no other figures."""
-    for name in list(FIGURES):
-        monkeypatch.delitem(FIGURES, name)
-    monkeypatch.setitem(FIGURES, "fig1", lambda quick: first_figure(20 if quick else 40, quick))
-    monkeypatch.setitem(FIGURES, "fig2", lambda quick: second_figure(20, quick))
+    FIGURES["fig1"] = lambda quick: first_figure(20 if quick else 40, quick)
+    FIGURES["fig2"] = lambda quick: second_figure(20, quick)
 
 
 def run(capsys, *args):
@@ -411,17 +419,15 @@ def test_bad_seeds(text, capsys, tmp_path):
     assert "--seeds" in err
 
 
-def test_seeds_go_to_the_figures_that_have_them(capsys, tmp_path, monkeypatch, no_pictures):
+def test_seeds_go_to_the_figures_that_have_them(capsys, tmp_path, no_figures, no_pictures):
     asked = []
 
     def make(quick, seeds=()):
         asked.append(tuple(seeds))
         return first_figure(20)
 
-    for name in list(FIGURES):
-        monkeypatch.delitem(FIGURES, name)
     for name in ("fig1", "fig2", "fig3", "fig4"):
-        monkeypatch.setitem(FIGURES, name, make)
+        FIGURES[name] = make
     assert run(capsys, "fig4", "--out", tmp_path, "--seeds", "11-13")[0] == 0
     assert run(capsys, "all", "--out", tmp_path, "--seeds", "11-13")[0] == 0
     assert asked == [(11, 12, 13), (), (), (11, 12, 13), (11, 12, 13)]
