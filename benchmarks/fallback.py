@@ -23,10 +23,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from momentron import Status, datasets
-from momentron.fallback import fallback
-from momentron.problem import Problem
-from momentron.solve import Budget, solve
+from momentron.fitting.fallback import fallback
 from momentron.solvers import as_solver
+from momentron.solvers.loop import Budget, solve
+from momentron.solvers.problem import Problem
 
 
 class Split(NamedTuple):

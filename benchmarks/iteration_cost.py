@@ -14,8 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.api import max_margin
-from momentron.problem import Problem
 from momentron.solvers import Momentum
+from momentron.solvers.problem import Problem
 
 ROUNDS = 15
 STEPS = 10

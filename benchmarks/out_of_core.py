@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.memory import peak_resident
-from momentron.arrayfile import read_arrays
-from momentron.checkpoint import TITLE
+from momentron.data.arrayfile import read_arrays
 from momentron.datasets import make_nonseparable, make_separable
-from momentron.trace import Row
+from momentron.solvers.checkpoint import TITLE
+from momentron.views.trace import Row
 
 MARGIN = 0.1
 SUPPORT = 150
@@ -143,7 +143,7 @@ def fit(case: Case) -> dict[str, Any]:
 def long_fit(case: Case, checkpoint: str | Path | None = None) -> str:
     """Many steps of Algorithm 1, and the classifier they end with, to the last bit."""
     from momentron import max_margin
-    from momentron.identity import digest_of
+    from momentron.solvers.identity import digest_of
 
     result = max_margin(
         str(case.rows),

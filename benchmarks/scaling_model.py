@@ -30,11 +30,11 @@ from scipy.optimize import nnls
 from benchmarks.out_of_core import MARGIN, Case, write_case
 from momentron.api import max_margin
 from momentron.datasets import make_separable
+from momentron.dual.labels import as_labels
 from momentron.errors import InputError
-from momentron.labels import as_labels
 from momentron.streams import DiskStream, open_file
 from momentron.streams.scan import Scan
-from momentron.trace import Row
+from momentron.views.trace import Row
 
 SET_ROWS = 400  # rows of the working set for each feature: what the memory is chosen for
 BANDWIDTH = 1.25e9  # bytes a second: ten gigabits

@@ -9,7 +9,7 @@ from sklearn.datasets import load_iris
 
 from momentron import check_separability, verify
 from momentron.datasets import table_path
-from momentron.designs import read_design
+from momentron.separability.designs import read_design
 
 SIGNS = {1: "+inf", -1: "-inf", 0: "finite"}
 

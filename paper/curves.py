@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from momentron.arithmetic.clock import Stopwatch
 from momentron.certificate import Certificate
-from momentron.clock import Stopwatch
-from momentron.display.style import BLUE, GREEN, PURPLE, VERMILLION, saved_figure, styled
-from momentron.problem import Problem
-from momentron.solve import Budget, solve
 from momentron.solvers import as_solver
 from momentron.solvers.base import DEFAULTS, Candidates, RunOptions, Solver
-from momentron.trace import Row
+from momentron.solvers.loop import Budget, solve
+from momentron.solvers.problem import Problem
+from momentron.views.display.style import BLUE, GREEN, PURPLE, VERMILLION, saved_figure, styled
+from momentron.views.trace import Row
 from paper.data import Sample, require_end
 from paper.figure import Measured, Part, Report
 

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array, issparse
 from momentron.api import max_margin
 from momentron.datasets import load, make_separable
 from momentron.errors import InputError
-from momentron.problem import Problem
+from momentron.solvers.problem import Problem
 from momentron.status import Status
 
 PIXELS = 28

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from momentron.api import max_margin
-from momentron.display.race import scale_to_best
-from momentron.display.style import INK
 from momentron.separability import check_separability
 from momentron.solvers.base import Candidates
 from momentron.verify import verify
+from momentron.views.display.race import scale_to_best
+from momentron.views.display.style import INK
 from paper.curves import (
     DESCENT,
     METHODS,

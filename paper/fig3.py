@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from momentron.datasets import load
-from momentron.display.style import INK, saved_figure
+from momentron.views.display.style import INK, saved_figure
 from paper.curves import PERCEPTRON, draw_curve, shared_legend
 from paper.data import Sample
 from paper.figure import Figure, Measured, Part

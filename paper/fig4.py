@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from momentron.display.evolution import KERNEL, NETWORK, TRAIN, scale_epochs
-from momentron.display.style import BLUE, GREY, INK, VERMILLION, saved_figure
 from momentron.errors import InputError
+from momentron.views.display.evolution import KERNEL, NETWORK, TRAIN, scale_epochs
+from momentron.views.display.style import BLUE, GREY, INK, VERMILLION, saved_figure
 from paper.curves import shared_legend
 from paper.data import Sample, cifar_pool
 from paper.figure import Figure, Measured, Part, Report

@@ -18,10 +18,10 @@ from momentron.ntk.empirical import EmpiricalNTK
 from momentron.ntk.results import block_matrix
 from momentron.ntk.spectra import kernel_alignment
 from momentron.ntk.tracker import predict
-from momentron.problem import KernelChoice, Problem
-from momentron.progress import part_of
 from momentron.result import MarginResult
 from momentron.solvers.base import Candidates
+from momentron.solvers.problem import KernelChoice, Problem
+from momentron.views.progress import part_of
 from paper.curves import log_spaced, record
 from paper.data import IMAGE, Sample, draw, require_end
 from paper.figure import Measured, Report

@@ -10,8 +10,8 @@ error at marks evenly spaced on a log axis, and since when it performs well for 
 
 import argparse
 
-from momentron.problem import Problem
 from momentron.solvers import NormalizedGradientRoot
+from momentron.solvers.problem import Problem
 from paper.curves import log_spaced
 from paper.data import mnist_pair
 from paper.fig1_fig2 import WELL

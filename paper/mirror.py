@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from momentron.arguments import as_count, as_flag, as_number
-from momentron.calls import call_of
+from momentron.data.arguments import as_count, as_flag, as_number
+from momentron.data.reprs import call_of
+from momentron.dual.losses import log_sum_exp
 from momentron.errors import InputError
-from momentron.losses import log_sum_exp
 from momentron.solvers.schedules import (
     Schedule,
     as_schedule,

@@ -8,12 +8,12 @@ import numpy as np
 from scipy.optimize import minimize
 
 from momentron.api import max_margin
-from momentron.display.style import BLUE, INK, VERMILLION, colour_of, saved_figure
-from momentron.problem import Problem
 from momentron.separability import check_separability
 from momentron.solvers import Momentum
 from momentron.solvers.base import Candidates
+from momentron.solvers.problem import Problem
 from momentron.verify import verify
+from momentron.views.display.style import BLUE, INK, VERMILLION, colour_of, saved_figure
 from paper.curves import log_spaced, record
 from paper.data import (
     TRAIN,

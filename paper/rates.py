@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from momentron.display.style import BLUE, GREEN, INK, VERMILLION, saved_figure
 from momentron.solvers import Adaptive, Momentum, Solver
 from momentron.solvers.schedules import sampling_step, sampling_steps
+from momentron.views.display.style import BLUE, GREEN, INK, VERMILLION, saved_figure
 from paper.curves import Method, log_spaced, record, shared_legend
 from paper.data import FEATURES, SUPPORT, Drawn, Placed, Rows, Sample, Source, mnist_pair
 from paper.figure import Figure, Measured, Part, Report

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 import momentron
-from momentron.display.style import require
+from momentron.data.safefiles import open_regular, require_writable_folder, write_atomically
 from momentron.errors import InputError
-from momentron.safefiles import open_regular, require_writable_folder, write_atomically
+from momentron.views.display.style import require
 from paper.curves import render
 from paper.figure import Figure, Measured, Part
 from paper.judge import PAPER, Claim, page

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from momentron.display.style import GREEN, VERMILLION
-from momentron.kernels import BoundKernel, Kernel
-from momentron.kernels.base import Index
+from momentron.arithmetic.rounding import gamma
+from momentron.arithmetic.threads import in_threads, one_thread
 from momentron.ntk import TwoLayerReLUKernel
-from momentron.problem import KernelChoice, Problem
-from momentron.rounding import gamma
+from momentron.rows.kernels import BoundKernel, Kernel
+from momentron.rows.kernels.base import Index
 from momentron.solvers import Adaptive, BatchPerceptron, Solver
 from momentron.solvers.adaptive import AdaptiveState
 from momentron.solvers.base import DEFAULTS, Candidates, RunOptions
-from momentron.threads import in_threads, one_thread
+from momentron.solvers.problem import KernelChoice, Problem
+from momentron.views.display.style import GREEN, VERMILLION
 from paper.curves import PERCEPTRON, Method, log_spaced, record
 from paper.data import Sample
 from paper.figure import Measured, Part, Report

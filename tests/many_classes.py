@@ -6,9 +6,9 @@ import pytest
 import scipy.sparse as sp
 
 from momentron import Status
-from momentron.labels import ManyClasses
-from momentron.losses import Exponential
-from momentron.problem import Problem
+from momentron.dual.labels import ManyClasses
+from momentron.dual.losses import Exponential
+from momentron.solvers.problem import Problem
 
 
 def explicit(X, y):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from momentron.datasets import make_separable
-from momentron.problem import KernelChoice, Problem
+from momentron.solvers.problem import KernelChoice, Problem
 
 KINDS = ["simplex", "class-balanced", "pairs", "circulations"]
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from momentron.clock import until
-from momentron.dualsets import ClassBalanced, Simplex
-from momentron.losses import Exponential
+from momentron.arithmetic.clock import until
+from momentron.dual.dualsets import ClassBalanced, Simplex
+from momentron.dual.losses import Exponential
 from momentron.solvers.auto.active_set import exchange
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.exact import solve_by_exchange

@@ -12,9 +12,9 @@ from scipy.stats import binom
 from momentron import Status, max_margin
 from momentron.datasets import make_separable
 from momentron.errors import InputError
-from momentron.problem import KernelChoice, Problem
 from momentron.solvers import Adaptive, BatchPerceptron
 from momentron.solvers.base import RunOptions
+from momentron.solvers.problem import KernelChoice, Problem
 from momentron.solvers.schedules import sampling_steps
 
 

@@ -13,8 +13,8 @@ from momentron.datasets import (
     make_sparse_separable,
     make_touching,
 )
-from momentron.dualsets import Simplex
-from momentron.losses import Exponential
+from momentron.dual.dualsets import Simplex
+from momentron.dual.losses import Exponential
 from momentron.solvers.auto import AutoSettings, newton
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Direction

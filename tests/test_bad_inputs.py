@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from momentron import KernelMaxMarginClassifier, MaxMarginClassifier, max_margin
 from momentron.errors import InputError
-from momentron.kernels import PrecomputedKernel
+from momentron.rows.kernels import PrecomputedKernel
 
 NAN, INF = float("nan"), float("inf")
 GOOD = np.array([[0.0, 2.0], [1.0, 3.0], [0.0, -1.0], [2.0, -4.0]])

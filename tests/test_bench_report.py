@@ -12,7 +12,7 @@ from benchmarks.suite.problems import teacher
 from benchmarks.suite.runner import QUICK, Entry, ProblemResult
 from benchmarks.suite.solvers import REFERENCE, SOLVERS
 from benchmarks.tangent_kernel import page
-from momentron.display.style import picture_of
+from momentron.views.display.style import picture_of
 
 # ---- the report ----------------------------------------------------------------------------
 

@@ -13,8 +13,8 @@ import pytest
 from command_line import run
 
 from momentron import check_separability, max_margin
-from momentron.datafiles import TableOptions, read_data, read_frame, read_whole
-from momentron.datafiles.features import read_rows
+from momentron.data.files import TableOptions, read_data, read_frame, read_whole
+from momentron.data.files.features import read_rows
 from momentron.errors import InputError
 
 PIECES = [

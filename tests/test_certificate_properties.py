@@ -17,10 +17,10 @@ from hypothesis.extra.numpy import arrays
 
 from benchmarks.hostile.exact import ExactProblem, best_margin_squared, signed_square
 from momentron.certificate import Certificate, certify
-from momentron.labels import as_labels
-from momentron.losses import Exponential
-from momentron.problem import Problem
-from momentron.validation import as_matrix, operator_of
+from momentron.dual.labels import as_labels
+from momentron.dual.losses import Exponential
+from momentron.rows.validation import as_matrix, operator_of
+from momentron.solvers.problem import Problem
 
 CHUNKS, CHUNK = 40, 60
 LAYOUTS = {

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from momentron import InputError, Status, max_margin
-from momentron.checkpoint import Checkpoint
 from momentron.datasets import make_separable
 from momentron.solvers import Momentum
+from momentron.solvers.checkpoint import Checkpoint
 
 
 class Killed(Exception):

@@ -5,8 +5,8 @@ import sys
 import numpy as np
 import pytest
 
-from momentron.operators import column_cache
-from momentron.operators.column_cache import ColumnCache
+from momentron.rows import column_cache
+from momentron.rows.column_cache import ColumnCache
 
 N, COLUMNS = 11, 4  # of which the cache holds few
 K = np.add.outer(np.arange(N), np.arange(N)) ** 1.5 + np.diag(np.arange(1.0, N + 1.0))

@@ -7,7 +7,7 @@ from toy_low_rank import LowRank
 
 from momentron import InputError, MaxMarginClassifier, check_separability, max_margin
 from momentron.datasets import make_separable
-from momentron.operators import ComputedRows
+from momentron.rows import ComputedRows
 
 
 class Table(ComputedRows):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from momentron.datafiles import read_data
+from momentron.data.files import read_data
 from momentron.errors import InputError
 
 

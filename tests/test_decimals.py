@@ -8,8 +8,8 @@ import pytest
 from command_line import run
 
 from momentron import check_separability, verify
+from momentron.data.exactness import as_decimal, is_rounded, shortest_decimals
 from momentron.errors import InputError
-from momentron.exactness import as_decimal, is_rounded, shortest_decimals
 
 SIX = [[0.1, 0.9], [0.9, 0.1], [0.5, 0.5], [0.3, 0.7], [1.0, 1.0], [0.0, 0.0]]
 SIX_LABELS = [0, 0, 1, 1, 1, 0]

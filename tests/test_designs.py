@@ -6,8 +6,8 @@ from command_line import run
 
 from momentron import check_separability, verify
 from momentron.datasets import TABLES, table_path
-from momentron.designs import read_design
 from momentron.errors import InputError
+from momentron.separability.designs import read_design
 
 pd = pytest.importorskip("pandas")
 

@@ -20,13 +20,13 @@ from momentron import (
     max_margin,
 )
 from momentron.datasets import make_separable
-from momentron.display import (
+from momentron.views.display import (
     MarginDisplay,
     MarginDistributionDisplay,
     PathDisplay,
     TraceDisplay,
 )
-from momentron.display.views import Fitted, principal, signed_distances, view_of
+from momentron.views.display.views import Fitted, principal, signed_distances, view_of
 
 matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed: no pictures")
 from matplotlib.figure import Figure  # noqa: E402
@@ -247,7 +247,7 @@ def test_the_users_backend_is_left_alone():
     code = (
         "import sys, matplotlib; matplotlib.use('svg')\n"
         "from momentron import max_margin\n"
-        "from momentron.display.race import draw_race\n"
+        "from momentron.views.display.race import draw_race\n"
         "result = max_margin([[0.0], [1.0]], [0, 1], method='momentum', tol=1e-3)\n"
         "draw_race({'a': result.trace}, result).savefig('/dev/null', format='png')\n"
         "print('matplotlib.pyplot' in sys.modules, matplotlib.get_backend())"

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from floating_point import ENVIRONMENTS, SUPPORTED, run
 
-from momentron import environment
-from momentron.environment import fault, standard_arithmetic
+from momentron.arithmetic import environment
+from momentron.arithmetic.environment import fault, standard_arithmetic
 from momentron.errors import ArithmeticEnvironmentError
 
 changes_environment = pytest.mark.skipif(
@@ -53,7 +53,7 @@ def test_the_changes_are_real():
 def test_arithmetic_is_mended_within_and_put_back_after(name):
     printed = run(
         "from floating_point import control_words, set_environment\n"
-        "from momentron.environment import fault, standard_arithmetic\n"
+        "from momentron.arithmetic.environment import fault, standard_arithmetic\n"
         "import numpy as np\n"
         "def mended():\n"
         "    assert fault() is None and control_words() == standard\n"
@@ -92,7 +92,7 @@ def test_the_module_itself_may_be_imported_late():
         printed = run(
             "import sys; sys.dont_write_bytecode = True; import numpy\n"
             f"from floating_point import set_environment; set_environment({name!r})\n"
-            "from momentron.environment import fault, standard_arithmetic\n"
+            "from momentron.arithmetic.environment import fault, standard_arithmetic\n"
             "print(fault() is None)\n"
             "with standard_arithmetic(): print(fault())\n"
         )
@@ -104,7 +104,7 @@ def test_the_module_itself_may_be_imported_late():
 def test_each_thread_has_its_own():
     printed = run(
         "import threading; from floating_point import set_environment\n"
-        "from momentron.environment import fault, use_standard_arithmetic\n"
+        "from momentron.arithmetic.environment import fault, use_standard_arithmetic\n"
         "set_environment('flush')\n"
         "def work():\n"
         "    seen.append(fault()); use_standard_arithmetic(); seen.append(fault())\n"

@@ -12,9 +12,9 @@ import scipy.sparse as sp
 
 from momentron import check_separability, verify
 from momentron.errors import InputError
-from momentron.rational.systems import solve_many, solve_rows
 from momentron.separability import Verdict, feature_roles
 from momentron.separability.spans import sparse_minor
+from momentron.solvers.rational.systems import solve_many, solve_rows
 from momentron.verify import ProofError
 
 DESIGNS = int(os.environ.get("MOMENTRON_DESIGNS", "200"))  # 2,000 and more in a full run

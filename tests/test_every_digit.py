@@ -13,9 +13,9 @@ from benchmarks.hostile.exact import ExactProblem
 from momentron import MaxMarginClassifier, Status, max_margin
 from momentron.certificate import WholePair
 from momentron.errors import NotSeparableWarning, SolverError
-from momentron.hinge_problem import HingeProblem
-from momentron.problem import KernelChoice, Problem
 from momentron.solvers.auto import Auto, AutoSettings
+from momentron.solvers.hinge_problem import HingeProblem
+from momentron.solvers.problem import KernelChoice, Problem
 
 TINY = np.array([[1.0, 1e-40], [-1.0, 1e-40], [2.0, -1e-40], [-2.0, -1e-40]])
 SIGNS = np.array([1, 1, -1, -1])

@@ -23,9 +23,9 @@ from momentron import (
     check_separability,
     max_margin,
 )
-from momentron.datafiles import read_data
+from momentron.data.files import read_data
 from momentron.errors import InputError
-from momentron.kernels import as_kernel
+from momentron.rows.kernels import as_kernel
 from momentron.streams import ArraySource, open_file
 
 

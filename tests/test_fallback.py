@@ -20,11 +20,11 @@ from momentron import (
     Status,
     max_margin,
 )
+from momentron.arithmetic.clock import until
 from momentron.certificate import certify_classifier
-from momentron.clock import until
-from momentron.fallback import Candidate, Classifier, FallbackSettings, fallback
-from momentron.problem import KernelChoice, Problem
+from momentron.fitting.fallback import Candidate, Classifier, FallbackSettings, fallback
 from momentron.solvers import SOLVERS
+from momentron.solvers.problem import KernelChoice, Problem
 
 
 def overlapping(n=600, d=5, k=2, seed=0):

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from momentron import InputError, max_margin
-from momentron.checkpoint import TITLE
 from momentron.datasets import make_separable
+from momentron.solvers.checkpoint import TITLE
 from momentron.streams import open_file
 
 posix = pytest.mark.skipif(os.name == "nt", reason="links, pipes and limits of POSIX")

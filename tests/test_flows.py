@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize
 
-from momentron import flows
+from momentron.arithmetic.rounding import EXTENDED_ROUNDOFF, UNIT_ROUNDOFF, gamma, up
+from momentron.dual import flows
+from momentron.dual.flows import balance_flow, circulation, minimum_mean_cycle
 from momentron.errors import InputError
-from momentron.flows import balance_flow, circulation, minimum_mean_cycle
-from momentron.rounding import EXTENDED_ROUNDOFF, UNIT_ROUNDOFF, gamma, up
 
 INF = math.inf
 

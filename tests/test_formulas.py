@@ -14,8 +14,8 @@ from command_line import run
 from scipy.optimize import linprog
 
 from momentron import check_separability, verify
-from momentron.designs import read_design
 from momentron.errors import InputError
+from momentron.separability.designs import read_design
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("formulaic")

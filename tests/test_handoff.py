@@ -23,9 +23,9 @@ from momentron import (
     Status,
     max_margin,
 )
+from momentron.data.saved_state import FORMAT, MARK
 from momentron.estimators import shared
 from momentron.onnx import to_onnx
-from momentron.saved_state import FORMAT, MARK
 
 MODELS = [
     MaxMarginClassifier(C=1.0),

@@ -22,8 +22,6 @@ from momentron import (
     max_margin,
 )
 from momentron.certificate import certify_hinge
-from momentron.hinge_problem import HingeProblem
-from momentron.problem import Problem
 from momentron.solvers import SOLVERS
 from momentron.solvers.auto import Auto, AutoSettings, box_near
 from momentron.solvers.auto.box_block import Block
@@ -34,6 +32,8 @@ from momentron.solvers.auto.kernel_blocks import Twins
 from momentron.solvers.auto.primal_form import NarrowForm, PrimalForm
 from momentron.solvers.auto.rows import SignedRows
 from momentron.solvers.auto.working_sets import WorkingSets
+from momentron.solvers.hinge_problem import HingeProblem
+from momentron.solvers.problem import Problem
 from tests.command_line import run
 from tests.many_classes import blobs, leads
 

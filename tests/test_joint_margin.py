@@ -9,10 +9,9 @@ import pytest
 import scipy.sparse as sp
 
 from momentron import MaxMarginClassifier, Status, max_margin
-from momentron.clock import OutOfTime, until
+from momentron.arithmetic.clock import OutOfTime, until
 from momentron.errors import NotSeparableWarning
-from momentron.operators import DenseOperator, SparseOperator
-from momentron.problem import Problem
+from momentron.rows import DenseOperator, SparseOperator
 from momentron.solvers import Auto
 from momentron.solvers.auto import AutoSettings
 from momentron.solvers.auto.active_rows import ActiveDense, active_rows
@@ -22,6 +21,7 @@ from momentron.solvers.auto.joint_margin import JointMargin
 from momentron.solvers.auto.joint_newton import Hessian, JointNewton
 from momentron.solvers.auto.joint_rows import MatrixRows, WideRows
 from momentron.solvers.auto.pair_table import PairTable
+from momentron.solvers.problem import Problem
 
 
 @pytest.fixture

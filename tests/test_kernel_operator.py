@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from benchmarks.hostile.exact_kernels import exact_kernel
+from momentron.arithmetic.rounding import EXTENDED_ROUNDOFF, gamma
 from momentron.certificate import certify
 from momentron.datasets import make_separable
-from momentron.kernels import GaussianKernel, LinearKernel
-from momentron.labels import as_labels
-from momentron.losses import Exponential
-from momentron.operators import DenseOperator
-from momentron.operators.column_cache import ColumnCache
-from momentron.operators.kernel import KernelOperator
-from momentron.problem import Problem
-from momentron.rounding import EXTENDED_ROUNDOFF, gamma
+from momentron.dual.labels import as_labels
+from momentron.dual.losses import Exponential
+from momentron.rows import DenseOperator
+from momentron.rows.column_cache import ColumnCache
+from momentron.rows.kernel import KernelOperator
+from momentron.rows.kernels import GaussianKernel, LinearKernel
+from momentron.solvers.problem import Problem
 
 # --- the cache -------------------------------------------------------------------------------
 

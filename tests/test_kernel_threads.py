@@ -4,8 +4,8 @@ import threading
 
 import numpy as np
 
-from momentron.kernels import GaussianKernel
-from momentron.operators import KernelOperator
+from momentron.rows import KernelOperator
+from momentron.rows.kernels import GaussianKernel
 
 
 def test_threads_share_a_small_cache():

@@ -11,7 +11,8 @@ from sklearn.svm import SVC
 
 from benchmarks.hostile.exact_kernels import exact_kernel
 from momentron.errors import InputError
-from momentron.kernels import (
+from momentron.rows.kernel import KernelOperator
+from momentron.rows.kernels import (
     GaussianKernel,
     LaplacianKernel,
     LinearKernel,
@@ -19,7 +20,6 @@ from momentron.kernels import (
     negative_part,
     require_semidefinite,
 )
-from momentron.operators.kernel import KernelOperator
 
 PARAMETERS = {
     "linear": {},

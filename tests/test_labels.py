@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from momentron.dual.labels import as_labels
+from momentron.dual.losses import Exponential
 from momentron.errors import InputError
-from momentron.labels import as_labels
-from momentron.losses import Exponential
 
 SCHEMES = pytest.mark.parametrize(
     ("k", "fit_intercept"), [(2, False), (2, True), (4, False), (4, True)]

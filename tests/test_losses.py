@@ -9,10 +9,10 @@ from scipy.special import wrightomega
 
 from momentron import max_margin
 from momentron.datasets import make_separable
+from momentron.dual.losses import LOSSES, Exponential, Logistic, Loss, ShiftedLogistic, as_loss
 from momentron.errors import InputError
-from momentron.losses import LOSSES, Exponential, Logistic, Loss, ShiftedLogistic, as_loss
-from momentron.problem import Problem
 from momentron.solvers import Momentum
+from momentron.solvers.problem import Problem
 
 getcontext().prec = 150
 

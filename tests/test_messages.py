@@ -15,9 +15,9 @@ import pytest
 import scipy.sparse as sp
 
 import momentron
-from momentron.datafiles import read_whole
+from momentron.data.files import read_whole
 from momentron.errors import InputError
-from momentron.kernels import as_kernel
+from momentron.rows.kernels import as_kernel
 
 LONGEST = 320  # characters: a value, a limit and a remedy
 X = np.array([[0.0, 2.0], [1.0, 3.0], [0.0, -1.0], [2.0, -4.0]])

@@ -28,16 +28,16 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from benchmarks.hostile.exact_pairs import ExactPairs
 from momentron import MaxMarginClassifier, NotSeparableWarning, Status, max_margin
 from momentron.certificate import certify_margin
-from momentron.circulations import Circulations
 from momentron.datasets import load
-from momentron.dualsets import ClassBalanced, Simplex
+from momentron.dual.circulations import Circulations
+from momentron.dual.dualsets import ClassBalanced, Simplex
+from momentron.dual.labels import TwoClasses
+from momentron.dual.losses import Exponential
 from momentron.errors import InputError
-from momentron.labels import TwoClasses
-from momentron.losses import Exponential
-from momentron.operators import as_operator
-from momentron.problem import Problem
-from momentron.solve import Budget, solve
+from momentron.rows import as_operator
 from momentron.solvers import SOLVERS, Momentum, as_solver
+from momentron.solvers.loop import Budget, solve
+from momentron.solvers.problem import Problem
 
 INTERCEPT = pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercepts"])
 needs_data = pytest.mark.skipif("MOMENTRON_DATA" not in os.environ, reason="set MOMENTRON_DATA")

@@ -18,9 +18,9 @@ from benchmarks.hostile.exact import ExactProblem, best_margin_squared, signed_s
 from benchmarks.hostile.exact_pairs import ExactPairs
 from momentron import Status, max_margin
 from momentron.certificate import Certificate, certify, certify_margin, exact_scores
-from momentron.problem import Problem
-from momentron.slack import Slack
-from momentron.validation import as_matrix, operator_of
+from momentron.dual.slack import Slack
+from momentron.rows.validation import as_matrix, operator_of
+from momentron.solvers.problem import Problem
 
 CHUNKS, CHUNK = 10, 9
 

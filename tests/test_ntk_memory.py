@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from momentron.arguments import parse_size  # noqa: E402
+from momentron.data.arguments import parse_size  # noqa: E402
 from momentron.errors import InputError  # noqa: E402
 from momentron.ntk import EmpiricalNTK  # noqa: E402
 from momentron.ntk.gradient_factors import DirectFactor, GramFactor  # noqa: E402

@@ -21,10 +21,10 @@ from momentron import (
     margin_path,
     max_margin,
 )
-from momentron.one_against_rest import SharedRows, fit_against_rest
-from momentron.options import FitOptions
+from momentron.fitting.one_against_rest import SharedRows, fit_against_rest
+from momentron.fitting.options import FitOptions
+from momentron.rows.validation import TrainingData
 from momentron.solvers.auto import rows
-from momentron.validation import TrainingData
 
 
 def clouds(k=4, n=120, d=6, seed=0):

@@ -7,11 +7,11 @@ from scipy.optimize import linprog
 
 from momentron import max_margin
 from momentron.datasets import make_separable
-from momentron.dualsets import ClassBalanced, Simplex
-from momentron.losses import Exponential
-from momentron.operators import DenseOperator, SparseOperator, as_operator
-from momentron.problem import Problem
-from momentron.validation import as_matrix, operator_of
+from momentron.dual.dualsets import ClassBalanced, Simplex
+from momentron.dual.losses import Exponential
+from momentron.rows import DenseOperator, SparseOperator, as_operator
+from momentron.rows.validation import as_matrix, operator_of
+from momentron.solvers.problem import Problem
 
 
 def memory_mapped(X, tmp_path):
@@ -85,7 +85,7 @@ def test_dense_data_are_not_copied(layout, dtype, tmp_path):
 @pytest.mark.parametrize("layout", ["csr", "csc"])
 @pytest.mark.parametrize("parts", [1, 3])
 def test_sparse_data_are_not_copied(layout, parts, monkeypatch):
-    monkeypatch.setattr("momentron.operators.split_rows.own_threads", lambda flops: parts)
+    monkeypatch.setattr("momentron.rows.split_rows.own_threads", lambda flops: parts)
     X = LAYOUTS[layout](sparse_problem()[0], None)
     operator = operator_of(as_matrix(X)).operator
     assert np.shares_memory(operator.X.data, X.data)

@@ -22,14 +22,14 @@ from momentron import (
     MaxMarginClassifier,
     NotSeparableWarning,
     max_margin,
-    validation,
 )
-from momentron.arrayfile import read_arrays
-from momentron.checkpoint import TITLE
+from momentron.data.arrayfile import read_arrays
 from momentron.datasets import make_nonseparable, make_separable
-from momentron.identity import content_of, parameters_of
-from momentron.options import FitOptions
+from momentron.fitting.options import FitOptions
+from momentron.rows import validation
 from momentron.solvers import Momentum
+from momentron.solvers.checkpoint import TITLE
+from momentron.solvers.identity import content_of, parameters_of
 
 DATA = make_separable(400, 5, margin=0.3, fit_intercept=True, random_state=1)
 
@@ -327,7 +327,7 @@ def test_labels_beside_a_file_of_features(tmp_path, capsys):
 
 def test_large_files_are_read_in_blocks(tmp_path, monkeypatch, capsys):
     path = write(tmp_path, "svm")
-    monkeypatch.setattr("momentron.datafiles.paths.LARGEST_WHOLE", 1000)
+    monkeypatch.setattr("momentron.data.files.paths.LARGEST_WHOLE", 1000)
     result = max_margin(path)
     assert not list(tmp_path.glob("*momentron*"))  # its binary parts are gone
     assert result.passes >= 2

@@ -139,7 +139,7 @@ def test_certify_takes_the_shapes_of_results():
     turned = certify(problem, result.coef.T, result.full_dual())  # square, so it cannot be told
     assert turned.lower <= result.upper
     kernel = max_margin(X, y, kernel="rbf")
-    from momentron.problem import KernelChoice
+    from momentron.solvers.problem import KernelChoice
 
     bound = Problem.from_data(X, y, kernel=KernelChoice("rbf"))
     assert certify(bound, kernel.coef, kernel.full_dual()).gap <= 2e-6

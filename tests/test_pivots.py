@@ -7,7 +7,7 @@ import pytest
 from test_active_set import assert_optimal, coin_labels, gram_form
 
 from momentron import max_margin
-from momentron.clock import until
+from momentron.arithmetic.clock import until
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.active_set import exchange
 from momentron.solvers.auto.pivots import pivot

@@ -10,9 +10,9 @@ from command_line import run
 from test_repr_html import VOID, Reader
 
 from momentron import verify
+from momentron.cli.report_page import examine, render
+from momentron.cli.report_page.svg import ticks
 from momentron.datasets import make_separable
-from momentron.report import examine, render
-from momentron.report.svg import ticks
 
 HOSTILE = "<img src=x onerror=alert(1)>\x1b[2J"
 

@@ -10,8 +10,8 @@ import pytest
 
 from momentron import Certificate, check_separability, max_margin
 from momentron.datasets import make_separable
-from momentron.markup import interval_svg, outward, proven
-from momentron.trace import Trace
+from momentron.views.markup import interval_svg, outward, proven
+from momentron.views.trace import Trace
 
 VOID = {"br", "img", "line", "rect", "circle", "path", "meta", "link"}
 HOSTILE = "<script>alert(1)</script>\"'&\x1b[2J\u202e"

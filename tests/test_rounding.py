@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from momentron.dualsets import to_mass
-from momentron.rounding import CHUNK, SHORT_SUM, accurate_sum, norm_bounds
+from momentron.arithmetic.rounding import CHUNK, SHORT_SUM, accurate_sum, norm_bounds
+from momentron.dual.dualsets import to_mass
 
 SIZES = (1, 2, SHORT_SUM - 1, SHORT_SUM, SHORT_SUM + 1, 5 * SHORT_SUM, 1000)
 

@@ -17,9 +17,9 @@ from command_line import run
 
 from momentron import check_separability
 from momentron.datasets import table_path
-from momentron.designs import read_design
 from momentron.errors import InputError
 from momentron.separability import Verdict, feature_roles
+from momentron.separability.designs import read_design
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("formulaic")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from margins_known import KINDS, problem_of
 
-from momentron.combination import Combination, direction
-from momentron.draws import BLOCK, draw_cycles, longer_cycles, pick
+from momentron.dual.combination import Combination, direction
+from momentron.dual.draws import BLOCK, draw_cycles, longer_cycles, pick
 
 
 def test_pick_inverts_the_distribution_function():

@@ -17,11 +17,11 @@ from typer.testing import CliRunner
 from benchmarks.hostile.exact import best_margin_squared, signed_square
 from momentron.cli import check as check_command
 from momentron.cli import verify as verify_command
+from momentron.data.exactness import as_decimal
 from momentron.errors import InputError
-from momentron.exactness import as_decimal
-from momentron.rational import systems as rational
 from momentron.separability import Verdict, basis, check_separability, feature_roles
 from momentron.separability import check as check_module
+from momentron.solvers.rational import systems as rational
 from momentron.verify import ProofError, verify
 from momentron.verify.numbers import whole_numbers
 

@@ -8,7 +8,7 @@ from literal import dual_path, lopsided
 from test_statements import SCHEDULES, margins, psi_bound, small
 
 from momentron import InputError, max_margin
-from momentron.losses import Exponential, Logistic, ShiftedLogistic
+from momentron.dual.losses import Exponential, Logistic, ShiftedLogistic
 
 E = math.e / (math.e - 1.0)  # 1.58, the limit of ρ
 SIZES = [1, 2, 10, 1000, 10**6]

@@ -8,14 +8,14 @@ import pytest
 import scipy.sparse as sp
 
 from momentron import max_margin
+from momentron.arithmetic.rounding import gamma
 from momentron.certificate import certify_classifier, certify_margin
 from momentron.certificate.roundings import has_single_errors, recomputed
-from momentron.kernels import GaussianKernel, PolynomialKernel
-from momentron.operators import KernelOperator, kernel
-from momentron.operators.rough_scores import RoughScores
-from momentron.operators.square_store import SquareStore
-from momentron.problem import KernelChoice, Problem
-from momentron.rounding import gamma
+from momentron.rows import KernelOperator, kernel
+from momentron.rows.kernels import GaussianKernel, PolynomialKernel
+from momentron.rows.rough_scores import RoughScores
+from momentron.rows.square_store import SquareStore
+from momentron.solvers.problem import KernelChoice, Problem
 from momentron.status import Status
 
 

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from momentron import BudgetWarning, Status, max_margin
-from momentron.operators import kernel
+from momentron.rows import kernel
 from momentron.solvers.auto import Auto, AutoSettings, soft_columns
 
 BY_COLUMNS = Auto(AutoSettings(column_support=20))

@@ -15,13 +15,13 @@ from momentron.certificate.roundings import (
     sharp_scores,
 )
 from momentron.datasets import make_nonseparable, make_separable
-from momentron.dualsets import Vertex
+from momentron.dual.dualsets import Vertex
+from momentron.dual.labels import as_labels
+from momentron.dual.losses import Exponential
 from momentron.errors import InputError
-from momentron.labels import as_labels
-from momentron.losses import Exponential
-from momentron.operators import DenseOperator
-from momentron.problem import Problem
+from momentron.rows import DenseOperator
 from momentron.solvers import SOLVERS
+from momentron.solvers.problem import Problem
 
 
 def least_objective(X, y, C, fit_intercept):

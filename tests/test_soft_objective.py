@@ -9,9 +9,9 @@ import pytest
 from benchmarks.hostile.exact_soft import SoftProblem, criss_cross, rational
 from benchmarks.hostile.soft_margins import Judged, Posed
 from momentron import Status, max_margin
-from momentron.choice import OPEN
-from momentron.hinge_problem import HingeProblem
-from momentron.problem import Problem
+from momentron.fitting.answer import OPEN
+from momentron.solvers.hinge_problem import HingeProblem
+from momentron.solvers.problem import Problem
 
 
 def posed(X, y, options, weights=None):

@@ -8,12 +8,12 @@ import pytest
 import scipy.sparse as sp
 
 from momentron import BudgetWarning, MaxMarginClassifier, Status, max_margin
-from momentron.problem import Problem
 from momentron.solvers.auto import Auto, AutoSettings, deadline
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.pass_form import PassForm, conjugate_gradients
 from momentron.solvers.auto.primal_form import PrimalForm
 from momentron.solvers.auto.rows import SignedRows
+from momentron.solvers.problem import Problem
 
 PENALTY = pytest.mark.parametrize("penalty", ["squared_hinge", "hinge"])
 INTERCEPT = pytest.mark.parametrize("fit_intercept", [False, True])

@@ -8,10 +8,11 @@ import time
 import numpy as np
 import pytest
 
-from momentron import Status, max_margin, reporting
+from momentron import Status, max_margin
 from momentron.datasets import make_separable
-from momentron.reporting import HEADER
 from momentron.solvers import Momentum
+from momentron.views import reporting
+from momentron.views.reporting import HEADER
 
 
 @pytest.fixture(scope="module")

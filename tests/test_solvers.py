@@ -10,8 +10,6 @@ import momentron.solvers
 from momentron import Status, max_margin
 from momentron.datasets import make_nonseparable, make_separable
 from momentron.errors import InputError
-from momentron.margin_problem import MarginProblem
-from momentron.problem import Problem
 from momentron.solvers import (
     SOLVERS,
     Adaptive,
@@ -24,6 +22,8 @@ from momentron.solvers import (
     as_solver,
 )
 from momentron.solvers.auto import AutoSettings
+from momentron.solvers.margin_problem import MarginProblem
+from momentron.solvers.problem import Problem
 
 SLOW = {"gradient-descent", "normalized-gradient-root"}
 

@@ -10,8 +10,8 @@ import pytest
 import scipy.sparse as sp
 
 from momentron import Status, max_margin
-from momentron.clock import OutOfTime, until
-from momentron.factors import inverse_in_place
+from momentron.arithmetic.cholesky import inverse_in_place
+from momentron.arithmetic.clock import OutOfTime, until
 from momentron.solvers import Auto
 from momentron.solvers.auto import AutoSettings, joint_witness
 from momentron.solvers.auto.active_rows import ActiveDense

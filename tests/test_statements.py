@@ -12,7 +12,7 @@ from test_theorems import equality_lambda, slow_lambda
 
 from momentron import max_margin
 from momentron.datasets import make_separable
-from momentron.losses import LOSSES, Logistic, as_loss
+from momentron.dual.losses import LOSSES, Logistic, as_loss
 from momentron.solvers import GradientDescent, Momentum
 from momentron.solvers.schedules import paper_lambda
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from momentron import InputError, Status, max_margin
 from momentron.datasets import make_nonseparable, make_separable
-from momentron.labels import as_labels
+from momentron.dual.labels import as_labels
 from momentron.streams import ArraySource, BlockError, parse_size
 from momentron.streams.blocks import Block
 from momentron.streams.first_pass import FirstPass
@@ -198,7 +198,7 @@ def test_working_set_stays_within_its_room():
 
 @pytest.mark.parametrize("k", [2, 3])
 def test_rows_that_nothing_separates_cost_no_further_pass_and_one_fallback(k, monkeypatch):
-    from momentron import choice
+    from momentron.fitting import answer as choice
 
     calls = []
     original = choice.fallback

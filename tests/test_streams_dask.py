@@ -240,8 +240,8 @@ def test_persisted_frames_stay_too(cluster, data):
 
 
 def test_source_read_by_workers(cluster, data, tmp_path):
-    from momentron.solve import Budget
     from momentron.solvers import Auto
+    from momentron.solvers.loop import Budget
     from momentron.streams import open_file, stream_margin
 
     np.save(tmp_path / "rows.npy", data.X)

@@ -12,9 +12,9 @@ from margins_known import corners
 
 from benchmarks.hostile.exact import best_margin_squared, signed_square
 from momentron import InputError, Status, max_margin
-from momentron.checkpoint import Checkpoint
 from momentron.errors import SolverError
 from momentron.solvers import Auto, BatchPerceptron, Momentum
+from momentron.solvers.checkpoint import Checkpoint
 from momentron.streams.api import open_problem
 from momentron.streams.blocks import Block
 from momentron.streams.gradients import BoundedGradient, mixed

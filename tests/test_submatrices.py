@@ -3,8 +3,14 @@
 import numpy as np
 import pytest
 
-from momentron.submatrices import copied, mirror_in_place, sign_in_place, strips_of, submatrix
-from momentron.threads import shares_of
+from momentron.arithmetic.submatrices import (
+    copied,
+    mirror_in_place,
+    sign_in_place,
+    strips_of,
+    submatrix,
+)
+from momentron.arithmetic.threads import shares_of
 
 SIZES = [1, 5, 127, 128, 129, 1100]  # the last is worth dividing
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from command_line import run
 
-from momentron.datafiles import TableOptions, read_data
+from momentron.data.files import TableOptions, read_data
 from momentron.errors import InputError
 
 HARD = """id;size;colour;"note";ok;y

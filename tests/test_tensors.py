@@ -15,8 +15,8 @@ from momentron import (
     max_margin,
     verify,
 )
+from momentron.data.exactness import as_exact, is_tensor, tensors
 from momentron.errors import InputError
-from momentron.exactness import as_exact, is_tensor, tensors
 
 torch = pytest.importorskip("torch")
 

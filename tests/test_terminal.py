@@ -15,7 +15,7 @@ import momentron
 from momentron.cli import app
 from momentron.cli.examples import EXAMPLES
 from momentron.cli.progress import LiveRow, Progress, TimeLeft, clock
-from momentron.trace import Row
+from momentron.views.trace import Row
 
 COMMANDS = ["fit", "predict", "check", "verify", "race", "report", "info"]
 

@@ -12,11 +12,12 @@ import pytest
 import scipy.sparse as sp
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from momentron import blas_libraries, max_margin, threads
-from momentron.operators import SparseOperator
+from momentron import max_margin
+from momentron.arithmetic import blas_libraries, threads
+from momentron.arithmetic.submatrices import submatrix
+from momentron.rows import SparseOperator
 from momentron.solvers.auto.linear_algebra import gram_product, symmetric_product
 from momentron.solvers.auto.rows import gram_columns_of
-from momentron.submatrices import submatrix
 
 pytestmark = pytest.mark.clock
 
@@ -215,7 +216,7 @@ def test_a_forked_child_starts_its_own():
 import os, sys
 import numpy as np
 from momentron import threads
-from momentron.operators import SparseOperator
+from momentron.rows import SparseOperator
 threads._calls.threads = lambda: 2
 def work():
     seen = []

@@ -12,9 +12,9 @@ import momentron
 from momentron import Certificate, Status, certify, max_margin
 from momentron.datasets import make_separable
 from momentron.errors import ContradictionError, InputError, SolverError
-from momentron.operators import DenseOperator
-from momentron.problem import Problem
+from momentron.rows import DenseOperator
 from momentron.solvers import Candidates, Momentum, Primal
+from momentron.solvers.problem import Problem
 
 
 @pytest.fixture
@@ -275,8 +275,8 @@ def test_rounding_that_blurs_everything_shows_nothing():
 
     problem = Problem.from_data(np.array([[1.0], [-2.0]]), [1, 0], fit_intercept=False)
     problem.operator.__class__ = Blurred
-    from momentron.solve import Budget
-    from momentron.solve import solve as run
+    from momentron.solvers.loop import Budget
+    from momentron.solvers.loop import solve as run
 
     outcome = run(problem, Momentum(), Budget(tol=1e-6, max_iter=1))
     assert outcome.status is not Status.NOT_SEPARABLE

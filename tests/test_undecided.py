@@ -15,9 +15,9 @@ from scipy.optimize import linprog
 
 from momentron import check_separability, verify
 from momentron.errors import InputError
-from momentron.rational.memory import TooLarge
 from momentron.separability import Verdict, check, estimates
 from momentron.separability.programs import Programs
+from momentron.solvers.rational.memory import TooLarge
 
 
 def groups(n, d, seed):

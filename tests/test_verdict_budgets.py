@@ -11,9 +11,9 @@ import pytest
 import scipy.sparse as sp
 from floating_point import run
 
-from momentron.rational import memory, padic, systems
-from momentron.rational.memory import TooLarge
 from momentron.separability import Verdict, check_separability, feature_roles, interval
+from momentron.solvers.rational import memory, padic, systems
+from momentron.solvers.rational.memory import TooLarge
 from momentron.status import Status
 from momentron.verify import limits, verify
 from momentron.verify.data import Data

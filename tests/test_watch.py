@@ -9,7 +9,7 @@ from momentron import Iterate, Status, max_margin
 from momentron.datasets import make_separable
 from momentron.errors import InputError
 from momentron.solvers import SOLVERS, Momentum
-from momentron.trace import Trace
+from momentron.views.trace import Trace
 
 FOLLOWERS = ("momentum", "dual-nesterov", "gradient-descent", "normalized-gradient")
 FIRST_ORDER = (*FOLLOWERS, "normalized-gradient-root", "batch-perceptron", "normalized-perceptron")

@@ -23,14 +23,14 @@ from momentron import (
 from momentron.certificate import certify
 from momentron.certificate.roundings import adjoint_norm_bound, exact_scores, sharp_scores
 from momentron.datasets import make_nonseparable, make_separable
-from momentron.dualsets import Vertex
-from momentron.labels import as_labels
-from momentron.losses import Exponential
-from momentron.operators import DenseOperator
-from momentron.problem import Problem
+from momentron.dual.dualsets import Vertex
+from momentron.dual.labels import as_labels
+from momentron.dual.losses import Exponential
+from momentron.rows import DenseOperator
+from momentron.rows.validation import TrainingData
+from momentron.rows.weights import weighed
 from momentron.solvers import SOLVERS
-from momentron.validation import TrainingData
-from momentron.weights import weighed
+from momentron.solvers.problem import Problem
 from tests.command_line import run
 from tests.many_classes import blobs, leads, quadratic_program
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from momentron.operators import ComputedRows
+from momentron.rows import ComputedRows
 
 
 class LowRank(ComputedRows):

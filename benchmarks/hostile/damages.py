@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from momentron.arrayfile import read_arrays, write_arrays
-from momentron.checkpoint import TITLE
+from momentron.data.arrayfile import read_arrays, write_arrays
+from momentron.solvers.checkpoint import TITLE
 
 Damage = Callable[[np.random.Generator, Path], None]
 

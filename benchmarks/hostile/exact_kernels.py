@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.kernels import GaussianKernel, LinearKernel, PolynomialKernel
+from momentron.rows.kernels import GaussianKernel, LinearKernel, PolynomialKernel
 
 
 def exact_kernel(kernel: Any, X: np.ndarray) -> list[list[Fraction]]:

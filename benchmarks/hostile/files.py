@@ -28,7 +28,7 @@ from benchmarks.hostile.templates import (
     template,
 )
 from momentron import Verdict, max_margin, verify
-from momentron.datafiles import read_data
+from momentron.data.files import read_data
 
 LARGEST = 40  # rows and columns of which an exact answer is worked out
 

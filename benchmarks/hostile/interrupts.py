@@ -24,7 +24,7 @@ from benchmarks.hostile.kinds import GAMMA, KINDS, Kind, rows_for
 from benchmarks.hostile.oracles import CLOSE, Rows, Truth, kind_of
 from benchmarks.hostile.problems import draw
 from momentron import Problem, certify, check_separability, max_margin, verify
-from momentron.problem import KernelChoice
+from momentron.solvers.problem import KernelChoice
 
 HOME = str(Path(momentron.__file__).parent)
 SECONDS = 30.0

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from benchmarks.hostile.exact_kernels import exact_kernel
 from benchmarks.hostile.oracles import Rows, Truth, truth_of
-from momentron.kernels import PolynomialKernel
+from momentron.rows.kernels import PolynomialKernel
 
 C = 2.0
 GAMMA = 0.25

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from benchmarks.hostile.liars import LIES, Lie, tells
 from momentron import max_margin
-from momentron.clock import OutOfTime
+from momentron.arithmetic.clock import OutOfTime
 from momentron.solvers import Candidates, Primal
 
 DEPTH = 5

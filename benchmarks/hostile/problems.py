@@ -14,7 +14,7 @@ from benchmarks.hostile.exact_kernels import exact_kernel
 from benchmarks.hostile.guard import outcome
 from benchmarks.hostile.oracles import Rows, Truth, kind_of, truth_of
 from momentron import check_separability, max_margin, verify
-from momentron.kernels import PolynomialKernel
+from momentron.rows.kernels import PolynomialKernel
 from momentron.solvers import SOLVERS
 
 SECONDS = 20.0  # of one problem: a hundred times what any of them needs

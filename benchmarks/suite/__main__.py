@@ -8,9 +8,9 @@ import typer
 
 from momentron.cli import run
 from momentron.cli.output import try_to_write
-from momentron.display.style import picture_of, require_picture
+from momentron.data.safefiles import require_writable
 from momentron.errors import InputError
-from momentron.safefiles import require_writable
+from momentron.views.display.style import picture_of, require_picture
 
 Named = TypeVar("Named")
 

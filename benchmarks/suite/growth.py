@@ -176,7 +176,7 @@ def format_growth(growth: Growth) -> str:
 
 def draw(growths: Sequence[Growth]) -> Any:
     """Seconds against size, both on log axes, a panel for each."""
-    from momentron.display.style import saved_figure
+    from momentron.views.display.style import saved_figure
 
     figure, _ = saved_figure(size=(5.0 * len(growths), 4.0))
     figure.clear()

@@ -25,7 +25,7 @@ import scipy.sparse as sp
 
 from benchmarks.suite.task import TARGET, Answer, Task
 from momentron.certificate import certify
-from momentron.problem import Problem
+from momentron.solvers.problem import Problem
 
 BLOCK = 1 << 22  # entries of X in float64 at a time, so that float32 data are never copied whole
 

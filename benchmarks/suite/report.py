@@ -263,7 +263,7 @@ def draw(results: Sequence[ProblemResult]) -> Any:
 
     Full marks reach the target, hollow ones do not; arrows were killed at the time limit.
     """
-    from momentron.display.style import saved_figure
+    from momentron.views.display.style import saved_figure
 
     height = 1.5 + 0.35 * len(results)
     figure, axes = saved_figure(size=(9.0, height))

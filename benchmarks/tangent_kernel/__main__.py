@@ -32,7 +32,7 @@ from benchmarks.tangent_kernel import jax_peer, page
 from benchmarks.tangent_kernel.models import MODELS
 from benchmarks.tangent_kernel.strategies import STRATEGIES
 from benchmarks.tangent_kernel.worker import Run, Task, Worker
-from momentron.arguments import parse_size
+from momentron.data.arguments import parse_size
 
 OURS = "EmpiricalNTK"
 

@@ -13,13 +13,13 @@ import typer
 
 MODULES = {
     "momentron": "Everything most programs need.",
-    "momentron.display": "Pictures of results, in scikit-learn's manner.",
+    "momentron.views.display": "Pictures of results, in scikit-learn's manner.",
     "momentron.separability": "What a verdict is made of.",
     "momentron.solvers": "The methods, and what a method of your own is made of.",
-    "momentron.margin_problem": "What a problem offers to a method, wherever its rows are.",
-    "momentron.operators": "Rows in memory, and how to bring your own.",
-    "momentron.kernels": "Kernels with a name, and how to bring your own.",
-    "momentron.losses": "The losses that first-order methods follow.",
+    "momentron.solvers.margin_problem": "What a problem offers to a method, wherever its rows are.",
+    "momentron.rows": "Rows in memory, and how to bring your own.",
+    "momentron.rows.kernels": "Kernels with a name, and how to bring your own.",
+    "momentron.dual.losses": "The losses that first-order methods follow.",
     "momentron.ntk": "Tangent kernels of networks.",
     "momentron.onnx": "Fitted classifiers as ONNX graphs.",
     "momentron.datasets": "Problems with known answers, and loaders of known sets.",
@@ -86,7 +86,7 @@ def inherited(thing: Any) -> str:
     if not inspect.isclass(thing) or issubclass(thing, BaseException):
         return ""
     own = [base for base in thing.__mro__ if base.__module__.startswith("momentron.")]
-    if any(base.__module__.startswith("momentron.kernels.") for base in own):
+    if any(base.__module__.startswith("momentron.rows.kernels.") for base in own):
         return ""  # bases that compute values, for nobody to call
     told = {name for base in own if base in pages() for name in vars(base) if name != "__call__"}
     told |= {"get_metadata_routing"}  # scikit-learn's own

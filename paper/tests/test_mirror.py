@@ -11,7 +11,6 @@ from test_theorems import equality_lambda
 
 from momentron import InputError
 from momentron.datasets import make_separable
-from momentron.problem import Problem
 from momentron.solvers import (
     DualNesterov,
     GradientDescent,
@@ -19,6 +18,7 @@ from momentron.solvers import (
     NormalizedGradient,
     NormalizedGradientRoot,
 )
+from momentron.solvers.problem import Problem
 from momentron.solvers.schedules import inverse_root_step, paper_lambda
 from paper.mirror import (
     AcceleratedMirrorDescent,

@@ -11,9 +11,9 @@ import pytest
 from scipy import stats
 
 from momentron.datasets import load
-from momentron.problem import Problem
-from momentron.solve import Budget, solve
 from momentron.solvers import Adaptive
+from momentron.solvers.loop import Budget, solve
+from momentron.solvers.problem import Problem
 from paper import FIGURES, Rates, runner
 from paper.data import Placed, Rows, Sample
 from paper.figure import Measured

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from momentron.datasets import load
-from momentron.problem import Problem
 from momentron.solvers import Momentum
+from momentron.solvers.problem import Problem
 from paper import FIGURES, Paths, data, path_findings, paths, runner
 from paper.data import Pool
 from paper.figure import Measured

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from momentron.api import max_margin
 from momentron.certificate import Certificate
-from momentron.convergence import BudgetWarning
 from momentron.errors import InputError, NotSeparableWarning, WriteWarning
 from momentron.estimators import (
     KernelMaxMarginClassifier,
@@ -19,18 +18,19 @@ from momentron.estimators import (
     MaxMarginClassifier,
     MaxMarginClassifierCV,
 )
-from momentron.iterate import Iterate
-from momentron.problem import Problem
 from momentron.result import MarginResult
+from momentron.solvers.convergence import BudgetWarning
+from momentron.solvers.iterate import Iterate
+from momentron.solvers.problem import Problem
 from momentron.status import Predictor, Status
 from momentron.verify import ProofError, verify
 
 if TYPE_CHECKING:
-    from momentron.own_margin import ClassifierMargin, certify, margin_of
-    from momentron.paths import MarginPath, margin_path
-    from momentron.racing import Race, race
+    from momentron.estimators.c_path import MarginPath, margin_path
+    from momentron.estimators.classifier_margin import ClassifierMargin, certify, margin_of
+    from momentron.estimators.racing import Race, race
+    from momentron.estimators.tracker import MarginTracker
     from momentron.separability import Verdict, check_separability
-    from momentron.tracker import MarginTracker
 
 __version__ = "0.1.0"
 

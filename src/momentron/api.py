@@ -7,22 +7,22 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from momentron.arguments import require_callback
-from momentron.clock import Stopwatch
-from momentron.datafiles import is_path, is_read_whole, read_whole
+from momentron.arithmetic.clock import Stopwatch
+from momentron.arithmetic.threads import with_one_thread
+from momentron.data.arguments import require_callback
+from momentron.data.exactness import is_large
+from momentron.data.files import is_path, is_read_whole, read_whole
+from momentron.dual.losses import Loss
 from momentron.errors import InputError, short
-from momentron.exactness import is_large
-from momentron.in_memory import fit_in_memory
-from momentron.kernels import Kernel
-from momentron.losses import Loss
-from momentron.options import FitOptions
+from momentron.fitting.in_memory import fit_in_memory
+from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
-from momentron.solve import Callback, Reporter
+from momentron.rows.kernels import Kernel
+from momentron.rows.validation import TrainingData
 from momentron.solvers import Solver
+from momentron.solvers.loop import Callback, Reporter
 from momentron.streams import is_streamed, require_plain, stream_margin
 from momentron.streams.sifting import require_no_class_left_out, sifted_stream
-from momentron.threads import with_one_thread
-from momentron.validation import TrainingData
 
 
 def max_margin(

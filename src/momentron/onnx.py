@@ -16,7 +16,7 @@ from momentron.estimators import (
     MaxMarginClassifier,
     MaxMarginClassifierCV,
 )
-from momentron.kernels import GaussianKernel, Kernel, LinearKernel, PolynomialKernel
+from momentron.rows.kernels import GaussianKernel, Kernel, LinearKernel, PolynomialKernel
 
 __all__ = ["register_converters", "to_onnx"]
 

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from momentron.certificate import Certificate
-from momentron.display import MarginDisplay, MarginDistributionDisplay, TraceDisplay
-from momentron.markup import card, escape, facts_table, number
-from momentron.saved_state import Marked
+from momentron.data.saved_state import Marked
 from momentron.status import Predictor, Status
-from momentron.trace import Trace
+from momentron.views.display import MarginDisplay, MarginDistributionDisplay, TraceDisplay
+from momentron.views.markup import card, escape, facts_table, number
+from momentron.views.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class MarginResult(Marked):
     is_fallback : bool
         Whether the method ended without a classifier worth the name: none that separates, or a soft
         margin far from the best. Then coef and intercept are those of a logistic regression
-        (`momentron.fallback`), or of what there was time for.
+        (`momentron.fitting.fallback`), or of what there was time for.
     predictor : Predictor
         Which classifier coef and intercept are; as text, such as "a logistic regression".
     is_soft : bool

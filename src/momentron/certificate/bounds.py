@@ -9,6 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from momentron.arithmetic.environment import standard_arithmetic
+from momentron.arithmetic.rounding import (
+    EXTENDED_ROUNDOFF,
+    UNIT_ROUNDOFF,
+    down,
+    gamma,
+    times_power_of_two,
+    up,
+)
 from momentron.certificate.interval import Certificate
 from momentron.certificate.proposals import admitted
 from momentron.certificate.roundings import (
@@ -21,18 +30,9 @@ from momentron.certificate.roundings import (
     score_errors,
     sharp_scores,
 )
-from momentron.environment import standard_arithmetic
-from momentron.rounding import (
-    EXTENDED_ROUNDOFF,
-    UNIT_ROUNDOFF,
-    down,
-    gamma,
-    times_power_of_two,
-    up,
-)
 
 if TYPE_CHECKING:
-    from momentron.problem import Problem
+    from momentron.solvers.problem import Problem
 
 SHORT, LONG = 2.0**-60, 2.0**60  # between them, no product with the scaled data over- or underflows
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from momentron.arithmetic.rounding import UNIT_ROUNDOFF, accurate_sum, down, up
 from momentron.certificate.bounds import LONG, length_bound, to_user
 from momentron.certificate.interval import Certificate
 from momentron.certificate.roundings import (
@@ -21,10 +22,9 @@ from momentron.certificate.roundings import (
     recomputed,
     score_errors,
 )
-from momentron.rounding import UNIT_ROUNDOFF, accurate_sum, down, up
 
 if TYPE_CHECKING:
-    from momentron.hinge_problem import HingeProblem
+    from momentron.solvers.hinge_problem import HingeProblem
 
 # Stretching a classifier a little takes rows that are at the margin but for rounding off their
 # slack, which counts where C is large.

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from momentron.rounding import UNDERFLOW, UNIT_ROUNDOFF, gamma, up
-from momentron.rounding import norm_bounds as vector_norm_bounds
+from momentron.arithmetic.rounding import UNDERFLOW, UNIT_ROUNDOFF, gamma, up
+from momentron.arithmetic.rounding import norm_bounds as vector_norm_bounds
 
 if TYPE_CHECKING:
-    from momentron.problem import Problem
+    from momentron.solvers.problem import Problem
 
 Index = np.ndarray | slice
 

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from momentron.arithmetic.clock import require_time
+from momentron.arithmetic.rounding import UNIT_ROUNDOFF, up
 from momentron.certificate.bounds import to_user
 from momentron.certificate.interval import Certificate
 from momentron.certificate.roots import root_down, root_up
 from momentron.certificate.roundings import exact_scores, norm_bounds, score_errors
-from momentron.clock import require_time
 from momentron.errors import SolverError
-from momentron.rounding import UNIT_ROUNDOFF, up
 
 if TYPE_CHECKING:
-    from momentron.problem import Problem
+    from momentron.solvers.problem import Problem
 
 MOST_BITS = 1 << 16  # of a number that is proposed: products must end
 BLOCK = 1 << 16  # entries that become whole numbers at a time

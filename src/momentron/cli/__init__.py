@@ -3,11 +3,11 @@
 import sys
 import warnings
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
 
-from momentron import __version__
 from momentron.cli import check, fit, info, predict, race, report, verify
 from momentron.cli.examples import EXAMPLES, OVERVIEW, epilog
 from momentron.cli.output import complain, say
@@ -40,7 +40,7 @@ USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
 
 def _print_version(asked: bool) -> None:
     if asked:
-        say(f"momentron {__version__}")
+        say(f"momentron {version('momentron')}")
         raise typer.Exit
 
 

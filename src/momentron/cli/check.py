@@ -24,9 +24,9 @@ from momentron.cli.data import (
 from momentron.cli.output import say, try_to_write
 from momentron.cli.progress import Progress
 from momentron.cli.verdict_text import print_summary
-from momentron.datafiles import TableOptions
+from momentron.data.files import TableOptions
+from momentron.data.safefiles import require_writable
 from momentron.errors import InputError
-from momentron.safefiles import require_writable
 from momentron.separability import FeatureRole, Verdict, check_separability, feature_roles
 from momentron.separability.class_pairs import most_separated_first
 

@@ -11,12 +11,12 @@ import numpy as np
 import typer
 
 from momentron import datasets
-from momentron.datafiles import DataFile, TableOptions, read_frame, read_whole
-from momentron.datafiles._common import some
-from momentron.designs import Design, read_design
-from momentron.designs.rows import GivenRows
-from momentron.designs.spelling import columns_of
+from momentron.data.files import DataFile, TableOptions, read_frame, read_whole
+from momentron.data.files._common import some
 from momentron.errors import InputError, short
+from momentron.separability.designs import Design, read_design
+from momentron.separability.designs.rows import GivenRows
+from momentron.separability.designs.spelling import columns_of
 
 DataArgument = Annotated[
     str | None,

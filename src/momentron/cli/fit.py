@@ -23,14 +23,14 @@ from momentron.cli.model import kernel_model, write_model
 from momentron.cli.output import say, try_to_write
 from momentron.cli.reporters import progress, progress_of_passes
 from momentron.cli.summary import print_summary, summarise, summarise_stream
-from momentron.datafiles import TableOptions, is_read_whole
+from momentron.data.files import TableOptions, is_read_whole
+from momentron.data.safefiles import require_writable
 from momentron.errors import InputError, short
-from momentron.in_memory import fit_in_memory
-from momentron.options import FitOptions
+from momentron.fitting.in_memory import fit_in_memory
+from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
-from momentron.safefiles import require_writable
+from momentron.rows.validation import TrainingData
 from momentron.streams import BlockData
-from momentron.validation import TrainingData
 
 BUDGET_REACHED = 1
 

@@ -9,10 +9,10 @@ import numpy as np
 import typer
 
 from momentron.cli.output import say
+from momentron.cli.versions import NEEDED, OPTIONAL, blas_libraries, versions
+from momentron.data.safefiles import cache_dir
 from momentron.datasets import DATASETS
 from momentron.datasets.loaders import ENVIRONMENT
-from momentron.safefiles import cache_dir
-from momentron.versions import NEEDED, OPTIONAL, blas_libraries, versions
 
 
 def info(

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from momentron.arguments import meant
-from momentron.datafiles._common import one_line
+from momentron.data.arguments import meant
+from momentron.data.files._common import one_line
 from momentron.errors import InputError, short
 from momentron.solvers import SOLVERS, Solver
 

@@ -4,7 +4,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from momentron.in_memory import Fit
+from momentron.fitting.in_memory import Fit
 from momentron.result import MarginResult
 
 

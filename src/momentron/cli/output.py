@@ -8,9 +8,9 @@ from typing import IO
 from rich.text import Text
 
 from momentron.cli.streams import Guarded
+from momentron.data.safefiles import reason, write_atomically
 from momentron.errors import InputError
-from momentron.printable import in_encoding, printable
-from momentron.safefiles import reason, write_atomically
+from momentron.views.printable import in_encoding, printable
 
 
 def say(*lines: object, file: IO[str] | None = None) -> None:

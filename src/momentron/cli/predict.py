@@ -13,12 +13,12 @@ import typer
 
 from momentron.cli.data import PLAIN, with_table_options
 from momentron.cli.output import print_data, require_reader, say, try_to_write
-from momentron.datafiles import TableOptions
-from momentron.datafiles.features import read_rows
+from momentron.data.files import TableOptions
+from momentron.data.files.features import read_rows
+from momentron.data.safefiles import open_regular, reason, require_writable
 from momentron.errors import InputError
 from momentron.estimators import labels_of
-from momentron.kernels import Kernel, as_kernel
-from momentron.safefiles import open_regular, reason, require_writable
+from momentron.rows.kernels import Kernel, as_kernel
 
 NUMBERS = ("coef", "intercept")
 BLOCK = 1 << 22  # kernel values that are computed at a time

@@ -10,9 +10,9 @@ from rich.live import Live
 from rich.text import Text
 
 from momentron.certificate import relative_gap
-from momentron.printable import printable
-from momentron.reporting import HEADER, format_row
-from momentron.trace import Row
+from momentron.views.printable import printable
+from momentron.views.reporting import HEADER, format_row
+from momentron.views.trace import Row
 
 PATIENCE = 2.0  # seconds before anything is shown
 BAR = 24  # characters

@@ -17,11 +17,11 @@ from momentron.cli.data import (
 from momentron.cli.methods import named_solver
 from momentron.cli.output import say, try_to_write
 from momentron.cli.progress import Progress
-from momentron.datafiles import TableOptions
-from momentron.display.race import draw_race
-from momentron.display.style import picture_of, require_picture
-from momentron.racing import DEFAULT_METHODS
-from momentron.racing import race as run_race
+from momentron.data.files import TableOptions
+from momentron.estimators.racing import DEFAULT_METHODS
+from momentron.estimators.racing import race as run_race
+from momentron.views.display.race import draw_race
+from momentron.views.display.style import picture_of, require_picture
 
 
 @with_table_options("weight", "failures")

@@ -17,9 +17,9 @@ from momentron.cli.data import (
 )
 from momentron.cli.output import say, try_to_write
 from momentron.cli.progress import Progress
-from momentron.datafiles import TableOptions
-from momentron.report import examine, render
-from momentron.safefiles import require_writable
+from momentron.cli.report_page import examine, render
+from momentron.data.files import TableOptions
+from momentron.data.safefiles import require_writable
 
 
 @with_table_options("weight", "failures")

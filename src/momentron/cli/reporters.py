@@ -14,9 +14,9 @@ from rich.live import Live
 from rich.text import Text
 
 from momentron.cli.progress import LiveRow
-from momentron.reporting import PASS_HEADER, PassReporter, TableReporter
-from momentron.solve import Reporter
+from momentron.solvers.loop import Reporter
 from momentron.streams import Stream
+from momentron.views.reporting import PASS_HEADER, PassReporter, TableReporter
 
 
 @contextmanager

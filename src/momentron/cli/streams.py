@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import IO, Any
 
-from momentron.printable import in_encoding
+from momentron.views.printable import in_encoding
 
 
 class Guarded(io.TextIOBase):

@@ -7,10 +7,10 @@ import numpy as np
 
 from momentron.cli.output import say
 from momentron.estimators import labels_of
-from momentron.in_memory import Fit
+from momentron.fitting.in_memory import Fit
 from momentron.result import MarginResult
+from momentron.rows.validation import TrainingData
 from momentron.status import Predictor
-from momentron.validation import TrainingData
 
 
 def summarise(title: str, data: TrainingData, fit: Fit) -> dict[str, Any]:

@@ -20,9 +20,9 @@ from momentron.cli.data import (
     with_table_options,
 )
 from momentron.cli.output import complain, say
-from momentron.datafiles import TableOptions
+from momentron.data.files import TableOptions
+from momentron.data.safefiles import open_regular
 from momentron.errors import InputError
-from momentron.safefiles import open_regular
 from momentron.separability import Verdict
 from momentron.separability.fates import WORDS, sentence_on_estimates
 from momentron.verify import ProofError

@@ -10,7 +10,7 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-from momentron.safefiles import write_atomically
+from momentron.data.safefiles import write_atomically
 
 TIMEOUT = 60.0
 """Seconds without an answer after which a download gives up."""

@@ -18,12 +18,12 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from momentron.arguments import as_count
-from momentron.datafiles.svmlight import parse_svmlight
+from momentron.data.arguments import as_count
+from momentron.data.files.svmlight import parse_svmlight
+from momentron.data.safefiles import cache_dir
 from momentron.datasets._fetch import FAILURES, Remote, fetch, fetch_cifar10
 from momentron.datasets.synthetic import check_dtype
 from momentron.errors import InputError, short
-from momentron.safefiles import cache_dir
 
 ENVIRONMENT = "MOMENTRON_DATA"
 

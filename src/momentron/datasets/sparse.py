@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentron.arguments import as_generator
+from momentron.data.arguments import as_generator
 from momentron.datasets.synthetic import (
     Floats,
     Seed,

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from momentron.arguments import as_count, as_generator
+from momentron.data.arguments import as_count, as_generator
 from momentron.errors import InputError, short
 
 Floats = NDArray[Any]

@@ -24,21 +24,21 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
-from momentron.arguments import as_flag
-from momentron.clock import Stopwatch
-from momentron.convergence import BudgetWarning
+from momentron.arithmetic.clock import Stopwatch
+from momentron.data.arguments import as_flag
+from momentron.dual.losses import Loss
 from momentron.estimators.kernel import KernelMargin
 from momentron.estimators.linear import LinearMargin
 from momentron.estimators.shared import MarginClassifier, all_or_nothing, warn_of
-from momentron.kernels import Kernel
-from momentron.losses import Loss
-from momentron.one_against_rest import Fits, fit_classes, fits_along
-from momentron.options import FitOptions
-from momentron.price_grid import as_grid
-from momentron.solve import Turns
+from momentron.fitting.c_grid import as_grid
+from momentron.fitting.one_against_rest import Fits, fit_classes, fits_along
+from momentron.fitting.options import FitOptions
+from momentron.rows.kernels import Kernel
+from momentron.rows.validation import TrainingData
 from momentron.solvers import Solver
+from momentron.solvers.convergence import BudgetWarning
+from momentron.solvers.loop import Turns
 from momentron.status import Status
-from momentron.validation import TrainingData
 
 ANSWERS = (Status.OPTIMAL, Status.NOT_SEPARABLE)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from momentron.dual.losses import Loss
 from momentron.errors import InputError
 from momentron.estimators.shared import (
     FittedClassifier,
@@ -14,14 +15,13 @@ from momentron.estimators.shared import (
     all_or_nothing,
     warn_of,
 )
-from momentron.kernels import Kernel
-from momentron.losses import Loss
-from momentron.one_against_rest import Fits
-from momentron.operators.base import row_blocks
-from momentron.options import FitOptions
-from momentron.solve import Callback
+from momentron.fitting.one_against_rest import Fits
+from momentron.fitting.options import FitOptions
+from momentron.rows.base import row_blocks
+from momentron.rows.kernels import Kernel
+from momentron.rows.validation import TrainingData
 from momentron.solvers import Solver
-from momentron.validation import TrainingData
+from momentron.solvers.loop import Callback
 
 
 class KernelMargin(MarginClassifier):

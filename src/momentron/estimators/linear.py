@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from momentron.api import fit_in_blocks, is_read_in_blocks, read_small_file
-from momentron.arguments import as_flag
+from momentron.data.arguments import as_flag
+from momentron.dual.losses import Loss
 from momentron.errors import InputError
 from momentron.estimators.shared import (
     FittedClassifier,
@@ -19,15 +20,14 @@ from momentron.estimators.shared import (
     joined_support,
     warn_of,
 )
-from momentron.losses import Loss
-from momentron.one_against_rest import Fits
-from momentron.options import FitOptions
+from momentron.fitting.one_against_rest import Fits
+from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
-from momentron.solve import Callback
+from momentron.rows.validation import TrainingData
 from momentron.solvers import Solver
+from momentron.solvers.loop import Callback
 from momentron.streams import is_dask
 from momentron.streams.partitions import lazily
-from momentron.validation import TrainingData
 
 
 class LinearMargin(MarginClassifier):

@@ -12,18 +12,18 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import validate_data
 
-from momentron.arguments import as_flag
-from momentron.clock import Stopwatch
-from momentron.convergence import BudgetWarning
+from momentron.arithmetic.clock import Stopwatch
+from momentron.data.arguments import as_flag
+from momentron.data.exactness import row_parts
+from momentron.data.saved_state import Marked
 from momentron.errors import InputError, NotSeparableWarning, short
-from momentron.exactness import row_parts
-from momentron.one_against_rest import Fits, fit_classes
-from momentron.options import FitOptions
+from momentron.fitting.one_against_rest import Fits, fit_classes
+from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
-from momentron.saved_state import Marked
-from momentron.solve import Callback
+from momentron.rows.validation import TrainingData, clean_matrix
+from momentron.solvers.convergence import BudgetWarning
+from momentron.solvers.loop import Callback
 from momentron.status import Predictor, Status
-from momentron.validation import TrainingData, clean_matrix
 
 # parameters that say how fits are chosen, not what one is
 NOT_OF_FITS = ("warm_start", "multi_class", "Cs", "cv", "scoring", "refit", "n_jobs")

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from momentron.arguments import as_flag, parse_size
+from momentron.data.arguments import as_flag, parse_size
 from momentron.errors import InputError
 from momentron.ntk.contraction import PER_OUTPUT, SAME_OUTPUT, TRACED, Contraction
 from momentron.ntk.gradient_factors import Workspace
@@ -27,7 +27,7 @@ from momentron.ntk.plan import KernelShape, make_plan
 from momentron.ntk.results import ResultType, inverse_roots, normalize_in_place, require_finite
 from momentron.ntk.sweep import Differentiator, Sweep
 from momentron.ntk.unstructured import ExampleGradients
-from momentron.progress import Tell, as_progress
+from momentron.views.progress import Tell, as_progress
 
 
 class EmpiricalNTK(JacobianProducts):
@@ -79,7 +79,7 @@ class EmpiricalNTK(JacobianProducts):
     Products are taken in the type of the model's parameters (at least float32) and added up over
     layers in that of the result. Examples are moved to the model's device and type as they are
     read; whole numbers stay so if the model has an embedding. `progress` takes the forms that
-    `momentron.progress` explains.
+    `momentron.views.progress` explains.
 
     References
     ----------

@@ -12,7 +12,8 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from momentron.arguments import as_count
+from momentron.data.arguments import as_count
+from momentron.data.safefiles import Pathname
 from momentron.errors import InputError, short
 from momentron.ntk.evolution_table import KernelEvolution
 from momentron.ntk.history import History
@@ -27,8 +28,7 @@ from momentron.ntk.labelled import (
 )
 from momentron.ntk.tracker import KernelTracker, Snapshot, as_epoch
 from momentron.ntk.training import Loss, Step, Training, seeded_loader
-from momentron.progress import Progress, as_progress, part_of
-from momentron.safefiles import Pathname
+from momentron.views.progress import Progress, as_progress, part_of
 
 USUAL_BATCH = 32
 

@@ -9,10 +9,10 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from momentron.display.evolution import EvolutionDisplay
+from momentron.data.safefiles import Pathname, write_atomically
 from momentron.errors import InputError
-from momentron.safefiles import Pathname, write_atomically
-from momentron.table import Table
+from momentron.views.display.evolution import EvolutionDisplay
+from momentron.views.table import Table
 
 
 @dataclass(frozen=True)

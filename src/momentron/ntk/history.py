@@ -11,8 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from momentron.data.safefiles import (
+    Pathname,
+    open_regular,
+    require_writable_folder,
+    write_atomically,
+)
 from momentron.errors import InputError, short
-from momentron.safefiles import Pathname, open_regular, require_writable_folder, write_atomically
 
 ROWS = "looks.json"
 TRAINING = "training.pt"

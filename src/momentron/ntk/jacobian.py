@@ -12,12 +12,12 @@ import torch
 from scipy.sparse.linalg import LinearOperator
 from torch import Tensor, nn
 
-from momentron.arguments import as_flag, parse_size
+from momentron.data.arguments import as_flag, parse_size
 from momentron.errors import InputError, short
 from momentron.ntk.inputs import Examples, Selection, chosen_parameters
 from momentron.ntk.linearised import Linearised, Vector
 from momentron.ntk.results import ResultType, inverse_roots, require_finite
-from momentron.progress import Progress, Tell, as_progress, part_of
+from momentron.views.progress import Progress, Tell, as_progress, part_of
 
 
 class KernelOptions(TypedDict, total=False):

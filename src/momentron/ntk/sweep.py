@@ -17,7 +17,7 @@ from momentron.ntk.model_checks import flat_outputs
 from momentron.ntk.model_structure import Receive, Unit, hooked, make_anchor
 from momentron.ntk.plan import Plan
 from momentron.ntk.unstructured import ExampleGradients, WrittenGradients
-from momentron.progress import Tell
+from momentron.views.progress import Tell
 
 PANELS = 4  # of rows, of a block with itself: the more, the less is computed below the diagonal
 LEAST_PANEL = 32  # rows, of which a product is nearly as fast as it can be

@@ -10,20 +10,20 @@ import numpy as np
 from torch import nn
 
 from momentron.api import max_margin
-from momentron.arguments import as_count
+from momentron.data.arguments import as_count
+from momentron.data.safefiles import Pathname
 from momentron.errors import InputError, short
-from momentron.identity import digest_of, parameters_of
 from momentron.ntk.empirical import EmpiricalNTK
 from momentron.ntk.evolution_table import EvolutionRow, KernelEvolution
 from momentron.ntk.history import History
 from momentron.ntk.inputs import Outputs, Selection
 from momentron.ntk.labelled import Data, Labelled, as_pair, modes_kept, on_host
 from momentron.ntk.spectra import kernel_alignment
-from momentron.progress import Progress, Tell, as_progress, part_of
 from momentron.result import MarginResult
-from momentron.safefiles import Pathname
 from momentron.solvers import Solver, as_solver
+from momentron.solvers.identity import digest_of, parameters_of
 from momentron.status import Status
+from momentron.views.progress import Progress, Tell, as_progress, part_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,7 +76,7 @@ class KernelTracker:
         Keep the kernels there, as .npy files, and the rows: a tracker that is made again with the
         same data goes on from its last look. Without, all kernels stay in memory.
     progress : bool or callable, optional
-        Of each look; see `momentron.progress`.
+        Of each look; see `momentron.views.progress`.
 
     Attributes
     ----------

@@ -14,11 +14,11 @@ import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
 
-from momentron.rational.memory import TooLarge, require_memory
-from momentron.rational.systems import pivot_columns, solve_rows
 from momentron.separability.cone import Cone, by_column
 from momentron.separability.interior_point import Normal
 from momentron.separability.spans import sparse_minor
+from momentron.solvers.rational.memory import TooLarge, require_memory
+from momentron.solvers.rational.systems import pivot_columns, solve_rows
 from momentron.verify.deadline import call_within_deadline
 from momentron.verify.limits import MAX_BASIS
 

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from momentron.arguments import as_flag, as_number
-from momentron.clock import OutOfTime, deadline, until
-from momentron.designs import read_design
-from momentron.environment import standard_arithmetic
+from momentron.arithmetic.clock import OutOfTime, deadline, until
+from momentron.arithmetic.environment import standard_arithmetic
+from momentron.arithmetic.threads import one_thread
+from momentron.data.arguments import as_flag, as_number
+from momentron.data.exactness import READINGS, is_rounded, require_reading
 from momentron.errors import InputError, short
-from momentron.exactness import READINGS, is_rounded, require_reading
-from momentron.rational.memory import TooLarge
 from momentron.separability.basis import (
     Basis,
     ExactWeights,
@@ -33,6 +32,7 @@ from momentron.separability.conflict import (
     contradictory_rows,
     duplicate_conflict,
 )
+from momentron.separability.designs import read_design
 from momentron.separability.estimates import LATE, find_estimates, too_large
 from momentron.separability.fates import notes_on_classes
 from momentron.separability.interior_point import Proposal, propose
@@ -48,7 +48,7 @@ from momentron.separability.peel import Peeled, peel
 from momentron.separability.proof import build_proof, unread_proof
 from momentron.separability.verdict import Verdict
 from momentron.separability.wolfe import exact_pair
-from momentron.threads import one_thread
+from momentron.solvers.rational.memory import TooLarge
 from momentron.verify import ProofError, ProofTooLarge, require_estimates, require_proof
 from momentron.verify.data import label_texts
 from momentron.verify.duality import direction_of

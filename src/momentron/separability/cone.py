@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.clock import require_time
+from momentron.arithmetic.clock import require_time
+from momentron.data.exactness import as_exact, require_reading
 from momentron.errors import InputError, one_line, short
-from momentron.exactness import as_exact, require_reading
-from momentron.rational.memory import memory_cap, require_memory
-from momentron.rational.systems import PRIME
-from momentron.validation import clean_matrix, clean_targets
+from momentron.rows.validation import clean_matrix, clean_targets
+from momentron.solvers.rational.memory import memory_cap, require_memory
+from momentron.solvers.rational.systems import PRIME
 from momentron.verify.data import Data, WholeRow, label_texts, own_order, zero_weight_rows
 from momentron.verify.family import MODELS, Family, default_family, family_named, link_of
 from momentron.verify.format import read_codes

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.clock import require_time
-from momentron.rational.memory import TooLarge, require_memory
-from momentron.rational.systems import pivot_columns, solve_whole
+from momentron.arithmetic.clock import require_time
 from momentron.separability.basis import Basis, ExactWeights, pivot_order
 from momentron.separability.cone import Cone
+from momentron.solvers.rational.memory import TooLarge, require_memory
+from momentron.solvers.rational.systems import pivot_columns, solve_whole
 from momentron.verify.deadline import call_within_deadline
 
 BLOCK_ROWS = 1 << 14  # hashed at a time

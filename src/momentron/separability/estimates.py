@@ -17,9 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.clock import OutOfTime, require_time, time_left, until
-from momentron.rational.memory import TooLarge
-from momentron.rational.systems import PRIME, independent, primitive, solve_whole
+from momentron.arithmetic.clock import OutOfTime, require_time, time_left, until
 from momentron.separability.cone import Cone, by_column, whole_multiples
 from momentron.separability.programs import Programs
 from momentron.separability.proof import named_pairs
@@ -33,6 +31,8 @@ from momentron.separability.spans import (
     unit_floats,
 )
 from momentron.separability.wolfe import even_lengths, minimum_norm_point
+from momentron.solvers.rational.memory import TooLarge
+from momentron.solvers.rational.systems import PRIME, independent, primitive, solve_whole
 from momentron.verify.estimates import Space
 
 Vector = dict[int, int]

@@ -7,9 +7,9 @@ from itertools import pairwise
 from typing import Any
 
 from momentron.errors import InputError, short
-from momentron.markup import escape
 from momentron.verify.family import MODELS, Family
 from momentron.verify.numbers import integer
+from momentron.views.markup import escape
 
 WORDS = {
     "finite": "finite",

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from momentron.clock import time_left, until
+from momentron.arithmetic.clock import time_left, until
+from momentron.data.exactness import as_exact
 from momentron.errors import InputError
-from momentron.exactness import as_exact
+from momentron.rows.validation import clean_matrix
 from momentron.separability.check import check_separability, seconds_of
 from momentron.separability.fates import family_of, feature_labels
 from momentron.separability.verdict import Verdict
-from momentron.validation import clean_matrix
 
 
 @dataclass(frozen=True)

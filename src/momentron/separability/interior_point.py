@@ -17,8 +17,8 @@ import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
 
-from momentron.clock import require_time
-from momentron.rational.memory import require_memory
+from momentron.arithmetic.clock import require_time
+from momentron.solvers.rational.memory import require_memory
 from momentron.verify.deadline import call_within_deadline
 
 MAX_ITERATIONS = 100

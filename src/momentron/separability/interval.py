@@ -14,11 +14,11 @@ from itertools import combinations
 import numpy as np
 
 from momentron.api import max_margin
+from momentron.arithmetic.clock import OutOfTime, deadline, require_time, time_left, until
 from momentron.certificate.roots import root_down, root_up
-from momentron.clock import OutOfTime, deadline, require_time, time_left, until
-from momentron.rational.memory import TooLarge
 from momentron.separability.basis import ExactWeights
 from momentron.separability.cone import Cone, whole_multiples
+from momentron.solvers.rational.memory import TooLarge
 from momentron.status import Status
 
 SECONDS = 10.0  # for the interval, once the verdict is known

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.clock import require_time
+from momentron.arithmetic.clock import require_time
 from momentron.separability.cone import Cone, by_column
 
 MANY_PAIRS = 200  # that are peeled, for which all rows are converted at once

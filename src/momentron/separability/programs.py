@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog, nnls
 
-from momentron.clock import require_time, time_left
+from momentron.arithmetic.clock import require_time, time_left
 
 LARGEST = 4e6  # entries of C that are not zero, up to which a program is tried
 LONGEST = 5.0  # seconds of one call; a quarter of those that are left if that is more

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.clock import require_time
-from momentron.rational.memory import TooLarge
-from momentron.rational.systems import PRIME, Vector, pivot_columns, primitive, solve_rows
+from momentron.arithmetic.clock import require_time
+from momentron.solvers.rational.memory import TooLarge
+from momentron.solvers.rational.systems import PRIME, Vector, pivot_columns, primitive, solve_rows
 from momentron.verify.modular import pivots
 
 MANY_STEPS = 3_000_000  # entries that a sparse elimination may touch: some seconds

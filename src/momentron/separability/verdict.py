@@ -8,10 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.designs.rows import GivenRows
-from momentron.display import MarginDisplay, MarginDistributionDisplay
 from momentron.errors import InputError
-from momentron.markup import card, escape, facts_table, rows_table
 from momentron.separability.class_pairs import (
     BoundaryPair,
     ClassPair,
@@ -20,6 +17,7 @@ from momentron.separability.class_pairs import (
     most_separated_first,
     sentence_on_classes,
 )
+from momentron.separability.designs.rows import GivenRows
 from momentron.separability.fates import (
     Estimate,
     as_frame,
@@ -33,6 +31,8 @@ from momentron.verify.errors import UNREADABLE, ProofError, reason
 from momentron.verify.family import Family
 from momentron.verify.format import load_proof, read_interval
 from momentron.verify.numbers import whole_numbers
+from momentron.views.display import MarginDisplay, MarginDistributionDisplay
+from momentron.views.markup import card, escape, facts_table, rows_table
 
 SENTENCES = {
     "separable": "separable: a hyperplane has every example strictly on its own side",

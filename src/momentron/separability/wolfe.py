@@ -13,12 +13,12 @@ from fractions import Fraction
 import numpy as np
 from scipy.optimize import nnls
 
-from momentron.clock import require_time
-from momentron.rational.memory import require_memory
-from momentron.rational.nearest import ListedPoints, Vector, Weights, Wolfe, dot
-from momentron.rational.systems import independent, primitive, solve_many, solve_whole
+from momentron.arithmetic.clock import require_time
 from momentron.separability.basis import ExactWeights
 from momentron.separability.cone import BYTES_PER_WHOLE, Cone
+from momentron.solvers.rational.memory import require_memory
+from momentron.solvers.rational.nearest import ListedPoints, Vector, Weights, Wolfe, dot
+from momentron.solvers.rational.systems import independent, primitive, solve_many, solve_whole
 
 GUESS_FLOPS = 1e9  # of one call of non-negative least squares
 

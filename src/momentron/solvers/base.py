@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from momentron.calls import call_of
 from momentron.certificate import WholePair
+from momentron.data.reprs import call_of
 from momentron.status import Status
 
 

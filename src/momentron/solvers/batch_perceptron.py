@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.combination import move_towards
-from momentron.margin_problem import MarginProblem
+from momentron.dual.combination import move_towards
 from momentron.solvers.base import (
     DEFAULTS,
     Candidates,
@@ -16,6 +15,7 @@ from momentron.solvers.base import (
     State,
     begun_combination,
 )
+from momentron.solvers.margin_problem import MarginProblem
 
 
 @dataclass

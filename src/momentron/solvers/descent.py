@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from momentron.margin_problem import MarginProblem
 from momentron.solvers.base import (
     DEFAULTS,
     Candidates,
@@ -16,6 +15,7 @@ from momentron.solvers.base import (
     State,
     first_evaluation,
 )
+from momentron.solvers.margin_problem import MarginProblem
 
 NOWHERE = np.empty(0)  # in place of w_0 = 0, which need not be subtracted
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from momentron.margin_problem import MarginProblem
 from momentron.solvers.base import (
     DEFAULTS,
     Candidates,
@@ -15,6 +14,7 @@ from momentron.solvers.base import (
     State,
     first_evaluation,
 )
+from momentron.solvers.margin_problem import MarginProblem
 from momentron.solvers.schedules import (
     Schedule,
     as_schedule,

@@ -1,7 +1,7 @@
 """Gradient descent on the empirical risk: the O(1/ln t) baseline."""
 
-from momentron.margin_problem import MarginProblem
 from momentron.solvers.descent import Descent, DescentState
+from momentron.solvers.margin_problem import MarginProblem
 from momentron.solvers.schedules import Schedule, as_schedule
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.dualsets import Scored
-from momentron.margin_problem import MarginProblem
+from momentron.dual.dualsets import Scored
 from momentron.solvers.base import (
     DEFAULTS,
     Candidates,
@@ -17,6 +16,7 @@ from momentron.solvers.base import (
     State,
     first_evaluation,
 )
+from momentron.solvers.margin_problem import MarginProblem
 from momentron.solvers.schedules import (
     Schedule,
     as_schedule,

@@ -1,7 +1,7 @@
 """Gradient descent with normalised gradients: O(1/t) with θ = 1, O(1/√t) with θ_t = 1/√(t+1)."""
 
-from momentron.margin_problem import MarginProblem
 from momentron.solvers.descent import Descent, DescentState
+from momentron.solvers.margin_problem import MarginProblem
 from momentron.solvers.schedules import Schedule, as_schedule, inverse_root_step
 
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-from momentron.margin_problem import MarginProblem
 from momentron.solvers.base import (
     DEFAULTS,
     Candidates,
@@ -13,6 +12,7 @@ from momentron.solvers.base import (
     State,
     begun_combination,
 )
+from momentron.solvers.margin_problem import MarginProblem
 
 
 @dataclass

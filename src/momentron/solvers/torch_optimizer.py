@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from momentron.calls import words_of
+from momentron.data.reprs import words_of
 from momentron.errors import InputError, short
-from momentron.margin_problem import Evaluation, MarginProblem
 from momentron.solvers.base import (
     DEFAULTS,
     Candidates,
@@ -18,6 +17,7 @@ from momentron.solvers.base import (
     State,
     first_evaluation,
 )
+from momentron.solvers.margin_problem import Evaluation, MarginProblem
 from momentron.status import Status
 
 FARTHEST = 1e12  # ‖w‖ above which an optimiser has run away, and its run ends

@@ -4,7 +4,7 @@
 their own store of data, or want a stream for itself.
 """
 
-from momentron.arguments import parse_size
+from momentron.data.arguments import parse_size
 from momentron.streams.api import (
     BlockData,
     as_stream,

@@ -10,18 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from momentron.arguments import parse_size
-from momentron.checkpoint import Checkpoint, unusable
-from momentron.classifier import make_result
-from momentron.clock import OutOfTime, Stopwatch, until
-from momentron.datafiles._common import require_file
+from momentron.arithmetic.clock import OutOfTime, Stopwatch, until
+from momentron.data.arguments import parse_size
+from momentron.data.files._common import require_file
+from momentron.dual.losses import Exponential, Loss
 from momentron.errors import InputError, short
-from momentron.identity import parameters_of
-from momentron.losses import Exponential, Loss
-from momentron.reporting import TableReporter
+from momentron.fitting.make_result import make_result
 from momentron.result import MarginResult
-from momentron.solve import Budget, Callback, Reporter, solve
 from momentron.solvers import Solver
+from momentron.solvers.checkpoint import Checkpoint, unusable
+from momentron.solvers.identity import parameters_of
+from momentron.solvers.loop import Budget, Callback, Reporter, solve
 from momentron.streams.auto import MemoryPlan
 from momentron.streams.first_pass import FirstPass, require_usable
 from momentron.streams.problem import BlockProblem
@@ -29,6 +28,7 @@ from momentron.streams.source import BLOCK_BYTES, ArraySource, NpySource, Source
 from momentron.streams.stream import DiskStream, Stream
 from momentron.streams.svmlight import SvmlightSource
 from momentron.streams.working_set import Rows, row_numbers
+from momentron.views.reporting import TableReporter
 
 SVMLIGHT = (".svm", ".svmlight", ".libsvm")
 BLOCKS_IN_MEMORY = 40  # blocks, working set and what solves it, with room to spare

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from momentron.checkpoint import unusable
-from momentron.clock import OutOfTime, time_left
+from momentron.arithmetic.clock import OutOfTime, time_left
 from momentron.result import MarginResult
-from momentron.solve import Budget
 from momentron.solvers.auto import Auto
 from momentron.solvers.base import Candidates, Primal, State
+from momentron.solvers.checkpoint import unusable
+from momentron.solvers.loop import Budget
 from momentron.status import Status
 from momentron.streams.working_set import Rows
 

@@ -8,11 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 from xxhash import xxh3_64_intdigest
 
-from momentron.clock import require_time
+from momentron.arithmetic.clock import require_time
+from momentron.data.exactness.sparse import canonical
 from momentron.errors import InputError, short
-from momentron.exactness.sparse import canonical
-from momentron.operators.base import row_blocks
-from momentron.validation import clean_matrix, clean_targets
+from momentron.rows.base import row_blocks
+from momentron.rows.validation import clean_matrix, clean_targets
 
 LARGE = 256  # a large tile is this many times as large: a fraction of a second
 _KINDS = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers"}

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from momentron.clock import OutOfTime, require_time, time_left, until
+from momentron.arithmetic.clock import OutOfTime, require_time, time_left, until
 from momentron.errors import InputError
 from momentron.streams.blocks import Block, as_block
 from momentron.streams.partitions import aligned_arrays, frame_parts, places_of

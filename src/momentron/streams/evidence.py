@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from momentron.arithmetic.rounding import down, norm_bounds
 from momentron.certificate import Certificate, admitted, read_only
-from momentron.dualsets import DualSet
+from momentron.dual.dualsets import DualSet
+from momentron.dual.labels import Labels
 from momentron.errors import SolverError
-from momentron.labels import Labels
-from momentron.rounding import down, norm_bounds
 from momentron.streams.gradients import BoundedGradient, mixed
 from momentron.streams.working_set import RowWeights
 

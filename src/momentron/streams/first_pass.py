@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from momentron.arithmetic.rounding import gamma
 from momentron.errors import InputError
-from momentron.operators.base import norm_upper_bounds
-from momentron.operators.sparse import squared_row_norms
-from momentron.rounding import gamma
+from momentron.rows.base import norm_upper_bounds
+from momentron.rows.sparse import squared_row_norms
+from momentron.rows.validation import clean_matrix, sorted_labels
 from momentron.streams.blocks import Block, KeptRows, in_float64, kind_of, large_tiles, tiles
 from momentron.streams.shortlist import Shortlist
 from momentron.streams.stream import Stream
-from momentron.validation import clean_matrix, sorted_labels
 
 MOST_CLASSES = 10_000
 FEW_CLASSES = 8  # up to which a product with a full matrix of ones and zeros is the fastest sum

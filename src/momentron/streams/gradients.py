@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from momentron.arithmetic.rounding import UNDERFLOW, down, gamma, norm_bounds, up
+from momentron.dual.labels import Labels
 from momentron.errors import SolverError
-from momentron.labels import Labels
-from momentron.rounding import UNDERFLOW, down, gamma, norm_bounds, up
 from momentron.streams.blocks import in_float64
 from momentron.streams.scan import ScanResult
 from momentron.streams.working_set import Rows

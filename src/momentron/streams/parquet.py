@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from momentron.datafiles._common import LABEL_NAMES, position, require_file
+from momentron.data.exactness import as_exact
+from momentron.data.files._common import LABEL_NAMES, position, require_file
 from momentron.errors import InputError, short
-from momentron.exactness import as_exact
 from momentron.streams.source import BLOCK_BYTES, rows_of
 
 

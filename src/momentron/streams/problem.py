@@ -1,7 +1,7 @@
 """The problem that a stream poses: the rows are read again in every pass, and never all there.
 
 The scores Zw and the weights q of all the rows do not fit in memory. What stands for the scores is
-the largest of every arc (see `momentron.labels`), on which margins and intercepts depend; what
+the largest of every arc (see `momentron.dual.labels`), on which margins and intercepts depend; what
 stands for the weights is a record of their gradient Zᵀq. What is proved rests on passes and on
 such records alone: solvers propose classifiers, and sums of weights.
 """
@@ -15,19 +15,20 @@ from typing import Any
 
 import numpy as np
 
+from momentron.arithmetic.clock import OutOfTime
+from momentron.arithmetic.rounding import UNIT_ROUNDOFF, up
 from momentron.certificate import Certificate, certify, read_only
-from momentron.certified_problem import CertifiedProblem, SparseDual
-from momentron.checkpoint import section, unusable
-from momentron.classifier import make_result
-from momentron.clock import OutOfTime
-from momentron.labels import as_labels
-from momentron.losses import Exponential
-from momentron.margin_problem import NOTHING_NEAR, Evaluation
-from momentron.problem import Problem
+from momentron.dual.labels import as_labels
+from momentron.dual.losses import Exponential
+from momentron.fitting.make_result import make_result
 from momentron.result import MarginResult
-from momentron.rounding import UNIT_ROUNDOFF, up
-from momentron.solve import Budget, solve
+from momentron.rows.validation import TrainingData
 from momentron.solvers.base import RunOptions, Solver
+from momentron.solvers.certified_problem import CertifiedProblem, SparseDual
+from momentron.solvers.checkpoint import section, unusable
+from momentron.solvers.loop import Budget, solve
+from momentron.solvers.margin_problem import NOTHING_NEAR, Evaluation
+from momentron.solvers.problem import Problem
 from momentron.status import Status
 from momentron.streams.auto import BlockRounds, MemoryPlan
 from momentron.streams.combination import BlockCombination
@@ -37,7 +38,6 @@ from momentron.streams.gradients import Gradients
 from momentron.streams.scan import Scan, ScanResult
 from momentron.streams.stream import Stream
 from momentron.streams.working_set import Rows, RowWeights, weights_from_arrays, worst_weights
-from momentron.validation import TrainingData
 
 FEW_ROWS = 50  # to a sample that had room for fewer no classifier is fitted
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from momentron.clock import OutOfTime, require_time
-from momentron.datafiles._common import one_line
+from momentron.arithmetic.clock import OutOfTime, require_time
+from momentron.data.files._common import one_line
 from momentron.errors import InputError
 from momentron.streams.blocks import Block, as_block
 from momentron.streams.source import Source

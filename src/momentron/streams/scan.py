@@ -1,9 +1,9 @@
 """One scan of the rows: everything a step or a certificate needs of them, in one read.
 
-For a classifier w, a block of rows gives on each arc (see `momentron.labels`) a sure upper bound of
-its largest score; and the triple of attention with a single query: the largest score, the sum of
-exp(score − largest), and the rows summed with these weights. Two such findings merge into that of
-all the rows, in any order; what is exchanged is as large as w, whatever the block.
+For a classifier w, a block of rows gives on each arc (see `momentron.dual.labels`) a sure upper
+bound of its largest score; and the triple of attention with a single query: the largest score, the
+sum of exp(score − largest), and the rows summed with these weights. Two such findings merge into
+that of all the rows, in any order; what is exchanged is as large as w, whatever the block.
 """
 
 from collections.abc import Iterable
@@ -12,9 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from momentron.labels import Labels
-from momentron.operators import as_operator
-from momentron.rounding import EXTENDED_ROUNDOFF, UNDERFLOW, UNIT_ROUNDOFF, gamma, norm_bounds, up
+from momentron.arithmetic.rounding import (
+    EXTENDED_ROUNDOFF,
+    UNDERFLOW,
+    UNIT_ROUNDOFF,
+    gamma,
+    norm_bounds,
+    up,
+)
+from momentron.dual.labels import Labels
+from momentron.rows import as_operator
 from momentron.streams.blocks import Block, in_float64, large_tiles, tiles
 from momentron.streams.first_pass import SINGLE
 from momentron.streams.shortlist import Shortlist

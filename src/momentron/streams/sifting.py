@@ -9,11 +9,11 @@ import scipy.sparse as sp
 
 from momentron.errors import InputError, short
 from momentron.result import MarginResult
+from momentron.rows.validation import clean_matrix, clean_weights
 from momentron.streams.api import as_stream, is_dask
 from momentron.streams.partitions import aligned_arrays
 from momentron.streams.source import Source
 from momentron.streams.stream import DiskStream, Stream
-from momentron.validation import clean_matrix, clean_weights
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.datafiles._common import require_file
+from momentron.data.exactness import as_exact, as_host, is_tensor
+from momentron.data.exactness.tensors import host_itemsize, is_dense
+from momentron.data.files._common import require_file
 from momentron.errors import InputError
-from momentron.exactness import as_exact, as_host, is_tensor
-from momentron.exactness.tensors import host_itemsize, is_dense
-from momentron.operators import ComputedRows
-from momentron.validation import clean_targets
+from momentron.rows import ComputedRows
+from momentron.rows.validation import clean_targets
 
 BLOCK_BYTES = 16 * 2**20
 

@@ -11,12 +11,12 @@ from typing import IO, Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.clock import require_time
-from momentron.datafiles._common import labels as as_labels
-from momentron.datafiles._common import require_file
-from momentron.datafiles.svmlight import parse_svmlight
+from momentron.arithmetic.clock import require_time
+from momentron.data.files._common import labels as as_labels
+from momentron.data.files._common import require_file
+from momentron.data.files.svmlight import parse_svmlight
+from momentron.data.safefiles import open_regular, reason
 from momentron.errors import InputError, one_line
-from momentron.safefiles import open_regular, reason
 from momentron.streams.source import BLOCK_BYTES, rows_of
 
 TEXT_BYTES = 8 * 2**20  # of text parsed at a time

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from momentron.checkpoint import unusable
-from momentron.labels import Labels
+from momentron.dual.labels import Labels
+from momentron.solvers.checkpoint import unusable
 from momentron.streams.blocks import KeptRows, in_float64, stack
 from momentron.streams.shortlist import Shortlist
 

@@ -20,9 +20,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from momentron.clock import OutOfTime, until
-from momentron.environment import standard_arithmetic
-from momentron.exactness import as_exact
+from momentron.arithmetic.clock import OutOfTime, until
+from momentron.arithmetic.environment import standard_arithmetic
+from momentron.data.exactness import as_exact
 from momentron.verify.data import (
     Data,
     column_names,

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from momentron.clock import require_time
+from momentron.arithmetic.clock import require_time
+from momentron.data.exactness import as_exact, as_host, is_tensor, shortest_decimals
 from momentron.errors import InputError, short
-from momentron.exactness import as_exact, as_host, is_tensor, shortest_decimals
 
 BLOCK_ENTRIES = 1 << 19  # 4 MB of float64
 BLOCK_ROWS = 1 << 12  # of a sparse X, where some are read

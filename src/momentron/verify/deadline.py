@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any
 
-from momentron.clock import require_time
+from momentron.arithmetic.clock import require_time
 
 FLOPS_PER_SECOND = 2e10  # that a dense factorisation may count on
 LONG = 2e9  # flops from which a call gets a thread of its own

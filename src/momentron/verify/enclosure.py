@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from momentron.clock import require_time
+from momentron.arithmetic.clock import require_time
 from momentron.verify.data import Data
 from momentron.verify.deadline import call_within_deadline
 from momentron.verify.errors import ProofError

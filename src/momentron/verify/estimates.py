@@ -26,7 +26,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from momentron.clock import require_time
+from momentron.arithmetic.clock import require_time
 from momentron.verify.data import Data
 from momentron.verify.errors import ProofError
 from momentron.verify.family import Family

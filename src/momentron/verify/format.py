@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from momentron.environment import standard_arithmetic
+from momentron.arithmetic.environment import standard_arithmetic
 from momentron.errors import InputError
 from momentron.verify import limits
 from momentron.verify.data import Data

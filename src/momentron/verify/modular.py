@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from momentron.clock import require_time
+from momentron.arithmetic.clock import require_time
 
 PRIMES = (8388593, 8388587, 8388581)  # below 2^23: products of residues are below 2^46
 BLOCK = 64  # columns eliminated at a time

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.clock import OutOfTime
-from momentron.problem import Problem
+from momentron.arithmetic.clock import OutOfTime
 from momentron.solvers.auto import interpolation
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.engine import Engine
@@ -31,6 +30,7 @@ from momentron.solvers.base import (
     Start,
     State,
 )
+from momentron.solvers.problem import Problem
 from momentron.status import Status
 
 __all__ = ["Auto", "AutoSettings", "AutoState"]

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.clock import require_time
-from momentron.operators import MatrixOperator, dense, sparse
-from momentron.operators.base import row_blocks
-from momentron.threads import in_threads, own_threads
+from momentron.arithmetic.clock import require_time
+from momentron.arithmetic.threads import in_threads, own_threads
+from momentron.rows import MatrixOperator, dense, sparse
+from momentron.rows.base import row_blocks
 
 
 class CentredRows:

@@ -9,6 +9,7 @@ the first step at each σ is with the rows that α itself leaves between the bou
 
 import numpy as np
 
+from momentron.arithmetic.submatrices import submatrix
 from momentron.solvers.auto.box_newton import Smoothed, search_smoothed
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Direction
@@ -20,7 +21,6 @@ from momentron.solvers.auto.linear_algebra import (
     single_cholesky,
 )
 from momentron.solvers.auto.settings import AutoSettings
-from momentron.submatrices import submatrix
 
 
 class Block:

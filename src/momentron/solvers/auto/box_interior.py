@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.clock import require_time
+from momentron.arithmetic.clock import require_time
 from momentron.solvers.auto.forms import Point
 from momentron.solvers.auto.gram_form import GramForm, bordered_solve
 from momentron.solvers.auto.linear_algebra import (

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from momentron.arithmetic.submatrices import submatrix
 from momentron.solvers.auto.forms import Direction, Form
 from momentron.solvers.auto.gram_form import GramForm, bordered_solve
 from momentron.solvers.auto.linear_algebra import (
@@ -22,7 +23,6 @@ from momentron.solvers.auto.linear_algebra import (
     matvec,
 )
 from momentron.solvers.auto.primal_form import PrimalForm
-from momentron.submatrices import submatrix
 
 
 class Smoothed(NamedTuple):

@@ -16,10 +16,10 @@ from functools import partial
 
 import numpy as np
 
-from momentron.factors import inverse_in_place
+from momentron.arithmetic.cholesky import inverse_in_place
+from momentron.arithmetic.threads import in_threads
 from momentron.solvers.auto.active_rows import ActiveRows
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
-from momentron.threads import in_threads
 
 
 class ClassBlocks:

@@ -1,6 +1,6 @@
 """When a working-set solve must end: the clock's deadline, in flops, and what it has cost."""
 
-from momentron.clock import OutOfTime, time_left
+from momentron.arithmetic.clock import OutOfTime, time_left
 
 FLOPS = 2e10  # a cautious rate at which this kind of machine multiplies matrices
 NEARLY = 0.05  # the share of the time given below which it counts as over

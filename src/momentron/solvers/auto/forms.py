@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from momentron.dualsets import DualSet
+from momentron.dual.dualsets import DualSet
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.rows import WorkingRows
 from momentron.solvers.auto.settings import AutoSettings

@@ -6,6 +6,7 @@ from weakref import proxy
 import numpy as np
 from scipy.linalg import blas
 
+from momentron.arithmetic.submatrices import submatrix
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import (
     UNBOUNDED,
@@ -27,7 +28,6 @@ from momentron.solvers.auto.linear_algebra import (
 from momentron.solvers.auto.primal_form import ReducedForm
 from momentron.solvers.auto.rows import WorkingRows
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
-from momentron.submatrices import submatrix
 
 
 class GramForm(Form):

@@ -8,8 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from momentron.convergence import BudgetWarning
-from momentron.hinge_problem import HingeProblem
+from momentron.arithmetic.threads import one_thread
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.box_exchange import exchange_in_box, gathered
 from momentron.solvers.auto.box_interior import (
@@ -37,7 +36,8 @@ from momentron.solvers.auto.soft_products import (
 )
 from momentron.solvers.auto.working_sets import Answer, WorkingSets
 from momentron.solvers.base import Candidates, Primal, Start
-from momentron.threads import one_thread
+from momentron.solvers.convergence import BudgetWarning
+from momentron.solvers.hinge_problem import HingeProblem
 
 
 class HingeEngine(Engine):

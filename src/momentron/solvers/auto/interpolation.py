@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from momentron.clock import require_time
+from momentron.arithmetic.clock import require_time
 from momentron.solvers.auto.deadline import seconds_of
 from momentron.solvers.auto.linear_algebra import add_to_diagonal, back_solve, cholesky
 from momentron.solvers.auto.rows import gram_of

@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 
-from momentron.problem import Problem
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.engine import Engine
 from momentron.solvers.auto.pair_table import PairTable
 from momentron.solvers.auto.settings import AutoSettings
 from momentron.solvers.base import Candidates, Fallback, Primal
+from momentron.solvers.problem import Problem
 
 
 class JointEngine(Engine):

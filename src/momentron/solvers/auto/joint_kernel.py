@@ -8,8 +8,7 @@ import math
 
 import numpy as np
 
-from momentron.operators import KernelOperator
-from momentron.problem import Problem
+from momentron.rows import KernelOperator
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.joint_engine import JointEngine
@@ -17,6 +16,7 @@ from momentron.solvers.auto.joint_margin import JointMargin
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.solvers.auto.shifted_inverse import ShiftedInverse
 from momentron.solvers.base import Candidates, Fallback, Start
+from momentron.solvers.problem import Problem
 
 
 class JointKernel(JointEngine):

@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from momentron.problem import Problem
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Bounds
@@ -25,6 +24,7 @@ from momentron.solvers.auto.joint_witness import balanced
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.solvers.auto.shifted_inverse import ShiftedInverse
 from momentron.solvers.base import Candidates, Fallback, Start
+from momentron.solvers.problem import Problem
 
 
 class JointMargin(JointEngine):

@@ -11,11 +11,11 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from momentron.operators import KernelOperator, MatrixOperator, Operator
+from momentron.arithmetic.threads import in_threads
+from momentron.rows import KernelOperator, MatrixOperator, Operator
 from momentron.solvers.auto.active_rows import ActiveRows, active_rows, even_parts
 from momentron.solvers.auto.rows import gram_of
 from momentron.solvers.auto.settings import AutoSettings
-from momentron.threads import in_threads
 
 ALL_SINGLE = (1e-15, 1e15)  # mean K_ii with which single precision holds C, K and their products
 LONG_CENTRE = 0.1  # ‖mean‖² over mean‖x‖² from which sparse rows are centred

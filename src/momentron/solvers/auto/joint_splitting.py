@@ -22,12 +22,12 @@ import math
 
 import numpy as np
 
-from momentron.clock import require_time
+from momentron.arithmetic.clock import require_time
+from momentron.arithmetic.threads import in_threads
 from momentron.solvers.auto.active_rows import even_parts
 from momentron.solvers.auto.pair_table import PairTable
 from momentron.solvers.auto.settings import AutoSettings
 from momentron.solvers.auto.shifted_inverse import SINGLE, ShiftedInverse
-from momentron.threads import in_threads
 
 PASSES = 60  # over a row for its threshold: each takes another label off the sum
 FLOPS_OF_A_PASS = 100.0  # as many as all that is done to an entry of a table in one step

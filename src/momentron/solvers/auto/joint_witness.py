@@ -10,12 +10,12 @@ import math
 
 import numpy as np
 
+from momentron.arithmetic.threads import in_threads
 from momentron.solvers.auto.active_rows import ActiveRows
 from momentron.solvers.auto.class_blocks import ClassBlocks
 from momentron.solvers.auto.joint_newton import ConjugateGradients, Hessian, JointNewton
 from momentron.solvers.auto.linear_algebra import back_solve, cholesky
 from momentron.solvers.auto.pair_table import PairTable
-from momentron.threads import in_threads
 
 RIDGE = 1e-14  # of a matrix with ones on the diagonal
 WITNESS_BYTES = 32  # for an entry of it: that, a copy, a factor, and what they are made of

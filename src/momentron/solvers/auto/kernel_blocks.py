@@ -9,8 +9,9 @@ import math
 
 import numpy as np
 
-from momentron.clock import require_time
-from momentron.kernels import require_semidefinite
+from momentron.arithmetic.clock import require_time
+from momentron.arithmetic.submatrices import sign_in_place
+from momentron.rows.kernels import require_semidefinite
 from momentron.solvers.auto.box_block import Block, open_gap
 from momentron.solvers.auto.box_interior import Values
 from momentron.solvers.auto.kernel_point import KernelPoint
@@ -18,7 +19,6 @@ from momentron.solvers.auto.landmarks import Landmarks
 from momentron.solvers.auto.linear_algebra import parts_of
 from momentron.solvers.auto.settings import AutoSettings
 from momentron.solvers.auto.working_sets import WorkingSets
-from momentron.submatrices import sign_in_place
 
 
 class KernelBlocks(KernelPoint):

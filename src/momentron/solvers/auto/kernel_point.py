@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from momentron.operators import KernelOperator
+from momentron.rows import KernelOperator
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.settings import AutoSettings
 from momentron.solvers.auto.working_sets import WorkingSets

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from momentron.arithmetic.threads import in_threads, shares_of
 from momentron.solvers.auto.box_newton import Smoothed, search_smoothed
 from momentron.solvers.auto.forms import Direction
 from momentron.solvers.auto.kernel_point import KernelPoint
@@ -20,7 +21,6 @@ from momentron.solvers.auto.linear_algebra import (
     cholesky_of,
     matvec,
 )
-from momentron.threads import in_threads, shares_of
 
 TAME = (1e-30, 1e30)  # K_ii that single precision has room for
 SMALL_PART = 1 << 21  # numbers that one thread works on at a time

@@ -9,9 +9,9 @@ from itertools import pairwise
 import numpy as np
 from scipy.linalg import blas, lapack, qr
 
-from momentron.clock import require_time
-from momentron.factors import factor_in_place
-from momentron.threads import MOST_PARTS, in_threads, own_threads, reading_parts
+from momentron.arithmetic.cholesky import factor_in_place
+from momentron.arithmetic.clock import require_time
+from momentron.arithmetic.threads import MOST_PARTS, in_threads, own_threads, reading_parts
 
 STRIP = 256  # rows of a large Gram matrix computed at a time, and columns reflected
 PANEL = 64  # columns whose reflections are applied together

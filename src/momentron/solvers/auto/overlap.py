@@ -7,8 +7,8 @@ import math
 
 import numpy as np
 
-from momentron.rational.systems import PRIME, pivot_columns
 from momentron.solvers.auto.phases import Search
+from momentron.solvers.rational.systems import PRIME, pivot_columns
 
 NUMERIC_RANK = 1e-12  # eigenvalues above this share of the largest are not rounding errors
 SURPLUS = 4.0  # how much more than the least is asked for

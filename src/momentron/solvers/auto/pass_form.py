@@ -12,7 +12,7 @@ from weakref import proxy
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.clock import require_time
+from momentron.arithmetic.clock import require_time
 from momentron.solvers.auto.deadline import Deadline, seconds_of
 from momentron.solvers.auto.forms import Direction
 from momentron.solvers.auto.primal_form import PrimalForm

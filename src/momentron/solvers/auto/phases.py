@@ -10,13 +10,13 @@ from typing import ClassVar
 import numpy as np
 
 from momentron.certificate import WholePair
-from momentron.convergence import BudgetWarning
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Form
 from momentron.solvers.auto.settings import AutoSettings
 from momentron.solvers.auto.working_sets import Answer, WorkingSets
 from momentron.solvers.base import Start
+from momentron.solvers.convergence import BudgetWarning
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import blas
 
-from momentron.clock import require_time
+from momentron.arithmetic.clock import require_time
+from momentron.arithmetic.threads import own_threads
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Direction, Form, InteriorDirection, Point, ratio
 from momentron.solvers.auto.linear_algebra import (
@@ -25,7 +26,6 @@ from momentron.solvers.auto.linear_algebra import (
 )
 from momentron.solvers.auto.rows import SignedRows
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
-from momentron.threads import own_threads
 
 NOWHERE = np.zeros(0)  # intercepts are coordinates here, and none are beside them
 NO_ROWS = np.zeros(0, np.intp)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from momentron.clock import require_time
+from momentron.arithmetic.clock import require_time
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.active_set import exchange
 from momentron.solvers.auto.forms import Form

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from momentron.problem import Problem
 from momentron.solvers.auto.engine import Engine
 from momentron.solvers.auto.phases import End, Phase, Reason, Search
 from momentron.solvers.auto.whole_numbers import after_floats
 from momentron.solvers.base import Candidates, Primal
+from momentron.solvers.problem import Problem
 
 
 class Rounds(Engine):

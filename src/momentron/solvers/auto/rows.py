@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.clock import require_time
-from momentron.dualsets import DualSet
-from momentron.operators import KernelOperator, dense, sparse
-from momentron.operators.split_rows import SplitRows
+from momentron.arithmetic.clock import require_time
+from momentron.arithmetic.submatrices import sign_in_place, submatrix
+from momentron.arithmetic.threads import in_threads, own_threads
+from momentron.dual.dualsets import DualSet
+from momentron.rows import KernelOperator, dense, sparse
+from momentron.rows.split_rows import SplitRows
 from momentron.solvers.auto.linear_algebra import (
     gram_product,
     matvec,
@@ -18,8 +20,6 @@ from momentron.solvers.auto.linear_algebra import (
     pieces_for,
     rmatvec,
 )
-from momentron.submatrices import sign_in_place, submatrix
-from momentron.threads import in_threads, own_threads
 
 NEW_COLUMNS = 1024  # of a Gram matrix at a time: they take memory beside it
 MAX_WRITTEN = 20_000_000  # entries of pairs that are written out as rows of length d·k

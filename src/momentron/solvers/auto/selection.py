@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from momentron.dualsets import DualSet
-from momentron.operators import MatrixOperator
+from momentron.dual.dualsets import DualSet
+from momentron.rows import MatrixOperator
 
 
 def sample(

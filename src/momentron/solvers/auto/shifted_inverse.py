@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from momentron.factors import inverse_in_place
+from momentron.arithmetic.cholesky import inverse_in_place
+from momentron.arithmetic.submatrices import by_strips
 from momentron.solvers.auto.joint_rows import product
-from momentron.submatrices import by_strips
 
 SINGLE = np.float32
 GROWTH = 10.0  # of ρ where rounding leaves no inverse,

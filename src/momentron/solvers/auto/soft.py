@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from momentron.arithmetic.threads import one_thread
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.exact import solve_by_interior_point
 from momentron.solvers.auto.forms import Form
@@ -30,7 +31,6 @@ from momentron.solvers.auto.soft_products import (
     suits_products,
 )
 from momentron.solvers.base import Start
-from momentron.threads import one_thread
 
 
 def soft_phase(search: Search, start: Start | None) -> Phase:

@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from momentron.clock import require_time, time_left
+from momentron.arithmetic.clock import require_time, time_left
+from momentron.arithmetic.threads import one_thread
 from momentron.solvers.auto.forms import Direction
 from momentron.solvers.auto.kernel_point import KernelPoint
 from momentron.solvers.auto.landmarks import LandmarkInverse, Landmarks
 from momentron.solvers.auto.newton import line_search
 from momentron.solvers.auto.phases import End, Phase, Reason, Search
 from momentron.solvers.base import Start
-from momentron.threads import one_thread
 
 
 class ColumnNewton(KernelPoint):

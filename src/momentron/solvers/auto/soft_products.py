@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from momentron.clock import time_left
+from momentron.arithmetic.clock import time_left
+from momentron.arithmetic.threads import one_thread
 from momentron.solvers.auto.box_interior import Values
 from momentron.solvers.auto.deadline import seconds_of
 from momentron.solvers.auto.newton import soft_margin, step_along_mean
@@ -19,7 +20,6 @@ from momentron.solvers.auto.pass_form import PassForm, product_seconds
 from momentron.solvers.auto.phases import End, Phase, Reason, Search
 from momentron.solvers.auto.working_sets import WorkingSets
 from momentron.solvers.base import Start
-from momentron.threads import one_thread
 
 UNKNOWN = Values(math.inf, 0.0)
 STIFF = 100.0  # C in units of 1/mean‖a‖² to which a cold start goes by smaller ones

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from momentron.clock import require_time
+from momentron.arithmetic.clock import require_time
 from momentron.solvers.auto.phases import End, Phase, Reason, Search
 
 SATISFIED = 1.0 - 1e-11  # a functional margin of 1, but for rounding

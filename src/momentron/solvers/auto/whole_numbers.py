@@ -11,14 +11,14 @@ from fractions import Fraction
 
 import numpy as np
 
+from momentron.arithmetic.clock import OutOfTime, until
 from momentron.certificate import WholePair, least_products, relative_gap, whole_rows
-from momentron.clock import OutOfTime, until
-from momentron.operators.base import row_blocks
-from momentron.problem import Problem
-from momentron.rational.memory import TooLarge
-from momentron.rational.nearest import Nearest, Wolfe
+from momentron.rows.base import row_blocks
 from momentron.solvers.auto.overlap import surely_overlaps
 from momentron.solvers.auto.phases import End, Phase, Reason, Search, Settled
+from momentron.solvers.problem import Problem
+from momentron.solvers.rational.memory import TooLarge
+from momentron.solvers.rational.nearest import Nearest, Wolfe
 
 MANTISSA = 53
 GUARD_BITS = 80  # of a proposed number, besides those that the ratio of row and margin takes

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from momentron.kernels import as_kernel, require_semidefinite
-from momentron.operators import KernelOperator, Operator
-from momentron.problem import Problem
+from momentron.rows import KernelOperator, Operator
+from momentron.rows.kernels import as_kernel, require_semidefinite
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Form
@@ -22,6 +21,7 @@ from momentron.solvers.auto.rows import (
     WorkingRows,
 )
 from momentron.solvers.auto.settings import AutoSettings
+from momentron.solvers.problem import Problem
 
 
 @dataclass(eq=False)

@@ -1,0 +1,1 @@
+"""What computing rests on: rounding bounds, the floating-point environment, threads, deadlines."""

@@ -1,0 +1,263 @@
+"""One BLAS thread while we work, and threads of our own for what can be divided.
+
+Waking the others of BLAS costs more than they bring. On a busy machine the difference is a factor
+of a hundred: threads that spin for a core which another process holds stall every one of a thousand
+small products. Ours wait for nothing but the end.
+
+The number of BLAS threads belongs to the whole process. The first of our calls lowers it to one and
+the last to end restores it, however many run at once: nothing is raced, and since work is divided
+by the user's setting and not by who else is there, results do not depend on that either. What the
+user sets while we work stays.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar, Token, copy_context
+from functools import cache, wraps
+from threading import RLock
+from typing import Any, ParamSpec, TypeVar
+from weakref import ref
+
+from momentron.arithmetic.blas_libraries import Blas, loaded_blas
+from momentron.arithmetic.clock import require_time
+from momentron.arithmetic.environment import use_standard_arithmetic
+
+T = TypeVar("T")
+R = TypeVar("R")
+P = ParamSpec("P")
+
+TURN = 0.1  # seconds that a call waits for another thread's
+WORTH_OWN_THREADS = 1e8  # flops from which a second thread of our own is worth waking
+MOST_PARTS = 4  # into which a sum of products is divided: each takes memory for its result
+WORTH_READING = 2_000_000  # entries from which a product with a vector is worth dividing
+WORTH_FILLING = 100_000  # values of a function from which they are worth dividing
+MOST_READ = 100_000_000  # entries that are read between two looks at the clock
+
+
+@cache
+def _found() -> tuple[list[Blas], list[Blas]]:
+    """The BLAS libraries with one number for the process, and with one per thread; found once."""
+    found = loaded_blas()
+    per_thread = [library for library in found if library.is_per_thread]
+    return [library for library in found if not library.is_per_thread], per_thread
+
+
+def _counts(libraries: list[Blas]) -> list[int]:
+    """How many threads each has now."""
+    return [library.count() for library in libraries]
+
+
+class _CallRef(ref["_Call"]):
+    """A weak reference to a call, equal to itself alone; it outlives the call."""
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class _ActiveCalls:
+    """The calls that are running, and what the user had set before the first.
+
+    `settle` brings BLAS in line with that. It may be called at any moment, by any thread and inside
+    itself, so that nothing is lost where Ctrl-C strikes between two lines.
+    """
+
+    def __init__(self) -> None:
+        self.active: set[_CallRef] = set()
+        self.before: list[int] | None = None
+        self._lock = RLock()
+
+    def settle(self) -> None:
+        with self._lock:
+            if self.active:
+                if self.before is None:
+                    self.before = _counts(_found()[0])
+                    for library in _found()[0]:
+                        library.set(1)
+            elif self.before is not None:
+                for library, count in zip(_found()[0], self.before, strict=True):
+                    if library.count() == 1:  # else the user has set it since
+                        library.set(count)
+                self.before = None
+
+    def leave(self, call: "_CallRef") -> None:
+        self.active.discard(call)
+        if not self.active:
+            self.settle()
+
+    def threads(self) -> int:
+        """How many threads the user lets BLAS have."""
+        with self._lock:
+            call = _current.get()
+            here = call() if call in self.active else None
+            shared = self.before or _counts(_found()[0])
+            return max([*shared, *(here.before if here else _counts(_found()[1]))], default=1)
+
+    def begin_as_child(self) -> None:
+        """After a fork: of all that were at work, the one that forked is left."""
+        self._lock = RLock()
+        call = _current.get()
+        self.active = {call} if call in self.active else set()
+        self.settle()
+
+
+_calls = _ActiveCalls()
+_current: ContextVar["_CallRef | None"] = ContextVar("call", default=None)
+
+
+class _Call:
+    """One call at work, for as long as it lives: forgotten where Ctrl-C left it no time to end."""
+
+    _token: Token[Any]
+
+    def __enter__(self) -> None:
+        self._own = _CallRef(self, _calls.leave)
+        self.before = _counts(_found()[1])
+        try:
+            _calls.active.add(self._own)
+            _calls.settle()
+            _have_one_thread_here()
+            self._token = _current.set(self._own)
+        except BaseException:
+            self._leave()
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        _current.reset(self._token)
+        self._leave()
+
+    def _leave(self) -> None:
+        _calls.leave(self._own)
+        del self._own  # nobody needs to be told of the end
+        for library, count in zip(_found()[1], self.before, strict=True):
+            library.set(count)
+
+
+def _have_one_thread_here() -> None:
+    """Where each thread has a number of its own."""
+    for library in _found()[1]:
+        library.set(1)
+
+
+_turns = [RLock()]  # re-entrant: a callback may call us again
+
+NOTHING_TO_DO: AbstractContextManager[Any] = nullcontext()
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """One BLAS thread from here on; what is called inside, helpers too, has no more to do."""
+    return NOTHING_TO_DO if _current.get() in _calls.active else _Call()
+
+
+def with_one_thread(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, with one BLAS thread for all of it; short calls take turns.
+
+    Threads that wrest the interpreter from each other every few microseconds take half as long
+    again. A call that is not done after a moment lets the others in, so that none waits for long.
+    """
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        lock = _turns[0]
+        is_mine = lock.acquire(timeout=TURN)
+        try:
+            with one_thread():
+                return function(*args, **kwargs)
+        finally:
+            if is_mine:
+                lock.release()
+
+    return call
+
+
+@cache
+def _helpers() -> ThreadPoolExecutor:
+    """Threads of our own, started when first needed and kept: starting them takes a while."""
+    number = max(1, _calls.threads() - 1)
+    return ThreadPoolExecutor(number, "momentron", initializer=_begin_helping)
+
+
+def _begin_helping() -> None:
+    use_standard_arithmetic()
+    _have_one_thread_here()
+
+
+if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
+    os.register_at_fork(after_in_child=_helpers.cache_clear)
+    os.register_at_fork(after_in_child=_calls.begin_as_child)
+    os.register_at_fork(after_in_child=lambda: _turns.__setitem__(0, RLock()))
+
+
+def in_threads(function: Callable[[T], Any], items: Sequence[T]) -> None:
+    """Call function(item) for all items, in as many threads as the user lets BLAS have.
+
+    Each call has one BLAS thread. Threads that share no barrier lose little on a busy machine,
+    where those of BLAS lose a hundredfold. The caller's thread takes its share, and all of it
+    where no helper has found the time to begin. The caller's deadline is looked at before each
+    item, and Ctrl-C ends it after those that have begun: no item should take long.
+    """
+    number = _calls.threads()
+    waiting = deque(items)
+
+    def work() -> None:
+        while waiting:
+            try:
+                item = waiting.popleft()
+            except IndexError:  # another thread was faster
+                return
+            try:
+                require_time()
+                function(item)
+            except BaseException:
+                waiting.clear()  # nobody needs the rest
+                raise
+
+    if number == 1 or len(items) == 1:
+        work()
+        return
+    with one_thread():
+        others = range(min(number, len(items)) - 1)
+        helpers = [_helpers().submit(copy_context().run, work) for _ in others]
+        try:
+            work()
+        finally:
+            waiting.clear()  # Ctrl-C may have come between two items
+            began = [helper for helper in helpers if not helper.cancel()]
+            wait(began)
+        for helper in began:
+            helper.result()
+
+
+def own_threads(flops: float) -> int:
+    """How many threads of our own are worth waking for so much arithmetic."""
+    if flops < WORTH_OWN_THREADS:
+        return 1
+    return min(_calls.threads(), MOST_PARTS)
+
+
+def reading_parts(rows: int, entries: float) -> list[slice]:
+    """Runs of rows for a product that reads so many entries of them: one for each thread, or more.
+
+    Memory and not arithmetic is what such products wait for.
+    """
+    count = 1
+    if entries > WORTH_READING:
+        count = min(rows, max(_calls.threads(), 1 + int(entries / MOST_READ)))
+    return [slice(rows * i // count, rows * (i + 1) // count) for i in range(count)]
+
+
+def shares_of(rows: int, amount: float, most: float) -> list[slice]:
+    """Runs of equally many rows, each with no more than `most` of the amount of work in all.
+
+    Their number is a multiple of that of the threads, so that these end together; little work is
+    not divided.
+    """
+    if amount < WORTH_FILLING:
+        return [slice(0, rows)]
+    threads = _calls.threads()
+    count = min(rows, threads * -(-int(amount) // int(threads * most)))
+    return [slice(rows * i // count, rows * (i + 1) // count) for i in range(count)]

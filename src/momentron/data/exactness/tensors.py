@@ -1,0 +1,143 @@
+"""Tensors of torch as arrays on the host with the same values. torch itself is never imported."""
+
+import math
+import sys
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from momentron.arithmetic.clock import require_time
+from momentron.errors import InputError
+
+BLOCK_BYTES = 1 << 24  # of the host's copy, converted at a time
+LARGEST_WHOLE = 256 * 2**20  # bytes up to which a copy on the host is made at once
+
+
+def is_tensor(X: Any) -> bool:
+    """Whether X is a tensor of torch, or of a class derived from it."""
+    kind: Any = type(X)
+    return _is_tensor_type(kind)
+
+
+@cache
+def _is_tensor_type(kind: type) -> bool:
+    return any(base.__module__ == "torch" and base.__name__ == "Tensor" for base in kind.__mro__)
+
+
+def is_converted(X: Any) -> bool:
+    """Whether the values of a dense tensor must be copied: for their type, or from a device."""
+    return is_tensor(X) and is_dense(X) and not _is_readable(X)
+
+
+def is_large(X: Any) -> bool:
+    """Whether a dense tensor is better converted a block at a time, whenever a block is read."""
+    return is_converted(X) and X.ndim == 2 and X.numel() * host_itemsize(X) > LARGEST_WHOLE
+
+
+def as_host(X: Any) -> Any:
+    """The values of a tensor: an array of any shape, or a sparse matrix of scipy.
+
+    What numpy can read is not copied, whether or not it requires gradients. Types that float32
+    holds as well (bfloat16, float16, float8) become float64, and tensors on other devices come to
+    the host, both a block of rows at a time.
+    """
+    if X.device.type == "meta":
+        raise InputError("the tensor is on the meta device and has no values; pass a real one")
+    try:
+        with _torch().no_grad():
+            return _dense(X.detach()) if is_dense(X) else _sparse(X.detach())
+    except InputError:
+        raise
+    except (RuntimeError, TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())[:160]
+        raise InputError(
+            f"a tensor of type {X.dtype} and layout {X.layout} cannot be read as numbers: {reason}"
+        ) from error
+
+
+def row_parts(X: Any) -> Iterator[tuple[int, Any]]:
+    """(number of the first row, rows): X itself, or blocks of a tensor that must be converted."""
+    if not is_converted(X) or X.ndim != 2 or X.shape[0] == 0:
+        yield 0, X
+        return
+    for rows in _blocks(X):
+        yield rows.start, X[rows]
+
+
+def _torch() -> Any:
+    return sys.modules["torch"]  # who has a tensor has loaded it
+
+
+def is_dense(X: Any) -> bool:
+    """Whether a tensor stores every entry."""
+    return bool(X.layout == _torch().strided)
+
+
+def _is_readable(X: Any) -> bool:
+    """Whether numpy reads the tensor's own memory."""
+    is_known = not (X.dtype.is_floating_point and X.dtype.itemsize < 4)
+    return X.device.type == "cpu" and is_known and not (X.is_neg() or X.is_conj())
+
+
+def host_itemsize(X: Any) -> int:
+    """Bytes of an entry on the host."""
+    return 8 if X.dtype.is_floating_point and X.dtype.itemsize < 4 else int(X.dtype.itemsize)
+
+
+def _blocks(X: Any) -> Iterator[slice]:
+    """Runs of rows whose copies on the host are blocks."""
+    row_bytes = host_itemsize(X) * max(1, math.prod(X.shape[1:]))
+    size = max(1, BLOCK_BYTES // row_bytes)
+    for start in range(0, X.shape[0], size):
+        yield slice(start, min(start + size, X.shape[0]))
+
+
+def _dense(X: Any) -> np.ndarray:
+    if _is_readable(X):
+        return np.asarray(X.numpy())
+    if X.ndim == 0 or X.shape[0] == 0:
+        return _block(X)
+    values = None
+    for rows in _blocks(X):
+        require_time()
+        block = _block(X[rows])
+        if values is None:
+            values = np.empty(tuple(X.shape), block.dtype)
+        values[rows] = block
+    assert values is not None, "there are rows"
+    return values
+
+
+def _block(X: Any) -> np.ndarray:
+    """Some rows on the host; small floating types are widened there, where memory is cheaper."""
+    X = X.cpu().resolve_conj().resolve_neg()
+    if X.dtype.is_floating_point and X.dtype.itemsize < 4:
+        X = X.to(_torch().float64)
+    return np.asarray(X.numpy())
+
+
+def _sparse(X: Any) -> Any:
+    """A sparse tensor as scipy has it, stored entries and their places as they are."""
+    torch = _torch()
+    if X.ndim != 2:
+        raise InputError(f"the sparse tensor has shape {tuple(X.shape)}; pass (n, d)")
+    if X.layout in (torch.sparse_bsr, torch.sparse_bsc):
+        X = X.to_sparse_coo()
+    shape = tuple(X.shape)
+    if X.layout == torch.sparse_csr:
+        places = X.col_indices(), X.crow_indices()
+        return sp.csr_array((_entries(X.values()), *map(_block, places)), shape=shape)
+    if X.layout == torch.sparse_csc:
+        places = X.row_indices(), X.ccol_indices()
+        return sp.csc_array((_entries(X.values()), *map(_block, places)), shape=shape)
+    rows, columns = _block(X._indices())  # also of a tensor with an entry twice
+    return sp.coo_array((_entries(X._values()), (rows, columns)), shape=shape)
+
+
+def _entries(values: Any) -> np.ndarray:
+    if values.ndim != 1:
+        raise InputError("the sparse tensor holds dense blocks; pass one number per entry")
+    return _dense(values)

@@ -1,0 +1,82 @@
+"""Which files are read whole, and which in blocks: one rule for Python and the command line."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import replace
+from operator import index
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from momentron.data.exactness import as_exact
+from momentron.data.files._common import DataFile, fail, no_weight, require_file
+from momentron.data.files.options import TableOptions
+from momentron.data.files.readers import read_data, restrict
+from momentron.errors import one_line
+
+IN_BLOCKS = (".npy", ".parquet", ".svm", ".svmlight", ".libsvm")  # what can be read so
+LARGEST_WHOLE = 256 * 2**20  # bytes of a file up to which it is read at once
+
+
+def is_path(X: Any) -> bool:
+    """Whether X names a file or a folder."""
+    return isinstance(X, str | PathLike)
+
+
+def is_read_whole(path: str | PathLike[str], *, wants_blocks: bool = False) -> bool:
+    """Whether a file is read at once: if it is small, or of a kind that has no blocks."""
+    file = Path(path).expanduser()
+    try:
+        if wants_blocks or file.is_dir():
+            return False
+        return file.suffix.lower() not in IN_BLOCKS or file.stat().st_size <= LARGEST_WHOLE
+    except OSError:
+        return True  # reading it says what is wrong
+
+
+def read_whole(
+    path: str | PathLike[str],
+    y: Any = None,
+    classes: Sequence[Any] | None = None,
+    weight: str | int | None = None,
+    options: TableOptions | None = None,
+) -> DataFile:
+    """Read a file at once.
+
+    y is the label column, by name or position, or None for the usual one. Beside a .npy file of
+    features alone it may be the labels themselves, or the path of a .npy file of them. `classes`
+    are the labels of the rows to keep, `options` what else is known of a table, and
+    `weight` its column of weights.
+    """
+    if weight is not None:
+        options = replace(options or TableOptions(), weight=weight)
+    if y is None:
+        return read_data(path, classes=classes, options=options)
+    if isinstance(y, int | np.integer):
+        return read_data(path, target=index(y), classes=classes, options=options)
+    names_file = is_path(y) and str(y).lower().endswith(".npy")
+    if is_path(y) and not names_file:
+        return read_data(path, target=str(y), classes=classes, options=options)
+    if Path(path).suffix.lower() != ".npy":
+        fail(
+            str(path),
+            "has its labels in a column, whose name or position y must be; labels of their own go "
+            "with a .npy file of features",
+        )
+    if options is not None:
+        no_weight(str(path), options.weight)
+    data = DataFile(as_exact(_read_npy(path)), _read_npy(y) if names_file else y)
+    return data if classes is None else restrict(str(path), data, classes)
+
+
+def _read_npy(path: str | PathLike[str]) -> np.ndarray:
+    require_file(Path(path).expanduser(), str(path))
+    try:
+        content = io.BytesIO(Path(path).expanduser().read_bytes())
+        return np.lib.format.read_array(content, allow_pickle=False)
+    except Exception as error:  # a damaged file can raise anything
+        fail(str(path), f"cannot be read as .npy: {one_line(error)}", error)

@@ -1,0 +1,1 @@
+"""The dual side: label schemes, the sets in which dual weights lie, losses."""

@@ -1,0 +1,174 @@
+"""A classifier w = −Zᵀq that moves along few rows of Z at a time, with its scores in step."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from momentron.dual.dualsets import Vertex
+
+if TYPE_CHECKING:
+    from momentron.solvers.problem import Problem
+
+CHUNK = 1 << 14  # numbers worked on at a time: they stay in the nearest cache
+
+
+@dataclass(frozen=True)
+class Direction:
+    """−Zᵀe for an e with few weights, in the labels that it touches, with X times it.
+
+    Attributes
+    ----------
+    vertex : Vertex
+        e.
+    labels : ndarray or None
+        The columns of a classifier that it changes; None where there are two classes.
+    rows : ndarray or slice
+        The rows of the classifier's coefficients that it changes.
+    coef, products : ndarray
+        What it adds there, and what it adds to the products with X.
+    """
+
+    vertex: Vertex
+    labels: np.ndarray | None
+    rows: np.ndarray | slice
+    coef: np.ndarray
+    products: np.ndarray
+
+
+def direction(problem: "Problem", vertex: Vertex) -> Direction:
+    """−Zᵀe in units of R: one pass over linear data, or n kernel values per new row."""
+    rows, a = problem.labels.mix_at(vertex.index, vertex.weight / -problem.radius)
+    labels = None
+    if a.ndim == 2:
+        labels = np.flatnonzero(a.any(axis=0))
+        a = a[:, labels]
+    return Direction(vertex, labels, *problem.operator.along(rows, a))
+
+
+class Combination:
+    """w = −Zᵀq, with q ≥ 0 and the products Xw kept with it; it starts at zero.
+
+    Since q, divided by its mass, lies in the dual set, ‖w‖ over that mass is an upper bound of the
+    best margin. Rounding makes products drift from w by a unit in the last place per step.
+
+    Parameters
+    ----------
+    problem : Problem
+
+    Attributes
+    ----------
+    w : ndarray
+        As the problem's other classifiers.
+    q : ndarray of shape (size,)
+    """
+
+    def __init__(self, problem: "Problem") -> None:
+        operator, slack = problem.operator, problem.slack
+        self._problem = problem
+        self._scores: np.ndarray | None = None
+        self.w = problem.zeros()
+        self.q = np.zeros(problem.size)
+        self._arrays = [self.w.reshape(-1), self.q]
+        # views of w: of its own part, and of the slack's
+        head, self._tail = (self.w, self.w[:0]) if slack is None else slack.split(self.w)
+        self._coef, products = operator.parts(head)
+        if products is None:
+            products = np.zeros((operator.shape[0], *head.shape[1:]))
+            self._arrays.append(products.reshape(-1))
+        self._products = products
+
+    def begin(self, q: np.ndarray, length: float | None = None) -> None:
+        """w = −Zᵀq for weights of the first rows, brought into the dual set; or of some length."""
+        weights = np.zeros(self.q.size)
+        weights[: q.size] = q
+        weights = self._problem.dual_set.normalize(weights)
+        index = np.flatnonzero(weights)
+        self.move(Vertex(index, weights[index]), 1.0)
+        norm = self._problem.norm(self.w)
+        if length is not None and norm > 0.0:
+            self.shrink(length / norm)
+
+    def move(self, vertex: Vertex, step: float) -> None:
+        """w −= step · Zᵀe, e the vertex."""
+        self.move_along(direction(self._problem, vertex), step)
+
+    def move_along(self, direction: Direction, step: float) -> None:
+        """w += step · direction: only the columns of its labels are touched."""
+        self._scores = None
+        vertex, rows = direction.vertex, direction.rows
+        self.q[vertex.index] += step * vertex.weight
+        slack = self._problem.slack
+        if slack is not None:
+            lift = slack.root_at(vertex.index) * vertex.weight
+            self._tail[vertex.index] += step / self._problem.radius * lift
+        if direction.labels is None:
+            self._coef[rows] += step * direction.coef
+            self._products += step * direction.products
+            return
+        for place, label in enumerate(direction.labels):
+            self._coef[rows, label] += step * direction.coef[:, place]
+            self._products[:, label] += step * direction.products[:, place]
+
+    def follow(self, other: "Combination", decay: float, step: float) -> None:
+        """other *= decay, then w += step · other, in one go through memory."""
+        self._scores = other._scores = None
+        for arrays in zip(self._arrays, other._arrays, strict=True):
+            for mine, theirs in _chunks(*arrays):
+                theirs *= decay
+                mine += step * theirs
+
+    def shrink(self, factor: float) -> None:
+        """w *= factor."""
+        self._scores = None
+        for array in self._arrays:
+            array *= factor
+
+    def scores(self) -> np.ndarray:
+        """Zw in units of R."""
+        if self._scores is None:
+            problem = self._problem
+            scores = problem.labels.scores(self._products)
+            if problem.slack is not None:
+                scores -= problem.slack.root * self._tail
+            scores /= problem.radius
+            self._scores = scores
+        return self._scores
+
+    def vertex(self) -> Vertex:
+        """The worst rows for w, as weights in the dual set."""
+        return self._problem.dual_set.vertex(self.scores())
+
+    def upper(self) -> float:
+        """‖Zᵀq‖ over the mass of q, in units of R."""
+        return self._problem.upper(self.w, self.q)
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """What a checkpoint keeps."""
+        return {"w": self.w, "q": self.q, "products": self._products}
+
+    def from_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Set to what `to_arrays` gave, whose shapes have been checked."""
+        for name, array in self.to_arrays().items():
+            array[...] = arrays[name]
+        self._scores = None
+
+
+def move_towards(array: np.ndarray, target: np.ndarray, share: float) -> None:
+    """array += share · (target − array), for arrays in C order, without another of their size."""
+    for mine, theirs in _chunks(array.reshape(-1), target.reshape(-1)):
+        mine += share * (theirs - mine)
+
+
+def mix_in_place(a: np.ndarray, x: float, b: np.ndarray, y: float) -> None:
+    """a ← x·a + y·b for flat arrays, without another of their size."""
+    for mine, theirs in _chunks(a, b):
+        if x != 1.0:
+            mine *= x
+        mine += y * theirs
+
+
+def _chunks(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    for start in range(0, a.size, CHUNK):
+        yield a[start : start + CHUNK], b[start : start + CHUNK]

@@ -1,0 +1,376 @@
+"""Convex sets of dual weights: what turns scores into (q, ψ, margin, intercept).
+
+The theory holds for any convex subset C of the simplex; the margin that belongs to C is
+
+    γ_C(w) = min_{q ∈ C} −⟨q, Zw⟩ / ‖w‖,      max_w γ_C(w) = min_{q ∈ C} ‖Zᵀq‖,
+
+so a set is all that distinguishes "no intercept" from "an unpenalised intercept". The same set,
+restricted to some rows, is what a working set asks for.
+
+The sign convention of the whole package: *scores* Zw are violations, the larger the worse, and
+*functional margins* p = −Zw + Yb are the opposite, with intercepts b, the smaller the worse.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from momentron.arithmetic.rounding import UNIT_ROUNDOFF, accurate_sum, gamma, unit_of
+from momentron.certificate import read_only
+from momentron.dual.draws import pick, strata
+from momentron.dual.losses import Loss
+
+
+@dataclass(frozen=True)
+class Vertex:
+    """A point of C with few non-zero weights: the worst examples, as one direction."""
+
+    index: np.ndarray
+    weight: np.ndarray
+
+    @classmethod
+    def summed(cls, index: np.ndarray, weight: np.ndarray) -> "Vertex":
+        """The weights, with those of repeated rows added up."""
+        if index.size == 1:
+            return cls(index, weight)
+        distinct, place = np.unique(index, return_inverse=True)
+        return cls(distinct, np.bincount(place, weight, distinct.size))
+
+
+class Scored(NamedTuple):
+    """The scores of a classifier, with q = ∇ψ and ψ there."""
+
+    scores: np.ndarray
+    q: Any
+    psi: float
+
+
+class DualSet(ABC):
+    """The set C in which the dual weights live, and the loss that leads to them.
+
+    Parameters
+    ----------
+    size : int
+        The number of dual weights.
+    loss : Loss
+    """
+
+    fits_intercept: bool
+    n_intercepts: int
+
+    def __init__(self, size: int, loss: Loss) -> None:
+        self.size = size
+        self.loss = loss.for_size(size)
+        self.rho = self.loss.rho(size)
+        self.is_proved = self.loss.is_proved(size)
+
+    @cached_property
+    def psi_zero(self) -> float:
+        """ψ(0), the potential of a method's start: ln n for the simplex and the exponential."""
+        return self.link(np.zeros(self.size))[1]
+
+    def shortfall(self, old: Scored, new: Scored, theta: float) -> float:
+        """What a step lacks of the inequality on which the theorems rest: 0 for a proved loss.
+
+        With what all steps lacked added to ψ(0), the interval of Theorem 3.1 holds for any loss and
+        any ρ. Infinite where nothing is known.
+        """
+        return 0.0 if self.is_proved else math.inf
+
+    @abstractmethod
+    def near_worst(self, scores: np.ndarray, width: float | np.ndarray) -> np.ndarray:
+        """The rows that may decide the margin if any score is smaller by up to its `width`."""
+
+    @abstractmethod
+    def mass_error(
+        self, q: np.ndarray, norms: np.ndarray, weighted_norms: float, norm: float
+    ) -> float:
+        """How far a q from `normalize` may be from C, as a bound on what that moves ‖Zᵀq‖.
+
+        `norms` are those of the rows of Z, `weighted_norms` is Σ q‖z‖, and `norm` bounds ‖Zᵀq‖.
+        """
+
+    def excess(self, q: np.ndarray) -> float:
+        """How much more than its entry in q, roundings aside, a weight of C next to q may be."""
+        return 0.0
+
+    @abstractmethod
+    def link(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
+        """(q, ψ): the dual weights ∇ψ(scores), and the potential itself."""
+
+    def link_near(
+        self, scores: np.ndarray, near: np.ndarray
+    ) -> tuple[np.ndarray, float, np.ndarray]:
+        """(q, ψ, what makes the next link faster), given that of nearby scores, or nothing."""
+        return *self.link(scores), near
+
+    @abstractmethod
+    def margin(self, scores: np.ndarray) -> float:
+        """min_{q ∈ C} −⟨q, scores⟩: the margin times ‖w‖, for the best intercept."""
+
+    @abstractmethod
+    def intercept(self, scores: np.ndarray) -> float | np.ndarray:
+        """The best intercept for these scores, in their units; for many classes, one per class."""
+
+    @abstractmethod
+    def vertex(self, scores: np.ndarray) -> Vertex:
+        """The point of C that is worst for these scores: argmax_{q ∈ C} ⟨q, scores⟩."""
+
+    @abstractmethod
+    def normalize(self, q: np.ndarray) -> np.ndarray:
+        """q clipped at zero and rescaled into C; each entry is right to four roundings."""
+
+    @abstractmethod
+    def risk_slope(self, psi: float) -> float:
+        """The factor c with ∇R(w) = c Zᵀ∇ψ(Zw), R the average loss (least over b)."""
+
+    def risk(self, psi: float) -> float:
+        """R, the average loss (least over b); that of the exponential loss is its own slope."""
+        return self.risk_slope(psi)
+
+    @abstractmethod
+    def draw(self, q: np.ndarray, rng: np.random.Generator, count: int = 1) -> Vertex:
+        """The mean of `count` stratified draws e from C with E[e] = q, so that E[Zᵀe] = Zᵀq.
+
+        Its mass is that of q, and its rows are distinct. One draw is plain sampling from q.
+        """
+
+    # --- for working sets ----------------------------------------------------------------------
+
+    @abstractmethod
+    def some(self, index: np.ndarray) -> "DualSet":
+        """The weights of C that are zero but on the named rows; perhaps there are none."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> np.ndarray:
+        """Y of shape (size, n_intercepts), of full rank where the classes are connected."""
+
+    def spread(self, b: np.ndarray) -> np.ndarray | float:
+        """Yb."""
+        return self.columns @ b if b.size else 0.0
+
+    @abstractmethod
+    def feasible_or_none(self, lam: np.ndarray) -> np.ndarray | None:
+        """λ clipped and scaled into C, without care for rounding; None where that cannot be."""
+
+    def worst(self, p: np.ndarray) -> float:
+        """The smallest functional margin, with the best intercepts."""
+        return self.margin(-p)
+
+    @abstractmethod
+    def lowest(self, p: np.ndarray, size: int) -> np.ndarray:
+        """About `size` rows with the lowest p, in no order; some that hold every intercept."""
+
+
+class Simplex(DualSet):
+    """C = Δ_n: no intercept; q is ∇ψ of the loss, softmax for the exponential."""
+
+    fits_intercept = False
+    n_intercepts = 0
+
+    def shortfall(self, old: Scored, new: Scored, theta: float) -> float:
+        if self.is_proved:
+            return 0.0
+        moved = old.scores - new.scores
+        # Lemma B.3 needs D(q′, q) ≥ θ ‖q′ − q‖₁²/(2ρ); D is a difference of ψ, here and there
+        distance = old.psi - new.psi - float(new.q @ moved)
+        wanted = theta * float(np.abs(new.q - old.q).sum()) ** 2 / (2.0 * self.rho)
+        mass, top = float(new.q.sum()), float(new.scores.max())
+        sizes = 1.0 + abs(old.psi) + abs(new.psi) + mass * float(np.abs(moved).max())
+        rounding = 64.0 * UNIT_ROUNDOFF * sizes
+        # ‖q‖₁ ≥ 1 keeps Zᵀμ above γ̄, and ψ ≥ max keeps D(q̄, q) below ψ(0)
+        holds = mass >= 1.0 - rounding and new.psi >= top - rounding
+        lacking = max(0.0, wanted - distance) + rounding
+        return lacking if holds and lacking < math.inf else math.inf
+
+    def near_worst(self, scores: np.ndarray, width: float | np.ndarray) -> np.ndarray:
+        return np.flatnonzero(scores >= (scores - width).max())
+
+    def mass_error(
+        self, q: np.ndarray, norms: np.ndarray, weighted_norms: float, norm: float
+    ) -> float:
+        return gamma(8, unit_of(q)) * norm  # the whole vector is scaled by 1 + 4u at most
+
+    def link(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
+        return self.loss.link(scores)
+
+    def margin(self, scores: np.ndarray) -> float:
+        return -float(scores.max())
+
+    def intercept(self, scores: np.ndarray) -> float:
+        return 0.0
+
+    def vertex(self, scores: np.ndarray) -> Vertex:
+        return Vertex(np.array([int(scores.argmax())]), np.ones(1))
+
+    def normalize(self, q: np.ndarray) -> np.ndarray:
+        return to_mass(q, 1.0)
+
+    def risk_slope(self, psi: float) -> float:
+        return exponential(float(self.loss.log_slope(np.array([psi]))[0])) / self.size
+
+    def risk(self, psi: float) -> float:
+        return exponential(float(self.loss.log_value(np.array([psi]))[0])) / self.size
+
+    def draw(self, q: np.ndarray, rng: np.random.Generator, count: int = 1) -> Vertex:
+        index, mass = pick(q, strata(rng, count))
+        return Vertex.summed(index, np.full(count, mass / count))
+
+    def some(self, index: np.ndarray) -> DualSet:
+        return Simplex(index.size, self.loss)
+
+    @property
+    def columns(self) -> np.ndarray:
+        return np.empty((self.size, 0))
+
+    def feasible_or_none(self, lam: np.ndarray) -> np.ndarray | None:
+        lam = np.maximum(lam, 0.0)
+        total = lam.sum()
+        return lam / total if total > 0.0 else None
+
+    def worst(self, p: np.ndarray) -> float:
+        return float(p.min())
+
+    def lowest(self, p: np.ndarray, size: int) -> np.ndarray:
+        return lowest_places(p, size)
+
+
+class ClassBalanced(DualSet):
+    """C = {mass ½ on each class}: an unpenalised intercept, chosen best for every w.
+
+    min_{q ∈ C} ‖Zᵀq‖ is half the distance of the two classes' convex hulls. The potential is
+    ψ = ½ψ₊ + ½ψ₋, which is min_b ln Σ exp(Zw + by) less the constant ln 2.
+    """
+
+    fits_intercept = True
+    n_intercepts = 1
+
+    def __init__(self, signs: np.ndarray, loss: Loss) -> None:
+        loss.require_intercept()
+        self.signs = signs
+        self.classes = (
+            read_only(np.flatnonzero(signs > 0)),
+            read_only(np.flatnonzero(signs < 0)),
+        )
+        super().__init__(signs.size, loss)
+
+    def near_worst(self, scores: np.ndarray, width: float | np.ndarray) -> np.ndarray:
+        least = scores - width
+        parts = [rows[scores[rows] >= least[rows].max()] for rows in self.classes]
+        return np.concatenate(parts)
+
+    def mass_error(
+        self, q: np.ndarray, norms: np.ndarray, weighted_norms: float, norm: float
+    ) -> float:
+        return gamma(8, unit_of(q)) * weighted_norms  # each class is scaled by its own 1 + 4u
+
+    def link(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
+        q = np.empty_like(scores)
+        psi = 0.0
+        for rows in self.classes:
+            part, potential = self.loss.link(scores[rows])
+            q[rows] = 0.5 * part
+            psi += 0.5 * potential
+        return q, psi
+
+    def _tops(self, scores: np.ndarray) -> tuple[float, float]:
+        positive, negative = self.classes
+        return float(scores[positive].max()), float(scores[negative].max())
+
+    def margin(self, scores: np.ndarray) -> float:
+        top_positive, top_negative = self._tops(scores)
+        return -(0.5 * top_positive + 0.5 * top_negative)
+
+    def intercept(self, scores: np.ndarray) -> float:
+        # x·w is −score on class + and score on class −; b puts zero midway between the nearest
+        top_positive, top_negative = self._tops(scores)
+        return 0.5 * top_positive - 0.5 * top_negative
+
+    def vertex(self, scores: np.ndarray) -> Vertex:
+        index = np.array([rows[int(scores[rows].argmax())] for rows in self.classes])
+        return Vertex(index, np.full(2, 0.5))
+
+    def normalize(self, q: np.ndarray) -> np.ndarray:
+        balanced = np.empty(q.size, np.longdouble if q.dtype == np.longdouble else np.float64)
+        for rows in self.classes:
+            balanced[rows] = to_mass(q[rows], 0.5)
+        return balanced
+
+    def risk_slope(self, psi: float) -> float:
+        return 2.0 * exponential(psi) / self.size
+
+    def draw(self, q: np.ndarray, rng: np.random.Generator, count: int = 1) -> Vertex:
+        index, weight = [], []
+        for rows in self.classes:  # independently, half the mass from each
+            places, mass = pick(q[rows], strata(rng, count))
+            index.append(rows[places])
+            weight.append(np.full(count, mass / count))
+        return Vertex.summed(np.concatenate(index), np.concatenate(weight))
+
+    def some(self, index: np.ndarray) -> DualSet:
+        return ClassBalanced(self.signs[index], self.loss)
+
+    @property
+    def columns(self) -> np.ndarray:
+        return self.signs[:, None]
+
+    def spread(self, b: np.ndarray) -> np.ndarray:
+        return b[0] * self.signs
+
+    def feasible_or_none(self, lam: np.ndarray) -> np.ndarray | None:
+        lam = np.maximum(lam, 0.0)
+        positive, negative = self.classes
+        up, down = lam[positive].sum(), lam[negative].sum()
+        if not (up > 0.0 and down > 0.0):
+            return None
+        lam[positive] *= 0.5 / up
+        lam[negative] *= 0.5 / down
+        return lam
+
+    def worst(self, p: np.ndarray) -> float:
+        positive, negative = self.classes
+        if positive.size == 0 or negative.size == 0:
+            return -np.inf
+        return 0.5 * float(p[positive].min()) + 0.5 * float(p[negative].min())
+
+    def lowest(self, p: np.ndarray, size: int) -> np.ndarray:
+        half = (size + 1) // 2
+        return np.concatenate([rows[lowest_places(p[rows], half)] for rows in self.classes])
+
+
+def exponential(x: float) -> float:
+    """eˣ, which is infinite where it overflows."""
+    return math.inf if x >= 709.0 else math.exp(x)
+
+
+def to_mass(q: np.ndarray, mass: float) -> np.ndarray:
+    """q clipped at zero and scaled to the given sum; uniform where nothing positive is left.
+
+    Extended precision stays so; float64 sums are exact up to one rounding.
+    """
+    if q.dtype != np.longdouble:
+        q = q.astype(np.float64, copy=False)
+    clipped = np.maximum(q, 0.0)
+    top = clipped.max(initial=0.0)  # in q's own precision, whose range may be wider
+    if not 1e-100 < top < 1e100:  # else the sum neither overflows nor vanishes
+        if not np.isfinite(top):
+            clipped = np.where(np.isfinite(clipped), clipped, 0.0)
+            top = clipped.max(initial=0.0)
+        if top == 0.0:
+            return np.full(q.size, clipped.dtype.type(mass) / q.size)
+        clipped /= top
+    total = clipped.sum() if q.dtype == np.longdouble else accurate_sum(clipped)
+    clipped *= mass / total
+    return clipped
+
+
+def lowest_places(values: np.ndarray, size: int) -> np.ndarray:
+    """Positions of the `size` lowest values, in no order."""
+    if size >= values.size:
+        return np.arange(values.size)
+    return np.argpartition(values, size - 1)[:size]

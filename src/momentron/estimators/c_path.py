@@ -1,0 +1,199 @@
+"""`margin_path`: soft margins along a path of C, each with its own certificate."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from momentron.errors import InputError
+from momentron.estimators import KernelMaxMarginClassifier, MaxMarginClassifier
+from momentron.fitting.c_grid import as_grid
+from momentron.fitting.one_against_rest import fits_along
+from momentron.fitting.options import FitOptions
+from momentron.result import MarginResult
+from momentron.status import Status
+from momentron.views.display import PathDisplay
+from momentron.views.markup import card, rows_table
+from momentron.views.table import Table
+
+
+@dataclass(frozen=True)
+class PathRow:
+    """One fit of a path.
+
+    Attributes
+    ----------
+    C : float
+    label : Any
+        The class that is fitted against the rest; None where all are fitted together.
+    lower, upper, gap : float
+        The certified interval of this fit.
+    margin : float
+        Proven lower bound on the margin of this classifier.
+    support : int
+        Rows with a dual weight.
+    error : float
+        The share of the held-out rows that the classifier of this C gets wrong; NaN without them.
+    seconds : float
+    status : Status
+    """
+
+    C: float
+    label: Any
+    lower: float
+    upper: float
+    gap: float
+    margin: float
+    support: int
+    error: float
+    seconds: float
+    status: Status
+
+
+class MarginPath(Table[PathRow]):
+    """What `margin_path` returns: `path["C"]` is a column, `path[-1]` a row; `plot` draws it.
+
+    One row for each C, in growing order; where every class is fitted against the rest, one for
+    each C and class. The columns are C, label (the class that is fitted against the rest, or None),
+    lower, upper and gap (the certified interval), margin (of this classifier, at least), support
+    (rows with a dual weight), error (on the held-out rows, NaN without them), seconds and status.
+
+    Attributes
+    ----------
+    results : dict of float to MarginResult, or to a list of them with one per class
+        By C.
+    errors : dict of float to float
+        By C, where rows were held out.
+    classes : ndarray of shape (k,)
+    """
+
+    noun = "path"
+    columns = tuple(field.name for field in fields(PathRow))
+    _rows: list[PathRow]
+
+    def __init__(
+        self,
+        results: dict[float, MarginResult | list[MarginResult]],
+        classes: np.ndarray,
+        errors: dict[float, float] | None = None,
+    ) -> None:
+        self.results, self.classes, self.errors = results, classes, errors or {}
+        self._rows = list(_rows_of(results, classes, self.errors))
+
+    @property
+    def best_C(self) -> float:
+        """The C with the fewest errors on the held-out rows; the smallest of several."""
+        if not self.errors:
+            raise InputError("best_C needs held-out rows; pass X_test and y_test to margin_path")
+        return min(self.errors, key=lambda C: self.errors[C])
+
+    def plot(self, ax: Any = None, **options: Any) -> PathDisplay:
+        """Intervals, and errors where they are known, against C; needs the extra `plot`."""
+        errors = {"held-out error": self.errors} if self.errors else None
+        names = [str(label) for label in self.classes]
+        return PathDisplay(self.results, errors, names=names).plot(ax=ax, **options)
+
+    def to_frame(self) -> Any:
+        """The table as a pandas frame; needs pandas."""
+        return self.to_pandas()
+
+    def __repr__(self) -> str:
+        Cs = list(self.results)
+        return (
+            f"MarginPath: {len(Cs)} values of C from {Cs[0]:g} to {Cs[-1]:g}, largest certified "
+            f"gap {max(row.gap for row in self):.1e}"
+        )
+
+    def _repr_html_(self) -> str:
+        names = ("C", "label", "lower", "upper", "gap", "support", "error")
+        rows = [[getattr(row, name) for name in names] for row in self]
+        first = self._rows[0]
+        return card("MarginPath", repr(self), first.lower, first.upper, rows_table(names, rows))
+
+
+def _rows_of(
+    results: dict[float, Any], classes: np.ndarray, errors: dict[float, float]
+) -> Iterator[PathRow]:
+    for C, found in results.items():
+        each = found if isinstance(found, list) else [found]
+        labels: Sequence[Any] = classes.tolist() if len(each) > 1 else [None]
+        for label, result in zip(labels, each, strict=True):
+            yield PathRow(
+                C=C,
+                label=label,
+                lower=result.lower,
+                upper=result.upper,
+                gap=result.gap,
+                margin=result.margin,
+                support=result.support.size,
+                error=errors.get(C, float("nan")),
+                seconds=result.seconds,
+                status=result.status,
+            )
+
+
+def margin_path(
+    X: Any,
+    y: Any,
+    *,
+    Cs: Any = 10,
+    X_test: Any = None,
+    y_test: Any = None,
+    sample_weight: Any = None,
+    multi_class: str = "joint",
+    **options: Any,
+) -> MarginPath:
+    """Certified soft margins for many values of C, each fit started from the last.
+
+    Rows are read and measured once, and kernel values kept where `cache_size` has room for them.
+
+    Parameters
+    ----------
+    X, y, sample_weight
+        As in `max_margin`, in memory.
+    Cs : sequence of float, or int
+        Solved in growing order, whatever the order given; a number means so many from 1e-4 to
+        1e4, evenly in log C. `inf` is the hard margin.
+    X_test, y_test : optional
+        Held-out rows, of which the path counts the errors.
+    multi_class : {"joint", "ovr"}
+        As in `MaxMarginClassifier`.
+    **options
+        Of `max_margin`: `penalty`, `kernel`, `tol`, `fit_intercept`, `class_weight` and others, but
+        C, initial and what is for data in blocks. `max_time` is for the whole path.
+
+    Returns
+    -------
+    MarginPath
+
+    Examples
+    --------
+    >>> from momentron import margin_path
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> path = margin_path(X, y == 1, Cs=[0.1, 1.0, 10.0])
+    >>> bool((path["gap"] <= 1e-6).all())
+    True
+    """
+    if (X_test is None) != (y_test is None):
+        raise InputError("X_test and y_test go together; one of them is missing")
+    refused = {"C", "initial", "block_size", "checkpoint"} & set(options)
+    if refused:
+        raise InputError(f"margin_path takes no {min(refused)}; leave it out")
+    asked, grid = FitOptions.from_arguments(**options), as_grid(Cs)
+    is_kernel = asked.kernel is not None
+    kind = KernelMaxMarginClassifier if is_kernel else MaxMarginClassifier
+    named = {"kernel": options["kernel"]} if is_kernel else {}
+    model = kind(multi_class=multi_class, **named)
+    data = model._read(X, y, sample_weight, asked)
+    results: dict[float, Any] = {}
+    errors = {}
+    is_split = model._is_split(data.classes.size)
+    along = fits_along(data, asked, grid, is_split=is_split)
+    for C, found in zip(grid, along, strict=True):
+        results[C] = found.results[0] if len(found.fits) == 1 else found.results
+        if X_test is not None:
+            model._take(data, found)
+            errors[C] = 1.0 - float(model.score(X_test, y_test))
+    return MarginPath(results, found.classes, errors)

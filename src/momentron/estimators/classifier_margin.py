@@ -1,0 +1,208 @@
+"""Classifiers that came from elsewhere, certified: a network's last layer, another library's."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from momentron.api import max_margin
+from momentron.arithmetic.rounding import UNIT_ROUNDOFF, down, up
+from momentron.certificate import Certificate, classifier_bounds, to_safe_length
+from momentron.certificate import certify as certify_pair
+from momentron.data.coefficients import as_coef, as_intercept
+from momentron.errors import InputError, short
+from momentron.result import MarginResult
+from momentron.solvers.problem import Problem
+from momentron.streams import is_streamed
+
+SOLVE = "solve"
+
+
+@dataclass(frozen=True)
+class ClassifierMargin:
+    """The proven margin of one classifier, and its share of the best margin.
+
+    Attributes
+    ----------
+    lower, upper : float
+        The least y (x·w + b)/‖w‖ over the rows lies between them, in the units of X: negative where
+        the classifier errs. With many classes, the least lead of a row's own class over another,
+        divided by ‖W‖. Of w = 0 it is 0.
+    optimum : Certificate or None
+        The interval of the best margin that any classifier has.
+    share, share_upper : float
+        The margin over the best one lies between them; NaN without an optimum, or where nothing
+        separates the rows, so that the best margin is 0.
+    """
+
+    lower: float
+    upper: float
+    optimum: Certificate | None = None
+
+    @property
+    def share(self) -> float:
+        return share_bounds(self.lower, self.upper, self.optimum)[0]
+
+    @property
+    def share_upper(self) -> float:
+        return share_bounds(self.lower, self.upper, self.optimum)[1]
+
+    def __repr__(self) -> str:
+        text = f"ClassifierMargin: in [{self.lower:.9g}, {self.upper:.9g}]"
+        if self.optimum is None:
+            return text
+        if math.isnan(self.share):
+            return f"{text}; nothing that separates the rows is known"
+        return f"{text}, at least {_percent(self.share)} % of the best margin"
+
+
+def _percent(share: float) -> str:
+    """A share in per cent, rounded down: to a whole number where it is negative."""
+    if share < 0.0:
+        return f"−{math.ceil(-100.0 * share)}"
+    return f"{math.floor(1e6 * share) / 1e4:.4f}"
+
+
+def share_bounds(lower: float, upper: float, best: Certificate | None) -> tuple[float, float]:
+    """Sure bounds of a margin over the best one; NaN where that may be 0."""
+    if best is None or not best.lower > 0.0:
+        return math.nan, math.nan
+    low = lower / (best.upper if lower > 0.0 else best.lower)
+    high = upper / (best.lower if upper > 0.0 else best.upper)
+    return down(low), up(high)
+
+
+def margin_of(
+    X: Any, y: Any, W: Any, b: Any = None, *, optimum: Any = SOLVE, max_time: float | None = None
+) -> ClassifierMargin:
+    """The proven margin of a classifier with its own intercept, and its share of the best.
+
+    Parameters
+    ----------
+    X, y
+        As `max_margin` takes them, in memory.
+    W : array or tensor of shape (d,) or (1, d), or (k, d) for k ≥ 3 classes
+        As `coef`, `coef_` and `torch.nn.Linear.weight` have it, in any length: one row per class,
+        in the sorted order of the labels. Of two classes (2, d), too, of which the difference of
+        the rows decides.
+    b : number, or array with one entry per row of W, optional
+        As given, not the best for W. Without it there is no intercept, in the optimum either.
+    optimum : "solve", MarginResult, Certificate or None
+        What to compare with: solved here by `max_margin`, an earlier result for the same rows, or
+        nothing.
+    max_time : float, optional
+        Seconds for the optimum.
+
+    Returns
+    -------
+    ClassifierMargin
+
+    Notes
+    -----
+    The margin costs one pass over X, in float64 with rounding bounds.
+
+    Examples
+    --------
+    >>> X = [[0.0, 2.0], [1.0, 3.0], [0.0, -1.0], [2.0, -4.0]]
+    >>> found = margin_of(X, [1, 1, 0, 0], [0.0, 3.0], -1.5)
+    >>> round(found.lower, 6), round(found.share, 4)
+    (1.5, 1.0)
+    """
+    if is_streamed(X):
+        raise InputError("margin_of reads rows in memory; load the data, or a sample of them")
+    problem = Problem.from_data(X, y, fit_intercept=b is not None)
+    coef = as_coef(W, problem.shown(problem.zeros()).shape)
+    intercept = as_intercept(b, W, problem.classes.size)
+    if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+        raise InputError("W or b contains NaN or infinity; every weight must be finite")
+    best = optimum
+    if isinstance(optimum, str) and optimum == SOLVE:
+        best = max_margin(X, y, fit_intercept=b is not None, max_time=max_time)
+    elif max_time is not None:
+        raise InputError(f"max_time={short(max_time)} is for optimum='solve'; leave it out")
+    lower, upper, _ = proven_margin(problem, coef, intercept)
+    return ClassifierMargin(lower, upper, as_optimum(best, problem))
+
+
+def proven_margin(
+    problem: Problem, coef: np.ndarray, intercept: np.ndarray
+) -> tuple[float, float, np.ndarray]:
+    """(sure bounds of the margin of a finite classifier, its outputs), all in the units of X.
+
+    The margin of w = 0 is 0.
+    """
+    safe = to_safe_length(coef)
+    w = problem.from_coef(safe)
+    products = problem.operator.exact_scores(w)
+    # w was scaled by a power of two, and b must be; the rows are those of X over 2^exponent
+    top = [np.max(np.abs(vector), initial=0.0) for vector in (safe, coef)]
+    shift = int(np.frexp(top[0])[1] - np.frexp(top[1])[1]) - problem.exponent
+    with np.errstate(over="ignore", under="ignore"):
+        outputs = np.ldexp(products, -shift) + intercept
+        b = np.ldexp(intercept, shift)
+    if not top[0]:
+        return 0.0, 0.0, outputs
+    low, high = classifier_bounds(problem, w, b, products=products)
+    if problem.classes.size == 2:  # w and b may be differences of two outputs', rounded once
+        length = float(np.linalg.norm(w)) if w.size else 0.0
+        reach = problem.longest + (float(abs(b)) / length if length > 0.0 else math.inf)
+        blur = np.ldexp(8.0 * UNIT_ROUNDOFF * reach, problem.exponent)
+        low, high = down(low - blur), up(high + blur)
+    return low, high, outputs
+
+
+def as_optimum(optimum: Any, problem: Problem) -> Certificate | None:
+    """The interval of an optimum that may be compared with."""
+    if optimum is None or isinstance(optimum, Certificate):
+        return optimum
+    if not isinstance(optimum, MarginResult):
+        raise InputError(
+            f"optimum={short(optimum)} must be 'solve', a MarginResult, a Certificate or None"
+        )
+    if optimum.is_soft:
+        raise InputError("optimum is of a soft margin, which is no margin; pass one with C=inf")
+    is_same = np.array_equal(optimum.classes, problem.classes)
+    if optimum.n_rows != problem.n_rows or not is_same:
+        raise InputError(
+            f"optimum is of {optimum.n_rows} rows of {optimum.classes.size} classes, and here are "
+            f"{problem.n_rows} rows of {problem.classes.size}; pass that of the same rows"
+        )
+    return optimum.certificate
+
+
+def certify(problem: Problem, coef: Any, dual: Any, *, sharp: bool = False) -> Certificate:
+    """Certify an interval on the best margin from any classifier and any dual weights.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of a hard margin, from `Problem.from_data`.
+    coef : array of shape (d,) or (1, d), or (k, d) for k ≥ 3 classes
+        As results have it; its length does not matter. With a kernel one number per example.
+    dual : array of shape (n,), or (n, k)
+        As `MarginResult.full_dual` has it. Any weights: they are clipped at zero and rescaled into
+        the dual set.
+    sharp : bool
+        Use extended precision for the rows that decide, where the platform has it. Without it the
+        bounds lose about d·u·R, R the longest row; with it some 2,000 times less.
+
+    Returns
+    -------
+    Certificate
+
+    Notes
+    -----
+    Costs one pass over the data for the classifier, and one over the rows with weight.
+    """
+    if problem.is_soft:
+        raise InputError("certify is for hard margins; state the problem with C=inf")
+    w = problem.from_coef(as_coef(coef, problem.shown(problem.zeros()).shape, "coef"))
+    wanted = problem.labels.dual_of(np.zeros(problem.size)).shape
+    if np.shape(dual) != wanted:
+        raise InputError(
+            f"dual has shape {np.shape(dual)}; these data need {wanted}, as full_dual() has it: a "
+            "weight for every row, and of many classes for every label"
+        )
+    q = problem.labels.from_dual(np.asarray(dual, np.float64))
+    return certify_pair(problem, w, q, sharp=sharp)

@@ -1,0 +1,258 @@
+"""MarginTracker: the certified share of the margin while a model of yours trains."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from momentron.api import max_margin
+from momentron.certificate import Certificate
+from momentron.data.arguments import as_count, as_flag
+from momentron.data.coefficients import as_coef, as_intercept
+from momentron.data.models import last_layer, to_last_layer, weights_of
+from momentron.errors import InputError, short
+from momentron.estimators.classifier_margin import as_optimum, proven_margin, share_bounds
+from momentron.result import MarginResult
+from momentron.solvers.iterate import angle_between
+from momentron.solvers.problem import Problem
+from momentron.views.display import TrackDisplay
+from momentron.views.table import Table
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look at a model.
+
+    Attributes
+    ----------
+    step : float
+        As the caller counts them.
+    margin, margin_upper : float
+        The margin of the classifier lies between them, as `margin_of` says it.
+    share, share_upper : float
+        That over the best margin which any classifier has on the same features.
+    best, best_upper : float
+        This best margin lies between them.
+    loss : float
+        Cross-entropy, the average over the rows, unless the caller named one.
+    norm : float
+        ‖W‖; with two outputs, of the difference of its rows.
+    angle : float
+        To the certified classifier, in degrees.
+    """
+
+    step: float
+    margin: float
+    margin_upper: float
+    share: float
+    share_upper: float
+    best: float
+    best_upper: float
+    loss: float
+    norm: float
+    angle: float
+
+
+class Looks(Table[Look]):
+    """The looks of a tracker: `looks["share"]` is a column, `looks[-1]` the last one."""
+
+    noun = "table of looks"
+    columns = tuple(field.name for field in fields(Look))
+    _rows: list[Look]
+
+    def __init__(self) -> None:
+        self._rows = []
+
+    def append(self, look: Look) -> None:
+        self._rows.append(look)
+
+    def __repr__(self) -> str:
+        return f"Looks({len(self)} rows; last: {self._rows[-1] if self._rows else None})"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Features with the problem that they pose, and its certified optimum, if it was solved."""
+
+    problem: Problem
+    optimum: MarginResult | None
+
+
+class MarginTracker:
+    """Follows a classifier through its training: its margin, and what share of the best that is.
+
+    Where the features stay the same, as for a linear model or a last layer on a frozen network, X
+    holds them, and the optimum is solved once. Where they change with the network, name `features`:
+    the optimum is then the best margin that *any* last layer would have on the features of that
+    moment. It is another number at each look, and each costs a solve; `optimum_every` makes them
+    rarer. A share of 1 says that the last layer is as good as its features allow, not that the
+    features are good.
+
+    Parameters
+    ----------
+    X : array or tensor of shape (n, d), or what `features` takes
+        The rows on which margins are measured: all that you train on, or a part of them.
+    y : array of shape (n,)
+        Labels; the outputs of a model are in their sorted order.
+    fit_intercept : bool
+        Whether the optimum has intercepts: False for a layer without bias.
+    features : "penultimate", callable or None
+        What the classifier sees of X. "penultimate": the input of the network's last linear layer,
+        in evaluation mode and without gradients. A callable is given the model and X. None: X.
+    layer : str, optional
+        The name of the last layer, where the network ends with something else, such as a softmax.
+    optimum : MarginResult, optional
+        Of the same rows, where you have it already; only without `features`.
+    optimum_every : int
+        With `features`, solve at each such look; share and angle of the others are NaN.
+    tol, max_time
+        Of the solves, as in `max_margin`.
+
+    Attributes
+    ----------
+    looks : Looks
+        A row per look; `to_frame()` makes a pandas frame of them.
+    cpu_seconds : float
+        Processor time spent in this tracker, solves included.
+
+    Examples
+    --------
+    >>> X, y = [[0.0, 2.0], [1.0, 3.0], [0.0, -1.0], [2.0, -4.0]], [1, 1, 0, 0]
+    >>> tracker = MarginTracker(X, y)
+    >>> tracker.look(([0.1, 1.0], -0.4), step=0).share < 1.0
+    True
+    >>> round(tracker.look(([0.0, 3.0], -1.5), step=1).share, 4)
+    1.0
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        fit_intercept: bool = True,
+        features: str | Callable[[Any, Any], Any] | None = None,
+        layer: str | None = None,
+        optimum: MarginResult | None = None,
+        optimum_every: int = 1,
+        tol: float = 1e-6,
+        max_time: float | None = None,
+    ) -> None:
+        begin = time.process_time()
+        is_word = isinstance(features, str) and features == "penultimate"
+        if not (features is None or is_word or callable(features)):
+            raise InputError(
+                f"features={short(features)} must be 'penultimate', a callable or None"
+            )
+        if features is not None and optimum is not None:
+            raise InputError("optimum is for features that stay the same; leave it out")
+        if layer is not None and features is None:
+            raise InputError(f"layer={short(layer)} goes with features; name those, too")
+        self.X, self.y = X, y
+        self.fit_intercept = as_flag("fit_intercept", fit_intercept)
+        self.features, self.layer = features, layer
+        self.optimum_every = as_count("optimum_every", optimum_every)
+        self._solving: dict[str, Any] = {"tol": tol, "max_time": max_time}
+        self.looks = Looks()
+        self._scene: Scene | None = None
+        if features is None:
+            problem = Problem.from_data(X, y, fit_intercept=self.fit_intercept)
+            if optimum is None:
+                optimum = self._solve(X)
+            as_optimum(optimum, problem)  # refuses one of other rows
+            self._scene = Scene(problem, optimum)
+        self.cpu_seconds = time.process_time() - begin
+
+    def look(self, model: Any, step: float | None = None, *, loss: float | None = None) -> Look:
+        """Record the model as it is now.
+
+        Parameters
+        ----------
+        model : array, (W, b), linear layer, network, or object with coef_ and intercept_
+            Weights as `margin_of` takes them. A tuple is (W, b). A network other than a linear
+            layer needs `features`.
+        step : float, optional
+            Your own count, such as the epoch; else the number of looks so far.
+        loss : float, optional
+            Your own loss, instead of the cross-entropy on these rows.
+
+        Returns
+        -------
+        Look
+            Margin and share are NaN where weights are not finite.
+        """
+        begin = time.process_time()
+        W, b, features = self._parts(model)
+        scene = self._scene or self._new_scene(features)
+        problem = scene.problem
+        coef = as_coef(W, problem.shown(problem.zeros()).shape)
+        intercept = as_intercept(b, W, problem.classes.size)
+        if not self.fit_intercept and intercept.any():
+            raise InputError(
+                "the model has an intercept and this tracker's optimum has none; make it with "
+                "fit_intercept=True"
+            )
+        step = float(len(self.looks) if step is None else step)
+        found = _measured(scene, coef, intercept, step, loss)
+        self.looks.append(found)
+        self.cpu_seconds += time.process_time() - begin
+        return found
+
+    def _parts(self, model: Any) -> tuple[Any, Any, Any]:
+        """(W, b, the features that they see, where these change)."""
+        if self.features is None:
+            return *weights_of(model), None
+        if callable(self.features):
+            W, b = weights_of(model if self.layer is None else last_layer(model, self.layer))
+            return W, b, self.features(model, self.X)
+        return to_last_layer(model, self.X, self.layer)
+
+    def _new_scene(self, features: Any) -> Scene:
+        problem = Problem.from_data(features, self.y, fit_intercept=self.fit_intercept)
+        is_due = len(self.looks) % self.optimum_every == 0
+        return Scene(problem, self._solve(features) if is_due else None)
+
+    def _solve(self, features: Any) -> MarginResult:
+        return max_margin(features, self.y, fit_intercept=self.fit_intercept, **self._solving)
+
+    def to_frame(self) -> Any:
+        """The looks as a pandas frame; needs pandas."""
+        return self.looks.to_pandas()
+
+    def plot(self, ax: Any = None, *, y: str = "share", **options: Any) -> TrackDisplay:
+        """Draw a column of the looks against the steps; needs the extra `plot` (matplotlib)."""
+        return TrackDisplay(self.looks).plot(ax=ax, y=y, **options)
+
+    def __repr__(self) -> str:
+        last = f", last share {self.looks[-1].share:.4%}" if len(self.looks) else ""
+        return f"MarginTracker({len(self.looks)} looks{last})"
+
+
+def _measured(
+    scene: Scene, coef: np.ndarray, b: np.ndarray, step: float, loss: float | None
+) -> Look:
+    problem, optimum = scene.problem, scene.optimum
+    best: Certificate | None = None if optimum is None else optimum.certificate
+    lower = upper = angle = norm = math.nan
+    if np.isfinite(coef).all() and np.isfinite(b).all():
+        lower, upper, outputs = proven_margin(problem, coef, b)
+        norm = float(np.linalg.norm(coef))
+        if optimum is not None and optimum.lower > 0.0:
+            angle = angle_between(coef, optimum.coef, lambda w: float(np.linalg.norm(w)))
+        loss = cross_entropy(problem, outputs) if loss is None else loss
+    share, share_upper = share_bounds(lower, upper, best)
+    ends = (math.nan, math.nan) if best is None else (best.lower, best.upper)
+    loss = math.nan if loss is None else float(loss)
+    return Look(step, lower, upper, share, share_upper, *ends, loss, norm, angle)
+
+
+def cross_entropy(problem: Problem, outputs: np.ndarray) -> float:
+    """The average over the rows of ln Σ_j exp(F_j − F_c), which is ln(1 + e^(−y f)) for two."""
+    leads = problem.labels.scores(outputs).reshape(problem.n_rows, -1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        top = np.maximum(leads.max(axis=1), 0.0)
+        sums = np.exp(-top) + np.exp(leads - top[:, None]).sum(axis=1)
+        return float(np.mean(top + np.log(sums)))

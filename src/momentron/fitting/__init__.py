@@ -1,0 +1,1 @@
+"""From options and data in memory to a result, for all classes jointly or one against the rest."""

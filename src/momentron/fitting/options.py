@@ -1,0 +1,279 @@
+"""What was asked for: one noun for `max_margin`, the estimators, the command line, checkpoints."""
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+from momentron.data.arguments import (
+    as_count,
+    as_flag,
+    as_number,
+    as_path,
+    meant,
+    parse_size,
+    require_seed,
+    require_verbose,
+)
+from momentron.dual.losses import Exponential, Loss, as_loss
+from momentron.errors import InputError, short
+from momentron.rows.kernels import Kernel
+from momentron.rows.validation import CleanData, TrainingData
+from momentron.rows.weights import require_class_weight, weighed
+from momentron.solvers import SOLVERS, Solver, as_solver
+from momentron.solvers.hinge_problem import HingeProblem
+from momentron.solvers.identity import content_of, data_identity, parameters_of
+from momentron.solvers.loop import Budget
+from momentron.solvers.problem import KernelChoice, Problem
+
+MOST_MEMORY = 2 * 2**30  # bytes that a fit takes by default, beside X and kernel values
+PENALTIES = ("squared_hinge", "hinge")
+DEFAULTS = ("scale", 3, 0.0, 1000.0)  # of gamma, degree, coef0 and cache_size
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """All that a fit depends on beside the data, checked; made by `from_arguments`.
+
+    Attributes
+    ----------
+    solver : Solver
+    kernel : KernelChoice or None
+    fit_intercept : bool
+    C : float
+    loss : Loss
+    penalty : {"squared_hinge", "hinge"}
+        What slack costs, where C is finite.
+    class_weight : dict, "balanced" or None
+    budget : Budget
+        The tolerance, the iterations, the seconds and the memory.
+    random_state : int, Generator or None
+    verbose : int
+    block_size : int or None
+        Bytes of a block, where data are to be read in blocks.
+    checkpoint : Path or None
+    record_every : int
+        Iterations between two rows of the trace.
+    """
+
+    solver: Solver
+    kernel: KernelChoice | None
+    fit_intercept: bool
+    C: float
+    loss: Loss
+    budget: Budget
+    penalty: str = PENALTIES[0]
+    class_weight: Any = None
+    random_state: Any = None
+    verbose: int = 0
+    block_size: int | None = None
+    checkpoint: Path | None = None
+    record_every: int = 1
+
+    @classmethod
+    def from_arguments(
+        cls,
+        *,
+        method: str | Solver = "auto",
+        kernel: str | Kernel | Callable[..., Any] | None = None,
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        cache_size: float = 1000.0,
+        fit_intercept: bool = True,
+        C: float = math.inf,
+        penalty: str = "squared_hinge",
+        class_weight: Any = None,
+        loss: str | Loss = "exponential",
+        tol: float = 1e-6,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        max_memory: int | str | None = None,
+        block_size: int | str | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        record_every: int = 1,
+    ) -> "FitOptions":
+        """Options as users name them (see `max_margin`); InputError names the first bad one."""
+        solver, loss = as_method(method), as_loss(loss)
+        if not solver.uses_loss and loss.name != Exponential.name:
+            raise InputError(
+                f"loss={loss.name!r} has no meaning for method={solver.name!r}; leave it out"
+            )
+        require_class_weight(class_weight)
+        require_verbose(verbose)
+        require_seed(random_state)
+        return cls(
+            solver=solver,
+            kernel=_kernel_choice(kernel, gamma, degree, coef0, cache_size),
+            fit_intercept=as_flag("fit_intercept", fit_intercept),
+            C=checked_C(C),
+            loss=loss,
+            penalty=_checked_penalty(penalty, solver),
+            class_weight=class_weight,
+            budget=_budget(solver, tol, max_iter, max_time, max_memory),
+            random_state=random_state,
+            verbose=int(verbose),
+            block_size=None if block_size is None else parse_size(block_size),
+            checkpoint=as_path("checkpoint", checkpoint),
+            record_every=as_count("record_every", record_every),
+        )
+
+    @property
+    def wants_blocks(self) -> bool:
+        """Whether a file is read in blocks whatever its size: `auto` resumes only from those."""
+        is_auto = self.solver.name == "auto"
+        needs_all_rows = self.kernel is not None or math.isfinite(self.C)
+        is_resumed = self.checkpoint is not None and is_auto and not needs_all_rows
+        return self.block_size is not None or is_resumed
+
+    @property
+    def suits_blocks(self) -> bool:
+        """Whether nothing that was asked for needs all the rows at once."""
+        is_plain = self.kernel is None and self.loss.name == Exponential.name
+        return is_plain and not (
+            math.isfinite(self.C)
+            or self.solver.needs_memory
+            or self.budget.max_memory is not None
+            or self.checkpoint is not None
+        )
+
+    @property
+    def budget_in_memory(self) -> Budget:
+        """The budget with a number for the memory."""
+        if self.budget.max_memory is not None:
+            return self.budget
+        return replace(self.budget, max_memory=default_memory())
+
+    def weighed(self, data: TrainingData) -> TrainingData:
+        """The rows that have a weight, with it."""
+        is_square = self.kernel is not None and self.kernel.is_precomputed
+        return weighed(data, self.class_weight, is_square=is_square)
+
+    @property
+    def is_hinge(self) -> bool:
+        """Whether slack costs what the plain hinge says: an infinite C has no slack."""
+        return self.penalty == "hinge" and math.isfinite(self.C)
+
+    def problem_of(self, data: TrainingData, rows: CleanData | None = None) -> Problem:
+        """The problem that `weighed` data pose; their rows may be known as `rows_of` gives them."""
+        problem = Problem.of(
+            data,
+            fit_intercept=self.fit_intercept,
+            loss=self.loss,
+            C=math.inf if self.is_hinge else self.C,
+            kernel=self.kernel,
+            rows=rows,
+        )
+        return HingeProblem(problem, self.C) if self.is_hinge else problem
+
+    def for_rows(self, data: TrainingData) -> "FitOptions":
+        """The same, with the kernel's parameters as numbers: gamma="scale" depends on X."""
+        if self.kernel is None:
+            return self
+        kernel = self.kernel.resolve(data.X, data.sample_weight)
+        return replace(self, kernel=replace(self.kernel, kernel=kernel))
+
+    def identity(self, data: TrainingData) -> dict[str, str]:
+        """What tells a run in memory from others, the same in every process; given `weighed` data.
+
+        Budgets, tolerance, memory and printing are left out: a run may go on with others.
+        """
+        kernel = None if self.kernel is None else self.for_rows(data).kernel
+        return {
+            "method": self.solver.name,
+            "parameters": parameters_of(self.solver),
+            **data_identity(data),
+            "fit_intercept": str(self.fit_intercept),
+            "C": repr(self.C),
+            "penalty": self.penalty,
+            "weights": content_of("sample_weight", data.weights),
+            "loss": content_of("loss", self.loss),
+            "kernel": content_of("kernel", None if kernel is None else kernel.kernel),
+            "random_state": content_of("random_state", self.random_state),
+        }
+
+
+def _kernel_choice(
+    kernel: Any, gamma: Any, degree: Any, coef0: Any, cache_size: Any
+) -> KernelChoice | None:
+    """The kernel that was asked for, if any; its parameters mean nothing without one."""
+    if kernel is not None:
+        return KernelChoice(kernel, gamma, degree, coef0, cache_size)
+    given = (gamma, degree, coef0, cache_size)
+    if all(type(a) is type(b) and a == b for a, b in zip(given, DEFAULTS, strict=True)):
+        return None  # nearly always, so that there is nothing to check
+    KernelChoice("linear", cache_size=cache_size)
+    for name, value, default in zip(("gamma", "degree", "coef0"), given, DEFAULTS, strict=False):
+        if not isinstance(value, str | Real) or value != default:
+            raise InputError(f"{name}={short(value)} has no meaning without a kernel; name one")
+    return None
+
+
+def as_method(method: Any) -> Solver:
+    """The solver that a method names, or is; the error says what may have been meant."""
+    try:
+        return as_solver(method)
+    except InputError as error:
+        kind = method if isinstance(method, type) else type(method)
+        hint = meant(method, SOLVERS)
+        if kind.__module__.startswith("torch.optim"):
+            hint = (
+                f"; wrap an optimiser of torch: TorchOptimizer(torch.optim.{kind.__name__}, lr=…)"
+            )
+        raise InputError(f"{error}{hint}") from None
+
+
+def _checked_penalty(penalty: Any, solver: Solver) -> str:
+    if not isinstance(penalty, str) or penalty not in PENALTIES:
+        raise InputError(
+            f"penalty={short(penalty)} must be 'squared_hinge' or 'hinge': it says what slack costs"
+            f"{meant(penalty, PENALTIES)}"
+        )
+    if penalty == "hinge" and not solver.solves_hinge:
+        raise InputError(
+            f"penalty='hinge' is solved by method='auto' alone, not by {solver.name!r}; its "
+            "weights live in a box, which first-order methods for margins do not know"
+        )
+    return penalty
+
+
+def checked_C(C: Any) -> float:
+    """C as a float; InputError where it is none that can be meant."""
+    number = as_number("C", C, "a positive number; inf is the hard margin")
+    if not (number == math.inf or 1e-100 < number < 1e100):
+        raise InputError(f"C={short(C)} must lie between 1e-100 and 1e100; inf is the hard margin")
+    return number
+
+
+def _budget(solver: Solver, tol: Any, max_iter: Any, max_time: Any, max_memory: Any) -> Budget:
+    """The budgets, with the method's own default for the iterations."""
+    if not 0.0 <= as_number("tol", tol, "a number in [0, 1)") < 1.0:
+        raise InputError(f"tol={short(tol)} must be a number in [0, 1)")
+    steps = solver.default_max_iter if max_iter is None else as_count("max_iter", max_iter)
+    wanted = "a positive number of seconds, or None"
+    seconds = math.inf if max_time is None else as_number("max_time", max_time, wanted)
+    if not seconds > 0.0:
+        raise InputError(f"max_time={short(max_time)} must be {wanted}")
+    memory = None if max_memory is None else parse_size(max_memory, "max_memory")
+    if memory is not None and not solver.plans_memory:
+        raise InputError(
+            f"max_memory={short(max_memory)} has no meaning for method={solver.name!r}, which "
+            "takes a few vectors; leave it out"
+        )
+    return Budget(float(tol), steps, seconds, memory)
+
+
+@cache
+def default_memory() -> int:
+    """A quarter of the machine's memory, or 2 GB if that is less."""
+    try:
+        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # not on this system
+        return MOST_MEMORY
+    return min(MOST_MEMORY, machine // 4) if machine > 0 else MOST_MEMORY

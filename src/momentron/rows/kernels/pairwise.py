@@ -1,0 +1,307 @@
+"""Kernels by formula, the linear and the polynomial one, with their rounding bounds.
+
+All bounds are for any order of summation, so that they hold for every BLAS, and for d the largest
+number of entries in a row. The true kernel is the formula for the float parameters as they are.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from momentron.arithmetic.rounding import UNDERFLOW, gamma
+from momentron.arithmetic.threads import in_threads
+from momentron.errors import short
+from momentron.rows.kernels.base import (
+    BoundKernel,
+    Index,
+    Kernel,
+    require_features,
+    require_finite_values,
+)
+from momentron.rows.kernels.parameters import require_polynomial, require_positive_gamma
+from momentron.rows.kernels.points import (
+    TILE_VALUES,
+    Points,
+    as_rows,
+    index_size,
+    inner_products,
+    pieces,
+)
+from momentron.rows.kernels.single import (
+    SingleValues,
+    power_weights,
+    single_products,
+)
+
+TILE_SIDE = 256  # the shorter side of a tile: long enough for a matrix product
+SINGLE_TILE_SIDE = 512  # the same in single precision
+FEW_ROWS = 4
+
+
+class PairwiseKernel(Kernel):
+    """A formula in ⟨x, x′⟩ and the squared norms, or in the differences of two rows."""
+
+    is_bounded = False  # whether every value is finite for finite rows
+    uses_squares = True
+
+    def bind(self, X: Any) -> "BoundPairwise":
+        return BoundPairwise(self, self.points(as_rows(X)))
+
+    def points(self, X: Any) -> Points:
+        """The rows of X, placed where the formula loses the fewest digits."""
+        return Points(X)
+
+    def as_dense(self, left: Points, right: Points, shape: tuple[int, int]) -> tuple[bool, bool]:
+        """Whether to turn the sparse rows on either side into dense ones, for a block so large."""
+        if not (left.is_sparse and right.is_sparse):
+            return False, False
+        # one side is enough, and for a few rows it is faster however sparse they are
+        on_left = shape[0] <= shape[1]
+        pays = min(shape) <= FEW_ROWS or (left if on_left else right).is_crowded
+        return pays and on_left, pays and not on_left
+
+    def tile_values(self, points: Points) -> int:
+        """How many values to compute at a time: few enough for deadlines and Ctrl-C to wait."""
+        return TILE_VALUES
+
+    @abstractmethod
+    def fill(
+        self, A: Any, B: Any, squares_a: np.ndarray, squares_b: np.ndarray, out: np.ndarray
+    ) -> None:
+        """K(a, b) for all rows of A and of B, into out; the squares are there if it uses them."""
+
+    def fill_single(
+        self,
+        A: np.ndarray,
+        B: np.ndarray,
+        squares_a: np.ndarray,
+        squares_b: np.ndarray,
+        out: np.ndarray,
+        scale: float,
+    ) -> None:
+        """The same in single precision, for rows multiplied by `scale`.
+
+        Of the class itself, with `single_weights`: it is not inherited, since `fill` may differ.
+        """
+        raise NotImplementedError
+
+    def single_weights(self, points: Points) -> tuple[np.ndarray, bool] | None:
+        """(h, whether relative) as `SingleValues` explains them; None where there is no bound."""
+        return None
+
+    @abstractmethod
+    def errors(self, points: Points) -> tuple[float, float, float]:
+        """(relative, on the diagonal, absolute) as `BoundKernel` explains them."""
+
+    @abstractmethod
+    def diagonal_of(self, points: Points) -> np.ndarray:
+        """K(x, x) of every row."""
+
+
+class BoundPairwise(BoundKernel):
+    """A formula over the rows of X. Memory beyond a result: some 32 MB.
+
+    Parameters
+    ----------
+    kernel : PairwiseKernel
+    points : Points
+    """
+
+    def __init__(self, kernel: PairwiseKernel, points: Points) -> None:
+        self.kernel = kernel
+        self.points = points
+        with np.errstate(over="ignore", invalid="ignore"):
+            diagonal = kernel.diagonal_of(points)
+        require_finite_values(diagonal, short(kernel))
+        relative, on_diagonal, absolute = kernel.errors(points)
+        if not diagonal.any() and not points.X.max() and not points.X.min():
+            absolute = 0.0  # X is zero, so that nothing can have vanished
+        self.set_errors(diagonal, relative, on_diagonal=on_diagonal, absolute=absolute)
+
+    def block(self, rows: Index, cols: Index) -> np.ndarray:
+        return self._values(self.points, rows, cols)
+
+    @cached_property
+    def single(self) -> SingleValues | None:
+        # a subclass that does not say how may have another formula
+        is_known = "fill_single" in vars(type(self.kernel))
+        if not is_known or (self.points.is_sparse and not self.points.is_crowded):
+            return None
+        weighed = self.kernel.single_weights(self.points)
+        return None if weighed is None else SingleValues(self, *weighed)
+
+    def single_block(
+        self, rows: Index, cols: Index, single: SingleValues, out: np.ndarray | None = None
+    ) -> np.ndarray:
+        """K[rows][:, cols] in single precision, from its rows."""
+        return self._values(self.points, rows, cols, single, out)
+
+    def cross(self, B: Any, index: Index = slice(None)) -> np.ndarray:
+        B = as_rows(B)
+        require_features(B, self.points.d)
+        return self._values(Points(B, self.points.centre), slice(None), index)
+
+    def _values(
+        self,
+        left: Points,
+        rows: Index,
+        cols: Index,
+        single: SingleValues | None = None,
+        out: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """K of some rows on the left with some of the bound ones, a tile at a time."""
+        right = self.points
+        n_rows, n_cols = index_size(rows, left.n), index_size(cols, right.n)
+        if out is None:
+            out = np.empty((n_rows, n_cols), np.float64 if single is None else np.float32)
+        dense_left, dense_right = self.kernel.as_dense(left, right, out.shape)
+        if single is not None:  # whose rows are dense, whatever X is
+            dense_left = dense_right = True
+        height, width = left.tile(as_dense=dense_left), right.tile(as_dense=dense_right)
+        most = self.kernel.tile_values(right)
+        # long and narrow, since strided memory is slow to work on
+        side = TILE_SIDE if single is None else SINGLE_TILE_SIDE
+        if n_rows <= n_cols:
+            height = max(1, min(height, n_rows, side))
+            width = min(width, max(1, most // height))
+        else:
+            width = max(1, min(width, n_cols, side))
+            height = min(height, max(1, most // width))
+        nothing, uses_squares = np.empty(0), self.kernel.uses_squares
+
+        def fill(tile: tuple[tuple[slice, Any], tuple[slice, Any]]) -> None:
+            (across, some_cols), (along, some_rows) = tile
+            a = left.squares[some_rows] if uses_squares else nothing
+            b = right.squares[some_cols] if uses_squares else nothing
+            tile_out = out[along, across]
+            if single is not None:
+                A, B = single.rows(some_rows), single.rows(some_cols)
+                with np.errstate(under="ignore"):
+                    self.kernel.fill_single(A, B, a, b, tile_out, single.scale)
+                return
+            A = left.take(some_rows, as_dense=dense_left)
+            B = right.take(some_cols, as_dense=dense_right)
+            with np.errstate(over="ignore", invalid="ignore"):
+                self.kernel.fill(A, B, a, b, tile_out)
+                if not self.kernel.is_bounded:
+                    require_finite_values(tile_out, repr(self.kernel))
+
+        parts = product(pieces(cols, right.n, width), pieces(rows, left.n, height))
+        in_threads(fill, list(parts))
+        return out
+
+
+@dataclass(frozen=True)
+class LinearKernel(PairwiseKernel):
+    """K(x, x′) = ⟨x, x′⟩.
+
+    Notes
+    -----
+    A sum of d products has an error of at most γ_d Σ|x_k x′_k| ≤ γ_d ‖x‖‖x′‖, and of one unit of
+    underflow for each product.
+    """
+
+    is_linear = True
+    uses_squares = False
+
+    def fill(
+        self, A: Any, B: Any, squares_a: np.ndarray, squares_b: np.ndarray, out: np.ndarray
+    ) -> None:
+        inner_products(A, B, out)
+
+    def errors(self, points: Points) -> tuple[float, float, float]:
+        error = gamma(points.length + 2)
+        return error, error, 4.0 * (points.length + 1) * UNDERFLOW
+
+    def diagonal_of(self, points: Points) -> np.ndarray:
+        return points.squares
+
+
+@dataclass(frozen=True)
+class PolynomialKernel(PairwiseKernel):
+    """K(x, x′) = (γ⟨x, x′⟩ + c)^p.
+
+    Parameters
+    ----------
+    gamma : float
+        γ > 0.
+    degree : int
+        p ≥ 1.
+    coef0 : float
+        c ≥ 0, so that K is positive semidefinite.
+
+    Notes
+    -----
+    Let t = γ⟨x, x′⟩ + c, with t_i its value for a row and itself. Two roundings follow the inner
+    product, so that t has an error of at most γ_{d+2}(γ‖x‖‖x′‖ + c) ≤ γ_{d+2} √(t_i t_j), by
+    Cauchy and Schwarz. With |t| ≤ √(t_i t_j) that becomes (1 + γ_{d+2})^p − 1 ≤ γ_{p(d+2)} after
+    the power, relative to √(K_ii K_jj); the p − 1 products of the power add γ_{p−1}.
+    """
+
+    gamma: float
+    degree: int = 3
+    coef0: float = 0.0
+
+    uses_squares = False
+
+    def __post_init__(self) -> None:
+        require_positive_gamma(self.gamma)
+        require_polynomial(self.degree, self.coef0)
+
+    def fill(
+        self, A: Any, B: Any, squares_a: np.ndarray, squares_b: np.ndarray, out: np.ndarray
+    ) -> None:
+        inner_products(A, B, out)
+        self._of_products(out)
+
+    def _of_products(self, values: np.ndarray) -> None:
+        values *= self.gamma
+        values += self.coef0
+        _raise_to(values, self.degree)
+
+    def fill_single(
+        self,
+        A: np.ndarray,
+        B: np.ndarray,
+        squares_a: np.ndarray,
+        squares_b: np.ndarray,
+        out: np.ndarray,
+        scale: float,
+    ) -> None:
+        single_products(A, B, out)
+        out *= np.float32(self.gamma / scale / scale)  # scale² may overflow
+        out += np.float32(self.coef0)
+        _raise_to(out, self.degree)
+
+    def single_weights(self, points: Points) -> tuple[np.ndarray, bool] | None:
+        weights = power_weights(self.degree, self.diagonal_of(points), points.d)
+        return None if weights is None else (weights, False)
+
+    def errors(self, points: Points) -> tuple[float, float, float]:
+        error = gamma(self.degree * (points.length + 3))
+        largest = max(1.0, float(self.diagonal_of(points).max()))
+        lost = 8.0 * self.degree * (points.length + 2) * max(1.0, self.gamma) * UNDERFLOW
+        return error, error, lost * largest
+
+    def diagonal_of(self, points: Points) -> np.ndarray:
+        diagonal = points.squares.copy()
+        self._of_products(diagonal)
+        return diagonal
+
+
+def _raise_to(values: np.ndarray, power: int) -> None:
+    """values^power in place, by repeated squaring: no more roundings than power − 1."""
+    if power == 1:
+        return
+    square = values.copy()
+    remaining = power - 1
+    while remaining:
+        if remaining % 2:
+            values *= square
+        remaining //= 2
+        if remaining:
+            square *= square

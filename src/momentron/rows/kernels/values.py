@@ -1,0 +1,271 @@
+"""Kernels whose values are the user's: a matrix that is passed as X, or a function of two rows."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from momentron.arithmetic.rounding import UNIT_ROUNDOFF, up
+from momentron.certificate import read_only
+from momentron.data.exactness import as_exact
+from momentron.errors import InputError, InputTypeError, one_line
+from momentron.rows.base import row_blocks
+from momentron.rows.kernels.base import (
+    BoundKernel,
+    BoundValues,
+    Kernel,
+    require_features,
+    require_finite_values,
+)
+
+ASYMMETRY = {"f4": 1e-5, "f8": 1e-8}  # what is refused, relative to √(K_ii K_jj)
+EXCESS = {"f4": 1e-5, "f8": 1e-6}  # by how much |K_ij| may exceed √(K_ii K_jj)
+TILE = 1024
+FLOAT_ERROR = 16.0 * UNIT_ROUNDOFF
+DIAGONAL_ROWS = 32  # rows per call for the diagonal: only one value in so many is used
+SAMPLE_ROWS = 31  # odd, so that the two halves differ in size
+LARGEST_NOISE = 1e-4  # what is refused, relative to √(K_ii K_jj)
+
+
+@dataclass(frozen=True)
+class PrecomputedKernel(Kernel):
+    """K is the matrix that is passed as X, of shape (n, n).
+
+    Notes
+    -----
+    The matrix is taken as it is, whatever the type of its entries. Certificates hold for every
+    positive semidefinite matrix that differs from its symmetric part by at most ε√(K_ii K_jj) an
+    entry. ε is 16u, u = 2⁻⁵³, and what was found of asymmetry, of entries beyond √(K_ii K_jj), and
+    of negative eigenvalues among 200 rows spread over all of them, if these are beyond rounding.
+    That there is such a matrix is checked on those rows, and by method="auto" on the rows that it
+    works with: where there is none, K is refused. So a Gram matrix in float32 has a wider interval
+    where its rows are dependent, or is refused; one in float64 has not.
+    """
+
+    def bind(self, X: Any) -> BoundKernel:
+        """The matrix, checked once: finite, symmetric, and no entry beyond √(K_ii K_jj)."""
+        K = read_only(_as_square(X))
+        diagonal = np.diagonal(K).astype(np.float64)
+        _require_finite(K)
+        _require_nonnegative(diagonal)
+        asymmetry, excess = _irregularity(K, np.sqrt(diagonal))
+
+        def block(rows: Any, cols: Any) -> np.ndarray:
+            is_run = isinstance(rows, slice) or isinstance(cols, slice)
+            values = K[rows, cols] if is_run else K[np.ix_(rows, cols)]
+            return values.astype(np.float64, copy=False)
+
+        def cross(B: Any, index: Any) -> np.ndarray:
+            B = B.toarray() if sp.issparse(B) else np.asarray(B)
+            if B.ndim != 2:
+                raise InputError(f"the kernel values have shape {B.shape}; pass (rows, {len(K)})")
+            require_features(B, len(K))
+            return B[:, index].astype(np.float64, copy=False)
+
+        is_ready = K.dtype == np.float64 and (K.flags.c_contiguous or K.flags.f_contiguous)
+        bound = BoundValues(block, cross, K if is_ready else None)
+        error = up(FLOAT_ERROR + 0.5 * asymmetry + excess, 8)
+        bound.set_errors(diagonal, error, on_diagonal=FLOAT_ERROR)
+        return bound
+
+
+@dataclass(frozen=True)
+class CallableKernel(Kernel):
+    """K(a, b) = f(A, B) for a row of A and one of B, as scikit-learn's callable kernels.
+
+    Parameters
+    ----------
+    function : callable
+        f(A, B) of shape (len(A), len(B)); A and B are rows of X as it was passed.
+
+    Notes
+    -----
+    The values are taken as they are. Certificates hold for every positive semidefinite matrix that
+    differs from theirs by at most ε√(K_ii K_jj) an entry: ε is 16u, u = 2⁻⁵³, and four times what
+    the values for one pair of rows were found to differ from call to call, and what was found of
+    negative eigenvalues, as `PrecomputedKernel` says. For a function that computes in float32 that
+    is some 1e-7; the matrix of its values, computed once and passed as "precomputed", has no such
+    noise.
+    """
+
+    function: Callable[[Any, Any], Any]
+
+    def __post_init__(self) -> None:
+        try:
+            inspect.signature(self.function).bind(None, None)
+        except TypeError as error:
+            raise InputTypeError(
+                f"the kernel {one_line(self.name, 40)} cannot be called as f(A, B): "
+                f"{one_line(error)}; pass a function of two arrays of rows"
+            ) from None
+        except ValueError:
+            pass  # written in another language, it has no signature
+
+    @property
+    def name(self) -> str:
+        """What the function calls itself."""
+        return str(getattr(self.function, "__qualname__", type(self.function).__qualname__))
+
+    def bind(self, X: Any) -> BoundKernel:
+        """The function over the rows of X, which are held but not copied."""
+        rows = _rows_of(X)
+        if rows.ndim == 0 or rows.shape[0] == 0:
+            raise InputError(f"X has shape {rows.shape}; a kernel needs at least one row")
+
+        def block(index: Any, others: Any) -> np.ndarray:
+            return self.values(rows[index], rows[others])
+
+        def cross(B: Any, index: Any) -> np.ndarray:
+            return self.values(_rows_of(B), rows[index])
+
+        bound = BoundValues(block, cross)
+        diagonal = self._diagonal_of(rows, bound)
+        _require_nonnegative(diagonal, self.name)
+        noise = self._measured_noise(rows, np.sqrt(diagonal), bound)
+        bound.set_errors(diagonal, up(FLOAT_ERROR + 4.0 * noise, 8), on_diagonal=FLOAT_ERROR)
+        return bound
+
+    def values(self, A: Any, B: Any) -> np.ndarray:
+        """f(A, B), checked."""
+        values = np.asarray(self.function(A, B))
+        shape = (A.shape[0], B.shape[0])
+        if values.shape != shape:
+            raise InputError(
+                f"the kernel {self.name} returned an array of shape {values.shape} for {shape[0]} "
+                f"and {shape[1]} rows; it must have shape {shape}"
+            )
+        if values.dtype.kind not in "biuf":
+            raise InputError(
+                f"the kernel {self.name} returned entries of type {values.dtype}; they must be "
+                "real numbers"
+            )
+        values = values.astype(np.float64, copy=False)
+        require_finite_values(values, f"the kernel {self.name}")
+        return values
+
+    def _diagonal_of(self, X: Any, bound: BoundKernel) -> np.ndarray:
+        diagonal = np.empty(X.shape[0])
+        for start in range(0, X.shape[0], DIAGONAL_ROWS):
+            rows = X[start : start + DIAGONAL_ROWS]
+            values = self.values(rows, rows)
+            diagonal[start : start + DIAGONAL_ROWS] = np.diagonal(values)
+            bound.diagonal_evaluations += values.size
+        return diagonal
+
+    def _measured_noise(self, X: Any, roots: np.ndarray, bound: BoundKernel) -> float:
+        """By how much values for one pair of rows differ from call to call, over √(K_ii K_jj).
+
+        A few rows are asked for in either order, and all together.
+        """
+        sample = np.unique(
+            np.linspace(0, X.shape[0] - 1, min(SAMPLE_ROWS, X.shape[0])).astype(np.intp)
+        )
+        half = (sample.size + 1) // 2
+        if half == sample.size:
+            return 0.0
+        A, B = sample[:half], sample[half:]
+        forth, back, rows = bound.block(A, B), bound.block(B, A), X[sample]
+        whole = self.values(rows, rows)
+        bound.diagonal_evaluations += forth.size + back.size + whole.size
+        several = np.stack([forth, back.T, whole[:half, half:], whole[half:, :half].T])
+        low, high = several.min(axis=0), several.max(axis=0)
+        limits = np.outer(roots[A], roots[B])
+        bad = np.argwhere(high - low > LARGEST_NOISE * limits)
+        if bad.size:
+            i, j = bad[0]
+            raise InputError(
+                f"the kernel {self.name} gives {float(low[i, j])!r} and "
+                f"{float(high[i, j])!r} for rows {A[i]} and {B[j]}, as the order or the number of "
+                "rows in the call has it; it must be a symmetric function of two rows"
+            )
+        return float(((high - low)[limits > 0.0] / limits[limits > 0.0]).max(initial=0.0))
+
+
+def _rows_of(X: Any) -> Any:
+    return X.tocsr() if sp.issparse(X) else np.asarray(X)
+
+
+def _as_square(X: Any) -> np.ndarray:
+    """X as a square array of floats: itself, if it is one."""
+    if sp.issparse(X):
+        raise InputError(
+            "kernel='precomputed' was given a sparse matrix; pass the dense one, X.toarray()"
+        )
+    K = as_exact(X)
+    if K.ndim != 2 or K.shape[0] != K.shape[1] or K.shape[0] == 0:
+        raise InputError(
+            f"kernel='precomputed' was given an X of shape {K.shape}; pass the square matrix of "
+            "kernel values of all pairs of rows"
+        )
+    return K
+
+
+def _require_finite(K: np.ndarray) -> None:
+    for part in row_blocks(*K.shape):
+        bad = np.argwhere(~np.isfinite(K[part]))
+        if bad.size:
+            i, j = int(bad[0, 0]) + part.start, int(bad[0, 1])
+            raise InputError(
+                f"the kernel matrix contains K[{i}, {j}] = {K[i, j]}; every entry must be finite"
+            )
+
+
+def _require_nonnegative(diagonal: np.ndarray, name: str | None = None) -> None:
+    i = int(diagonal.argmin())
+    value = float(diagonal[i])
+    if value < 0.0:
+        what = f"the kernel matrix has K[{i}, {i}] = {value!r}"
+        if name is not None:
+            what = f"the kernel {name} gives {value!r} for row {i} with itself"
+        raise InputError(
+            f"{what}; the diagonal of a positive semidefinite kernel is at least 0: check it"
+        )
+
+
+def _irregularity(K: np.ndarray, roots: np.ndarray) -> tuple[float, float]:
+    """(asymmetry, excess): max |K_ij − K_ji| and |K_ij| − √(K_ii K_jj), both over √(K_ii K_jj).
+
+    Refused if large; looked at a pair of tiles at a time.
+    """
+    kind = K.dtype.str[1:]
+    asymmetry, excess = 0.0, 0.0
+    for a in range(0, K.shape[0], TILE):
+        rows = slice(a, a + TILE)
+        for b in range(a, K.shape[0], TILE):
+            cols = slice(b, b + TILE)
+            upper = K[rows, cols].astype(np.float64)
+            lower = K[cols, rows].T
+            limits = np.outer(roots[rows], roots[cols])
+            difference = np.abs(upper - lower)
+            largest = np.maximum(np.abs(upper), np.abs(lower))
+            _refuse_first(K, difference > ASYMMETRY[kind] * limits, (a, b), _refuse_asymmetry)
+            _refuse_first(K, largest > (1.0 + EXCESS[kind]) * limits, (a, b), _refuse_excess)
+            np.divide(difference, limits, out=difference, where=limits > 0.0)
+            asymmetry = max(asymmetry, float(difference.max()))
+            np.divide(largest, limits, out=largest, where=limits > 0.0)
+            excess = max(excess, float(largest.max()) - 1.0 if limits.any() else 0.0)
+    return asymmetry, excess
+
+
+def _refuse_first(K: np.ndarray, bad: np.ndarray, corner: tuple[int, int], refuse: Any) -> None:
+    if bad.any():
+        i, j = np.argwhere(bad)[0]
+        refuse(K, int(i) + corner[0], int(j) + corner[1])
+
+
+def _refuse_asymmetry(K: np.ndarray, i: int, j: int) -> None:
+    raise InputError(
+        f"the kernel matrix is not symmetric: K[{i}, {j}] = {float(K[i, j])!r} but K[{j}, {i}] = "
+        f"{float(K[j, i])!r}; pass (K + K.T)/2, or check the kernel"
+    )
+
+
+def _refuse_excess(K: np.ndarray, i: int, j: int) -> None:
+    raise InputError(
+        f"the kernel matrix is not positive semidefinite: K[{i}, {j}] = {float(K[i, j])!r}, but "
+        f"K[{i}, {i}] = {float(K[i, i])!r} and K[{j}, {j}] = {float(K[j, j])!r} allow at most the "
+        "root of their product: check the kernel"
+    )

@@ -1,0 +1,332 @@
+"""From what users pass to clean arrays: types, finiteness, labels, a safe power-of-two scale."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_array, column_or_1d
+
+from momentron.arithmetic.environment import standard_arithmetic
+from momentron.data.exactness import as_exact, as_host, is_tensor
+from momentron.errors import InputError, one_line, short
+from momentron.rows import ComputedRows, Operator, as_operator, dense, sparse
+from momentron.rows.base import row_blocks
+from momentron.rows.computed import require_shape
+
+LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100  # between them a weight that is not zero must lie
+WANTED_WEIGHT = f"0, or a number from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}"
+
+# Entries with a magnitude outside 2^±LIMIT are rescaled, so that squares and quotients are safe.
+_EXPONENT_LIMIT = {np.dtype(np.float64): 60, np.dtype(np.float32): 40}
+
+
+@dataclass(frozen=True)
+class CleanData:
+    """X as an operator, with the power of two by which it was divided (0 nearly always)."""
+
+    operator: Operator
+    exponent: int
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Rows and labels behind the door: read, checked and coded once for each fit.
+
+    Attributes
+    ----------
+    X : ndarray, CSR or CSC matrix, or ComputedRows, of shape (n, d)
+        float32 or float64, as `as_rows` gives it.
+    classes : ndarray of shape (k,)
+        The labels, in sorted order.
+    codes : ndarray of shape (n,)
+        The place of each row's label among them.
+    sample_weight : ndarray of shape (n,), optional
+        How often each row counts, checked (`momentron.rows.weights`).
+    weights : ndarray of shape (n,), optional
+        The factors of C, all positive: with the weights of the classes; None where all are 1.
+    kept : ndarray of shape (n,), optional
+        The numbers of these rows among all that were passed, where some had no weight.
+    n_given : int, optional
+        How many were passed then.
+    """
+
+    X: Any
+    classes: np.ndarray
+    codes: np.ndarray
+    sample_weight: np.ndarray | None = None
+    weights: np.ndarray | None = None
+    kept: np.ndarray | None = None
+    n_given: int | None = None
+
+    @classmethod
+    @standard_arithmetic()
+    def from_arrays(
+        cls, X: Any, y: Any, sample_weight: Any = None, *, is_finite: bool = False
+    ) -> "TrainingData":
+        """What users pass, checked.
+
+        `is_finite` asks for finite entries, as a kernel does; without one the row norms tell, which
+        `operator_of` computes anyway.
+        """
+        X = as_matrix(X) if is_finite else as_rows(X)
+        classes, codes = clean_labels(y, X.shape[0])
+        own = None if sample_weight is None else clean_weights(sample_weight, X.shape[0])
+        return cls(finite_rows(X) if is_finite else X, classes, codes, own)
+
+    @property
+    def y(self) -> np.ndarray:
+        """The labels of the rows."""
+        return self.classes[self.codes]
+
+
+def as_rows(X: Any) -> Any:
+    """What `as_matrix` makes of X; rows that are computed when asked for stay so."""
+    if not isinstance(X, ComputedRows):
+        return as_matrix(X)
+    require_shape(X)
+    return X
+
+
+def operator_of(X: Any) -> CleanData:
+    """What `as_rows` gave, wrapped; its row norms show whether it is finite."""
+    squares = (sparse if sp.issparse(X) else dense).squared_row_norms(X)
+    largest = float(squares.max(initial=0.0))
+    limit = _EXPONENT_LIMIT[X.dtype]
+    if 2.0 ** (-2 * limit) < largest < 2.0 ** (2 * limit):
+        return CleanData(as_operator(X, squares), 0)
+    _require_finite(X)
+    X = X if sp.issparse(X) else np.asarray(X)  # computed rows, too, are divided as a matrix
+    entries = X.data if sp.issparse(X) else X
+    top = max(abs(float(entries.max(initial=0.0))), abs(float(entries.min(initial=0.0))))
+    if top == 0.0:
+        return CleanData(as_operator(X), 0)
+    _, exponent = np.frexp(top)
+    return CleanData(as_operator(_divide_by_power_of_two(X, int(exponent))), int(exponent))
+
+
+def clean_matrix(X: Any, first: int = 0) -> Any:
+    """X checked, as a 2-D float32/float64 array or a CSR matrix, in its own scale.
+
+    Where X is a block of rows, `first` is the number of its first one, for messages.
+    """
+    return finite_rows(as_matrix(X), first)
+
+
+def finite_rows(X: Any, first: int = 0) -> Any:
+    """A matrix that `as_matrix` gave, in CSR form if it is sparse; refused unless all is finite."""
+    _require_finite(X, first)
+    return X.tocsr() if sp.issparse(X) else X
+
+
+def as_matrix(X: Any) -> Any:
+    """X as a 2-D float32/float64 array or CSR/CSC matrix that BLAS reads without a copy.
+
+    No value is changed on the way: `momentron.data.exactness` says what is refused.
+    """
+    is_plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype in _EXPONENT_LIMIT
+    if not (is_plain and X.shape[0] > 0 and X.shape[1] > 0):  # else there is nothing to convert
+        X = as_exact(X)
+        _require_shape(X)
+        X = check_array(
+            X,
+            accept_sparse=("csr", "csc"),
+            dtype=(np.float64, np.float32),
+            ensure_all_finite=False,
+            input_name="X",
+        )
+    if sp.issparse(X):
+        return X
+    strides = sorted(abs(s) for s in X.strides)
+    if (X.size and strides[0] != X.itemsize) or any(s < 0 for s in X.strides):
+        X = np.ascontiguousarray(X)  # else each product would copy it anew
+    return X
+
+
+def _require_shape(X: Any) -> None:
+    """Refuse what is not a matrix with rows and columns."""
+    shape = X.shape
+    if len(shape) != 2:
+        raise InputError(
+            f"Expected 2D array for X, got dim {len(shape)} (shape={short(shape)}). Reshape your "
+            "data: X.reshape(-1, 1) is one feature, X.reshape(1, -1) one row"
+        )
+    for size, word in zip(shape, ("sample", "feature"), strict=True):
+        if size == 0:
+            raise InputError(
+                f"X has 0 {word}(s) (shape={shape}) while a minimum of 1 is required; check how X "
+                "was selected"
+            )
+
+
+def _require_finite(X: Any, first: int = 0) -> None:
+    """Raise with the place of the first NaN or infinity, if there is one."""
+    if sp.issparse(X):
+        bad = np.flatnonzero(~np.isfinite(X.data))
+        if bad.size == 0:
+            return
+        coo = X.tocoo()
+        value, i, j = X.data[bad[0]], int(coo.row[bad[0]]), int(coo.col[bad[0]])
+    else:
+        for rows in row_blocks(*X.shape):
+            with np.errstate(over="ignore", invalid="ignore"):
+                if np.isfinite(X[rows].sum(dtype=np.float64)):
+                    continue
+            places = np.argwhere(~np.isfinite(X[rows]))
+            if places.size:
+                i, j = int(places[0, 0]) + rows.start, int(places[0, 1])
+                value = X[rows][places[0, 0], j]
+                break
+        else:
+            return
+    kind = "NaN" if np.isnan(value) else "infinity"
+    raise InputError(
+        f"X contains {kind}: X[{first + i}, {j}] is {value}; every entry must be finite (inf and "
+        "NaN are not): drop that row or impute it"
+    )
+
+
+def _divide_by_power_of_two(X: Any, exponent: int) -> Any:
+    """A float64 copy of X / 2^exponent: exact, but for entries 2^1000 times below the largest."""
+    if sp.issparse(X):
+        scaled = X.astype(np.float64)
+        scaled.data = np.ldexp(scaled.data, -exponent)
+        return scaled
+    return np.ldexp(X.astype(np.float64), -exponent)
+
+
+def clean_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """(classes, codes): the labels in sorted order, and the place of each row's label there."""
+    y = _one_label_per_row(y, n_rows)
+    if y.dtype.kind in "biuf":  # two whole numbers need neither sorting nor a look at each
+        low, high = y.min(), y.max()
+        is_high = y == high
+        is_pair = low != high and _is_whole(low) and _is_whole(high)
+        if is_pair and (is_high | (y == low)).all():
+            return np.array([low, high]), is_high.astype(np.intp)
+    _require_classes(y)
+    classes, codes = sorted_labels(y)
+    if classes.size < 2:
+        raise InputError(
+            f"y has {classes.size} class; max_margin needs at least 2: pass rows of two or more"
+        )
+    return classes, codes
+
+
+def sorted_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(the different labels in order, the place of each label there)."""
+    try:
+        labels, codes = np.unique(y, return_inverse=True)
+    except TypeError:
+        raise InputError(
+            "y mixes labels that have no order, such as text and numbers; pass strings alone"
+        ) from None
+    return labels, codes.ravel()
+
+
+def _is_whole(label: Any) -> bool:
+    return float(label).is_integer()
+
+
+def _require_distinct(given: Any, y: np.ndarray) -> None:
+    """Refuse labels that numpy merges: large integers beside floats, or trailing NULs."""
+    if hasattr(given, "dtype"):
+        return  # an array, a series: its labels have one type already
+    labels = {label for label in _plain(given) if not _is_missing(label)}
+    kept = len(set(y.tolist()))
+    if len(labels) > kept:
+        raise InputError(
+            f"y has {len(labels)} labels, but only {kept} as a numpy array of "
+            f"{y.dtype}; pass them as short strings or small integers"
+        )
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label is None, NaN, or pandas' NA, which is not even equal or different."""
+    try:
+        return label is None or bool(label != label)
+    except (TypeError, ValueError):
+        return True
+
+
+def _plain(labels: Any) -> list[Any]:
+    """Labels as Python's own numbers and text, whose comparison is exact."""
+    values = np.asarray(labels, dtype=object).ravel().tolist()
+    return [label.item() if isinstance(label, np.generic) else label for label in values]
+
+
+def clean_targets(y: Any, n_rows: int, *, are_classes: bool = True) -> np.ndarray:
+    """y as a 1-D array of labels, one for each row, which need not be classes."""
+    y = _one_label_per_row(y, n_rows)
+    if are_classes:
+        _require_classes(y)
+    return y
+
+
+def _one_label_per_row(y: Any, n_rows: int) -> np.ndarray:
+    if y is None:
+        raise InputError("y is None; max_margin requires y to be passed: one label for each row")
+    if not (type(y) is np.ndarray and y.ndim == 1):
+        y = as_host(y) if is_tensor(y) else y
+        given = y
+        try:
+            y = column_or_1d(y, warn=True)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{one_line(error)}; pass one label for each row") from error
+        _require_distinct(given, y)
+    if y.dtype.kind == "O":
+        # numpy compares its own numbers after rounding: as Python's they stay what they are
+        labels = _plain(y)
+        y = np.empty(len(labels), dtype=object)
+        y[:] = labels
+    if y.size != n_rows:
+        raise InputError(f"X has {n_rows} rows but y has {y.size} labels; they must agree")
+    return y
+
+
+def _require_classes(y: np.ndarray) -> None:
+    """Refuse what is not a class: complex numbers, NaN, infinities, fractions, None."""
+    if y.dtype.kind == "c":
+        raise InputError(f"y has complex labels ({y.dtype}); pass strings, integers or booleans")
+    if y.dtype.kind == "f":
+        is_finite, is_whole = np.isfinite(y), y == np.trunc(y)
+        if not is_finite.all():
+            i = int(is_finite.argmin())
+            raise InputError(f"y contains NaN or infinity: y[{i}] is {y[i]}; drop that row")
+        if not is_whole.all():
+            i = int(is_whole.argmin())
+            raise InputError(
+                f"Unknown label type: continuous: y[{i}] is {y[i]}; "
+                "pass classes as strings, integers or booleans"
+            )
+    if y.dtype.kind == "O":
+        for i, label in enumerate(y):
+            if _is_missing(label):
+                raise InputError(f"y contains NaN: y[{i}] is {label}; drop that row")
+
+
+def clean_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
+    """The rows' own weights in float64, checked; None where there are none."""
+    if sample_weight is None:
+        return None
+    try:
+        given = np.asarray(sample_weight)
+        if given.dtype.kind not in "biuf":
+            given = np.asarray(sample_weight, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(
+            "sample_weight must be one number for each row; some of it is not a number"
+        ) from error
+    if given.shape != (n_rows,):
+        raise InputError(
+            f"X has {n_rows} rows but sample_weight has shape {given.shape}; give one weight for "
+            "each row"
+        )
+    weights = given.astype(np.float64)
+    is_good = (weights == 0.0) | ((weights >= LEAST_WEIGHT) & (weights <= MOST_WEIGHT))
+    if not is_good.all():
+        i = int(is_good.argmin())
+        raise InputError(f"sample_weight[{i}]={float(weights[i])!r} must be {WANTED_WEIGHT}")
+    if not weights.any():
+        raise InputError("sample_weight is zero for every row; give some rows a positive weight")
+    return weights

@@ -1,0 +1,145 @@
+"""Formulas, "y ~ C(treat) * dose", through formulaic."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from momentron.data.exactness import shortest_decimals
+from momentron.errors import InputError, one_line, short
+from momentron.separability.designs.design import Design
+from momentron.separability.designs.frames import is_frame, require_complete, rows_of
+from momentron.separability.designs.spelling import Spelling, split_outcomes
+
+COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+OPTIONS = {
+    "context": {"np": np, "sqrt": np.sqrt},
+    "output": "pandas",
+    "na_action": "ignore",  # formulaic would leave rows out; here missing values are refused
+}
+DIGITS = 15  # that a product of decimals has at most, if it is to be exact
+
+
+def is_formula(X: Any) -> bool:
+    """Whether X is a formula: text with a tilde."""
+    return isinstance(X, str) and "~" in X
+
+
+def from_formula(text: str, data: Any, decimals: str, weight: str | None = None) -> Design:
+    """The design of a formula in the columns of a data frame.
+
+    The left side is a column, an expression in Python's words, or counts of outcomes: ``successes +
+    failures`` or R's ``cbind(successes, failures)``. Names may have dots, as R's do; a dot alone
+    stands for all columns but those of the left side and of the weights.
+    """
+    try:
+        import formulaic
+    except ImportError as error:
+        raise InputError('formulas need formulaic: pip install "momentron[formula]"') from error
+    if not is_frame(data):
+        raise InputError(
+            f"the formula {short(text)} needs data=, a pandas data frame; got {type(data).__name__}"
+        )
+    left, _, right = (side.strip() for side in text.partition("~"))
+    if not left or not right or "~" in right:
+        raise InputError(f"the formula {short(text)} must have two sides, such as 'y ~ x'")
+    columns = [name for name in data.columns if isinstance(name, str)]
+    spelling = Spelling(text, columns)
+    sides = [spelling.column(side) or _Expression(side, spelling) for side in split_outcomes(left)]
+    spelling.others = [c for c in columns if c not in spelling.used and c != weight]
+    terms = spelling.translated(right)
+    frame = _renamed(data, spelling.used)
+    require_complete(data, sorted(spelling.used))
+    try:
+        with np.errstate(all="ignore"):  # what is not finite is refused below
+            matrix = formulaic.model_matrix(terms, frame, **OPTIONS)
+            outcomes = [
+                data[side] if isinstance(side, str) else side.values(frame, formulaic)
+                for side in sides
+            ]
+    except Exception as error:  # formulaic has many errors of its own
+        reason = spelling.restored(_one_line(error))
+        raise InputError(f"the formula {short(text)} cannot be used: {reason}") from error
+    y = outcomes[0] if len(outcomes) == 1 else np.column_stack(outcomes)
+    has_intercept = "Intercept" in matrix.columns
+    X = matrix.drop(columns="Intercept") if has_intercept else matrix
+    if not X.shape[1]:
+        raise InputError(f"the formula {short(text)} has no term but the intercept; add a feature")
+    values = np.array(X, np.float64)
+    names = [spelling.restored(str(name)) for name in X.columns]
+    _require_finite(values, names)
+    if decimals == "shortest":
+        values = _exact_products(values, list(X.columns), matrix)
+    return Design(
+        values,
+        y,
+        fit_intercept=has_intercept,
+        feature_names=names,
+        row_names=rows_of(data),
+        index=data.index,
+    )
+
+
+class _Expression:
+    """An outcome that is computed, such as ``dose > 3`` or ``total - deaths``."""
+
+    def __init__(self, text: str, spelling: Spelling) -> None:
+        is_braced = text[0] == "{" and text[-1] == "}"
+        self.words = spelling.translated(text if is_braced else f"{{{text}}}")
+
+    def values(self, frame: Any, formulaic: Any) -> Any:
+        found = formulaic.model_matrix(f"0 + {self.words}", frame, **OPTIONS)
+        # truth values become a column per level; the last is that of True
+        return np.asarray(found)[:, -1]
+
+
+def _renamed(data: Any, used: dict[str, str]) -> Any:
+    """The columns that a formula uses, under the names that it has for them."""
+    import pandas as pd
+
+    for name in used:
+        if getattr(data[name], "ndim", 1) != 1:
+            raise InputError(
+                f"data has {data[name].shape[1]} columns called {short(name)}; rename them"
+            )
+    return pd.DataFrame({alias: data[name] for name, alias in used.items()}, index=data.index)
+
+
+def _require_finite(values: np.ndarray, names: list[str]) -> None:
+    """Refuse terms that are not numbers in some rows, such as the logarithm of 0."""
+    missing = ~np.isfinite(values)
+    if missing.any():
+        at = int(missing.any(axis=0).argmax())
+        raise InputError(
+            f"{names[at]} is missing or infinite in {int(missing[:, at].sum())} of {len(values)} "
+            f"rows, the first of which is row {int(missing[:, at].argmax())}; leave these rows out"
+        )
+
+
+def _exact_products(values: np.ndarray, names: list[str], matrix: Any) -> np.ndarray:
+    """Products of columns as decimals: 0.1 × 3 is 0.3, which floats miss by one unit.
+
+    A column of an interaction is put back to the decimal of 15 digits next to it, where that is
+    within two units of the last place.
+    """
+    places = {name: j for j, name in enumerate(names)}
+    for term, indices in matrix.model_spec.term_indices.items():
+        if len(term.factors) < 2:
+            continue
+        for index in indices:
+            j = places.get(matrix.columns[index])
+            if j is None:
+                continue
+            whole, _ = shortest_decimals(values[:, j])
+            for i in np.flatnonzero(np.abs(whole) >= 10**DIGITS).tolist():
+                near = float(f"{values[i, j]:.{DIGITS}g}")
+                if abs(near - values[i, j]) <= 2 * np.spacing(abs(values[i, j])):
+                    values[i, j] = near
+    return values
+
+
+def _one_line(error: BaseException) -> str:
+    """A message of formulaic, without the colours that it has for terminals."""
+    return one_line(COLOURS.sub("", str(error)) or type(error).__name__)

@@ -1,0 +1,91 @@
+"""`read_design`: one door for all that a verdict may be asked of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from momentron.errors import InputError, short
+from momentron.separability.designs.design import Design
+from momentron.separability.designs.fitted import from_statsmodels, is_statsmodels
+from momentron.separability.designs.formulas import from_formula, is_formula
+from momentron.separability.designs.frames import encoded, index_of, rows_of
+from momentron.separability.designs.rows import model_frequencies, row_labels
+from momentron.verify.data import column_names
+
+
+def read_design(
+    X: Any,
+    y: Any = None,
+    *,
+    data: Any = None,
+    sample_weight: Any = None,
+    decimals: str = "shortest",
+) -> Design:
+    """The rows and labels of arrays, frames, a formula or a model of statsmodels.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or data frame; formula; model or result of statsmodels; Design
+        Categories of a pandas frame become dummies, one per level but the first.
+    y : array of shape (n,), or counts of shape (n, k)
+        Of counts, two columns are successes and failures; of three or more, each column is a class.
+    data : pandas data frame
+        For a formula. `sample_weight` may then name one of its columns.
+    sample_weight : array of shape (n,), or str
+    decimals : {"shortest", "binary"}
+
+    Returns
+    -------
+    Design
+        With one row per outcome that was seen.
+
+    Examples
+    --------
+    >>> design = read_design([[0.0], [1.0]], [[3, 0], [1, 2]])  # successes, failures
+    >>> design.X, design.y.tolist(), design.row_names
+    ([[0.0], [1.0], [1.0]], [1, 1, 0], [0, 1, 1])
+    """
+    if isinstance(X, Design):
+        if not (y is None and data is None and sample_weight is None):
+            raise InputError("a Design has its own y and weights; leave y, data and weights out")
+        return X.ungrouped()
+    design = _found(X, y, data, sample_weight, decimals)
+    if sample_weight is not None:
+        design = replace(design, sample_weight=_weights(sample_weight, data))
+    return design.ungrouped()
+
+
+def _found(X: Any, y: Any, data: Any, sample_weight: Any, decimals: str) -> Design:
+    is_whole = is_formula(X) or is_statsmodels(X)
+    if is_whole and y is not None:
+        raise InputError("a formula or a model has its own y; leave y out")
+    if is_formula(X):
+        weight = sample_weight if isinstance(sample_weight, str) else None
+        return from_formula(X, data, decimals, weight)
+    if data is not None:
+        raise InputError("data= goes with a formula, such as check_separability('y ~ x', data=…)")
+    if is_statsmodels(X):
+        if sample_weight is not None:
+            raise InputError("a model of statsmodels has its own weights; leave sample_weight out")
+        return replace(from_statsmodels(X), index=row_labels(X), frequencies=model_frequencies(X))
+    for name, given in (("X", X), ("y", y)):
+        if isinstance(given, str):
+            raise InputError(
+                f"{name}={short(given)} is text; pass numbers and labels, as in check_separability("
+                f"frame.drop(columns='outcome'), frame['outcome']), or a formula with data=frame"
+            )
+    if y is None:
+        raise InputError("y is None; pass one label for each row, or a formula with data=")
+    rows, index = rows_of(X) or rows_of(y), index_of(X)
+    index = index_of(y) if index is None else index
+    X = encoded(X)
+    return Design(X, y, feature_names=column_names(X), row_names=rows, index=index)
+
+
+def _weights(sample_weight: Any, data: Any) -> Any:
+    if not isinstance(sample_weight, str):
+        return sample_weight
+    if data is None or sample_weight not in data.columns:
+        raise InputError(f"sample_weight={short(sample_weight)} is not a column of data")
+    return data[sample_weight]

@@ -1,0 +1,290 @@
+"""Checkpoints: the state of a solve in a file, so that a run that was killed goes on.
+
+The file says of which problem and method it is, and has the arrays of the state; its format is that
+of `momentron.data.arrayfile`. It is written next to its place and then moved there, so that a
+reader finds the old one or the new one, whole. A file that is damaged, foreign or of another
+problem is an error: it is never written over.
+"""
+
+import os
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from momentron.data.arrayfile import Arrays, DamagedFile, ForeignFile, read_arrays, write_arrays
+from momentron.data.safefiles import (
+    PRIVATE,
+    Lock,
+    open_regular,
+    reason,
+    require_writable,
+    write_atomically,
+)
+from momentron.errors import InputError, SolverError, WriteWarning
+from momentron.solvers.certified_problem import CertifiedProblem
+from momentron.views.trace import Row, Trace
+
+if TYPE_CHECKING:
+    from momentron.arithmetic.clock import Stopwatch
+    from momentron.solvers.loop import Incumbent, StoppingRule
+
+TITLE = b"momentron checkpoint 4\n"
+EVERY = 5.0  # seconds between two writes
+
+
+@dataclass(frozen=True)
+class RunState:
+    """All that a solve carries from one step to the next."""
+
+    problem: CertifiedProblem
+    state: Any
+    best: "Incumbent"
+    stopping: "StoppingRule"
+    trace: Trace
+    stopwatch: "Stopwatch"
+
+    def to_arrays(self) -> Arrays:
+        best, problem = self.best, self.problem
+        arrays = _prefixed("state", state_arrays(problem, self.state))
+        q = problem.weights_to_array(best.q)
+        arrays |= _prefixed("best", {"w": best.w, "q": q, "last_w": best.last_w})
+        rows = [astuple(row) for row in self.trace]
+        arrays["trace"] = np.array(rows, dtype=np.float64).reshape(len(rows), len(Trace.columns))
+        counts = (self.stopping.next, self.stopwatch.total(), self.trace.n_iter, problem.passes)
+        arrays["numbers"] = np.array((best.lower, best.upper, *counts), dtype=np.float64)
+        return arrays | _prefixed("problem", problem.to_arrays())
+
+    def restore(self, arrays: Arrays) -> None:
+        """Take everything from the arrays of an earlier run, checked for shape and type.
+
+        Nothing of it is believed: classifiers and weights are proposals, which the certificate
+        proves or does not, and the rest are counts.
+        """
+        best, problem = self.best, self.problem
+        numbers = taken("numbers", arrays, np.empty(6))
+        lower, upper, following, seconds, n_iter, passes = numbers.tolist()
+        counts = (following, seconds, n_iter, passes)
+        if np.isnan(numbers).any() or not all(0 <= count < 2**53 for count in counts):
+            raise unusable(f"its bounds and counts are {numbers.tolist()}")
+        problem.from_arrays(section("problem", arrays), int(passes))
+        restore_state(problem, self.state, section("state", arrays))
+        best.w = taken("best.w", arrays, best.w)
+        q = taken("best.q", arrays, problem.weights_to_array(best.q))
+        best.q = problem.weights_from_array(q)
+        best.last_w = taken("best.last_w", arrays, best.last_w)
+        best.lower, best.upper = lower, upper
+        self.stopping.next = int(following)
+        self.stopwatch.before = seconds
+        for row in rows_of_trace(arrays):
+            self.trace.append(row)
+        self.trace.n_iter = int(n_iter)
+        last = self.trace[-1].iteration if len(self.trace) else 0
+        if self.state.t != n_iter or last > n_iter:
+            raise unusable(f"it is of {n_iter:g} iterations, with {self.state.t} steps of {last}")
+
+
+def unusable(reason: str) -> InputError:
+    """The error of a checkpoint whose content cannot be, although the file is whole."""
+    return InputError(
+        f"the checkpoint cannot be used: {reason}; move it away or name another path, it is left "
+        "as it is"
+    )
+
+
+def taken(name: str, arrays: Mapping[str, np.ndarray], fresh: np.ndarray) -> np.ndarray:
+    """A copy of an array of real numbers that must have the shape of a fresh one."""
+    found = arrays.get(name)
+    if found is None or found.shape != fresh.shape or found.dtype.kind not in "fiu":
+        shown = "missing" if found is None else f"{found.dtype} of shape {found.shape}"
+        raise unusable(f"{name} is {shown}, and should be real numbers of shape {fresh.shape}")
+    return np.array(found, dtype=fresh.dtype)
+
+
+def rows_of_trace(arrays: Mapping[str, np.ndarray]) -> list[Row]:
+    """The trace of an earlier run; its iterations must be in order."""
+    found = arrays.get("trace", np.empty(0))
+    if found.ndim != 2:
+        raise unusable(f"its trace has shape {found.shape}")
+    table = taken("trace", arrays, np.empty((found.shape[0], len(Trace.columns))))
+    columns = dict(zip(Trace.columns, table.T, strict=True))
+    integers = [field.name for field in fields(Row) if field.type in (int, "int")]
+    counts = np.array([columns[name] for name in integers])
+    if not (np.diff(columns["iteration"], prepend=0.0) > 0.0).all():
+        raise unusable("its trace does not have its iterations in order")
+    if not ((counts >= 0.0) & (counts < 2.0**53)).all():
+        raise unusable("its trace has counts that are not whole numbers of at least 0")
+    return [
+        Row(**{k: int(v) if k in integers else v for k, v in zip(columns, values, strict=True)})
+        for values in table.tolist()
+    ]
+
+
+class Checkpoint:
+    """A file that holds the progress of one solve; a context in which no other run may write it.
+
+    Parameters
+    ----------
+    path : path
+        A regular file, or none yet, in a folder that can be written to.
+    identity : dict of str to str
+        What the file is for; one that differs is refused.
+    every : float
+        Seconds between two writes, at least.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], identity: Mapping[str, str], every: float = EVERY
+    ) -> None:
+        self.path = Path(path)
+        self.identity = dict(identity)
+        self._every = every
+        self._written = time.perf_counter()
+        self._lock = Lock(self.path)
+        require_writable(self.path)
+
+    def __enter__(self) -> "Checkpoint":
+        self._lock.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.__exit__(*error)
+
+    def read(self) -> Arrays | None:
+        """The arrays of the file, checked; None where there is no file."""
+        remedy = "move it away or name another path, it is left as it is"
+        try:
+            with open_regular(self.path, follow_links=False) as file:
+                identity, arrays = read_arrays(file, TITLE)
+        except FileNotFoundError:
+            return None
+        except ForeignFile:
+            raise InputError(f"{self.path} is not a checkpoint of this version: {remedy}") from None
+        except DamagedFile:
+            raise InputError(f"checkpoint {self.path} is damaged: {remedy}") from None
+        except MemoryError as error:
+            raise InputError(f"checkpoint {self.path} {error}: {remedy}") from None
+        except OSError as error:
+            raise InputError(f"checkpoint {self.path} cannot be read: {reason(error)}") from error
+        self._require_same(identity)
+        return arrays
+
+    def _require_same(self, found: Mapping[str, str]) -> None:
+        for name in self.identity | dict(found):
+            mine, theirs = self.identity.get(name), found.get(name)
+            if mine != theirs:
+                raise InputError(
+                    f"checkpoint {self.path} is of another run: its {name} is {_short(theirs)}, "
+                    f"here it is {_short(mine)}; move it away or name another path, it is left as "
+                    "it is"
+                )
+
+    def resume(self, run: RunState) -> bool:
+        """Whether there was a file to continue from; refuses a method whose state no file holds."""
+        state_arrays(run.problem, run.state)
+        arrays = self.read()
+        if arrays is not None:
+            run.restore(arrays)
+        self._written = time.perf_counter()
+        return arrays is not None
+
+    def save(self, run: RunState, *, is_last: bool = False) -> None:
+        """Write the file, if the last time is long enough ago or there will be no other.
+
+        A run is not lost because its file cannot be written: it warns, and tries again later.
+        """
+        if not is_last and time.perf_counter() - self._written < self._every:
+            return
+        try:
+            self.write(run.to_arrays())
+        except OSError as error:
+            self._written = time.perf_counter()
+            warnings.warn(
+                f"checkpoint {self.path} could not be written ({reason(error)}); the run goes on, "
+                "and the file is as it was",
+                WriteWarning,
+                stacklevel=2,
+            )
+
+    def write(self, arrays: Arrays) -> None:
+        """Replace the file by one with these arrays, at once and whole."""
+        write_atomically(
+            self.path, lambda file: write_arrays(file, TITLE, self.identity, arrays), PRIVATE
+        )
+        self._written = time.perf_counter()
+
+
+def _short(text: str | None) -> str:
+    return str(text) if text is None or len(text) <= 80 else text[:79] + "…"
+
+
+def state_arrays(problem: CertifiedProblem, state: Any) -> Arrays:
+    """A solver's state as arrays: its own account, or all its attributes where they are plain."""
+    own = getattr(state, "to_arrays", None)
+    if own is not None:
+        return dict(own())
+    arrays: Arrays = {}
+    for name, value in _attributes(state).items():
+        if hasattr(value, "to_arrays"):
+            inner = value.to_arrays().items()
+            arrays |= _prefixed(name, {k: _as_array(problem, k, v) for k, v in inner})
+        else:
+            arrays[name] = _as_array(problem, name, value)
+    return arrays
+
+
+def _attributes(state: Any) -> dict[str, Any]:
+    """The fields of a state, and whatever a user's solver has set on it besides."""
+    return {field.name: getattr(state, field.name) for field in fields(state)} | vars(state)
+
+
+def _as_array(problem: CertifiedProblem, name: str, value: Any) -> np.ndarray:
+    if isinstance(value, np.ndarray | float | int):
+        return np.asarray(value)
+    try:
+        return problem.weights_to_array(value)
+    except SolverError:
+        raise InputError(
+            f"checkpoint needs a method whose state is numbers, such as momentum; here "
+            f"{name!r} is {type(value).__name__}: leave checkpoint out"
+        ) from None
+
+
+def restore_state(problem: CertifiedProblem, state: Any, arrays: Arrays) -> None:
+    """Set a fresh state to what `state_arrays` gave."""
+    own = getattr(state, "from_arrays", None)
+    if own is not None:
+        own(arrays)
+        return
+    for name, fresh in _attributes(state).items():
+        if hasattr(fresh, "from_arrays"):
+            part, inner = section(name, arrays), fresh.to_arrays().items()
+            fresh.from_arrays({k: _restored(problem, k, part, v) for k, v in inner})
+        else:
+            setattr(state, name, _restored(problem, name, arrays, fresh))
+
+
+def _restored(problem: CertifiedProblem, name: str, arrays: Arrays, fresh: Any) -> Any:
+    """What a file has in the place of a fresh value, of the same kind."""
+    if isinstance(fresh, np.ndarray):
+        return taken(name, arrays, fresh)
+    if not isinstance(fresh, float | int):
+        return problem.weights_from_array(taken(name, arrays, problem.weights_to_array(fresh)))
+    value = taken(name, arrays, np.asarray(fresh))
+    if np.isnan(value) or (isinstance(fresh, int) and value < 0):
+        raise unusable(f"{name} is {value}, and cannot be")
+    return value.item()
+
+
+def _prefixed(prefix: str, arrays: Mapping[str, np.ndarray]) -> Arrays:
+    return {f"{prefix}.{name}": value for name, value in arrays.items()}
+
+
+def section(prefix: str, arrays: Mapping[str, np.ndarray]) -> Arrays:
+    """The arrays whose names begin with the prefix and a dot, without it."""
+    start = prefix + "."
+    return {name[len(start) :]: v for name, v in arrays.items() if name.startswith(start)}

@@ -1,0 +1,142 @@
+"""EvolutionDisplay: a network's tangent kernel through training."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from momentron.data.safefiles import Pathname, write_atomically
+from momentron.errors import InputError, short
+from momentron.views.display.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    PURPLE,
+    VERMILLION,
+    axes_for,
+    picture_of,
+    saved_figure,
+    shown_figure,
+)
+
+KERNEL, NETWORK, TRAIN = VERMILLION, BLUE, GREY
+FIRST, LAST = PURPLE, GREEN
+SIZE = (10.5, 3.4)  # inches of all three panels
+
+
+class EvolutionDisplay:
+    """Errors, margins and alignments against epochs, in three panels or one of them.
+
+    Parameters
+    ----------
+    columns : mapping of str to ndarray
+        Those of `KernelEvolution`.
+
+    Attributes
+    ----------
+    axes_ : list of matplotlib Axes
+    figure_ : matplotlib Figure
+    """
+
+    def __init__(self, columns: Mapping[str, np.ndarray]) -> None:
+        self.columns = columns
+
+    def plot(
+        self,
+        path: Pathname | None = None,
+        *,
+        ax: Any = None,
+        show: str | None = None,
+        title: str = "",
+    ) -> "EvolutionDisplay":
+        """Draw it; see `KernelEvolution.plot`."""
+        panels = {"errors": self._errors, "margins": self._margins, "alignments": self._alignments}
+        if show is not None and show not in panels:
+            raise InputError(f"show={short(show)} must be one of {', '.join(map(repr, panels))}")
+        names = list(panels) if show is None else [show]
+        self.figure_, self.axes_ = self._axes(ax, len(names), path is not None)
+        for name, axes in zip(names, self.axes_, strict=True):
+            panels[name](axes)
+            scale_epochs(axes, self.columns["epoch"])
+            axes.legend(fontsize="small")
+        if title:
+            self.figure_.suptitle(title, x=0.01, ha="left", fontsize=11)
+        if path is not None:
+            write_atomically(path, picture_of(path, self.figure_, dpi=115))
+        return self
+
+    def _axes(self, ax: Any, count: int, is_saved: bool) -> tuple[Any, list[Any]]:
+        """The user's axes, or new ones: of pyplot where the picture is to be seen."""
+        if ax is not None:
+            given = list(np.ravel(np.asarray(ax, dtype=object)))
+            if len(given) != count:
+                raise InputError(
+                    f"ax has {len(given)} axes for {count} panels; pass {count}, or show= one of "
+                    "'errors', 'margins', 'alignments'"
+                )
+            return given[0].figure, given
+        if count == 1 and not is_saved:
+            figure, axes = axes_for(None)
+            return figure, [axes]
+        make = saved_figure if is_saved else shown_figure
+        figure, axes = make(1, count, size=SIZE if count > 1 else (6.4, 4.2))
+        return figure, list(np.ravel(axes))
+
+    def _errors(self, axes: Any) -> None:
+        """Three lines: test errors of the kernel's predictor and the network, training error."""
+        epochs = self.columns["epoch"]
+        axes.plot(
+            epochs, self.columns["train_error"], "-", color=TRAIN, label="network, training error"
+        )
+        axes.plot(
+            epochs,
+            self.columns["network_error"],
+            "s-",
+            color=NETWORK,
+            markersize=4,
+            label="network",
+        )
+        axes.plot(
+            epochs,
+            self.columns["kernel_error"],
+            "o-",
+            color=KERNEL,
+            markersize=4,
+            label="kernel predictor",
+        )
+        axes.set_title("Test error", loc="left", fontsize=10)
+        axes.set_ylim(bottom=0.0)
+        axes.yaxis.set_major_formatter("{x:.0%}")
+
+    def _margins(self, axes: Any) -> None:
+        epochs, lower, upper = self.columns["epoch"], self.columns["lower"], self.columns["upper"]
+        axes.fill_between(epochs, lower, upper, color=KERNEL, alpha=0.2, linewidth=0)
+        axes.plot(epochs, lower, "o-", color=KERNEL, markersize=4, label="at least")
+        axes.plot(epochs, upper, ":", color=KERNEL, label="at most")
+        axes.set_title("Best margin in the kernel", loc="left", fontsize=10)
+        axes.set_ylim(bottom=0.0)
+
+    def _alignments(self, axes: Any) -> None:
+        for which, colour in (("first", FIRST), ("last", LAST)):
+            values = self.columns[f"alignment_{which}"]
+            axes.plot(
+                self.columns["epoch"],
+                values,
+                "o-",
+                color=colour,
+                markersize=4,
+                label=f"with the {which}",
+            )
+        axes.set_title("Alignment of kernels", loc="left", fontsize=10)
+
+
+def scale_epochs(axes: Any, epochs: np.ndarray) -> None:
+    """A log axis on which epoch 0 has its place; a tick for every epoch that has room."""
+    top = max(int(epochs[-1]), 1)
+    axes.set_xscale("symlog", linthresh=1.0, linscale=0.5)
+    axes.set_xlim(-0.1, 1.15 * top)
+    ticks = [0, *(t for t in (1, 2, 5, 10, 20, 50, 100, 200, 500) if t <= top)]
+    ticks += [10**i for i in range(3, 10) if 10**i <= top]
+    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_xlabel("epochs")

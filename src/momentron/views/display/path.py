@@ -1,0 +1,217 @@
+"""PathDisplay: margins and errors against C."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from momentron.errors import InputError, short
+from momentron.views.display.style import BLUE, CLASS_COLOURS, GREEN, INK, ORANGE, axes_for
+
+if TYPE_CHECKING:
+    from momentron.result import MarginResult
+
+MOST_TICKS = 8  # along C, beside that of ∞
+BEYOND = 10.0  # times the largest finite C: where the hard margin, C = ∞, is drawn
+
+
+class PathDisplay:
+    """The certified interval, and the errors where they are known, along a path of C.
+
+    Create one with `from_results`, from a table of results, or with `from_estimator`, which fits
+    a classifier for each C.
+
+    Parameters
+    ----------
+    results : mapping of float to MarginResult, or to a list of them
+        The result for each C; `inf` is the hard margin. Lists have one result per class, fitted
+        against the rest, each drawn as a curve of its own.
+    errors : mapping of str to mapping of float to float, optional
+        Curves of error rates by name, each from C to a rate.
+    names : sequence of str, optional
+        Of the classes, where the results are lists.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    error_ax_ : matplotlib Axes or None
+        The axes of the errors, on the right.
+    figure_ : matplotlib Figure
+
+    Examples
+    --------
+    >>> from momentron import max_margin
+    >>> from momentron.views.display import PathDisplay
+    >>> X, y = [[0.0, 0.0], [1.0, 0.0], [0.0, 3.0], [2.0, 4.0]], ["low", "low", "high", "high"]
+    >>> results = {C: max_margin(X, y, C=C) for C in (0.1, 1.0, 10.0, float("inf"))}
+    >>> display = PathDisplay.from_results(results)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        results: "Mapping[float, Any]",
+        errors: Mapping[str, Mapping[float, float]] | None = None,
+        *,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        if not results:
+            raise InputError("results is empty; a path needs at least one C")
+        for C in results:
+            if not C > 0.0:
+                raise InputError(f"results has C={short(C)}; C must be above 0")
+        self.results = dict(sorted(results.items()))
+        self.names = names
+        self.errors = {name: dict(sorted(curve.items())) for name, curve in (errors or {}).items()}
+
+    @classmethod
+    def from_results(
+        cls,
+        results: "Mapping[float, MarginResult | list[MarginResult]]",
+        errors: Mapping[str, Mapping[float, float]] | None = None,
+        *,
+        ax: Any = None,
+        **options: Any,
+    ) -> "PathDisplay":
+        """Draw a table of results, {C: result}, and error rates, {"test": {C: rate}}."""
+        return cls(results, errors).plot(ax=ax, **options)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        Cs: Sequence[float],
+        X_test: Any = None,
+        y_test: Any = None,
+        ax: Any = None,
+        **options: Any,
+    ) -> "PathDisplay":
+        """Fit a copy of the classifier for each C, and draw the path.
+
+        Parameters
+        ----------
+        estimator : MaxMarginClassifier or KernelMaxMarginClassifier
+            Need not be fitted, and is not changed.
+        X, y : the rows to fit
+        Cs : sequence of float
+        X_test, y_test : optional
+            Rows whose errors are drawn too.
+        """
+        from sklearn.base import clone
+
+        if (X_test is None) != (y_test is None):
+            raise InputError("X_test and y_test go together; one of them is missing")
+        results, errors = {}, {"training error": {}}  # type: dict[float, Any], dict[str, Any]
+        for C in Cs:
+            model = clone(estimator).set_params(C=C).fit(X, y)
+            results[float(C)] = model.result_
+            errors["training error"][float(C)] = 1.0 - float(model.score(X, y))
+            if X_test is not None:
+                rate = 1.0 - float(model.score(X_test, y_test))
+                errors.setdefault("test error", {})[float(C)] = rate
+        names = [str(label) for label in model.classes_]
+        return cls(results, errors, names=names).plot(ax=ax, **options)
+
+    def plot(self, ax: Any = None, *, legend: bool = True) -> "PathDisplay":
+        """Draw it in these axes, or in new ones."""
+        self.figure_, self.ax_ = axes_for(ax)
+        place = _places([*self.results, *(C for curve in self.errors.values() for C in curve)])
+        at = [place[C] for C in self.results]
+        self._draw_intervals(at)
+        self.ax_.set(xscale="log", xlabel="C", ylabel=self._quantity)
+        self.ax_.set_ylim(bottom=0.0)
+        self.error_ax_: Any = None
+        if self.errors:
+            self._draw_errors(place)
+        _name_hard_margin(self.ax_, place)
+        if legend:
+            handles, names = self.ax_.get_legend_handles_labels()
+            if self.error_ax_ is not None:
+                more = self.error_ax_.get_legend_handles_labels()
+                handles, names = handles + more[0], names + more[1]
+            # "best" would look at the margins alone, and cover the errors
+            above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 3}
+            where = {"loc": "best"} if self.error_ax_ is None else above
+            self.ax_.legend(handles, names, fontsize="small", **where)
+        return self
+
+    @property
+    def _quantity(self) -> str:
+        """What the intervals are of; at C = ∞ the two agree."""
+        results = [
+            r for row in self.results.values() for r in (row if type(row) is list else [row])
+        ]
+        is_soft = any(result.is_soft for result in results)
+        return "soft margin, 1/√(2·objective)" if is_soft else "certified margin"
+
+    def _draw_intervals(self, at: list[float]) -> None:
+        """A band for the margin of each C, or one for each class."""
+        rows = [r if isinstance(r, list) else [r] for r in self.results.values()]
+        n_curves = len(rows[0])
+        for number, results in enumerate(zip(*rows, strict=True)):
+            colour = BLUE if n_curves == 1 else CLASS_COLOURS[number % len(CLASS_COLOURS)]
+            name = "margin"
+            if n_curves > 1:
+                name = self.names[number] if self.names is not None else f"class {number}"
+            lower = np.array([result.lower for result in results])
+            upper = np.array([result.upper for result in results])
+            upper = np.where(np.isfinite(upper), upper, np.nan)
+            self.ax_.fill_between(at, lower, upper, color=colour, alpha=0.2, linewidth=0)
+            most = f"{name}, at most" if n_curves == 1 else None
+            self.ax_.plot(at, upper, ":", color=colour, label=most)
+            self.ax_.plot(at, lower, "o-", color=colour, markersize=4, label=f"{name}, at least")
+
+    def _draw_errors(self, place: Mapping[float, float]) -> None:
+        self.error_ax_ = self.ax_.twinx()
+        self.error_ax_.grid(False)
+        self.error_ax_.spines["right"].set_visible(True)
+        colours = (ORANGE, GREEN, INK)
+        for number, (name, curve) in enumerate(self.errors.items()):
+            self.error_ax_.plot(
+                [place[C] for C in curve],
+                list(curve.values()),
+                "s--",
+                color=colours[number % len(colours)],
+                markersize=4,
+                label=name,
+            )
+        self.error_ax_.set_ylabel("error")
+        self.error_ax_.set_ylim(bottom=0.0)
+        self.error_ax_.yaxis.set_major_formatter("{x:.1%}")
+
+
+def _places(Cs: Sequence[float]) -> dict[float, float]:
+    """Where each C is drawn: infinity a decade beyond the largest of the others."""
+    largest = max((C for C in Cs if np.isfinite(C)), default=1.0)
+    return {C: C if np.isfinite(C) else BEYOND * largest for C in Cs}
+
+
+def _name_hard_margin(ax: Any, place: Mapping[float, float]) -> None:
+    """The tick of C = ∞, with a line that sets it apart; the others are decades, or C itself."""
+    if np.inf not in place:
+        return
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogFormatterMathtext, NullFormatter
+
+    ax.axvline(place[np.inf], color=INK, linewidth=0.6, linestyle=":")
+    finite = sorted(C for C in place if np.isfinite(C))
+    ticks: list[float] = []
+    if finite:
+        low, high = np.log10(finite[0]), np.log10(finite[-1])
+        ticks = [10.0**e for e in range(int(np.ceil(low)), int(np.floor(high)) + 1)]
+    if len(ticks) < 2:
+        ticks = finite
+    ticks = ticks[:: -(-len(ticks) // MOST_TICKS) or 1]
+    decades = LogFormatterMathtext()
+    decades.set_axis(ax.xaxis)
+
+    def name(C: float, _: Any = None) -> str:
+        if place[np.inf] == C:
+            return "∞"
+        is_decade = np.isclose(np.log10(C), np.round(np.log10(C)))
+        return str(decades(C)) if is_decade else f"{C:g}"
+
+    ax.xaxis.set_major_locator(FixedLocator([*ticks, place[np.inf]]))
+    ax.xaxis.set_major_formatter(FuncFormatter(name))
+    ax.xaxis.set_minor_formatter(NullFormatter())

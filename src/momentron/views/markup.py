@@ -1,0 +1,61 @@
+"""Pieces of HTML for notebooks and reports: text that is safe, and tables of it.
+
+Everything from data passes through `escape`. Colours follow the page.
+"""
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from momentron.certificate.picture import card, interval_svg, number, outward, proven
+from momentron.views.printable import printable
+
+__all__ = [
+    "card",
+    "escape",
+    "facts_table",
+    "interval_svg",
+    "number",
+    "outward",
+    "proven",
+    "rows_table",
+]
+
+
+def escape(text: object) -> str:
+    """Text as HTML: nothing in it is markup, and no character is hidden.
+
+    >>> escape("<b>\\x1b")
+    '&lt;b&gt;\\\\x1b'
+    """
+    return html.escape(printable(text))
+
+
+def facts_table(facts: Mapping[str, object]) -> str:
+    """Names and values, two columns."""
+    rows = "".join(
+        f'<tr><th scope="row" style="text-align:left;font-weight:normal;opacity:0.8;'
+        f'padding:1px 12px 1px 0">{escape(name)}</th>'
+        f'<td style="text-align:left;padding:1px 0;overflow-wrap:anywhere">'
+        f"{escape(value)}</td></tr>"
+        for name, value in facts.items()
+    )
+    return f'<table style="border-collapse:collapse;font-size:inherit">{rows}</table>'
+
+
+def rows_table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table with a head; numbers are written with six digits."""
+    cell = "padding:1px 10px 1px 0;text-align:right"
+    head = "".join(f'<th scope="col" style="{cell}">{escape(name)}</th>' for name in names)
+    body = "".join(
+        "<tr>" + "".join(f'<td style="{cell}">{_cell(value)}</td>' for value in row) + "</tr>"
+        for row in rows
+    )
+    return (
+        '<div style="overflow-x:auto"><table style="border-collapse:collapse;font-size:inherit">'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cell(value: object) -> str:
+    return escape(number(value)) if isinstance(value, float) else escape(value)

@@ -1,0 +1,99 @@
+"""The history of a solve, one row per iteration, in the units of X."""
+
+from dataclasses import dataclass, fields
+
+from momentron.views.markup import card, rows_table
+from momentron.views.table import Table
+
+
+@dataclass(frozen=True)
+class Row:
+    """One iteration.
+
+    Attributes
+    ----------
+    iteration, passes : int
+        Iterations done, and passes over the data spent.
+    seconds : float
+        Since the start; printing and callbacks are not counted.
+    margin : float
+        Of the current iterate.
+    lower, upper : float
+        The best bounds met so far, as the method computed them: running estimates, without
+        rounding bounds. The certificate of the result has them.
+    evaluations : int
+        Kernel values computed so far; none where there is no kernel.
+    theorem_lower, theorem_upper : float
+        The interval of the method's own theory at this iteration; NaN for methods without one.
+    """
+
+    iteration: int
+    seconds: float
+    passes: int
+    margin: float
+    lower: float
+    upper: float
+    evaluations: int = 0
+    theorem_lower: float = float("nan")
+    theorem_upper: float = float("nan")
+
+
+SHOWN = 12  # rows of a long trace in a notebook
+
+
+class Trace(Table[Row]):
+    """Rows of a solve; converts to a dict of arrays, or to a pandas frame.
+
+    `trace["margin"]` is a column, `trace[-1]` the last row, and `trace[100:200]` a shorter trace.
+
+    Parameters
+    ----------
+    every : int
+        Of the iterations the first, the last and each of these are kept.
+
+    Attributes
+    ----------
+    n_iter : int
+        Iterations so far, kept or not.
+    """
+
+    noun = "trace"
+    columns = tuple(field.name for field in fields(Row))
+    _rows: list[Row]
+
+    def __init__(self, every: int = 1) -> None:
+        self._rows = []
+        self._every = every
+        self.n_iter = 0
+
+    @property
+    def wants_row(self) -> bool:
+        """Whether the present iteration is one of those that are kept."""
+        return self.n_iter == 1 or self.n_iter % self._every == 0
+
+    def append(self, row: Row) -> None:
+        self._rows.append(row)
+
+    def __repr__(self) -> str:
+        if not self._rows:
+            return "Trace(empty)"
+        last = self._rows[-1]
+        return (
+            f"Trace({len(self)} rows; last: iteration {last.iteration}, margin {last.margin:.6g}, "
+            f"in [{last.lower:.6g}, {last.upper:.6g}])"
+        )
+
+    def _repr_html_(self) -> str:
+        if not self._rows:
+            return "<div><strong>Trace</strong>: empty</div>"
+        last, count = self._rows[-1], len(self._rows)
+        # the first row, the last, and some between, ever further apart
+        shown = sorted({round((count - 1) ** (k / (SHOWN - 1))) for k in range(SHOWN)} | {0})
+        names = ("iteration", "seconds", "passes", "margin", "lower", "upper")
+        rows = [[getattr(self._rows[k], name) for name in names] for k in shown if 0 <= k < count]
+        sentence = (
+            f"{count} rows, {last.passes} passes in {last.seconds:.3g} s. These are running "
+            "estimates; the certificate of the result is proven"
+        )
+        lower, upper = min(last.lower, last.upper), max(last.lower, last.upper)
+        return card("Trace", sentence, max(lower, 0.0), upper, rows_table(names, rows))
