@@ -23,7 +23,7 @@ h1 { font-size: 2.2rem; line-height: 1.15; margin: 0.2rem 0 0.4rem; }
 .lead { font-size: 1.15rem; margin: 0; }
 h2 { font-size: 1.25rem; margin: 2.4rem 0 0.6rem; padding-top: 0.8rem;
   border-top: 1px solid var(--line); }
-p { margin: 0.6rem 0; }
+p { margin: 0.6rem 0; overflow-wrap: anywhere; }
 .note { color: var(--soft); font-size: 0.9rem; }
 .number { font-size: 1.15rem; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
 figure { margin: 0.8rem 0; }
