@@ -66,16 +66,16 @@ __all__ = [
 
 # loaded when they are first asked for: a fit needs none of them
 _LATER = {
-    "ClassifierMargin": "own_margin",
-    "MarginPath": "paths",
-    "MarginTracker": "tracker",
-    "Race": "racing",
+    "ClassifierMargin": "estimators.classifier_margin",
+    "MarginPath": "estimators.c_path",
+    "MarginTracker": "estimators.tracker",
+    "Race": "estimators.racing",
     "Verdict": "separability",
-    "certify": "own_margin",
+    "certify": "estimators.classifier_margin",
     "check_separability": "separability",
-    "margin_of": "own_margin",
-    "margin_path": "paths",
-    "race": "racing",
+    "margin_of": "estimators.classifier_margin",
+    "margin_path": "estimators.c_path",
+    "race": "estimators.racing",
 }
 
 
