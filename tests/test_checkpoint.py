@@ -102,7 +102,7 @@ def test_auto_on_blocks_goes_on_from_its_working_set(many, tmp_path, eager):
 SCRIPT = """
 import sys, numpy as np
 from momentron import max_margin
-from momentron import checkpoint as module
+from momentron.solvers import checkpoint as module
 module.Checkpoint.__init__.__defaults__ = (0.05,)
 rng = np.random.default_rng(0)
 X = rng.standard_normal((20000, 20))

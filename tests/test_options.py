@@ -181,7 +181,7 @@ def test_a_callable_kernel_goes_on_in_another_process(tmp_path):
 
 BY_COMMAND = """
 import sys
-from momentron import checkpoint
+from momentron.solvers import checkpoint
 checkpoint.Checkpoint.__init__.__defaults__ = (0.05,)
 from momentron.cli import main
 data, state, *options = sys.argv[1:]
@@ -190,7 +190,8 @@ main(["fit", data, "--method", "momentum", "--tol", "0", "--max-iter", "10000000
 """
 BY_FUNCTION = """
 import sys
-from momentron import checkpoint, max_margin
+from momentron import max_margin
+from momentron.solvers import checkpoint
 from momentron.solvers import Momentum
 checkpoint.Checkpoint.__init__.__defaults__ = (0.05,)
 data, state, *size = sys.argv[1:]
