@@ -215,7 +215,7 @@ def test_a_forked_child_starts_its_own():
     code = """
 import os, sys
 import numpy as np
-from momentron import threads
+from momentron.arithmetic import threads
 from momentron.rows import SparseOperator
 threads._calls.threads = lambda: 2
 def work():
