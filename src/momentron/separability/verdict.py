@@ -254,11 +254,10 @@ class Verdict:
 
         Examples
         --------
-        >>> import pandas as pd
         >>> from momentron import check_separability
-        >>> data = pd.DataFrame({"x": [0, 1, 1, 2], "y": [0, 0, 1, 1]}, index=list("abcd"))
-        >>> check_separability(data[["x"]], data["y"]).drop_separated(data).index.tolist()
-        ['b', 'c']
+        >>> X, y = [[0], [1], [1], [2]], [0, 0, 1, 1]
+        >>> check_separability(X, y).drop_separated(X)
+        [[1], [1]]
         """
         if self.given is None:
             raise InputError(
