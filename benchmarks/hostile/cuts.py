@@ -276,16 +276,19 @@ class _struck:
 
 
 def _unfitted(case: Case, model: Any) -> str | None:
-    """A fit that Ctrl-C left: the model is as good as new, and the next fit works."""
+    """A fit that Ctrl-C left: the model is as good as new, and the next fit works.
+
+    Ctrl-C between the end of a fit and its return leaves one that is complete, and is judged so.
+    """
     try:
         model.predict(case.new)
-        return "FALSE: fitted, though fit did not return"
     except NotFittedError:
         model.set_params(max_time=0.05)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.fit(case.X, case.y)
-    return _prediction(case, model)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(case.X, case.y)
+    reason = _prediction(case, model)
+    return reason and f"FALSE: {reason}"
 
 
 def _prediction(case: Case, model: Any) -> str | None:
