@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.memory import peak_resident
+from tests.counters import peak_resident
 
 SOLVERS = ("momentron", "libsvm", "onedal")
 KERNELS = ("rbf", "poly", "laplacian")

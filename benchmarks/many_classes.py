@@ -25,10 +25,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.memory import peak_resident
 from momentron import MarginResult, Status, datasets, max_margin
 from momentron.solvers import Auto
 from momentron.solvers.auto.settings import SETTINGS
+from tests.counters import peak_resident
 
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 

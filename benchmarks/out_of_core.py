@@ -24,11 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.memory import peak_resident
 from momentron.data.arrayfile import read_arrays
 from momentron.datasets import make_nonseparable, make_separable
 from momentron.solvers.checkpoint import TITLE
 from momentron.views.trace import Row
+from tests.counters import peak_resident
 
 MARGIN = 0.1
 SUPPORT = 150

@@ -31,10 +31,10 @@ from benchmarks.out_of_core import MARGIN, Case, write_case
 from momentron.api import max_margin
 from momentron.datasets import make_separable
 from momentron.dual.labels import as_labels
-from momentron.errors import InputError
 from momentron.streams import DiskStream, open_file
 from momentron.streams.scan import Scan
 from momentron.views.trace import Row
+from tests.counters import sent_over_loopback
 
 SET_ROWS = 400  # rows of the working set for each feature: what the memory is chosen for
 BANDWIDTH = 1.25e9  # bytes a second: ten gigabits
@@ -117,15 +117,6 @@ class Talk:
     seconds: float
     sent: int
     limit: int
-
-
-def sent_over_loopback() -> int:
-    """Bytes that all processes of this machine have sent to it, as Linux counts them."""
-    for line in Path("/proc/net/dev").read_text().splitlines():
-        name, _, counts = line.partition(":")
-        if name.strip() == "lo":
-            return int(counts.split()[8])
-    raise InputError("/proc/net/dev has no loopback; the bytes of a cluster are counted on Linux")
 
 
 def measure_cluster(d: int = 30_000, k: int = 3, workers: int = 2, steps: int = 12) -> Talk:

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.soft_references import least_objective, rows_of
 from momentron import max_margin
+from tests.oracles.objectives import least_objective, rows_of
 
 FAR = 1e-7  # relative, from the reference's objective
 PENALTIES = ("hinge", "squared_hinge")

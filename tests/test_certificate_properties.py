@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from benchmarks.hostile.exact import ExactProblem, best_margin_squared, signed_square
 from momentron.certificate import Certificate, certify
 from momentron.dual.labels import as_labels
 from momentron.dual.losses import Exponential
 from momentron.rows.validation import as_matrix, operator_of
 from momentron.solvers.problem import Problem
+from tests.oracles.margins import ExactProblem, best_margin_squared, signed_square
 
 CHUNKS, CHUNK = 40, 60
 LAYOUTS = {

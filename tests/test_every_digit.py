@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from benchmarks.every_digit import FAMILIES, campaign, drawn, misses
-from benchmarks.hostile.exact import ExactProblem
 from momentron import MaxMarginClassifier, Status, max_margin
 from momentron.certificate import WholePair
 from momentron.errors import NotSeparableWarning, SolverError
 from momentron.solvers.auto import Auto, AutoSettings
 from momentron.solvers.hinge_problem import HingeProblem
 from momentron.solvers.problem import KernelChoice, Problem
+from tests.oracles.margins import ExactProblem
+from tests.oracles.small_margins import FAMILIES, drawn, misses, solve
 
 TINY = np.array([[1.0, 1e-40], [-1.0, 1e-40], [2.0, -1e-40], [-2.0, -1e-40]])
 SIGNS = np.array([1, 1, -1, -1])
@@ -37,7 +37,7 @@ def exact_reach(X, y, result):
 def test_tol_is_reached_whatever_the_margin(start):
     for k in range(12):
         problem = drawn(start + k * len(FAMILIES))
-        ((_, result, _),) = campaign(start + k * len(FAMILIES), 1, 1e-6)
+        result = solve(problem)
         assert not misses(problem, result)
         assert result.lower > 0.0
         assert result.gap <= 1e-6
@@ -106,10 +106,8 @@ def test_overlap_that_is_plain_takes_no_rational_arithmetic(monkeypatch):
 
 
 def test_the_estimator_says_that_float64_does_not_hold_the_classifier():
-    seed = next(
-        i for i in range(4, 400, 7) if next(campaign(i, 1, 1e-6))[1].status is Status.BEYOND_FLOAT64
-    )
-    problem = drawn(seed)
+    problems = map(drawn, range(4, 400, 7))
+    problem = next(p for p in problems if solve(p).status is Status.BEYOND_FLOAT64)
     model = MaxMarginClassifier(fit_intercept=problem.fit_intercept)
     with pytest.warns(NotSeparableWarning, match="float64.*rescale the features"):
         model.fit(problem.X, problem.y)

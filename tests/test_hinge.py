@@ -11,7 +11,6 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from benchmarks.soft_references import least_objective, rows_of
 from momentron import (
     BudgetWarning,
     InputError,
@@ -36,6 +35,7 @@ from momentron.solvers.hinge_problem import HingeProblem
 from momentron.solvers.problem import Problem
 from tests.command_line import run
 from tests.many_classes import blobs, leads
+from tests.oracles.objectives import least_objective, rows_of
 
 INTERCEPT = pytest.mark.parametrize("fit_intercept", [False, True])
 

@@ -5,7 +5,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from benchmarks.hostile.exact_kernels import exact_kernel
 from momentron.arithmetic.rounding import EXTENDED_ROUNDOFF, gamma
 from momentron.certificate import certify
 from momentron.datasets import make_separable
@@ -16,6 +15,7 @@ from momentron.rows.column_cache import ColumnCache
 from momentron.rows.kernel import KernelOperator
 from momentron.rows.kernels import GaussianKernel, LinearKernel
 from momentron.solvers.problem import Problem
+from tests.oracles.kernels import exact_kernel
 
 # --- the cache -------------------------------------------------------------------------------
 

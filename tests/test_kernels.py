@@ -9,7 +9,6 @@ import scipy.sparse as sp
 from sklearn.metrics import pairwise
 from sklearn.svm import SVC
 
-from benchmarks.hostile.exact_kernels import exact_kernel
 from momentron.errors import InputError
 from momentron.rows.kernel import KernelOperator
 from momentron.rows.kernels import (
@@ -20,6 +19,7 @@ from momentron.rows.kernels import (
     negative_part,
     require_semidefinite,
 )
+from tests.oracles.kernels import exact_kernel
 
 PARAMETERS = {
     "linear": {},

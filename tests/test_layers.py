@@ -185,3 +185,10 @@ def test_the_verifier_reads_and_computes_in_plain_python(module):
 def test_the_package_does_not_import_its_benchmarks_or_tests():
     outside = {found.imported.split(".")[0] for found in IMPORTS}
     assert not outside & {"benchmarks", "paper", "tests"}
+
+
+def test_the_tests_do_not_import_the_benchmarks():
+    folder = Path(__file__).parent
+    for file in folder.rglob("*.py"):
+        for found, _ in imports_within(ast.parse(file.read_text())):
+            assert "benchmarks" not in ast.unparse(found), file.name

@@ -1,6 +1,6 @@
 """Statistical models: what is said of each family and link is true, whatever the way in.
 
-The truth comes from `benchmarks.hostile.model_oracle`, which imports nothing of momentron, from
+The truth comes from `tests.oracles.models`, which imports nothing of momentron, from
 statsmodels' own fits pushed on, and from likelihoods written down here.
 """
 
@@ -14,14 +14,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.hostile.model_oracle import answer, log_likelihood
-from benchmarks.hostile.models import LINKS
 from momentron import check_separability, verify
 from momentron.datasets import table_path
 from momentron.errors import InputError
 from momentron.separability import Verdict, feature_roles, read_design
 from momentron.verify import ProofError
 from tests.command_line import run
+from tests.oracles.models import LINKS, answer, log_likelihood
 
 sm = pytest.importorskip("statsmodels.api")
 smf = pytest.importorskip("statsmodels.formula.api")
@@ -727,7 +726,7 @@ def test_a_design_remembers_its_model():
 
 def test_the_oracle_imports_nothing_of_momentron():
     code = (
-        "import sys, benchmarks.hostile.model_oracle as oracle;"
+        "import sys, tests.oracles.models as oracle;"
         "assert not any(name.split('.')[0] == 'momentron' for name in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -25,7 +25,6 @@ from many_classes import (
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from benchmarks.hostile.exact_pairs import ExactPairs
 from momentron import MaxMarginClassifier, NotSeparableWarning, Status, max_margin
 from momentron.certificate import certify_margin
 from momentron.datasets import load
@@ -38,6 +37,7 @@ from momentron.rows import as_operator
 from momentron.solvers import SOLVERS, Momentum, as_solver
 from momentron.solvers.loop import Budget, solve
 from momentron.solvers.problem import Problem
+from tests.oracles.pairs import ExactPairs
 
 INTERCEPT = pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercepts"])
 needs_data = pytest.mark.skipif("MOMENTRON_DATA" not in os.environ, reason="set MOMENTRON_DATA")

@@ -14,13 +14,13 @@ from many_classes import assert_witness, blobs, explicit, leads, pairs_problem, 
 from test_certificate_properties import LAYOUTS, draw_entries, draw_scale
 from test_flows import best_by_linear_program
 
-from benchmarks.hostile.exact import ExactProblem, best_margin_squared, signed_square
-from benchmarks.hostile.exact_pairs import ExactPairs
 from momentron import Status, max_margin
 from momentron.certificate import Certificate, certify, certify_margin, exact_scores
 from momentron.dual.slack import Slack
 from momentron.rows.validation import as_matrix, operator_of
 from momentron.solvers.problem import Problem
+from tests.oracles.margins import ExactProblem, best_margin_squared, signed_square
+from tests.oracles.pairs import ExactPairs
 
 CHUNKS, CHUNK = 10, 9
 

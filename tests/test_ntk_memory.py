@@ -115,8 +115,8 @@ def test_forms_follow_the_cost():
 
 PEAK = """
 import json, os, sys, torch
-from benchmarks.memory import peak_resident
-from benchmarks.tangent_kernel.models import GPT
+from tests.counters import peak_resident
+from tests.networks import GPT
 from momentron.ntk import EmpiricalNTK
 from paper.networks import alexnet
 torch.set_num_threads(1)

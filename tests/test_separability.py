@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from typer.testing import CliRunner
 
-from benchmarks.hostile.exact import best_margin_squared, signed_square
 from momentron.cli import check as check_command
 from momentron.cli import verify as verify_command
 from momentron.data.exactness import as_decimal
@@ -24,6 +23,7 @@ from momentron.separability import check as check_module
 from momentron.solvers.rational import systems as rational
 from momentron.verify import ProofError, verify
 from momentron.verify.numbers import whole_numbers
+from tests.oracles.margins import best_margin_squared, signed_square
 
 EXPONENTS = [1, 8, 16, 17, 100, 300]
 

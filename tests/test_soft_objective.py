@@ -6,12 +6,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from benchmarks.hostile.exact_soft import SoftProblem, criss_cross, rational
-from benchmarks.hostile.soft_margins import Judged, Posed
 from momentron import Status, max_margin
 from momentron.fitting.answer import OPEN
 from momentron.solvers.hinge_problem import HingeProblem
 from momentron.solvers.problem import Problem
+from tests.oracles.soft_margins import SoftProblem, criss_cross, rational
+from tests.oracles.soft_results import Judged, Posed
 
 
 def posed(X, y, options, weights=None):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from benchmarks.hostile.exact import best_margin_squared
 from momentron import Status, max_margin
 from momentron.solvers.auto import Auto, AutoSettings
 from momentron.solvers.auto.straight import SolveStraight
+from tests.oracles.margins import best_margin_squared
 
 LONG_WAY = Auto(AutoSettings(straight_entries=0))
 

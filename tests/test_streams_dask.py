@@ -202,7 +202,7 @@ def test_no_worker_left_is_an_error_soon(cluster, data, monkeypatch):
 
 @pytest.mark.skipif(not Path("/proc/net/dev").exists(), reason="reads Linux's own count")
 def test_partitions_stay_and_little_travels(cluster):
-    from benchmarks.scaling_model import sent_over_loopback
+    from tests.counters import sent_over_loopback
 
     rng = np.random.default_rng(0)
     n, d, k, workers = 24, 30_000, 3, 2

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from margins_known import corners
 
-from benchmarks.hostile.exact import best_margin_squared, signed_square
 from momentron import InputError, Status, max_margin
 from momentron.errors import SolverError
 from momentron.solvers import Auto, BatchPerceptron, Momentum
@@ -19,6 +18,7 @@ from momentron.streams.api import open_problem
 from momentron.streams.blocks import Block
 from momentron.streams.gradients import BoundedGradient, mixed
 from momentron.streams.stream import DiskStream
+from tests.oracles.margins import best_margin_squared, signed_square
 
 
 def two_classes(n=48, d=3, seed=0):

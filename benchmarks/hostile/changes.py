@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.hostile.guard import outcome
-from benchmarks.hostile.oracles import Rows, truth_of
 from benchmarks.hostile.templates import MOMENTUM, SECONDS, TOL, Template, judged
 from momentron import max_margin
+from tests.oracles.truths import Rows, truth_of
 
 BLOCK = 2  # rows
 

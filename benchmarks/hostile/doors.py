@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from flint import fmpz_mat
 
 from benchmarks.hostile.guard import outcome
-from benchmarks.hostile.oracles import Rows, truth_of
 from momentron import check_separability, max_margin
 from momentron.data.files import read_data
+from tests.oracles.truths import Rows, truth_of
 
 SECONDS = 20.0
 BASES = (0, 2**24, 2**52, 2**53, 2**60, 2**62)

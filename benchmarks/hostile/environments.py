@@ -16,8 +16,8 @@ import numpy as np
 
 from benchmarks.hostile import guard, problems
 from benchmarks.hostile.guard import outcome
-from benchmarks.hostile.oracles import Rows, kind_of, truth_of
 from momentron import check_separability, max_margin, verify
+from tests.oracles.truths import Rows, kind_of, truth_of
 
 SIZE, X87, MXCSR = 32, 0, 28
 FLUSH, DENORMALS_ARE_ZERO, PRECISION = 0x8000, 0x0040, 0x0300

@@ -16,7 +16,6 @@ import numpy as np
 from benchmarks.hostile.changes import changed_since_checkpoint, changing_sources, full_disk
 from benchmarks.hostile.damages import damage
 from benchmarks.hostile.guard import outcome
-from benchmarks.hostile.oracles import Rows, truth_of
 from benchmarks.hostile.templates import (
     MOMENTUM,
     PRECIOUS,
@@ -29,6 +28,7 @@ from benchmarks.hostile.templates import (
 )
 from momentron import Verdict, max_margin, verify
 from momentron.data.files import read_data
+from tests.oracles.truths import Rows, truth_of
 
 LARGEST = 40  # rows and columns of which an exact answer is worked out
 

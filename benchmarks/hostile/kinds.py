@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.hostile.exact_kernels import exact_kernel
-from benchmarks.hostile.oracles import Rows, Truth, truth_of
 from momentron.rows.kernels import PolynomialKernel
+from tests.oracles.kernels import exact_kernel
+from tests.oracles.truths import Rows, Truth, truth_of
 
 C = 2.0
 GAMMA = 0.25

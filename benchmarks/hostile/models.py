@@ -2,8 +2,9 @@
 
 Each trial draws a family and a link, a few rows of small whole numbers, and a way to ask: arrays, a
 frame with categories, a formula, grouped counts, weights, a model or result of statsmodels, the
-command line. The kind and the estimate of every coefficient must be those of `model_oracle`; the
-proof must be accepted, and a proof that is changed must be refused unless it is still true.
+command line. The kind and the estimate of every coefficient must be those of
+`tests.oracles.models`; the proof must be accepted, and a proof that is changed must be refused
+unless it is still true.
 """
 
 import contextlib
@@ -21,21 +22,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.hostile.guard import outcome
-from benchmarks.hostile.model_oracle import Answer, answer
 from momentron import check_separability, verify
 from momentron.errors import InputError
 from momentron.separability import Verdict, read_design
+from tests.oracles.models import LINKS, Answer, answer
 
 SECONDS = 20.0
-DISTRIBUTIONS = ("logit", "probit", "cloglog", "loglog", "cauchit", "cdf")
-LINKS = {
-    "binomial": (*DISTRIBUTIONS, "log", "logc"),
-    "multinomial": ("logit",),
-    "poisson": ("log",),
-    "negative-binomial": ("log",),
-    "truncated-poisson": ("log",),
-    "ordinal": DISTRIBUTIONS,
-}
 OTHER_LINKS = ("identity", "sqrt", "inverse", "power", "Logit", "", "nope", "log", "probit")
 STATUSES = ("finite", "+inf", "-inf", "undetermined", "aliased")
 NAMES = {  # of classes: some whose alphabet is not their order

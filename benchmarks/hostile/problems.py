@@ -10,12 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.hostile.doors import doors, duplicate_entries
-from benchmarks.hostile.exact_kernels import exact_kernel
 from benchmarks.hostile.guard import outcome
-from benchmarks.hostile.oracles import Rows, Truth, kind_of, truth_of
 from momentron import check_separability, max_margin, verify
 from momentron.rows.kernels import PolynomialKernel
 from momentron.solvers import SOLVERS
+from tests.oracles.kernels import exact_kernel
+from tests.oracles.truths import Rows, Truth, kind_of, truth_of
 
 SECONDS = 20.0  # of one problem: a hundred times what any of them needs
 

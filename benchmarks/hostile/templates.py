@@ -14,8 +14,8 @@ import numpy as np
 
 from benchmarks.hostile.guard import outcome
 from benchmarks.hostile.kinds import rows_for
-from benchmarks.hostile.oracles import Rows, Truth, kind_of, truth_of
 from momentron import check_separability, max_margin
+from tests.oracles.truths import Rows, Truth, kind_of, truth_of
 
 SECONDS = 8.0
 TOL = 1e-6

@@ -24,13 +24,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.before_after import compare
-from benchmarks.memory import peak_resident
 from benchmarks.suite.problems import PROBLEMS, BenchProblem, Data, teacher
 from benchmarks.suite.runner import FULL, QUICK, Limits, run_problem, with_reference
 from benchmarks.suite.solvers import REFERENCE, SOLVERS, BenchSolver
 from benchmarks.suite.task import Task, read_task, tiny_task, write_task
 from momentron.api import max_margin
 from momentron.errors import InputError
+from tests.counters import peak_resident
 
 ROWS = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 FEATURES = (50, 100, 200, 400, 800, 1_500, 3_000)

@@ -29,10 +29,10 @@ import numpy as np
 import torch
 
 from benchmarks.tangent_kernel import jax_peer, page
-from benchmarks.tangent_kernel.models import MODELS
 from benchmarks.tangent_kernel.strategies import STRATEGIES
 from benchmarks.tangent_kernel.worker import Run, Task, Worker
 from momentron.data.arguments import parse_size
+from tests.networks import MODELS
 
 OURS = "EmpiricalNTK"
 

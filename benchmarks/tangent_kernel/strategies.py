@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, jacrev, jvp, vjp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from benchmarks.tangent_kernel.models import OUTPUTS
 from momentron.ntk import EmpiricalNTK
+from tests.networks import OUTPUTS
 
 Progress = Iterator[float]
 """A computation that says which share of the pairs is done."""

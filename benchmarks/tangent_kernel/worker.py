@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from benchmarks.memory import peak_resident
-from benchmarks.tangent_kernel.models import MODELS
 from benchmarks.tangent_kernel.strategies import STRATEGIES
+from tests.counters import peak_resident
+from tests.networks import MODELS
 
 
 class Run(NamedTuple):

@@ -18,12 +18,12 @@ import pytest
 from benchmarks.hostile import cells, environments, files, interrupts
 from benchmarks.hostile.campaigns import CAMPAIGNS, run
 from benchmarks.hostile.children import run_trials
-from benchmarks.hostile.exact import best_margin_squared
-from benchmarks.hostile.exact_pairs import ExactPairs
 from benchmarks.hostile.kinds import KINDS, arguments, known_truth
 from benchmarks.hostile.liars import LIES
-from benchmarks.hostile.oracles import Rows, Truth, kind_of, truth_of
 from momentron import Status, max_margin
+from tests.oracles.margins import best_margin_squared
+from tests.oracles.pairs import ExactPairs
+from tests.oracles.truths import Rows, Truth, kind_of, truth_of
 
 SEED = 20_000  # not the campaign's own, so that the tests add to it
 SHARE, STREAMS_SHARE = 3, 6  # each kind but the first meets one liar in so many

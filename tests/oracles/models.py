@@ -31,6 +31,16 @@ DISTRIBUTIONS: dict[str, tuple[Callable[[float], float], Callable[[float], float
     "cdf": (t(3).logcdf, t(3).logsf),
 }
 
+# the models whose theory is known: the links of each family
+LINKS = {
+    "binomial": (*DISTRIBUTIONS, "log", "logc"),
+    "multinomial": ("logit",),
+    "poisson": ("log",),
+    "negative-binomial": ("log",),
+    "truncated-poisson": ("log",),
+    "ordinal": tuple(DISTRIBUTIONS),
+}
+
 
 def _log_of_share(eta: float) -> tuple[float, float]:
     """(log p, log(1 − p)) of p = exp(η); −∞ where p is no probability."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from flint import fmpq, fmpq_mat, fmpz_mat
 
-from benchmarks.hostile.exact import _wolfe
+from tests.oracles.margins import _wolfe
 
 Arc = tuple[int, int]
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from flint import arb, ctx, fmpq, fmpq_mat, fmpz_mat
 
-from benchmarks.hostile.exact import _wolfe
-from benchmarks.hostile.exact_pairs import least_mean_cycle, whole_numbers
 from momentron import Status
+from tests.oracles.margins import _wolfe
+from tests.oracles.pairs import least_mean_cycle, whole_numbers
 
 DEFINITE = Fraction(1, 2**170)
 CLOSE = Fraction(1, 10**40)  # what seventy digits of an exponential leave open
