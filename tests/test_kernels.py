@@ -250,7 +250,7 @@ def test_a_matrix_is_used_where_it_is(dtype, order):
     operator = KernelOperator(bound, 8 * 60 * 10)
     a = np.random.default_rng(0).normal(size=60)
     assert np.allclose(operator.adjoint(a)[1], K.astype(np.float64) @ a)
-    operator.cache.resize(0)
+    operator._cache.resize(0)
     assert np.allclose(operator.combine(index, a[index])[1], K[:, index].astype(float) @ a[index])
     assert np.array_equal(K, before)
     is_read = dtype == np.float64 and order != "strided"

@@ -300,7 +300,7 @@ def test_rows_are_rounded_when_values_are_asked_for():
     operator.rough_combine(np.arange(5), np.ones(5))
     assert operator.kernel.single.is_held
     assert operator.adjoint_norm(np.ones(1200)) > 0.0
-    assert operator.cache.size == 5  # a norm of all rows fills no cache
+    assert operator._cache.size == 5  # a norm of all rows fills no cache
 
 
 def test_double_precision_serves_who_takes_no_columns_in_single():

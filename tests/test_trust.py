@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import momentron
 from momentron import Certificate, Status, certify, max_margin
 from momentron.datasets import make_separable
 from momentron.errors import ContradictionError, InputError, SolverError
 from momentron.rows import DenseOperator
-from momentron.solvers import Candidates, Momentum, Primal
+from momentron.solvers import Auto, Candidates, Momentum, Primal
 from momentron.solvers.problem import Problem
 
 
@@ -195,6 +196,93 @@ def test_kernel_values_are_lent_as_copies(data):
     assert exact.lower <= result.upper
 
 
+WEIGHTS = np.linspace(0.5, 2.0, 40)
+SOFT = {"C": 2.0, "sample_weight": WEIGHTS}
+HELD_ARRAYS = {
+    "roots of examples": lambda problem: problem.slack.roots,
+    "roots of constraints": lambda problem: problem.slack.root,
+    "shares": lambda problem: problem.shares,
+    "weights": lambda problem: problem.weights,
+}
+
+
+@pytest.mark.parametrize("name", HELD_ARRAYS)
+def test_what_slack_costs_is_lent_read_only(data, name):
+    def overwrite(problem, proposal):
+        HELD_ARRAYS[name](problem)[...] = 1e-9
+        return proposal
+
+    with pytest.raises(ValueError, match="read-only"):
+        solve(data, overwrite, **SOFT)
+
+
+def test_upper_bounds_of_the_hinge_are_lent_read_only(data):
+    class Liar(Auto):
+        def init(self, problem, options):
+            problem.prices[...] = 1e-9
+            return super().init(problem, options)
+
+    with pytest.raises(ValueError, match="read-only"):
+        max_margin(data.X, data.y, method=Liar(), penalty="hinge", **SOFT)
+
+
+def free_slack(problem):
+    problem.slack.root, problem.slack.roots = 1e-9 * problem.slack.root, 1e-9
+
+
+def free_hinge(problem):
+    problem.prices = 1e-9 * problem.prices
+    problem.base = problem
+
+
+def fewer_entries(problem):
+    problem.operator.X.data = np.zeros_like(problem.operator.X.data)
+
+
+def other_points(problem):
+    points = problem.operator.kernel.points
+    points.X, points.squares = np.zeros_like(points.X), np.zeros_like(points.squares)
+    problem.operator.kernel.block = lambda rows, cols: np.zeros((rows.size, cols.size))
+    problem.operator.kernel.relative_error = 0.0
+
+
+def one_class_more(problem):
+    problem.labels.fit_intercept, problem.labels.n_classes = True, 3
+    problem.labels.radius_factor = 0.0
+
+
+RBF = {"kernel": "rbf"}
+LIES = {
+    "slack": (free_slack, np.asarray, SOFT),
+    "hinge": (free_hinge, np.asarray, SOFT | {"penalty": "hinge"}),
+    "sparse rows": (fewer_entries, sp.csr_array, {}),
+    "sparse columns": (fewer_entries, sp.csc_array, {}),
+    "kernel": (other_points, np.asarray, RBF),
+    "kernel that keeps no columns": (other_points, np.asarray, RBF | {"cache_size": 1e-6}),
+    "blocks": (one_class_more, np.asarray, {"block_size": 400}),
+}
+
+
+@pytest.mark.parametrize("method", [Auto, Momentum])
+@pytest.mark.parametrize("name", LIES)
+@pytest.mark.filterwarnings("ignore::momentron.BudgetWarning")
+def test_parts_of_the_problem_that_a_solver_changes_are_its_own(data, name, method):
+    change, container, options = LIES[name]
+    if name == "hinge" and method is Momentum:
+        pytest.skip("momentum does not solve the hinge")
+
+    class Liar(method):
+        def step(self, problem, state):
+            super().step(problem, state)
+            change(problem)
+
+    options = {"fit_intercept": False} | options
+    honest = max_margin(data.X, data.y, **(options | {"cache_size": 1000.0}))
+    result = max_margin(container(data.X), data.y, method=Liar(), max_iter=20, **options)
+    assert result.lower <= honest.upper
+    assert honest.lower <= result.upper
+
+
 # --- certificates --------------------------------------------------------------------------------
 
 
@@ -353,9 +441,7 @@ def test_columns_are_stored_under_their_own_numbers():
     class Liar(Momentum):
         def init(self, problem, options):
             index = np.arange(problem.operator.shape[0]).view(Index)
-            problem.operator.cache.product(index, np.zeros(index.size))
-            with pytest.raises(AttributeError):
-                problem.operator.cache.n = 1
+            problem.operator.along(index, np.zeros(index.size))
             return super().init(problem, options)
 
     X = np.random.default_rng(0).normal(size=(12, 2))

@@ -5,6 +5,7 @@ from functools import cached_property
 import numpy as np
 
 from momentron.arithmetic.rounding import EXTENDED_ROUNDOFF, gamma, unit_of
+from momentron.certificate import read_only
 from momentron.dual.draws import draw_cycles, pick, strata
 from momentron.dual.dualsets import DualSet, Vertex, exponential, lowest_places, to_mass
 from momentron.dual.flows import FARTHEST, balance_flow, circulation, minimum_mean_cycle
@@ -175,7 +176,7 @@ class Circulations(DualSet):
         columns, rows = np.zeros((self.size, self.n_classes)), np.arange(self.size)
         columns[rows, source] = 1.0
         columns[rows, target] = -1.0
-        return columns[:, :-1]
+        return read_only(columns[:, :-1])
 
     def feasible_or_none(self, lam: np.ndarray) -> np.ndarray | None:
         lam = np.maximum(lam, 0.0)

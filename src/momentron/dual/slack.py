@@ -9,6 +9,7 @@ apply as they are.
 
 import numpy as np
 
+from momentron.certificate import read_only
 from momentron.dual.labels import Labels
 
 
@@ -42,10 +43,11 @@ class Slack:
         if isinstance(roots, float):
             self.root, self.stiffness, self.shares = roots, 1.0 / roots**2, 1.0
             return
-        self.root = roots[labels.examples(np.arange(self.size))]
+        self.roots = read_only(roots)
+        self.root = read_only(roots[labels.examples(np.arange(self.size))])
         stiffness = self.root**-2.0
         self.stiffness = float(stiffness.mean())
-        self.shares = stiffness / self.stiffness
+        self.shares = read_only(stiffness / self.stiffness)
 
     def split(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(w, ξ/r) of a classifier, as views."""

@@ -119,14 +119,11 @@ class ComputedOperator(DenseOperator):
     X: ComputedRows
 
     def __init__(self, X: ComputedRows, squares: np.ndarray | None = None) -> None:
-        view = copy.copy(X)
-        for name, table in vars(X).items():
-            setattr(view, name, read_only_rows(table))
-        super().__init__(view, squares)
+        super().__init__(_read_only_view(X), squares)
 
     def for_solver(self) -> "ComputedOperator":
         other = shallow_copy(self)
-        other.X = copy.copy(self.X)
+        other.X = _read_only_view(self.X)
         return other
 
     def apply(self, w: np.ndarray) -> np.ndarray:
@@ -143,6 +140,14 @@ class ComputedOperator(DenseOperator):
 
     def exact_scores(self, w: np.ndarray) -> np.ndarray:
         return ComputedRows.times(self.X, w)  # whatever the class makes of `times`
+
+
+def _read_only_view(X: ComputedRows) -> ComputedRows:
+    """A copy of the object, with tables that cannot be written to."""
+    view = copy.copy(X)
+    for name, table in vars(X).items():
+        setattr(view, name, read_only_rows(table))
+    return view
 
 
 def _expected(X: ComputedRows, method: str, found: Any, shape: tuple[int, ...]) -> np.ndarray:

@@ -14,7 +14,7 @@ from momentron.arithmetic.rounding import (
     root_up,
     up,
 )
-from momentron.rows.base import Operator, row_blocks
+from momentron.rows.base import Operator, row_blocks, shallow_copy
 from momentron.rows.column_cache import ColumnCache
 from momentron.rows.rough_scores import RoughScores
 from momentron.rows.square_store import SquareStore
@@ -68,6 +68,11 @@ class KernelOperator(Operator):
                 self._rough = RoughScores(single, self.row_norms, cache_bytes)
         self._square = SquareStore(kernel.block, n)
 
+    def for_solver(self) -> "KernelOperator":
+        other = shallow_copy(self)
+        other.kernel = self.kernel.for_solver()  # the columns are computed by the original
+        return other
+
     @property
     def reach(self) -> float:
         return 0.9 * math.sqrt(float(self.kernel.diagonal().max()))
@@ -86,11 +91,6 @@ class KernelOperator(Operator):
     def is_rough(self) -> bool:
         """Whether values in single precision, with a proven bound, serve for most scores."""
         return self._rough is not None
-
-    @property
-    def cache(self) -> ColumnCache:
-        """The columns of K that are kept."""
-        return self._cache
 
     @property
     def evaluations(self) -> int:  # type: ignore[override]

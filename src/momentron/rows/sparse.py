@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.submatrices import copied
-from momentron.rows.base import read_only_rows
+from momentron.rows.base import read_only_rows, shallow_copy
 from momentron.rows.matrix import MatrixOperator
 from momentron.rows.split_rows import SplitRows
 
@@ -106,6 +106,11 @@ class SparseOperator(MatrixOperator):
     def _transposed_times(self, a: np.ndarray) -> np.ndarray:
         lines = self._lines
         return lines.transposed_times(a) if self._is_by_rows else lines.times(a)
+
+    def for_solver(self) -> "SparseOperator":
+        other = shallow_copy(self)
+        other.X = read_only_rows(self.X)
+        return other
 
     def keep_gram(self) -> None:
         self._shared_gram = SharedGram()

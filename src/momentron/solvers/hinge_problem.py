@@ -16,6 +16,7 @@ from momentron.certificate import (
     box_weights,
     certify_hinge,
     objective_bound,
+    read_only,
     recomputed,
 )
 from momentron.errors import InputError, short
@@ -60,7 +61,7 @@ class HingeProblem(Problem):
                 f"C={short(C)} is out of proportion to X, whose entries reach 2**{base.exponent}: "
                 "C·max‖x‖² must lie between 1e-290 and 1e290; rescale X"
             )
-        self.prices = own[self.labels.examples(np.arange(self.size))]
+        self.prices = read_only(own[self.labels.examples(np.arange(self.size))])
         self._shape = base.zeros().shape
         self._n_intercepts = self.labels.n_outputs
 

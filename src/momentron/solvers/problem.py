@@ -92,7 +92,8 @@ class Problem(CertifiedProblem):
     ) -> None:
         self.operator, self.labels, self.dual_set = operator, labels, dual_set
         self.size, self.n_rows = labels.size, operator.shape[0]
-        self.weights, self.exponent = weights, exponent
+        self.weights = None if weights is None else read_only(weights)
+        self.exponent = exponent
         self.classes = read_only(np.array([-1, 1]) if classes is None else classes)
         self.slack: Slack | None = None
         row_norms = labels.row_norms(operator.row_norms)
@@ -175,6 +176,8 @@ class Problem(CertifiedProblem):
         problem.operator = self.operator.for_solver()
         problem.labels = shallow_copy(self.labels)
         problem.dual_set = shallow_copy(self.dual_set)
+        if self.slack is not None:
+            problem.slack = shallow_copy(self.slack)
         if tight:
             problem.radius = self.tight_radius
         return problem

@@ -28,7 +28,7 @@ class Weights:
 
     Attributes
     ----------
-    source : Evidence
+    _source : Evidence
         Of the problem that made them; those of another problem are refused.
     proved : BoundedGradient
         What passes over these data have proved.
@@ -42,7 +42,7 @@ class Weights:
         The weights of single rows, where these are known.
     """
 
-    source: "Evidence"
+    _source: "Evidence"
     proved: BoundedGradient
     vector: np.ndarray
     mass: float = 1.0
@@ -145,7 +145,7 @@ class Evidence:
 
     def require_own(self, q: Any) -> Weights:
         """Weights that a solver proposes, which must be of this problem."""
-        if type(q) is Weights and q.source is self:
+        if type(q) is Weights and q._source is self:
             return q
         raise SolverError(
             f"q is {type(q).__name__}, not weights that this problem gave; in blocks they come "

@@ -18,10 +18,11 @@ import numpy as np
 from momentron.arithmetic.clock import OutOfTime
 from momentron.arithmetic.rounding import UNIT_ROUNDOFF, up
 from momentron.certificate import Certificate, certify, read_only
-from momentron.dual.labels import as_labels
+from momentron.dual.labels import Labels, as_labels
 from momentron.dual.losses import Exponential
 from momentron.fitting.make_result import make_result
 from momentron.result import MarginResult
+from momentron.rows.base import shallow_copy
 from momentron.rows.validation import TrainingData
 from momentron.solvers.base import RunOptions, Solver
 from momentron.solvers.certified_problem import CertifiedProblem, SparseDual
@@ -69,18 +70,18 @@ class BlockProblem(CertifiedProblem):
         memory: int,
         first: Rows | None = None,
     ) -> None:
-        self.stream, self._found, self._memory, self._first = stream, found, memory, first
+        self._stream, self._found, self._memory, self._first = stream, found, memory, first
         self.classes = read_only(found.classes)
-        self.labels = as_labels(self.classes.size, fit_intercept)
+        self._labels = as_labels(self.classes.size, fit_intercept)
         self.exponent = 0
         self.counts = read_only(np.array([found.counts[label] for label in self.classes.tolist()]))
-        self.longest = up(found.longest * self.labels.radius_factor) if found.longest else 0.0
+        self.longest = up(found.longest * self._labels.radius_factor) if found.longest else 0.0
         self._unit = self.longest or 1.0
-        self._arcs = self.labels.arc_set()
-        self._shape = self.labels.zeros(found.width).shape
-        self._evidence = Evidence(self.labels, self._shape, self.longest)
-        self._gradients = Gradients(self.labels, self._shape, self.longest)
-        at_zero = np.log(self.labels.arc_counts(self.counts))
+        self._arcs = self._labels.arc_set()
+        self._shape = self._labels.zeros(found.width).shape
+        self._evidence = Evidence(self._labels, self._shape, self.longest)
+        self._gradients = Gradients(self._labels, self._shape, self.longest)
+        at_zero = np.log(self._labels.arc_counts(self.counts))
         flow, self.psi_zero, self._near_zero = self._arcs.link_near(at_zero, NOTHING_NEAR)
         self._even = self._evidence.nothing
         if found.sums:
@@ -106,6 +107,11 @@ class BlockProblem(CertifiedProblem):
     # --- sizes, units, work --------------------------------------------------------------------
 
     @property
+    def labels(self) -> Labels:
+        """A copy: what a solver sets on it changes no certificate."""
+        return shallow_copy(self._labels)
+
+    @property
     def n_rows(self) -> int:  # type: ignore[override]
         return self._found.n_rows
 
@@ -119,11 +125,11 @@ class BlockProblem(CertifiedProblem):
 
         A method without steps of that length gets what the sample shows, which is no larger.
         """
-        if not self.labels.fit_intercept or self.longest == 0.0:
+        if not self._labels.fit_intercept or self.longest == 0.0:
             return self.longest or 1.0
         if not self._found.sums:
-            return self._found.reach * self.labels.radius_factor
-        return centred_radius(self.stream, self._found) * self.labels.radius_factor or 1.0
+            return self._found.reach * self._labels.radius_factor
+        return centred_radius(self._stream, self._found) * self._labels.radius_factor or 1.0
 
     def for_solver(self, *, tight: bool = False) -> "BlockProblem":
         """Itself, since passes are counted, or the same in units of the tight radius."""
@@ -143,15 +149,15 @@ class BlockProblem(CertifiedProblem):
 
     @property
     def passes(self) -> int:
-        return self.stream.passes
+        return self._stream.passes
 
     @property
     def bytes_read(self) -> int:  # type: ignore[override]
-        return self.stream.nbytes
+        return self._stream.nbytes
 
     @property
     def pass_seconds(self) -> float:  # type: ignore[override]
-        return self.stream.seconds
+        return self._stream.seconds
 
     # --- classifiers ---------------------------------------------------------------------------
 
@@ -168,10 +174,10 @@ class BlockProblem(CertifiedProblem):
         return w.T
 
     def from_coef(self, coef: np.ndarray) -> np.ndarray:
-        return self.labels.from_coef(coef)
+        return self._labels.from_coef(coef)
 
     def start(self) -> Evaluation:
-        scores = np.zeros(self.labels.arcs.size)
+        scores = np.zeros(self._labels.arcs.size)
         return Evaluation(self.zeros(), scores, self._even, self.psi_zero, self._near_zero)
 
     def evaluate(self, w: np.ndarray, near: np.ndarray = NOTHING_NEAR) -> Evaluation:
@@ -180,7 +186,7 @@ class BlockProblem(CertifiedProblem):
         There the rows' weights depend on a balance of all k² arcs, and one read would have to
         bring back a sum of rows for each of them.
         """
-        labels, arcs, w = self.labels, self.labels.arcs, self._evidence.copied(w)
+        labels, arcs, w = self._labels, self._labels.arcs, self._evidence.copied(w)
         result = self._scan(w, has_weights=True)
         scores = result.tops[arcs] / self._unit
         logs = result.peaks[arcs] + np.log(result.totals[arcs])
@@ -195,7 +201,7 @@ class BlockProblem(CertifiedProblem):
 
     def worst(self, w: np.ndarray) -> tuple[np.ndarray, Weights]:
         """(scores, weights on the rows that decide the margin of w): passes as in `evaluate`."""
-        labels, w = self.labels, self._evidence.copied(w)
+        labels, w = self._labels, self._evidence.copied(w)
         result = self._scan(w, n_worst=0 if labels.circulates else labels.n_classes)
         scores, b = result.tops[labels.arcs], np.zeros(labels.n_classes)
         if labels.circulates:
@@ -212,22 +218,22 @@ class BlockProblem(CertifiedProblem):
         """One pass over the stream for a classifier."""
         task = Scan(
             w,
-            self.labels,
+            self._labels,
             self.classes,
             radius=self.longest,
             depth=self._found.stored,
             divisor=self._unit,
-            is_compact=self.stream.is_remote,
+            is_compact=self._stream.is_remote,
             **options,
         )
-        result: ScanResult = self.stream.run(task)
-        self._evidence.remember(w, result.tops[self.labels.arcs])
+        result: ScanResult = self._stream.run(task)
+        self._evidence.remember(w, result.tops[self._labels.arcs])
         return result
 
     # --- weights -------------------------------------------------------------------------------
 
     def risk_slope(self, psi: float) -> float:
-        constraints = self.counts.sum() * max(1, self.labels.n_classes - 1)
+        constraints = self.counts.sum() * max(1, self._labels.n_classes - 1)
         return self._arcs.risk_slope(psi) * self._arcs.size / float(constraints)
 
     def risk(self, psi: float) -> float:
@@ -262,7 +268,7 @@ class BlockProblem(CertifiedProblem):
         found = self._found
         first = self._first or Rows.from_shortlist(found.sample, self.classes)
         assert first is not None, "a sample has rows of every class"
-        width = self.stream.entries_per_row() if found.is_sparse else found.width
+        width = self._stream.entries_per_row() if found.is_sparse else found.width
         plan = MemoryPlan.within(self._memory, width, self.classes.size)
         return BlockRounds(first, plan, options.tol, options.deadline)
 
@@ -290,7 +296,7 @@ class BlockProblem(CertifiedProblem):
     def _problem_of(self, rows: Rows) -> Problem:
         """The problem that some rows pose, which were checked as they were read."""
         data = TrainingData(rows.X, np.arange(self.classes.size), rows.codes)
-        has_intercept = self.labels.fit_intercept
+        has_intercept = self._labels.fit_intercept
         return Problem.of(
             data, fit_intercept=has_intercept, loss=Exponential(), C=math.inf, kernel=None
         )
@@ -319,7 +325,7 @@ class BlockProblem(CertifiedProblem):
         result = self._scan(w, n_worst=n_worst, b=b, bars=bars)
         known = self._evidence.of(w)
         margin = -math.inf if known is None else known.margin
-        scores = result.tops[self.labels.arcs] / self._unit
+        scores = result.tops[self._labels.arcs] / self._unit
         return scores, margin, Rows.from_shortlist(result.worst)
 
     # --- for the loop and the result -----------------------------------------------------------
@@ -357,15 +363,15 @@ class BlockProblem(CertifiedProblem):
 
     def classifier(self, w: np.ndarray) -> tuple[np.ndarray, Any]:
         norm, known = self.norm(w), self._evidence.of(w)
-        intercept: Any = np.zeros(self.classes.size) if self.labels.is_paired else 0.0
-        if self.labels.fit_intercept and known is not None and norm > 0.0:
+        intercept: Any = np.zeros(self.classes.size) if self._labels.is_paired else 0.0
+        if self._labels.fit_intercept and known is not None and norm > 0.0:
             intercept = self._arcs.intercept(known.tops) / norm
-        coef = self.labels.coef_of(w / norm if norm > 0.0 else w)
+        coef = self._labels.coef_of(w / norm if norm > 0.0 else w)
         return coef, intercept if np.ndim(intercept) else float(intercept)
 
     def sparse_dual(self, q: Any) -> SparseDual:
         record = self._evidence.require_own(q)
-        rows = record.rows or RowWeights.none(self.labels)
+        rows = record.rows or RowWeights.none(self._labels)
         weights, mass = rows.weights, float(rows.weights.sum())
         if math.isinf(record.upper) and mass > 0.0:  # else they are as they were proved
             weights = weights / mass
@@ -374,7 +380,7 @@ class BlockProblem(CertifiedProblem):
     # --- for checkpoints -----------------------------------------------------------------------
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        stream = self.stream
+        stream = self._stream
         counts = (stream.passes, stream.nbytes, stream.seconds)
         arrays = {"counts": np.array(counts, dtype=np.float64), "content": stream.content}
         if (best := self._evidence.best_on_rows) is not None:
@@ -393,11 +399,11 @@ class BlockProblem(CertifiedProblem):
             raise unusable("its counts of passes, bytes and seconds are not numbers of at least 0")
         if not (counts < 2.0**53).all():
             raise unusable("its counts of passes, bytes and seconds are too large")
-        self.stream.count(int(counts[0]), int(counts[1]), float(counts[2]))
+        self._stream.count(int(counts[0]), int(counts[1]), float(counts[2]))
         rows = Rows.from_kept(self._found.kept, self.classes)
         if rows is None:
             return
-        dual, claimed = weights_from_arrays(rows, section("weights", arrays), self.labels)
+        dual, claimed = weights_from_arrays(rows, section("weights", arrays), self._labels)
         problem = self._problem_of(rows)
         q = problem.labels.from_dual(dual)
         proved = certify(problem, problem.zeros(), q, sharp=True).upper

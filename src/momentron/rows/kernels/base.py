@@ -9,6 +9,7 @@ import numpy as np
 from momentron.arithmetic.rounding import UNIT_ROUNDOFF, up
 from momentron.certificate import read_only
 from momentron.errors import InputError
+from momentron.rows.base import shallow_copy
 
 if TYPE_CHECKING:
     from momentron.rows.kernels.single import SingleValues
@@ -72,6 +73,10 @@ class BoundKernel(ABC):
     def diagonal(self) -> np.ndarray:
         """K_ii of all rows."""
         return self._diagonal
+
+    def for_solver(self) -> "BoundKernel":
+        """A copy whose attributes may be set."""
+        return shallow_copy(self)
 
     @property
     def single(self) -> "SingleValues | None":

@@ -15,6 +15,7 @@ import numpy as np
 from momentron.arithmetic.rounding import UNDERFLOW, gamma
 from momentron.arithmetic.threads import in_threads
 from momentron.errors import short
+from momentron.rows.base import read_only_rows, shallow_copy
 from momentron.rows.kernels.base import (
     BoundKernel,
     Index,
@@ -121,6 +122,13 @@ class BoundPairwise(BoundKernel):
         if not diagonal.any() and not points.X.max() and not points.X.min():
             absolute = 0.0  # X is zero, so that nothing can have vanished
         self.set_errors(diagonal, relative, on_diagonal=on_diagonal, absolute=absolute)
+
+    def for_solver(self) -> "BoundPairwise":
+        other = shallow_copy(self)
+        other.__dict__.pop("single", None)  # which computes from the original
+        other.points = shallow_copy(self.points)
+        other.points.X = read_only_rows(self.points.X)
+        return other
 
     def block(self, rows: Index, cols: Index) -> np.ndarray:
         return self._values(self.points, rows, cols)

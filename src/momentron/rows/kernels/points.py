@@ -61,7 +61,7 @@ class Points:
     def __init__(self, X: Any, centre: np.ndarray | None = None) -> None:
         self.X = read_only_rows(X)
         self.n, self.d = int(X.shape[0]), int(X.shape[1])
-        self.centre = centre
+        self.centre = None if centre is None else read_only(centre)
         self.is_sparse = sp.issparse(X) and centre is None
 
     def take(self, index: Index, *, as_dense: bool = False) -> Any:
