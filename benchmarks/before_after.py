@@ -4,7 +4,7 @@
 
 OLD and NEW are checkouts. Each has a process of its own per problem, which gets the same data from
 a file; the two take turns, and the best time of each counts. The ratio is old over new: above 1 is
-faster than before.
+faster than before. Cold is the first call in a child that is forked for it, after the imports.
 """
 
 import argparse
@@ -15,22 +15,32 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 SETTLE = 0.05  # seconds until the other process's threads have gone to sleep
 
 CHILD = """
-import pickle, sys, time, warnings
+import os, pickle, sys, time, warnings
 warnings.simplefilter("ignore")
 from momentron import max_margin
 X, y, options = pickle.load(open(sys.argv[1], "rb"))
-max_margin([[1.0], [-1.0]], [1, 0])
-for line in sys.stdin:
+
+def call():
     start = time.perf_counter()
     result = max_margin(X, y, **options)
     seconds = time.perf_counter() - start
     print(seconds, result.lower, result.upper, flush=True)
+
+for line in sys.stdin:
+    if line.strip() == "warm":
+        call()
+    elif not os.fork():
+        call()
+        os._exit(0)
+    else:
+        os.wait()
 """
 
 
@@ -47,15 +57,30 @@ class Version:
             env=environment,
         )
 
-    def run(self) -> tuple[float, float, float]:
-        """(seconds, lower, upper)."""
+    def run(self, kind: str) -> tuple[float, float, float]:
+        """(seconds, lower, upper) of a call, cold or warm; no cold one comes after a warm one."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        print("run", file=self._process.stdin, flush=True)
+        print(kind, file=self._process.stdin, flush=True)
         seconds, lower, upper = map(float, self._process.stdout.readline().split())
         return seconds, lower, upper
 
     def close(self) -> None:
         self._process.communicate()
+
+
+@dataclass
+class Times:
+    """The best times of the old and the new version, in seconds."""
+
+    old: float = math.inf
+    new: float = math.inf
+
+    @property
+    def ratio(self) -> float:
+        return self.old / self.new
+
+    def __str__(self) -> str:
+        return f"{self.old:.5f} | {self.new:.5f} | {self.ratio:.2f}"
 
 
 def cases(names: list[str]) -> dict[str, Any]:
@@ -70,26 +95,29 @@ def cases(names: list[str]) -> dict[str, Any]:
     return found
 
 
-def compare(checkouts: list[Path], load: Any, options: dict[str, Any], rounds: int) -> list[float]:
-    """The best time of each version; their intervals must have a point in common."""
+def compare(
+    checkouts: list[Path], load: Any, options: dict[str, Any], rounds: int
+) -> dict[str, Times]:
+    """The best times of both versions, cold and warm; their intervals have a point in common."""
     X, y = load()
+    best = {"cold": Times(), "warm": Times()}
+    lower, upper = 0.0, math.inf
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "problem.pickle"
         file.write_bytes(pickle.dumps((X, y, options), protocol=5))
-        versions = [Version(checkout, file) for checkout in checkouts]
-        best = [math.inf, math.inf]
-        bounds: list[tuple[float, float]] = [(0.0, math.inf)] * 2
-        for turn in range(rounds + 1):  # the first is a warm-up
-            for i in (0, 1) if turn % 2 else (1, 0):
-                time.sleep(SETTLE)
-                seconds, *interval = versions[i].run()
-                bounds[i] = (interval[0], interval[1])
-                if turn:
-                    best[i] = min(best[i], seconds)
-        for version in versions:
+        versions = {"old": Version(checkouts[0], file), "new": Version(checkouts[1], file)}
+        for kind, times in best.items():
+            for turn in range(rounds + 1):  # the first is a warm-up
+                for name in ("old", "new") if turn % 2 else ("new", "old"):
+                    time.sleep(SETTLE)
+                    seconds, *interval = versions[name].run(kind)
+                    lower, upper = max(lower, interval[0]), min(upper, interval[1])
+                    if turn:
+                        setattr(times, name, min(getattr(times, name), seconds))
+        for version in versions.values():
             version.close()
-    if max(low for low, _ in bounds) > min(high for _, high in bounds):
-        raise SystemExit(f"the two versions' intervals contradict each other: {bounds}")
+    if lower > upper:
+        raise SystemExit(f"the two versions' intervals contradict each other: {lower} > {upper}")
     return best
 
 
@@ -100,14 +128,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--problem", action="append", default=[])
     arguments = parser.parse_args()
-    ratios = []
-    print("| problem | before, s | after, s | ratio |\n|---|---|---|---|", flush=True)
+    ratios: dict[str, list[float]] = {"warm": [], "cold": []}
+    print("| problem | warm before, s | after, s | ratio | cold before, s | after, s | ratio |")
+    print("|---|---|---|---|---|---|---|", flush=True)
     for name, (load, options) in cases(arguments.problem).items():
-        old, new = compare([arguments.old, arguments.new], load, options, arguments.rounds)
-        ratios.append(old / new)
-        print(f"| {name} | {old:.5f} | {new:.5f} | {old / new:.2f} |", flush=True)
-    mean = math.exp(sum(math.log(ratio) for ratio in ratios) / len(ratios))
-    print(f"\ngeometric mean of the ratios: {mean:.3f}, least {min(ratios):.2f}")
+        best = compare([arguments.old, arguments.new], load, options, arguments.rounds)
+        for kind, found in ratios.items():
+            found.append(best[kind].ratio)
+        print(f"| {name} | {best['warm']} | {best['cold']} |", flush=True)
+    print()
+    for kind, found in ratios.items():
+        mean = math.exp(sum(math.log(ratio) for ratio in found) / len(found))
+        print(f"{kind}: geometric mean of the ratios {mean:.3f}, least {min(found):.2f}")
 
 
 if __name__ == "__main__":
