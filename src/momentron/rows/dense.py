@@ -60,7 +60,7 @@ class DenseOperator(MatrixOperator):
         products = np.empty((self.shape[0], *w.shape[1:]), np.result_type(self.X, w))
 
         def multiply(rows: slice) -> None:
-            products[rows] = self.X[rows] @ w
+            np.matmul(self.X[rows], w, out=products[rows])
 
         in_threads(multiply, parts)
         return products
