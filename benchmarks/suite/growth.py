@@ -101,9 +101,9 @@ def measure_growth(
         if before is not None:
             options = {"fit_intercept": False, "tol": TOLERANCE}
             checkouts = [before, Path(__file__).parents[2]]
-            old, new = compare(checkouts, problem.load, options, limits.rounds)
+            best = compare(checkouts, problem.load, options, limits.rounds)
             # its share of the time of this version, in the same minute
-            seconds.setdefault(BEFORE, []).append(old / new * seconds[REFERENCE][-1])
+            seconds.setdefault(BEFORE, []).append(best["warm"].ratio * seconds[REFERENCE][-1])
     return Growth(axis, tuple(sizes), seconds)
 
 
