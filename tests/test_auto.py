@@ -169,6 +169,7 @@ def test_large_sparse():
     assert result.lower == pytest.approx(data.margin, rel=1e-10)
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize("budget", [0.05, 0.3])
 @pytest.mark.parametrize("C", [np.inf, 1.0])
 def test_time_budget_is_kept(budget, C):
@@ -181,7 +182,7 @@ def test_time_budget_is_kept(budget, C):
     budgets = (Status.TIME_BUDGET, Status.NO_ROOM)
     assert result.status in (*budgets, Status.OPTIMAL, Status.NOT_SEPARABLE)
     assert result.upper > 0.0
-    assert spent < budget + 5.0  # a shared machine: the benchmark shows the rest
+    assert spent < budget + 0.5
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])

@@ -4,7 +4,6 @@ import bz2
 import gzip
 import io
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -289,15 +288,12 @@ def test_parquet_without_pyarrow_says_what_to_install(write, monkeypatch):
     assert "pip install pyarrow" in refused(write("t.parquet", b"PAR1"))
 
 
-def test_a_table_of_ten_million_cells_would_take_seconds(write):
+def test_a_large_table_of_whole_numbers(write):
     rng = np.random.default_rng(0)
     rows = rng.integers(0, 256, (1200, 785))
     stream = io.StringIO()
     np.savetxt(stream, rows, fmt="%d", delimiter=",")
     path = write("big.csv", stream.getvalue())
-    begin = time.perf_counter()
     data = read_data(path)
-    elapsed = time.perf_counter() - begin
     assert np.array_equal(data.X, rows[:, :-1])
     assert np.array_equal(data.y, rows[:, -1])
-    assert elapsed < 5  # about 0.2 s; the csv module alone would need ten times that

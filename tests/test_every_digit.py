@@ -114,6 +114,7 @@ def test_the_estimator_says_that_float64_does_not_hold_the_classifier():
     assert model.status_.is_final
 
 
+@pytest.mark.clock
 def test_the_time_is_kept():
     rng = np.random.default_rng(1)
     y = rng.choice([-1.0, 1.0], 600)

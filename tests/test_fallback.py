@@ -142,6 +142,7 @@ def test_bad_data(spoil, k):
         assert np.mean(predicted == y) >= counts.max() / y.size - 0.01
 
 
+@pytest.mark.clock
 def test_time_is_kept_and_what_is_at_hand_is_used():
     X, y = overlapping(60_000, 40)
     problem = Problem.from_data(X, y)

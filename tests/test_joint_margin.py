@@ -270,6 +270,7 @@ def test_the_fallback_classifies_where_nothing_separates(always):
     assert np.mean(predicted != y) < 0.2
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize("C", [math.inf, 1.0])
 @pytest.mark.parametrize("seconds", [0.02, 0.1, 0.3])
 def test_time_outs_leave_valid_proposals(C, seconds, always):
@@ -278,7 +279,7 @@ def test_time_outs_leave_valid_proposals(C, seconds, always):
     X = rng.normal(size=(3000, 100)) + 0.5 * rng.normal(size=(20, 100))[y]
     start = time.perf_counter()
     result = max_margin(X, y, C=C, max_time=seconds)
-    assert time.perf_counter() - start < seconds + 3.0
+    assert time.perf_counter() - start < seconds + 0.5
     assert 0.0 <= result.lower <= result.upper < math.inf
     assert np.isfinite(result.coef).all() and np.isfinite(result.intercept).all()
 

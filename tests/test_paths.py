@@ -113,6 +113,7 @@ def test_a_number_of_values_and_what_is_no_path(data):
         margin_path(X, y, Cs=Cs, colour="blue")
 
 
+@pytest.mark.clock
 def test_the_time_is_that_of_the_whole_path():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 60))

@@ -386,6 +386,7 @@ def test_interrupt_returns_the_best_so_far():
     assert not reader_threads()
 
 
+@pytest.mark.clock
 def test_time_budget_ends_in_the_middle_of_a_pass():
     import time
 

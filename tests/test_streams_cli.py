@@ -126,6 +126,7 @@ def serve(answer):
     return server
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize(
     "answer",
     [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-OpenSSH_9.6\r\n", b"", None],

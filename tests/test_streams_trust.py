@@ -646,6 +646,7 @@ def timed(function):
     return function(), time.perf_counter() - begin
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("hangs_at", [1, math.inf])
 def test_no_time_for_the_first_pass_is_an_error(method, hangs_at):
@@ -704,6 +705,7 @@ def alarm():
     signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize("method", METHODS)
 def test_an_interrupt_in_a_read_that_hangs_is_heard(method, alarm):
     X, y = two_classes(600, 5, seed=7)
@@ -716,6 +718,7 @@ def test_an_interrupt_in_a_read_that_hangs_is_heard(method, alarm):
     source.released.set()
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize("method", METHODS)
 def test_an_interrupt_in_the_first_pass_is_passed_on(method, alarm):
     X, y = two_classes()
@@ -728,6 +731,7 @@ def test_an_interrupt_in_the_first_pass_is_passed_on(method, alarm):
     source.released.set()
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize("method", METHODS)
 def test_partitions_that_hang_end_at_the_deadline(method, alarm):
     pytest.importorskip("dask.array")
