@@ -328,7 +328,7 @@ def test_labels_beside_a_file_of_features(tmp_path, capsys):
 
 def test_large_files_are_read_in_blocks(tmp_path, monkeypatch, capsys):
     path = write(tmp_path, "svm")
-    monkeypatch.setattr("momentron.data.files.paths.LARGEST_WHOLE", 1000)
+    monkeypatch.setattr("momentron.api.LARGEST_WHOLE", 1000)
     result = max_margin(path)
     assert not list(tmp_path.glob("*momentron*"))  # its binary parts are gone
     assert result.passes >= 2

@@ -161,7 +161,7 @@ def test_estimators_fit_and_predict(model, monkeypatch):
 
 def test_large_tensors_are_converted_block_by_block(monkeypatch):
     X, y = values()
-    monkeypatch.setattr(tensors, "LARGEST_WHOLE", 1000)
+    monkeypatch.setattr("momentron.api.LARGEST_WHOLE", 1000)
     monkeypatch.setattr(tensors, "BLOCK_BYTES", 480)
     monkeypatch.setattr("momentron.streams.api.BLOCK_BYTES", 480)
     Elsewhere.moved.clear()

@@ -1,28 +1,31 @@
 """`max_margin`: the library in one call. Options in, result out."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from momentron.arithmetic.clock import Stopwatch
+from momentron.arithmetic.environment import standard_arithmetic
 from momentron.arithmetic.threads import with_one_thread
 from momentron.data.arguments import require_callback
-from momentron.data.exactness import is_large
-from momentron.data.files import is_path, is_read_whole, read_whole
-from momentron.dual.losses import Loss
+from momentron.data.exactness import copied_bytes
+from momentron.data.files import is_path, read_whole
+from momentron.dual.losses import Exponential, Loss
 from momentron.errors import InputError, short
-from momentron.fitting.in_memory import fit_in_memory
+from momentron.fitting.in_memory import Fit
+from momentron.fitting.one_against_rest import Fits, fit_classes, fits_along
 from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
 from momentron.rows.kernels import Kernel
 from momentron.rows.validation import TrainingData
 from momentron.solvers import Solver
 from momentron.solvers.loop import Callback, Reporter
-from momentron.streams import is_streamed, require_plain, stream_margin
-from momentron.streams.sifting import require_no_class_left_out, sifted_stream
+from momentron.streams import is_dask, is_source, stream_margin
+from momentron.streams.sifting import SiftedStream, sifted_stream
 
 
 def max_margin(
@@ -163,7 +166,6 @@ def max_margin(
     ----------
     Ji, Srebro, Telgarsky (2021), *Fast margin maximization via dual acceleration*, ICML.
     """
-    stopwatch = Stopwatch()
     options = FitOptions.from_arguments(
         method=method,
         kernel=kernel,
@@ -186,64 +188,160 @@ def max_margin(
         random_state=random_state,
         record_every=record_every,
     )
-    X, y, sample_weight = read_small_file(X, y, options, sample_weight)
-    if is_read_in_blocks(X, options, needs_rows=initial is not None):
-        return fit_in_blocks(
-            X, y, options, sample_weight=sample_weight, initial=initial, callback=callback
-        )
-    data = TrainingData.from_arrays(X, y, sample_weight, is_finite=options.kernel is not None)
-    fit = fit_in_memory(data, options, initial=initial, callback=callback, stopwatch=stopwatch)
-    return fit.result
+    needs_rows = None if initial is None else "initial"
+    plan = plan_fit(X, y, options, sample_weight=sample_weight, needs_rows=needs_rows)
+    start = None if initial is None else [initial]
+    return fit(plan, options, initial=start, callback=callback).results[0]
 
 
-def read_small_file(
-    X: Any, y: Any, options: FitOptions, sample_weight: Any = None
-) -> tuple[Any, Any, Any]:
-    """(X, y, sample_weight), read into memory where X is the path of a file that is read whole."""
-    is_column = isinstance(sample_weight, str | Integral) and not isinstance(sample_weight, bool)
-    if is_path(X) and is_read_whole(X, wants_blocks=options.wants_blocks):
-        file = read_whole(X, y, weight=sample_weight if is_column else None)
-        return file.X, file.y, file.weights if is_column else sample_weight
-    if is_column:
-        raise InputError(
-            f"sample_weight={short(sample_weight)} names a column, for a file that is read whole; "
-            "pass one weight for each row"
-        )
-    return (Path(X) if is_path(X) else X), y, sample_weight
+# --- the door ------------------------------------------------------------------------------------
+
+LARGEST_WHOLE = 256 * 2**20  # bytes of a file, or of a tensor's copy, up to which it is read whole
+IN_BLOCKS = (".npy", ".parquet", ".svm", ".svmlight", ".libsvm")  # files that have blocks
 
 
-def is_read_in_blocks(X: Any, options: FitOptions, *, needs_rows: bool = False) -> bool:
-    """Whether X is read in blocks: as `is_streamed` says, or since its copy would be large."""
-    if is_streamed(X, options.block_size):
-        return True
-    return is_large(X) and options.suits_blocks and not needs_rows
+@dataclass(frozen=True)
+class Plan:
+    """Where the rows of a fit are read: from memory, or from blocks in every pass.
+
+    Attributes
+    ----------
+    data : TrainingData or None
+        The rows in memory, checked.
+    blocks : SiftedStream or None
+        The rows in blocks, none of which has been read yet. One of the two is None.
+    stopwatch : Stopwatch
+        Running since the plan was begun.
+    """
+
+    data: TrainingData | None
+    blocks: SiftedStream | None
+    stopwatch: Stopwatch
 
 
-@with_one_thread
-def fit_in_blocks(
+def plan_fit(
     X: Any,
     y: Any,
     options: FitOptions,
     *,
     sample_weight: Any = None,
-    initial: Any = None,
+    needs_rows: str | None = None,
+) -> Plan:
+    """Decide where rows are read, and check them if that is memory.
+
+    `max_margin`, the estimators and the command line all ask here.
+
+    Parameters
+    ----------
+    X, y, sample_weight
+        As in `max_margin`; or a stream and None.
+    options : FitOptions
+    needs_rows : str, optional
+        What besides the options needs all the rows at once, as an error names it.
+    """
+    stopwatch = Stopwatch()
+    in_blocks = reads_in_blocks(X, options, needs_rows=needs_rows)
+    is_column = isinstance(sample_weight, str | Integral) and not isinstance(sample_weight, bool)
+    if is_path(X) and not in_blocks:
+        file = read_whole(X, y, weight=sample_weight if is_column else None)
+        X, y = file.X, file.y
+        sample_weight = file.weights if is_column else sample_weight
+    elif is_column:
+        raise InputError(
+            f"sample_weight={short(sample_weight)} names a column, for a file that is read whole; "
+            "pass one weight for each row"
+        )
+    if in_blocks:
+        X = Path(X) if is_path(X) else X
+        refusal = _refusal_of_blocks(options, needs_rows)
+        if refusal is not None:
+            raise InputError(refusal)
+        return Plan(None, sifted_stream(X, y, options.block_size, sample_weight), stopwatch)
+    is_finite = options.kernel is not None
+    data = TrainingData.from_arrays(X, y, sample_weight, is_finite=is_finite)
+    return Plan(data, None, stopwatch)
+
+
+def reads_in_blocks(X: Any, options: FitOptions, *, needs_rows: str | None = None) -> bool:
+    """Whether rows are read in blocks: the only place that decides it.
+
+    Files are if they are large and have blocks, or where a size of blocks was named or a run may
+    be resumed from them; sources and Dask collections always are. Tensors whose copy on the host
+    would be large are where nothing needs all the rows at once.
+    """
+    if options.block_size is not None or is_dask(X) or is_source(X):
+        return True
+    if is_path(X):
+        file = Path(X).expanduser()
+        is_resumed = options.checkpoint is not None and options.solver.name == "auto"
+        if is_resumed and options.kernel is None and not math.isfinite(options.C):
+            return True
+        try:
+            is_large = file.suffix.lower() in IN_BLOCKS and file.stat().st_size > LARGEST_WHOLE
+            return file.is_dir() or is_large
+        except OSError:
+            return False  # reading it says what is wrong
+    is_plain = options.checkpoint is None and _refusal_of_blocks(options, needs_rows) is None
+    return is_plain and copied_bytes(X) > LARGEST_WHOLE
+
+
+def _refusal_of_blocks(options: FitOptions, needs_rows: str | None) -> str | None:
+    """Why rows cannot be read in blocks; None where they can."""
+    solver, memory, weights = options.solver, options.budget.max_memory, options.class_weight
+    if memory is not None:
+        return f"max_memory={memory} is for data in memory; block_size bounds the memory of blocks"
+    if options.kernel is not None:
+        kernel = short(options.kernel.kernel)
+        return f"kernel={kernel} needs the data in memory; leave it out for blocks"
+    if math.isfinite(options.C):
+        return f"C={options.C} needs the data in memory; blocks have the hard margin, C=inf"
+    if options.loss.name != Exponential.name:
+        return f"loss={options.loss.name!r} needs the data in memory; leave it out for blocks"
+    if solver.needs_memory is not None:
+        return (
+            f"method={solver.name!r} needs the data in memory: {solver.needs_memory}; load the "
+            "data, or choose another method, such as 'auto' or 'momentum'"
+        )
+    if isinstance(weights, Mapping) and not all(weights.values()):
+        return (
+            f"class_weight={short(weights)} leaves a class out, which needs the data in memory; "
+            "leave its rows out of the blocks"
+        )
+    if needs_rows is not None:
+        return f"{needs_rows} needs the data in memory: load them, or leave it out for blocks"
+    return None
+
+
+@with_one_thread
+@standard_arithmetic()
+def fit(
+    plan: Plan,
+    options: FitOptions,
+    *,
+    is_split: bool = False,
+    initial: Sequence[Any] | None = None,
     callback: Callback | None = None,
     reporter: Reporter | None = None,
-) -> MarginResult:
-    """Fit to data in blocks: a stream, or what `as_stream` makes one of."""
+) -> Fits:
+    """Fit to the rows of a plan: one BLAS thread and standard arithmetic for all of it.
+
+    `is_split` asks for every class against the rest; `initial` has a start for each fit;
+    `reporter` takes the place of the table that `options.verbose` asks for.
+    """
     require_callback(callback)
-    kernel = None if options.kernel is None else options.kernel.kernel
-    require_plain(
-        kernel=kernel,
-        C=options.C,
-        loss=options.loss,
-        initial=initial,
-        max_memory=options.budget.max_memory,
-    )
-    require_no_class_left_out(options.class_weight)
-    sifted = sifted_stream(X, y, options.block_size, sample_weight)
+    if plan.blocks is None:
+        assert plan.data is not None
+        return fit_classes(
+            plan.data,
+            options,
+            is_split=is_split,
+            initial=initial,
+            callback=callback,
+            reporter=reporter,
+            stopwatch=plan.stopwatch,
+        )
     result = stream_margin(
-        sifted.stream,
+        plan.blocks.stream,
         solver=options.solver,
         budget=options.budget,
         fit_intercept=options.fit_intercept,
@@ -255,4 +353,14 @@ def fit_in_blocks(
         checkpoint=options.checkpoint,
         record_every=options.record_every,
     )
-    return sifted.numbered(result)
+    return Fits([Fit(plan.blocks.numbered(result))], result.classes)
+
+
+@with_one_thread
+@standard_arithmetic()
+def fit_path(
+    plan: Plan, options: FitOptions, Cs: Sequence[float], *, is_split: bool = False
+) -> list[Fits]:
+    """Fits for one C after the other, within the budget of one; for rows in memory."""
+    assert plan.data is not None, "blocks have no C"
+    return fits_along(plan.data, options, Cs, is_split=is_split)

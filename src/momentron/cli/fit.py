@@ -9,7 +9,8 @@ from typing import Annotated, Any, NoReturn
 import numpy as np
 import typer
 
-from momentron.api import fit_in_blocks
+from momentron.api import fit as fit_plan
+from momentron.api import plan_fit, reads_in_blocks
 from momentron.cli.data import (
     PLAIN,
     ClassesOption,
@@ -23,13 +24,11 @@ from momentron.cli.model import kernel_model, write_model
 from momentron.cli.output import say, try_to_write
 from momentron.cli.reporters import progress, progress_of_passes
 from momentron.cli.summary import print_summary, summarise, summarise_stream
-from momentron.data.files import TableOptions, is_read_whole
+from momentron.data.files import TableOptions
 from momentron.data.safefiles import require_writable
 from momentron.errors import InputError, short
-from momentron.fitting.in_memory import fit_in_memory
 from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
-from momentron.rows.validation import TrainingData
 from momentron.streams import BlockData
 
 BUDGET_REACHED = 1
@@ -126,7 +125,9 @@ def fit(
         block_size=source.block_size if wants_blocks else None,
         checkpoint=checkpoint,
     )
-    if wants_blocks or (out_of_core is None and classes is None and is_large(data, options)):
+    is_file = data is not None and Path(data).expanduser().exists()  # else a known set, or an error
+    may_choose = is_file and out_of_core is None and classes is None
+    if wants_blocks or (may_choose and reads_in_blocks(data, options)):
         assert data is not None
         if weight is not None:
             raise InputError(
@@ -135,15 +136,15 @@ def fit(
             )
         table.require_plain(data, "it is read in blocks; pass --in-memory")
         with source.opened() as stream, progress_of_passes(stream, is_quiet=as_json) as reporter:
-            found = fit_in_blocks(stream, None, options, reporter=reporter)
+            found = fit_plan(plan_fit(stream, None, options), options, reporter=reporter).results[0]
         _report(summarise_stream(data, found), found, save, as_json)
     loaded = load_data(data, target, classes, table)
-    rows = TrainingData.from_arrays(
-        loaded.X, loaded.y, loaded.weights, is_finite=kernel is not None
-    )
+    plan = plan_fit(loaded.X, loaded.y, options, sample_weight=loaded.weights)
+    rows = plan.data
+    assert rows is not None, "arrays are in memory"
     options = replace(options, class_weight=by_label(options.class_weight, rows.classes))
     with progress(options.budget.tol, is_quiet=as_json) as show:
-        fitted = fit_in_memory(rows, options, reporter=show)
+        (fitted,) = fit_plan(plan, options, reporter=show).fits
     more: dict[str, Any] = {}
     if kernel is not None and save is not None:
         more = kernel_model(kernel, rows.X, fitted)
@@ -151,13 +152,6 @@ def fit(
         more["levels"] = json.dumps(loaded.levels)
     summary = summarise(loaded.title, rows, fitted) | {"read": loaded.taken}
     _report(summary, fitted.result, save, as_json, **more)
-
-
-def is_large(data: str | None, options: FitOptions) -> bool:
-    """Whether DATA are a file that `max_margin` would read in blocks."""
-    if data is None or not Path(data).expanduser().exists():
-        return False  # the digits, a known set, or an error
-    return not is_read_whole(data, wants_blocks=options.wants_blocks)
 
 
 def as_class_weight(text: str) -> str | dict[str, float]:

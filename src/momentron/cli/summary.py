@@ -16,6 +16,7 @@ from momentron.status import Predictor
 def summarise(title: str, data: TrainingData, fit: Fit) -> dict[str, Any]:
     """Everything the command reports, as plain numbers; errors are of the rows with a weight."""
     result, (n, d) = fit.result, data.X.shape
+    assert fit.data is not None, "the rows are in memory"
     predicted = labels_of(fit.outputs(), result.classes)
     return {
         "data": title,

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from momentron.api import fit_path, plan_fit
 from momentron.errors import InputError
 from momentron.estimators import KernelMaxMarginClassifier, MaxMarginClassifier
 from momentron.fitting.c_grid import as_grid
-from momentron.fitting.one_against_rest import fits_along
 from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
 from momentron.status import Status
@@ -186,14 +186,13 @@ def margin_path(
     kind = KernelMaxMarginClassifier if is_kernel else MaxMarginClassifier
     named = {"kernel": options["kernel"]} if is_kernel else {}
     model = kind(multi_class=multi_class, **named)
-    data = model._read(X, y, sample_weight, asked)
+    plan = plan_fit(X, y, asked, sample_weight=sample_weight, needs_rows="margin_path")
     results: dict[float, Any] = {}
     errors = {}
-    is_split = model._is_split(data.classes.size)
-    along = fits_along(data, asked, grid, is_split=is_split)
+    along = fit_path(plan, asked, grid, is_split=model._is_split)
     for C, found in zip(grid, along, strict=True):
         results[C] = found.results[0] if len(found.fits) == 1 else found.results
         if X_test is not None:
-            model._take(data, found)
+            model._take(plan.data, found)
             errors[C] = 1.0 - float(model.score(X_test, y_test))
     return MarginPath(results, found.classes, errors)

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from momentron.api import max_margin
+from momentron.api import fit, plan_fit
 from momentron.arithmetic.rounding import UNIT_ROUNDOFF, down, up
 from momentron.certificate import Certificate, classifier_bounds, to_safe_length
 from momentron.certificate import certify as certify_pair
 from momentron.data.coefficients import as_coef, as_intercept
 from momentron.errors import InputError, short
+from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
 from momentron.solvers.problem import Problem
-from momentron.streams import is_streamed
 
 SOLVE = "solve"
 
@@ -109,16 +109,17 @@ def margin_of(
     >>> round(found.lower, 6), round(found.share, 4)
     (1.5, 1.0)
     """
-    if is_streamed(X):
-        raise InputError("margin_of reads rows in memory; load the data, or a sample of them")
-    problem = Problem.from_data(X, y, fit_intercept=b is not None)
+    options = FitOptions.from_arguments(fit_intercept=b is not None, max_time=max_time)
+    plan = plan_fit(X, y, options, needs_rows="margin_of")
+    assert plan.data is not None, "blocks are refused"
+    problem = options.problem_of(plan.data)
     coef = as_coef(W, problem.shown(problem.zeros()).shape)
     intercept = as_intercept(b, W, problem.classes.size)
     if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
         raise InputError("W or b contains NaN or infinity; every weight must be finite")
     best = optimum
     if isinstance(optimum, str) and optimum == SOLVE:
-        best = max_margin(X, y, fit_intercept=b is not None, max_time=max_time)
+        best = fit(plan, options).results[0]
     elif max_time is not None:
         raise InputError(f"max_time={short(max_time)} is for optimum='solve'; leave it out")
     lower, upper, _ = proven_margin(problem, coef, intercept)

@@ -24,6 +24,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
+from momentron.api import Plan, fit, fit_path, plan_fit
 from momentron.arithmetic.clock import Stopwatch
 from momentron.data.arguments import as_flag
 from momentron.dual.losses import Loss
@@ -31,7 +32,7 @@ from momentron.estimators.kernel import KernelMargin
 from momentron.estimators.linear import LinearMargin
 from momentron.estimators.shared import MarginClassifier, all_or_nothing, warn_of
 from momentron.fitting.c_grid import as_grid
-from momentron.fitting.one_against_rest import Fits, fit_classes, fits_along
+from momentron.fitting.one_against_rest import Fits
 from momentron.fitting.options import FitOptions
 from momentron.rows.kernels import Kernel
 from momentron.rows.validation import TrainingData
@@ -83,14 +84,15 @@ class CrossValidated(MarginClassifier):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, params: Mapping[str, Any]) -> Fits | None:
         """Choose C, and return the fits to all the rows, if there are any."""
-        stopwatch = Stopwatch()
         options, is_refitted = self._options(), as_flag("refit", self.refit)
-        data = self._read(X, y, sample_weight, options)
-        check_classification_targets(data.y)  # as the scorers ask
-        is_split = self._is_split(data.classes.size)
+        plan = self._read(X, y, sample_weight, options)
+        assert plan.data is not None, "blocks are refused"
+        check_classification_targets(plan.data.y)  # as the scorers ask
+        self._keep_features(X, y, plan.data.X.shape)
+        is_split = self._is_split
         self.Cs_ = np.array(as_grid(self.Cs))
-        folds = self._folds(data, params)
-        turns = Turns(options.budget, len(folds) + is_refitted, stopwatch)
+        folds = self._folds(plan.data, params)
+        turns = Turns(options.budget, len(folds) + is_refitted, plan.stopwatch)
         own = replace(options, budget=turns.next())
         scored = Parallel(n_jobs=self.n_jobs, prefer="processes")(
             delayed(_scores)(clone(self), fold, own, self.Cs_.tolist(), self._scorer())
@@ -105,11 +107,16 @@ class CrossValidated(MarginClassifier):
         self.C_, self.best_score_ = float(self.Cs_[best]), float(means[best])
         if not is_refitted:
             return None
-        left = options.budget.left(stopwatch.seconds())
+        left = options.budget.left(plan.stopwatch.seconds())
         rest = replace(options, C=self.C_, budget=replace(left, patience=own.budget.patience))
-        found = fit_classes(data, rest, is_split=is_split)
-        self._take(data, found)
+        found = fit(replace(plan, stopwatch=Stopwatch()), rest, is_split=is_split)
+        self._take(plan.data, found)
         return found
+
+    def _read(self, X: Any, y: Any, sample_weight: Any, options: FitOptions) -> Plan:
+        """The rows and labels, in memory."""
+        name = type(self).__name__
+        return plan_fit(X, y, options, sample_weight=sample_weight, needs_rows=name)
 
     def _folds(self, data: TrainingData, params: Mapping[str, Any]) -> list[Fold]:
         """The parts of the data, cut as the splitter says."""
@@ -168,15 +175,14 @@ def _scores(
     model: Any, fold: Fold, options: FitOptions, Cs: list[float], scorer: Any
 ) -> tuple[list[float], int]:
     """(the score of every C in one fold, how many of its fits ended short of an answer)."""
-    data = model._read(*fold.train, options)
-    is_split = model._is_split(data.classes.size)
+    plan = model._read(*fold.train, options)
     scores: list[float] = []
     n_short, last = 0, None
-    for found in fits_along(data, options, Cs, is_split=is_split):
+    for found in fit_path(plan, options, Cs, is_split=model._is_split):
         if any(result.status is Status.INTERRUPTED for result in found.results):
             raise KeyboardInterrupt  # what it has by then are scores of some folds
         if last is None or not found.classifies_as(last):  # cut fits often end alike
-            model._take(data, found)
+            model._take(plan.data, found)
             score = float(scorer(model, *fold.test, **fold.score))
         scores.append(score)
         last = found

@@ -9,19 +9,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from momentron.dual.losses import Loss
 from momentron.errors import InputError
-from momentron.estimators.shared import (
-    FittedClassifier,
-    MarginClassifier,
-    all_or_nothing,
-    warn_of,
-)
+from momentron.estimators.shared import FittedClassifier, MarginClassifier
 from momentron.fitting.one_against_rest import Fits
 from momentron.fitting.options import FitOptions
 from momentron.rows.base import row_blocks
 from momentron.rows.kernels import Kernel
 from momentron.rows.validation import TrainingData
 from momentron.solvers import Solver
-from momentron.solvers.loop import Callback
 
 
 class KernelMargin(MarginClassifier):
@@ -33,7 +27,8 @@ class KernelMargin(MarginClassifier):
     _rescale = None  # kernel values are what they are
     _kernel: Kernel | None
 
-    def _take(self, data: TrainingData, found: Fits) -> None:
+    def _take(self, data: TrainingData | None, found: Fits) -> None:
+        assert data is not None, "a kernel is not for blocks"
         self._adopt(found.results, found.classes)
         coef = np.vstack([result.coef for result in found.results])
         self.support_ = np.flatnonzero(coef.any(axis=0))
@@ -41,7 +36,7 @@ class KernelMargin(MarginClassifier):
         is_precomputed = self._is_precomputed
         self._kernel = None if is_precomputed else found.fits[0].kernel
         self.support_vectors_ = np.empty((0, 0)) if is_precomputed else data.X[self.support_]
-        self._count_support(data.classes[data.codes[self.support_]], data.X.shape)
+        self._count_support(data.y[self.support_], data.X.shape)
 
     def _options(self) -> FitOptions:
         if self.kernel is None:
@@ -201,21 +196,6 @@ class KernelMaxMarginClassifier(KernelMargin, FittedClassifier):
         self.warm_start = warm_start
         self.verbose = verbose
         self.random_state = random_state
-
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, callback: Callback | None = None
-    ) -> "KernelMaxMarginClassifier":
-        """Fit to the rows of X, shape (n, d), with labels y and weights, shape (n,).
-
-        X is the matrix of kernel values, of shape (n, n), where the kernel is "precomputed". Warns
-        with `NotSeparableWarning` or `BudgetWarning` where the answer is short of optimal; the
-        fitted classifier works in either case.
-        """
-        with all_or_nothing(self):
-            found = self._fit(X, y, sample_weight, self._options(), callback)
-        is_crowded = found.are_crowded
-        warn_of(found.results, self.classes_, rescale=self._rescale, is_crowded=is_crowded)
-        return self
 
     def _can_start(self, n_weights: int, X: Any) -> bool:
         return bool(n_weights <= X.shape[0])

@@ -8,24 +8,16 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from momentron.api import fit_in_blocks, is_read_in_blocks, read_small_file
-from momentron.data.arguments import as_flag
 from momentron.dual.losses import Loss
-from momentron.errors import InputError
 from momentron.estimators.shared import (
     FittedClassifier,
     MarginClassifier,
-    all_or_nothing,
     dual_coefficients,
     joined_support,
-    warn_of,
 )
 from momentron.fitting.one_against_rest import Fits
-from momentron.fitting.options import FitOptions
-from momentron.result import MarginResult
 from momentron.rows.validation import TrainingData
 from momentron.solvers import Solver
-from momentron.solvers.loop import Callback
 from momentron.streams import is_dask
 from momentron.streams.partitions import lazily
 
@@ -35,15 +27,18 @@ class LinearMargin(MarginClassifier):
 
     coef_: np.ndarray
 
-    def _take(self, data: TrainingData, found: Fits) -> None:
+    def _take(self, data: TrainingData | None, found: Fits) -> None:
         results = found.results
         self._adopt(results, found.classes)
         self.coef_ = np.vstack([result.coef for result in results])
-        if len(results) > 1:
-            self.support_, self.dual_coef_ = joined_support(results, data.codes.size)
-        else:
+        if len(results) == 1:
             self.support_, self.dual_coef_ = results[0].support, dual_coefficients(results[0])
-        self._count_support(data.classes[data.codes[self.support_]], data.X.shape)
+            labels = results[0].support_labels
+        else:
+            assert data is not None, "blocks are for all classes together"
+            self.support_, self.dual_coef_ = joined_support(results)
+            labels = data.y[self.support_]
+        self._count_support(labels, (results[0].n_rows, self.coef_.shape[1]))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Outputs of shape (n,): positive means classes_[1]. Signed distances with C = inf.
@@ -171,47 +166,6 @@ class MaxMarginClassifier(LinearMargin, FittedClassifier):
         self.warm_start = warm_start
         self.verbose = verbose
         self.random_state = random_state
-
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, callback: Callback | None = None
-    ) -> "MaxMarginClassifier":
-        """Fit to the rows of X, shape (n, d), with labels y and weights, shape (n,).
-
-        Warns with `NotSeparableWarning` or `BudgetWarning` where the answer is short of optimal;
-        the fitted classifier works in either case. X and y may be Dask collections, or X a path or
-        a source of blocks, as for `max_margin`.
-        """
-        options = self._options()
-        X, y, sample_weight = read_small_file(X, y, options, sample_weight)
-        needs_rows = as_flag("warm_start", self.warm_start) or self._is_split(3)
-        with all_or_nothing(self):
-            if is_read_in_blocks(X, options, needs_rows=needs_rows):
-                results = [self._fit_blocks(X, y, sample_weight, options, callback)]
-            else:
-                results = self._fit(X, y, sample_weight, options, callback).results
-        warn_of(results, self.classes_, rescale=self._rescale)
-        return self
-
-    def _fit_blocks(
-        self, X: Any, y: Any, sample_weight: Any, options: FitOptions, callback: Callback | None
-    ) -> MarginResult:
-        """Data in blocks, which are read where they are."""
-        if as_flag("warm_start", self.warm_start):
-            raise InputError("warm_start=True is for data in memory; leave it out for blocks")
-        if self._is_split(3):
-            raise InputError('multi_class="ovr" is for data in memory; leave it out for blocks')
-        result = fit_in_blocks(X, y, options, sample_weight=sample_weight, callback=callback)
-        self._adopt([result], result.classes)
-        self.coef_ = np.atleast_2d(result.coef)
-        self.support_ = result.support
-        self.dual_coef_ = dual_coefficients(result)
-        self._count_support(result.support_labels, (result.n_rows, self.coef_.shape[1]))
-        named = getattr(X, "_meta", X)  # the empty frame of a Dask frame
-        if hasattr(named, "columns") and isinstance(y, str):
-            named = named.drop(columns=[y])  # the labels' own
-        has_names = hasattr(named, "columns")
-        validate_data(self, named if has_names else self.coef_, skip_check_array=True)
-        return result
 
     def _can_start(self, n_weights: int, X: Any) -> bool:
         return bool(n_weights == X.shape[1])

@@ -5,19 +5,19 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import validate_data
 
-from momentron.arithmetic.clock import Stopwatch
+from momentron.api import fit, plan_fit
 from momentron.data.arguments import as_flag
 from momentron.data.exactness import row_parts
 from momentron.data.saved_state import Marked
 from momentron.errors import InputError, NotSeparableWarning, short
-from momentron.fitting.one_against_rest import Fits, fit_classes
+from momentron.fitting.one_against_rest import Fits
 from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
 from momentron.rows.validation import TrainingData, clean_matrix
@@ -46,14 +46,15 @@ class MarginClassifier(Marked, ClassifierMixin, BaseEstimator):
     _rescale: str | None = RESCALE  # what helps against rounding errors, if anything does
 
     @abstractmethod
-    def _take(self, data: TrainingData, found: Fits) -> None:
-        """Become the classifier that was found for these rows."""
+    def _take(self, data: TrainingData | None, found: Fits) -> None:
+        """Become the classifier that was found for these rows; there are none of rows in blocks."""
 
-    def _is_split(self, n_classes: int) -> bool:
-        """Whether every class is to be fitted against the rest."""
+    @property
+    def _is_split(self) -> bool:
+        """Whether every class is to be fitted against the rest, where there are three or more."""
         if not isinstance(self.multi_class, str) or self.multi_class not in ("joint", "ovr"):
             raise InputError(f'multi_class={short(self.multi_class)} must be "joint" or "ovr"')
-        return self.multi_class == "ovr" and n_classes > 2
+        return self.multi_class == "ovr"
 
     def _adopt(self, results: list[MarginResult], classes: np.ndarray) -> None:
         """The attributes that all classifiers have: values, or one per class."""
@@ -85,27 +86,23 @@ class MarginClassifier(Marked, ClassifierMixin, BaseEstimator):
         given = {name: getattr(self, name) for name in _names_of_options(kind)}
         return FitOptions.from_arguments(**given)
 
-    def _read(self, X: Any, y: Any, sample_weight: Any, options: FitOptions) -> TrainingData:
-        """Rows and labels, with the names and the number of the features kept."""
-        if y is None:
-            raise InputError("fit requires y to be passed, but the target y is None")
-        is_finite = options.kernel is not None
-        data = TrainingData.from_arrays(X, y, sample_weight, is_finite=is_finite)
-        self._check_features(X, data.X, reset=True)
-        return data
+    def _keep_features(self, X: Any, y: Any, shape: tuple[int, ...]) -> None:
+        """Keep the names and the number of the features."""
+        named = getattr(X, "_meta", X)  # the empty frame of a Dask frame
+        if not hasattr(named, "columns"):
+            named = np.broadcast_to(0.0, shape)
+        elif isinstance(y, str):
+            named = named.drop(columns=[y])  # the labels
+        validate_data(self, named, skip_check_array=True)
 
     def _check_parts(self, X: Any) -> Iterator[Any]:
         """Rows to be classified, checked against those of the fit: all, or a block at a time."""
         for first, part in row_parts(X):
             for start, block in _large_blocks(part):
                 clean_X = clean_matrix(block, first + start)
-                self._check_features(block, clean_X, reset=False)
+                named = block if hasattr(block, "columns") else clean_X
+                validate_data(self, named, reset=False, skip_check_array=True)
                 yield clean_X
-
-    def _check_features(self, given: Any, clean_X: Any, *, reset: bool) -> None:
-        """Keep the names and the number of features, or compare them with those of the fit."""
-        named = given if hasattr(given, "columns") else clean_X
-        validate_data(self, named, reset=reset, skip_check_array=True)
 
     @abstractmethod
     def decision_function(self, X: Any) -> np.ndarray:
@@ -147,30 +144,35 @@ class FittedClassifier(MarginClassifier):
     # what stops a fit is for the caller, not for meta-estimators to hand on
     __metadata_request__fit: ClassVar[dict[str, Any]] = {"callback": UNUSED}
 
-    def _fit(
-        self, X: Any, y: Any, sample_weight: Any, options: FitOptions, callback: Callback | None
-    ) -> Fits:
-        """Read the data, fit, and become what was found; what to warn of is in the results."""
-        stopwatch = Stopwatch()
-        data = self._read(X, y, sample_weight, options)
-        is_warm = as_flag("warm_start", self.warm_start)
-        is_split = self._is_split(data.classes.size)
-        found = fit_classes(
-            data,
-            options,
-            is_split=is_split,
-            initial=self._last_results(data, is_split) if is_warm else None,
-            callback=callback,
-            stopwatch=stopwatch,
-        )
-        self._take(data, found)
-        return found
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, callback: Callback | None = None
+    ) -> Self:
+        """Fit to the rows of X, shape (n, d), with labels y and weights, shape (n,).
 
-    def _last_results(self, data: TrainingData, is_split: bool) -> list[MarginResult] | None:
+        Warns with `NotSeparableWarning` or `BudgetWarning` where the answer is short of optimal;
+        the fitted classifier works in either case. X may be a path, as for `max_margin`, and the
+        matrix of kernel values, of shape (n, n), where the kernel is "precomputed". Without a
+        kernel X and y may be Dask collections, or X a source of blocks.
+        """
+        options, is_warm = self._options(), as_flag("warm_start", self.warm_start)
+        is_split = self._is_split
+        needs_rows = "warm_start=True" if is_warm else 'multi_class="ovr"' if is_split else None
+        with all_or_nothing(self):
+            plan = plan_fit(X, y, options, sample_weight=sample_weight, needs_rows=needs_rows)
+            initial = self._last_results(plan.data, is_split) if is_warm else None
+            found = fit(plan, options, is_split=is_split, initial=initial, callback=callback)
+            self._take(plan.data, found)
+            self._keep_features(X, y, self.shape_fit_)
+        is_crowded = found.are_crowded
+        warn_of(found.results, self.classes_, rescale=self._rescale, is_crowded=is_crowded)
+        return self
+
+    def _last_results(self, data: TrainingData | None, is_split: bool) -> list[MarginResult] | None:
         """The last fit, where it can start this one."""
+        assert data is not None, "blocks are refused"
         last: Any = getattr(self, "result_", None)
         results: list[MarginResult] = last if isinstance(last, list) else [last]
-        n_fits = data.classes.size if is_split else 1
+        n_fits = data.classes.size if is_split and data.classes.size > 2 else 1
         if last is None or len(results) != n_fits:
             return None
         if not self._can_start(results[0].coef.shape[-1], data.X):
@@ -232,9 +234,9 @@ RAISE = {
 RAISE_CACHE = "raise cache_size, which holds too few kernel values for the rows that have weight"
 
 
-def joined_support(results: list[MarginResult], n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+def joined_support(results: list[MarginResult]) -> tuple[np.ndarray, np.ndarray]:
     """(the rows that any classifier is made of, their coefficients in each)."""
-    coef = np.zeros((len(results), n_rows))
+    coef = np.zeros((len(results), results[0].n_rows))
     for row, result in zip(coef, results, strict=True):
         row[result.support] = dual_coefficients(result)[0]
     support = np.flatnonzero(coef.any(axis=0))

@@ -8,9 +8,6 @@ from typing import Any
 import numpy as np
 
 from momentron.arithmetic.clock import Stopwatch
-from momentron.arithmetic.environment import standard_arithmetic
-from momentron.arithmetic.threads import with_one_thread
-from momentron.data.arguments import require_callback
 from momentron.fitting.answer import to_unit_length
 from momentron.fitting.make_result import make_result, make_start, numbered_among
 from momentron.fitting.options import FitOptions
@@ -31,12 +28,13 @@ PAIR_BYTES = 16  # of a Gram matrix in double precision, and of a factor of it
 class Fit:
     """A result, the problem that it answers, and the kernel with its parameters as numbers.
 
-    `data` are the rows of the problem: those that have a weight.
+    `data` are the rows of the problem: those that have a weight. There are none of these where the
+    rows are in blocks.
     """
 
     result: MarginResult
-    problem: Problem
-    data: TrainingData
+    problem: Problem | None = None
+    data: TrainingData | None = None
     kernel: Kernel | None = None
 
     @classmethod
@@ -71,6 +69,7 @@ class Fit:
 
     def for_another_C(self, options: FitOptions, rows: CleanData, status: Status) -> "Fit":
         """This classifier for a soft margin of another C, where there is no time to solve that."""
+        assert self.data is not None
         fit, last = Fit.without_time(self.data, options, rows, status), self.result
         predictor = last.predictor
         result = replace(
@@ -87,6 +86,7 @@ class Fit:
         """The fit with another classifier of two classes, a fallback, of whose margin nothing is
         known."""
         problem, result, data = self.problem, self.result, self.data
+        assert problem is not None and data is not None
         w, b = to_unit_length(problem, w, b)
         coef = problem.coef_of(w)
         if self.kernel is not None and data.kept is not None:
@@ -110,14 +110,15 @@ class Fit:
 
         Working sets take two numbers for each pair of their rows out of `cache_size`.
         """
-        kernel = self.problem.operator.as_kernel()
+        kernel = None if self.problem is None else self.problem.operator.as_kernel()
         if kernel is None or kernel.kernel.matrix is not None:
             return False
         capacity = math.isqrt(kernel.cache_bytes // PAIR_BYTES)
-        return self.problem.n_rows > capacity and self.result.support.size >= 0.95 * capacity
+        return kernel.shape[0] > capacity and self.result.support.size >= 0.95 * capacity
 
     def outputs(self) -> np.ndarray:
         """What the classifier says of the rows of the problem, shape (n,) or (n, k)."""
+        assert self.problem is not None and self.data is not None
         coef, operator = self.result.coef.T, self.problem.operator
         if self.kernel is None:
             return np.asarray(self.data.X @ coef) + self.result.intercept
@@ -125,8 +126,6 @@ class Fit:
         return operator.apply(operator.from_coefficients(coef)) + self.result.intercept
 
 
-@with_one_thread
-@standard_arithmetic()
 def fit_in_memory(
     data: TrainingData,
     options: FitOptions,
@@ -144,7 +143,6 @@ def fit_in_memory(
     """
     stopwatch = stopwatch or Stopwatch()
     solver = options.solver
-    require_callback(callback)
     data = options.weighed(data)
     n_given = data.n_given or data.codes.size
     options = options.for_rows(data)

@@ -1,22 +1,20 @@
 """One classifier per class, against all the others; each has its own certificate."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from momentron.arithmetic.clock import OutOfTime, Stopwatch, until
-from momentron.arithmetic.environment import standard_arithmetic
-from momentron.arithmetic.threads import with_one_thread
 from momentron.fitting.answer import OPEN
 from momentron.fitting.fallback import Classifier, fallback_against_rest
 from momentron.fitting.in_memory import Fit, fit_in_memory
 from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
 from momentron.rows.validation import CleanData, TrainingData
-from momentron.solvers.loop import Callback, Turns
+from momentron.solvers.loop import Callback, Reporter, Turns
 from momentron.solvers.problem import rows_of
 from momentron.status import Status
 
@@ -58,8 +56,6 @@ class SharedRows(NamedTuple):
     rows: CleanData
 
     @classmethod
-    @with_one_thread
-    @standard_arithmetic()
     def of(
         cls, data: TrainingData, options: FitOptions, stopwatch: Stopwatch | None = None
     ) -> "SharedRows":
@@ -181,6 +177,7 @@ class _AgainstRest:
             seconds, left = self.budget.grace, self.budget.left(self.stopwatch.seconds()).max_time
             if not (self.is_over or left == math.inf):
                 seconds = max(seconds, FALLBACK_SHARE * left)
+            assert fit.problem is not None
             self.fallback = fallback_against_rest(fit.problem, self.codes, self.k, seconds=seconds)
         w, b = self.fallback
         return fit.with_classifier(w[..., c], float(b[c]), self.fallback.predictor)
@@ -201,17 +198,21 @@ def fit_classes(
     is_split: bool,
     initial: Sequence[MarginResult] | None = None,
     callback: Callback | None = None,
+    reporter: Reporter | None = None,
     stopwatch: Stopwatch | None = None,
 ) -> Fits:
     """All the classes together, or each against the rest; two are always together."""
     stopwatch = stopwatch or Stopwatch()
+    is_split = is_split and data.classes.size > 2
     shared = SharedRows.of(data, options, stopwatch) if is_split else None
     if shared is not None and shared.data.classes.size > 2:
         return fit_against_rest(
             shared, shared.options, initial=initial, callback=callback, stopwatch=stopwatch
         )
     start = None if initial is None else initial[0]
-    fit = fit_in_memory(data, options, initial=start, callback=callback, stopwatch=stopwatch)
+    fit = fit_in_memory(
+        data, options, initial=start, callback=callback, reporter=reporter, stopwatch=stopwatch
+    )
     return Fits([fit], fit.result.classes)
 
 
@@ -221,8 +222,7 @@ def fits_along(
     Cs: Sequence[float],
     *,
     is_split: bool,
-    callback: Callback | None = None,
-) -> Iterator[Fits]:
+) -> list[Fits]:
     """Fits for one C after the other, each started from the last where the method can.
 
     The budget is for all of them together: when it is spent, or after Ctrl-C, the others have the
@@ -231,6 +231,7 @@ def fits_along(
     stopwatch = Stopwatch()
     shared = SharedRows.of(data, options, stopwatch)
     options, last = shared.options, None
+    found: list[Fits] = []
     turns = Turns(options.budget, len(Cs), stopwatch)
     fit = fit_against_rest if is_split and shared.data.classes.size > 2 else fit_together
     ending = None
@@ -242,18 +243,18 @@ def fits_along(
             last = last._replace(
                 fits=[one.for_another_C(others, shared.rows, ending) for one in last.fits]
             )
-            yield last
+            found.append(last)
             continue
         own = Stopwatch()
         last = fit(
             shared,
             replace(options, C=C, budget=turns.next()),
             initial=last.results if last is not None and options.solver.warm_starts else None,
-            callback=callback,
             stopwatch=own,
         )
         stopwatch.leave_out(own)
         if any(result.status is Status.INTERRUPTED for result in last.results):
             ending = Status.INTERRUPTED
             turns.end()
-        yield last
+        found.append(last)
+    return found

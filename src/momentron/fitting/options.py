@@ -125,25 +125,6 @@ class FitOptions:
         )
 
     @property
-    def wants_blocks(self) -> bool:
-        """Whether a file is read in blocks whatever its size: `auto` resumes only from those."""
-        is_auto = self.solver.name == "auto"
-        needs_all_rows = self.kernel is not None or math.isfinite(self.C)
-        is_resumed = self.checkpoint is not None and is_auto and not needs_all_rows
-        return self.block_size is not None or is_resumed
-
-    @property
-    def suits_blocks(self) -> bool:
-        """Whether nothing that was asked for needs all the rows at once."""
-        is_plain = self.kernel is None and self.loss.name == Exponential.name
-        return is_plain and not (
-            math.isfinite(self.C)
-            or self.solver.needs_memory
-            or self.budget.max_memory is not None
-            or self.checkpoint is not None
-        )
-
-    @property
     def budget_in_memory(self) -> Budget:
         """The budget with a number for the memory."""
         if self.budget.max_memory is not None:

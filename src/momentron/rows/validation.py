@@ -265,7 +265,10 @@ def clean_targets(y: Any, n_rows: int, *, are_classes: bool = True) -> np.ndarra
 
 def _one_label_per_row(y: Any, n_rows: int) -> np.ndarray:
     if y is None:
-        raise InputError("y is None; max_margin requires y to be passed: one label for each row")
+        raise InputError(
+            "max_margin requires y to be passed, but the target y is None; pass one label for each "
+            "row"
+        )
     if not (type(y) is np.ndarray and y.ndim == 1):
         y = as_host(y) if is_tensor(y) else y
         given = y

@@ -9,9 +9,8 @@ from momentron.streams.api import (
     BlockData,
     as_stream,
     is_dask,
-    is_streamed,
+    is_source,
     open_file,
-    require_plain,
     stream_margin,
 )
 from momentron.streams.reader import BlockError
@@ -28,9 +27,8 @@ __all__ = [
     "Stream",
     "as_stream",
     "is_dask",
-    "is_streamed",
+    "is_source",
     "open_file",
     "parse_size",
-    "require_plain",
     "stream_margin",
 ]

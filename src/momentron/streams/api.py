@@ -1,6 +1,5 @@
 """`max_margin` for data in blocks: which data those are, and the solve."""
 
-import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ import numpy as np
 from momentron.arithmetic.clock import OutOfTime, Stopwatch, until
 from momentron.data.arguments import parse_size
 from momentron.data.files._common import require_file
-from momentron.dual.losses import Exponential, Loss
 from momentron.errors import InputError, short
 from momentron.fitting.make_result import make_result
 from momentron.result import MarginResult
@@ -35,11 +33,9 @@ BLOCKS_IN_MEMORY = 40  # blocks, working set and what solves it, with room to sp
 SET_SHARE = 8  # blocks whose memory the working set takes
 
 
-def is_streamed(X: Any, block_size: Any = None) -> bool:
-    """Whether X is read in blocks: a path, a source, a Dask collection, or where a size says so."""
-    if block_size is not None or isinstance(X, str | Path):
-        return True
-    return is_dask(X) or (callable(getattr(X, "block", None)) and hasattr(X, "__len__"))
+def is_source(X: Any) -> bool:
+    """Whether X comes in blocks already: an open stream, or what follows `Source`."""
+    return isinstance(X, Stream) or (callable(getattr(X, "block", None)) and hasattr(X, "__len__"))
 
 
 def is_dask(X: Any) -> bool:
@@ -159,29 +155,6 @@ class BlockData:
             yield DaskStream.from_source(source, client)
 
 
-def require_plain(
-    *, kernel: Any, C: float, loss: Loss, initial: Any, max_memory: int | None
-) -> None:
-    """Refuse what asks for all the rows at once."""
-    if max_memory is not None:
-        raise InputError(
-            f"max_memory={short(max_memory)} is for data in memory; block_size bounds that of "
-            "blocks"
-        )
-    if kernel is not None:
-        raise InputError(
-            f"kernel={short(kernel)} needs the data in memory; leave it out for blocks"
-        )
-    if math.isfinite(C):
-        raise InputError(
-            f"C={short(C)} needs the data in memory; blocks have the hard margin, C=inf"
-        )
-    if loss.name != Exponential.name:
-        raise InputError(f"loss={loss.name!r} needs the data in memory; leave it out for blocks")
-    if initial is not None:
-        raise InputError("initial is for data in memory; name a checkpoint to continue a run")
-
-
 def stream_margin(
     stream: Stream,
     *,
@@ -241,11 +214,6 @@ def open_problem(
     The pass is made after a checkpoint as well: of what a file says only the numbers of the rows
     in the working set are used here, and those rows are read again.
     """
-    if solver.needs_memory is not None:
-        raise InputError(
-            f"method={solver.name!r} needs the data in memory: {solver.needs_memory}; load the "
-            "data, or choose another method, such as 'auto' or 'momentum'"
-        )
     has_sets = solver.uses_working_sets
     saved = None if file is None else file.read()
     order, wanted = _named_rows(saved) if has_sets and saved is not None else (None, None)

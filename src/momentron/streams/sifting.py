@@ -1,13 +1,12 @@
 """Rows without a weight, left out of blocks: all that weights change of a hard margin."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.errors import InputError, short
+from momentron.errors import InputError
 from momentron.result import MarginResult
 from momentron.rows.validation import clean_matrix, clean_weights
 from momentron.streams.api import as_stream, is_dask
@@ -29,15 +28,6 @@ class SiftedStream:
         if self.kept is None:
             return result
         return replace(result, support=self.kept[result.support], n_rows=self.n_given)
-
-
-def require_no_class_left_out(class_weight: Any) -> None:
-    """Refuse a weight of zero for a class: which rows it means only the blocks tell."""
-    if isinstance(class_weight, Mapping) and not all(class_weight.values()):
-        raise InputError(
-            f"class_weight={short(class_weight)} leaves a class out, which needs the data in "
-            "memory; leave its rows out of the blocks"
-        )
 
 
 def sifted_stream(X: Any, y: Any, block_size: int | str | None, sample_weight: Any) -> SiftedStream:

@@ -24,7 +24,7 @@ from momentron.data.exactness.decimals import (
     require_reading,
     shortest_decimals,
 )
-from momentron.data.exactness.tensors import as_host, is_large, is_tensor, row_parts
+from momentron.data.exactness.tensors import as_host, copied_bytes, is_tensor, row_parts
 from momentron.data.exactness.text import doubtful_cells, first_changed, is_kept, may_change
 
 __all__ = [
@@ -32,10 +32,10 @@ __all__ = [
     "as_decimal",
     "as_exact",
     "as_host",
+    "copied_bytes",
     "doubtful_cells",
     "first_changed",
     "is_kept",
-    "is_large",
     "is_rounded",
     "is_tensor",
     "may_change",

@@ -13,7 +13,6 @@ from momentron.arithmetic.clock import require_time
 from momentron.errors import InputError
 
 BLOCK_BYTES = 1 << 24  # of the host's copy, converted at a time
-LARGEST_WHOLE = 256 * 2**20  # bytes up to which a copy on the host is made at once
 
 
 def is_tensor(X: Any) -> bool:
@@ -32,9 +31,9 @@ def is_converted(X: Any) -> bool:
     return is_tensor(X) and is_dense(X) and not _is_readable(X)
 
 
-def is_large(X: Any) -> bool:
-    """Whether a dense tensor is better converted a block at a time, whenever a block is read."""
-    return is_converted(X) and X.ndim == 2 and X.numel() * host_itemsize(X) > LARGEST_WHOLE
+def copied_bytes(X: Any) -> int:
+    """Bytes that the copy of a dense tensor takes on the host; 0 where there is none to make."""
+    return X.numel() * host_itemsize(X) if is_converted(X) and X.ndim == 2 else 0
 
 
 def as_host(X: Any) -> Any:

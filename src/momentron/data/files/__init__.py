@@ -3,14 +3,13 @@
 from momentron.data.files._common import DataFile
 from momentron.data.files.frames import read_frame
 from momentron.data.files.options import TableOptions
-from momentron.data.files.paths import is_path, is_read_whole, read_whole
+from momentron.data.files.paths import is_path, read_whole
 from momentron.data.files.readers import read_data
 
 __all__ = [
     "DataFile",
     "TableOptions",
     "is_path",
-    "is_read_whole",
     "read_data",
     "read_frame",
     "read_whole",

@@ -1,4 +1,4 @@
-"""Which files are read whole, and which in blocks: one rule for Python and the command line."""
+"""Files that are read at once."""
 
 from __future__ import annotations
 
@@ -18,24 +18,10 @@ from momentron.data.files.options import TableOptions
 from momentron.data.files.readers import read_data, restrict
 from momentron.errors import one_line
 
-IN_BLOCKS = (".npy", ".parquet", ".svm", ".svmlight", ".libsvm")  # what can be read so
-LARGEST_WHOLE = 256 * 2**20  # bytes of a file up to which it is read at once
-
 
 def is_path(X: Any) -> bool:
     """Whether X names a file or a folder."""
     return isinstance(X, str | PathLike)
-
-
-def is_read_whole(path: str | PathLike[str], *, wants_blocks: bool = False) -> bool:
-    """Whether a file is read at once: if it is small, or of a kind that has no blocks."""
-    file = Path(path).expanduser()
-    try:
-        if wants_blocks or file.is_dir():
-            return False
-        return file.suffix.lower() not in IN_BLOCKS or file.stat().st_size <= LARGEST_WHOLE
-    except OSError:
-        return True  # reading it says what is wrong
 
 
 def read_whole(
