@@ -319,7 +319,7 @@ def _sentences(results: list[Any], told: list[warnings.WarningMessage]) -> str |
         is_zero = not np.any(result.coef)
         if is_zero != (result.predictor is Predictor.CONSTANT):
             return f"{result.predictor!r} with w {'= 0' if is_zero else '≠ 0'}"
-        is_certified = result.status in (Status.OPTIMAL, Status.BEYOND_FLOAT64)
+        is_certified = result.status is Status.OPTIMAL
         if (result.predictor is Predictor.MARGIN) != (is_certified and not is_zero):
             return f"{result.predictor!r} with {result.status!r}"
         if is_certified:

@@ -10,9 +10,6 @@ class Status(StrEnum):
     ----------
     OPTIMAL
         The certified gap is within the tolerance.
-    BEYOND_FLOAT64
-        Likewise, but the margin is so small that the classifier, rounded to float64, does not
-        separate the rows.
     NOT_SEPARABLE
         No classifier has a margin above the tolerance; dual weights prove it.
     ITERATION_BUDGET
@@ -31,9 +28,6 @@ class Status(StrEnum):
     """
 
     OPTIMAL = "certified optimal: the gap is within the tolerance"
-    BEYOND_FLOAT64 = (
-        "certified optimal, but beyond float64: the classifier, rounded, does not separate the rows"
-    )
     NOT_SEPARABLE = "not separable within tolerance: no classifier has a larger margin"
     ITERATION_BUDGET = "iteration budget reached before the tolerance"
     TIME_BUDGET = "time budget reached before the tolerance"
@@ -43,14 +37,9 @@ class Status(StrEnum):
     STALLED = "stalled: rounding errors allow no smaller gap"
 
     @property
-    def is_optimal(self) -> bool:
-        """Whether the certified gap is within the tolerance."""
-        return self in (Status.OPTIMAL, Status.BEYOND_FLOAT64)
-
-    @property
     def is_final(self) -> bool:
         """Whether the question was answered, rather than a budget spent."""
-        return self.is_optimal or self is Status.NOT_SEPARABLE
+        return self in (Status.OPTIMAL, Status.NOT_SEPARABLE)
 
 
 class Predictor(StrEnum):

@@ -8,8 +8,6 @@ A bad proposal can loosen the interval, never falsify it.
     roundings   scores and lengths computed from the data, with bounds on their errors
     bounds      sure bounds from a pair (w, q), rounding included
     hinge       the same for the soft margin with the plain hinge, from a pair (w, b) and α
-    whole       bounds without any rounding, from whole numbers of any size
-    roots       square roots of rationals, rounded outward
     interval    the certificate itself, which cannot hold NaN or crossed ends
     picture     an interval as people see it: ends rounded outward, and drawn
 """
@@ -29,38 +27,24 @@ from momentron.certificate.hinge import box_weights, certify_hinge, objective_bo
 from momentron.certificate.interval import Certificate, relative_gap
 from momentron.certificate.proposals import admitted, read_only
 from momentron.certificate.roundings import exact_scores, recomputed
-from momentron.certificate.whole import (
-    WholePair,
-    admitted_pair,
-    certify_whole,
-    certify_whole_classifier,
-    least_products,
-    whole_rows,
-)
 
 __all__ = [
     "LONG",
     "SHORT",
     "Certificate",
-    "WholePair",
     "admitted",
-    "admitted_pair",
     "box_weights",
     "certify",
     "certify_admitted",
     "certify_classifier",
     "certify_hinge",
     "certify_margin",
-    "certify_whole",
-    "certify_whole_classifier",
     "classifier_bounds",
     "deciding_rows_in_double",
     "exact_scores",
-    "least_products",
     "objective_bound",
     "read_only",
     "recomputed",
     "relative_gap",
     "to_safe_length",
-    "whole_rows",
 ]

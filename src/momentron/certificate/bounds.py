@@ -145,7 +145,7 @@ def margin_bound(problem: "Problem", w: np.ndarray, *, sharp: bool = False) -> f
     w = deciding_rows_in_double(problem, w)
     scores, errors = _worst_scores(problem, w, norm_high)
     if sharp:
-        _sharpen(problem, w, norm_high, scores, errors)
+        scores = _sharpened(problem, w, norm_high, scores, errors)
     margin = down(problem.dual_set.margin(scores))
     norm = norm_high if margin > 0.0 else norm_low
     return down(margin / norm) if norm > 0.0 else -np.inf
@@ -173,21 +173,23 @@ def deciding_rows_in_double(problem: "Problem", w: np.ndarray) -> np.ndarray:
     return in_double(problem, w, problem.dual_set.near_worst(scores, 2.0 * errors))
 
 
-def _sharpen(
+def _sharpened(
     problem: "Problem", w: np.ndarray, norm: float, scores: np.ndarray, errors: np.ndarray
-) -> None:
-    """Replace the upper bounds on the scores that decide the margin by sharper ones, in place.
+) -> np.ndarray:
+    """The upper bounds on the scores, in extended precision, with sharper ones where they decide.
 
     A score lies between its bound less twice its error and that bound: a row whose bound is below
     what others surely reach stays below them after sharpening, and only the others are
     recomputed.
     """
     index = problem.dual_set.near_worst(scores, 2.0 * errors)
-    sharper = sharp_scores(problem, index, w).astype(np.float64)
-    # back to float64: one rounding each for the conversion and the sum
+    sharper = sharp_scores(problem, index, w)
+    # one more rounding for the sum with the errors
     sharper += score_errors(problem, index, w, norm, EXTENDED_ROUNDOFF, 1)
-    sharper += 4.0 * np.abs(sharper) * gamma(1)
+    sharper += 4.0 * np.abs(sharper) * gamma(1, EXTENDED_ROUNDOFF)
+    scores = scores.astype(np.longdouble)
     scores[index] = np.minimum(scores[index], sharper)
+    return scores
 
 
 def dual_bound(problem: "Problem", q: np.ndarray, *, sharp: bool = False) -> float:

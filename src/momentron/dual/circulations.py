@@ -57,8 +57,11 @@ class Circulations(DualSet):
         return np.maximum.reduceat(scores[self._order], self._starts)
 
     def _differences(self, scores: np.ndarray) -> np.ndarray:
-        """The smallest margin on each arc; infinite where there is none."""
-        return self._matrix(-self._tops(scores), np.inf)
+        """The smallest margin on each arc, or a little less; infinite where there is none."""
+        least = -self._tops(scores)
+        if least.dtype == np.longdouble:
+            least = np.nextafter(least.astype(np.float64), -np.inf)
+        return self._matrix(least, np.inf)
 
     def _pairs(self, arc: int) -> np.ndarray:
         """The pairs of an arc."""

@@ -110,7 +110,10 @@ class DualSet(ABC):
 
     @abstractmethod
     def margin(self, scores: np.ndarray) -> float:
-        """min_{q ∈ C} −⟨q, scores⟩: the margin times ‖w‖, for the best intercept."""
+        """min_{q ∈ C} −⟨q, scores⟩: the margin times ‖w‖, for the best intercept.
+
+        Right to two roundings of its own, or below: scores in extended precision may cancel.
+        """
 
     @abstractmethod
     def intercept(self, scores: np.ndarray) -> float | np.ndarray:
@@ -278,18 +281,18 @@ class ClassBalanced(DualSet):
             psi += 0.5 * potential
         return q, psi
 
-    def _tops(self, scores: np.ndarray) -> tuple[float, float]:
+    def _tops(self, scores: np.ndarray) -> tuple[Any, Any]:
         positive, negative = self.classes
-        return float(scores[positive].max()), float(scores[negative].max())
+        return scores[positive].max(), scores[negative].max()
 
     def margin(self, scores: np.ndarray) -> float:
         top_positive, top_negative = self._tops(scores)
-        return -(0.5 * top_positive + 0.5 * top_negative)
+        return float(-(0.5 * top_positive + 0.5 * top_negative))
 
     def intercept(self, scores: np.ndarray) -> float:
         # x·w is −score on class + and score on class −; b puts zero midway between the nearest
         top_positive, top_negative = self._tops(scores)
-        return 0.5 * top_positive - 0.5 * top_negative
+        return float(0.5 * top_positive - 0.5 * top_negative)
 
     def vertex(self, scores: np.ndarray) -> Vertex:
         index = np.array([rows[int(scores[rows].argmax())] for rows in self.classes])

@@ -294,12 +294,6 @@ def _warn(
             listed = ", ".join(classes[:NAMED]) + (", …" if len(classes) > NAMED else "")
             what = f"{'class' if len(classes) == 1 else 'the classes'} {listed} from the rest"
         text = f"no classifier separates {what}; {predicts}: {REMEDY}"
-    elif result.status is Status.BEYOND_FLOAT64:
-        category = NotSeparableWarning
-        text = (
-            "the classes are separated by so little that coef_ and intercept_, in float64, do not "
-            f"hold it, though the margin is certified: {RESCALE}"
-        )
     elif not result.is_soft and result.margin <= 0.0:
         category = NotSeparableWarning
         remedies = REMEDY if more is None else f"{more}; if the classes overlap, {REMEDY}"

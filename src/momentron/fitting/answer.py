@@ -14,7 +14,6 @@ import numpy as np
 from momentron.arithmetic.clock import OutOfTime, until
 from momentron.certificate import LONG, SHORT, certify_classifier
 from momentron.fitting.fallback import Candidate, Classifier, fallback
-from momentron.fitting.round_to_float64 import held_in_floats
 from momentron.solvers.certified_problem import CertifiedProblem
 from momentron.solvers.loop import Outcome
 from momentron.solvers.problem import Problem
@@ -38,9 +37,6 @@ def choose_classifier(problem: CertifiedProblem, outcome: Outcome) -> Choice:
     certificate, whole = outcome.certificate, problem.in_memory()
     if whole is not None and whole.is_soft:
         return _soft(whole, outcome)
-    if outcome.whole is not None and whole is not None and certificate.margin > 0.0:
-        held = held_in_floats(whole, outcome.whole.w, certificate.margin, outcome.closing)
-        return Choice(held.coef, whole.intercept_in_units_of_x(held.b), held.margin)
     if certificate.margin > 0.0:
         return _at_unit_length(problem, outcome, outcome.w, certificate.margin)
     if whole is None:  # a fit to rows that are not here would cost passes

@@ -49,8 +49,6 @@ def make_result(problem: CertifiedProblem, solver: Solver, outcome: Outcome) -> 
     begin = time.perf_counter()
     chosen, is_soft = choose_classifier(problem, outcome), problem.is_soft
     dual, status = problem.sparse_dual(outcome.q), outcome.status
-    if outcome.whole is not None and status is Status.OPTIMAL and not chosen.margin > 0.0:
-        status = Status.BEYOND_FLOAT64
     return MarginResult(
         status=status,
         certificate=outcome.certificate.with_margin(chosen.margin, is_bound=not is_soft),
@@ -79,7 +77,7 @@ def _predictor(chosen: Choice, status: Status) -> Predictor:
     """What `predict` uses, as far as the status and the coefficients tell more than the choice."""
     if not chosen.coef.any():
         return Predictor.CONSTANT
-    is_best = chosen.predictor is Predictor.BEST_SO_FAR and status.is_optimal
+    is_best = chosen.predictor is Predictor.BEST_SO_FAR and status is Status.OPTIMAL
     return Predictor.MARGIN if is_best else chosen.predictor
 
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from momentron.api import max_margin
 from momentron.arithmetic.clock import OutOfTime, deadline, require_time, time_left, until
-from momentron.certificate.roots import root_down, root_up
 from momentron.separability.basis import ExactWeights
 from momentron.separability.cone import Cone, whole_multiples
+from momentron.separability.roots import root_down, root_up
 from momentron.solvers.rational.memory import TooLarge
 from momentron.status import Status
 

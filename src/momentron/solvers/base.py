@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from momentron.certificate import WholePair
 from momentron.data.reprs import call_of
 from momentron.status import Status
 
@@ -88,8 +87,6 @@ class Candidates:
         Why the method can do no better than this: STALLED, NO_ROOM or TIME_BUDGET.
     fallback : Fallback, optional
         The classifier to use as long as none has a positive margin; else the current iterate is it.
-    whole : WholePair, optional
-        A classifier and weights in whole numbers, where no floats hold a better pair.
     """
 
     primals: list[Primal]
@@ -98,7 +95,6 @@ class Candidates:
     interval: tuple[float, float] | None = None
     ending: Status | None = None
     fallback: Fallback | None = None
-    whole: WholePair | None = None
 
 
 DEFAULTS = RunOptions()

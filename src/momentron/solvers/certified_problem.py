@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.certificate import Certificate, WholePair, admitted
+from momentron.certificate import Certificate, admitted
 from momentron.errors import SolverError
 from momentron.solvers.margin_problem import MarginProblem
 
@@ -118,14 +118,6 @@ class CertifiedProblem(MarginProblem):
     @abstractmethod
     def certify(self, w: np.ndarray, q: Any, *, sharp: bool = False) -> Certificate:
         """The interval that an admitted pair proves."""
-
-    def admitted_pair(self, pair: Any) -> WholePair:
-        """A private copy of a proposed pair in whole numbers, checked."""
-        raise SolverError("pairs in whole numbers are for hard margins of two classes in memory")
-
-    def certify_whole(self, pair: WholePair) -> Certificate:
-        """The interval that an admitted pair in whole numbers proves, without roundings."""
-        raise NotImplementedError
 
     def rounds(self, options: Any) -> Any:
         """The rounds of working sets, a solver state, where rows must be fetched; else None."""

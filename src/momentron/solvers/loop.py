@@ -13,7 +13,7 @@ from momentron.arithmetic.clock import OutOfTime, Stopwatch, until
 from momentron.arithmetic.environment import standard_arithmetic
 from momentron.arithmetic.rounding import up
 from momentron.arithmetic.threads import one_thread
-from momentron.certificate import Certificate, WholePair, admitted, relative_gap
+from momentron.certificate import Certificate, admitted, relative_gap
 from momentron.errors import SolverError
 from momentron.solvers.base import Candidates, RunOptions, Solver, Start
 from momentron.solvers.certified_problem import CertifiedProblem
@@ -103,7 +103,6 @@ class Outcome:
     seconds: float
     trace: Trace
     closing: float  # when the result must be there, on the clock of `time.perf_counter`
-    whole: WholePair | None = None  # the pair that the certificate is of, where floats hold none
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,6 @@ class Certified:
     w: np.ndarray
     q: Any
     certificate: Certificate
-    whole: WholePair | None = None
 
 
 class Incumbent:
@@ -135,7 +133,6 @@ class Incumbent:
         self.certified: Certified | None = None
         self._problem = problem
         self._refined: tuple[np.ndarray, Any] | None = None
-        self._whole: WholePair | None = None
 
     def update(self, seen: CertifiedProblem, candidates: Candidates) -> float:
         """Keep what is better; return the claimed margin of the current iterate.
@@ -149,8 +146,6 @@ class Incumbent:
         if primals[0].w.dtype == np.longdouble:
             w = problem.admitted_w(primals[0].w)
             self._refined = w, problem.admitted_weights(candidates.q)
-        if candidates.whole is not None:
-            self._whole = problem.admitted_pair(candidates.whole)
         best = max(range(len(margins)), key=margins.__getitem__)
         if margins[best] > self.lower:
             self.w = problem.admitted_w(primals[best].w)
@@ -168,6 +163,11 @@ class Incumbent:
         self.last_w = self._problem.admitted_w(self.last_w)
         if self.last_b is not None:
             self.last_b = admitted(self.last_b, (self._n_outputs,), "b")
+
+    @property
+    def is_refined(self) -> bool:
+        """Whether a pair in extended precision was proposed."""
+        return self._refined is not None
 
     @property
     def is_certified(self) -> bool:
@@ -193,19 +193,6 @@ class Incumbent:
             self.certified = Certified(w, q, certificate)
         return self.certified.certificate
 
-    def adopt_whole(self) -> Certificate | None:
-        """Take the pair in whole numbers, if its certificate is the better one."""
-        pair = self._whole
-        if pair is None:
-            return None
-        certificate = self._problem.certify_whole(pair)
-        last = None if self.certified is None else self.certified.certificate
-        if last is None or (certificate.gap, certificate.upper) < (last.gap, last.upper):
-            self.w, self.q = pair.floats(self._problem.n_rows)
-            self.certified = Certified(self.w, self.q, certificate, pair)
-            return certificate
-        return last
-
 
 class StoppingRule:
     """Asks the certificate whether the question is answered, no more often than is worth it.
@@ -228,9 +215,6 @@ class StoppingRule:
                 f"a method may end with STALLED, NO_ROOM or a budget, not with {ending!r}: whether "
                 "the question is answered is for the certificate to say"
             )
-        whole = best.adopt_whole()
-        if whole is not None:
-            return self._answer(whole) or ending
         separated = best.lower > 0.0 and relative_gap(best.lower, best.upper) <= self._tol
         vanished = best.upper <= self._vanishing
         is_worth_asking = separated or vanished
@@ -241,7 +225,8 @@ class StoppingRule:
             return None
         for sharp in (False, True):
             status = self._answer(best.certify(sharp=sharp))
-            if status is not None:
+            # a pair in extended precision may show a margin where float64 sees none
+            if status is Status.OPTIMAL or (status is not None and not best.is_refined):
                 return status
         self.next = iteration + 1 + iteration // 10
         refined = best.adopt_refined()
@@ -414,7 +399,6 @@ def solve(
         seconds=stopwatch.total(),
         trace=trace,
         closing=closing,
-        whole=done.whole,
     )
 
 

@@ -13,12 +13,9 @@ from momentron.certificate import (
     LONG,
     SHORT,
     Certificate,
-    WholePair,
     admitted,
-    admitted_pair,
     certify_admitted,
     certify_margin,
-    certify_whole,
     deciding_rows_in_double,
     exact_scores,
     read_only,
@@ -343,20 +340,6 @@ class Problem(CertifiedProblem):
 
     def certify(self, w: np.ndarray, q: np.ndarray, *, sharp: bool = False) -> Certificate:
         return certify_admitted(self, w, q, sharp=sharp)
-
-    @property
-    def takes_whole_pairs(self) -> bool:
-        """Whether whole numbers can certify it, as for hard margins of two classes' rows."""
-        is_other = self.is_soft or self.penalty == "hinge" or self.labels.is_paired
-        return not is_other and self.operator.as_matrix() is not None
-
-    def admitted_pair(self, pair: Any) -> WholePair:
-        if not self.takes_whole_pairs:
-            return super().admitted_pair(pair)
-        return admitted_pair(pair, self.operator.shape[1], self.n_rows)
-
-    def certify_whole(self, pair: WholePair) -> Certificate:
-        return certify_whole(self, pair)
 
     @property
     def is_soft(self) -> bool:

@@ -9,7 +9,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from momentron.certificate import WholePair
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Form
@@ -17,18 +16,6 @@ from momentron.solvers.auto.settings import AutoSettings
 from momentron.solvers.auto.working_sets import Answer, WorkingSets
 from momentron.solvers.base import Start
 from momentron.solvers.convergence import BudgetWarning
-
-
-@dataclass(frozen=True)
-class Settled:
-    """A pair in whole numbers: w and q rounded to floats, w's scores, and what the pair proves."""
-
-    pair: WholePair
-    w: np.ndarray
-    q: np.ndarray
-    scores: np.ndarray
-    lower: float
-    upper: float
 
 
 @dataclass
@@ -41,7 +28,6 @@ class Search:
     answer: Answer
     C: float = math.inf
     crowded_rounds: int = field(default=0, init=False)
-    settled: Settled | None = field(default=None, init=False)
 
     @classmethod
     def of(cls, sets: WorkingSets, tol: float, C: float = math.inf) -> "Search":
@@ -206,7 +192,7 @@ class Reason(Enum):
     MEMORY = "cache_size is too small for the working set that is needed"
     ROOM = "neither the time nor the memory left has room for another method"
     REFINED = "the last digits were computed"
-    SETTLED = "rational arithmetic was tried"
+    RATIONAL = "rational arithmetic was tried"
 
 
 class Phase(ABC):

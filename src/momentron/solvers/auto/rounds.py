@@ -4,7 +4,7 @@ import numpy as np
 
 from momentron.solvers.auto.engine import Engine
 from momentron.solvers.auto.phases import End, Phase, Reason, Search
-from momentron.solvers.auto.whole_numbers import after_floats
+from momentron.solvers.auto.rational_optimum import after_floats
 from momentron.solvers.base import Candidates, Primal
 from momentron.solvers.problem import Problem
 
@@ -30,11 +30,7 @@ class Rounds(Engine):
         self.is_done = self.phase.is_end or self.rounds >= self.search.settings.rounds
 
     def candidates(self) -> Candidates:
-        answer, problem, settled = self.search.answer, self.problem, self.search.settled
-        if settled is not None:
-            primal = Primal(settled.w, settled.scores)
-            upper = settled.upper / problem.to_units_of_x(1.0)
-            return Candidates([primal], settled.q, upper, whole=settled.pair)
+        answer, problem = self.search.answer, self.problem
         w, scores = answer.w, problem.labels.scores(answer.products)
         if problem.is_soft:
             slack = answer.lam / (problem.stiffness * problem.shares)

@@ -139,15 +139,11 @@ class AutoSettings:
     block_entries: int = 4_000_000  # entries of rows that are densified or copied at a time
 
     # --- rational arithmetic, where floats see only roundings -----------------------------------
-    exact_entries: int = 2_000_000  # entries of X up to which the last digits are computed exactly
-    exact_support: int = 150  # features, or rows, up to which Wolfe's algorithm is tried
+    exact_entries: int = 20_000  # entries of X up to which Wolfe's algorithm is tried
+    exact_support: int = 150  # features, or rows, up to which it is
     exact_seconds: float = 10.0  # seconds that it may take
     # ‖Zᵀq‖ in units of the longest row at which the certificate might call it a witness.
     nearly_vanished: float = 1e-11
-    # The same for data that seem to overlap: they may have a tiny margin, but most have none.
-    exact_overlap_entries: int = 100_000
-    exact_overlap_rank: int = 60
-    exact_overlap_seconds: float = 5.0
 
     # --- the interior point on a working set ---------------------------------------------------
     interior_steps: int = 60  # iterations

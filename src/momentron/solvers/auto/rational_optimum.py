@@ -1,0 +1,112 @@
+"""The best margin of a small problem in rational arithmetic, where float64 loses its support.
+
+Below about 1e-7 of the rows' length a margin is smaller than the roundings of a Gram matrix.
+Wolfe's algorithm, on the rows as whole numbers, starts at the support that floats have found and
+ends at the optimum itself, which is proposed in extended precision.
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from momentron.arithmetic.clock import OutOfTime, until
+from momentron.solvers.auto.phases import End, Phase, Reason, Search
+from momentron.solvers.rational.memory import TooLarge
+from momentron.solvers.rational.nearest import Vector, Weights, Wolfe, dot
+
+FINAL = (Reason.CONTRADICTION, Reason.MEMORY, Reason.RATIONAL)
+VANISHED = 1e-12  # of the rows' length, at which ‖Zᵀq‖ shows that nothing separates
+
+
+def after_floats(search: Search, end: Phase) -> Phase:
+    """What follows the last round in floats: rational arithmetic where it is needed and small
+    enough, or the end.
+    """
+    sets, settings = search.sets, search.settings
+    is_small = search.size * sets.width <= settings.exact_entries
+    is_small = is_small and min(search.size, search.rank) <= settings.exact_support
+    is_suited = sets.is_plain and not sets.problem.is_soft and is_small
+    is_witness = search.answer.upper <= VANISHED * sets.operator.radius
+    if end.reason in FINAL or not is_suited or (is_witness and not search.answer.lower > 0.0):
+        return end
+    exactly = SolveExactly()
+    # a certificate of what vanishes would end it before it is solved
+    return exactly.advance(search) if search.has_nearly_vanished() else exactly
+
+
+class SolveExactly(Phase):
+    """Wolfe's algorithm from the support of the answer."""
+
+    def advance(self, search: Search) -> Phase:
+        sets = search.sets
+        assert sets.matrix is not None
+        every = np.arange(search.size)
+        points = WholePoints(sets.matrix.rows(every), sets.signs(every), sets.fits_intercept)
+        norms = sets.operator.row_norms
+        start = [min(group, key=norms.__getitem__) for group in points.groups]
+        try:
+            with until(time.perf_counter() + search.settings.exact_seconds):
+                found = Wolfe(points).run(_guess(search, points), start)
+        except TooLarge:
+            return End(Reason.RATIONAL)
+        except OutOfTime:
+            search.deadline.has_passed()  # whose time is it that is over?
+            return End(Reason.RATIONAL)
+        w, lam = _extended(found.x), np.zeros(search.size, np.longdouble)
+        lam[list(found.weights)] = _extended(list(found.weights.values()))
+        search.answer = replace(search.answer.with_weights(lam), w=w)
+        return End(Reason.RATIONAL)
+
+
+class WholePoints:
+    """y x of all rows as whole numbers in one unit; with an intercept, a group for each class."""
+
+    def __init__(self, rows: np.ndarray, signs: np.ndarray, fits_intercept: bool) -> None:
+        signed = (rows * signs[:, None]).tolist()
+        ratios = [[float(v).as_integer_ratio() for v in row] for row in signed]
+        unit = max(below for row in ratios for _, below in row)  # all are powers of two
+        self._vectors = [[above * (unit // below) for above, below in row] for row in ratios]
+        self._group_of = (signs < 0.0).astype(int).tolist() if fits_intercept else [0] * len(signed)
+        self.n_groups = 2 if fits_intercept else 1
+        self.groups: list[list[int]] = [[] for _ in range(self.n_groups)]
+        for i, group in enumerate(self._group_of):
+            self.groups[group].append(i)
+
+    def group(self, i: int) -> int:
+        return self._group_of[i]
+
+    def vector(self, i: int) -> Vector:
+        return self._vectors[i]
+
+    def lowest(self, x: Vector) -> list[tuple[int, int]]:
+        return [min((dot(x, self._vectors[i]), i) for i in group) for group in self.groups]
+
+
+def _guess(search: Search, points: WholePoints) -> Weights:
+    """The weights that floats have found, no more than can be independent; none without any."""
+    lam = search.answer.lam
+    top = float(lam.max(initial=0.0))
+    if not 0.0 < top < math.inf:
+        return {}
+    support = np.flatnonzero(lam > search.settings.support_share * top)
+    support = support[np.argsort(-lam[support], kind="stable")][: search.rank]
+    counts = {int(i): int(lam[i] / top * 2**30) + 1 for i in support}
+    masses = [0] * points.n_groups
+    for i, count in counts.items():
+        masses[points.group(i)] += count
+    if 0 in masses:
+        return {}
+    return {i: Fraction(count, masses[points.group(i)]) for i, count in counts.items()}
+
+
+def _extended(values: Sequence[int | Fraction]) -> np.ndarray:
+    """Rationals over the largest of them, in extended precision."""
+    top = max((abs(Fraction(v)) for v in values), default=Fraction(0)) or Fraction(1)
+    shares = [v / top for v in values]
+    high = [float(share) for share in shares]
+    low = [float(share - Fraction(part)) for share, part in zip(shares, high, strict=True)]
+    return np.array(high, np.longdouble) + np.array(low, np.longdouble)
