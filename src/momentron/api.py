@@ -24,8 +24,7 @@ from momentron.rows.kernels import Kernel
 from momentron.rows.validation import TrainingData
 from momentron.solvers import Solver
 from momentron.solvers.loop import Callback, Reporter
-from momentron.streams import is_dask, is_source, stream_margin
-from momentron.streams.sifting import SiftedStream, sifted_stream
+from momentron.streams import Stream, as_stream, is_dask, is_source, stream_margin
 
 
 def max_margin(
@@ -208,14 +207,14 @@ class Plan:
     ----------
     data : TrainingData or None
         The rows in memory, checked.
-    blocks : SiftedStream or None
+    blocks : Stream or None
         The rows in blocks, none of which has been read yet. One of the two is None.
     stopwatch : Stopwatch
         Running since the plan was begun.
     """
 
     data: TrainingData | None
-    blocks: SiftedStream | None
+    blocks: Stream | None
     stopwatch: Stopwatch
 
 
@@ -256,7 +255,7 @@ def plan_fit(
         refusal = _refusal_of_blocks(options, needs_rows)
         if refusal is not None:
             raise InputError(refusal)
-        return Plan(None, sifted_stream(X, y, options.block_size, sample_weight), stopwatch)
+        return Plan(None, as_stream(X, y, options.block_size, sample_weight), stopwatch)
     is_finite = options.kernel is not None
     data = TrainingData.from_arrays(X, y, sample_weight, is_finite=is_finite)
     return Plan(data, None, stopwatch)
@@ -341,7 +340,7 @@ def fit(
             stopwatch=plan.stopwatch,
         )
     result = stream_margin(
-        plan.blocks.stream,
+        plan.blocks,
         solver=options.solver,
         budget=options.budget,
         fit_intercept=options.fit_intercept,
@@ -353,7 +352,7 @@ def fit(
         checkpoint=options.checkpoint,
         record_every=options.record_every,
     )
-    return Fits([Fit(plan.blocks.numbered(result))], result.classes)
+    return Fits([Fit(result)], result.classes)
 
 
 @with_one_thread

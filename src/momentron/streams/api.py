@@ -15,6 +15,7 @@ from momentron.data.files._common import require_file
 from momentron.errors import InputError, short
 from momentron.fitting.make_result import make_result
 from momentron.result import MarginResult
+from momentron.rows.validation import clean_weights
 from momentron.solvers import Solver
 from momentron.solvers.checkpoint import Checkpoint, unusable
 from momentron.solvers.identity import parameters_of
@@ -43,7 +44,9 @@ def is_dask(X: Any) -> bool:
     return type(X).__module__.startswith(("dask.", "dask_expr")) and hasattr(X, "__dask_graph__")
 
 
-def as_stream(X: Any, y: Any = None, block_size: int | str | None = None) -> Stream:
+def as_stream(
+    X: Any, y: Any = None, block_size: int | str | None = None, sample_weight: Any = None
+) -> Stream:
     """The stream of blocks that X and y are.
 
     Parameters
@@ -52,21 +55,30 @@ def as_stream(X: Any, y: Any = None, block_size: int | str | None = None) -> Str
     y : labels of the rows; a path of a .npy file, or the name of a column, where X is a path
     block_size : int or str, optional
         Bytes of a block, such as "64MB", where X does not come in blocks already.
+    sample_weight : array or Dask collection, optional
+        Rows without a weight are left out: all that weights change of a hard margin.
     """
     size = BLOCK_BYTES if block_size is None else parse_size(block_size)
+    is_kept = None
+    if sample_weight is not None:
+        weights = sample_weight.compute() if is_dask(sample_weight) else sample_weight
+        weights = clean_weights(weights, np.size(weights))
+        is_kept = None if weights is None or weights.all() else weights > 0.0
     if isinstance(X, Stream):
+        if sample_weight is not None:
+            raise InputError("sample_weight is for data, not for a stream that is open already")
         return X
     if is_dask(X):
         from momentron.streams.dask import DaskStream
 
-        return DaskStream.from_collections(X, y)
+        return DaskStream.from_collections(X, y, is_kept)
     if isinstance(X, str | Path):
-        return DiskStream(open_file(X, y, size))
+        return DiskStream(open_file(X, y, size), is_kept)
     if callable(getattr(X, "block", None)):
         if y is not None:
             raise InputError("y must be None where X gives its labels block by block")
-        return DiskStream(X)
-    return DiskStream(ArraySource(X, y, size))
+        return DiskStream(X, is_kept)
+    return DiskStream(ArraySource(X, y, size), is_kept)
 
 
 def open_file(path: str | Path, y: Any = None, block_size: int = BLOCK_BYTES) -> Source:
@@ -198,7 +210,7 @@ def stream_margin(
             checkpoint=file,
             record_every=record_every,
         )
-    return make_result(problem, solver, outcome)
+    return stream.numbered(make_result(problem, solver, outcome))
 
 
 def open_problem(

@@ -67,13 +67,18 @@ class Block:
         """The numbers of the rows, counted over the whole stream."""
         return np.arange(self.first, self.first + self.y.size)
 
-    def kept(self, wanted: np.ndarray) -> "KeptRows | None":
+    def kept(self, wanted: np.ndarray) -> "Rows | None":
         """Those of the rows whose numbers are among the wanted, which are sorted; or None."""
         start, stop = np.searchsorted(wanted, [self.first, self.first + self.y.size])
         if start == stop:
             return None
         rows = wanted[start:stop] - self.first
-        return KeptRows(wanted[start:stop], self.X[rows], self.y[rows])
+        return Rows(self.X[rows], self.y[rows], wanted[start:stop])
+
+    def weighted(self, is_kept: np.ndarray, first: int) -> "Block":
+        """The rows that have a weight, numbered from `first` on."""
+        rows = np.flatnonzero(is_kept[self.first : self.first + self.y.size])
+        return Block(self.X[rows], self.y[rows], self.number, first)
 
     def codes(self, classes: np.ndarray) -> np.ndarray:
         """The place of each label in the sorted classes."""
@@ -93,12 +98,39 @@ class Block:
 
 
 @dataclass(frozen=True)
-class KeptRows:
-    """Some rows of a block: their numbers in the stream, and copies of them and their labels."""
+class Rows:
+    """Rows X with their codes, or labels, and their numbers in the stream; all of it read-only."""
 
-    numbers: np.ndarray
     X: Any
-    labels: np.ndarray
+    codes: np.ndarray
+    numbers: np.ndarray
+
+    def __post_init__(self) -> None:
+        values = self.X if isinstance(self.X, np.ndarray) else self.X.data
+        for array in (values, self.codes, self.numbers):
+            array.flags.writeable = False
+
+    @property
+    def size(self) -> int:
+        return self.numbers.size
+
+    def chosen(self, index: np.ndarray) -> "Rows":
+        """Some of the rows."""
+        index = np.array(index, np.int64)
+        return Rows(self.X[index], self.codes[index], self.numbers[index])
+
+    @classmethod
+    def joined(cls, parts: "list[Rows]") -> "Rows":
+        """The rows of all the parts, one part after another."""
+        return cls(
+            stack([part.X for part in parts]),
+            np.concatenate([part.codes for part in parts]),
+            np.concatenate([part.numbers for part in parts]),
+        )
+
+    def coded(self, classes: np.ndarray) -> "Rows":
+        """The same with the places of the labels among the classes."""
+        return Rows(self.X, np.searchsorted(classes, self.codes), self.numbers)
 
 
 def as_block(X: Any, y: Any, number: int, first: int, width: int | None = None) -> Block:

@@ -5,6 +5,7 @@ holds into one finding, and the findings are merged in a tree. What travels is a
 and as large as a finding back, once per worker; partitions stay where they are.
 """
 
+import copy
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +21,13 @@ from momentron.streams.blocks import Block, as_block
 from momentron.streams.partitions import aligned_arrays, frame_parts, places_of
 from momentron.streams.reader import Work
 from momentron.streams.source import Source
-from momentron.streams.stream import PassTask, Stream, count_blocks, entries_per_row
+from momentron.streams.stream import (
+    PassTask,
+    Stream,
+    count_blocks,
+    entries_per_row,
+    require_weights,
+)
 
 FAN_IN = 4
 PATIENCE = 20.0  # seconds without any worker, or scheduler, after which the fit gives up
@@ -48,6 +55,8 @@ class DaskStream(Stream):
     client : distributed.Client, optional
     keys : sequence, optional
         What tells where the partitions are, if not the keys of X themselves.
+    is_kept : ndarray of bool, optional
+        As in `Stream`.
     """
 
     def __init__(
@@ -56,9 +65,10 @@ class DaskStream(Stream):
         sizes: Sequence[int] | None = None,
         client: Any = None,
         keys: Sequence[Any] | None = None,
+        is_kept: np.ndarray | None = None,
     ) -> None:
         require_dask()
-        self.parts = list(parts)
+        self.parts, self.is_kept = list(parts), is_kept
         super().__init__(len(self.parts))
         self._keys = [X.key for X, _ in self.parts] if keys is None else list(keys)
         self.client = client if client is not None else current_client()
@@ -69,20 +79,25 @@ class DaskStream(Stream):
 
     def _count(self, sizes: Sequence[int]) -> None:
         """Number the rows, from those of each partition."""
-        self.firsts = np.concatenate([[0], np.cumsum(sizes)])[:-1].tolist()
+        ends = np.cumsum(sizes)
+        self._masks: list[np.ndarray | None] = [None] * self.n_blocks
+        if self.is_kept is not None:
+            require_weights(self.is_kept, int(ends[-1]))
+            self._masks = np.split(self.is_kept, ends[:-1])
+            ends = np.cumsum([np.count_nonzero(mask) for mask in self._masks])
+        self.firsts = [0, *ends[:-1].tolist()]
 
     @classmethod
-    def from_collections(cls, X: Any, y: Any, client: Any = None) -> "DaskStream":
+    def from_collections(cls, X: Any, y: Any, is_kept: np.ndarray | None = None) -> "DaskStream":
         """From a Dask array or data frame, and labels: a collection, an array, or a column."""
         require_dask()
         if hasattr(X, "to_dask_array"):
             parts = frame_parts(X, y)
-            return cls(parts, client=client, keys=places_of(X, len(parts)))
+            return cls(parts, keys=places_of(X, len(parts)), is_kept=is_kept)
         X, y = aligned_arrays(X, y)
-        sizes = X.chunks[0]
+        sizes = None if any(math.isnan(size) for size in X.chunks[0]) else X.chunks[0]
         parts = list(zip(X.to_delayed().ravel(), y.to_delayed().ravel(), strict=True))
-        is_known = not any(math.isnan(size) for size in sizes)
-        return cls(parts, sizes if is_known else None, client, places_of(X, len(parts)))
+        return cls(parts, sizes, keys=places_of(X, len(parts)), is_kept=is_kept)
 
     @classmethod
     def from_source(cls, source: Source, client: Any) -> "DaskStream":
@@ -106,9 +121,12 @@ class DaskStream(Stream):
     def _fold(self, task: PassTask) -> Any:
         task = _WithChecksums(task)
         if self.client is None:
-            part = self._compute(self._tree(task, self._groups_of(1), None))
+            alone = [(None, [i]) for i in range(self.n_blocks)]
+            part = self._compute_all([self._tree(task, alone)])[0]
         else:
-            part = self._fold_on_cluster(task)
+            part = self._retried(
+                lambda: self._compute_all([self._tree(self._scatter(task), self._places())])[0]
+            )
         require_time()
         if part is None:
             raise InputError("every partition is empty; give at least one row")
@@ -116,11 +134,6 @@ class DaskStream(Stream):
             self.require_same(number, checksum)
         self.require_all(part.checksums)
         return part.found
-
-    def _fold_on_cluster(self, task: PassTask) -> Any:
-        return self._retried(
-            lambda: self._compute(self._tree(self._scatter(task), *self._places()))
-        )
 
     def _retried(self, work: Callable[[], Any]) -> Any:
         """The work, begun again where a worker died that was to do a part of it."""
@@ -158,10 +171,7 @@ class DaskStream(Stream):
                 self._is_direct = False
         return self.client.scatter(task, hash=False, direct=False, timeout=_at_most(PATIENCE))
 
-    def _groups_of(self, size: int) -> list[list[int]]:
-        return [list(range(i, min(i + size, self.n_blocks))) for i in range(0, self.n_blocks, size)]
-
-    def _places(self) -> tuple[list[list[int]], list[str | None]]:
+    def _places(self) -> list[tuple[str | None, list[int]]]:
         """Partitions grouped by the worker that holds them, one group per thread."""
         threads = self.client.nthreads()
         holders = self._holders()
@@ -171,43 +181,35 @@ class DaskStream(Stream):
             # one that is not computed yet may be computed anywhere
             choice = min(held or by_worker, key=lambda worker: len(by_worker[worker]))
             by_worker[choice].append(number)
-        groups: list[list[int]] = []
-        places: list[str | None] = []
-        for worker, numbers in by_worker.items():
-            for part in np.array_split(numbers, min(threads[worker], max(len(numbers), 1))):
-                if part.size:
-                    groups.append(part.tolist())
-                    places.append(worker)
-        return groups, places
+        return [
+            (worker, part.tolist())
+            for worker, numbers in by_worker.items()
+            for part in np.array_split(numbers, threads[worker])
+            if part.size
+        ]
 
     def _holders(self) -> dict[int, Sequence[str]]:
         """The workers that hold the rows of each partition, where it is computed already."""
         known = self.client.sync(self.client.scheduler.who_has, keys=self._keys)
         return {i: known.get(key) or () for i, key in enumerate(self._keys)}
 
-    def _tree(self, task: Any, groups: list[list[int]], places: list[str | None] | None) -> Any:
+    def _tree(self, task: Any, groups: list[tuple[str | None, list[int]]]) -> Any:
         """The graph of a pass: a fold for each group, merged on their worker, then in a tree."""
         local: dict[str | None, list[Any]] = {}
-        for group, place in zip(groups, places or [None] * len(groups), strict=True):
-            arguments = [(i, self.firsts[i], *self.parts[i]) for i in group]
+        for place, group in groups:
+            arguments = [(i, self.firsts[i], *self.parts[i], self._masks[i]) for i in group]
             with self._pinned(place):
                 local.setdefault(place, []).append(_delayed(fold)(task, arguments))
-        level = []
+        level = local.pop(None, [])
         for place, findings in local.items():
-            if place is None:
-                level += findings
-                continue
             with self._pinned(place):
-                level.append(_delayed(merged)(task, findings) if len(findings) > 1 else findings[0])
+                level.append(_delayed(merged)(task, findings))
         while len(level) > 1:
             parts = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
-            level = [_delayed(merged)(task, part) if len(part) > 1 else part[0] for part in parts]
+            level = [_delayed(merged)(task, part) for part in parts]
         return level[0]
 
     # --- computing -----------------------------------------------------------------------------
-
-    def _compute(self, value: Any) -> Any:
-        return self._compute_all([value])[0]
 
     def _compute_all(self, values: list[Any]) -> list[Any]:
         if self.client is None:
@@ -339,24 +341,26 @@ def _at_most(seconds: float) -> float:
     return max(0.01, min(seconds, time_left()))
 
 
-def fold(task: PassTask, arguments: Sequence[tuple[int, int, Any, Any]]) -> Any:
-    """What a task finds in some partitions; None where all of them are empty."""
+def fold(task: PassTask, arguments: Sequence[tuple[int, int, Any, Any, Any]]) -> Any:
+    """What a task finds in some partitions; None where none of them has rows with a weight."""
     found = None
-    for number, first, X, y in arguments:
-        if _size(X, y) == 0:
+    for number, first, X, y, is_kept in arguments:
+        if _size(X, y) == 0 or not (is_kept is None or is_kept.any()):
             continue
-        part = task(_block(X, y, number, first), found)
+        block = _block(X, y, number, first)
+        if is_kept is not None:
+            rows = np.flatnonzero(is_kept)
+            block = Block(block.X[rows], block.y[rows], number, first)
+        part = task(block, found)
         found = part if found is None else task.merge(found, part)
     return found
 
 
 def merged(task: PassTask, findings: Sequence[Any]) -> Any:
     """Several findings as one. Those given are left as they are: others may still need them."""
-    import copy
-
     present = [finding for finding in findings if finding is not None]
-    if not present:
-        return None
+    if len(present) <= 1:
+        return present[0] if present else None
     total = copy.deepcopy(present[0])
     for finding in present[1:]:
         total = task.merge(total, finding)

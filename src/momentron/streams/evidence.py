@@ -1,7 +1,10 @@
 """What passes over a stream have proved.
 
 Classifiers are remembered as copies, with what a pass saw of them, and found again by equality.
-Weights are records made here, of passes, of rows that were read, or of other weights.
+Weights are records made here, of passes, of rows that were read, or of other weights. A solver may
+ask for sums Σ c_i q_i with c_i ≥ 0 of weights, which are too many to keep: their gradients Zᵀq are
+computed here, with a bound on their rounding and a lower bound of Σ c_i, so that no solver can make
+an upper bound ‖Zᵀμ‖ that no weights have.
 """
 
 import math
@@ -10,16 +13,63 @@ from typing import Any
 
 import numpy as np
 
-from momentron.arithmetic.rounding import down, norm_bounds
+from momentron.arithmetic.rounding import UNDERFLOW, down, gamma, norm_bounds, up
 from momentron.certificate import Certificate, admitted, read_only
-from momentron.dual.dualsets import DualSet
 from momentron.dual.labels import Labels
 from momentron.errors import SolverError
-from momentron.streams.gradients import BoundedGradient, mixed
-from momentron.streams.working_set import RowWeights
+from momentron.streams.blocks import Rows, in_float64
+from momentron.streams.row_weights import RowWeights
+from momentron.streams.scan import ScanResult
 
 KNOWN = 4  # classifiers whose last pass is remembered
 LARGEST = 2.0**60  # entry of a classifier, so that products stay within single precision
+MOST = 2.0**500  # a coefficient, or the mass of a sum: far from where a lower bound would overflow
+
+
+@dataclass(frozen=True)
+class BoundedGradient:
+    """V = Σ c_i Zᵀq_i for weights q_i of mass 1 in the dual set and c_i ≥ 0, in the units of X.
+
+    Attributes
+    ----------
+    vector : ndarray
+        As computed; cannot be written to.
+    error : float
+        A bound on its distance from the true one.
+    mass : float
+        A lower bound of Σ c_i.
+    """
+
+    vector: np.ndarray
+    error: float = 0.0
+    mass: float = 1.0
+
+    def __post_init__(self) -> None:
+        self.vector.flags.writeable = False
+
+    @property
+    def bound(self) -> float:
+        """A sure upper bound of ‖V‖ over its mass, and so of the best margin."""
+        if not 0.0 < self.mass <= MOST:
+            return math.inf
+        bound = up(up(norm_bounds(self.vector)[1] + self.error) / self.mass)
+        return math.inf if math.isnan(bound) else bound
+
+
+def mixed(a: BoundedGradient, x: float, b: BoundedGradient, y: float) -> BoundedGradient:
+    """x·a + y·b."""
+    x, y = float(x), float(y)
+    if not (0.0 <= x <= MOST and 0.0 <= y <= MOST):
+        raise SolverError(f"weights cannot be mixed with coefficients {x} and {y}: give 0 or more")
+    vector = x * a.vector + y * b.vector
+    # three roundings per entry, of numbers no larger than these; what underflows is covered too
+    size = up(x * norm_bounds(a.vector)[1] + y * norm_bounds(b.vector)[1])
+    rounding = up(gamma(3) * size + 4.0 * vector.size * UNDERFLOW)
+    error = up(x * a.error + y * b.error + rounding)
+    mass = max(0.0, down(x * a.mass + y * b.mass))
+    if not mass <= MOST:
+        raise SolverError(f"these weights would have a mass of {mass:.3g}; scale them down")
+    return BoundedGradient(vector, error, mass)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +126,8 @@ class Evidence:
     """
 
     def __init__(self, labels: Labels, shape: tuple[int, ...], longest: float) -> None:
-        self._arcs: DualSet = labels.arc_set()
-        self._shape = shape
+        self._labels, self._shape, self._longest = labels, shape, longest
+        self._arcs = labels.arc_set()
         self._known: list[KnownMargin] = []
         self._upper = longest
         self._of_passes = math.inf  # the least bound that the weights of a single pass prove
@@ -126,18 +176,67 @@ class Evidence:
 
     # --- weights -------------------------------------------------------------------------------
 
-    def of_pass(self, gradient: BoundedGradient) -> Weights:
-        """The weights that a pass gave to all the rows."""
+    def of_pass(self, result: ScanResult, flow: np.ndarray) -> Weights:
+        """The weights that a pass gave to all the rows; flow is what the arcs weigh in all."""
+        labels, error = self._labels, 0.0
+        if labels.circulates:
+            k, mass = labels.n_classes, float(result.totals.sum())
+            vector = result.vectors / mass
+            error = self._imbalance(result.totals.reshape(k, k) / mass, result.depth)
+        elif labels.is_paired:
+            vector = result.vectors / result.totals[0]
+        else:
+            vector = result.vectors @ (flow / result.totals)
+        # the sums and the masses by which they are divided both err, each by its own chain
+        gradient = self._gradient(vector, error, result.depth)
         self._of_passes = min(self._of_passes, gradient.bound)
         return Weights(self, gradient, gradient.vector)
 
-    def on_rows(self, gradient: BoundedGradient, rows: RowWeights, upper: float) -> Weights:
-        """The weights of rows in memory; upper is what they prove there."""
-        weights = Weights(self, gradient, gradient.vector, upper=upper, rows=rows)
+    def on_rows(self, rows: Rows, weights: np.ndarray, upper: float = math.inf) -> Weights:
+        """Weights on rows in memory, near the dual set; upper is what they prove there.
+
+        They are scaled to mass 1, and how far they are from the dual set adds to the error. What
+        cannot be weights counts as none.
+        """
+        labels = self._labels
+        if not (weights.min(initial=0.0) >= 0.0 and 0.0 < weights.max(initial=0.0) < math.inf):
+            return self.nothing
+        shares = weights / weights.max()  # so that their sum is a number
+        shares /= shares.sum()
+        sums = np.asarray(in_float64(rows.X).T @ labels.block_mix(shares, rows.codes))
+        vector = sums if labels.is_paired else sums.sum(axis=1)
+        depth, error = rows.size + labels.n_classes, 0.0
+        if labels.circulates:
+            flow = np.zeros((labels.n_classes, labels.n_classes))
+            np.add.at(flow, rows.codes, shares)
+            error = self._imbalance(flow, depth)
+        elif labels.fit_intercept:
+            # as much weight more on the lighter class, and no less anywhere, is in balance
+            apart = abs(float(shares[rows.codes == 1].sum() - shares[rows.codes == 0].sum()))
+            error = up((apart + gamma(depth + 8)) * self._longest)
+        gradient = self._gradient(vector, error, depth, down(1.0, depth + 8))
+        own = RowWeights(rows.numbers, rows.codes, weights)
+        found = Weights(self, gradient, gradient.vector, upper=upper, rows=own)
         best = self.best_on_rows
         if upper < (math.inf if best is None else best.upper):
-            self.best_on_rows = weights
-        return weights
+            self.best_on_rows = found
+        return found
+
+    def _gradient(
+        self, vector: np.ndarray, error: float, depth: int, mass: float = 1.0
+    ) -> BoundedGradient:
+        error += 2.0 * gamma(depth + 8) * self._longest
+        return BoundedGradient(vector.reshape(self._shape), error, mass)
+
+    def _imbalance(self, flow: np.ndarray, depth: int) -> float:
+        """How far Zᵀq may be from that of weights that flow in circles, for a flow of mass 1.
+
+        What is out of balance is led back along at most k − 1 arcs: see `Circulations`.
+        """
+        k = self._labels.n_classes
+        rest = float(np.abs(flow.sum(axis=0) - flow.sum(axis=1)).sum())
+        rest += 4.0 * gamma(depth + 2 * k + 8)
+        return 0.5 * (k - 1) * rest * self._longest * (1.0 + 1e-9)
 
     def claimed(self, vector: np.ndarray, mass: float) -> Weights:
         """Weights that nothing proves."""

@@ -7,18 +7,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.arithmetic.rounding import gamma
+from momentron.arithmetic.rounding import SINGLE_ROUNDOFF, gamma
 from momentron.errors import InputError
 from momentron.rows.base import norm_upper_bounds
 from momentron.rows.sparse import squared_row_norms
 from momentron.rows.validation import clean_matrix, sorted_labels
-from momentron.streams.blocks import Block, KeptRows, in_float64, kind_of, large_tiles, tiles
+from momentron.streams.blocks import Block, Rows, in_float64, kind_of, large_tiles, tiles
 from momentron.streams.shortlist import Shortlist
 from momentron.streams.stream import Stream
 
 MOST_CLASSES = 10_000
-FEW_CLASSES = 8  # up to which a product with a full matrix of ones and zeros is the fastest sum
-SINGLE = 2.0**-24  # the unit roundoff of float32
 LIMITS = {4: 40, 8: 300}  # binary exponents within which squares and quotients are safe
 
 
@@ -30,30 +28,26 @@ class FirstPassResult:
     ----------
     width : int
         Features.
-    counts, sums : dict
-        Rows of every label, and the sum of those rows in float64.
+    counts : dict
+        How many rows every label has.
     longest : float
         An upper bound of max‖x‖.
     stored : int
         The most entries that a row holds.
-    depth : int
-        The longest chain of roundings in an entry of a sum.
-    kept : list of KeptRows
-        Rows that somebody asked for.
+    kept : list of Rows
+        Rows that somebody asked for, with their labels as codes.
     """
 
     width: int
     is_sparse: bool
     itemsize: int
     kind: str
+    sample: Shortlist
     counts: dict[Any, int] = field(default_factory=dict)
-    sums: dict[Any, np.ndarray] = field(default_factory=dict)
     longest: float = 0.0
     stored: int = 0
-    depth: int = 0
     nbytes: int = 0
-    kept: list[KeptRows] = field(default_factory=list)
-    sample: Shortlist = field(default_factory=lambda: Shortlist(0))
+    kept: list[Rows] = field(default_factory=list)
 
     @property
     def classes(self) -> np.ndarray:
@@ -73,19 +67,29 @@ class FirstPassResult:
 
     @cached_property
     def centre(self) -> np.ndarray:
-        """The mean of the rows, or of the sample where nobody summed all of them."""
-        if self.sums:
-            return np.asarray(np.sum(list(self.sums.values()), axis=0) / self.n_rows)
+        """The mean of the sample."""
         return np.asarray(self.sample.rows()[2].mean(axis=0), np.float64).ravel()
 
     @cached_property
     def reach(self) -> float:
         """max‖x − centre‖ over the sample, from below: at most that of all the rows."""
         _, _, X = self.sample.rows()
-        if X is None:
-            return 0.0
         rows = (X.toarray() if sp.issparse(X) else X) - self.centre
         return float(np.sqrt(np.einsum("ij,ij->i", rows, rows).max()) * (1.0 - 1e-12))
+
+    def require_usable(self) -> None:
+        """Refuse fewer than two classes, and rows whose squares leave the range of floats."""
+        if len(self.counts) < 2:
+            raise InputError(
+                f"y has {len(self.counts)} class; max_margin needs at least 2: pass rows of two or "
+                "more"
+            )
+        limit = LIMITS[self.itemsize]
+        if self.longest > 0.0 and not 2.0**-limit < self.longest < 2.0**limit:
+            raise InputError(
+                f"the longest row has length {self.longest:.3g}; in blocks it must lie between "
+                f"2**-{limit} and 2**{limit}: rescale X"
+            )
 
 
 class FirstPass:
@@ -96,68 +100,48 @@ class FirstPass:
     n_sample : int
         How many rows the sample takes, as many of each class; which ones follows from the seed and
         the rows' numbers alone, so that blocks of any size give the same sample.
-    is_careful : bool
-        Sum the rows of each class too, and measure the longest row in float64: what Algorithm 1
-        starts from. Without it single precision is measured as such, and R padded for that.
     seed : int
     wanted : ndarray, optional
         Numbers of rows to bring back, in sorted order.
     """
 
-    def __init__(
-        self,
-        n_sample: int,
-        *,
-        is_careful: bool = True,
-        seed: int = 0,
-        wanted: np.ndarray | None = None,
-    ) -> None:
-        self.n_sample = n_sample
-        self.is_careful = is_careful
-        self.seed = seed
-        self.wanted = wanted
+    def __init__(self, n_sample: int, seed: int = 0, wanted: np.ndarray | None = None) -> None:
+        self.n_sample, self.seed, self.wanted = n_sample, seed, wanted
 
     def __call__(self, block: Block, so_far: FirstPassResult | None = None) -> FirstPassResult:
         X = block.X
-        found = FirstPassResult(X.shape[1], sp.issparse(X), X.dtype.itemsize, kind_of(block.y))
-        found.sample = Shortlist(self.n_sample) if so_far is None else so_far.sample.begun()
+        sample = Shortlist(self.n_sample) if so_far is None else so_far.sample.begun()
+        kind = kind_of(block.y)
+        found = FirstPassResult(X.shape[1], sp.issparse(X), X.dtype.itemsize, kind, sample)
         found.nbytes = block.nbytes
         if self.wanted is not None and (kept := block.kept(self.wanted)) is not None:
             found.kept = [kept]
+        self._measure(block, found)
         labels, codes = _labels_of(block, so_far)
-        self._measure(block, labels, codes, found)
         keys = row_keys(block.numbers, self.seed)
         for code, label in enumerate(labels.tolist()):
             index = np.flatnonzero(codes == code)
             if index.size == 0:
                 continue
             found.counts[label] = index.size
-            found.sample.offer(label, keys[index], index, X, block.first)
+            sample.offer(label, keys[index], index, X, block.first)
         return found
 
-    def _measure(
-        self, block: Block, labels: np.ndarray, codes: np.ndarray, found: FirstPassResult
-    ) -> None:
-        """The length of the longest row, and the sums of the classes' rows."""
-        X, largest = block.X, 0.0
-        total = np.zeros((X.shape[1], labels.size))
-        for rows in tiles(X) if self.is_careful else large_tiles(X):
-            tile = in_float64(X[rows]) if self.is_careful else X[rows]
-            largest = max(largest, _largest_square(tile))
-            if not np.isfinite(largest):
-                _refuse(block)
-            if self.is_careful:
-                total += _class_sums(tile, codes[rows], labels.size)
-                found.depth = max(found.depth, rows.stop - rows.start) + 1
+    @staticmethod
+    def _measure(block: Block, found: FirstPassResult) -> None:
+        """A bound on the length of the longest row, from squares in the precision of X."""
+        X = block.X
+        largest = max(_largest_square(X[rows]) for rows in large_tiles(X))
+        if not np.isfinite(largest):
+            _refuse(block)
         found.stored = int(np.diff(X.indptr).max(initial=0)) if found.is_sparse else X.shape[1]
         found.longest = float(norm_upper_bounds(np.array([largest]), found.stored)[0])
         if largest == 0.0:  # every row is zero, or all squares have vanished
             found.longest = found.stored * float(max(-X.min(), X.max()))
-        if X.dtype == np.float32 and not self.is_careful and found.longest > 0.0:
+        if X.dtype == np.float32 and found.longest > 0.0:
             vanished = found.stored * 2.0**-63  # squares below the smallest float32
-            found.longest = found.longest * (1.0 + gamma(found.stored + 4, SINGLE)) + vanished
-        if self.is_careful:
-            found.sums = dict(zip(labels.tolist(), total.T.copy(), strict=True))
+            grown = 1.0 + gamma(found.stored + 4, SINGLE_ROUNDOFF)
+            found.longest = found.longest * grown + vanished
 
     @staticmethod
     def merge(a: FirstPassResult, b: FirstPassResult) -> FirstPassResult:
@@ -170,36 +154,15 @@ class FirstPass:
         if a.width != b.width:
             raise InputError(f"blocks have {a.width} and {b.width} features; they must agree")
         for label, count in b.counts.items():
-            if label in a.counts:
-                a.counts[label] += count
-            else:
-                a.counts[label] = count
-        for label, part in b.sums.items():
-            a.sums[label] = a.sums[label] + part if label in a.sums else part
+            a.counts[label] = a.counts.get(label, 0) + count
         if len(a.counts) > MOST_CLASSES:
             raise InputError(f"y has more than {MOST_CLASSES} classes; are these labels numbers?")
         a.itemsize = max(a.itemsize, b.itemsize)
         a.longest, a.stored = max(a.longest, b.longest), max(a.stored, b.stored)
-        a.depth = max(a.depth, b.depth) + 1
         a.nbytes += b.nbytes
         a.kept += b.kept
         a.sample.take(b.sample)
         return a
-
-
-def require_usable(found: FirstPassResult) -> None:
-    """Refuse fewer than two classes, and rows so long or short that squares leave the range."""
-    if len(found.counts) < 2:
-        raise InputError(
-            f"y has {len(found.counts)} class; max_margin needs at least 2: pass rows of two or "
-            "more"
-        )
-    limit = LIMITS[found.itemsize]
-    if found.longest > 0.0 and not 2.0**-limit < found.longest < 2.0**limit:
-        raise InputError(
-            f"the longest row has length {found.longest:.3g}; in blocks it must lie between "
-            f"2**-{limit} and 2**{limit}: rescale X"
-        )
 
 
 def _labels_of(block: Block, so_far: FirstPassResult | None) -> tuple[np.ndarray, np.ndarray]:
@@ -212,16 +175,6 @@ def _labels_of(block: Block, so_far: FirstPassResult | None) -> tuple[np.ndarray
         except InputError:
             pass
     return sorted_labels(block.y)
-
-
-def _class_sums(tile: Any, codes: np.ndarray, n_classes: int) -> np.ndarray:
-    """The sums of the rows of each class, as columns."""
-    if n_classes <= FEW_CLASSES:
-        return np.asarray(tile.T @ np.equal.outer(codes, np.arange(n_classes)).astype(np.float64))
-    places = (codes, np.arange(codes.size + 1))
-    indicator = sp.csr_array((np.ones(codes.size), *places), shape=(codes.size, n_classes))
-    sums = indicator.T @ tile
-    return (sums.toarray() if sp.issparse(sums) else sums).T
 
 
 def _largest_square(tile: Any) -> float:
@@ -255,7 +208,7 @@ def row_keys(numbers: np.ndarray, seed: int) -> np.ndarray:
     return (z >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-# --- how far rows lie from their mean: the unit in which Algorithm 1 takes its steps -------------
+# --- how far rows lie from a centre: the unit in which Algorithm 1 takes its steps ---------------
 
 
 @dataclass
@@ -286,9 +239,8 @@ class Spread:
 
 
 def centred_radius(stream: Stream, found: FirstPassResult) -> float:
-    """max‖x − c‖, c the mean of the rows or of a sample, rounded up; as `Operator` has it."""
-    centre = found.centre
-    length = float(np.linalg.norm(centre))
-    square = stream.run(Spread(centre)).value + length**2
+    """max‖x − c‖, c the mean of a sample, rounded up, at the cost of a pass."""
+    length = float(np.linalg.norm(found.centre))
+    square = stream.run(Spread(found.centre)).value + length**2
     lost = 8.0 * gamma(2 * found.width + 8) * (found.longest + length) ** 2
     return min(2.0 * found.longest, float(np.sqrt(max(0.0, square) + lost)))

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +10,9 @@ import numpy as np
 from momentron.data.exactness import as_exact
 from momentron.data.files._common import LABEL_NAMES, position, require_file
 from momentron.errors import InputError, short
-from momentron.streams.source import BLOCK_BYTES, rows_of
+from momentron.streams.source import BLOCK_BYTES
 
-
-@dataclass(frozen=True)
-class Piece:
-    """Some rows of a row group: the `part`-th batch of it."""
-
-    file: str
-    group: int
-    part: int
+Piece = tuple[str, int, int]  # a file, one of its row groups, and the number of a batch of it
 
 
 class ParquetSource:
@@ -50,33 +42,29 @@ class ParquetSource:
         self.pieces: list[Piece] = []
         for file in files:
             require_file(file)
-            metadata = self._metadata(parquet, file)
+            try:
+                metadata = parquet.ParquetFile(file).metadata
+            except Exception as error:  # a damaged file can raise anything inside its parser
+                raise InputError(f"{file} cannot be read as Parquet: {error}") from error
             schema = metadata.schema.to_arrow_schema()
             if not self.names:
                 self._read_schema(path, schema, target)
-                self.rows = rows_of(block_size, len(self.features) * self.dtype.itemsize)
+                self.rows = max(1, block_size // (len(self.features) * self.dtype.itemsize))
             elif schema.names != self.names:
                 raise InputError(f"{file} has other columns than {files[0].name}; they must agree")
             for group in range(metadata.num_row_groups):
                 parts = math.ceil(metadata.row_group(group).num_rows / self.rows)
-                self.pieces += [Piece(str(file), group, part) for part in range(parts)]
+                self.pieces += [(str(file), group, part) for part in range(parts)]
         if not self.pieces:
             raise InputError(f"{path} has no rows; give at least one")
         self._cursor: tuple[Piece, Iterator[Any]] | None = None
-
-    @staticmethod
-    def _metadata(parquet: Any, file: Path) -> Any:
-        try:
-            return parquet.ParquetFile(file).metadata
-        except Exception as error:  # a damaged file can raise anything inside its parser
-            raise InputError(f"{file} cannot be read as Parquet: {error}") from error
 
     def _read_schema(self, path: Path, schema: Any, target: Any) -> None:
         import pyarrow as pa
 
         self.names = list(schema.names)
         if len(self.names) < 2:
-            raise InputError(f"{path} has {len(self.names)} column; a feature and a label are two")
+            raise InputError(f"{path} needs at least two columns: features and a label")
         named = [name for name in self.names if name.lower() in LABEL_NAMES]
         default = named[0] if len(named) == 1 else -1
         column = position(str(path), default if target is None else target, self.names)
@@ -93,30 +81,31 @@ class ParquetSource:
         return len(self.pieces)
 
     def block(self, i: int) -> tuple[np.ndarray, np.ndarray]:
-        batch = self._batch(self.pieces[i])
+        batch, path = self._batch(self.pieces[i]), self.pieces[i][0]
         X = np.empty((batch.num_rows, len(self.features)), self.dtype)
         for j, name in enumerate(self.features):
             column = batch.column(name)
             if column.null_count:
-                raise InputError(f"{self.pieces[i].file} column {short(name)} has missing values")
+                raise InputError(f"{path} column {short(name)} has missing values")
             X[:, j] = as_exact(column.to_numpy(zero_copy_only=False))
         labels = batch.column(self.label)
         if labels.null_count:
-            raise InputError(f"{self.pieces[i].file} column {short(self.label)} has missing labels")
+            raise InputError(f"{path} column {short(self.label)} has missing labels")
         y = labels.to_numpy(zero_copy_only=False)
         return X, y.astype(str) if y.dtype.kind == "O" else y
 
     def _batch(self, piece: Piece) -> Any:
         """The rows of a piece, going on from the last one where they are its neighbours."""
+        path, group, part = piece
         if self._cursor is not None and self._cursor[0] == piece:
             batches = self._cursor[1]
         else:
-            file = _pyarrow_parquet().ParquetFile(piece.file)
-            batches = file.iter_batches(self.rows, row_groups=[piece.group], use_threads=False)
-            for _ in range(piece.part):
+            file = _pyarrow_parquet().ParquetFile(path)
+            batches = file.iter_batches(self.rows, row_groups=[group], use_threads=False)
+            for _ in range(part):
                 next(batches)
         batch = next(batches)
-        self._cursor = (Piece(piece.file, piece.group, piece.part + 1), batches)
+        self._cursor = (path, group, part + 1), batches
         return batch
 
     def __getstate__(self) -> dict[str, Any]:

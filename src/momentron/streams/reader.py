@@ -74,13 +74,10 @@ class Reader:
     source : Source
     n_blocks : int
         How many blocks the source has.
-    wanted : int, optional
-        How many of them to read, the first ones.
     """
 
-    def __init__(self, source: Source, n_blocks: int, wanted: int | None = None) -> None:
+    def __init__(self, source: Source, n_blocks: int) -> None:
         self._source, self._n_blocks = source, n_blocks
-        self._wanted = n_blocks if wanted is None else wanted
         self._work: Work | None = None
 
     def __enter__(self) -> "Reader":
@@ -90,16 +87,22 @@ class Reader:
         if self._work is not None:
             self._work.leave()
 
+    def first(self) -> Block:
+        """The first block alone."""
+        self._work = self._begin(0, 0, None)
+        block, _ = self._work.result()
+        return block
+
     def __iter__(self) -> Iterator[tuple[Block, int]]:
         """Every block, and its checksum."""
         self._work = self._begin(0, 0, None)
         before: tuple[Block, int] | None = None
-        for number in range(self._wanted):
+        for number in range(self._n_blocks):
             block, checksum = self._work.result()
             if before is not None:
                 _require_untouched(*before, block)
             before = None  # else it would stay alive while the next is read
-            if number + 1 < self._wanted:
+            if number + 1 < self._n_blocks:
                 following = block.first + block.y.size
                 self._work = self._begin(number + 1, following, block.X.shape[1])
             yield block, checksum
@@ -112,8 +115,13 @@ class Reader:
     def _read(self, number: int, first: int, width: int | None) -> tuple[Block, int]:
         try:
             X, y = self._source.block(number)
-        except BaseException as error:
-            raise explained(number, self._n_blocks, error) from error
+        except OutOfTime:
+            raise
+        except Exception as error:
+            why = f"{type(error).__name__}: {one_line(error)}"
+            what = f"block {number} of {self._n_blocks} cannot be read: {why}"
+            kind = InputError if isinstance(error, InputError) else BlockError
+            raise kind(what) from error
         block = as_block(X, y, number, first, width)
         return block, block.checksum()
 
@@ -125,11 +133,3 @@ def _require_untouched(before: Block, checksum: int, block: Block) -> None:
             f"block {block.number} was written over block {before.number}, which is still in use; "
             "a source must give every block in memory of its own"
         )
-
-
-def explained(number: int, n_blocks: int, error: BaseException) -> BaseException:
-    """An error of a source, with the number of the block; Ctrl-C stays what it is."""
-    if not isinstance(error, Exception) or isinstance(error, OutOfTime):
-        return error
-    what = f"block {number} of {n_blocks} cannot be read: {type(error).__name__}: {one_line(error)}"
-    return InputError(what) if isinstance(error, InputError) else BlockError(what)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.streams.blocks import stack
+from momentron.streams.blocks import Rows, stack
 
 
 @dataclass
@@ -94,6 +94,11 @@ class Shortlist:
         for few in self.classes.values():
             if few.size:
                 few.trim(self.capacity)
+
+    def chosen(self) -> Rows | None:
+        """The rows kept, if any, with their labels as codes."""
+        labels, numbers, X = self.rows()
+        return Rows(X, np.array(labels), numbers) if labels else None
 
     def rows(self) -> tuple[list[Hashable], np.ndarray, Any]:
         """(label of each row, numbers, X) of all the rows kept, class by class."""

@@ -2,8 +2,7 @@
 
 import math
 import mmap
-import sys
-import threading
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -49,17 +48,26 @@ class Source(Protocol):
     def block(self, i: int) -> tuple[Any, Any]: ...
 
 
-def rows_of(block_size: int, row_bytes: float) -> int:
-    """How many rows make a block."""
-    return max(1, int(block_size / max(row_bytes, 1.0)))
+class TableSource(ABC):
+    """A table whose rows can be read in any run, cut into blocks of about `block_size` bytes."""
+
+    def cut(self, n_rows: int, row_bytes: float, block_size: int) -> None:
+        """Choose how many rows make a block."""
+        self.n_rows = n_rows
+        self.rows = max(1, int(block_size / max(row_bytes, 1.0)))
+
+    def __len__(self) -> int:
+        return math.ceil(self.n_rows / self.rows)
+
+    def block(self, i: int) -> tuple[Any, Any]:
+        return self.read(slice(i * self.rows, min((i + 1) * self.rows, self.n_rows)))
+
+    @abstractmethod
+    def read(self, rows: slice) -> tuple[Any, Any]:
+        """Some successive rows, and their labels."""
 
 
-def cut_sizes(n: int, rows: int) -> list[int]:
-    """The sizes of the blocks into which n rows are cut."""
-    return [min(rows, n - start) for start in range(0, n, rows)]
-
-
-class ArraySource:
+class ArraySource(TableSource):
     """An array, memory-map or sparse matrix that is there already, in blocks.
 
     Parameters
@@ -85,17 +93,9 @@ class ArraySource:
                 raise InputError(f"X has shape {tuple(X.shape)}; give 2-D with at least one row")
             row_bytes = (host_itemsize(X) if self._is_tensor else X.itemsize) * X.shape[1]
         self.X, self.y = X, clean_targets(y, X.shape[0])
-        self.rows = rows_of(block_size, row_bytes)
+        self.cut(X.shape[0], row_bytes, block_size)
 
-    def __len__(self) -> int:
-        return math.ceil(self.y.size / self.rows)
-
-    def block_sizes(self) -> list[int]:
-        """The rows of each block."""
-        return cut_sizes(self.y.size, self.rows)
-
-    def block(self, i: int) -> tuple[Any, Any]:
-        rows = slice(i * self.rows, (i + 1) * self.rows)
+    def read(self, rows: slice) -> tuple[Any, Any]:
         X = self.X[rows]
         if self._is_tensor:
             X = as_exact(X)
@@ -112,7 +112,7 @@ def _forget(mapped: np.memmap) -> None:
         pages.madvise(mmap.MADV_DONTNEED)
 
 
-class NpySource:
+class NpySource(TableSource):
     """A 2-D .npy file in C order, read with plain reads: pages of a map would count as memory.
 
     Parameters
@@ -138,8 +138,7 @@ class NpySource:
         if len(self.table.shape) != 2 or 0 in self.table.shape:
             raise InputError(f"{path} has shape {self.table.shape}; give 2-D with a row at least")
         n, width = self.table.shape
-        self.labels: Any = None
-        self.column: int | None = None
+        self.labels, self.column = labels, column
         if labels is None:
             if width < 2:
                 raise InputError(f"{path} has 1 column; labels and features need at least 2")
@@ -148,31 +147,21 @@ class NpySource:
                     f"{path} has {width} columns; the label column {column} must be from {-width} "
                     f"to {width - 1}"
                 )
-            self.column = column % width
         elif isinstance(labels, str | Path):
             self.labels = NpyFile(labels)
-            _require_length(self.labels.shape, n, str(labels))
+            if self.labels.shape != (n,):
+                raise InputError(
+                    f"X has {n} rows but {labels} has shape {self.labels.shape}; they must agree"
+                )
         else:
             self.labels = clean_targets(labels, n)
-        self.rows = rows_of(block_size, width * self.table.dtype.itemsize)
+        self.cut(n, width * self.table.dtype.itemsize, block_size)
 
-    def __len__(self) -> int:
-        return math.ceil(self.table.shape[0] / self.rows)
-
-    def block_sizes(self) -> list[int]:
-        """The rows of each block."""
-        return cut_sizes(self.table.shape[0], self.rows)
-
-    def block(self, i: int) -> tuple[Any, Any]:
-        start = i * self.rows
-        stop = min(start + self.rows, self.table.shape[0])
-        X = self.table[start:stop]
-        if self.column is not None:
-            y = X[:, self.column].copy()
-            X = np.delete(X, self.column, axis=1)
-        else:
-            y = self.labels[start:stop]
-        return as_exact(X), y
+    def read(self, rows: slice) -> tuple[Any, Any]:
+        X = self.table[rows]
+        if self.labels is not None:
+            return as_exact(X), self.labels[rows]
+        return as_exact(np.delete(X, self.column, axis=1)), X[:, self.column].copy()
 
 
 class NpyFile:
@@ -200,7 +189,6 @@ class NpyFile:
             )
         if self.dtype.hasobject:
             raise InputError(f"{path} holds pickled objects; save numbers or short texts")
-        self._buffers = Buffers()
         expected = self.offset + math.prod(self.shape) * self.dtype.itemsize
         if Path(path).stat().st_size < expected:
             raise InputError(f"{path} ends before its {self.shape[0]} rows do; is it complete?")
@@ -209,48 +197,9 @@ class NpyFile:
         """The rows start:stop, read from the file."""
         start, stop, _ = rows.indices(self.shape[0])
         width = math.prod(self.shape[1:])
-        row_bytes = width * self.dtype.itemsize
-        raw = self._buffers.take((stop - start) * row_bytes)
-        with Path(self.path).open("rb", buffering=0) as file:
-            file.seek(self.offset + start * row_bytes)
-            done, rest = 0, raw.data
-            while done < raw.size:
-                count = file.readinto(rest[done:])
-                if not count:
-                    raise InputError(f"{self.path} ends before row {stop}; is it complete?")
-                done += count
-        values = raw.view(self.dtype).reshape(stop - start, *self.shape[1:])
+        offset = self.offset + start * width * self.dtype.itemsize
+        values = np.fromfile(self.path, self.dtype, (stop - start) * width, offset=offset)
+        if values.size < (stop - start) * width:
+            raise InputError(f"{self.path} ends before row {stop}; is it complete?")
+        values = values.reshape(stop - start, *self.shape[1:])
         return values.astype(values.dtype.newbyteorder("="), copy=False)
-
-
-class Buffers:
-    """Memory for blocks, used again once nobody holds a view of it.
-
-    Fresh memory of this size costs a page fault for every 4 KB, more than reading a file that is
-    in the page cache.
-    """
-
-    def __init__(self, most: int = 4) -> None:
-        self._most = most
-        self._pool: list[np.ndarray] = []
-        self._lock = threading.Lock()
-
-    def take(self, nbytes: int) -> np.ndarray:
-        """So many bytes, of any content."""
-        with self._lock:
-            for i in range(len(self._pool)):
-                # the list's own reference, and that of the argument; a view would be another
-                if sys.getrefcount(self._pool[i]) <= 2 and self._pool[i].size >= nbytes:
-                    return self._pool[i][:nbytes]
-            fresh = np.empty(nbytes, np.uint8)
-            if len(self._pool) < self._most:
-                self._pool.append(fresh)
-            return fresh[:nbytes]
-
-    def __reduce__(self) -> tuple[type, tuple[int]]:
-        return Buffers, (self._most,)
-
-
-def _require_length(shape: tuple[int, ...], n: int, name: str) -> None:
-    if shape != (n,):
-        raise InputError(f"X has {n} rows but {name} has shape {shape}; they must agree")

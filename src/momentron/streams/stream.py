@@ -4,11 +4,13 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from momentron.errors import InputError
+from momentron.result import MarginResult
 from momentron.streams.blocks import Block
 from momentron.streams.reader import Reader
 from momentron.streams.source import Source
@@ -45,6 +47,8 @@ class Stream(ABC):
         How much of the present or last pass was done.
     watch : callable, optional
         Called after each block, or each second of a pass on a cluster.
+    is_kept : ndarray of bool, optional
+        Which rows have a weight, where others have none: to tasks these are not there.
     """
 
     passes: int = 0
@@ -54,6 +58,7 @@ class Stream(ABC):
     share_of_pass: float = 0.0
     reached: float = 0.0
     watch: Callable[[], None] | None = None
+    is_kept: np.ndarray | None = None
     n_blocks: int
     _checksums: dict[int, int]
     _begun: float = math.nan
@@ -104,6 +109,13 @@ class Stream(ABC):
         if self.watch is not None:
             self.watch()
 
+    def numbered(self, result: MarginResult) -> MarginResult:
+        """The result with numbers of rows as among all that were given."""
+        if self.is_kept is None:
+            return result
+        support = np.flatnonzero(self.is_kept)[result.support]
+        return replace(result, support=support, n_rows=self.is_kept.size)
+
     def require_same(self, number: int, checksum: int) -> None:
         """Refuse a block that is not what the first pass read."""
         if self._checksums.setdefault(number, checksum) != checksum:
@@ -137,9 +149,9 @@ class Stream(ABC):
 class DiskStream(Stream):
     """The blocks of a source, one after another, the next read while this one is worked on."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, is_kept: np.ndarray | None = None) -> None:
         super().__init__(count_blocks(source))
-        self.source = source
+        self.source, self.is_kept = source, is_kept
 
     def _fold(self, task: PassTask) -> Any:
         if count_blocks(self.source) != self.n_blocks:
@@ -148,18 +160,35 @@ class DiskStream(Stream):
                 "not change while they are read"
             )
         found: Any = None
+        n_rows = n_kept = 0
         with Reader(self.source, self.n_blocks) as reader:
             for block, checksum in reader:
                 self.require_same(block.number, checksum)
-                part = task(block, found)
-                found = part if found is None else task.merge(found, part)
-                self._per_pass = max(self._per_pass, found.nbytes)
+                n_rows += block.y.size
+                if self.is_kept is not None:
+                    block = block.weighted(self.is_kept, n_kept)
+                    n_kept += block.y.size
+                if block.y.size:
+                    part = task(block, found)
+                    found = part if found is None else task.merge(found, part)
+                    self._per_pass = max(self._per_pass, found.nbytes)
                 self.report((block.number + 1) / self.n_blocks)
+        if self.is_kept is not None:
+            require_weights(self.is_kept, n_rows)
         return found
 
     def entries_per_row(self) -> int:
-        with Reader(self.source, self.n_blocks, wanted=1) as reader:
-            return next(entries_per_row(block) for block, _ in reader)
+        with Reader(self.source, self.n_blocks) as reader:
+            return entries_per_row(reader.first())
+
+
+def require_weights(is_kept: np.ndarray, n_rows: int) -> None:
+    """Refuse weights that are not one for each row."""
+    if is_kept.size != n_rows:
+        raise InputError(
+            f"X has {n_rows} rows but sample_weight has shape {is_kept.shape}; give one weight for "
+            "each row"
+        )
 
 
 def entries_per_row(block: Block) -> int:

@@ -1,12 +1,11 @@
 """Svmlight text, parsed once to binary parts in a folder that lives as long as the source."""
 
-import math
 import os
 import shutil
 import tempfile
 import weakref
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,13 +16,13 @@ from momentron.data.files._common import require_file
 from momentron.data.files.svmlight import parse_svmlight
 from momentron.data.safefiles import open_regular, reason
 from momentron.errors import InputError, one_line
-from momentron.streams.source import BLOCK_BYTES, rows_of
+from momentron.streams.source import BLOCK_BYTES, TableSource
 
 TEXT_BYTES = 8 * 2**20  # of text parsed at a time
 VALUES, INDICES = "values.bin", "indices.bin"
 
 
-class SvmlightSource:
+class SvmlightSource(TableSource):
     """Lines of `label index:value …`, as sparse blocks.
 
     The text is parsed once, when it is opened: the values and indices of the rows go to a folder
@@ -39,30 +38,68 @@ class SvmlightSource:
     def __init__(self, path: str | Path, block_size: int = BLOCK_BYTES) -> None:
         path = Path(path)
         require_file(path)
-        self.folder, self.indptr, self.labels, self.width, self.base = _converted(path)
-        weakref.finalize(self, _remove, self.folder, os.getpid())
-        stored = 12.0 * self.indptr[-1] / max(self.indptr.size - 1, 1)
-        self.rows = rows_of(block_size, stored)
+        failure: OSError | None = None
+        for parent in (path.absolute().parent, None):
+            try:
+                self.folder = Path(tempfile.mkdtemp(prefix=".momentron-", dir=parent))
+                remove = weakref.finalize(self, _remove, self.folder, os.getpid())
+            except OSError as error:
+                failure = error
+                continue
+            try:
+                self._convert(path)
+                break
+            except BaseException as error:
+                remove()
+                if not isinstance(error, OSError):
+                    raise
+                failure = error
+        else:
+            assert failure is not None
+            raise InputError(
+                f"{path} cannot be converted: {reason(failure)}; copy the text to a folder that "
+                "you may write to, with room for its numbers in binary"
+            ) from failure
+        self.cut(self.labels.size, 12.0 * self.indptr[-1] / self.labels.size, block_size)
 
-    def __len__(self) -> int:
-        return math.ceil((self.indptr.size - 1) / self.rows)
+    def _convert(self, path: Path) -> None:
+        """Write the values and indices of the text, and keep where its rows begin."""
+        lengths, labels, top, least, line = [np.zeros(1, np.int64)], [], -1, 2**31, 1
+        with (
+            open_regular(path) as file,
+            (self.folder / VALUES).open("xb") as values,
+            (self.folder / INDICES).open("xb") as indices,
+        ):
+            while text := file.read(TEXT_BYTES) + file.readline():  # whole lines
+                require_time()
+                X, y = _parse(path, text, line)
+                line += text.count(b"\n")
+                values.write(X.data.astype(np.float64).tobytes())
+                indices.write(X.indices.astype(np.int32).tobytes())
+                lengths.append(np.diff(X.indptr).astype(np.int64))
+                labels.append(y)
+                if X.nnz:
+                    top, least = max(top, int(X.indices.max())), min(least, int(X.indices.min()))
+        if not labels or top < 0:
+            raise InputError(f"{path} has no rows with features; give 'label index:value' lines")
+        self.base = 0 if least == 0 else 1  # indices count from 1, unless one is 0
+        self.width = top + 1 - self.base
+        self.indptr = np.cumsum(np.concatenate(lengths))
+        self.labels = as_labels(str(path), np.concatenate(labels))
 
-    def block(self, i: int) -> tuple[Any, np.ndarray]:
-        start = i * self.rows
-        stop = min(start + self.rows, self.indptr.size - 1)
-        begin, end = int(self.indptr[start]), int(self.indptr[stop])
+    def read(self, rows: slice) -> tuple[Any, np.ndarray]:
+        begin, end = int(self.indptr[rows.start]), int(self.indptr[rows.stop])
         data = self._part(VALUES, np.float64, begin, end)
         indices = self._part(INDICES, np.int32, begin, end) - np.int32(self.base)
         if indices.size and not (indices.min() >= 0 and indices.max() < self.width):
             raise self._changed()  # compiled code would read and write outside its arrays
-        indptr = (self.indptr[start : stop + 1] - begin).astype(np.int32)
-        X = sp.csr_array((data, indices, indptr), shape=(stop - start, self.width))
-        return X, self.labels[start:stop]
+        indptr = (self.indptr[rows.start : rows.stop + 1] - begin).astype(np.int32)
+        X = sp.csr_array((data, indices, indptr), shape=(rows.stop - rows.start, self.width))
+        return X, self.labels[rows]
 
     def _part(self, name: str, dtype: Any, begin: int, end: int) -> np.ndarray:
         offset = begin * np.dtype(dtype).itemsize
-        with open_regular(self.folder / name, follow_links=False) as file:
-            values = np.fromfile(file, dtype, end - begin, offset=offset)
+        values = np.fromfile(self.folder / name, dtype, end - begin, offset=offset)
         if values.size != end - begin:
             raise self._changed()
         return values
@@ -74,56 +111,6 @@ class SvmlightSource:
 def _remove(folder: Path, process: int) -> None:
     if os.getpid() == process:  # a fork must not take the folder from its parent
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _converted(path: Path) -> tuple[Path, np.ndarray, np.ndarray, int, int]:
-    """(a new folder with the parts, indptr, labels, columns, the first index) of a text."""
-    failure: OSError | None = None
-    for parent in (path.absolute().parent, None):
-        folder = None
-        try:
-            folder = Path(tempfile.mkdtemp(prefix=".momentron-", dir=parent))
-            return folder, *_write_parts(path, folder)
-        except BaseException as error:
-            if folder is not None:
-                _remove(folder, os.getpid())
-            if not isinstance(error, OSError):
-                raise
-            failure = error
-    assert failure is not None
-    raise InputError(
-        f"{path} cannot be converted: {reason(failure)}; copy the text to a folder that you may "
-        "write to, with room for its numbers in binary"
-    ) from failure
-
-
-def _write_parts(path: Path, folder: Path) -> tuple[np.ndarray, np.ndarray, int, int]:
-    lengths, labels, top, least, line = [np.zeros(1, np.int64)], [], -1, 2**31, 1
-    with (
-        open_regular(path) as file,
-        (folder / VALUES).open("xb") as values,
-        (folder / INDICES).open("xb") as indices,
-    ):
-        while text := _piece(file):
-            require_time()
-            X, y = _parse(path, text, line)
-            line += text.count(b"\n")
-            values.write(X.data.astype(np.float64).tobytes())
-            indices.write(X.indices.astype(np.int32).tobytes())
-            lengths.append(np.diff(X.indptr).astype(np.int64))
-            labels.append(y)
-            if X.nnz:
-                top, least = max(top, int(X.indices.max())), min(least, int(X.indices.min()))
-    if not labels or top < 0:
-        raise InputError(f"{path} has no rows with features; give 'label index:value' lines")
-    base = 0 if least == 0 else 1  # indices count from 1, unless one is 0
-    indptr = np.cumsum(np.concatenate(lengths))
-    return indptr, as_labels(str(path), np.concatenate(labels)), top + 1 - base, base
-
-
-def _piece(file: IO[bytes]) -> bytes:
-    """The next lines of the text, whole ones."""
-    return file.read(TEXT_BYTES) + file.readline()
 
 
 def _parse(path: Path, text: bytes, line: int) -> tuple[Any, np.ndarray]:

@@ -1,79 +1,12 @@
-"""Rows of a stream that are kept in memory, and weights on such rows."""
+"""Weights on single rows of a stream."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from momentron.dual.labels import Labels
 from momentron.solvers.checkpoint import unusable
-from momentron.streams.blocks import KeptRows, in_float64, stack
-from momentron.streams.shortlist import Shortlist
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows X with their classes and their numbers in the stream; none of it can be written to."""
-
-    X: Any
-    codes: np.ndarray
-    numbers: np.ndarray
-
-    def __post_init__(self) -> None:
-        values = self.X if isinstance(self.X, np.ndarray) else self.X.data
-        for array in (values, self.codes, self.numbers):
-            array.flags.writeable = False
-
-    @property
-    def size(self) -> int:
-        return self.numbers.size
-
-    @classmethod
-    def from_shortlist(
-        cls, shortlist: Shortlist, classes: np.ndarray | None = None
-    ) -> "Rows | None":
-        """The rows of a shortlist, if any; its labels are classes, or else codes."""
-        labels, numbers, X = shortlist.rows()
-        if not labels:
-            return None
-        codes = np.array(labels)
-        if classes is not None:
-            codes = np.searchsorted(classes, codes)
-        return cls(X, codes, numbers)
-
-    @classmethod
-    def from_kept(
-        cls, kept: list[KeptRows], classes: np.ndarray, order: np.ndarray | None = None
-    ) -> "Rows | None":
-        """The rows that a pass was asked to keep: all of them, or some in a given order."""
-        if not kept:
-            return None
-        numbers = np.concatenate([part.numbers for part in kept])
-        labels = np.concatenate([part.labels for part in kept])
-        index = np.argsort(numbers)
-        if order is not None:
-            index = index[np.searchsorted(numbers[index], order)]
-        codes = np.searchsorted(classes, labels)
-        return cls(stack([part.X for part in kept]), codes, numbers).chosen(index)
-
-    def chosen(self, index: np.ndarray) -> "Rows":
-        """Some of the rows."""
-        index = np.array(index, np.int64)
-        return Rows(self.X[index], self.codes[index], self.numbers[index])
-
-    def joined(self, other: "Rows") -> "Rows":
-        """These rows, then the others."""
-        return Rows(
-            stack([self.X, other.X]),
-            np.concatenate([self.codes, other.codes]),
-            np.concatenate([self.numbers, other.numbers]),
-        )
-
-    def margins(self, labels: Labels, coef: np.ndarray, intercept: Any) -> np.ndarray:
-        """y(x·w + b) of each row, or the least lead of its class over another."""
-        products = np.asarray(self.X @ labels.from_coef(coef)) + intercept
-        scores = labels.block_scores(products.astype(np.float64), self.codes)
-        return -(scores.max(axis=1) if labels.is_paired else scores)
+from momentron.streams.blocks import Rows, in_float64
 
 
 @dataclass(frozen=True)
