@@ -16,7 +16,7 @@ from momentron.solvers import Auto, BatchPerceptron, Momentum
 from momentron.solvers.checkpoint import Checkpoint
 from momentron.streams.api import open_problem
 from momentron.streams.blocks import Block
-from momentron.streams.gradients import BoundedGradient, mixed
+from momentron.streams.evidence import BoundedGradient, mixed
 from momentron.streams.stream import DiskStream
 from tests.oracles.margins import best_margin_squared, signed_square
 

@@ -21,12 +21,12 @@ from momentron.solvers.checkpoint import Checkpoint, unusable
 from momentron.solvers.identity import parameters_of
 from momentron.solvers.loop import Budget, Callback, Reporter, solve
 from momentron.streams.auto import MemoryPlan
-from momentron.streams.first_pass import FirstPass, require_usable
+from momentron.streams.first_pass import FirstPass, FirstPassResult
 from momentron.streams.problem import BlockProblem
+from momentron.streams.row_weights import row_numbers
 from momentron.streams.source import BLOCK_BYTES, ArraySource, NpySource, Source
 from momentron.streams.stream import DiskStream, Stream
 from momentron.streams.svmlight import SvmlightSource
-from momentron.streams.working_set import Rows, row_numbers
 from momentron.views.reporting import TableReporter
 
 SVMLIGHT = (".svm", ".svmlight", ".libsvm")
@@ -229,26 +229,21 @@ def open_problem(
     has_sets = solver.uses_working_sets
     saved = None if file is None else file.read()
     order, wanted = _named_rows(saved) if has_sets and saved is not None else (None, None)
-    plan = MemoryPlan.within(memory, stream.entries_per_row(), 2)
-    first_pass = FirstPass(
-        plan.sample if has_sets else 2,
-        is_careful=not has_sets,
-        seed=random_state if isinstance(random_state, int) else 0,
-        wanted=wanted,
-    )
-    found = stream.run_first(first_pass)
-    require_usable(found)
+    plan = MemoryPlan.within(memory, stream.entries_per_row())
+    seed = random_state if isinstance(random_state, int) else 0
+    found: FirstPassResult = stream.run_first(FirstPass(plan.sample, seed, wanted))
+    found.require_usable()
     if saved is not None:
         _require_same_data(stream, saved)
     first = None
-    if wanted is not None:
-        if sum(part.numbers.size for part in found.kept) != wanted.size:
+    if wanted is not None and order is not None:
+        rows = found.wanted_rows()
+        if rows is None or rows.size != wanted.size:
             raise unusable(f"it names rows up to {wanted[-1]}, and there are {found.n_rows}")
-        classes = found.classes
-        first = Rows.from_kept(found.kept, classes, order)
-        if first is None or np.unique(first.codes).size != classes.size:
+        first = rows.chosen(np.searchsorted(rows.numbers, order))
+        if np.unique(first.codes).size != found.classes.size:
             raise unusable("its working set does not have rows of every class")
-    return BlockProblem(stream, found, fit_intercept=fit_intercept, memory=memory, first=first)
+    return BlockProblem(stream, found, fit_intercept=fit_intercept, plan=plan, first=first)
 
 
 def _named_rows(saved: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from momentron.arithmetic.clock import OutOfTime, time_left
-from momentron.result import MarginResult
+from momentron.dual.labels import Labels
 from momentron.solvers.auto import Auto
 from momentron.solvers.base import Candidates, Primal, State
 from momentron.solvers.checkpoint import unusable
-from momentron.solvers.loop import Budget
+from momentron.solvers.loop import Budget, solve
 from momentron.status import Status
-from momentron.streams.working_set import Rows
+from momentron.streams.blocks import Rows
 
 if TYPE_CHECKING:
     from momentron.streams.problem import BlockProblem
@@ -32,10 +32,18 @@ class MemoryPlan:
     worst: int
 
     @classmethod
-    def within(cls, nbytes: int, width: int, n_classes: int) -> "MemoryPlan":
+    def of_rows(cls, rows: int) -> "MemoryPlan":
         """An eighth of the rows at first, and as many new ones per pass."""
-        rows = max(LEAST_ROWS, 16 * n_classes, nbytes // (8 * max(width, 1)))
         return cls(rows, rows // 8, rows // 8)
+
+    @classmethod
+    def within(cls, nbytes: int, width: int) -> "MemoryPlan":
+        """For rows that have `width` entries each."""
+        return cls.of_rows(max(LEAST_ROWS, nbytes // (8 * max(width, 1))))
+
+    def of_classes(self, n_classes: int) -> "MemoryPlan":
+        """With some rows of every class, however small the memory."""
+        return MemoryPlan.of_rows(max(self.rows, 16 * n_classes))
 
 
 @dataclass
@@ -75,17 +83,28 @@ class BlockRounds(State):
         remaining = min(self.deadline - time.perf_counter(), time_left())
         if remaining <= 0.0:
             raise OutOfTime
-        budget = Budget(self.asked, Auto.default_max_iter, remaining)
-        inner, q, upper = problem.solve_rows(self.working, Auto(), budget)
-        if inner is None:
-            start = problem.start()
-            self.proposal = Candidates([Primal(start.w, start.scores)], q, upper)
+        inner = problem.of_rows(self.working)
+        outcome = solve(inner, Auto(), Budget(self.asked, Auto.default_max_iter, remaining))
+        if outcome.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        upper, dual = outcome.certificate.upper, inner.sparse_dual(outcome.q)
+        q = problem.weights_on(self.working.chosen(dual.rows), dual.weights, upper)
+        if outcome.status is Status.NOT_SEPARABLE:  # nor is the whole: all that is to be known
+            nothing = Primal(problem.zeros(), np.zeros(problem.labels.arcs.size))
+            self.proposal = Candidates([nothing], q, upper / problem.radius)
             return
-        w = problem.labels.from_coef(inner.coef)
-        options = _ranking(problem, inner)
-        scores, margin, worst = problem.rank(w, n_worst=self.plan.worst, **options)
-        self.proposal = Candidates([Primal(w, scores)], q, upper)
-        self._renew(problem, inner, worst, gap=1.0 - margin / max(inner.upper, 1e-300))
+        found = outcome.w if outcome.certificate.margin > 0.0 else outcome.last_w
+        coef, b = inner.classifier(inner.settled(found.astype(np.float64)))
+        w, labels = problem.labels.from_coef(coef), problem.labels
+        # rows whose margin is below that of the working set
+        bars = np.full(labels.n_classes, -upper)
+        if not labels.is_paired:  # −y(x·w) > yb − margin, y = −1 and +1
+            bars += np.array([-b, b])
+        b = np.broadcast_to(b, labels.n_classes)
+        scores, margin, worst = problem.rank(w, n_worst=self.plan.worst, b=b, bars=bars)
+        self.proposal = Candidates([Primal(w, scores)], q, upper / problem.radius)
+        gap = 1.0 - margin / max(upper, 1e-300)
+        self._renew(labels, w, b, dual.rows, worst, gap)
 
     def proposed(self, problem: "BlockProblem") -> Candidates:
         """What the last round proposes."""
@@ -95,7 +114,13 @@ class BlockRounds(State):
         return self.proposal
 
     def _renew(
-        self, problem: "BlockProblem", inner: MarginResult, worst: Rows | None, gap: float
+        self,
+        labels: Labels,
+        w: np.ndarray,
+        b: np.ndarray,
+        support: np.ndarray,
+        worst: Rows | None,
+        gap: float,
     ) -> None:
         """Rows that the classifier serves worse than the working set's own join it."""
         working, finest = self.working, self.tol / 4.0
@@ -110,18 +135,22 @@ class BlockRounds(State):
         self.asked = max(finest, min(ROUGH, 0.05 * gap))
         room = self.plan.rows - worst.size
         if working.size > room:
-            working = working.chosen(self._kept(problem, inner, room))
-        self.working = working.joined(worst)
+            working = working.chosen(self._kept(labels, w, b, support, room))
+        self.working = Rows.joined([working, worst])
 
-    def _kept(self, problem: "BlockProblem", inner: MarginResult, room: int) -> np.ndarray:
+    def _kept(
+        self, labels: Labels, w: np.ndarray, b: np.ndarray, support: np.ndarray, room: int
+    ) -> np.ndarray:
         """The rows with weight, those nearest to the margin, and some of every class."""
         working = self.working
-        margins = working.margins(problem.labels, inner.coef, inner.intercept)
-        margins[inner.support] = -np.inf
+        products = np.asarray(working.X @ w).astype(np.float64)
+        scores = labels.block_scores(products + (b if labels.is_paired else b[0]), working.codes)
+        margins = -(scores.max(axis=1) if labels.is_paired else scores)
+        margins[support] = -np.inf
         kept = np.zeros(working.size, bool)
         kept[np.argsort(margins, kind="stable")[: max(room, 0)]] = True
-        kept[inner.support] = True
-        for code in range(problem.classes.size):
+        kept[support] = True
+        for code in range(labels.n_classes):
             rows = np.flatnonzero(working.codes == code)
             kept[rows[np.argmin(margins[rows])]] = True
         return np.flatnonzero(kept)
@@ -140,12 +169,3 @@ class BlockRounds(State):
         if t.dtype.kind not in "iu" or asked.dtype.kind != "f" or not 0.0 <= float(asked) < 1.0:
             raise unusable(f"its iteration is {t} and its inner tolerance {asked}")
         self.t, self.asked = int(t), float(asked)
-
-
-def _ranking(problem: "BlockProblem", inner: MarginResult) -> dict[str, np.ndarray]:
-    """What finds the rows whose margin is below that of the working set."""
-    if problem.labels.is_paired:
-        b = np.asarray(inner.intercept)
-        return {"b": b, "bars": np.full(b.size, -inner.upper)}
-    # −y(x·w) > yb − margin, y = −1 and +1
-    return {"bars": np.array([-inner.intercept, inner.intercept]) - inner.upper}

@@ -34,6 +34,8 @@ PATIENCE = 20.0  # seconds without any worker, or scheduler, after which the fit
 GREETING = 3.0  # seconds for a scheduler to answer
 ATTEMPTS = 4  # at one pass, where a worker took the task with it as it died
 
+Groups = list[tuple[str | None, list[int]]]  # partitions to be folded, and the worker for it
+
 
 class ClusterError(ConnectionError):
     """The cluster can no longer answer: no worker is left, or no scheduler."""
@@ -83,8 +85,9 @@ class DaskStream(Stream):
         self._masks: list[np.ndarray | None] = [None] * self.n_blocks
         if self.is_kept is not None:
             require_weights(self.is_kept, int(ends[-1]))
-            self._masks = np.split(self.is_kept, ends[:-1])
-            ends = np.cumsum([np.count_nonzero(mask) for mask in self._masks])
+            masks = np.split(self.is_kept, ends[:-1])
+            ends = np.cumsum([np.count_nonzero(mask) for mask in masks])
+            self._masks = list(masks)
         self.firsts = [0, *ends[:-1].tolist()]
 
     @classmethod
@@ -121,7 +124,7 @@ class DaskStream(Stream):
     def _fold(self, task: PassTask) -> Any:
         task = _WithChecksums(task)
         if self.client is None:
-            alone = [(None, [i]) for i in range(self.n_blocks)]
+            alone: Groups = [(None, [i]) for i in range(self.n_blocks)]
             part = self._compute_all([self._tree(task, alone)])[0]
         else:
             part = self._retried(
@@ -171,7 +174,7 @@ class DaskStream(Stream):
                 self._is_direct = False
         return self.client.scatter(task, hash=False, direct=False, timeout=_at_most(PATIENCE))
 
-    def _places(self) -> list[tuple[str | None, list[int]]]:
+    def _places(self) -> Groups:
         """Partitions grouped by the worker that holds them, one group per thread."""
         threads = self.client.nthreads()
         holders = self._holders()
@@ -193,7 +196,7 @@ class DaskStream(Stream):
         known = self.client.sync(self.client.scheduler.who_has, keys=self._keys)
         return {i: known.get(key) or () for i, key in enumerate(self._keys)}
 
-    def _tree(self, task: Any, groups: list[tuple[str | None, list[int]]]) -> Any:
+    def _tree(self, task: Any, groups: Groups) -> Any:
         """The graph of a pass: a fold for each group, merged on their worker, then in a tree."""
         local: dict[str | None, list[Any]] = {}
         for place, group in groups:

@@ -148,15 +148,15 @@ class Evidence:
         return read_only(w)
 
     def remember(self, w: np.ndarray, tops: np.ndarray) -> None:
-        """Keep the last scan, and those with the largest margins."""
+        """Keep the last scan, and those with the largest margins; that of w = 0 tells nothing."""
+        if not w.any():
+            return
         tops = read_only(tops.copy())
         kept = [known for known in self._known if not np.array_equal(known.w, w)]
         kept.sort(key=lambda known: -known.margin)
         self._known = [*kept[: KNOWN - 1], KnownMargin(w, tops, self._margin(w, tops))]
 
     def _margin(self, w: np.ndarray, tops: np.ndarray) -> float:
-        if not w.any():
-            return 0.0
         norm_low, norm_high = norm_bounds(w)
         margin = down(self._arcs.margin(tops))
         norm = norm_high if margin > 0.0 else norm_low

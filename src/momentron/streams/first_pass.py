@@ -34,6 +34,8 @@ class FirstPassResult:
         An upper bound of max‖x‖.
     stored : int
         The most entries that a row holds.
+    total : ndarray of shape (width,), or 0
+        The sum of the rows, each block's in the precision of X.
     kept : list of Rows
         Rows that somebody asked for, with their labels as codes.
     """
@@ -46,6 +48,7 @@ class FirstPassResult:
     counts: dict[Any, int] = field(default_factory=dict)
     longest: float = 0.0
     stored: int = 0
+    total: Any = 0.0
     nbytes: int = 0
     kept: list[Rows] = field(default_factory=list)
 
@@ -61,21 +64,34 @@ class FirstPassResult:
             )
         return found
 
+    def wanted_rows(self) -> Rows | None:
+        """The rows that somebody asked for, by their numbers, with codes in place of labels."""
+        if not self.kept:
+            return None
+        rows = Rows.joined(self.kept).coded(self.classes)
+        return rows.chosen(np.argsort(rows.numbers))
+
     @property
     def n_rows(self) -> int:
         return sum(self.counts.values())
 
     @cached_property
     def centre(self) -> np.ndarray:
-        """The mean of the sample."""
-        return np.asarray(self.sample.rows()[2].mean(axis=0), np.float64).ravel()
+        """The mean of the rows, about: any point may be the centre."""
+        return np.asarray(self.total / self.n_rows)
 
     @cached_property
     def reach(self) -> float:
-        """max‖x − centre‖ over the sample, from below: at most that of all the rows."""
+        """max‖x − centre‖ over the sample, which may be all the rows, as `radius_about` has it."""
         _, _, X = self.sample.rows()
         rows = (X.toarray() if sp.issparse(X) else X) - self.centre
-        return float(np.sqrt(np.einsum("ij,ij->i", rows, rows).max()) * (1.0 - 1e-12))
+        return self.radius_about(float(np.einsum("ij,ij->i", rows, rows).max()))
+
+    def radius_about(self, square: float) -> float:
+        """max‖x − centre‖ from its computed square, with what rounding may have cost."""
+        length = self.longest + float(np.linalg.norm(self.centre))
+        lost = 8.0 * gamma(2 * self.width + 8) * length**2
+        return min(2.0 * self.longest, float(np.sqrt(max(0.0, square) + lost)))
 
     def require_usable(self) -> None:
         """Refuse fewer than two classes, and rows whose squares leave the range of floats."""
@@ -134,6 +150,9 @@ class FirstPass:
         largest = max(_largest_square(X[rows]) for rows in large_tiles(X))
         if not np.isfinite(largest):
             _refuse(block)
+        ones = np.ones(X.shape[0], X.dtype)
+        with np.errstate(over="ignore"):
+            found.total = np.asarray(X.T @ ones, np.float64)
         found.stored = int(np.diff(X.indptr).max(initial=0)) if found.is_sparse else X.shape[1]
         found.longest = float(norm_upper_bounds(np.array([largest]), found.stored)[0])
         if largest == 0.0:  # every row is zero, or all squares have vanished
@@ -159,6 +178,7 @@ class FirstPass:
             raise InputError(f"y has more than {MOST_CLASSES} classes; are these labels numbers?")
         a.itemsize = max(a.itemsize, b.itemsize)
         a.longest, a.stored = max(a.longest, b.longest), max(a.stored, b.stored)
+        a.total = a.total + b.total
         a.nbytes += b.nbytes
         a.kept += b.kept
         a.sample.take(b.sample)
@@ -239,8 +259,6 @@ class Spread:
 
 
 def centred_radius(stream: Stream, found: FirstPassResult) -> float:
-    """max‖x − c‖, c the mean of a sample, rounded up, at the cost of a pass."""
-    length = float(np.linalg.norm(found.centre))
-    square = stream.run(Spread(found.centre)).value + length**2
-    lost = 8.0 * gamma(2 * found.width + 8) * (found.longest + length) ** 2
-    return min(2.0 * found.longest, float(np.sqrt(max(0.0, square) + lost)))
+    """max‖x − c‖ over all the rows, c their mean, rounded up; at the cost of a pass."""
+    centre = found.centre
+    return found.radius_about(stream.run(Spread(centre)).value + float(centre @ centre))

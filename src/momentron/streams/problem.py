@@ -10,7 +10,7 @@ import copy
 import math
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cached_property
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,25 +20,21 @@ from momentron.arithmetic.rounding import UNIT_ROUNDOFF, up
 from momentron.certificate import Certificate, certify, read_only
 from momentron.dual.labels import Labels, as_labels
 from momentron.dual.losses import Exponential
-from momentron.fitting.make_result import make_result
-from momentron.result import MarginResult
 from momentron.rows.base import shallow_copy
 from momentron.rows.validation import TrainingData
-from momentron.solvers.base import RunOptions, Solver
+from momentron.solvers.base import RunOptions
 from momentron.solvers.certified_problem import CertifiedProblem, SparseDual
 from momentron.solvers.checkpoint import section, unusable
-from momentron.solvers.loop import Budget, solve
 from momentron.solvers.margin_problem import NOTHING_NEAR, Evaluation
 from momentron.solvers.problem import Problem
-from momentron.status import Status
 from momentron.streams.auto import BlockRounds, MemoryPlan
+from momentron.streams.blocks import Rows
 from momentron.streams.combination import BlockCombination
 from momentron.streams.evidence import Evidence, Weights
 from momentron.streams.first_pass import FirstPassResult, centred_radius
-from momentron.streams.gradients import Gradients
+from momentron.streams.row_weights import RowWeights, weights_from_arrays, worst_weights
 from momentron.streams.scan import Scan, ScanResult
 from momentron.streams.stream import Stream
-from momentron.streams.working_set import Rows, RowWeights, weights_from_arrays, worst_weights
 
 FEW_ROWS = 50  # to a sample that had room for fewer no classifier is fitted
 
@@ -52,8 +48,8 @@ class BlockProblem(CertifiedProblem):
     found : FirstPassResult
         What the first pass found.
     fit_intercept : bool
-    memory : int
-        Bytes that a working set may take.
+    plan : MemoryPlan
+        How many rows working sets may have.
     first : Rows, optional
         The rows with which working sets begin; the sample of the first pass where None.
     """
@@ -67,10 +63,10 @@ class BlockProblem(CertifiedProblem):
         found: FirstPassResult,
         *,
         fit_intercept: bool,
-        memory: int,
+        plan: MemoryPlan,
         first: Rows | None = None,
     ) -> None:
-        self._stream, self._found, self._memory, self._first = stream, found, memory, first
+        self._stream, self._found, self._plan, self._first = stream, found, plan, first
         self.classes = read_only(found.classes)
         self._labels = as_labels(self.classes.size, fit_intercept)
         self.exponent = 0
@@ -80,14 +76,8 @@ class BlockProblem(CertifiedProblem):
         self._arcs = self._labels.arc_set()
         self._shape = self._labels.zeros(found.width).shape
         self._evidence = Evidence(self._labels, self._shape, self.longest)
-        self._gradients = Gradients(self._labels, self._shape, self.longest)
         at_zero = np.log(self._labels.arc_counts(self.counts))
-        flow, self.psi_zero, self._near_zero = self._arcs.link_near(at_zero, NOTHING_NEAR)
-        self._even = self._evidence.nothing
-        if found.sums:
-            sums = np.stack([found.sums[label] for label in self.classes.tolist()])
-            image = self._gradients.at_zero(self.counts, sums, flow, found.depth)
-            self._even = self._evidence.of_pass(image)
+        _, self.psi_zero, _ = self._arcs.link_near(at_zero, NOTHING_NEAR)
         self._is_closed = False
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -119,23 +109,22 @@ class BlockProblem(CertifiedProblem):
     def radius(self) -> float:  # type: ignore[override]
         return self._unit
 
-    @cached_property
+    @property
     def tight_radius(self) -> float:
-        """As for data in memory, at the price of a pass where there is an intercept.
-
-        A method without steps of that length gets what the sample shows, which is no larger.
-        """
+        """What the sample shows, without a pass: about that of all the rows."""
         if not self._labels.fit_intercept or self.longest == 0.0:
             return self.longest or 1.0
-        if not self._found.sums:
-            return self._found.reach * self._labels.radius_factor
-        return centred_radius(self._stream, self._found) * self._labels.radius_factor or 1.0
+        return self._found.reach * self._labels.radius_factor
 
     def for_solver(self, *, tight: bool = False) -> "BlockProblem":
-        """Itself, since passes are counted, or the same in units of the tight radius."""
-        if not tight:
+        """Itself, since passes are counted, or the same in units of the tight radius.
+
+        A sure bound of that radius costs a pass where there are intercepts.
+        """
+        if not tight or not self._labels.fit_intercept or self.longest == 0.0:
             return self
-        unit = self.tight_radius
+        factor = self._labels.radius_factor
+        unit = centred_radius(self._stream, self._found) * factor or 1.0
         problem = copy.copy(self)
         problem._unit = unit
         return problem
@@ -177,8 +166,7 @@ class BlockProblem(CertifiedProblem):
         return self._labels.from_coef(coef)
 
     def start(self) -> Evaluation:
-        scores = np.zeros(self._labels.arcs.size)
-        return Evaluation(self.zeros(), scores, self._even, self.psi_zero, self._near_zero)
+        return replace(self.evaluate(self.zeros()), w=self.zeros())
 
     def evaluate(self, w: np.ndarray, near: np.ndarray = NOTHING_NEAR) -> Evaluation:
         """One pass; two where many classes have intercepts.
@@ -196,7 +184,7 @@ class BlockProblem(CertifiedProblem):
             with np.errstate(divide="ignore"):
                 factors[arcs] = np.log(flow) - logs
             result = self._scan(w, log_factors=factors)
-        weights = self._evidence.of_pass(self._gradients.of_pass(result, flow))
+        weights = self._evidence.of_pass(result, flow)
         return Evaluation(w, scores, weights, psi, near)
 
     def worst(self, w: np.ndarray) -> tuple[np.ndarray, Weights]:
@@ -207,9 +195,9 @@ class BlockProblem(CertifiedProblem):
         if labels.circulates:
             b = np.asarray(self._arcs.intercept(scores))
             result = self._scan(w, n_worst=labels.n_classes, b=b)
-        rows = Rows.from_shortlist(result.worst)
+        rows = result.worst.chosen()
         assert rows is not None, "every class has rows"
-        return scores / self._unit, self._on_rows(rows, worst_weights(labels, rows, w, b))
+        return scores / self._unit, self._evidence.on_rows(rows, worst_weights(labels, rows, w, b))
 
     def combination(self) -> BlockCombination:
         return BlockCombination(self)
@@ -240,7 +228,7 @@ class BlockProblem(CertifiedProblem):
         return self.risk_slope(psi)  # the loss is the exponential one
 
     def even_weights(self) -> Weights:
-        return self._even
+        return self._evidence.nothing
 
     def no_weights(self) -> Weights:
         return self._evidence.nothing
@@ -254,46 +242,19 @@ class BlockProblem(CertifiedProblem):
     def mass(self, q: Any) -> float:
         return self._evidence.require_own(q).mass
 
-    def _on_rows(self, rows: Rows, weights: np.ndarray, upper: float = math.inf) -> Weights:
-        """Weights on rows in memory, near the dual set."""
-        image = self._gradients.of_rows(rows, weights)
-        if image is None:
-            return self._evidence.nothing
-        own = RowWeights(rows.numbers, rows.codes, weights)
-        return self._evidence.on_rows(image, own, upper)
-
     # --- working sets --------------------------------------------------------------------------
 
     def rounds(self, options: RunOptions) -> BlockRounds:
-        found = self._found
-        first = self._first or Rows.from_shortlist(found.sample, self.classes)
-        assert first is not None, "a sample has rows of every class"
-        width = self._stream.entries_per_row() if found.is_sparse else found.width
-        plan = MemoryPlan.within(self._memory, width, self.classes.size)
+        first = self._first or self._sample()
+        plan = self._plan.of_classes(self.classes.size)
         return BlockRounds(first, plan, options.tol, options.deadline)
 
-    def solve_rows(
-        self, rows: Rows, solver: Solver, budget: Budget
-    ) -> tuple[MarginResult | None, Weights, float]:
-        """(the result for these rows alone, its weights, the upper bound that they prove).
+    def _sample(self) -> Rows:
+        rows = self._found.sample.chosen()
+        assert rows is not None, "a sample has rows of every class"
+        return rows.coded(self.classes)
 
-        Any weights on some rows hold for all. None where nothing separates the rows: that is
-        all that is to be known then.
-        """
-        problem = self._problem_of(rows)
-        outcome = solve(problem, solver, budget)
-        if outcome.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        upper = outcome.certificate.upper
-        if outcome.status is Status.NOT_SEPARABLE:
-            result, dual = None, problem.sparse_dual(outcome.q)
-            support, weights = dual.rows, dual.weights
-        else:
-            result = make_result(problem, solver, outcome)
-            support, weights = result.support, result.dual
-        return result, self._on_rows(rows.chosen(support), weights, upper), upper / self.radius
-
-    def _problem_of(self, rows: Rows) -> Problem:
+    def of_rows(self, rows: Rows) -> Problem:
         """The problem that some rows pose, which were checked as they were read."""
         data = TrainingData(rows.X, np.arange(self.classes.size), rows.codes)
         has_intercept = self._labels.fit_intercept
@@ -301,32 +262,28 @@ class BlockProblem(CertifiedProblem):
             data, fit_intercept=has_intercept, loss=Exponential(), C=math.inf, kernel=None
         )
 
+    def weights_on(self, rows: Rows, weights: np.ndarray, upper: float) -> Weights:
+        """Weights on some rows, and the upper bound that they prove there: it holds for all."""
+        return self._evidence.on_rows(rows, weights, upper)
+
     def sampled(self) -> Problem | None:
-        sample = self._found.sample
-        rows = Rows.from_shortlist(sample, self.classes)
-        if rows is None or (sample.total < FEW_ROWS and rows.size < self.n_rows):
+        sample, rows = self._found.sample, self._sample()
+        if sample.total < FEW_ROWS and rows.size < self.n_rows:
             return None
         # the sample has as many rows of each class as it can
         sizes = np.bincount(rows.codes, minlength=self.classes.size)
         shares = np.maximum(1, np.rint(self.counts * np.min(sizes / self.counts))).astype(int)
         parts = [np.flatnonzero(rows.codes == c)[:share] for c, share in enumerate(shares)]
-        return self._problem_of(rows.chosen(np.sort(np.concatenate(parts))))
+        return self.of_rows(rows.chosen(np.sort(np.concatenate(parts))))
 
-    def rank(
-        self,
-        w: np.ndarray,
-        *,
-        n_worst: int = 0,
-        b: np.ndarray | None = None,
-        bars: np.ndarray | None = None,
-    ) -> tuple[np.ndarray, float, Rows | None]:
+    def rank(self, w: np.ndarray, **options: Any) -> tuple[np.ndarray, float, Rows | None]:
         """(scores, proven margin, rows that w serves worst): one pass, with options of `Scan`."""
         w = self._evidence.copied(w)
-        result = self._scan(w, n_worst=n_worst, b=b, bars=bars)
+        result = self._scan(w, **options)
         known = self._evidence.of(w)
-        margin = -math.inf if known is None else known.margin
+        assert known is not None
         scores = result.tops[self._labels.arcs] / self._unit
-        return scores, margin, Rows.from_shortlist(result.worst)
+        return scores, known.margin, result.worst.chosen()
 
     # --- for the loop and the result -----------------------------------------------------------
 
@@ -343,7 +300,7 @@ class BlockProblem(CertifiedProblem):
         w = self._evidence.copied(w)
         if w.any() and self._evidence.of(w) is None and not self._is_closed:
             with suppress(OutOfTime):
-                self.evaluate(w) if self._found.sums else self._scan(w)
+                self.evaluate(w)
         return self._evidence.certificate(w, q)
 
     def close(self) -> None:
@@ -400,16 +357,16 @@ class BlockProblem(CertifiedProblem):
         if not (counts < 2.0**53).all():
             raise unusable("its counts of passes, bytes and seconds are too large")
         self._stream.count(int(counts[0]), int(counts[1]), float(counts[2]))
-        rows = Rows.from_kept(self._found.kept, self.classes)
+        rows = self._found.wanted_rows()
         if rows is None:
             return
         dual, claimed = weights_from_arrays(rows, section("weights", arrays), self._labels)
-        problem = self._problem_of(rows)
+        problem = self.of_rows(rows)
         q = problem.labels.from_dual(dual)
         proved = certify(problem, problem.zeros(), q, sharp=True).upper
         weighty = np.flatnonzero(dual.reshape(rows.size, -1).any(axis=1))
         # at most as good as claimed: a run that was killed then ends as if it had not been
-        self._on_rows(rows.chosen(weighty), dual[weighty], max(claimed, proved))
+        self._evidence.on_rows(rows.chosen(weighty), dual[weighty], max(claimed, proved))
 
     def weights_to_array(self, q: Any) -> np.ndarray:
         record = self._evidence.require_own(q)

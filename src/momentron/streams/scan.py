@@ -14,6 +14,7 @@ import numpy as np
 
 from momentron.arithmetic.rounding import (
     EXTENDED_ROUNDOFF,
+    SINGLE_ROUNDOFF,
     UNDERFLOW,
     UNIT_ROUNDOFF,
     gamma,
@@ -23,7 +24,6 @@ from momentron.arithmetic.rounding import (
 from momentron.dual.labels import Labels
 from momentron.rows import as_operator
 from momentron.streams.blocks import Block, in_float64, large_tiles, tiles
-from momentron.streams.first_pass import SINGLE
 from momentron.streams.shortlist import Shortlist
 
 MOST_SHARPENED = 2048  # rows of a tile that are worth extended precision
@@ -116,7 +116,7 @@ class Scan:
     def error(self, unit: float) -> float:
         """How far a score may be from the true one, computed with this unit roundoff."""
         # |fl(x·w) − x·w| ≤ γ_d ‖x‖ ‖w‖; underflow costs at most one unit per rounding
-        vanished = self._roundings * (2.0**-100 if unit == SINGLE else UNDERFLOW)
+        vanished = self._roundings * (2.0**-100 if unit == SINGLE_ROUNDOFF else UNDERFLOW)
         return up(gamma(self._roundings, unit) * self._reach + vanished + self._sent)
 
     @property
@@ -216,7 +216,7 @@ class Scan:
         A row whose score is below the largest by more than twice the error is below it in truth.
         """
         tops = mine.max(axis=0) if self.labels.circulates else mine.max()
-        error = self.error(SINGLE if X.dtype == np.float32 else UNIT_ROUNDOFF)
+        error = self.error(SINGLE_ROUNDOFF if X.dtype == np.float32 else UNIT_ROUNDOFF)
         bounds = tops + error
         if not np.any(bounds > bar):
             return bounds
