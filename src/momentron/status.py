@@ -53,8 +53,6 @@ class Predictor(StrEnum):
         The best that the method had found when it ended.
     LOGISTIC
         A logistic regression, since the method found no classifier worth the name.
-    MEANS
-        The nearest class mean of a sample, since time ended before a logistic regression was found.
     CONSTANT
         The intercepts alone: every row has the same class.
     """
@@ -62,5 +60,4 @@ class Predictor(StrEnum):
     MARGIN = "the certified maximum-margin classifier"
     BEST_SO_FAR = "the best classifier found so far"
     LOGISTIC = "a logistic regression"
-    MEANS = "the nearest class mean of a sample"
     CONSTANT = "a constant, the same class for every row"

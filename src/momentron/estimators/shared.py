@@ -271,7 +271,7 @@ def _what_predicts(results: list[MarginResult], is_split: bool) -> str:
     """Which classifiers `predict` uses where answers are short of optimal."""
     kinds = [kind for kind in Predictor if any(r.predictor is kind for r in results)]
     if len(kinds) == 1 and not is_split:
-        instead = " instead" if kinds[0] in (Predictor.LOGISTIC, Predictor.MEANS) else ""
+        instead = " instead" if kinds[0] is Predictor.LOGISTIC else ""
         return f"predict uses {kinds[0]}{instead}"
     return "predict uses, for these classes, " + " or ".join(kinds)
 
