@@ -144,7 +144,7 @@ def test_a_table_breaks_a_long_silence(monkeypatch):
     text = io.StringIO()
     with reporting.TableReporter(text):
         time.sleep(0.3)
-    assert text.getvalue().count("at work for") >= 2
+    assert text.getvalue().count("working: ") >= 2
     said = text.getvalue()
     time.sleep(0.2)
     assert text.getvalue() == said  # nothing after the end

@@ -9,13 +9,11 @@ import sys
 import pytest
 import typer
 from command_line import run
-from rich.console import Console
 
 import momentron
 from momentron.cli import app
 from momentron.cli.examples import EXAMPLES
-from momentron.cli.progress import LiveRow, Progress, TimeLeft, clock
-from momentron.views.trace import Row
+from momentron.cli.output import progress
 
 COMMANDS = ["fit", "predict", "check", "verify", "race", "report", "info"]
 
@@ -83,41 +81,10 @@ def test_completion_names_commands_and_options():
 
 
 def test_nothing_is_shown_where_there_is_no_terminal(capsys):
-    with Progress("working") as progress:
-        progress.update("still", 0.5)
+    with progress("working") as tell:
+        tell("still", 0.5)
     captured = capsys.readouterr()
     assert captured.out + captured.err == ""
-
-
-def test_a_line_of_progress():
-    progress = Progress("deciding", max_time=60.0)
-    assert progress.line(10.0) == "deciding  10 s  at most 50 s left"
-    progress.update("fitting\x1b[2J", share=0.25)
-    line = progress.line(10.0)
-    assert r"fitting\x1b[2J" in line
-    assert "25%" in line
-    assert "30 s left" in line
-    progress.update(share=0.01)
-    assert "50 s left" in progress.line(10.0)  # never more than the budget has
-    assert Progress("deciding").line(75.0) == "deciding  1:15"
-
-
-def test_time_left_follows_the_gap():
-    left = TimeLeft(1e-6)
-    rows = [Row(k, float(k), k, 0.5, 1.0 - 10.0**-k, 1.0) for k in range(1, 5)]
-    assert left(rows[0]) is None
-    assert left(rows[1]) == pytest.approx(4.0)  # a digit per second, and four digits to go
-    assert left(rows[3]) == pytest.approx(2.0)
-    assert left(Row(5, 5.0, 5, 0.5, 0.0, 1.0)) is None
-
-
-def test_rows_on_a_terminal():
-    live = LiveRow(Console(force_terminal=True), 1e-6)
-    assert live.lines(1.0) == ""
-    assert live.lines(65.0) == "preparing the first iteration  1:05"
-    live(Row(1, 1.0, 1, 0.5, 0.9, 1.0))
-    live(Row(2, 2.0, 2, 0.5, 0.99, 1.0))
-    assert live.lines(2.0).endswith("about 4 s left")
 
 
 @pytest.mark.slow
@@ -130,8 +97,8 @@ def test_colour_is_for_terminals_that_want_it(colour):
     settings = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     settings |= {"TERM": "xterm-256color"} | ({} if colour else {"NO_COLOR": "1"})
     code = (
-        "import momentron.cli.progress as p, time; p.PATIENCE = 0.0\n"
-        "with p.Progress('working'): time.sleep(0.6)"
+        "import time; from momentron.cli.output import progress\n"
+        "with progress('working') as tell: tell('working\\x1b[2J', 0.25); time.sleep(0.6)"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdout=follower, stderr=follower, env=settings
@@ -148,9 +115,6 @@ def test_colour_is_for_terminals_that_want_it(colour):
         shown += part
     assert process.wait() == 0
     os.close(leader)
-    assert b"working" in shown
+    assert rb"working\x1b[2J" in shown
+    assert b"25%" in shown
     assert (b"\x1b[36m" in shown) == colour
-
-
-def test_clock():
-    assert [clock(s) for s in (0.4, 59.4, 60.0, 3600.0)] == ["0 s", "59 s", "1:00", "1:00:00"]

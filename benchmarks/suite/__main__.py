@@ -7,8 +7,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from momentron.cli import run
-from momentron.cli.output import try_to_write
-from momentron.data.safefiles import require_writable
+from momentron.data.safefiles import require_writable, write_atomically
 from momentron.errors import InputError
 from momentron.views.display.style import picture_of, require_picture
 
@@ -73,9 +72,7 @@ def bench(
         peers = chosen_solvers if solvers else ()
         growths = run_growth(peers=peers, before=before, quick=quick)
         if plot is not None:
-            failure = try_to_write(plot, picture_of(plot, draw(growths)))
-            if failure is not None:
-                raise failure
+            write_atomically(plot, picture_of(plot, draw(growths)))
         return
     limits = QUICK if quick else FULL
     if rounds is not None:
@@ -90,14 +87,13 @@ def bench(
     )
     if not results:
         raise InputError("no problem could be loaded; see the reasons above")
-    failures = [] if json is None else [try_to_write(json, report.as_json(results))]
-    if plot is not None:
-        failures.append(try_to_write(plot, picture_of(plot, report.draw(results))))
     print(report.format_table(results))
     print()
     print(report.format_summary(report.summarise(results)))
-    for failure in filter(None, failures):
-        raise failure
+    if json is not None:
+        write_atomically(json, report.as_json(results))
+    if plot is not None:
+        write_atomically(plot, picture_of(plot, report.draw(results)))
 
 
 def _progress(line: str) -> None:

@@ -8,37 +8,19 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from momentron.cli.data import (
-    PLAIN,
-    ClassesOption,
-    DataArgument,
-    FormulaOption,
-    LoadedData,
-    OrderOption,
-    TargetOption,
-    as_order,
-    load_data,
-    load_formula,
-    with_table_options,
-)
-from momentron.cli.output import say, try_to_write
-from momentron.cli.progress import Progress
+from momentron.cli.inputs import Loaded, OrderOption, Source, as_order, load_data, reads_data
+from momentron.cli.output import answer, progress
 from momentron.cli.verdict_text import print_summary
-from momentron.data.files import TableOptions
 from momentron.data.safefiles import require_writable
-from momentron.errors import InputError
 from momentron.separability import FeatureRole, Verdict, check_separability, feature_roles
 from momentron.separability.class_pairs import most_separated_first
 
 EXIT_CODES = {"separable": 0, "quasi-separable": 3, "overlapping": 4, "undecided": 5}
 
 
-@with_table_options()
+@reads_data()
 def check(
-    data: DataArgument = None,
-    target: TargetOption = None,
-    classes: ClassesOption = None,
-    formula: FormulaOption = None,
+    source: Source,
     family: Annotated[
         str | None,
         typer.Option(
@@ -55,7 +37,6 @@ def check(
     ] = None,
     order: OrderOption = None,
     intercept: Annotated[bool, typer.Option(help="Fit an intercept.")] = True,
-    table: TableOptions = PLAIN,
     decimals: Annotated[
         str, typer.Option(help="Floats as the shortest decimals that print as them, or binary.")
     ] = "shortest",
@@ -79,13 +60,8 @@ def check(
     """
     if proof is not None:
         require_writable(proof)
-    if formula is None:
-        loaded = load_data(data, target, classes, table)
-    else:
-        if target is not None or classes is not None:
-            raise InputError("--formula names its own outcome; leave --target and --classes out")
-        loaded = load_formula(data, formula, table)
-    with Progress("deciding separability", max_time=max_time, quiet=as_json):
+    loaded = load_data(source)
+    with progress("deciding separability", max_time=max_time, quiet=as_json):
         verdict = check_separability(
             loaded.design,
             fit_intercept=intercept,
@@ -98,28 +74,32 @@ def check(
         )
     roles: list[FeatureRole] = []
     if features and verdict.kind in ("separable", "quasi-separable"):
-        with Progress("asking what each feature does", max_time=max_time, quiet=as_json):
-            roles = feature_roles(verdict, loaded.X, loaded.y, max_time=max_time)
+        with progress("finding the features needed", max_time=max_time, quiet=as_json):
+            roles = feature_roles(verdict, loaded.design.X, loaded.design.y, max_time=max_time)
     summary = summarise(loaded, verdict, roles)
-    failure = None if proof is None else try_to_write(proof, verdict.to_json())
-    if as_json:
-        print(json.dumps(summary))
-    else:
-        print_summary(summary)
-    if failure is not None:
-        raise failure
-    if proof is not None and not as_json:
-        say(f"saved           {proof}")
+
+    def show() -> None:
+        if as_json:
+            print(json.dumps(summary))
+        else:
+            print_summary(summary)
+
+    answer(show, proof, verdict.to_json(), word=None if as_json else "saved")
     raise typer.Exit(EXIT_CODES[verdict.kind])
 
 
-def summarise(loaded: LoadedData, verdict: Verdict, roles: list[FeatureRole]) -> dict[str, Any]:
+def summarise(loaded: Loaded, verdict: Verdict, roles: list[FeatureRole]) -> dict[str, Any]:
     """Everything the command reports, as plain numbers."""
     n_separated, n_observations, noun = verdict.observations
+    design, is_quasi = loaded.design, verdict.kind == "quasi-separable"
+    is_joint = len(verdict.classes) > 2
+    row_names = None if design.given is None else design.given.names
+    order = f"order {' < '.join(verdict.classes)}"  # which nothing else shows
+    pairs = most_separated_first(verdict.class_pairs) if is_joint else []
     return {
         "data": loaded.title,
         "rows": verdict.n_rows,
-        "features": loaded.X.shape[1],
+        "features": design.X.shape[1],
         "observations": n_observations if noun == "observations" else None,
         "separated_observations": n_separated if noun == "observations" else None,
         "classes": verdict.classes,
@@ -138,61 +118,46 @@ def summarise(loaded: LoadedData, verdict: Verdict, roles: list[FeatureRole]) ->
         "lower": verdict.lower,
         "upper": verdict.upper,
         "arithmetic": verdict.arithmetic,
-        "boundary_rows": (
-            verdict.boundary_rows.tolist() if verdict.kind == "quasi-separable" else []
-        ),
+        "boundary_rows": verdict.boundary_rows.tolist() if is_quasi else [],
         "separated_rows": verdict.separated_rows.tolist(),
         "boundary_pairs": (
-            [list(pair) for pair in verdict.boundary_pairs]
-            if verdict.kind == "quasi-separable" and len(verdict.classes) > 2
-            else []
+            [list(pair) for pair in verdict.boundary_pairs] if is_quasi and is_joint else []
         ),
-        "class_pairs": (
-            [asdict(pair) for pair in most_separated_first(verdict.class_pairs)]
-            if len(verdict.classes) > 2
-            else []
-        ),
+        "class_pairs": [asdict(pair) for pair in pairs],
         "conflict": [[r.row, r.label, r.against, r.weight] for r in verdict.conflict],
-        "read": loaded.taken + _order(verdict),
+        "read": [*loaded.taken, order] if verdict.family == "ordinal" else loaded.taken,
         "decimals": verdict.decimals,
         "caveat": verdict.caveat,
         "constant": _constant(loaded, verdict),
-        "row_names": loaded.row_names,
-        "feature_names": loaded.feature_names,
-        "direction": _direction(loaded, verdict),
+        "row_names": None if row_names is None else [str(name) for name in row_names],
+        "feature_names": design.feature_names,
+        "direction": _direction(loaded, verdict) if is_quasi and not is_joint else [],
         "needed_features": [role.feature for role in roles if role.is_needed],
         "spare_features": [role.feature for role in roles if role.is_needed is False],
         "seconds": verdict.seconds,
     }
 
 
-def _order(verdict: Verdict) -> list[str]:
-    """The order in which ordinal classes were taken, which nothing else shows."""
-    if verdict.family != "ordinal":
-        return []
-    return [f"order {' < '.join(verdict.classes)}"]
+def _column_names(loaded: Loaded) -> list[str]:
+    design = loaded.design
+    return design.feature_names or [f"column {i}" for i in range(design.X.shape[1])]
 
 
-def _constant(loaded: LoadedData, verdict: Verdict) -> list[str]:
-    """The columns that are the same in every row beside an intercept, which they repeat."""
+def _constant(loaded: Loaded, verdict: Verdict) -> list[str]:
+    """The columns that are the same in every row, which repeat the intercept if there is one."""
     if not verdict.proof["fit_intercept"]:
         return []
-    X = loaded.X
+    X = loaded.design.X
     least, most = X.min(axis=0), X.max(axis=0)
     least, most = (np.ravel(v.toarray() if hasattr(v, "toarray") else v) for v in (least, most))
-    names = loaded.feature_names or [f"column {i}" for i in range(X.shape[1])]
+    names = _column_names(loaded)
     return [names[i] for i in np.flatnonzero(least == most).tolist()]
 
 
-def _direction(loaded: LoadedData, verdict: Verdict) -> list[list[Any]]:
-    """The features along which no row is on the wrong side, with their weights, largest first.
-
-    Of two classes: with more there is a direction for each of them.
-    """
-    if verdict.kind != "quasi-separable" or len(verdict.classes) > 2:
-        return []
+def _direction(loaded: Loaded, verdict: Verdict) -> list[list[Any]]:
+    """The features along which no row is on the wrong side, with their weights, largest first."""
     weights = np.ravel(verdict.coef)
     used = np.flatnonzero(weights)
     order = used[np.argsort(-np.abs(weights[used]), kind="stable")]
-    names = loaded.feature_names or [f"column {i}" for i in range(weights.size)]
+    names = _column_names(loaded)
     return [[names[i], float(weights[i] / np.abs(weights).max())] for i in order.tolist()]

@@ -3,43 +3,33 @@
 import json
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
 from momentron.api import fit as fit_plan
 from momentron.api import plan_fit, reads_in_blocks
-from momentron.cli.data import (
-    PLAIN,
-    ClassesOption,
-    DataArgument,
-    TargetOption,
-    load_data,
-    with_table_options,
-)
+from momentron.cli.inputs import Source, load_data, reads_data
 from momentron.cli.methods import named_solver
-from momentron.cli.model import kernel_model, write_model
-from momentron.cli.output import say, try_to_write
-from momentron.cli.reporters import progress, progress_of_passes
-from momentron.cli.summary import print_summary, summarise, summarise_stream
-from momentron.data.files import TableOptions
+from momentron.cli.model import write_model
+from momentron.cli.output import answer, say
 from momentron.data.safefiles import require_writable
 from momentron.errors import InputError, short
+from momentron.estimators import labels_of
 from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
+from momentron.status import Predictor
 from momentron.streams import BlockData
 
 BUDGET_REACHED = 1
 
 
-@with_table_options("weight", "failures")
+@reads_data("formula", "failures")
 def fit(
-    data: DataArgument = None,
-    target: TargetOption = None,
-    classes: ClassesOption = None,
-    table: TableOptions = PLAIN,
+    source: Source,
     method: Annotated[
         str, typer.Option(help="auto, momentum, batch-perceptron, …, or module:Class of a solver.")
     ] = "auto",
@@ -47,7 +37,7 @@ def fit(
     max_iter: Annotated[int | None, typer.Option(help="Iteration budget.")] = None,
     max_time: Annotated[float | None, typer.Option(help="Time budget in seconds.")] = None,
     max_memory: Annotated[
-        str | None, typer.Option(help="Memory beside the data, such as 1GB.")
+        str | None, typer.Option(help="Memory besides the data, such as 1GB.")
     ] = None,
     intercept: Annotated[bool, typer.Option(help="Fit an unpenalised intercept.")] = True,
     C: Annotated[
@@ -57,10 +47,6 @@ def fit(
     penalty: Annotated[
         str, typer.Option(help="What slack costs: squared_hinge or hinge.")
     ] = "squared_hinge",
-    weight: Annotated[
-        str | None,
-        typer.Option(help="Column of the rows' weights, which multiply C: a name or a position."),
-    ] = None,
     class_weight: Annotated[
         str | None,
         typer.Option(help="balanced, or weights such as 0=1,1=20: factors of C by class."),
@@ -83,7 +69,7 @@ def fit(
         ),
     ] = None,
     memory: Annotated[
-        str | None, typer.Option(help="What --out-of-core may take; 700MB where it is not given.")
+        str | None, typer.Option(help="Memory limit for --out-of-core, about 700MB by default.")
     ] = None,
     dask: Annotated[
         str | None, typer.Option(help="Scheduler address: its workers read DATA, and keep it.")
@@ -100,13 +86,13 @@ def fit(
     for path in (save, checkpoint):
         if path is not None:
             require_writable(path)
-    table = replace(table, weight=weight)
+    data, classes = source.data, source.classes
     wants_blocks = bool(out_of_core) or dask is not None or memory is not None
     if wants_blocks and (data is None or classes is not None or out_of_core is False):
         raise InputError(
             "--out-of-core, --memory and --dask need DATA, and take no --classes or --in-memory"
         )
-    source = BlockData(data or "", target, memory, dask)
+    blocks = BlockData(data or "", source.target, memory, dask)
     options = FitOptions.from_arguments(
         method=named_solver(method),
         kernel=kernel,
@@ -122,36 +108,51 @@ def fit(
         max_iter=max_iter,
         max_time=max_time,
         max_memory=max_memory,
-        block_size=source.block_size if wants_blocks else None,
+        block_size=blocks.block_size if wants_blocks else None,
         checkpoint=checkpoint,
+        verbose=0 if as_json else 1,
     )
-    is_file = data is not None and Path(data).expanduser().exists()  # else a known set, or an error
+    is_file = data is not None and Path(data).expanduser().exists()  # else a known dataset, or none
     may_choose = is_file and out_of_core is None and classes is None
     if wants_blocks or (may_choose and reads_in_blocks(data, options)):
         assert data is not None
-        if weight is not None:
+        if source.weight is not None:
             raise InputError(
-                f"--weight {weight} is for data that are read whole (--in-memory); blocks have the "
-                "hard margin, of which weights change nothing: leave rows without weight out"
+                f"--weight {source.weight} is for data that are read whole (--in-memory); blocks "
+                "have the hard margin, which weights do not change: leave rows of weight 0 out"
             )
-        table.require_plain(data, "it is read in blocks; pass --in-memory")
-        with source.opened() as stream, progress_of_passes(stream, is_quiet=as_json) as reporter:
-            found = fit_plan(plan_fit(stream, None, options), options, reporter=reporter).results[0]
-        _report(summarise_stream(data, found), found, save, as_json)
-    loaded = load_data(data, target, classes, table)
-    plan = plan_fit(loaded.X, loaded.y, options, sample_weight=loaded.weights)
-    rows = plan.data
-    assert rows is not None, "arrays are in memory"
-    options = replace(options, class_weight=by_label(options.class_weight, rows.classes))
-    with progress(options.budget.tol, is_quiet=as_json) as show:
-        (fitted,) = fit_plan(plan, options, reporter=show).fits
-    more: dict[str, Any] = {}
-    if kernel is not None and save is not None:
-        more = kernel_model(kernel, rows.X, fitted)
-    if loaded.levels:
-        more["levels"] = json.dumps(loaded.levels)
-    summary = summarise(loaded.title, rows, fitted) | {"read": loaded.taken}
-    _report(summary, fitted.result, save, as_json, **more)
+        source.table.require_plain(data, "it is read in blocks; pass --in-memory")
+        with blocks.opened() as stream:
+            result = fit_plan(plan_fit(stream, None, options), options).results[0]
+        # no pass is spent on counting the errors of a classifier that has some
+        error = 0.0 if result.margin > 0.0 else None
+        summary = summarise(result, Path(data).name, result.coef.shape[-1], error)
+        summary |= {"bytes_read": result.bytes_read}
+        write = partial(write_model, result=result, levels={})
+    else:
+        loaded = load_data(source)
+        design = loaded.design
+        plan = plan_fit(design.X, design.y, options, sample_weight=design.sample_weight)
+        rows = plan.data
+        assert rows is not None, "arrays are in memory"
+        options = replace(options, class_weight=by_label(options.class_weight, rows.classes))
+        (fitted,) = fit_plan(plan, options).fits
+        assert fitted.data is not None, "the rows with a weight"
+        result = fitted.result
+        error = float(np.mean(labels_of(fitted.outputs(), result.classes) != fitted.data.y))
+        summary = summarise(result, loaded.title, rows.X.shape[1], error)
+        summary |= {"read": loaded.taken}
+        through = None if kernel is None else (kernel, fitted.kernel, rows.X)
+        write = partial(write_model, result=result, levels=loaded.levels, kernel=through)
+
+    def show() -> None:
+        if as_json:
+            print(json.dumps(summary))
+        else:
+            say(*summary_lines(summary))
+
+    answer(show, save, write, word=None if as_json else "saved")
+    raise typer.Exit(0 if result.status.is_final else BUDGET_REACHED)
 
 
 def as_class_weight(text: str) -> str | dict[str, float]:
@@ -192,17 +193,58 @@ def as_number(word: str) -> float | str:
         return word
 
 
-def _report(
-    summary: dict[str, Any], result: MarginResult, save: Path | None, as_json: bool, **more: Any
-) -> NoReturn:
-    """Save, print, and leave with the exit code."""
-    failure = try_to_write(save, lambda stream: write_model(stream, result, **more))
-    if as_json:
-        print(json.dumps(summary))
-    else:
-        print_summary(summary)
-    if failure is not None:
-        raise failure
-    if save is not None and not as_json:
-        say(f"saved           {save}")
-    raise typer.Exit(0 if result.status.is_final else BUDGET_REACHED)
+def summarise(
+    result: MarginResult, title: str, n_features: int, training_error: float | None
+) -> dict[str, Any]:
+    """Everything the command reports, as plain numbers."""
+    return {
+        "data": title,
+        "rows": result.n_rows,
+        "features": n_features,
+        "classes": [str(label) for label in result.classes],
+        "method": result.method,
+        "status": str(result.status),
+        "lower": result.lower,
+        "upper": result.upper,
+        "gap": result.gap,
+        "margin": result.margin,
+        "is_soft": result.is_soft,
+        "classifier": str(result.predictor),
+        "support": int(result.support.size),
+        "training_error": training_error,
+        "iterations": result.n_iter,
+        "passes": result.passes,
+        "seconds": result.seconds,
+    }
+
+
+def summary_lines(summary: dict[str, Any]) -> list[str]:
+    """The answer, one fact per line."""
+    classes, in_blocks = summary["classes"], "bytes_read" in summary
+    class_names = " against ".join(classes) if len(classes) == 2 else f"{len(classes)} classes"
+    margin = f"{'best' if len(classes) == 2 else 'joint'} margin".ljust(15)
+    if summary["is_soft"]:
+        margin = "soft margin     1/√(2·objective)"
+    lines = [f"{summary['data']}: {summary['rows']} × {summary['features']}, {class_names}"]
+    if summary.get("read"):
+        lines.append(f"read            {'; '.join(summary['read'])}")
+    lines += [
+        f"verdict         {summary['status']}",
+        f"{margin} in [{summary['lower']:.12g}, {summary['upper']:.12g}], "
+        f"relative gap {summary['gap']:.2e}",
+        f"support         {summary['support']} of {summary['rows']} rows",
+    ]
+    if summary["classifier"] != Predictor.MARGIN:  # not the one that was asked for
+        option = "-C 1 --in-memory" if in_blocks else "-C 1"
+        hint = "" if summary["is_soft"] else f"; for a soft margin pass -C, such as {option}"
+        lines.append(f"classifier      {summary['classifier']}{hint}")
+    error = summary["training_error"]
+    lines += [
+        f"training error  {'not counted' if error is None else f'{error:.4%}'}",
+        f"work            {summary['method']}, {summary['iterations']} iterations, "
+        f"{summary['passes']} passes, {summary['seconds']:.3f} s",
+    ]
+    if in_blocks:
+        speed = summary["bytes_read"] / max(summary["seconds"], 1e-9) / 1e6
+        lines.append(f"read            {summary['bytes_read'] / 1e9:.3f} GB, {speed:.0f} MB/s")
+    return lines

@@ -3,16 +3,21 @@
 import json
 import os
 import platform
+from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
 
 import numpy as np
 import typer
+from threadpoolctl import threadpool_info
 
 from momentron.cli.output import say
-from momentron.cli.versions import NEEDED, OPTIONAL, blas_libraries, versions
 from momentron.data.safefiles import cache_dir
 from momentron.datasets import DATASETS
 from momentron.datasets.loaders import ENVIRONMENT
+
+NEEDED = ("numpy", "scipy", "scikit-learn")
+OPTIONAL = ("matplotlib", "python-flint", "torch", "pyarrow", "dask", "pandas")
+OF_LIBRARY = ("internal_api", "version", "num_threads", "threading_layer", "architecture")
 
 
 def info(
@@ -44,17 +49,27 @@ def gather() -> dict[str, Any]:
         "versions": here,
         "missing": [name for name in OPTIONAL if name not in here],
         "platform": f"{platform.system()} {platform.release()}, {platform.machine()}",
-        "processors": _processors(),
+        # those that this process may use
+        "processors": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1,
         "long_double_bits": int(np.finfo(np.longdouble).nmant) + 1,
-        "blas": blas_libraries(),
+        "blas": [
+            {name: library[name] for name in OF_LIBRARY if library.get(name)}
+            for library in threadpool_info()
+        ],
         "data_folder": os.environ.get(ENVIRONMENT) or None,
         "cache": str(cache_dir()),
         "datasets": list(DATASETS),
     }
 
 
-def _processors() -> int:
-    """Those that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def versions(*names: str) -> dict[str, str]:
+    """Our version, Python's, and those of the packages named that are installed."""
+    found = {"momentron": version("momentron"), "python": platform.python_version()}
+    for name in names or NEEDED:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

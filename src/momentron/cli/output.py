@@ -1,10 +1,20 @@
 """What commands print and write. Text from data, files and errors is shown, never interpreted."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.text import Text
 
 from momentron.cli.streams import Guarded
@@ -29,6 +39,50 @@ def cell(text: object) -> Text:
     return Text(printable(text))
 
 
+@contextmanager
+def progress(
+    words: str, *, max_time: float | None = None, quiet: bool = False
+) -> Iterator[Callable[[str, float], None]]:
+    """A bar on standard error that is gone at the end; nothing where that is not a terminal.
+
+    Parameters
+    ----------
+    words : str
+        What is being done.
+    max_time : float, optional
+        Seconds after which the work ends in any case.
+    quiet : bool
+        Show nothing.
+
+    Yields
+    ------
+    callable
+        Takes what is being done now, and the share of the work that is done.
+    """
+    if max_time is not None:
+        words = f"{words}, at most {max_time:g} s"
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}", style="cyan", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+        disable=quiet or not console.is_terminal,
+    )
+    with bar:
+        task = bar.add_task(printable(words), total=None)
+
+        def tell(words: str, share: float) -> None:
+            bar.update(task, description=printable(words), total=1.0, completed=share)
+
+        yield tell
+
+
 def require_reader() -> None:
     """Refuse to compute what is printed and nothing else, where standard output is closed."""
     if isinstance(sys.stdout, Guarded) and sys.stdout.is_gone:
@@ -46,20 +100,28 @@ def print_data(text: str) -> None:
         )
 
 
-def try_to_write(
-    path: Path | None, content: bytes | str | Callable[[IO[bytes]], object]
-) -> InputError | None:
-    """Write a file, if one is asked for, before the answer is printed.
+def answer(
+    show: Callable[[], None],
+    path: Path | None = None,
+    content: bytes | str | Callable[[IO[bytes]], object] = b"",
+    *,
+    word: str | None = "saved",
+) -> None:
+    """Write the file that was asked for, if any, show the answer, and say where the file is.
 
-    The error, if there is one, is to be raised after that: a full disk does not take the answer
-    back, and neither does a reader who leaves take the file.
+    A file that cannot be written is an error after the answer: a full disk does not take that
+    back, and a reader who leaves does not keep the file from being written.
     """
-    if path is None:
-        return None
+    failure: OSError | None = None
     try:
-        write_atomically(path, content)
+        if path is not None:
+            write_atomically(path, content)
     except OSError as error:
-        found = InputError(f"{path} could not be written: {reason(error)}; the answer above stands")
-        found.__cause__ = error
-        return found
-    return None
+        failure = error
+    show()
+    if failure is not None:
+        raise InputError(
+            f"{path} could not be written: {reason(failure)}; the answer above stands"
+        ) from failure
+    if path is not None and word is not None:
+        say(f"{word:<15} {path}")

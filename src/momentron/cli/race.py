@@ -6,30 +6,18 @@ from typing import Annotated
 import typer
 
 from momentron.api import max_margin
-from momentron.cli.data import (
-    PLAIN,
-    ClassesOption,
-    DataArgument,
-    TargetOption,
-    load_data,
-    with_table_options,
-)
+from momentron.cli.inputs import Source, load_data, reads_data
 from momentron.cli.methods import named_solver
-from momentron.cli.output import say, try_to_write
-from momentron.cli.progress import Progress
-from momentron.data.files import TableOptions
+from momentron.cli.output import answer, progress, say
 from momentron.estimators.racing import DEFAULT_METHODS
 from momentron.estimators.racing import race as run_race
 from momentron.views.display.race import draw_race
 from momentron.views.display.style import picture_of, require_picture
 
 
-@with_table_options("weight", "failures")
+@reads_data("formula", "weight", "failures")
 def race(
-    data: DataArgument = None,
-    target: TargetOption = None,
-    classes: ClassesOption = None,
-    table: TableOptions = PLAIN,
+    source: Source,
     methods: Annotated[
         list[str] | None,
         typer.Option(
@@ -44,29 +32,24 @@ def race(
     solvers = {name: named_solver(name) for name in methods or DEFAULT_METHODS}
     if plot is not None:
         require_picture(plot)
-    loaded = load_data(data, target, classes, table)
-    with Progress("the best margin", max_time=60.0):
-        best = max_margin(loaded.X, loaded.y, fit_intercept=intercept, max_time=60.0)
-    with Progress("racing") as progress:
+    loaded = load_data(source)
+    X, y = loaded.design.X, loaded.design.y
+    with progress("finding the best margin", max_time=60.0):
+        best = max_margin(X, y, fit_intercept=intercept, max_time=60.0)
+    with progress("racing") as watch:
         found = run_race(
-            loaded.X,
-            loaded.y,
-            solvers,
-            passes=passes,
-            fit_intercept=intercept,
-            best=best,
-            watch=progress.update,
+            X, y, solvers, passes=passes, fit_intercept=intercept, best=best, watch=watch
         )
-    failure = None
+
+    def show() -> None:
+        say(
+            f"{loaded.title}: margins by the number of passes over the data",
+            *str(found).splitlines(),
+            f"best margin in [{best.lower:.9g}, {best.upper:.9g}]",
+            best.status,
+        )
+
+    picture = b""
     if plot is not None:
         picture = picture_of(plot, draw_race(found.traces, best, title=loaded.title))
-        failure = try_to_write(plot, picture)
-    say(f"{loaded.title}: margins after so many passes over the data")
-    for line in str(found).splitlines():
-        say(line)
-    say(f"best margin in [{best.lower:.9g}, {best.upper:.9g}]")
-    say(str(best.status))
-    if failure is not None:
-        raise failure
-    if plot is not None:
-        say(f"drawn: {plot}")
+    answer(show, plot, picture, word="drawn")

@@ -7,27 +7,16 @@ from typing import Annotated
 import typer
 
 from momentron.cli.check import EXIT_CODES
-from momentron.cli.data import (
-    PLAIN,
-    ClassesOption,
-    DataArgument,
-    TargetOption,
-    load_data,
-    with_table_options,
-)
-from momentron.cli.output import say, try_to_write
-from momentron.cli.progress import Progress
+from momentron.cli.inputs import Source, load_data, reads_data
+from momentron.cli.output import answer, progress, say
 from momentron.cli.report_page import examine, render
-from momentron.data.files import TableOptions
 from momentron.data.safefiles import require_writable
+from momentron.views.display.style import require
 
 
-@with_table_options("weight", "failures")
+@reads_data("formula", "weight", "failures")
 def report(
-    data: DataArgument = None,
-    target: TargetOption = None,
-    classes: ClassesOption = None,
-    table: TableOptions = PLAIN,
+    source: Source,
     out: Annotated[Path, typer.Option("-o", "--out", help="Write the page to this file.")] = Path(
         "report.html"
     ),
@@ -38,53 +27,33 @@ def report(
 ) -> None:
     """Write a report: one HTML page with the verdict, its proof, pictures, and how to repeat it.
 
-    The page needs no network and no scripts. Exit codes are those of `momentron check`.
+    The page needs no network and no scripts; drawing it needs the extra plot (matplotlib). Exit
+    codes are those of `momentron check`.
     """
     require_writable(out)
-    loaded = load_data(data, target, classes, table)
-    with Progress("reading", max_time=None) as progress:
+    require()
+    loaded = load_data(source)
+    design = loaded.design
+    words = [*source.words(), *([] if intercept else ["--no-intercept"])]
+    with progress("reading") as watch:
         findings = examine(
-            loaded.X,
-            loaded.y,
+            design.X,
+            design.y,
             title=loaded.title,
-            feature_names=loaded.feature_names,
+            feature_names=design.feature_names,
             fit_intercept=intercept,
             max_time=max_time,
-            watch=lambda words, share: progress.update(words, share),
+            watch=watch,
         )
-        page = render(
-            findings,
-            source=data or "digits",
-            options=_repeated(target, classes, table, intercept=intercept),
-        )
+        options = "".join(f" {shlex.quote(word)}" for word in words)
+        page = render(findings, source=source.data or "digits", options=options)
     verdict = findings.verdict
-    failure = try_to_write(out, page)
-    say(
-        f"{loaded.title}: {verdict.sentence}",
-        f"best margin     in [{verdict.lower:.12g}, {verdict.upper:.12g}]",
-    )
-    if failure is not None:
-        raise failure
-    say(f"written         {out}")
+
+    def show() -> None:
+        say(
+            f"{loaded.title}: {verdict.sentence}",
+            f"best margin     in [{verdict.lower:.12g}, {verdict.upper:.12g}]",
+        )
+
+    answer(show, out, page, word="written")
     raise typer.Exit(EXIT_CODES[verdict.kind])
-
-
-def _repeated(
-    target: str | None, classes: tuple[str, str] | None, table: TableOptions, *, intercept: bool
-) -> str:
-    """The options of this run, as the shell takes them."""
-    words = []
-    if target is not None:
-        words += ["--target", target]
-    if classes is not None:
-        words += ["--classes", *classes]
-    for name in ("columns", "drop", "na"):
-        for value in getattr(table, name) or ():
-            words += [f"--{name}", str(value)]
-    for name in ("delimiter", "decimal"):
-        if getattr(table, name) is not None:
-            words += [f"--{name}", getattr(table, name).replace("\t", "tab")]
-    words += ["--drop-na"] * table.drop_na + ["--dummies"] * table.dummies
-    if not intercept:
-        words.append("--no-intercept")
-    return "".join(f" {shlex.quote(word)}" for word in words)

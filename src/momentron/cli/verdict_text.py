@@ -1,5 +1,6 @@
 """A verdict as `momentron check` prints it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -12,7 +13,28 @@ ESTIMATES_SHOWN = 40
 
 
 def print_summary(summary: dict[str, Any]) -> None:
-    """The verdict, one fact per line, and the conflict as a table."""
+    """The verdict, one fact per line, and what there is of tables."""
+    say(*_lines(summary))
+    estimates, pairs = summary["estimates"], summary["class_pairs"]
+    if len(estimates) > ESTIMATES_SHOWN:
+        estimates = sorted(estimates, key=lambda row: row["estimate"] == "finite")
+    names = ("class", "feature", "estimate")
+    _print_table("estimates", names, [[e[n] for n in names] for e in estimates], ESTIMATES_SHOWN)
+    if summary["kind"] == "quasi-separable":
+        columns = ("class", "and", "kind", "strict", "on the boundary")
+        rows = []
+        for pair in pairs:
+            strict = "" if pair["strict"] is None else "{} and {}".format(*pair["strict"])
+            on = "{} and {}".format(*pair["boundary"])
+            rows.append([pair["first"], pair["second"], pair["kind"], strict, on])
+        _print_table("classes in the joint model", columns, rows)
+    conflict = sorted(summary["conflict"], key=lambda row: -row[3])
+    title = f"conflict: {len(conflict)} rows whose weighted class averages coincide"
+    rows = [[_named(summary, "row", [i])[0], a, b, f"{w:.6g}"] for i, a, b, w in conflict]
+    _print_table(title, ("row", "class", "against", "weight"), rows)
+
+
+def _lines(summary: dict[str, Any]) -> list[str]:
     classes = " against ".join(summary["classes"][:2])
     if len(summary["classes"]) > 2:
         classes = f"{len(summary['classes'])} classes, jointly"
@@ -42,94 +64,48 @@ def print_summary(summary: dict[str, Any]) -> None:
         more = ", …" if len(summary["direction"]) > ROWS_SHOWN else "; others 0"
         lines.append(f"direction       {', '.join(shown)}{more}")
     if summary["kind"] == "quasi-separable":
-        rows = _row_names(summary, summary["boundary_rows"])
+        rows = _named(summary, "row", summary["boundary_rows"])
         lines.append(f"on the boundary {_some(rows, summary['rows'])}")
-        if summary["boundary_pairs"]:
-            lines.append(f"boundary pairs  {_boundary_pairs(summary)}")
-    if summary["needed_features"] or summary["spare_features"]:
-        needed, spare = (
-            _feature_names(summary, summary[name]) for name in ("needed_features", "spare_features")
+    if summary["boundary_pairs"]:
+        counts = [n for pair in summary["class_pairs"] for n in pair["strict"] or ()]
+        pairs = [
+            f"{_named(summary, 'row', [row])[0]} ({label} against {against})"
+            for row, label, against in summary["boundary_pairs"]
+        ]
+        lines.append(
+            f"boundary pairs  {_some(pairs, sum(counts) + len(pairs) if counts else None)}"
         )
-        lines.append(f"needed features {_some(needed, summary['features'])}")
-        lines.append(f"spare features  {_some(spare, summary['features'])}")
-    lines.append(f"work            {summary['seconds']:.3f} s")
-    say(*lines)
-    console = Console(highlight=False, soft_wrap=True)
-    if summary["estimates"]:
-        console.print(_estimates_table(summary["estimates"]))
-    if summary["class_pairs"] and summary["kind"] == "quasi-separable":
-        console.print(_classes_table(summary["class_pairs"]))
-    if summary["conflict"]:
-        named = [[_row_names(summary, [row])[0], *more] for row, *more in summary["conflict"]]
-        console.print(_conflict_table(named))
+    if summary["needed_features"] or summary["spare_features"]:
+        for word in ("needed", "spare"):
+            names = _named(summary, "feature", summary[f"{word}_features"])
+            lines.append(f"{f'{word} features':<15} {_some(names, summary['features'])}")
+    return [*lines, f"work            {summary['seconds']:.3f} s"]
 
 
-def _estimates_table(estimates: list[dict[str, str]]) -> Table:
-    """What becomes of each coefficient; where they are many, those that are not finite first."""
-    table = Table("class", "feature", "estimate", title="estimates", title_justify="left")
-    shown = estimates
-    if len(estimates) > ESTIMATES_SHOWN:
-        shown = sorted(estimates, key=lambda row: row["estimate"] == "finite")[:ESTIMATES_SHOWN]
-    for row in shown:
-        table.add_row(*(cell(row[name]) for name in ("class", "feature", "estimate")))
-    if len(estimates) > len(shown):
-        table.add_row("…", "", f"{len(estimates) - len(shown)} more")
-    return table
-
-
-def _classes_table(pairs: list[dict[str, Any]]) -> Table:
-    """Which classes separate from which, with how many of their examples are on the boundary."""
-    title = "classes in the joint model"
-    names = ("class", "and", "kind", "strict", "on the boundary")
+def _print_table(
+    title: str, names: Sequence[str], rows: Sequence[Sequence[Any]], most: int = ROWS_SHOWN
+) -> None:
+    """The first rows of a table, and how many more there are; nothing where it has none."""
+    if not rows:
+        return
     table = Table(*names, title=title, title_justify="left")
-    for pair in pairs[:ROWS_SHOWN]:
-        strict = "" if pair["strict"] is None else "{} and {}".format(*pair["strict"])
-        on = "{} and {}".format(*pair["boundary"])
-        table.add_row(*map(cell, (pair["first"], pair["second"], pair["kind"], strict, on)))
-    if len(pairs) > ROWS_SHOWN:
-        table.add_row("…", "", f"{len(pairs) - ROWS_SHOWN} more", "", "")
-    return table
+    for row in rows[:most]:
+        table.add_row(*map(cell, row))
+    if len(rows) > most:
+        table.add_row("…", *[""] * (len(names) - 2), f"{len(rows) - most} more")
+    Console(highlight=False, soft_wrap=True).print(table)
 
 
-def _boundary_pairs(summary: dict[str, Any]) -> str:
-    """How many pairs of an example and another class are on the boundary, and the first few."""
-    pairs = summary["boundary_pairs"]
-    shown = [
-        f"{_row_names(summary, [row])[0]} ({label} against {against})"
-        for row, label, against in pairs[:ROWS_SHOWN]
-    ]
-    counts = [n for pair in summary["class_pairs"] for n in pair["strict"] or ()]
-    total = f" of {sum(counts) + len(pairs)}" if counts else ""
-    more = ", …" if len(pairs) > ROWS_SHOWN else ""
-    return f"{len(pairs)}{total}: {', '.join(shown)}{more}"
+def _named(summary: dict[str, Any], noun: str, places: list[int]) -> list[Any]:
+    """What to call rows or features: by name where the file has names, else by number, from 0."""
+    names = summary[f"{noun}_names"]
+    return places if names is None else [names[i] for i in places]
 
 
-def _row_names(summary: dict[str, Any], rows: list[int]) -> list[Any]:
-    """What to call rows: by name where the file has names, else by number, from 0."""
-    names = summary["row_names"]
-    return rows if names is None else [names[i] for i in rows]
-
-
-def _feature_names(summary: dict[str, Any], features: list[int]) -> list[Any]:
-    """What to call features: by name where the file has names, else by number, from 0."""
-    names = summary["feature_names"]
-    return features if names is None else [names[j] for j in features]
-
-
-def _some(indices: list[Any], total: int) -> str:
-    """How many, and the first few of them."""
-    if not indices:
+def _some(entries: Sequence[Any], total: int | None) -> str:
+    """How many there are, and the first few of them."""
+    if not entries:
         return f"none of {total}"
-    shown = ", ".join(map(str, indices[:ROWS_SHOWN]))
-    return f"{len(indices)} of {total}: {shown}{', …' if len(indices) > ROWS_SHOWN else ''}"
-
-
-def _conflict_table(conflict: list[list[Any]]) -> Table:
-    """The rows whose weighted class averages coincide, heaviest first."""
-    title = f"conflict: {len(conflict)} rows whose weighted class averages coincide"
-    table = Table("row", "class", "against", "weight", title=title, title_justify="left")
-    for row, label, against, weight in sorted(conflict, key=lambda row: -row[3])[:ROWS_SHOWN]:
-        table.add_row(cell(row), cell(label), cell(against), f"{weight:.6g}")
-    if len(conflict) > ROWS_SHOWN:
-        table.add_row("…", "", "", f"{len(conflict) - ROWS_SHOWN} more")
-    return table
+    of = "" if total is None else f" of {total}"
+    shown = ", ".join(map(str, entries[:ROWS_SHOWN]))
+    return f"{len(entries)}{of}: {shown}{', …' if len(entries) > ROWS_SHOWN else ''}"

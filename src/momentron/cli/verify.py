@@ -7,20 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from momentron.cli.data import (
-    PLAIN,
-    ClassesOption,
-    DataArgument,
-    FormulaOption,
-    OrderOption,
-    TargetOption,
-    as_order,
-    load_data,
-    load_formula,
-    with_table_options,
-)
+from momentron.cli.inputs import OrderOption, Source, as_order, load_data, reads_data
 from momentron.cli.output import complain, say
-from momentron.data.files import TableOptions
 from momentron.data.safefiles import open_regular
 from momentron.errors import InputError
 from momentron.separability import Verdict
@@ -35,15 +23,11 @@ REJECTED = 1
 NAMED = 40  # coefficients that are listed by name; more are counted
 
 
-@with_table_options()
+@reads_data()
 def verify(
     proof: Annotated[Path, typer.Argument(help="A proof written by `momentron check --proof`.")],
-    data: DataArgument = None,
-    target: TargetOption = None,
-    classes: ClassesOption = None,
-    formula: FormulaOption = None,
+    source: Source,
     order: OrderOption = None,
-    table: TableOptions = PLAIN,
     max_time: Annotated[
         float | None, typer.Option(help="Seconds after which to give up; no limit by default.")
     ] = None,
@@ -60,20 +44,17 @@ def verify(
             content = file.read(MAX_CHARACTERS + 1)  # one too many shows that a file is too long
     except FileNotFoundError:
         raise InputError(f"{proof} does not exist; check the path") from None
-    loaded = (
-        load_data(data, target, classes, table)
-        if formula is None
-        else load_formula(data, formula, table)
-    )
+    loaded = load_data(source)
+    design = loaded.design
     try:
         claim = load_proof(content)
         verify_proof(
             claim,
-            loaded.X,
-            loaded.y,
+            design.X,
+            design.y,
             order=as_order(order),
-            sample_weight=loaded.weights,
-            feature_names=loaded.feature_names,
+            sample_weight=design.sample_weight,
+            feature_names=design.feature_names,
             max_time=max_time,
         )
     except NotJSON as error:
@@ -81,7 +62,7 @@ def verify(
     except ProofError as error:
         say(f"rejected: {error}")
         raise typer.Exit(REJECTED) from None
-    if claim["names"] is not None and loaded.feature_names is None:
+    if claim["names"] is not None and design.feature_names is None:
         complain(
             f"warning: {loaded.title} has no column names, so those in the proof are not compared"
         )
@@ -92,7 +73,7 @@ def verify(
         say(f"undecided: for {loaded.title} only an interval is proven, {margin}")
         raise typer.Exit(REJECTED)
     kind = claim["kind"] + _order(claim)
-    estimates = _estimates(claim | {"names": loaded.feature_names})
+    estimates = _estimates(claim | {"names": design.feature_names})
     say(f"verified: {loaded.title} is {kind} {margin}, in exact arithmetic{estimates}")
 
 

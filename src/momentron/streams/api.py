@@ -188,7 +188,7 @@ def stream_margin(
     file = None if checkpoint is None else _checkpoint(checkpoint, stream, solver, fit_intercept)
     with (
         until(stopwatch.deadline(budget.max_time)),
-        TableReporter() if is_told else nullcontext(reporter) as table,
+        TableReporter(activity=stream.activity) if is_told else nullcontext(reporter) as table,
     ):
         try:
             problem = open_problem(

@@ -3,7 +3,7 @@
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -45,8 +45,6 @@ class Stream(ABC):
         How much of the present pass is done; 0 between passes.
     reached : float
         How much of the present or last pass was done.
-    watch : callable, optional
-        Called after each block, or each second of a pass on a cluster.
     is_kept : ndarray of bool, optional
         Which rows have a weight, where others have none: to tasks these are not there.
     """
@@ -57,7 +55,6 @@ class Stream(ABC):
     is_remote: bool = False
     share_of_pass: float = 0.0
     reached: float = 0.0
-    watch: Callable[[], None] | None = None
     is_kept: np.ndarray | None = None
     n_blocks: int
     _checksums: dict[int, int]
@@ -106,8 +103,12 @@ class Stream(ABC):
     def report(self, share: float) -> None:
         """Say how much of the pass is done."""
         self.share_of_pass = self.reached = share
-        if self.watch is not None:
-            self.watch()
+
+    def activity(self) -> str:
+        """What is being read, as a table says it while a pass is running."""
+        speed = self.nbytes_now / max(self.seconds_now, 1e-9) / 1e6
+        passes = self.passes + self.share_of_pass
+        return f"{passes:.1f} passes, {self.nbytes_now / 1e9:.3f} GB read at {speed:.0f} MB/s"
 
     def numbered(self, result: MarginResult) -> MarginResult:
         """The result with numbers of rows as among all that were given."""

@@ -4,7 +4,8 @@ Everything from data passes through `escape`. Colours follow the page.
 """
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 from momentron.certificate.picture import card, interval_svg, number, outward, proven
@@ -43,19 +44,22 @@ def facts_table(facts: Mapping[str, object]) -> str:
     return f'<table style="border-collapse:collapse;font-size:inherit">{rows}</table>'
 
 
-def rows_table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table with a head; numbers are written with six digits."""
-    cell = "padding:1px 10px 1px 0;text-align:right"
-    head = "".join(f'<th scope="col" style="{cell}">{escape(name)}</th>' for name in names)
-    body = "".join(
-        "<tr>" + "".join(f'<td style="{cell}">{_cell(value)}</td>' for value in row) + "</tr>"
-        for row in rows
-    )
+def rows_table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A table with a head; numbers are on the right, floats with six digits."""
+    sides = ["right" if isinstance(value, Real) else "left" for value in (rows or [names])[0]]
+    head = _row('th scope="col"', names, sides)
+    body = "".join(_row("td", row, sides) for row in rows)
     return (
-        '<div style="overflow-x:auto"><table style="border-collapse:collapse;font-size:inherit">'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        '<div style="overflow-x:auto" tabindex="0" role="region" aria-label="table">'
+        '<table style="border-collapse:collapse;font-size:inherit">'
+        f"<thead>{head}</thead><tbody>{body}</tbody></table></div>"
     )
 
 
-def _cell(value: object) -> str:
-    return escape(number(value)) if isinstance(value, float) else escape(value)
+def _row(tag: str, values: Sequence[Any], sides: Sequence[str]) -> str:
+    cells = "".join(
+        f'<{tag} style="padding:1px 10px 1px 0;text-align:{side}">'
+        f"{escape(number(value) if isinstance(value, float) else value)}</{tag[:2]}>"
+        for value, side in zip(values, sides, strict=True)
+    )
+    return f"<tr>{cells}</tr>"

@@ -1,21 +1,17 @@
 """MarginDistributionDisplay: how far the rows are from the boundary."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 
 from momentron.errors import InputError
 from momentron.views.display.style import INK, VERMILLION, axes_for, colour_of, text_of
-from momentron.views.display.views import Fitted, as_rows, signed_distances
-
-if TYPE_CHECKING:
-    from momentron.result import MarginResult
-    from momentron.separability.verdict import Verdict
+from momentron.views.display.views import ClassifierDisplay, Fitted, signed_distances
 
 FEW_CLASSES = 8  # that colours can tell apart
 
 
-class MarginDistributionDisplay:
+class MarginDistributionDisplay(ClassifierDisplay):
     """A histogram of signed distances to the boundary, with the certified interval.
 
     Rows left of zero are on the wrong side. With three classes or more the distance is what the
@@ -59,34 +55,8 @@ class MarginDistributionDisplay:
         self.is_distance = is_distance
 
     @classmethod
-    def from_estimator(
-        cls, estimator: Any, X: Any, y: Any, *, ax: Any = None, **options: Any
-    ) -> "MarginDistributionDisplay":
-        """Draw how far a fitted classifier keeps these rows: of the fit, or new ones.
-
-        `estimator` is a MaxMarginClassifier, a KernelMaxMarginClassifier, or a pipeline that ends
-        in one; `options` are those of `plot`.
-        """
-        return cls.measured(Fitted.from_estimator(estimator), X, y).plot(ax=ax, **options)
-
-    @classmethod
-    def from_result(
-        cls, result: "MarginResult", X: Any, y: Any, *, ax: Any = None, **options: Any
-    ) -> "MarginDistributionDisplay":
-        """Draw how far the classifier that `max_margin` returned keeps these rows."""
-        rows = as_rows(X)
-        return cls.measured(Fitted.from_result(result, rows), rows, y).plot(ax=ax, **options)
-
-    @classmethod
-    def from_verdict(
-        cls, verdict: "Verdict", X: Any, y: Any, *, ax: Any = None, **options: Any
-    ) -> "MarginDistributionDisplay":
-        """Draw how far the hyperplane of a proof keeps these rows."""
-        return cls.measured(Fitted.from_verdict(verdict), as_rows(X), y).plot(ax=ax, **options)
-
-    @classmethod
-    def measured(cls, fitted: Fitted, X: Any, y: Any) -> "MarginDistributionDisplay":
-        """The distances, not drawn yet."""
+    def of(cls, fitted: Fitted, X: Any, y: Any) -> Self:
+        """The distances of these rows, those of the fit or new ones; not drawn yet."""
         if fitted.decide is None:
             raise InputError("there is no hyperplane to measure from: the classes overlap")
         codes = fitted.codes(y)
@@ -106,9 +76,7 @@ class MarginDistributionDisplay:
             return "lead of the true class over the best wrong one"
         return "signed distance to the boundary" if self.is_distance else "label × decision value"
 
-    def plot(
-        self, ax: Any = None, *, bins: int | str = "auto", legend: bool = True
-    ) -> "MarginDistributionDisplay":
+    def plot(self, ax: Any = None, *, bins: int | str = "auto", legend: bool = True) -> Self:
         """Draw it.
 
         Parameters
@@ -152,8 +120,8 @@ class MarginDistributionDisplay:
             label = None
 
 
-def bin_edges(distances: np.ndarray, bins: int | str = "auto", most: int = 60) -> np.ndarray:
-    """Edges of bins from the smallest distance to the largest, at most so many if not asked for."""
+def bin_edges(distances: np.ndarray, bins: int | str, most: int = 60) -> np.ndarray:
+    """Edges of bins from the smallest distance to the largest; a rule makes 10 to `most` bins."""
     low, high = float(distances.min()), float(distances.max())
     is_flat = not high - low > 1e-12 * max(abs(low), abs(high))
     if isinstance(bins, str):  # numpy refuses to part distances that are equal but for roundings

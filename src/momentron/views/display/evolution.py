@@ -6,22 +6,22 @@ from typing import Any
 import numpy as np
 
 from momentron.data.safefiles import Pathname, write_atomically
-from momentron.errors import InputError, short
+from momentron.errors import InputError
 from momentron.views.display.style import (
     BLUE,
     GREEN,
     GREY,
     PURPLE,
+    SIZE,
     VERMILLION,
-    axes_for,
     picture_of,
+    require_choice,
     saved_figure,
     shown_figure,
 )
 
 KERNEL, NETWORK, TRAIN = VERMILLION, BLUE, GREY
-FIRST, LAST = PURPLE, GREEN
-SIZE = (10.5, 3.4)  # inches of all three panels
+WIDE = (10.5, 3.4)  # inches of all three panels
 
 
 class EvolutionDisplay:
@@ -51,8 +51,8 @@ class EvolutionDisplay:
     ) -> "EvolutionDisplay":
         """Draw it; see `KernelEvolution.plot`."""
         panels = {"errors": self._errors, "margins": self._margins, "alignments": self._alignments}
-        if show is not None and show not in panels:
-            raise InputError(f"show={short(show)} must be one of {', '.join(map(repr, panels))}")
+        if show is not None:
+            require_choice("show", show, panels)
         names = list(panels) if show is None else [show]
         self.figure_, self.axes_ = self._axes(ax, len(names), path is not None)
         for name, axes in zip(names, self.axes_, strict=True):
@@ -67,43 +67,28 @@ class EvolutionDisplay:
 
     def _axes(self, ax: Any, count: int, is_saved: bool) -> tuple[Any, list[Any]]:
         """The user's axes, or new ones: of pyplot where the picture is to be seen."""
-        if ax is not None:
-            given = list(np.ravel(np.asarray(ax, dtype=object)))
-            if len(given) != count:
-                raise InputError(
-                    f"ax has {len(given)} axes for {count} panels; pass {count}, or show= one of "
-                    "'errors', 'margins', 'alignments'"
-                )
-            return given[0].figure, given
-        if count == 1 and not is_saved:
-            figure, axes = axes_for(None)
-            return figure, [axes]
-        make = saved_figure if is_saved else shown_figure
-        figure, axes = make(1, count, size=SIZE if count > 1 else (6.4, 4.2))
-        return figure, list(np.ravel(axes))
+        if ax is None:
+            make = saved_figure if is_saved else shown_figure
+            figure, axes = make(1, count, size=WIDE if count > 1 else SIZE)
+            return figure, list(np.ravel(axes))
+        given = list(np.ravel(np.asarray(ax, dtype=object)))
+        if len(given) != count:
+            raise InputError(
+                f"ax has {len(given)} axes for {count} panels; pass {count}, or show= one of "
+                "'errors', 'margins', 'alignments'"
+            )
+        return given[0].figure, given
+
+    def _draw(self, axes: Any, column: str, line: str, colour: str, label: str) -> None:
+        """One column against the epochs."""
+        epochs, values = self.columns["epoch"], self.columns[column]
+        axes.plot(epochs, values, line, color=colour, markersize=4, label=label)
 
     def _errors(self, axes: Any) -> None:
         """Three lines: test errors of the kernel's predictor and the network, training error."""
-        epochs = self.columns["epoch"]
-        axes.plot(
-            epochs, self.columns["train_error"], "-", color=TRAIN, label="network, training error"
-        )
-        axes.plot(
-            epochs,
-            self.columns["network_error"],
-            "s-",
-            color=NETWORK,
-            markersize=4,
-            label="network",
-        )
-        axes.plot(
-            epochs,
-            self.columns["kernel_error"],
-            "o-",
-            color=KERNEL,
-            markersize=4,
-            label="kernel predictor",
-        )
+        self._draw(axes, "train_error", "-", TRAIN, "network, training error")
+        self._draw(axes, "network_error", "s-", NETWORK, "network")
+        self._draw(axes, "kernel_error", "o-", KERNEL, "kernel predictor")
         axes.set_title("Test error", loc="left", fontsize=10)
         axes.set_ylim(bottom=0.0)
         axes.yaxis.set_major_formatter("{x:.0%}")
@@ -111,22 +96,14 @@ class EvolutionDisplay:
     def _margins(self, axes: Any) -> None:
         epochs, lower, upper = self.columns["epoch"], self.columns["lower"], self.columns["upper"]
         axes.fill_between(epochs, lower, upper, color=KERNEL, alpha=0.2, linewidth=0)
-        axes.plot(epochs, lower, "o-", color=KERNEL, markersize=4, label="at least")
-        axes.plot(epochs, upper, ":", color=KERNEL, label="at most")
+        self._draw(axes, "lower", "o-", KERNEL, "at least")
+        self._draw(axes, "upper", ":", KERNEL, "at most")
         axes.set_title("Best margin in the kernel", loc="left", fontsize=10)
         axes.set_ylim(bottom=0.0)
 
     def _alignments(self, axes: Any) -> None:
-        for which, colour in (("first", FIRST), ("last", LAST)):
-            values = self.columns[f"alignment_{which}"]
-            axes.plot(
-                self.columns["epoch"],
-                values,
-                "o-",
-                color=colour,
-                markersize=4,
-                label=f"with the {which}",
-            )
+        self._draw(axes, "alignment_first", "o-", PURPLE, "with the first")
+        self._draw(axes, "alignment_last", "o-", GREEN, "with the last")
         axes.set_title("Alignment of kernels", loc="left", fontsize=10)
 
 

@@ -1,27 +1,28 @@
 """MarginDisplay: the boundary and the margin, in two dimensions."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 
 from momentron.views.display.style import GREY, INK, axes_for, colour_of, marker_of, text_of
-from momentron.views.display.views import Fitted, View, as_rows, view_of
-
-if TYPE_CHECKING:
-    from momentron.result import MarginResult
-    from momentron.separability.verdict import Verdict
+from momentron.views.display.views import ClassifierDisplay, Fitted, View, view_of
 
 MANY = 100  # marked rows above which rings are thin
 LEGEND_CLASSES = 12  # more names than this hide the picture
 
 
-class MarginDisplay:
+class MarginDisplay(ClassifierDisplay):
     """The decision boundary, the margin around it and the rows, support vectors marked.
 
     Data of two features are drawn as they are. Of more features, two can be chosen; otherwise the
     rows are projected so that distances to the boundary stay exact. Create one with
-    `from_estimator`, `from_result` or `from_verdict`.
+    `from_estimator`, `from_result` or `from_verdict`, which also take
+
+    - `features`: two ints or names, the features to draw; by default both of two, or a projection
+      of more. The X of the fit is needed, so that the support vectors are found among its rows.
+    - `names`: what the features are called; by default the columns of a data frame.
+    - `resolution`: the points of the grid along each axis, on which the boundary is computed.
 
     Parameters
     ----------
@@ -32,7 +33,6 @@ class MarginDisplay:
     codes : ndarray of shape (n,)
         Positions of the labels among the classes.
     resolution : int
-        Points of the grid along each axis, on which the boundary is computed.
 
     Attributes
     ----------
@@ -62,83 +62,21 @@ class MarginDisplay:
         self.resolution = resolution
 
     @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: Any,
-        *,
-        features: Sequence[int | str] | None = None,
-        resolution: int = 160,
-        ax: Any = None,
-        **options: Any,
-    ) -> "MarginDisplay":
-        """Draw a fitted classifier on its data.
-
-        Parameters
-        ----------
-        estimator : MaxMarginClassifier, KernelMaxMarginClassifier, or a pipeline ending in one
-        X : array-like of shape (n, d)
-            The rows of the fit, so that the support vectors are found among them.
-        y : array-like of shape (n,)
-        features : two ints or names, optional
-            Which features to draw; by default both of two, or a projection of more.
-        resolution : int
-        ax : matplotlib Axes, optional
-        **options
-            For `plot`.
-        """
-        fitted = Fitted.from_estimator(estimator)
-        return cls._drawn(fitted, X, y, features, resolution, ax, options)
-
-    @classmethod
-    def from_result(
-        cls,
-        result: "MarginResult",
-        X: Any,
-        y: Any,
-        *,
-        features: Sequence[int | str] | None = None,
-        resolution: int = 160,
-        ax: Any = None,
-        **options: Any,
-    ) -> "MarginDisplay":
-        """Draw what `max_margin` returned for these data; see `from_estimator`."""
-        fitted = Fitted.from_result(result, as_rows(X))
-        return cls._drawn(fitted, as_rows(X), y, features, resolution, ax, options)
-
-    @classmethod
-    def from_verdict(
-        cls,
-        verdict: "Verdict",
-        X: Any,
-        y: Any,
-        *,
-        features: Sequence[int | str] | None = None,
-        resolution: int = 160,
-        ax: Any = None,
-        **options: Any,
-    ) -> "MarginDisplay":
-        """Draw the hyperplane of a proof, or the rows in conflict where there is none."""
-        fitted = Fitted.from_verdict(verdict)
-        return cls._drawn(fitted, as_rows(X), y, features, resolution, ax, options)
-
-    @classmethod
-    def _drawn(
+    def of(
         cls,
         fitted: Fitted,
         X: Any,
         y: Any,
-        features: Sequence[int | str] | None,
-        resolution: int,
-        ax: Any,
-        options: dict[str, Any],
-    ) -> "MarginDisplay":
-        view = view_of(fitted, X, features=features)
-        display = cls(fitted, view, fitted.codes(y), resolution=resolution)
-        return display.plot(ax=ax, **options)
+        *,
+        features: Sequence[int | str] | None = None,
+        names: Sequence[str] | None = None,
+        resolution: int = 160,
+    ) -> Self:
+        """The view of these rows, not drawn yet."""
+        view = view_of(fitted, X, features=features, names=names)
+        return cls(fitted, view, fitted.codes(y), resolution=resolution)
 
-    def plot(self, ax: Any = None, *, size: float = 22.0, legend: bool = True) -> "MarginDisplay":
+    def plot(self, ax: Any = None, *, size: float = 22.0, legend: bool = True) -> Self:
         """Draw it.
 
         Parameters
@@ -167,39 +105,36 @@ class MarginDisplay:
         self.boundary_ = None
         if values is None:
             return
-        k = self.fitted.classes.size
+        k, margin = self.fitted.classes.size, self.fitted.lower
+
+        def contour(of: np.ndarray, at: float, line: str = "-") -> Any:
+            if not of.min() < at < of.max():
+                return None  # outside the picture
+            style: dict[str, Any] = {"colors": INK, "linewidths": 1.3, "linestyles": line}
+            return self.ax_.contour(x, y, of, levels=[at], **style)
+
         if values.ndim == 2:
-            winner, lead = (values > 0.0).astype(float), values
+            winner, lead, margins = (values > 0.0).astype(float), values, [-margin, margin]
+            self.boundary_ = contour(lead, 0.0)
         else:
             winner = values.argmax(axis=2).astype(float)
-            ordered = np.sort(values, axis=2)
-            lead = ordered[:, :, -1] - ordered[:, :, -2]
-        self.ax_.contourf(
-            x,
-            y,
-            winner,
-            levels=np.arange(k + 1) - 0.5,
-            colors=[colour_of(c) for c in range(k)],
-            alpha=0.10,
-        )
-        if values.ndim == 2:
-            self.boundary_ = _contour(self.ax_, x, y, lead, 0.0, "-")
-        else:
+            best, second = np.moveaxis(np.sort(values, axis=2)[:, :, :-3:-1], 2, 0)
+            lead, margins = best - second, [margin]
             for c in range(k):
-                _contour(self.ax_, x, y, (winner == c).astype(float), 0.5, "-")
-        margin = self.fitted.lower
+                contour((winner == c).astype(float), 0.5)
+        colours = [colour_of(c) for c in range(k)]
+        levels = np.arange(k + 1) - 0.5
+        self.ax_.contourf(x, y, winner, levels=levels, colors=colours, alpha=0.10)
         if margin > 0.0:
-            for level in (-margin, margin) if values.ndim == 2 else (margin,):
-                _contour(self.ax_, x, y, lead, level, "--")
+            for level in margins:
+                contour(lead, level, "--")
 
     def _draw_points(self, size: float) -> None:
-        points, classes = self.view.points, self.fitted.classes
+        points, fitted = self.view.points, self.fitted
         self.points_ = []
-        for c, label in enumerate(classes.tolist()):
-            chosen = points[self.codes == c]
+        for c, label in enumerate(fitted.classes.tolist()):
             artist = self.ax_.scatter(
-                chosen[:, 0],
-                chosen[:, 1],
+                *points[self.codes == c].T,
                 s=size,
                 c=colour_of(c),
                 marker=marker_of(c),
@@ -210,21 +145,19 @@ class MarginDisplay:
             )
             self.points_.append(artist)
         self.marked_ = None
-        marked = self.fitted.marked
-        marked = marked[marked < len(points)]
+        marked = fitted.marked[fitted.marked < len(points)]
         if marked.size:
             self.marked_ = self.ax_.scatter(
-                points[marked, 0],
-                points[marked, 1],
+                *points[marked].T,
                 s=(4.0 if marked.size <= MANY else 2.0) * size,
                 facecolors="none",
                 edgecolors=INK,
                 linewidths=1.1 if marked.size <= MANY else 0.5,
-                label=f"{marked.size} {self.fitted.marked_name}",
+                label=f"{marked.size} {fitted.marked_name}",
                 zorder=4,
             )
-        if self.fitted.weights is not None:
-            self._draw_conflict(self.fitted.weights)
+        if fitted.weights is not None:
+            self._draw_conflict(fitted.weights)
 
     def _draw_conflict(self, weights: np.ndarray) -> None:
         """The hulls of the rows in conflict, and the point that both have."""
@@ -238,11 +171,3 @@ class MarginDisplay:
             self.ax_.plot(*outline.T, color=colour_of(c), linewidth=1.2, zorder=2)
         label = "a point of both hulls"
         self.ax_.plot(*meeting, "*", color=INK, markersize=11, label=label, zorder=5)
-
-
-def _contour(
-    ax: Any, x: np.ndarray, y: np.ndarray, values: np.ndarray, at: float, line: str
-) -> Any:
-    if not values.min() < at < values.max():
-        return None  # outside the picture
-    return ax.contour(x, y, values, levels=[at], colors=INK, linewidths=1.3, linestyles=line)

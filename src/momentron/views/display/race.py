@@ -5,14 +5,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from momentron.errors import InputError, short
-from momentron.views.display.style import INK, axes_for, colour_of, saved_figure, text_of
+from momentron.views.display.style import (
+    COSTS,
+    INK,
+    axes_for,
+    colour_of,
+    require_choice,
+    saved_figure,
+    text_of,
+)
 
 if TYPE_CHECKING:
     from momentron.result import MarginResult
     from momentron.views.trace import Trace
 
-AXES = {"passes": "passes over the data", "iteration": "iterations", "seconds": "seconds"}
 COLOURS = 7  # of the methods; the eighth is that of the best margin
 
 
@@ -53,8 +59,7 @@ class RaceDisplay:
         title : str
         legend : bool
         """
-        if x not in AXES:
-            raise InputError(f"x={short(x)} must be one of {', '.join(map(repr, AXES))}")
+        require_choice("x", x, COSTS)
         self.figure_, self.ax_ = axes_for(ax)
         best, lowest, self.lines_ = self.best, 0.0, []
         for number, (name, trace) in enumerate(self.traces.items()):
@@ -68,7 +73,7 @@ class RaceDisplay:
         self.ax_.axhspan(best.lower, best.upper, color=INK, alpha=0.12, linewidth=0)
         self.ax_.set_xscale("log")
         scale_to_best(self.ax_, middle or -lowest or 1.0, lowest)
-        self.ax_.set_xlabel(AXES[x])
+        self.ax_.set_xlabel(COSTS[x])
         self.ax_.set_ylabel("margin, in units of the best")
         if title:
             self.ax_.set_title(text_of(title))

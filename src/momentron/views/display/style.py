@@ -5,12 +5,15 @@ chosen for them: pictures that are only saved are made without pyplot.
 """
 
 import io
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from momentron.data.safefiles import Pathname, require_writable
-from momentron.errors import InputError
+from momentron.errors import InputError, short
+from momentron.views.printable import printable, shortened
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart
 BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
@@ -34,6 +37,8 @@ SETTINGS = {
     "svg.hashsalt": "momentron",
 }
 SIZE = (6.4, 4.2)  # inches of a picture with one panel
+# what traces are drawn against
+COSTS = {"iteration": "iterations", "passes": "passes over the data", "seconds": "seconds"}
 
 
 def require() -> None:
@@ -44,12 +49,12 @@ def require() -> None:
         raise ImportError('pictures need matplotlib: pip install "momentron[plot]"') from None
 
 
-def styled() -> AbstractContextManager[Any]:
-    """Within it, new axes look like ours."""
+def styled(more: Mapping[str, Any] = MappingProxyType({})) -> AbstractContextManager[Any]:
+    """Within it, new axes look like ours; `more` are other settings of matplotlib."""
     require()
     import matplotlib
 
-    context: AbstractContextManager[Any] = matplotlib.rc_context(SETTINGS)
+    context: AbstractContextManager[Any] = matplotlib.rc_context({**SETTINGS, **more})
     return context
 
 
@@ -95,8 +100,14 @@ def marker_of(number: int) -> str:
 
 def text_of(words: object) -> str:
     """Words from data as they are: dollars start no formula, underscores hide no legend entry."""
-    shown = str(words).replace("$", r"\$")
+    shown = shortened(printable(words)).replace("$", r"\$")
     return f"\u200b{shown}" if shown.startswith("_") else shown
+
+
+def require_choice(name: str, value: Any, known: Iterable[str]) -> None:
+    """Refuse what is not one of the values that an option of a picture has."""
+    if value not in known:
+        raise InputError(f"{name}={short(value)} must be one of {', '.join(map(repr, known))}")
 
 
 def require_picture(path: Pathname) -> None:

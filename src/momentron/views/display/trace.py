@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from momentron.errors import InputError, short
-from momentron.views.display.style import BLUE, INK, VERMILLION, axes_for
+from momentron.views.display.style import BLUE, COSTS, INK, VERMILLION, axes_for, require_choice
 
 if TYPE_CHECKING:
     from momentron.certificate import Certificate
     from momentron.result import MarginResult
     from momentron.views.trace import Trace
 
-AXES = {"iteration": "iterations", "passes": "passes over the data", "seconds": "seconds"}
 LONG = 30  # rows from which the horizontal axis is logarithmic
 TALL = 2.5  # times the final upper bound, above which first bounds are cut off
 
@@ -103,8 +102,7 @@ class TraceDisplay:
             Draw the relative gap on a log axis instead of the two bounds.
         legend : bool
         """
-        if x not in AXES:
-            raise InputError(f"x={short(x)} must be one of {', '.join(map(repr, AXES))}")
+        require_choice("x", x, COSTS)
         if not len(self.trace):
             raise InputError("the trace is empty: the solve ended before its first iteration")
         self.figure_, self.ax_ = axes_for(ax)
@@ -113,7 +111,7 @@ class TraceDisplay:
         self.lines_ = self._draw_gap(at, marks) if gap else self._draw_bounds(at, marks)
         if at.size > LONG and at[at > 0.0].size > 1:
             self.ax_.set_xscale("log")
-        self.ax_.set_xlabel(AXES[x])
+        self.ax_.set_xlabel(COSTS[x])
         if legend:
             self.ax_.legend(fontsize="small", loc="best")
         return self

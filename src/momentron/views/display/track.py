@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from momentron.errors import InputError, short
-from momentron.views.display.style import BLUE, INK, axes_for
+from momentron.errors import InputError
+from momentron.views.display.style import BLUE, INK, axes_for, require_choice
 from momentron.views.table import Table
 
 WORDS = {
@@ -56,10 +56,8 @@ class TrackDisplay:
             What the legend calls the line: for several trackers in one picture.
         legend : bool
         """
-        if y not in WORDS:
-            raise InputError(f"y={short(y)} must be one of {', '.join(map(repr, WORDS))}")
-        if x not in ("step", "loss", "norm"):
-            raise InputError(f"x={short(x)} must be 'step', 'loss' or 'norm'")
+        require_choice("y", y, WORDS)
+        require_choice("x", x, ("step", "loss", "norm"))
         if not len(self.looks):
             raise InputError("there is nothing to draw: call look first")
         self.figure_, self.ax_ = axes_for(ax)
@@ -75,7 +73,10 @@ class TrackDisplay:
         if y == "share":
             self.ax_.axhline(1.0, color=INK, linestyle="--", linewidth=1.0)
             self.ax_.axhline(0.0, color=INK, linewidth=0.6)
-        self._draw_best(y, at)
+        best = self.looks["best"]
+        known = np.isfinite(best)
+        if y == "margin" and known.any():
+            self.ax_.plot(at[known], best[known], "--", color=INK, linewidth=1, label="best margin")
         if y == "loss" and (low[kept] > 0.0).all():
             self.ax_.set_yscale("log")
         self.ax_.set_xlabel("step" if x == "step" else WORDS[x])
@@ -83,10 +84,3 @@ class TrackDisplay:
         if legend and (label or y == "margin"):
             self.ax_.legend(fontsize="small")
         return self
-
-    def _draw_best(self, y: str, at: np.ndarray) -> None:
-        """The best margin beside the model's own."""
-        best = self.looks["best"]
-        if y == "margin" and np.isfinite(best).any():
-            kept = np.isfinite(best)
-            self.ax_.plot(at[kept], best[kept], "--", color=INK, linewidth=1.0, label="best margin")

@@ -1,8 +1,10 @@
 """What pictures show, computed: signed distances, and rows seen in two dimensions. No drawing."""
 
+import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -12,9 +14,9 @@ if TYPE_CHECKING:
     from momentron.result import MarginResult
     from momentron.separability.verdict import Verdict
 
-SAMPLE = 5_000  # rows that are enough to find the direction in which they vary most
-STEPS = 40  # of the power method: pictures need no more digits
+SAMPLE = 1_000  # rows that are enough to find the directions in which they vary most
 FLAT = 1e-9  # of the largest singular value: below it a direction is rounding
+ROUNDING = 1e-7  # of the rows' length: below it a direction found from inner products is noise
 MARGIN_SIZE = 0.08  # of a picture, around its points
 
 Decision = Callable[[Any], np.ndarray]
@@ -160,6 +162,58 @@ def as_rows(X: Any) -> Any:
     return rows
 
 
+class ClassifierDisplay(ABC):
+    """What the pictures of a classifier share: the three ways to make one."""
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, ax: Any = None, **options: Any
+    ) -> Self:
+        """Draw a fitted classifier on these data.
+
+        Parameters
+        ----------
+        estimator : MaxMarginClassifier, KernelMaxMarginClassifier, or a pipeline ending in one
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,)
+        ax : matplotlib Axes, optional
+            New ones by default.
+        **options
+            Those of `plot`, and those that the class names.
+        """
+        return cls._drawn(Fitted.from_estimator(estimator), X, y, ax, options)
+
+    @classmethod
+    def from_result(
+        cls, result: "MarginResult", X: Any, y: Any, *, ax: Any = None, **options: Any
+    ) -> Self:
+        """Draw what `max_margin` returned for these data; see `from_estimator`."""
+        rows = as_rows(X)
+        return cls._drawn(Fitted.from_result(result, rows), rows, y, ax, options)
+
+    @classmethod
+    def from_verdict(
+        cls, verdict: "Verdict", X: Any, y: Any, *, ax: Any = None, **options: Any
+    ) -> Self:
+        """Draw the hyperplane of a proof, or the rows in conflict where there is none."""
+        return cls._drawn(Fitted.from_verdict(verdict), as_rows(X), y, ax, options)
+
+    @classmethod
+    def _drawn(cls, fitted: Fitted, X: Any, y: Any, ax: Any, options: dict[str, Any]) -> Self:
+        known = inspect.signature(cls.of).parameters
+        own = {name: options.pop(name) for name in list(options) if name in known}
+        return cls.of(fitted, X, y, **own).plot(ax=ax, **options)
+
+    @classmethod
+    @abstractmethod
+    def of(cls, fitted: Fitted, X: Any, y: Any) -> Self:
+        """What is drawn of these rows, computed."""
+
+    @abstractmethod
+    def plot(self, ax: Any = None) -> Self:
+        """Draw it."""
+
+
 def signed_distances(decision: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """How far each row is on its own side: y f(x), or its output less the best wrong one."""
     if decision.ndim == 1:
@@ -277,14 +331,8 @@ def _slice(
 
 def _along_distance(fitted: Fitted, rows: Any, decision: np.ndarray) -> View:
     """The signed distance against the direction of most variation along the boundary."""
-    if rows.shape[1] == 1:
-        spread = np.random.default_rng(0).uniform(-1.0, 1.0, decision.size)
-        second, name = spread, "no meaning: rows are spread to be seen"
-    else:
-        second = principal(rows, 1, without=fitted.direction)[:, 0]
-        name = "largest variation along the boundary"
-        if fitted.direction is None:
-            name = "first principal component of X"
+    name = "largest variation along the boundary"
+    second, name = _widest(rows, name if fitted.direction is not None else None, fitted.direction)
     first = "signed distance to the boundary" if fitted.is_distance else "decision value"
     return View(np.column_stack([decision, second]), (first, name), lambda points: points[:, 0])
 
@@ -294,8 +342,9 @@ def _outputs(rows: Any, decision: np.ndarray) -> View:
     centre = decision.mean(axis=0)
     _, values, directions = np.linalg.svd(decision[:SAMPLE] - centre, full_matrices=False)
     if values[1] <= FLAT * values[0]:  # the outputs lie on a line
-        points = np.column_stack([(decision - centre) @ directions[0], principal(rows, 1)[:, 0]])
-        names = ("direction of the outputs", "first principal component of X")
+        second, name = _widest(rows)
+        points = np.column_stack([(decision - centre) @ directions[0], second])
+        names = ("direction of the outputs", name)
         return View(points, names, lambda p: centre + np.outer(p[:, 0], directions[0]))
     plane = directions[:2]
     share = float((values[:2] ** 2).sum() / max(float((values**2).sum()), 1e-300))
@@ -307,39 +356,40 @@ def _outputs(rows: Any, decision: np.ndarray) -> View:
 def _scatter(rows: Any) -> View:
     """No classifier: the two principal components of the rows."""
     if rows.shape[1] == 1:
-        spread = np.random.default_rng(0).uniform(-1.0, 1.0, rows.shape[0])
-        points = np.column_stack([_dense(rows[:, [0]])[:, 0], spread])
-        return View(points, ("feature 0", "no meaning: rows are spread to be seen"), None)
+        second, name = _widest(rows)
+        points = np.column_stack([_dense(rows[:, [0]])[:, 0], second])
+        return View(points, ("feature 0", name), None)
     names = ("first principal component", "second principal component")
     return View(principal(rows, 2), names, None, "all features, seen from their widest side")
 
 
+def _widest(
+    rows: Any, name: str | None = None, without: np.ndarray | None = None
+) -> tuple[np.ndarray, str]:
+    """(coordinates along the direction in which the rows vary most, its name)."""
+    if rows.shape[1] == 1:
+        spread = np.random.default_rng(0).uniform(-1.0, 1.0, rows.shape[0])
+        return spread, "no meaning: rows are spread to be seen"
+    return principal(rows, 1, without=without)[:, 0], name or "first principal component of X"
+
+
 def principal(rows: Any, count: int, *, without: np.ndarray | None = None) -> np.ndarray:
-    """Coordinates of rows along their principal directions, orthogonal to one that is left out."""
+    """Coordinates of rows along their principal directions, orthogonal to one that is left out.
+
+    From the inner products of a sample of the rows, so that sparse rows stay sparse.
+    """
     n, d = rows.shape
     kept = rows[np.linspace(0, n - 1, min(n, SAMPLE)).astype(int)]
-    mean = np.asarray(kept.mean(axis=0), np.float64).ravel()
-    basis = [] if without is None else [without / max(float(np.linalg.norm(without)), 1e-300)]
-    skip = len(basis)
-    generator = np.random.default_rng(0)
-    for _ in range(min(count, d - skip)):
-        v = generator.normal(size=d)
-        for _ in range(STEPS):
-            for b in basis:
-                v -= (v @ b) * b
-            norm = float(np.linalg.norm(v))
-            if norm == 0.0:
-                break
-            v /= norm
-            products = np.asarray(kept @ v, np.float64) - mean @ v
-            v_next = np.asarray(kept.T @ products, np.float64) - mean * products.sum()
-            if not v_next.any():
-                break
-            v = v_next
-        for b in basis:
-            v -= (v @ b) * b
-        basis.append(v / max(float(np.linalg.norm(v)), 1e-300))
-    found = [np.asarray(rows @ v, np.float64) - mean @ v for v in basis[skip:]]
-    while len(found) < count:  # fewer dimensions than the picture has
-        found.append(np.zeros(n))
-    return np.column_stack(found)
+    unit = np.zeros(d) if without is None else without / max(np.linalg.norm(without), 1e-300)
+    along = np.asarray(kept @ unit, np.float64)
+    products = _dense(kept @ kept.T) - np.outer(along, along)
+    centring = np.eye(len(along)) - 1.0 / len(along)
+    weights = centring @ np.linalg.eigh(centring @ products @ centring)[1][:, ::-1][:, :count]
+    directions = np.asarray(kept.T @ weights, np.float64) - np.outer(unit, along @ weights)
+    found = np.zeros((n, count))
+    for j, direction in enumerate(directions.T):
+        length = float(np.linalg.norm(direction))
+        if length > ROUNDING * np.sqrt(np.trace(products)):
+            direction = direction * np.sign(direction[np.abs(direction).argmax()]) / length
+            found[:, j] = np.asarray(rows @ direction, np.float64)
+    return found - found.mean(axis=0)

@@ -1,0 +1,214 @@
+"""What every command is told of its data: a file, a named set, or the bundled digits."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from momentron import datasets
+from momentron.data.files import TableOptions, read_frame, read_whole
+from momentron.data.files._common import some
+from momentron.errors import InputError, short
+from momentron.separability.designs import Design, read_design
+from momentron.separability.designs.spelling import columns_of
+
+Names = list[str] | None
+OrderOption = Annotated[
+    str | None,
+    typer.Option(help="For the family ordinal: its labels, lowest first, such as low,mid,high."),
+]
+
+
+@dataclass(frozen=True)
+class Source:
+    """The data as the command line names them; each field is an argument or an option."""
+
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            help="CSV, TSV, svmlight, NPZ, NPY or Parquet file (also .gz, .bz2), or the name of a "
+            "known dataset; scikit-learn's digits dataset if omitted."
+        ),
+    ] = None
+    target: Annotated[str | None, typer.Option(help="Label column: a name or a position.")] = None
+    classes: Annotated[
+        tuple[str, str] | None, typer.Option(help="Keep the rows of these two classes.")
+    ] = None
+    formula: Annotated[
+        str | None, typer.Option(help="Such as 'y ~ C(treat) * dose'; needs the extra formula.")
+    ] = None
+    columns: Annotated[
+        Names,
+        typer.Option(
+            help="Features to use: names or positions, with commas or the option repeated."
+        ),
+    ] = None
+    drop: Annotated[Names, typer.Option(help="Columns to leave out, such as an identifier.")] = None
+    delimiter: Annotated[
+        str | None,
+        typer.Option(help="Between cells: , ; | tab or space; detected automatically by default."),
+    ] = None
+    decimal: Annotated[
+        str | None,
+        typer.Option(help="Decimal mark: . or , (detected automatically where it is clear)."),
+    ] = None
+    na: Annotated[
+        Names,
+        typer.Option(
+            help="What stands for a missing value; by default NA, NaN, null, . and an empty cell."
+        ),
+    ] = None
+    drop_na: Annotated[
+        bool, typer.Option("--drop-na", help="Leave out rows with a missing value.")
+    ] = False
+    dummies: Annotated[
+        bool, typer.Option("--dummies", help="One-hot encode text columns, dropping one level.")
+    ] = False
+    weight: Annotated[
+        str | None,
+        typer.Option(help="Column of weights or frequencies; rows of weight 0 are left out."),
+    ] = None
+    failures: Annotated[
+        str | None,
+        typer.Option(
+            help="This column counts the failures of each row of grouped data, and the column of "
+            "--target the successes."
+        ),
+    ] = None
+
+    @property
+    def table(self) -> TableOptions:
+        """What was said of a table, besides its label column."""
+        return TableOptions(
+            columns=tuple(self.columns or ()),
+            drop=tuple(self.drop or ()),
+            delimiter=self.delimiter,
+            decimal=self.decimal,
+            na=None if self.na is None else tuple(self.na),
+            drop_na=self.drop_na,
+            dummies=self.dummies,
+            weight=self.weight,
+            failures=self.failures,
+        )
+
+    @property
+    def path(self) -> Path | None:
+        """The file, possibly of a bundled table; None for any other known dataset."""
+        if self.data is None or Path(self.data).exists():
+            return None if self.data is None else Path(self.data)
+        if self.data in datasets.TABLES:
+            return Path(datasets.table_path(self.data))
+        return None if self.data in datasets.DATASETS else Path(self.data)
+
+    def words(self) -> list[str]:
+        """The options as a shell takes them, to repeat a command."""
+        said: list[str] = []
+        for option in fields(self)[1:]:
+            name, value = f"--{option.name.replace('_', '-')}", getattr(self, option.name)
+            if isinstance(value, list):
+                for entry in value:
+                    said += [name, entry]
+            elif isinstance(value, tuple):
+                said += [name, *value]
+            elif value is True:
+                said.append(name)
+            elif isinstance(value, str):
+                said += [name, value]
+        return said
+
+
+def reads_data(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of `Source` in place of its parameter `source`.
+
+    Some may be left out, where a command has no use for them.
+    """
+    declared = inspect.signature(Source).parameters
+    options = [p for name, p in declared.items() if name not in left_out]
+
+    def extended(command: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(command).parameters.values())
+        at = [p.name for p in own].index("source")
+
+        @functools.wraps(command)
+        def run(**given: Any) -> None:
+            said = {p.name: given.pop(p.name) for p in options}
+            command(source=Source(**said), **given)
+
+        listed = [*own[:at], *options, *own[at + 1 :]]
+        described: Any = run
+        described.__signature__ = inspect.Signature(listed, return_annotation=None)
+        described.__annotations__ = {p.name: p.annotation for p in listed}
+        return run
+
+    return extended
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Rows and labels, what to call them, what was taken as what, and the levels behind dummies."""
+
+    design: Design
+    title: str
+    taken: list[str] = field(default_factory=list)
+    levels: dict[str, list[str]] = field(default_factory=dict)
+
+
+def as_order(text: str | None) -> list[str] | None:
+    """The labels of --order, which commas separate."""
+    return None if text is None else [label.strip() for label in text.split(",")]
+
+
+def load_data(source: Source) -> Loaded:
+    """DATA of the command line; counts become one row per outcome that was seen."""
+    if source.formula is not None:
+        return _load_formula(source, source.formula)
+    if source.path is None:
+        return _load_known(source)
+    file = read_whole(source.path, source.target, source.classes, options=source.table)
+    design = Design(
+        file.X,
+        file.y,
+        file.weights,
+        feature_names=file.feature_names,
+        row_names=file.row_names,
+    )
+    return Loaded(design.ungrouped(), Path(source.data or "").name, file.taken, file.levels)
+
+
+def _load_formula(source: Source, formula: str) -> Loaded:
+    """The design of a formula in the columns of DATA."""
+    if source.target is not None or source.classes is not None:
+        raise InputError("--formula names its own outcome; leave --target and --classes out")
+    if source.path is None:
+        raise InputError("--formula needs DATA, a table whose columns it names")
+    frame, notes = read_frame(
+        source.path, source.table, lambda names: columns_of(formula, names, source.weight)
+    )
+    design = read_design(formula, data=frame, sample_weight=source.weight)
+    taken = [f"formula {formula}", f"features {some(design.feature_names or [])}", *notes]
+    return Loaded(design, Path(source.data or "").name, taken)
+
+
+def _load_known(source: Source) -> Loaded:
+    """One of the known datasets, of which an option for tables says nothing."""
+    name, classes = source.data or "digits", source.classes
+    if source.weight is not None:
+        raise InputError(f"--weight {source.weight} names a column of a file; give one")
+    source.table.require_plain(name, "it is a known dataset, not a table")
+    bunch = datasets.load(name)
+    X, y = bunch.X, np.asarray(bunch.y)
+    if classes is None:
+        return Loaded(Design(X, y).ungrouped(), name)
+    labels = y.astype(str)
+    for label in classes:
+        if label not in labels:
+            known = ", ".join(sorted(set(labels)))
+            raise InputError(f"{name} has no class {short(label)}; its classes are {known}")
+    kept = np.isin(labels, classes)
+    title = f"{name}, {classes[0]} against {classes[1]}"
+    return Loaded(Design(X[kept], y[kept]).ungrouped(), title)

@@ -1,0 +1,352 @@
+"""What `momentron report` writes: findings, and the page that shows them.
+
+The page is the template report.html, filled in: one file that needs nothing else.
+"""
+
+import base64
+import hashlib
+import io
+import re
+import shlex
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from momentron.cli.info import versions
+from momentron.estimators import MaxMarginClassifier
+from momentron.separability.check import check_separability
+from momentron.separability.features import FeatureRole, feature_roles
+from momentron.separability.verdict import Verdict
+from momentron.views.display import MarginDisplay, MarginDistributionDisplay
+from momentron.views.display.style import CLASS_COLOURS, GREY, INK, saved_figure, styled
+from momentron.views.display.views import Fitted
+from momentron.views.markup import escape, facts_table, interval_svg, proven, rows_table
+from momentron.views.printable import shortened
+
+ROLE_SECONDS = 10.0  # for all features together, where no other time is given
+ROWS_SHOWN = 20  # support vectors, or rows in conflict
+FEATURES_SHOWN = 40
+MOST_POINTS = 1500
+BAR = 12  # characters of the longest bar
+SIZE = (5.2, 3.5)  # inches of a picture: its text is readable on a phone
+LARGEST_PROOF = 4 << 20  # bytes that are put into the page itself
+# the page's colours, in light and in dark, in place of those of a picture on paper
+VARIABLES = {colour.lower(): f"var(--c{c})" for c, colour in enumerate(CLASS_COLOURS)} | {
+    INK: "var(--ink)",
+    "#000000": "var(--ink)",
+    GREY: "var(--soft)",
+    "#e4e4e4": "var(--line)",
+    "#ffffff": "var(--paper)",
+}
+MEANING = {
+    "separable": "Some hyperplane has every row strictly on the side of its own class. In the "
+    "statisticians' words this is complete separation: the maximum likelihood estimates of a "
+    "{model} on these columns do not exist, and its coefficients grow without bound.",
+    "quasi-separable": "Some hyperplane has no row on the wrong side, but every such hyperplane "
+    "has rows on it. In the statisticians' words this is quasi-complete separation: some maximum "
+    "likelihood estimates of a {model} on these columns are infinite.",
+    "overlapping": "Every hyperplane has a row on its wrong side. The maximum likelihood estimates "
+    "of a {model} on these columns exist, where the columns are independent.",
+    "undecided": "The time ended before a proof was found. The interval below is proven all the "
+    "same; a larger --max-time may decide.",
+}
+ROLES = {  # of a feature, by whether it is needed: in a table, and in a sentence
+    True: ("needed", "needed, since the classes are not separable without it"),
+    False: ("can go", "can go, since they stay separable without it alone"),
+    None: ("not known", "not known in the time given"),
+}
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Everything that a report shows.
+
+    Attributes
+    ----------
+    title : str
+        What to call the data.
+    X, y : the data
+    verdict : Verdict
+    model : MaxMarginClassifier
+        Fitted; where nothing separates, the classifier that is used instead.
+    roles : list of FeatureRole
+        Empty where the classes are not separable.
+    feature_names : sequence of str, or None
+    """
+
+    title: str
+    X: Any
+    y: np.ndarray
+    verdict: Verdict
+    model: MaxMarginClassifier
+    roles: list[FeatureRole]
+    feature_names: Sequence[str] | None = None
+
+    @cached_property
+    def geometry(self) -> MarginDisplay:
+        """The rows with the classifier; where the classes overlap, with the rows that show it."""
+        fitted = Fitted.from_estimator(self.model)
+        if not self.verdict.is_separable and self.verdict.conflict:
+            fitted = Fitted.from_verdict(self.verdict)
+        return MarginDisplay.of(fitted, self.X, self.y, names=self.feature_names)
+
+    @cached_property
+    def distances(self) -> MarginDistributionDisplay:
+        """How far the classifier keeps the rows."""
+        fitted = Fitted.from_estimator(self.model)
+        fitted = replace(fitted, lower=self.verdict.lower, upper=self.verdict.upper)
+        return MarginDistributionDisplay.of(fitted, self.X, self.y)
+
+    @property
+    def proof_digest(self) -> str:
+        """SHA-256 of the proof, as `--proof` writes it."""
+        return hashlib.sha256(self.verdict.to_json().encode()).hexdigest()
+
+
+def examine(
+    X: Any,
+    y: Any,
+    *,
+    title: str = "data",
+    feature_names: Sequence[str] | None = None,
+    fit_intercept: bool = True,
+    max_time: float | None = None,
+    watch: Callable[[str, float], None] = lambda words, share: None,
+) -> Findings:
+    """Decide, fit, and ask what each feature does.
+
+    Parameters
+    ----------
+    X, y : the data
+    title : str
+    feature_names : sequence of str, optional
+    fit_intercept : bool
+    max_time : float, optional
+        Seconds for each of the three steps.
+    watch : callable, optional
+        Told what is being done, and the share of the work that is done.
+
+    Returns
+    -------
+    Findings
+    """
+    watch("deciding separability", 0.0)
+    verdict = check_separability(
+        X,
+        y,
+        fit_intercept=fit_intercept,
+        decimals="binary",
+        feature_names=feature_names,
+        max_time=max_time,
+    )
+    watch("fitting the classifier", 0.4)
+    model = MaxMarginClassifier(fit_intercept=fit_intercept, max_time=max_time)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the report says all that they would
+        model.fit(X, y)
+    roles: list[FeatureRole] = []
+    if verdict.is_separable:
+        watch("finding the features needed", 0.6)
+        seconds = ROLE_SECONDS if max_time is None else max_time
+        roles = feature_roles(verdict, X, y, max_time=seconds)
+    watch("writing the page", 0.95)
+    return Findings(title, X, np.asarray(y), verdict, model, roles, feature_names)
+
+
+def render(findings: Findings, *, source: str = "DATA", options: str = "") -> str:
+    """The report as HTML.
+
+    Parameters
+    ----------
+    findings : Findings
+    source : str
+        The data as the command line names them, for the commands to repeat.
+    options : str
+        Further options of those commands.
+    """
+    verdict, classes = findings.verdict, findings.verdict.classes
+    words = " against ".join(classes) if len(classes) == 2 else f"{len(classes)} classes, jointly"
+    kind, _, rest = verdict.sentence.partition(":")
+    n, d = findings.X.shape
+    template = Template(files("momentron.cli").joinpath("report.html").read_text("utf-8"))
+    return template.substitute(
+        title=escape(findings.title),
+        kind=verdict.kind,
+        n_rows=f"{n:,}",
+        n_features=f"{d:,}",
+        classes=escape(shortened(words, 80)),
+        heading=escape(kind.capitalize()),
+        lead=escape(rest.strip().capitalize()),
+        margin=_margin(verdict),
+        meaning=_meaning(verdict),
+        scatter=_scatter(findings.geometry),
+        histogram=_svg(findings.distances, "histogram of signed distances"),
+        rows=_conflict(findings) if verdict.conflict else _support(findings),
+        roles=_needed(findings.roles),
+        feature_table=_features(findings),
+        source=escape(shlex.quote(source)),
+        options=escape(options),
+        verify_options=escape(options.replace(" --no-intercept", "")),
+        **_proof(findings),
+        origin_facts=_origin(findings),
+    )
+
+
+def _margin(verdict: Verdict) -> str:
+    lower, upper = verdict.lower, verdict.upper
+    if upper == 0.0:
+        return '<p class="number">Best margin: <b>0</b>, proven. No hyperplane has more.</p>'
+    return (
+        f'<p class="number">Best margin: {proven(lower, upper)}</p>\n{interval_svg(lower, upper)}\n'
+        '<p class="note">Margins up to the solid line\'s end are reached by a hyperplane; none '
+        "has a margin right of the bar. The ends are rounded outward; digits that they share are "
+        "in bold. Margins are distances in the units of the data.</p>"
+    )
+
+
+def _meaning(verdict: Verdict) -> str:
+    paragraphs = [MEANING[verdict.kind].format(model=verdict.model), *verdict.notes]
+    if verdict.estimates:
+        paragraphs.insert(1, verdict.paper_sentence)
+    return "\n".join(f"<p>{escape(words)}</p>" for words in paragraphs)
+
+
+def _scatter(display: MarginDisplay) -> str:
+    """The rows in two dimensions: of many, some and all that are marked."""
+    fitted, points = display.fitted, display.view.points
+    if len(points) > MOST_POINTS:
+        marked = fitted.marked if fitted.weights is not None else fitted.marked[:MOST_POINTS]
+        some = np.linspace(0, len(points) - 1, MOST_POINTS).astype(int)
+        kept = np.union1d(some, marked)
+        display = MarginDisplay(
+            replace(fitted, marked=np.searchsorted(kept, marked)),
+            replace(display.view, points=points[kept]),
+            display.codes[kept],
+        )
+    return _svg(display, "the rows in two dimensions")
+
+
+def _svg(display: MarginDisplay | MarginDistributionDisplay, title: str) -> str:
+    """A picture in the colours of the page, which refers to nothing outside itself."""
+    text = io.StringIO()
+    with styled({"svg.fonttype": "none"}):
+        figure, axes = saved_figure(size=SIZE)
+        display.plot(axes)
+        for artist in figure.findobj():
+            artist.set_clip_on(False)  # nothing is outside the axes
+        figure.savefig(text, format="svg", transparent=True)
+    svg = text.getvalue()
+    body = svg[svg.index(">", svg.index("<svg")) + 1 :]
+    body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", body, flags=re.DOTALL)
+    body = re.sub(r' id="[A-Za-z]{2}[\w.]*_\d+"', "", body)  # which two pictures share
+    body = re.sub("#[0-9a-f]{6}", lambda found: VARIABLES.get(found[0], found[0]), body)
+    width, height = (72.0 * side for side in SIZE)
+    head = f'<svg class="picture" role="img" aria-label="{title}" viewBox="0 0 {width} {height}">'
+    return head + body
+
+
+def _support(findings: Findings) -> str:
+    result = findings.model.result_
+    weights = result.dual if result.dual.ndim == 1 else result.dual.sum(axis=1)
+    order = np.argsort(-weights, kind="stable")[: min(ROWS_SHOWN, result.support.size)]
+    distances = findings.distances.distances
+    rows = []
+    for place in order.tolist():
+        i = int(result.support[place])
+        rows.append((i, shortened(findings.y[i]), float(weights[place]), float(distances[i])))
+    if not rows:
+        return ""
+    return _section(
+        "support",
+        "Support vectors",
+        f"{result.support.size:,} of {result.n_rows:,} rows hold the margin in place; the others "
+        f"could be dropped without changing it. {_first(len(rows), result.support.size)}",
+        rows_table(("row", "class", "weight", "distance"), rows),
+    )
+
+
+def _conflict(findings: Findings) -> str:
+    conflict = sorted(findings.verdict.conflict, key=lambda entry: -entry.weight)
+    rows = [
+        (e.row, shortened(e.label), shortened(e.against), e.weight) for e in conflict[:ROWS_SHOWN]
+    ]
+    return _section(
+        "conflict",
+        "Rows in conflict",
+        "With these weights the averages of the classes coincide exactly, so no hyperplane can "
+        f"have them all strictly on their own sides. {_first(len(rows), len(conflict))}",
+        rows_table(("row", "class", "against", "weight"), rows),
+    )
+
+
+def _section(name: str, title: str, words: str, table: str) -> str:
+    return f'<section id="{name}">\n<h2>{title}</h2>\n<p>{words}</p>\n{table}\n</section>'
+
+
+def _features(findings: Findings) -> str:
+    coef, names = np.atleast_2d(findings.model.coef_), findings.feature_names
+    strength = np.abs(coef).max(axis=0)
+    order = np.argsort(-strength, kind="stable")[:FEATURES_SHOWN].tolist()
+    roles = {role.feature: ROLES[role.is_needed][0] for role in findings.roles}
+    top = max(float(strength.max()), 1e-300)
+    rows = []
+    for j in order:
+        value = float(coef[0, j]) if len(coef) == 1 else float(strength[j])
+        name = shortened(names[j]) if names is not None else f"feature {j}"
+        bar = "█" * max(1, round(BAR * float(strength[j]) / top))
+        rows.append([name, value, *([roles[j]] if roles else []), bar])
+    heads = ["feature", "weight", *(["role"] if roles else []), ""]
+    return f"<p>{_first(len(rows), strength.size)}</p>" + rows_table(heads, rows)
+
+
+def _needed(roles: list[FeatureRole]) -> str:
+    """How many features the separation depends on."""
+    kinds = [role.is_needed for role in roles]
+    counts = [f"{kinds.count(kind):,} {ROLES[kind][1]}" for kind in ROLES if kind in kinds]
+    return f"Of {len(kinds):,} features: {'; '.join(counts)}." if roles else ""
+
+
+def _proof(findings: Findings) -> dict[str, str]:
+    verdict, text = findings.verdict, findings.verdict.to_json()
+    facts = {
+        "what it proves": f"{verdict.kind}, and the interval above",
+        "arithmetic": f"{verdict.arithmetic}; no rounding enters",
+        "SHA-256 of the proof": findings.proof_digest,
+        "SHA-256 of the data": verdict.proof["data"]["sha256"],
+        "size": f"{len(text):,} bytes",
+    }
+    link = "<p>The proof is too large for this page; the first command writes it.</p>"
+    if len(text) <= LARGEST_PROOF:
+        encoded = base64.b64encode(text.encode()).decode()
+        link = (
+            f'<p><a class="button" download="proof.json" '
+            f'href="data:application/json;base64,{encoded}">Save the proof</a></p>'
+        )
+    trust = (
+        "Whoever has the data can check this verdict without trusting the program that found it. "
+        "The verifier is a short program of its own that solves nothing: it reads the proof and "
+        "the data and compares whole numbers."
+    )
+    if verdict.kind == "undecided":
+        trust = "There is no proof of a kind yet, only of the interval."
+    return {"trust": trust, "proof_facts": facts_table(facts), "proof_link": link}
+
+
+def _origin(findings: Findings) -> str:
+    result = findings.model.result_
+    seconds = findings.verdict.seconds + result.seconds
+    facts = {
+        "solver": f"{result.method}: {result.status}",
+        "work": f"{result.n_iter:,} iterations, {seconds:.2f} s",
+    }
+    return facts_table(facts | versions())
+
+
+def _first(shown: int, total: int) -> str:
+    return f"The first {shown:,} are listed." if shown < total else ""
