@@ -173,6 +173,7 @@ def test_the_sort_of_classifier_is_named():
     assert cut.result_.predictor is Predictor.BEST_SO_FAR and not cut.result_.is_fallback
 
 
+@pytest.mark.clock
 def test_the_cache_is_named_where_it_is_the_cause():
     X, y = overlapping(1200, d=12)
     small = KernelMaxMarginClassifier(gamma=20.0, C=1.0, cache_size=3.0, max_time=0.3)

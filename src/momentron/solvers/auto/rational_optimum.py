@@ -58,7 +58,8 @@ class SolveExactly(Phase):
             return End(Reason.RATIONAL)
         w, lam = _extended(found.x), np.zeros(search.size, np.longdouble)
         lam[list(found.weights)] = _extended(list(found.weights.values()))
-        search.answer = replace(search.answer.with_weights(lam), w=w)
+        products = sets.operator.apply(w.astype(np.float64))
+        search.answer = replace(search.answer.with_weights(lam), w=w, products=products)
         return End(Reason.RATIONAL)
 
 
