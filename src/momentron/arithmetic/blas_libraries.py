@@ -1,48 +1,34 @@
 """The BLAS libraries that this process has loaded, and how many threads each has.
 
-threadpoolctl finds them all, and follows the path of every library that is loaded to do so: some 15
-ms, which is more than a small problem takes. Where the loader names none but OpenBLAS, which is
-what the wheels of numpy and scipy bring along, they are asked directly. Every other case, and every
-other system, is threadpoolctl's.
+We call those of numpy and scipy. Their wheels bring OpenBLAS along, which is asked directly; any
+other is found by threadpoolctl, whose search takes some 10 ms, more than a small problem.
 """
 
 import ctypes
-import os
-import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Any
 
-NAMES = (  # how the file names of BLAS libraries begin
-    "libopenblas",
-    "libscipy_openblas",
-    "libblas",
-    "libcblas",
-    "libflexiblas",
-    "libmkl_rt",
-    "mkl_rt",
-    "libblis",
-    "libarmpl",
-)
+import numpy as np
+import scipy
+
+OURS = (np, scipy)
 PREFIXES, SUFFIXES = ("scipy_", ""), ("64_", "_64", "")
 OPENMP = 2  # what `openblas_get_parallel` says of such a build
 
 
+@dataclass(frozen=True)
 class Blas:
     """A BLAS library: how many threads it has, and a way to set that.
 
-    Attributes
-    ----------
-    count : callable
-    set : callable
-    is_per_thread : bool
-        Whether each thread has a number of its own, as with OpenMP.
+    With OpenMP each thread has a number of its own.
     """
 
-    def __init__(
-        self, count: Callable[[], int], set_count: Callable[[int], Any], *, is_per_thread: bool
-    ) -> None:
-        self.count, self.set, self.is_per_thread = count, set_count, is_per_thread
+    count: Callable[[], int]
+    set: Callable[[int], Any]
+    is_per_thread: bool = False
 
     @classmethod
     def of_openblas(cls, library: Any) -> "Blas | None":
@@ -52,74 +38,37 @@ class Blas:
             verbs = [name % verb for verb in ("get_num_threads", "set_num_threads", "get_parallel")]
             if all(hasattr(library, verb) for verb in verbs):
                 count, set_count, parallel = (getattr(library, verb) for verb in verbs)
-                if parallel() == OPENMP:
-                    return None
-                return cls(count, set_count, is_per_thread=False)
+                return None if parallel() == OPENMP else cls(count, set_count)
         return None
-
-    @classmethod
-    def of_controller(cls, library: Any) -> "Blas":
-        """One that threadpoolctl has found.
-
-        It listens to the first thread alone that sets a number, so OpenBLAS is told by itself.
-        """
-        is_per_thread = getattr(library, "threading_layer", "") == "openmp"
-        if library.internal_api == "openblas" and not is_per_thread:
-            found = cls.of_openblas(library.dynlib)
-            if found is not None:
-                return found
-        return cls(library.get_num_threads, library.set_num_threads, is_per_thread=is_per_thread)
 
 
 def loaded_blas() -> list[Blas]:
-    """numpy's and scipy's, and whatever else is there."""
+    """Those of numpy and scipy, or all that are loaded where these cannot be told."""
     found = _loaded_openblas()
     if found:
         return found
-    from threadpoolctl import ThreadpoolController  # on its own search it spends milliseconds
+    from threadpoolctl import ThreadpoolController  # whose search takes milliseconds
 
-    controllers = ThreadpoolController().select(user_api="blas").lib_controllers
-    return [Blas.of_controller(controller) for controller in controllers]
-
-
-def _loaded_openblas() -> list[Blas]:
-    """Those that the loader names, if all are OpenBLAS with threads of their own; else none."""
-    paths = [path for path in _loaded_paths() if path.rpartition("/")[2].startswith(NAMES)]
-    found: list[Blas] = []
-    for path in dict.fromkeys(paths):
-        try:
-            library = ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
-        except OSError:
-            return []
-        blas = Blas.of_openblas(library)
-        if blas is None:
-            return []
-        found.append(blas)
+    found = []
+    for library in ThreadpoolController().select(user_api="blas").lib_controllers:
+        # threadpoolctl lets one thread alone set the number of an OpenBLAS: we set it ourselves
+        own = Blas.of_openblas(library.dynlib)
+        is_per_thread = getattr(library, "threading_layer", "") == "openmp"
+        found.append(own or Blas(library.get_num_threads, library.set_num_threads, is_per_thread))
     return found
 
 
-class _Header(ctypes.Structure):
-    """The beginning of dl_phdr_info."""
-
-    _fields_ = (("address", ctypes.c_void_p), ("name", ctypes.c_char_p))
-
-
-def _loaded_paths() -> list[str]:
-    """What the dynamic loader has loaded; nothing where it is not that of Linux."""
-    if not sys.platform.startswith("linux"):
-        return []
+def _loaded_openblas() -> list[Blas]:
+    """Those of numpy and scipy, if both are OpenBLAS with threads of their own; else none."""
     try:
-        iterate = ctypes.CDLL(None).dl_iterate_phdr
-    except (OSError, AttributeError):
+        found = [Blas.of_openblas(ctypes.CDLL(str(path))) for path in _loaded_paths()]
+    except OSError:
         return []
-    paths: list[str] = []
+    known = [blas for blas in found if blas is not None]
+    return known if len(known) == len(found) == len(OURS) else []
 
-    def note(header: Any, _size: int, _data: Any) -> int:
-        name = header.contents.name
-        if name:
-            paths.append(os.fsdecode(name))
-        return 0
 
-    kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Header), ctypes.c_size_t, ctypes.c_void_p)
-    iterate(kind(note), None)
-    return paths
+def _loaded_paths() -> list[Path]:
+    """What the wheels of numpy and scipy have brought along."""
+    folders = [Path(str(p.__file__)).parents[1] / f"{p.__name__}.libs" for p in OURS]
+    return [path for folder in folders for path in sorted(folder.glob("*openblas*"))]
