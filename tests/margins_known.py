@@ -32,3 +32,10 @@ def problem_of(kind, *, C=math.inf, kernel=None):
         tight=True
     )
     return problem, X, y, fit_intercept, margin
+
+
+def vertex_gradient(problem, vertex):
+    """Zᵀe for an e with few weights, as a classifier moves along it."""
+    iterate = problem.combination()
+    iterate.move(vertex, 1.0)
+    return -iterate.w

@@ -31,7 +31,6 @@ from momentron.solvers.auto.kernel_blocks import Twins
 from momentron.solvers.auto.primal_form import NarrowForm, PrimalForm
 from momentron.solvers.auto.rows import SignedRows
 from momentron.solvers.auto.working_sets import WorkingSets
-from momentron.solvers.hinge_problem import HingeProblem
 from momentron.solvers.problem import Problem
 from tests.command_line import run
 from tests.many_classes import blobs, leads
@@ -204,8 +203,7 @@ def test_any_pair_brackets_the_optimum(k, fit_intercept):
         X, y = blobs(seed, n=20, d=3, k=k, spread=2.0) if k > 2 else overlapping(seed, 20, 3)[:2]
         C = 10.0 ** rng.uniform(-3.0, 3.0)
         best = max_margin(X, y, C=C, penalty="hinge", fit_intercept=fit_intercept, tol=1e-10)
-        base = Problem.from_data(X, y, fit_intercept=fit_intercept)
-        problem = HingeProblem(base, C)
+        problem = Problem.from_data(X, y, fit_intercept=fit_intercept, C=C, penalty="hinge")
         for _ in range(20):
             v = rng.normal(size=problem.zeros().size) * 10.0 ** rng.uniform(-8.0, 8.0)
             alpha = rng.normal(size=problem.size) * C * 10.0 ** rng.uniform(-8.0, 8.0)

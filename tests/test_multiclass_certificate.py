@@ -16,7 +16,6 @@ from test_flows import best_by_linear_program
 
 from momentron import Status, max_margin
 from momentron.certificate import Certificate, certify, certify_margin, exact_scores
-from momentron.dual.slack import Slack
 from momentron.rows.validation import as_matrix, operator_of
 from momentron.solvers.problem import Problem
 from tests.oracles.margins import ExactProblem, best_margin_squared, signed_square
@@ -259,7 +258,7 @@ def test_soft_margins_are_bracketed(fit_intercept: bool) -> None:
         X *= 10.0 ** rng.uniform(-8.0, 8.0)
         C = 10.0 ** rng.uniform(-20.0, 20.0)
         problem = Problem.from_data(X, y, fit_intercept=fit_intercept, C=C)
-        exact, root = ExactPairs(X, y, fit_intercept), Fraction(problem.slack.root)
+        exact, root = ExactPairs(X, y, fit_intercept), Fraction(problem.penalty.root)
         result = max_margin(X, y, fit_intercept=fit_intercept, C=C)
         dual = result.full_dual()[np.repeat(np.arange(8), 2), explicit(X, y)[2]]
         classifiers = [result.coef.T, *draw_classifiers(rng, 3, 3)]
@@ -267,7 +266,7 @@ def test_soft_margins_are_bracketed(fit_intercept: bool) -> None:
             W, sharp = classifiers[i % len(classifiers)], bool(rng.random() < 0.5)
             size = (np.abs(W).max() or 1.0) * 10.0 ** rng.uniform(-15.0, 5.0)
             tail = size * rng.normal(size=16)
-            certificate = certify(problem, Slack.join(W, tail), q, sharp=sharp)
+            certificate = certify(problem, problem.joined(W, tail), q, sharp=sharp)
             margin = exact.soft_margin_squared(W, tail, root)
             assert signed_square(certificate.margin) <= margin, (seed, i)
             used = problem.dual_set.normalize(np.asarray(q, _type(sharp)))

@@ -8,7 +8,6 @@ import pytest
 
 from momentron import Status, max_margin
 from momentron.fitting.answer import OPEN
-from momentron.solvers.hinge_problem import HingeProblem
 from momentron.solvers.problem import Problem
 from tests.oracles.soft_margins import SoftProblem, criss_cross, rational
 from tests.oracles.soft_results import Judged, Posed
@@ -76,7 +75,7 @@ def test_a_classifier_of_a_budget_attains_what_is_certified():
 def test_the_weights_of_a_hinge_are_balanced_though_what_was_proposed_is_not():
     """All at C = 1e-4, three rows against two: what proves `upper` is balanced, and returned."""
     X, y = np.array([[1.0], [2.0], [3.0], [-1.0], [0.5]]), np.array([1, 1, 1, 0, 0])
-    problem = HingeProblem(Problem.from_data(X, y), 1e-4)
+    problem = Problem.from_data(X, y, C=1e-4, penalty="hinge")
     proposed = problem.prices.copy()
     upper = problem.certify(problem.zeros(), proposed).upper
     dual = problem.sparse_dual(proposed)

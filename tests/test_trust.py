@@ -12,6 +12,7 @@ import scipy.sparse as sp
 import momentron
 from momentron import Certificate, Status, certify, max_margin
 from momentron.datasets import make_separable
+from momentron.dual.penalty import Penalty
 from momentron.errors import ContradictionError, InputError, SolverError
 from momentron.rows import DenseOperator
 from momentron.solvers import Auto, Candidates, Momentum, Primal
@@ -199,9 +200,8 @@ def test_kernel_values_are_lent_as_copies(data):
 WEIGHTS = np.linspace(0.5, 2.0, 40)
 SOFT = {"C": 2.0, "sample_weight": WEIGHTS}
 HELD_ARRAYS = {
-    "roots of examples": lambda problem: problem.slack.roots,
-    "roots of constraints": lambda problem: problem.slack.root,
-    "shares": lambda problem: problem.shares,
+    "roots of constraints": lambda problem: problem.penalty.root,
+    "shares": lambda problem: problem.penalty.shares,
     "weights": lambda problem: problem.weights,
 }
 
@@ -227,11 +227,11 @@ def test_upper_bounds_of_the_hinge_are_lent_read_only(data):
 
 
 def free_slack(problem):
-    problem.slack.root, problem.slack.roots = 1e-9 * problem.slack.root, 1e-9
-
-
-def free_hinge(problem):
-    problem.prices = 1e-9 * problem.prices
+    for name in ("root", "upper", "shares", "stiffness"):
+        with pytest.raises(AttributeError):
+            setattr(problem.penalty, name, 1e-9)
+    penalty = problem.penalty
+    problem.penalty = Penalty(1e-9 * penalty.root, 1e-9 * penalty.upper)
     problem.base = problem
 
 
@@ -254,7 +254,7 @@ def one_class_more(problem):
 RBF = {"kernel": "rbf"}
 LIES = {
     "slack": (free_slack, np.asarray, SOFT),
-    "hinge": (free_hinge, np.asarray, SOFT | {"penalty": "hinge"}),
+    "hinge": (free_slack, np.asarray, SOFT | {"penalty": "hinge"}),
     "sparse rows": (fewer_entries, sp.csr_array, {}),
     "sparse columns": (fewer_entries, sp.csc_array, {}),
     "kernel": (other_points, np.asarray, RBF),

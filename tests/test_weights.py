@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn
+from margins_known import vertex_gradient
 from sklearn.datasets import make_classification
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC, LinearSVC
@@ -26,6 +27,7 @@ from momentron.datasets import make_nonseparable, make_separable
 from momentron.dual.dualsets import Vertex
 from momentron.dual.labels import as_labels
 from momentron.dual.losses import Exponential
+from momentron.dual.penalty import Penalty
 from momentron.rows import DenseOperator
 from momentron.rows.validation import TrainingData
 from momentron.rows.weights import weighed
@@ -204,20 +206,20 @@ def test_slack_of_its_own_equals_the_wide_matrix():
     roots = 10.0 ** rng.uniform(-2.0, 2.0, 20)
     labels = as_labels(2, False, (signs > 0).astype(int))
     dual_set = labels.dual_set(Exponential())
-    soft = Problem(DenseOperator(X), labels, dual_set, roots=roots)
+    soft = Problem(DenseOperator(X), labels, dual_set, penalty=Penalty(roots))
     wide = Problem(DenseOperator(np.hstack([X, np.diag(signs * roots)])), labels, dual_set)
     w, q, rows = rng.normal(size=24), rng.random(20), np.array([3, 17])
     few = Vertex(rows, q[rows])
     for one, two in [
         (soft.scores(w), wide.scores(w)),
         (soft.gradient(q), wide.gradient(q)),
-        (soft.vertex_gradient(few), wide.vertex_gradient(few)),
+        (vertex_gradient(soft, few), vertex_gradient(wide, few)),
         (exact_scores(soft, w), exact_scores(wide, w)),
         (sharp_scores(soft, rows, w), sharp_scores(wide, rows, w)),
         (soft.dual_norm(q), wide.dual_norm(q)),
         (adjoint_norm_bound(soft, q, 50.0), adjoint_norm_bound(wide, q, 50.0)),
         (soft.row_norms, wide.row_norms),
-        (soft.stiffness * soft.shares, roots**-2.0),
+        (soft.penalty.stiffness * soft.penalty.shares, roots**-2.0),
     ]:
         assert np.allclose(np.asarray(one, float), np.asarray(two, float), rtol=1e-12)
 

@@ -116,7 +116,7 @@ REBOUND: dict[str, tuple[str, ...]] = {
     "codes": ("labels",),
     "n_classes": ("labels",),
     "size": ("", "dual_set"),
-    "slack": ("",),
+    "penalty": ("",),
     "rho": ("dual_set",),
     "fits_intercept": ("dual_set",),
     "X": ("operator",),
@@ -272,7 +272,7 @@ def bind_all(thing: Any, depth: int = DEPTH, seen: set[int] | None = None) -> No
 
 def _rebind_parts(problem: Any, state: Any) -> None:
     """All that the parts of a problem have to say is bound to something else."""
-    for name in ("slack", "labels", "dual_set", "operator", "base", "stream"):
+    for name in ("penalty", "labels", "dual_set", "operator", "base", "stream"):
         bind_all(getattr(problem, name, None))
 
 

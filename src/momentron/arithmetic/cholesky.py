@@ -133,7 +133,7 @@ def _call(name: str, *arguments: Any) -> None:
     is_single = any(isinstance(a, np.ndarray) and a.dtype == np.float32 for a in arguments)
     real = ctypes.c_float if is_single else ctypes.c_double
     kinds: dict[type, Any] = {bytes: ctypes.c_char, int: ctypes.c_int, float: real}
-    passed = []
+    passed: list[Any] = []
     for value in arguments:
         if isinstance(value, np.ndarray):
             passed.append(value.ctypes.data)

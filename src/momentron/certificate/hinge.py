@@ -24,7 +24,7 @@ from momentron.certificate.roundings import (
 )
 
 if TYPE_CHECKING:
-    from momentron.solvers.hinge_problem import HingeProblem
+    from momentron.solvers.problem import Problem
 
 # Stretching a classifier a little takes rows that are at the margin but for rounding off their
 # slack, which counts where C is large.
@@ -34,7 +34,7 @@ BALANCED = 1e-12  # what Yᵀα may be off by, in units of Σα, where that is r
 
 
 def certify_hinge(
-    problem: "HingeProblem", v: np.ndarray, alpha: np.ndarray, *, sharp: bool = False
+    problem: "Problem", v: np.ndarray, alpha: np.ndarray, *, sharp: bool = False
 ) -> Certificate:
     """The interval that an admitted pair proves: v = (w, b), and α in any scale near the box."""
     value, bound = objective_bound(problem, v)[0], box_bound(problem, alpha, sharp=sharp)
@@ -45,7 +45,7 @@ def certify_hinge(
     )
 
 
-def objective_bound(problem: "HingeProblem", v: np.ndarray) -> tuple[float, float]:
+def objective_bound(problem: "Problem", v: np.ndarray) -> tuple[float, float]:
     """(a sure upper bound on P, in the operator's units; how much v is stretched for it)."""
     base = problem.base
     w, b = problem.parts(np.asarray(v, np.float64))
@@ -91,7 +91,7 @@ def _value(prices: np.ndarray, scores: np.ndarray, norm: float, stretch: float) 
     return math.inf if math.isnan(value) else value
 
 
-def box_bound(problem: "HingeProblem", alpha: np.ndarray, *, sharp: bool = False) -> float:
+def box_bound(problem: "Problem", alpha: np.ndarray, *, sharp: bool = False) -> float:
     """A sure lower bound on the best D, in the operator's units."""
     ray = _ray(problem, alpha, sharp=sharp)
     if ray is None:
@@ -101,7 +101,7 @@ def box_bound(problem: "HingeProblem", alpha: np.ndarray, *, sharp: bool = False
     return max(0.0, down(mass - up(0.5 * up(scale * length) ** 2, 8), 4))
 
 
-def box_weights(problem: "HingeProblem", alpha: np.ndarray) -> np.ndarray:
+def box_weights(problem: "Problem", alpha: np.ndarray) -> np.ndarray:
     """Weights in the box, balanced as the intercepts ask: those whose D `box_bound` bounds.
 
     Weights that are balanced but for rounding stay as they are, at their bounds exactly.
@@ -115,7 +115,7 @@ def box_weights(problem: "HingeProblem", alpha: np.ndarray) -> np.ndarray:
 
 
 def _ray(
-    problem: "HingeProblem", alpha: np.ndarray, *, sharp: bool = False
+    problem: "Problem", alpha: np.ndarray, *, sharp: bool = False
 ) -> tuple[np.ndarray, float, float] | None:
     """(q, a sure bound on ‖Zᵀq‖, τ): α brought into the dual set, as for a margin, and where D is
     largest on its ray within the box, D(τq) = τ − ½τ²‖Zᵀq‖². None where there is nothing.

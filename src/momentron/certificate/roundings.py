@@ -22,17 +22,17 @@ Index = np.ndarray | slice
 
 def recomputed(problem: "Problem", w: np.ndarray) -> np.ndarray:
     """w with all that is kept with it recomputed."""
-    if problem.slack is None:
+    if not problem.is_soft:
         return problem.operator.recomputed(w)
-    head, tail = problem.slack.split(w)
-    return problem.slack.join(problem.operator.recomputed(head), tail)
+    head, tail = problem.parts(w)
+    return problem.joined(problem.operator.recomputed(head), tail)
 
 
 def norm_bounds(problem: "Problem", w: np.ndarray) -> tuple[float, float]:
     """Sure lower and upper bounds of ‖w‖."""
-    if problem.slack is None:
+    if not problem.is_soft:
         return problem.operator.norm_bounds(w)
-    head, tail = problem.slack.split(w)
+    head, tail = problem.parts(w)
     low, high = problem.operator.norm_bounds(head)
     tail_low, tail_high = vector_norm_bounds(tail)
     least = float(np.hypot(low, tail_low)) * (1.0 - 8.0 * UNIT_ROUNDOFF) - UNDERFLOW
@@ -41,22 +41,22 @@ def norm_bounds(problem: "Problem", w: np.ndarray) -> tuple[float, float]:
 
 def exact_scores(problem: "Problem", w: np.ndarray) -> np.ndarray:
     """Zw in float64 arithmetic, whatever the data's type."""
-    operator, labels, slack = problem.operator, problem.labels, problem.slack
-    if slack is None:
+    operator, labels = problem.operator, problem.labels
+    if not problem.is_soft:
         return labels.scores(operator.exact_scores(w))
-    head, tail = slack.split(w)
-    return labels.scores(operator.exact_scores(head)) - slack.root * tail
+    head, tail = problem.parts(w)
+    return labels.scores(operator.exact_scores(head)) - problem.penalty.root * tail
 
 
 def sharp_scores(problem: "Problem", index: np.ndarray, w: np.ndarray) -> np.ndarray:
     """The named entries of Zw in extended precision, with roundings as in `exact_scores`."""
-    labels, slack = problem.labels, problem.slack
-    head, tail = (w, None) if slack is None else slack.split(w)
+    labels, penalty = problem.labels, problem.penalty
+    head, tail = problem.parts(w) if problem.is_soft else (w, w)
     rows, place = np.unique(labels.examples(index), return_inverse=True)
     scores = labels.scores_at(index, problem.operator.sharp_scores(rows, head)[place])
-    if slack is None or tail is None:
+    if not problem.is_soft:
         return scores
-    return scores - np.asarray(slack.root_at(index), np.longdouble) * tail[index]
+    return scores - np.asarray(penalty.root_at(index), np.longdouble) * tail[index]
 
 
 def score_errors(
@@ -66,15 +66,14 @@ def score_errors(
 
     `norm` is an upper bound of ‖w‖, `extra` counts roundings besides those of the scores.
     """
-    slack = problem.slack
-    if slack is None:
+    if not problem.is_soft:
         return _row_errors(problem, index, w, norm, unit, extra)
-    head, tail = slack.split(w)
+    head, tail = problem.parts(w)
     norm = problem.operator.norm_bounds(head)[1]
     errors = _row_errors(problem.base, index, head, norm, unit, extra + 2)
     # four roundings here, and those of the root, which is a float64 whatever the unit
     relative = up(4.0 * unit + 4.0 * UNIT_ROUNDOFF, 8)
-    return errors + relative * np.abs(slack.root_at(index) * tail[index])
+    return errors + relative * np.abs(problem.penalty.root_at(index) * tail[index])
 
 
 def _row_errors(
@@ -103,10 +102,10 @@ def has_single_errors(problem: "Problem", w: np.ndarray) -> bool:
 def in_double(problem: "Problem", w: np.ndarray, index: np.ndarray) -> np.ndarray:
     """A `recomputed` w whose named scores rest on double precision."""
     rows = np.unique(problem.labels.examples(index))
-    if problem.slack is None:
+    if not problem.is_soft:
         return problem.operator.in_double(w, rows)
-    head, tail = problem.slack.split(w)
-    return problem.slack.join(problem.operator.in_double(head, rows), tail)
+    head, tail = problem.parts(w)
+    return problem.joined(problem.operator.in_double(head, rows), tail)
 
 
 # --- weights -------------------------------------------------------------------------------------
@@ -116,16 +115,16 @@ def adjoint_norm_bound(
     problem: "Problem", q: np.ndarray, weighted_norms: float, *, sharp: bool = False
 ) -> float:
     """A sure upper bound of ‖Zᵀq‖ for q ≥ 0, given one of Σ q‖z‖."""
-    labels, slack = problem.labels, problem.slack
+    labels, root = problem.labels, problem.penalty.root
     bound = problem.operator.adjoint_norm_bound(labels.mix(q), weighted_norms, sharp=sharp)
     if labels.roundings > 0:  # the coefficients are sums of weights, each rounded so often
         bound = up(bound + gamma(labels.roundings + 1) * weighted_norms)
-    if slack is None:
+    if not problem.penalty.has_ridge:
         return bound
     # what slack adds to the weighted norms only loosens the rows' share; roots that differ round
     # once more each; what underflows is allowed for in the norm
-    if isinstance(slack.root, float):
-        tail = slack.root * vector_norm_bounds(q)[1]
+    if isinstance(root, float):
+        tail = root * vector_norm_bounds(q)[1]
     else:
-        tail = vector_norm_bounds(slack.root * q)[1]
+        tail = vector_norm_bounds(root * q)[1]
     return up(float(np.hypot(bound, tail)), 12)

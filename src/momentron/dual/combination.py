@@ -65,14 +65,14 @@ class Combination:
     """
 
     def __init__(self, problem: "Problem") -> None:
-        operator, slack = problem.operator, problem.slack
+        operator = problem.operator
         self._problem = problem
         self._scores: np.ndarray | None = None
         self.w = problem.zeros()
         self.q = np.zeros(problem.size)
         self._arrays = [self.w.reshape(-1), self.q]
         # views of w: of its own part, and of the slack's
-        head, self._tail = (self.w, self.w[:0]) if slack is None else slack.split(self.w)
+        head, self._tail = problem.parts(self.w) if problem.is_soft else (self.w, self.w[:0])
         self._coef, products = operator.parts(head)
         if products is None:
             products = np.zeros((operator.shape[0], *head.shape[1:]))
@@ -99,9 +99,8 @@ class Combination:
         self._scores = None
         vertex, rows = direction.vertex, direction.rows
         self.q[vertex.index] += step * vertex.weight
-        slack = self._problem.slack
-        if slack is not None:
-            lift = slack.root_at(vertex.index) * vertex.weight
+        if self._problem.is_soft:
+            lift = self._problem.penalty.root_at(vertex.index) * vertex.weight
             self._tail[vertex.index] += step / self._problem.radius * lift
         if direction.labels is None:
             self._coef[rows] += step * direction.coef
@@ -130,8 +129,8 @@ class Combination:
         if self._scores is None:
             problem = self._problem
             scores = problem.labels.scores(self._products)
-            if problem.slack is not None:
-                scores -= problem.slack.root * self._tail
+            if problem.is_soft:
+                scores -= problem.penalty.root * self._tail
             scores /= problem.radius
             self._scores = scores
         return self._scores

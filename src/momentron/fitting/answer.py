@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from momentron.arithmetic.clock import OutOfTime, until
-from momentron.certificate import LONG, SHORT, certify_classifier
+from momentron.certificate import certify_classifier
 from momentron.fitting.fallback import Candidate, Classifier, fallback
 from momentron.solvers.certified_problem import CertifiedProblem
 from momentron.solvers.loop import Outcome
@@ -60,9 +60,9 @@ def _at_unit_length(
         # the interval is proved by w in extended precision; the margin is that of the classifier
         w = w.astype(np.float64)
         margin = _margin_in_time(problem, w, outcome)
-    w = problem.settled(w)
-    margin -= problem.rounding_loss(w)
-    return Choice(*problem.classifier(w), -math.inf if math.isnan(margin) else margin)
+    coef, intercept, loss = problem.classifier(w)
+    margin -= loss
+    return Choice(coef, intercept, -math.inf if math.isnan(margin) else margin)
 
 
 def _margin_in_time(problem: CertifiedProblem, w: np.ndarray, outcome: Outcome) -> float:
@@ -81,16 +81,6 @@ def _intercept(problem: Problem, scores: np.ndarray) -> Any:
     return np.zeros(problem.classes.size) if problem.classes.size > 2 else 0.0
 
 
-def to_unit_length(problem: Problem, w: np.ndarray, b: Any = 0.0) -> tuple[np.ndarray, Any]:
-    """(w, b) divided by ‖w‖, whatever its size; zero stays zero."""
-    norm = problem.length(w)
-    if not SHORT < norm < LONG:
-        top = float(np.max(np.abs(w), initial=0.0))
-        w, b = (w / top, b / top) if top > 0.0 else (w, b)
-        norm = problem.length(w)
-    return (w / norm, b / norm) if norm > 0.0 else (w, b)
-
-
 # --- a soft margin -------------------------------------------------------------------------------
 
 
@@ -103,7 +93,7 @@ def _is_near(outcome: Outcome, w: np.ndarray) -> bool:
 
 def _soft(problem: Any, outcome: Outcome) -> Choice:
     """The classifier of the certificate; the fallback where that is far from the best and worse."""
-    is_hinge = problem.penalty == "hinge"
+    is_hinge = problem.penalty.has_box
     w = problem.solution(outcome.w)[0] if is_hinge else problem.without_slack(outcome.w)
     if not _is_near(outcome, w):
         if is_hinge:
@@ -120,7 +110,7 @@ def _soft(problem: Any, outcome: Outcome) -> Choice:
 def _hinge(problem: Any, outcome: Outcome) -> Choice:
     """w and b as they were proposed, which have the scale of the problem."""
     w, b = problem.solution(outcome.w)
-    margin = certify_classifier(problem, *to_unit_length(problem, w, b)) if w.any() else -math.inf
+    margin = certify_classifier(problem, *problem.to_unit_length(w, b)) if w.any() else -math.inf
     with np.errstate(over="ignore", under="ignore"):
         coef = np.ldexp(problem.coef_of(w), -problem.exponent)
     return Choice(coef, b, margin)
@@ -140,12 +130,11 @@ def _squared_hinge(problem: Problem, outcome: Outcome) -> Choice:
 
 def _soft_classifier(problem: Problem, w: np.ndarray) -> tuple[Classifier, np.ndarray]:
     """(w without slack and its best intercepts, the products Xw), with slack at unit length."""
-    w, slack = problem.settled(np.asarray(w, np.float64)), problem.slack
-    assert slack is not None
+    w = problem.settled(np.asarray(w, np.float64))
     norm = problem.norm(w)
-    head, tail = slack.split(w / norm if norm > 0.0 else w)
+    head, tail = problem.parts(w / norm if norm > 0.0 else w)
     products = problem.operator.exact_scores(head)
-    scores = problem.labels.scores(products) - slack.root * tail
+    scores = problem.labels.scores(products) - problem.penalty.root * tail
     return Classifier(head, _intercept(problem, scores)), products
 
 
@@ -166,7 +155,7 @@ def _fallback(
     with until(outcome.closing):
         found = fallback(problem, seconds=outcome.seconds, candidates=candidates, handicap=handicap)
     (w, b), predictor = found, found.predictor
-    w, b = to_unit_length(problem, w, b)
+    w, b = problem.to_unit_length(w, b)
     margin = -math.inf if w.any() else 0.0
     try:
         with until(outcome.closing):
@@ -183,7 +172,7 @@ def _candidates(problem: Problem, own: Classifier) -> list[Candidate]:
     w = np.asarray(own.w, np.float64)
     if not (np.isfinite(w).all() and w.any()):
         return []
-    w, b = to_unit_length(problem, w, 0.0 if own.b is None else own.b)
+    w, b = problem.to_unit_length(w, 0.0 if own.b is None else own.b)
     w = problem.operator.recomputed(w)
     products = problem.operator.exact_scores(w)
     if own.b is None:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from momentron.arithmetic.clock import Stopwatch
-from momentron.fitting.answer import to_unit_length
 from momentron.fitting.make_result import make_result, make_start, numbered_among
 from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
@@ -62,7 +61,7 @@ class Fit:
             is_fallback=True,
             predictor=Predictor.CONSTANT,
             is_soft=problem.is_soft,
-            penalty=problem.penalty,
+            penalty=problem.penalty.name,
         )
         kernel = None if options.kernel is None else options.kernel.resolve(data.X)
         return cls(result, problem, data, kernel)
@@ -87,7 +86,7 @@ class Fit:
         known."""
         problem, result, data = self.problem, self.result, self.data
         assert problem is not None and data is not None
-        w, b = to_unit_length(problem, w, b)
+        w, b = problem.to_unit_length(w, b)
         coef = problem.coef_of(w)
         if self.kernel is not None and data.kept is not None:
             whole = np.zeros(data.n_given or data.codes.size)

@@ -67,7 +67,7 @@ def make_result(problem: CertifiedProblem, solver: Solver, outcome: Outcome) -> 
         is_fallback=chosen.is_fallback,
         predictor=_predictor(chosen, status),
         is_soft=is_soft,
-        penalty=problem.penalty,
+        penalty=problem.penalty.name,
         bytes_read=problem.bytes_read,
         pass_seconds=problem.pass_seconds,
     )

@@ -25,7 +25,6 @@ from momentron.rows.kernels import Kernel
 from momentron.rows.validation import CleanData, TrainingData
 from momentron.rows.weights import require_class_weight, weighed
 from momentron.solvers import SOLVERS, Solver, as_solver
-from momentron.solvers.hinge_problem import HingeProblem
 from momentron.solvers.identity import content_of, data_identity, parameters_of
 from momentron.solvers.loop import Budget
 from momentron.solvers.problem import KernelChoice, Problem
@@ -136,22 +135,17 @@ class FitOptions:
         is_square = self.kernel is not None and self.kernel.is_precomputed
         return weighed(data, self.class_weight, is_square=is_square)
 
-    @property
-    def is_hinge(self) -> bool:
-        """Whether slack costs what the plain hinge says: an infinite C has no slack."""
-        return self.penalty == "hinge" and math.isfinite(self.C)
-
     def problem_of(self, data: TrainingData, rows: CleanData | None = None) -> Problem:
         """The problem that `weighed` data pose; their rows may be known as `rows_of` gives them."""
-        problem = Problem.of(
+        return Problem.of(
             data,
             fit_intercept=self.fit_intercept,
             loss=self.loss,
-            C=math.inf if self.is_hinge else self.C,
+            C=self.C,
+            penalty=self.penalty,
             kernel=self.kernel,
             rows=rows,
         )
-        return HingeProblem(problem, self.C) if self.is_hinge else problem
 
     def for_rows(self, data: TrainingData) -> "FitOptions":
         """The same, with the kernel's parameters as numbers: gamma="scale" depends on X."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from momentron.certificate import Certificate, admitted
+from momentron.dual.penalty import HARD, Penalty
 from momentron.errors import SolverError
 from momentron.solvers.margin_problem import MarginProblem
 
@@ -50,6 +51,9 @@ class CertifiedProblem(MarginProblem):
     ----------
     longest : float
         max‖z‖, rounded up, in the units of the rows: no weights give a longer Zᵀq.
+    penalty : Penalty
+    is_soft : bool
+        Whether C is finite.
     resolution : float
         The least upper bound that rounding lets weights prove, in units of R.
     evaluations : int
@@ -62,7 +66,8 @@ class CertifiedProblem(MarginProblem):
 
     longest: float
     resolution: float
-    penalty: str = "squared_hinge"
+    penalty: Penalty = HARD
+    is_soft: bool = False
     evaluations: int = 0
     bytes_read: int = 0
     pass_seconds: float = 0.0
@@ -146,11 +151,6 @@ class CertifiedProblem(MarginProblem):
 
     # --- for the result ------------------------------------------------------------------------
 
-    @property
-    def is_soft(self) -> bool:
-        """Whether C is finite."""
-        return False
-
     def in_memory(self) -> Any:
         """This problem, where all its rows are in memory; else None."""
         return None
@@ -164,16 +164,10 @@ class CertifiedProblem(MarginProblem):
         """A sure lower bound on the margin of w, in the units of X; −inf where none is known."""
 
     @abstractmethod
-    def settled(self, w: np.ndarray) -> np.ndarray:
-        """w as it can be shown, at a safe length; what a solver kept with it is recomputed."""
-
-    @abstractmethod
-    def rounding_loss(self, w: np.ndarray) -> float:
-        """What a margin may lose when w is brought to unit length, which rounds entries twice."""
-
-    @abstractmethod
-    def classifier(self, w: np.ndarray) -> tuple[np.ndarray, Any]:
-        """(coef, intercept): w at unit length, and the best intercept for it in the units of X."""
+    def classifier(self, w: np.ndarray) -> tuple[np.ndarray, Any, float]:
+        """(coef, intercept, loss): w at unit length, and the best intercept for it in the units of
+        X; what a margin of w may lose by that, since entries are rounded twice.
+        """
 
     @abstractmethod
     def sparse_dual(self, q: Any) -> SparseDual:

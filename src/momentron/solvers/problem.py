@@ -1,4 +1,4 @@
-"""A problem in memory: rows, labels and a dual set make Z, without ever forming it."""
+"""A problem in memory: rows, labels, a dual set and a penalty make Z, without ever forming it."""
 
 import math
 from collections.abc import Mapping
@@ -14,20 +14,22 @@ from momentron.certificate import (
     SHORT,
     Certificate,
     admitted,
+    box_weights,
     certify_admitted,
+    certify_hinge,
     certify_margin,
     deciding_rows_in_double,
     exact_scores,
+    objective_bound,
     read_only,
     recomputed,
     to_safe_length,
 )
 from momentron.dual.combination import Combination, mix_in_place
-from momentron.dual.dualsets import DualSet, Scored, Vertex
+from momentron.dual.dualsets import DualSet, Scored
 from momentron.dual.labels import Labels, as_labels
 from momentron.dual.losses import Loss, as_loss
-from momentron.dual.slack import Slack
-from momentron.errors import InputError
+from momentron.dual.penalty import HARD, Penalty
 from momentron.rows import Operator
 from momentron.rows.base import shallow_copy
 from momentron.rows.kernels.choice import KernelChoice
@@ -46,10 +48,14 @@ def rows_of(X: Any, kernel: KernelChoice | None) -> CleanData:
 
 
 class Problem(CertifiedProblem):
-    """A problem whose rows are in memory: X, its labels and a dual set; Z is never built.
+    """A problem whose rows are in memory: X, its labels, a dual set and a penalty.
 
     R is max‖z‖, or the smallest radius that serves the dual set in the problem that solvers with
     such steps see. Every product counts as one pass over the data.
+
+    A classifier of a soft margin is a flat array: w and ξ/√r, or w and b for the hinge. The hinge
+    is solved by methods that say so alone: their proposals have one score, the margin 1/√(2P) in
+    units of R that they claim, and the verbs of first-order methods are not for it.
 
     Parameters
     ----------
@@ -57,8 +63,8 @@ class Problem(CertifiedProblem):
         X.
     labels : Labels
     dual_set : DualSet
-    roots : float, or ndarray of shape (n,), optional
-        1/√(2C) of the examples, in the units of the operator; none for a hard margin.
+    penalty : Penalty
+        What slack costs; none for a hard margin.
 
     Attributes
     ----------
@@ -66,15 +72,9 @@ class Problem(CertifiedProblem):
         The number of constraints, and of dual weights.
     row_norms : ndarray of shape (size,)
         Upper bounds of ‖z‖, in the units of the operator.
-    slack : Slack or None
-    stiffness, shares
-        Those of the slack; infinite and 1 where there is none.
     weights : ndarray of shape (n,), optional
         The factors of C, by which the rows count for the fallback as well; None where all are 1.
     """
-
-    stiffness: float = math.inf
-    shares: float | np.ndarray = 1.0
 
     def __init__(
         self,
@@ -82,24 +82,21 @@ class Problem(CertifiedProblem):
         labels: Labels,
         dual_set: DualSet,
         *,
-        roots: float | np.ndarray | None = None,
+        penalty: Penalty = HARD,
         exponent: int = 0,
         classes: np.ndarray | None = None,
         weights: np.ndarray | None = None,
     ) -> None:
         self.operator, self.labels, self.dual_set = operator, labels, dual_set
+        self.penalty, self.is_soft, self.exponent = penalty, penalty.is_soft, exponent
         self.size, self.n_rows = labels.size, operator.shape[0]
         self.weights = None if weights is None else read_only(weights)
-        self.exponent = exponent
         self.classes = read_only(np.array([-1, 1]) if classes is None else classes)
-        self.slack: Slack | None = None
+        self._shape = operator.zeros(*labels.trailing).shape if self.is_soft else ()
         row_norms = labels.row_norms(operator.row_norms)
-        if roots is not None:
-            shape = operator.zeros(*labels.trailing).shape
-            self.slack = slack = Slack(labels, roots, shape)
-            self.stiffness, self.shares = slack.stiffness, slack.shares
-            # a bound on √(‖z‖² + r²): three more roundings, and those of r
-            row_norms = np.hypot(row_norms, slack.root) * PADDED
+        if penalty.has_ridge:
+            # a bound on √(‖z‖² + r): three more roundings, and those of √r
+            row_norms = np.hypot(row_norms, penalty.root) * PADDED
         self.row_norms = read_only(row_norms)
         self.longest = float(row_norms.max(initial=0.0))
         self.radius = self.longest or 1.0
@@ -113,11 +110,13 @@ class Problem(CertifiedProblem):
         fit_intercept: bool = True,
         loss: str | Loss = "exponential",
         C: float = math.inf,
+        penalty: str = "squared_hinge",
         kernel: KernelChoice | None = None,
     ) -> "Problem":
         """Validate X and y, and state the problem they pose."""
         data = TrainingData.from_arrays(X, y, is_finite=kernel is not None)
-        return cls.of(data, fit_intercept=fit_intercept, loss=as_loss(loss), C=C, kernel=kernel)
+        options: dict[str, Any] = {"fit_intercept": fit_intercept, "C": C, "penalty": penalty}
+        return cls.of(data, loss=as_loss(loss), kernel=kernel, **options)
 
     @classmethod
     @standard_arithmetic()
@@ -129,16 +128,20 @@ class Problem(CertifiedProblem):
         loss: Loss,
         C: float,
         kernel: KernelChoice | None,
+        penalty: str = "squared_hinge",
         rows: CleanData | None = None,
     ) -> "Problem":
         """The problem that validated rows and labels pose; `rows` as `rows_of` gives them."""
         clean = rows or rows_of(data.X, kernel)
-        labels = as_labels(data.classes.size, fit_intercept, data.codes)
+        labels, cost = as_labels(data.classes.size, fit_intercept, data.codes), HARD
+        if math.isfinite(C):
+            price = Penalty.hinge if penalty == "hinge" else Penalty.squared_hinge
+            cost = price(C, data.weights, clean.exponent, labels)
         return cls(
             clean.operator,
             labels,
             labels.dual_set(loss),
-            roots=_slack_roots(C, data.weights, clean.exponent) if math.isfinite(C) else None,
+            penalty=cost,
             exponent=clean.exponent,
             classes=data.classes,
             weights=data.weights,
@@ -147,17 +150,14 @@ class Problem(CertifiedProblem):
     def some(self, examples: np.ndarray, operator: Operator) -> "Problem":
         """The problem of some of the examples, whose rows the operator has."""
         labels = self.labels.some(examples)
-        roots = None if self.slack is None else self.slack.roots
-        if isinstance(roots, np.ndarray):
-            roots = roots[examples]
-        return Problem(operator, labels, labels.dual_set(self.dual_set.loss), roots=roots)
+        penalty = self.penalty.some(examples, labels.per_example)
+        return Problem(operator, labels, labels.dual_set(self.dual_set.loss), penalty=penalty)
 
     @cached_property
     def base(self) -> "Problem":
         """The hard margin of the same rows."""
-        return self if self.slack is None else self._hard()
-
-    def _hard(self) -> "Problem":
+        if not self.is_soft:
+            return self
         return Problem(
             self.operator,
             self.labels,
@@ -173,8 +173,6 @@ class Problem(CertifiedProblem):
         problem.operator = self.operator.for_solver()
         problem.labels = shallow_copy(self.labels)
         problem.dual_set = shallow_copy(self.dual_set)
-        if self.slack is not None:
-            problem.slack = shallow_copy(self.slack)
         if tight:
             problem.radius = self.tight_radius
         return problem
@@ -184,8 +182,8 @@ class Problem(CertifiedProblem):
         if not self.dual_set.fits_intercept:
             return self.longest or 1.0
         radius = self.operator.centred_radius() * self.labels.radius_factor
-        if self.slack is not None:
-            radius = float(np.hypot(radius, np.max(self.slack.root))) * PADDED
+        if self.penalty.has_ridge:
+            radius = float(np.hypot(radius, np.max(self.penalty.root))) * PADDED
         return radius or 1.0
 
     @property
@@ -195,6 +193,11 @@ class Problem(CertifiedProblem):
     @property
     def resolution(self) -> float:  # type: ignore[override]
         return self.operator.resolution
+
+    @property
+    def trivial_upper(self) -> float:
+        # without any weights nothing is known of 1/√(2D)
+        return math.inf if self.penalty.has_box else self.longest / self.radius
 
     def closing_seconds(self) -> float:
         """Four passes, and some vectors."""
@@ -214,23 +217,45 @@ class Problem(CertifiedProblem):
 
     def zeros(self) -> np.ndarray:
         w = self.operator.zeros(*self.labels.trailing)
-        return w if self.slack is None else self.slack.join(w, np.zeros(self.size))
+        return self.joined(w, np.zeros(self._n_more)) if self.is_soft else w
+
+    @property
+    def _n_more(self) -> int:
+        """How many numbers a classifier of a soft margin has after w."""
+        return self.labels.n_outputs if self.penalty.has_box else self.size
+
+    def joined(self, w: np.ndarray, more: Any) -> np.ndarray:
+        """The flat array of w and ξ/√r, or of w and the intercepts for the hinge."""
+        return np.concatenate([w.ravel(), np.broadcast_to(more, (self._n_more,))])
+
+    def parts(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The two parts of such an array, as views; b is zero where there are no intercepts."""
+        cut = w.size - self._n_more
+        head, more = w[:cut], w[cut:]
+        if self.penalty.has_box and not self.dual_set.fits_intercept:
+            more = np.zeros(self._n_more)
+        return head.reshape(self._shape), more
 
     def norm(self, w: np.ndarray) -> float:
-        if self.slack is None:
+        if not self.is_soft:
             return self.operator.norm(w)
-        head, tail = self.slack.split(w)
-        return float(np.hypot(self.operator.norm(head), np.sqrt(np.einsum("i,i->", tail, tail))))
+        head, more = self.parts(w)
+        if self.penalty.has_box:
+            return self.operator.norm(head)
+        return float(np.hypot(self.operator.norm(head), np.sqrt(np.einsum("i,i->", more, more))))
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         """p = Zw, in units of R."""
-        if self.slack is None:
+        if not self.is_soft:
             return self.labels.scores(self.operator.apply(w / self.radius))
-        head, tail = self.slack.split(w / self.radius)
-        return self.labels.scores(self.operator.apply(head)) - self.slack.root * tail
+        head, more = self.parts(w / self.radius)
+        return self.labels.scores(self.operator.apply(head)) - self.penalty.root * more
 
     def functional_margin(self, scores: np.ndarray) -> float:
         return self.dual_set.margin(scores)
+
+    def margin(self, w: np.ndarray, scores: np.ndarray) -> float:
+        return float(scores[0]) if self.penalty.has_box else super().margin(w, scores)
 
     def start(self) -> Evaluation:
         scores = np.zeros(self.size)
@@ -241,7 +266,7 @@ class Problem(CertifiedProblem):
         return Evaluation(w, scores, *self.dual_set.link_near(scores, near))
 
     def begin(self, w: np.ndarray, b: np.ndarray) -> Evaluation:
-        if self.slack is not None:  # what a functional margin of 1 lacks
+        if self.is_soft:  # what a functional margin of 1 lacks
             outputs = self.operator.exact_scores(w) + self.labels.all_intercepts(b)
             w = self.with_slack(w, np.maximum(0.0, 1.0 + self.labels.scores(outputs)))
         return self.evaluate(self.radius * w)
@@ -250,11 +275,11 @@ class Problem(CertifiedProblem):
         return Combination(self)
 
     def without_slack(self, w: np.ndarray) -> np.ndarray:
-        return w if self.slack is None else self.slack.split(w)[0]
+        return self.parts(w)[0] if self.is_soft else w
 
     def with_slack(self, w: np.ndarray, slack: np.ndarray) -> np.ndarray:
         """The classifier of w and slack ξ; w alone where there is none."""
-        return w if self.slack is None else self.slack.join(w, slack / self.slack.root)
+        return self.joined(w, slack / self.penalty.root) if self.is_soft else w
 
     def shown(self, w: np.ndarray) -> np.ndarray:
         return self.operator.coefficients(self.without_slack(w)).T
@@ -301,26 +326,16 @@ class Problem(CertifiedProblem):
 
     def gradient(self, q: np.ndarray) -> np.ndarray:
         image = self.operator.adjoint(self.labels.mix(q))
-        if self.slack is not None:
-            image = self.slack.join(image, -self.slack.root * q)
-        return image / self.radius
-
-    def vertex_gradient(self, vertex: Vertex) -> np.ndarray:
-        """Zᵀq for a q with few non-zero entries: costs only their rows."""
-        index, weight = vertex.index, vertex.weight
-        image = self.operator.combine(*self.labels.mix_at(index, weight))
-        if self.slack is not None:
-            tail = np.zeros(self.size)
-            tail[index] = -self.slack.root_at(index) * weight
-            image = self.slack.join(image, tail)
+        if self.is_soft:
+            image = self.joined(image, -self.penalty.root * q)
         return image / self.radius
 
     def dual_norm(self, q: np.ndarray) -> float:
         """‖Zᵀq‖ in the units of the operator, in float64 over the rows where q is not zero."""
         norm = self.operator.adjoint_norm(self.labels.mix(q))
-        if self.slack is None:
+        if not self.is_soft:
             return norm
-        return float(np.hypot(norm, np.linalg.norm(self.slack.root * q)))
+        return float(np.hypot(norm, np.linalg.norm(self.penalty.root * q)))
 
     def mix(
         self, a: np.ndarray, x: float, b: np.ndarray, y: float, *, in_place: bool = False
@@ -339,11 +354,8 @@ class Problem(CertifiedProblem):
         return admitted(q, (self.size,), "q")
 
     def certify(self, w: np.ndarray, q: np.ndarray, *, sharp: bool = False) -> Certificate:
-        return certify_admitted(self, w, q, sharp=sharp)
-
-    @property
-    def is_soft(self) -> bool:
-        return self.slack is not None
+        proved = certify_hinge if self.penalty.has_box else certify_admitted
+        return proved(self, w, q, sharp=sharp)
 
     def in_memory(self) -> "Problem":
         return self
@@ -352,29 +364,46 @@ class Problem(CertifiedProblem):
         return certify_margin(self, w, sharp=sharp)
 
     def settled(self, w: np.ndarray) -> np.ndarray:
+        """w at a safe length, with what a solver kept with it recomputed."""
         w = recomputed(self, w)
         w = w if SHORT < self.norm(w) < LONG else to_safe_length(w)
         return deciding_rows_in_double(self, w)
 
-    def rounding_loss(self, w: np.ndarray) -> float:
-        norm = self.norm(w)
-        if not norm > 0.0:
-            return 0.0
-        share = self.operator.magnitude(self.without_slack(w), norm) / norm
-        return self.to_units_of_x(8.0 * UNIT_ROUNDOFF * share * self.longest / self.radius)
-
-    def classifier(self, w: np.ndarray) -> tuple[np.ndarray, Any]:
-        norm = self.norm(w)
+    def to_unit_length(self, w: np.ndarray, b: Any = 0.0) -> tuple[np.ndarray, Any]:
+        """(w, b) divided by ‖w‖, whatever its size, for a w without slack; zero stays zero."""
+        norm = self.operator.norm(w)
         if not SHORT < norm < LONG:
             top = float(np.max(np.abs(w), initial=0.0))
-            w = w / top if top > 0.0 else w
-            norm = self.norm(w)
-        w = w / norm if norm > 0.0 else w
+            w, b = (w / top, b / top) if top > 0.0 else (w, b)
+            norm = self.operator.norm(w)
+        return (w / norm, b / norm) if norm > 0.0 else (w, b)
+
+    @property
+    def prices(self) -> np.ndarray:
+        """The upper bounds of the dual weights of the hinge."""
+        return np.asarray(self.penalty.upper)
+
+    def classifier(self, w: np.ndarray) -> tuple[np.ndarray, Any, float]:
+        w = self.settled(w)
+        norm, loss = self.norm(w), 0.0
+        if norm > 0.0:
+            share = self.operator.magnitude(w, norm) / norm
+            loss = self.to_units_of_x(8.0 * UNIT_ROUNDOFF * share * self.longest / self.radius)
+        w, _ = self.to_unit_length(w)
         intercept: Any = np.zeros(self.classes.size) if self.classes.size > 2 else 0.0
         if self.dual_set.fits_intercept:
             b = self.dual_set.intercept(exact_scores(self, w))
             intercept = self.intercept_in_units_of_x(b)
-        return self.coef_of(self.without_slack(w)), intercept
+        return self.coef_of(w), intercept, loss
+
+    def solution(self, v: np.ndarray) -> tuple[np.ndarray, Any]:
+        """(w, b) of a proposal for the hinge, stretched as its certificate does; in the units of
+        the operator.
+        """
+        stretch = 1.0 + objective_bound(self, v)[1]
+        w, b = self.parts(np.asarray(v, np.float64))
+        b = stretch * b
+        return stretch * recomputed(self.base, w), b if b.size > 1 else float(b[0])
 
     def intercept_in_units_of_x(self, b: Any) -> Any:
         """Intercepts in the units of the operator, in those of the data as passed."""
@@ -385,31 +414,15 @@ class Problem(CertifiedProblem):
         return intercept if np.ndim(intercept) else float(intercept)
 
     def sparse_dual(self, q: np.ndarray) -> SparseDual:
-        labels = self.labels
-        dual = labels.dual_of(self.dual_set.normalize(q))
+        """The weights of C; of the hinge α itself, 0 ≤ α_i ≤ C_i and balanced."""
+        if self.penalty.has_box:
+            with np.errstate(over="ignore", under="ignore"):
+                weights = np.ldexp(box_weights(self, q), -2 * self.exponent)
+        else:
+            weights = self.dual_set.normalize(q)
+        dual = self.labels.dual_of(weights)
         rows = rows_above_rounding(dual)
-        return SparseDual(rows, labels.codes[rows], dual[rows])
+        return SparseDual(rows, self.labels.codes[rows], dual[rows])
 
     def from_arrays(self, arrays: Mapping[str, np.ndarray], passes: int) -> None:
         self.operator.passes = passes
-
-
-def _slack_roots(C: float, weights: np.ndarray | None, exponent: int) -> float | np.ndarray:
-    """1/√(2C) for X divided by 2^exponent, so that K + I/(2C) keeps its meaning; of each row where
-    they have weights.
-
-    The root stays a normal float where C itself, scaled by 4^exponent, would not.
-    """
-    prices = np.full(1, C) if weights is None else C * weights
-    scale = math.ldexp(1.0, -exponent) if exponent > -900 else math.inf
-    with np.errstate(over="ignore"):
-        roots = (1.0 / np.sqrt(2.0 * prices)) * scale
-    is_good = (roots > 1e-150) & (roots < 1e150)
-    if not is_good.all():
-        i = int(is_good.argmin())
-        what = f"C={C!r}" if weights is None else f"C={C!r} times a weight of {float(weights[i])!r}"
-        raise InputError(
-            f"{what} is out of proportion to X, whose entries reach 2**{exponent}: C·max‖x‖² must "
-            "lie between 1e-300 and 1e300; rescale X"
-        )
-    return float(roots[0]) if (roots == roots[0]).all() else roots

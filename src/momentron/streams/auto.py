@@ -94,7 +94,7 @@ class BlockRounds(State):
             self.proposal = Candidates([nothing], q, upper / problem.radius)
             return
         found = outcome.w if outcome.certificate.margin > 0.0 else outcome.last_w
-        coef, b = inner.classifier(inner.settled(found.astype(np.float64)))
+        coef, b, _ = inner.classifier(found.astype(np.float64))
         w, labels = problem.labels.from_coef(coef), problem.labels
         # rows whose margin is below that of the working set
         bars = np.full(labels.n_classes, -upper)

@@ -87,7 +87,7 @@ class BlockProblem(CertifiedProblem):
         super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("operator", "slack", "dual_set", "scores", "size", "vertex_gradient"):
+        if name in ("operator", "dual_set", "scores", "size"):
             raise AttributeError(
                 f"a problem in blocks has no {name!r}, which takes all the rows at once; a method "
                 "that cannot do without it must say so by its class attribute needs_memory"
@@ -310,21 +310,17 @@ class BlockProblem(CertifiedProblem):
         known = self._evidence.of_or_best(w)
         return 0.0 if known is None else known.margin
 
-    def settled(self, w: np.ndarray) -> np.ndarray:
-        """w, or the best classifier that is known where no pass has evaluated w."""
+    def classifier(self, w: np.ndarray) -> tuple[np.ndarray, Any, float]:
+        """That of w, or of the best classifier that is known where no pass has evaluated w."""
         known = self._evidence.of_or_best(w) if w.any() else None
-        return self.zeros() if known is None else known.w
-
-    def rounding_loss(self, w: np.ndarray) -> float:
-        return up(8.0 * UNIT_ROUNDOFF * self.longest)
-
-    def classifier(self, w: np.ndarray) -> tuple[np.ndarray, Any]:
-        norm, known = self.norm(w), self._evidence.of(w)
+        w = self.zeros() if known is None else known.w
+        norm = self.norm(w)
         intercept: Any = np.zeros(self.classes.size) if self._labels.is_paired else 0.0
         if self._labels.fit_intercept and known is not None and norm > 0.0:
             intercept = self._arcs.intercept(known.tops) / norm
         coef = self._labels.coef_of(w / norm if norm > 0.0 else w)
-        return coef, intercept if np.ndim(intercept) else float(intercept)
+        loss = up(8.0 * UNIT_ROUNDOFF * self.longest)
+        return coef, intercept if np.ndim(intercept) else float(intercept), loss
 
     def sparse_dual(self, q: Any) -> SparseDual:
         record = self._evidence.require_own(q)

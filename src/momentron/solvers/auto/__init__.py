@@ -142,10 +142,10 @@ class Auto(Solver):
 
         def exact(start: Start | None) -> Rounds:
             sets = WorkingSets(problem, deadline, settings)
-            search = Search.of(sets, options.tol, problem.stiffness)
+            search = Search.of(sets, options.tol, problem.penalty.stiffness)
             return Rounds(problem, search, _begin(search, start))
 
-        if problem.penalty == "hinge":
+        if problem.penalty.has_box:
             return AutoState(HingeEngine(problem, options.tol, deadline, settings, options.start))
         first = None
         kernel = problem.operator.as_kernel()

@@ -37,7 +37,7 @@ from momentron.solvers.auto.soft_products import (
 from momentron.solvers.auto.working_sets import Answer, WorkingSets
 from momentron.solvers.base import Candidates, Primal, Start
 from momentron.solvers.convergence import BudgetWarning
-from momentron.solvers.hinge_problem import HingeProblem
+from momentron.solvers.problem import Problem
 
 
 class HingeEngine(Engine):
@@ -49,7 +49,7 @@ class HingeEngine(Engine):
 
     def __init__(
         self,
-        problem: HingeProblem,
+        problem: Problem,
         tol: float,
         deadline: Deadline,
         settings: AutoSettings,

@@ -24,7 +24,7 @@ class JointEngine(Engine):
 
     def example_shares(self) -> float | np.ndarray:
         """The examples' factors of C, as a column; 1 where all are alike."""
-        shares = self.problem.shares
+        shares = self.problem.penalty.shares
         return shares if isinstance(shares, float) else shares[:: self.labels.per_example, None]
 
     def offer(self, table: np.ndarray) -> float:

@@ -58,7 +58,7 @@ class JointMargin(JointEngine):
         self.rows = JointRows.of(
             problem.operator, problem.dual_set.fits_intercept, settings, is_warm=start is not None
         )
-        self.C = problem.stiffness
+        self.C = problem.penalty.stiffness
         self.scale = 2.0 * float(np.mean(self.rows.row_norms**2)) or 1.0
         # from far away a large penalty takes many steps
         C = min(settings.joint_first_C / self.scale, self.C)

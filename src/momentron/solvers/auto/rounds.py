@@ -33,7 +33,7 @@ class Rounds(Engine):
         answer, problem = self.search.answer, self.problem
         w, scores = answer.w, problem.labels.scores(answer.products)
         if problem.is_soft:
-            slack = answer.lam / (problem.stiffness * problem.shares)
+            slack = answer.lam / (problem.penalty.stiffness * problem.penalty.shares)
             w, scores = problem.with_slack(w, slack), scores - slack
         scores = scores / problem.radius
         return Candidates([Primal(w, scores)], answer.lam, answer.upper / problem.radius)

@@ -81,7 +81,7 @@ class WorkingSets:
         self.problem, self.base = problem, problem.base
         self.operator, self.labels = problem.operator, problem.labels
         self.dual_set = problem.dual_set
-        self.shares = problem.shares
+        self.shares = problem.penalty.shares
         self.deadline, self.settings = deadline, settings
         self.fits_intercept = problem.dual_set.fits_intercept
         self.size = problem.size
