@@ -92,7 +92,6 @@ FORMS = {
     "diagonal": lambda ntk, X: ntk.diagonal(X),
     "per-output diagonal": lambda ntk, X: ntk.per_output_diagonal(X),
     "product": lambda ntk, X: ntk.matvec(X, X[:, 0]),
-    "per-output product": lambda ntk, X: ntk.per_output_matvec(X, X[:, :K]),
     "forwards": lambda ntk, X: ntk.jvp(X, {"2.bias": np.ones(K)}),
     "backwards": lambda ntk, X: ntk.vjp(X, X[:, :K])["0.weight"],
 }

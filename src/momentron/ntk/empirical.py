@@ -250,16 +250,13 @@ class EmpiricalNTK(JacobianProducts):
         result = ResultType.parse(self.dtype)
         total = result.zeros(left.device, *contraction.shape(sweep.n_outputs, n1, n2))
         squares = None
-        if right is None:
-            sweep.symmetric(left, total)
-        else:
-            if contraction is TRACED and normalize:  # both diagonals cost little on the way
-                squares = tuple(result.zeros(left.device, n) for n in (n1, n2))
-            if n1 < n2:  # the derivatives of the fewer are the ones to hold
-                swapped = None if squares is None else squares[::-1]
-                sweep.rectangular(right, left, contraction.swapped(total), swapped)
-            else:
-                sweep.rectangular(left, right, total, squares)
+        if normalize and right is not None and left.readout.labels is None:
+            squares = result.zeros(left.device, n1), result.zeros(left.device, n2)
+        if right is None or n1 >= n2:
+            sweep.kernel(left, right, total, squares)
+        else:  # the derivatives of the fewer are the ones to hold
+            swapped = None if squares is None else squares[::-1]
+            sweep.kernel(right, left, contraction.swapped(total), swapped)
         arranged = require_finite(contraction.arranged(total))
         if normalize:
             rows, columns = squares or self._lengths(contraction, left, right, total, limit)

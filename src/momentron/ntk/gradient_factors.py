@@ -2,11 +2,12 @@
 
 For one unit, with u_p the inputs and δ_p the output gradients of an example at position p,
 
-    ⟨∂A(x), ∂A(x')⟩ = ⟨Σ_p δ_p u_pᵀ, Σ_p' δ'_p' u'_p'ᵀ⟩ = Σ_{p,p'} (u_p·u'_p' + 1)(δ_p·δ'_p'),
+    ⟨∂A(x), ∂A(x')⟩ = ⟨Σ_p δ_p u_pᵀ, Σ_p' δ'_p' u'_p'ᵀ⟩ = Σ_{p,p'} (u_p·u'_p')(δ_p·δ'_p'),
 
-where the 1 is there if the bias is trained. `DirectFactor` keeps the gradients of the middle, which
+where u_p ends with a 1 if the bias is trained. `DirectFactor` keeps the gradients of the middle, which
 is cheap for small weights read at many positions; `GramFactor` keeps u and δ, which is cheap for
 large weights read at few. Outputs are stacked, so that their sum is part of one matrix product.
+`WrittenGradients` keeps the gradients of parameters that no unit covers.
 """
 
 from __future__ import annotations
@@ -52,15 +53,12 @@ class FormCost(NamedTuple):
         Flops to turn u and δ into what is kept.
     pair : float
         Flops of the inner products with another example, all outputs.
-    long : float
-        How many of these are in products of long rows.
     """
 
     stored: int
     passing: int
     build: float
     pair: float
-    long: float
 
 
 class Gradients(ABC):
@@ -75,6 +73,26 @@ class Gradients(ABC):
     @abstractmethod
     def add_squares(self, other: Any, pairs: Sequence[OutputPair]) -> None:
         """Add each example's inner products with itself, in another block of the same examples."""
+
+
+class ExplicitGradients(Gradients):
+    """Gradients that are written out."""
+
+    @abstractmethod
+    def _matrices(
+        self, other: Any, pairs: Sequence[OutputPair]
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Gradients here and there, one row per example, and where their products are added."""
+
+    def add_products(
+        self, other: Any, rows: slice, columns: slice, pairs: Sequence[OutputPair]
+    ) -> None:
+        for left, right, target in self._matrices(other, pairs):
+            add(target, left[rows] @ right[columns].T)
+
+    def add_squares(self, other: Any, pairs: Sequence[OutputPair]) -> None:
+        for left, right, target in self._matrices(other, pairs):
+            add(target, torch.einsum("nd,nd->n", left, right))
 
 
 class Factor(Gradients):
@@ -109,6 +127,11 @@ class Factor(Gradients):
     def cost(unit: Unit, outputs: int, across: bool) -> FormCost:
         """Of one example and some outputs at a time; `across` if all outputs are paired."""
 
+    @staticmethod
+    def least_scratch(unit: Unit) -> int:
+        """Entries of a scratch array that the products of one pair of examples take."""
+        return 0
+
     @abstractmethod
     def see(self, rows: slice, call: int, module: nn.Module, x: Tensor) -> None:
         """Keep the input of a call."""
@@ -122,14 +145,12 @@ class Factor(Gradients):
         """All calls and outputs of these rows are in: put them into the form that is kept."""
 
 
-class DirectFactor(Factor):
-    """Gradients themselves: G of shape (n, outputs, g · C · F), and those of the bias."""
+class DirectFactor(ExplicitGradients, Factor):
+    """Gradients themselves: G of shape (n, outputs, g · C · F)."""
 
     def __init__(self, unit: Unit, n: int, outputs: int, workspace: Workspace) -> None:
         super().__init__(unit, n, outputs, workspace)
-        width = unit.groups * unit.channels
-        self.weights = workspace.empty(n, outputs, width * unit.fan_in) if unit.weight else None
-        self.biases = workspace.empty(n, outputs, width) if unit.bias else None
+        self.gradients = workspace.empty(n, outputs, unit.groups * unit.channels * unit.fan_in)
         self._u: Tensor | None = None
         self._delta: Tensor | None = None
 
@@ -139,61 +160,42 @@ class DirectFactor(Factor):
 
     @staticmethod
     def cost(unit: Unit, outputs: int, across: bool) -> FormCost:
-        fan_in = unit.fan_in if unit.weight else 0
-        stored = unit.groups * outputs * unit.channels * (fan_in + unit.bias)
-        passing = unit.groups * unit.total_positions * (fan_in + outputs * unit.channels)
+        stored = unit.groups * outputs * unit.channels * unit.fan_in
+        passing = unit.groups * unit.total_positions * (unit.fan_in + outputs * unit.channels)
         if unit.groups > 1:  # the groups' gradients are put in order by a copy
-            passing += unit.groups * outputs * unit.channels * max(fan_in, 1)
+            passing += stored
         build = 2.0 * stored * unit.total_positions + ELEMENTWISE * stored
-        pair = 2.0 * stored * (outputs if across else 1)
-        return FormCost(stored, passing, build, pair, long=pair)
+        return FormCost(stored, passing, build, 2.0 * stored * (outputs if across else 1))
 
     def see(self, rows: slice, call: int, module: nn.Module, x: Tensor) -> None:
         unit, n, P = self.unit, rows.stop - rows.start, self.unit.total_positions
-        if self._delta is None:
+        if self._u is None:
+            self._u = self.workspace.empty(n, unit.groups, P, unit.fan_in)
             # zeros, because calls without a path to the outputs receive no gradient
             self._delta = self.workspace.zeros(n, unit.groups, self.outputs, unit.channels, P)
-        if unit.weight:
-            if self._u is None:
-                self._u = self.workspace.empty(n, unit.groups, P, unit.fan_in)
-            self._u[:, :, self.places[call]] = unit.rule.features(module, x)
+        unit.write_features(self._u[:, :, self.places[call]], module, x)
 
     def take(self, rows: slice, call: int, module: nn.Module, o: int, gradient: Tensor) -> None:
         assert self._delta is not None
         self._delta[:, :, o, :, self.places[call]] = self.unit.rule.deltas(module, gradient)
 
     def finish(self, rows: slice) -> None:
-        assert self._delta is not None
+        assert self._u is not None and self._delta is not None
         n, g, k, _, P = self._delta.shape
-        if self.biases is not None:
-            bias = self._delta.sum(4).transpose(1, 2)  # groups after outputs
-            self.biases[rows].view(n, k, g, -1).copy_(bias)
-        if self.weights is not None and self._u is not None:
-            delta, u = self._delta.view(n * g, -1, P), self._u.view(n * g, P, -1)
-            if g == 1:
-                torch.bmm(delta, u, out=self.weights[rows].view(n, -1, self.unit.fan_in))
-            else:
-                weight = torch.bmm(delta, u).view(n, g, k, -1).transpose(1, 2)
-                self.weights[rows].view(n, k, g, -1).copy_(weight)
+        delta, u = self._delta.view(n * g, -1, P), self._u.view(n * g, P, -1)
+        if g == 1:
+            torch.bmm(delta, u, out=self.gradients[rows].view(n, -1, self.unit.fan_in))
+        else:
+            ordered = torch.bmm(delta, u).view(n, g, k, -1).transpose(1, 2)
+            self.gradients[rows].view(n, k, g, -1).copy_(ordered)
         self._u = self._delta = None
 
-    def _parts(self, other: Self) -> Iterator[tuple[Tensor, Tensor]]:
-        for left, right in ((self.weights, other.weights), (self.biases, other.biases)):
-            if left is not None and right is not None:
-                yield left, right
-
-    def add_products(
-        self, other: Self, rows: slice, columns: slice, pairs: Sequence[OutputPair]
-    ) -> None:
-        for left, right in self._parts(other):
-            for mine, others, target in pairs:
-                add(target, left[rows, mine].flatten(1) @ right[columns, others].flatten(1).T)
-
-    def add_squares(self, other: Self, pairs: Sequence[OutputPair]) -> None:
-        for left, right in self._parts(other):
-            for mine, others, target in pairs:
-                pair = left[:, mine].flatten(1), right[:, others].flatten(1)
-                add(target, torch.einsum("nd,nd->n", *pair))
+    def _matrices(
+        self, other: Self, pairs: Sequence[OutputPair]
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        for mine, others, target in pairs:
+            left, right = self.gradients[:, mine], other.gradients[:, others]
+            yield left.flatten(1), right.flatten(1), target
 
 
 class GramFactor(Factor):
@@ -211,7 +213,11 @@ class GramFactor(Factor):
 
     @staticmethod
     def suits(unit: Unit) -> bool:
-        return unit.weight and not unit.rule.gives_tokens
+        return not unit.rule.gives_tokens
+
+    @staticmethod
+    def least_scratch(unit: Unit) -> int:
+        return unit.total_positions**2
 
     @staticmethod
     def cost(unit: Unit, outputs: int, across: bool) -> FormCost:
@@ -220,11 +226,10 @@ class GramFactor(Factor):
         deltas = 2.0 * unit.channels * (pairs if across else outputs)
         products = 2.0 * unit.fan_in + deltas + ELEMENTWISE * pairs
         pair = positions * unit.total_positions * products
-        return FormCost(stored, 0, ELEMENTWISE * stored, pair, long=0.0)
+        return FormCost(stored, 0, ELEMENTWISE * stored, pair)
 
     def see(self, rows: slice, call: int, module: nn.Module, x: Tensor) -> None:
-        u = self.unit.rule.features(module, x)
-        self.u[:, rows, self.places[call]] = u.transpose(0, 1)
+        self.unit.write_features(self.u[:, rows, self.places[call]].transpose(0, 1), module, x)
 
     def take(self, rows: slice, call: int, module: nn.Module, o: int, gradient: Tensor) -> None:
         delta = self.unit.rule.deltas(module, gradient)
@@ -239,21 +244,18 @@ class GramFactor(Factor):
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         P, scratch = self.unit.total_positions, self.workspace.scratch
         height = min(shape[0], max(1, math.isqrt(scratch) // P))
-        width = min(shape[1], max(1, scratch // (height * P * P)))
-        depth = min(P, max(1, scratch // (height * width * P)))  # below P for one pair only
+        width = max(1, scratch // (height * P * P))
         for group in range(self.unit.groups):
             for left in pieces(shape[0], height):
+                mine = self._tile(group, shifted(left, rows))
                 for right in pieces(shape[1], width):
                     targets = [pair.target[left, right] for pair in pairs]
-                    tile = other._tile(group, shifted(right, columns), slice(0, P))
-                    for positions in pieces(P, depth):
-                        mine = self._tile(group, shifted(left, rows), positions)
-                        self._add_tile(mine, tile, pairs, targets)
+                    others = other._tile(group, shifted(right, columns))
+                    self._add_tile(mine, others, pairs, targets)
 
-    def _tile(self, group: int, rows: slice, positions: slice) -> tuple[Tensor, Tensor]:
+    def _tile(self, group: int, rows: slice) -> tuple[Tensor, Tensor]:
         """u and δ with one row for each example and position."""
-        u, delta = self.u[group, rows, positions], self.delta[group, rows, positions]
-        return u.flatten(0, 1), delta.flatten(0, 1)
+        return self.u[group, rows].flatten(0, 1), self.delta[group, rows].flatten(0, 1)
 
     def _add_tile(
         self,
@@ -262,31 +264,22 @@ class GramFactor(Factor):
         pairs: Sequence[OutputPair],
         targets: Sequence[Tensor],
     ) -> None:
-        """Sum (u_p·u'_p' + 1)(δ_p·δ'_p') over all pairs of positions, for each pair."""
+        """Sum (u_p·u'_p')(δ_p·δ'_p') over all pairs of positions, for each pair."""
         inputs = self._inputs(mine[0], others[0])
         for pair, target in zip(pairs, targets, strict=True):
-            left, right = (
-                mine[1][:, pair.left].flatten(1),
-                others[1][:, pair.right].flatten(1),
-            )
+            left, right = mine[1][:, pair.left].flatten(1), others[1][:, pair.right].flatten(1)
             both = (left @ right.T).mul_(inputs)
-            height, width = target.shape
             if both.shape != target.shape:
-                both = both.view(height, -1, width, both.shape[1] // width).sum((1, 3))
+                P = self.unit.total_positions
+                both = both.view(len(target), P, -1, P).sum((1, 3))
             add(target, both)
 
     def _inputs(self, mine: Tensor, others: Tensor) -> Tensor:
-        """u_p·u'_p' + 1."""
-        products = mine @ others.mT
-        return products.add_(1.0) if self.unit.bias else products
+        """u_p·u'_p'."""
+        return mine @ others.mT
 
     def add_squares(self, other: Self, pairs: Sequence[OutputPair]) -> None:
-        size = self.workspace.scratch // self.unit.total_positions**2
-        if size == 0:
-            for rows in pieces(self.n, 1):
-                alone = [OutputPair(a, b, target[rows, None]) for a, b, target in pairs]
-                self.add_products(other, rows, rows, alone)
-            return
+        size = max(1, self.workspace.scratch // self.unit.total_positions**2)
         for group in range(self.unit.groups):
             for rows in pieces(self.n, size):
                 inputs = self._inputs(self.u[group, rows], other.u[group, rows])
@@ -313,7 +306,7 @@ class TokenFactor(GramFactor):
         pairs = outputs**2 if across else 1
         deltas = unit.channels * (pairs if across else outputs)
         pair = unit.total_positions**2 * 2.0 * (deltas + ELEMENTWISE * pairs)
-        return FormCost(stored, 0, ELEMENTWISE * stored, pair, long=0.0)
+        return FormCost(stored, 0, ELEMENTWISE * stored, pair)
 
     def _inputs(self, mine: Tensor, others: Tensor) -> Tensor:
         same = (mine == others.mT).logical_and_(mine >= 0)  # −1 is the padding token
@@ -321,6 +314,67 @@ class TokenFactor(GramFactor):
 
 
 FORMS: tuple[type[Factor], ...] = (DirectFactor, GramFactor, TokenFactor)
+
+
+class WrittenGradients(ExplicitGradients):
+    """∂A_o(x_i)/∂θ of n examples and some outputs, one tensor per output and parameter.
+
+    Inner products do not care for the order of the entries, so tensors are kept as autograd
+    leaves them where the examples come in one batch; only several batches are copied together.
+
+    Parameters
+    ----------
+    n, outputs : int
+        How many of each.
+    workspace : Workspace
+    """
+
+    def __init__(self, n: int, outputs: int, workspace: Workspace) -> None:
+        self.n = n
+        self.workspace = workspace
+        self._of_output: list[list[Tensor]] = [[] for _ in range(outputs)]
+
+    def take(self, o: int, rows: slice, gradients: Sequence[Tensor]) -> None:
+        """Keep the gradients of output o for some of the examples, one tensor per parameter."""
+        dtype = self.workspace.dtype
+        if rows.stop - rows.start == self.n:
+            self._of_output[o] = [gradient.to(dtype) for gradient in gradients]
+            return
+        if not self._of_output[o]:
+            self._of_output[o] = [
+                self.workspace.empty(self.n, *gradient.shape[1:]) for gradient in gradients
+            ]
+        for whole, gradient in zip(self._of_output[o], gradients, strict=True):
+            whole[rows] = gradient
+
+    def _matrices(
+        self, other: WrittenGradients, pairs: Sequence[OutputPair]
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        for mine, others, target in pairs:
+            outputs = zip(self._of_output[mine], other._of_output[others], strict=True)
+            for left_output, right_output in outputs:
+                for left, right in zip(left_output, right_output, strict=True):
+                    yield *_as_matrices(left, right), target
+
+
+def written_cost(entries: int, outputs: int, across: bool) -> FormCost:
+    """Of gradients that are written out, for one example."""
+    pair = 2.0 * outputs * entries * (outputs if across else 1)
+    return FormCost(outputs * entries, 3 * entries, 0.0, pair)
+
+
+def _as_matrices(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """One row per example, with the entries of both in the same order; no copy where one serves."""
+    order = _order(left)
+    if order == _order(right):
+        left, right = left.permute(order), right.permute(order)
+    return left.reshape(len(left), -1), right.reshape(len(right), -1)
+
+
+def _order(gradients: Tensor) -> list[int]:
+    """The axes as they follow in memory, the examples first."""
+    strides = gradients.stride()
+    return [0, *sorted(range(1, gradients.ndim), key=lambda axis: -strides[axis])]
 
 
 def add(target: Tensor, part: Tensor) -> None:

@@ -83,7 +83,7 @@ class JacobianProducts(ABC):
         v = _as_vector(linear, direction)
         result = ResultType.parse(self.dtype)
         total = result.zeros(examples.device, len(examples), linear.n_outputs)
-        batch = linear.plan(1, limit).batch
+        _, batch = linear.plan(1, limit)
         for rows in _batches(len(examples), batch, tell):
             total[rows] = linear.push(examples, rows, [v])[0].to(total.device)
         return result.finished(require_finite(total))
@@ -107,10 +107,9 @@ class JacobianProducts(ABC):
         _, limit, tell = self._settings("Jacobian product", progress=progress)
         linear = self._linearised(examples)
         c = _per_output(weights, "weights", linear, examples)
-        total, batch = linear.zeros(), linear.plan(1, limit).batch
-        with torch.enable_grad():
-            for rows in _batches(len(examples), batch, tell):
-                linear.pull(examples, rows, [c[rows]], [total])
+        total, (_, batch) = linear.zeros(), linear.plan(1, limit)
+        for rows in _batches(len(examples), batch, tell):
+            linear.pull(examples, rows, [c[rows]], [total])
         result = ResultType.parse(self.dtype)
         return {
             name: result.finished(_moved(require_finite(part), result))
@@ -137,63 +136,32 @@ class JacobianProducts(ABC):
         array of shape (n1,) or (n1, m)
         """
         normalize, limit, tell = self._settings("kernel product", **options)
-        left, right = self._both(X1, X2)
+        left = self._examples(X1, "X1")
+        right = left if X2 is None else self._examples(X2, "X2")
         linear = self._linearised(right)
         columns = _as_matrix(v, "v", linear, right)
         if normalize:
             columns = columns * self._scale(X1 if X2 is None else X2).to(columns)[:, None]
-        k, m = linear.n_outputs, columns.shape[1]
-        seeds = [(o, column) for column in range(m) for o in range(k)]
-
-        def weights(seed: tuple[int, int], rows: slice) -> Tensor:
-            c = columns.new_zeros(rows.stop - rows.start, k)
-            c[:, seed[0]] = columns[rows, seed[1]]
-            return c
-
         result = ResultType.parse(self.dtype)
-        total = result.zeros(left.device, len(left), m)
-        for seed, rows, found in self._through(linear, left, right, seeds, weights, limit, tell):
-            total[rows, seed[1]] += found[:, seed[0]].to(total.device)
+        total = result.zeros(left.device, len(left), columns.shape[1])
+        seeds = [(o, j) for j in range(columns.shape[1]) for o in range(linear.n_outputs)]
+        held, batch = linear.plan(len(seeds), limit)
+        for start in range(0, len(seeds), held):
+            some = seeds[start : start + held]
+            begun, ended = start / len(seeds), (start + len(some)) / len(seeds)
+            middle = 0.5 * (begun + ended)
+            vectors = [linear.zeros() for _ in some]
+            for rows in _batches(len(right), batch, part_of(tell, begun, middle)):
+                weights = [columns.new_zeros(len(columns[rows]), linear.n_outputs) for _ in some]
+                for c, (o, j) in zip(weights, some, strict=True):
+                    c[:, o] = columns[rows, j]
+                linear.pull(right, rows, weights, vectors)
+            for rows in _batches(len(left), batch, part_of(tell, middle, ended)):
+                for (o, j), found in zip(some, linear.push(left, rows, vectors), strict=True):
+                    total[rows, j] += found[:, o].to(total.device)
         if normalize:
             total *= self._scale(X1).to(total)[:, None]
         return result.finished(require_finite(total.reshape(len(left), *_further(v))))
-
-    def per_output_matvec(
-        self,
-        X1: Any,
-        V: Any,
-        X2: Any = None,
-        *,
-        max_memory: str | int | None = None,
-        progress: Progress = None,
-    ) -> Any:
-        """Σ_jp ⟨∇A_o(x_i), ∇A_p(x_j)⟩ V_jp: `per_output` times a matrix, without forming it.
-
-        One backward pass over X2 and one forward pass over X1. It does not normalise.
-
-        Parameters
-        ----------
-        X1, X2 : array-like or Tensor of shape (n1, ...) and (n2, ...)
-            X2 is X1 unless given.
-        V : array-like or Tensor of shape (n2, k)
-        max_memory, progress : optional
-            As in a call of the kernel.
-
-        Returns
-        -------
-        array of shape (n1, k)
-        """
-        left, right = self._both(X1, X2)
-        linear = self._linearised(right)
-        c = _per_output(V, "V", linear, right)
-        result = ResultType.parse(self.dtype)
-        total = result.zeros(left.device, len(left), linear.n_outputs)
-        _, limit, tell = self._settings("kernel product", max_memory=max_memory, progress=progress)
-        for _, rows, found in self._through(
-            linear, left, right, [(0, 0)], lambda seed, rows: c[rows], limit, tell
-        ):
-            total[rows] = found.to(total.device)
-        return result.finished(require_finite(total))
 
     def linear_operator(self, X: Any) -> LinearOperator:
         """K(X, X) as an operator of scipy, for its eigenvalue and linear solvers.
@@ -213,38 +181,8 @@ class JacobianProducts(ABC):
             (n, n), matvec=product, rmatvec=product, matmat=product, dtype=np.float64
         )
 
-    def _through(
-        self,
-        linear: Linearised,
-        left: Examples,
-        right: Examples,
-        seeds: list[tuple[int, int]],
-        weights: Any,
-        limit: int,
-        tell: Tell,
-    ) -> Iterator[tuple[tuple[int, int], slice, Tensor]]:
-        """J(X1) J(X2)ᵀ c for each seed's c: a few seeds at a time, backwards and then forwards."""
-        plan = linear.plan(len(seeds), limit)
-        for start in range(0, len(seeds), plan.directions):
-            some = seeds[start : start + plan.directions]
-            begun, ended = start / len(seeds), (start + len(some)) / len(seeds)
-            middle = 0.5 * (begun + ended)
-            vectors = [linear.zeros() for _ in some]
-            with torch.enable_grad():
-                for rows in _batches(len(right), plan.batch, part_of(tell, begun, middle)):
-                    linear.pull(right, rows, [weights(seed, rows) for seed in some], vectors)
-            for rows in _batches(len(left), plan.batch, part_of(tell, middle, ended)):
-                for seed, found in zip(some, linear.push(left, rows, vectors), strict=True):
-                    yield seed, rows, found
-
-    def _both(self, X1: Any, X2: Any) -> tuple[Examples, Examples]:
-        left = self._examples(X1, "X1")
-        return left, left if X2 is None else self._examples(X2, "X2")
-
-    @torch.enable_grad()
     def _linearised(self, examples: Examples) -> Linearised:
-        chosen = chosen_parameters(self.model, self.parameters)
-        return Linearised(self.model, chosen, examples.few(4), examples.readout)
+        return Linearised(self.model, chosen_parameters(self.model, self.parameters), examples)
 
     def _scale(self, X: Any) -> Tensor:
         """1/√K(x, x)."""

@@ -2,66 +2,55 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, jvp
 
 from momentron.errors import InputError
-from momentron.ntk.inputs import Examples, Readout
+from momentron.ntk.inputs import Examples
 from momentron.ntk.model_checks import flat_outputs
 from momentron.ntk.model_structure import examine
 from momentron.ntk.plan import SHARE, STEP_LIMIT, format_memory
-from momentron.ntk.unstructured import ExampleGradients, differentiable_attention, has_padding
+from momentron.ntk.unstructured import ExampleGradients, differentiable_attention
 
 Vector = list[Tensor]
 """One tensor per parameter."""
 
 
-@dataclass(frozen=True)
-class ProductPlan:
-    """How many directions in the space of parameters are held, and examples in a batch."""
-
-    directions: int
-    batch: int
-
-
 class Linearised:
     """J of some examples with respect to the chosen parameters, by products alone.
 
-    Jᵀc is a backward pass. Jv is a forward pass in forward mode, where every operation of the
-    model has one and ⟨c, Jv⟩ = ⟨Jᵀc, v⟩ on a few examples; else the gradients of each example are
-    multiplied by v.
+    Jᵀc is a backward pass. It is linear in c, so Jv is the derivative of ⟨Jᵀc, v⟩ with respect to
+    c, a backward pass through the backward pass. Where the model has no such second pass, or
+    ⟨c, Jv⟩ and ⟨Jᵀc, v⟩ differ on a few examples, the gradients of each example are multiplied by v.
 
     Parameters
     ----------
     model : Module
     chosen : mapping of str to Parameter
-    few : tensor of shape (4, ...)
-        Some examples, to look at the model.
-    readout : Readout
+    examples : Examples
+        Of which a few are sent through the model to examine it.
     """
 
+    @torch.enable_grad()
     def __init__(
-        self, model: nn.Module, chosen: Mapping[str, nn.Parameter], few: Tensor, readout: Readout
+        self, model: nn.Module, chosen: Mapping[str, nn.Parameter], examples: Examples
     ) -> None:
+        few = examples.few(4)
         structure = examine(model, few, chosen)
         self.model = model
         self.names, self.parameters = list(chosen), list(chosen.values())
-        self.n_outputs = readout.width(structure.n_outputs)
+        self.n_outputs = examples.readout.width(structure.n_outputs)
         self.dtype = torch.promote_types(self.parameters[0].dtype, torch.float32)
         self.entries = sum(p.numel() for p in self.parameters)
         self.graph_bytes = structure.graph_bytes
-        self._rows: ExampleGradients | None = None
-        if not self._has_forward_mode(few, Readout(readout.chosen)):
-            self._rows = ExampleGradients(model, self.names, few)
+        self._gradients: ExampleGradients | None = None
+        if not self._has_second_pass(examples):
+            self._gradients = ExampleGradients(model, self.names, few)
 
-    def plan(self, directions: int, limit: int) -> ProductPlan:
-        """As many directions and examples at a time as the memory holds.
+    def plan(self, directions: int, limit: int) -> tuple[int, int]:
+        """As many directions in the space of parameters, and examples, as the memory holds.
 
         Raises
         ------
@@ -70,9 +59,9 @@ class Linearised:
         """
         vector = self.entries * self.dtype.itemsize
         budget = int(SHARE * limit)
-        # the gradient under way, and in forward mode a direction in the parameters' type
+        # a gradient under way, and the gradients of the second pass
         fixed = 2 * vector
-        example = 3 * self.graph_bytes + (3 * vector if self._rows is not None else 0)
+        example = 5 * self.graph_bytes + (3 * vector if self._gradients is not None else 0)
         least = fixed + vector + example
         if least > budget:
             raise InputError(
@@ -82,16 +71,17 @@ class Linearised:
         spare = budget - least
         held = 1 + min(directions - 1, spare // 2 // vector)
         batch = 1 + (spare - (held - 1) * vector) // max(example, 1)
-        return ProductPlan(held, min(batch, STEP_LIMIT))
+        return held, min(batch, STEP_LIMIT)
 
     def zeros(self) -> Vector:
         return [torch.zeros_like(p, dtype=self.dtype) for p in self.parameters]
 
+    @torch.enable_grad()
     def pull(
         self, examples: Examples, rows: slice, weights: Sequence[Tensor], into: Sequence[Vector]
     ) -> None:
         """Add Jᵀc of these rows to a vector, for each c of shape (n, outputs)."""
-        found = self._outputs(examples.rows(rows.start, rows.stop), examples.readout, rows)
+        found = self._outputs(examples, rows)
         for i, (c, total) in enumerate(zip(weights, into, strict=True)):
             gradients = torch.autograd.grad(
                 found,
@@ -104,68 +94,56 @@ class Linearised:
                 if gradient is not None:
                     part += gradient.to_dense() if gradient.is_sparse else gradient
 
+    @torch.enable_grad()
     def push(self, examples: Examples, rows: slice, directions: Sequence[Vector]) -> list[Tensor]:
         """Jv of these rows for each direction v, of shape (n, outputs)."""
-        x = examples.rows(rows.start, rows.stop)
-        if self._rows is None:
-            return [self._forward_mode(x, examples.readout, rows, v) for v in directions]
-        found = [
-            torch.zeros(len(x), self.n_outputs, dtype=self.dtype, device=x.device)
-            for _ in directions
-        ]
-        pieces = self._rows(x, range(self.n_outputs), examples.readout, rows.start)
-        for o, some, gradients in pieces:
+        if self._gradients is None:
+            return self._second_pass(examples, rows, directions)
+        shape, device = (rows.stop - rows.start, self.n_outputs), examples.device
+        found = [torch.zeros(shape, dtype=self.dtype, device=device) for _ in directions]
+        for o, some, gradients in self._gradients(examples, rows, range(self.n_outputs)):
             for target, v in zip(found, directions, strict=True):
                 for gradient, part in zip(gradients, v, strict=True):
                     flat = gradient.reshape(len(gradient), -1)
                     target[some, o] += flat.to(self.dtype) @ part.reshape(-1)
         return found
 
-    def _outputs(self, x: Tensor, readout: Readout, rows: slice) -> Tensor:
-        return readout(flat_outputs(self.model(x), len(x)), rows)
+    def _second_pass(
+        self, examples: Examples, rows: slice, directions: Sequence[Vector]
+    ) -> list[Tensor]:
+        with differentiable_attention():
+            outputs = self._outputs(examples, rows)
+        c = torch.zeros_like(outputs, requires_grad=True)
+        found = torch.autograd.grad(
+            outputs, self.parameters, c, create_graph=True, allow_unused=True
+        )
+        used = [i for i, gradient in enumerate(found) if gradient is not None]
+        gradients = [found[i] for i in used]
+        results = []
+        for v in directions:
+            along = [v[i].to(outputs.dtype) for i in used]
+            (product,) = torch.autograd.grad(gradients, c, along, retain_graph=True)
+            results.append(product.to(self.dtype))
+        return results
 
-    def _forward_mode(self, x: Tensor, readout: Readout, rows: slice, v: Vector) -> Tensor:
-        def outputs(parameters: dict[str, Tensor]) -> Tensor:
-            found = functional_call(self.model, parameters, (x.clone(),))
-            return readout(found.reshape(len(x), -1), rows)
+    def _outputs(self, examples: Examples, rows: slice) -> Tensor:
+        x = examples.rows(rows.start, rows.stop)
+        return examples.readout(flat_outputs(self.model(x), len(x)), rows)
 
-        point = {n: p.detach() for n, p in zip(self.names, self.parameters, strict=True)}
-        along = {n: part.to(point[n].dtype) for n, part in zip(self.names, v, strict=True)}
-        with ExitStack() as stack:
-            stack.enter_context(warnings.catch_warnings())
-            warnings.filterwarnings("ignore", message=".*torch.jit.script.*")  # torch's own use
-            stack.enter_context(torch.no_grad())
-            stack.enter_context(differentiable_attention())
-            result: Tensor = jvp(outputs, (point,), (along,))[1]
-        return result.to(self.dtype)
-
-    def _has_forward_mode(self, x: Tensor, readout: Readout) -> bool:
-        """Whether forward mode agrees with the backward pass on a few examples."""
-        if has_padding(self.model):
-            return False  # the padding token moves in forward mode, but receives no gradient
-        draw = _normal(x.device, self.dtype)
-        v = [draw(p.shape) for p in self.parameters]
-        rows, c = slice(0, len(x)), draw((len(x), 1))
+    def _has_second_pass(self, examples: Examples) -> bool:
+        """Whether Jv of a few examples exists and agrees with the backward pass."""
+        rows, generator = slice(0, min(4, len(examples))), torch.Generator().manual_seed(0)
+        v, back = self.zeros(), self.zeros()
+        for part in v:  # without torch's global generator
+            part.copy_(torch.randn(part.shape, generator=generator))
         try:
-            forward = self._forward_mode(x, readout, rows, v)
+            (forward,) = self._second_pass(examples, rows, [v])
         except (RuntimeError, NotImplementedError, TypeError, ValueError):
             return False
-        found = self._outputs(x.clone(), readout, rows)
-        c = c.expand_as(forward)
-        gradients = torch.autograd.grad(
-            found, self.parameters, c.to(found.dtype), allow_unused=True
-        )
-        backward, size = 0.0, 0.0
-        for gradient, part in zip(gradients, v, strict=True):
-            if gradient is not None:
-                gradient = gradient.to_dense() if gradient.is_sparse else gradient
-                backward += float((gradient * part).sum())
-                size += float(gradient.norm() * part.norm())
-        limit = torch.finfo(found.dtype).eps ** 0.5 * size
+        c = torch.randn(forward.shape, generator=generator).to(forward)
+        self.pull(examples, rows, [c], [back])
+        pairs = list(zip(back, v, strict=True))
+        backward = sum(float((gradient * part).sum()) for gradient, part in pairs)
+        size = sum(float(gradient.norm() * part.norm()) for gradient, part in pairs)
+        limit = torch.finfo(self.parameters[0].dtype).eps ** 0.5 * size
         return abs(float((forward * c).sum()) - backward) <= limit
-
-
-def _normal(device: torch.device, dtype: torch.dtype) -> Callable[[Sequence[int]], Tensor]:
-    """Normal numbers, without torch's global generator."""
-    generator = torch.Generator().manual_seed(0)
-    return lambda shape: torch.randn(tuple(shape), generator=generator, dtype=dtype).to(device)

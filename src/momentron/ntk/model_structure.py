@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -32,34 +32,45 @@ ELEMENTWISE = 16.0  # flops of a matrix product that take as long as one pass ov
 OFTEN_READ = 8.0  # flops of a pass for each entry of a parameter of which nothing else is known
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(NamedTuple):
     """Trained parameters of a structured module, or of several that share them.
 
     Attributes
     ----------
     rule : Rule
-    modules : tuple of Module
-    weight, bias : bool
-        Whether the weight and the bias are trained.
+    modules : list of Module
+    weight, bias : Parameter or None
+        None where it is not trained.
     groups, channels, fan_in : int
-        g, C and F.
+        g, C and F, in which the bias counts as the weight of an input that is 1.
     positions : tuple of int
         P of each call in one forward pass: gradients add over calls as they do over positions.
     """
 
     rule: Rule
-    modules: tuple[nn.Module, ...]
-    weight: bool
-    bias: bool
-    groups: int
-    channels: int
-    fan_in: int
-    positions: tuple[int, ...]
+    modules: list[nn.Module]
+    weight: nn.Parameter | None
+    bias: nn.Parameter | None
+    groups: int = 0
+    channels: int = 0
+    fan_in: int = 0
+    positions: tuple[int, ...] = ()
+
+    @property
+    def trained(self) -> list[nn.Parameter]:
+        return [p for p in (self.weight, self.bias) if p is not None]
 
     @property
     def total_positions(self) -> int:
         return sum(self.positions)
+
+    def write_features(self, target: Tensor, module: nn.Module, x: Tensor) -> None:
+        """Write u of a call to a tensor of shape (n, g, P, F)."""
+        if self.weight is not None:
+            stop = self.fan_in - (self.bias is not None)
+            target[..., :stop] = self.rule.features(module, x)
+        if self.bias is not None:
+            target[..., -1] = 1
 
     @property
     def flops(self) -> float:
@@ -117,27 +128,12 @@ class _Call:
 
 
 @dataclass
-class _Draft:
-    """A unit in the making."""
-
-    rule: Rule
-    weight: Tensor | None  # None where there is none to differentiate by
-    bias: Tensor | None
-    modules: list[nn.Module] = field(default_factory=list)
-    calls: list[_Call] = field(default_factory=list)
-
-    @property
-    def trained(self) -> list[Tensor]:
-        return [p for p in (self.weight, self.bias) if p is not None]
-
-
-@dataclass
 class _Trial:
-    """One forward pass: outputs, the calls of each draft, the bytes that autograd keeps."""
+    """One forward pass: outputs, the calls of each unit, the bytes that autograd keeps."""
 
     x: Tensor
     outputs: Tensor
-    drafts: list[_Draft]
+    calls: list[list[_Call]]
     anchor: Tensor
     saved: int
     widest: int
@@ -162,28 +158,33 @@ def examine(
     """
     require_eval(model)
     named = chosen_parameters(model) if chosen is None else chosen
-    trained = {id(p): name for name, p in named.items()}
-    pair = _trial(model, x[:2], trained)
-    triple = _trial(model, x[[0, 2, 3]], trained)
+    candidates = _candidates(model, {id(p) for p in named.values()})
+    pair = _trial(model, x[:2], candidates)
+    triple = _trial(model, x[[0, 2, 3]], candidates)
     require_repeatable(pair.outputs[0], triple.outputs[0])
     uses, reached = _walk(triple.outputs)
     require_independent(triple.x, triple.outputs, triple.anchor)  # fills in `leaks`
     units: list[Unit] = []
     covered: set[int] = set()
-    for before, draft in zip(pair.drafts, triple.drafts, strict=True):
-        calls = [call for call in draft.calls if call.node in reached]
-        if not _is_structured(before, draft, calls, uses):
-            continue
-        covered.update(id(p) for p in draft.trained)
-        if calls:  # else the outputs do not depend on it
-            units.append(_unit(draft))
-    used = {key: name for key, name in trained.items() if uses[key]}
-    unstructured = {name: named[name].numel() for key, name in used.items() if key not in covered}
+    for unit, before, calls in zip(candidates, pair.calls, triple.calls, strict=True):
+        used = [call for call in calls if call.node in reached]
+        sizes = [call.sizes for call in calls if call.sizes is not None]
+        if (
+            len(sizes) == len(calls)
+            and sizes == [call.sizes for call in before]
+            and not any(call.leaks for call in used)
+            and all(uses[id(p)] == len(used) for p in unit.trained)
+        ):
+            covered.update(id(p) for p in unit.trained)
+            if used:  # else the outputs do not depend on it
+                units.append(_with_sizes(unit, sizes))
+    entries = {name: p.numel() for name, p in named.items() if uses[id(p)]}
+    unstructured = {name: n for name, n in entries.items() if id(named[name]) not in covered}
     unstructured_flops = OFTEN_READ * sum(unstructured.values())
     return ModelStructure(
         tuple(units),
         unstructured,
-        {name: named[name].numel() for key, name in used.items() if key in covered},
+        {name: n for name, n in entries.items() if name not in unstructured},
         triple.outputs.shape[1],
         max(0, triple.saved - pair.saved) + 3 * triple.widest,
         sum(unit.flops for unit in units) + unstructured_flops,
@@ -191,9 +192,31 @@ def examine(
     )
 
 
-def _trial(model: nn.Module, x: Tensor, trained: Mapping[int, str]) -> _Trial:
-    drafts = _drafts(model, trained)
-    owner = {id(module): draft for draft in drafts for module in draft.modules}
+def _candidates(model: nn.Module, trained: set[int]) -> list[Unit]:
+    """Modules with a rule and something to train; those that share all of it are one unit."""
+    units: dict[Any, Unit] = {}
+    for module in model.modules():
+        rule = rule_for(module)
+        if rule is None:
+            continue
+        weight, bias = (module._parameters.get(name) for name in ("weight", "bias"))
+        key = (rule, getattr(module, "groups", None), id(weight), id(bias))
+        if key not in units:
+            weight, bias = (p if id(p) in trained else None for p in (weight, bias))
+            units[key] = Unit(rule, [], weight, bias)
+        units[key].modules.append(module)
+    return [unit for unit in units.values() if unit.trained]
+
+
+def _with_sizes(unit: Unit, sizes: list[Sizes]) -> Unit:
+    first, positions = sizes[0], tuple(size.positions for size in sizes)
+    fan_in = (first.fan_in if unit.weight is not None else 0) + (unit.bias is not None)
+    return Unit(*unit[:4], first.groups, first.channels, fan_in, positions)
+
+
+def _trial(model: nn.Module, x: Tensor, units: list[Unit]) -> _Trial:
+    calls: list[list[_Call]] = [[] for _ in units]
+    place = {id(module): i for i, unit in enumerate(units) for module in unit.modules}
     anchor = make_anchor(x.device)
     kept: dict[int, int] = {}
     widest = 0
@@ -205,10 +228,10 @@ def _trial(model: nn.Module, x: Tensor, trained: Mapping[int, str]) -> _Trial:
 
     def on_call(module: nn.Module, x: Any, y: Any) -> Receive:
         nonlocal widest
-        draft = owner[id(module)]
+        i = place[id(module)]
         is_batch_first = isinstance(x, Tensor) and x.ndim > 0 and len(x) == len(y) == n
-        call = _Call(draft.rule.sizes(module, x, y) if is_batch_first else None, y.grad_fn)
-        draft.calls.append(call)
+        call = _Call(units[i].rule.sizes(module, x, y) if is_batch_first else None, y.grad_fn)
+        calls[i].append(call)
         widest = max(widest, y.nbytes // n)
 
         def receive(gradient: Tensor) -> None:
@@ -219,29 +242,11 @@ def _trial(model: nn.Module, x: Tensor, trained: Mapping[int, str]) -> _Trial:
     n = len(x)
     if x.is_floating_point():
         x = x.detach().clone().requires_grad_()
-    with (
-        saved_tensors_hooks(pack, lambda tensor: tensor),
-        hooked((module for draft in drafts for module in draft.modules), anchor, on_call),
-    ):
+    modules = [module for unit in units for module in unit.modules]
+    with saved_tensors_hooks(pack, lambda tensor: tensor), hooked(modules, anchor, on_call):
         # a copy, so that a first layer may work in place
         outputs = flat_outputs(model(x.clone()), n)
-    return _Trial(x, outputs, drafts, anchor, sum(kept.values()), widest)
-
-
-def _drafts(model: nn.Module, trained: Mapping[int, str]) -> list[_Draft]:
-    """Modules with a rule and something to train; those that share all of it share a draft."""
-    drafts: dict[Any, _Draft] = {}
-    for module in model.modules():
-        rule = rule_for(module)
-        if rule is None:
-            continue
-        weight, bias = (module._parameters.get(name) for name in ("weight", "bias"))
-        key = (rule, getattr(module, "groups", None), id(weight), id(bias))
-        if key not in drafts:
-            weight, bias = (p if id(p) in trained else None for p in (weight, bias))
-            drafts[key] = _Draft(rule, weight, bias)
-        drafts[key].modules.append(module)
-    return [draft for draft in drafts.values() if draft.trained]
+    return _Trial(x, outputs, calls, anchor, sum(kept.values()), widest)
 
 
 def _walk(outputs: Tensor) -> tuple[Counter[int], set[Any]]:
@@ -265,31 +270,6 @@ def _walk(outputs: Tensor) -> tuple[Counter[int], set[Any]]:
                 seen.add(following)
                 stack.append(following)
     return uses, seen
-
-
-def _is_structured(before: _Draft, draft: _Draft, calls: list[_Call], uses: Counter[int]) -> bool:
-    """Whether the graph uses these parameters in these calls only, example by example."""
-    sizes = [call.sizes for call in draft.calls]
-    return (
-        None not in sizes
-        and sizes == [call.sizes for call in before.calls]
-        and not any(call.leaks for call in calls)
-        and all(uses[id(p)] == len(calls) for p in draft.trained)
-    )
-
-
-def _unit(draft: _Draft) -> Unit:
-    sizes = [call.sizes for call in draft.calls if call.sizes is not None]
-    return Unit(
-        draft.rule,
-        tuple(draft.modules),
-        draft.weight is not None,
-        draft.bias is not None,
-        sizes[0].groups,
-        sizes[0].channels,
-        sizes[0].fan_in,
-        tuple(size.positions for size in sizes),
-    )
 
 
 Receive = Callable[[Tensor], None]

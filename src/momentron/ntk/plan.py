@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from itertools import chain
 
 from momentron.errors import InputError
-from momentron.ntk.gradient_factors import FORMS, Factor, FormCost
-from momentron.ntk.model_structure import ModelStructure
-from momentron.ntk.unstructured import written_cost
+from momentron.ntk.gradient_factors import FORMS, Factor, FormCost, written_cost
+from momentron.ntk.model_structure import ModelStructure, Unit
 
 _UNITS = {"TB": 10**12, "GB": 10**9, "MB": 10**6, "KB": 10**3}
 
@@ -37,7 +36,6 @@ CALL_COST = 2e8  # flops that take as long as starting one pass through the mode
 VMAP_COST = 5e8  # the same for a pass by vmap
 HOOKED = 1.5  # a pass that reads every unit's input and derivative, relative to a bare one
 FIRST_TOUCH = 64.0  # flops that take as long as the first use of an entry of fresh memory
-THIN = 16.0  # rows from which a product of long rows is half as fast as it can be
 
 
 @dataclass(frozen=True)
@@ -89,6 +87,8 @@ class KernelShape:
 
     @property
     def pairs(self) -> float:
+        if self.n2 == 0:
+            return self.n1  # each with itself
         return self.n1 * self.n2 / (2 if self.symmetric else 1)
 
 
@@ -121,12 +121,11 @@ def _candidates(
     structure: ModelStructure, shape: KernelShape, itemsize: int, budget: int
 ) -> Iterator[Plan]:
     """Outputs and examples of X2 by halves; of X1, as many as fit."""
-    scratch = min(max(budget // 32, SCRATCH[0]), SCRATCH[1]) // itemsize
     for outputs in _halves(structure.n_outputs):
-        for forms in _form_choices(structure, shape, outputs):
-            sketch = _Sketch(structure, shape, forms, outputs, scratch, itemsize)
-            for columns in _halves(shape.n2):
-                yield sketch.plan(columns, budget)
+        forms = tuple(_cheapest_form(unit, shape, outputs) for unit in structure.units)
+        sketch = _Sketch(structure, shape, forms, outputs, itemsize, budget)
+        for columns in _halves(shape.n2):
+            yield sketch.plan(columns, budget)
 
 
 def _halves(n: int) -> Iterator[int]:
@@ -136,18 +135,12 @@ def _halves(n: int) -> Iterator[int]:
         yield n
 
 
-def _form_choices(
-    structure: ModelStructure, shape: KernelShape, outputs: int
-) -> set[tuple[type[Factor], ...]]:
-    """The forms that cost least, and those that keep least."""
-    pairs = shape.pairs if shape.n2 else shape.n1  # on the diagonal, each with itself
-    cheap, lean = [], []
-    for unit in structure.units:
-        costs = {f: f.cost(unit, outputs, shape.across) for f in FORMS if f.suits(unit)}
-        flops = {f: (shape.n1 + shape.n2) * c.build + pairs * c.pair for f, c in costs.items()}
-        cheap.append(min(costs, key=lambda form: flops[form]))
-        lean.append(min(costs, key=lambda form: costs[form].stored))
-    return {tuple(cheap), tuple(lean)}
+def _cheapest_form(unit: Unit, shape: KernelShape, outputs: int) -> type[Factor]:
+    def flops(form: type[Factor]) -> float:
+        cost = form.cost(unit, outputs, shape.across)
+        return (shape.n1 + shape.n2) * cost.build + shape.pairs * cost.pair
+
+    return min((form for form in FORMS if form.suits(unit)), key=flops)
 
 
 class _Sketch:
@@ -159,12 +152,14 @@ class _Sketch:
         shape: KernelShape,
         forms: tuple[type[Factor], ...],
         outputs: int,
-        scratch: int,
         itemsize: int,
+        budget: int,
     ) -> None:
         self.structure, self.shape, self.forms = structure, shape, forms
-        self.outputs, self.scratch, self.itemsize = outputs, scratch, itemsize
+        self.outputs, self.itemsize = outputs, itemsize
         self.chunks = -(-structure.n_outputs // outputs)
+        # how often each chunk of outputs is paired with another
+        self.partners = self.chunks if shape.across else 1
         units = structure.units
         costs = [f.cost(u, outputs, shape.across) for f, u in zip(forms, units, strict=True)]
         costs.append(written_cost(structure.unstructured_entries, outputs, shape.across))
@@ -172,6 +167,9 @@ class _Sketch:
         # patches are copied out of the input of one unit at a time
         patches = max((u.groups * u.total_positions * u.fan_in for u in units), default=0)
         self.passing = self.cost.passing + patches
+        tiles = [f.least_scratch(u) for f, u in zip(forms, units, strict=True)]
+        usual = min(max(budget // 32, SCRATCH[0]), SCRATCH[1]) // itemsize
+        self.scratch = max([usual, *tiles])
 
     def plan(self, columns: int, budget: int) -> Plan:
         """The plan with as many examples passing by as fit; at least one."""
@@ -187,10 +185,9 @@ class _Sketch:
 
     def _bytes(self, columns: int, step: int) -> int:
         """Bytes of the blocks that are held, of a batch under way, and of scratch arrays."""
-        shape, one_chunk = self.shape, self.chunks == 1 or not self.shape.across
-        alone = shape.symmetric and columns >= shape.n1 and one_chunk  # one block and no other
+        alone = self.shape.symmetric and columns >= self.shape.n1 and self.partners == 1
         kept = columns + (0 if alone else step)
-        if not columns and not one_chunk:  # on the diagonal two chunks of outputs are paired
+        if not columns and self.partners > 1:  # on the diagonal two chunks of outputs are paired
             kept += step
         entries = kept * self.cost.stored + step * self.passing + 3 * self.scratch
         entries += 2 * columns * step
@@ -199,23 +196,21 @@ class _Sketch:
     def _cost(self, columns: int, step: int) -> float:
         shape = self.shape
         runs = -(-shape.n2 // columns) if columns else 1
-        partners = self.chunks if shape.across else 1
-        made = shape.n1 * partners * ((runs - 1) / 2 if shape.symmetric else runs) + shape.n2
+        made = shape.n1 * self.partners * ((runs - 1) / 2 if shape.symmetric else runs) + shape.n2
         cost = made * (self._through(columns, step) + self.chunks * self.cost.build)
         cost += FIRST_TOUCH * (columns + step) * self.cost.stored
-        pairs = shape.pairs * self.chunks * partners
-        return cost + pairs * (self.cost.pair + self.cost.long * THIN / step)
+        return cost + shape.pairs * self.chunks * self.partners * self.cost.pair
 
     def _through(self, columns: int, step: int) -> float:
         """Flops of one example's passes through the model: once for units, once for the others."""
         structure = self.structure
+        passes = self.chunks + structure.n_outputs
         cost = 0.0
         if structure.units:
-            passes = self.chunks + structure.n_outputs
             cost += passes * (HOOKED * structure.flops + CALL_COST / step)
         if structure.unstructured:
-            forwards = self.chunks if structure.units or columns > step else 1
-            passes = forwards + structure.n_outputs
+            if not structure.units and columns <= step:
+                passes = 1 + structure.n_outputs
             cost += passes * (structure.flops + VMAP_COST / step)
             cost += structure.n_outputs * structure.unstructured_flops
         return cost

@@ -3,44 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
 
 import torch
 from torch import Tensor, nn
 
 from momentron.errors import InputError
 from momentron.ntk.contraction import Contraction, OutputPair
-from momentron.ntk.gradient_factors import Factor, Gradients, Workspace, pieces, shifted
+from momentron.ntk.gradient_factors import (
+    Factor,
+    Gradients,
+    Workspace,
+    WrittenGradients,
+    pieces,
+    shifted,
+)
 from momentron.ntk.inputs import Examples
 from momentron.ntk.model_checks import flat_outputs
 from momentron.ntk.model_structure import Receive, Unit, hooked, make_anchor
 from momentron.ntk.plan import Plan
-from momentron.ntk.unstructured import ExampleGradients, WrittenGradients
+from momentron.ntk.unstructured import ExampleGradients
 from momentron.views.progress import Tell
 
 PANELS = 4  # of rows, of a block with itself: the more, the less is computed below the diagonal
 LEAST_PANEL = 32  # rows, of which a product is nearly as fast as it can be
-
-
-@dataclass(frozen=True)
-class GradientBlock:
-    """The derivatives of n examples: one part per unit, and one for all other parameters."""
-
-    n: int
-    parts: Sequence[Gradients]
-
-    def add_products(
-        self, other: GradientBlock, rows: slice, columns: slice, pairs: Sequence[OutputPair]
-    ) -> None:
-        """Add inner products of rows here with rows there to the target of each output pair."""
-        for mine, others in zip(self.parts, other.parts, strict=True):
-            mine.add_products(others, rows, columns, pairs)
-
-    def add_squares(self, other: GradientBlock, pairs: Sequence[OutputPair]) -> None:
-        """Add each example's inner products with itself; the targets have one entry per example."""
-        for mine, others in zip(self.parts, other.parts, strict=True):
-            mine.add_squares(others, pairs)
 
 
 @dataclass(frozen=True)
@@ -61,26 +49,25 @@ class Differentiator:
     workspace: Workspace
     unstructured: ExampleGradients | None
 
-    def block(self, X: Examples, rows: slice, outputs: range) -> GradientBlock:
-        """Derivatives of some rows, filled in a step of the plan at a time."""
+    def block(self, X: Examples, rows: slice, outputs: range) -> list[Gradients]:
+        """Derivatives of some rows: one part per unit, and one for all other parameters."""
         n, units = rows.stop - rows.start, self.plan.structure.units
         factors = [
             form(unit, n, len(outputs), self.workspace)
             for form, unit in zip(self.plan.forms, units, strict=True)
         ]
-        others = []
-        if self.unstructured is not None:
-            others = [WrittenGradients(n, len(outputs), self.workspace)]
+        written = WrittenGradients(n, len(outputs), self.workspace)
         for part in pieces(n, self.plan.step):
             if factors:
                 self._fill(factors, X, shifted(part, rows), part, outputs)
-            for written in others:
-                self._fill_unstructured(written, X, shifted(part, rows), part, outputs)
-        return GradientBlock(n, [*factors, *others])
+            if self.unstructured is not None:
+                for o, some, gradients in self.unstructured(X, shifted(part, rows), outputs):
+                    written.take(o - outputs.start, shifted(some, part), gradients)
+        return [*factors, written]
 
     def blocks(
-        self, X: Examples, rows: slice, chunks: Sequence[range]
-    ) -> Iterator[tuple[range, GradientBlock]]:
+        self, X: Examples, rows: slice, chunks: list[range]
+    ) -> Iterator[tuple[range, list[Gradients]]]:
         """One block per chunk of outputs, in turn, from one forward pass where possible.
 
         Whoever reads them lets go of each before the next is made.
@@ -91,17 +78,12 @@ class Differentiator:
             for chunk in chunks:
                 yield chunk, self.block(X, rows, chunk)
             return
-        every = range(chunks[0].start, chunks[-1].stop)
-        found = gradients(X.rows(rows.start, rows.stop), every, X.readout, rows.start)
+        found = gradients(X, rows, range(chunks[0].start, chunks[-1].stop))
         for chunk in chunks:
             written = WrittenGradients(n, len(chunk), self.workspace)
-            for number in range(len(chunk)):
-                _, some, values = next(found)
-                written.take(number, some, values)
-            block = GradientBlock(n, [written])
-            del written
-            yield chunk, block
-            del block
+            for o, some, values in islice(found, len(chunk)):
+                written.take(o - chunk.start, some, values)
+            yield chunk, [written]
 
     def _fill(
         self, factors: list[Factor], X: Examples, rows: slice, part: slice, outputs: range
@@ -136,14 +118,6 @@ class Differentiator:
         for factor in factors:
             factor.finish(part)
 
-    def _fill_unstructured(
-        self, written: WrittenGradients, X: Examples, rows: slice, part: slice, outputs: range
-    ) -> None:
-        assert self.unstructured is not None
-        x = X.rows(rows.start, rows.stop)
-        for o, some, gradients in self.unstructured(x, outputs, X.readout, rows.start):
-            written.take(o - outputs.start, shifted(some, part), gradients)
-
 
 def _other_calls(unit: Unit, found: int) -> str:
     kind = type(unit.modules[0]).__name__
@@ -153,7 +127,6 @@ def _other_calls(unit: Unit, found: int) -> str:
     )
 
 
-@dataclass
 class Sweep:
     """Carries out a plan.
 
@@ -166,117 +139,96 @@ class Sweep:
         Told the share that is done.
     """
 
-    differentiate: Differentiator
-    contraction: Contraction
-    n_outputs: int
-    tell: Tell
-    _done: int = field(default=0, init=False)
-    _total: int = field(default=0, init=False)
-
-    def __post_init__(self) -> None:
-        self._plan = self.differentiate.plan
-        parts = pieces(self.n_outputs, self._plan.outputs)
+    def __init__(
+        self, differentiate: Differentiator, contraction: Contraction, n_outputs: int, tell: Tell
+    ) -> None:
+        self.differentiate, self.contraction = differentiate, contraction
+        self.n_outputs, self.tell = n_outputs, tell
+        self._plan = differentiate.plan
+        parts = pieces(n_outputs, self._plan.outputs)
         self._chunks = [range(part.start, part.stop) for part in parts]
-        self._partners = len(self._chunks) if self.contraction.across else 1
 
-    def symmetric(self, X: Examples, total: Tensor) -> None:
-        """Add the kernel of X with itself to `total`, exactly symmetric."""
-        step, blocks = self._plan.step, list(pieces(len(X), self._plan.columns))
-        self._start(sum(1 + -(-columns.start // step) for columns in blocks))
-        for columns in blocks:
-            for b, held in self.differentiate.blocks(X, columns, self._chunks):
-                for a in self._paired(b):
-                    if a is b:
-                        self._meet_itself(held, columns, b, total)
-                    else:
-                        self._meet_above(X, held, columns, a, b, total)
-                    self._advance()
-                    for rows in pieces(columns.start, step):
-                        passing = self.differentiate.block(X, rows, a)
-                        self._meet(passing, held, rows, columns, a, b, total)
-                        del passing
-                        self._advance()
-                del held  # before the next is made
-        self.contraction.mirror(total)
-
-    def _meet_itself(self, held: GradientBlock, columns: slice, b: range, total: Tensor) -> None:
-        panels = min(PANELS, max(1, held.n // LEAST_PANEL))
-        for rows in pieces(held.n, min(self._plan.step, -(-held.n // panels))):
-            after = slice(rows.start, held.n)
-            places = shifted(rows, columns), shifted(after, columns)
-            pairs = self.contraction.output_pairs(total, b, b, *places)
-            held.add_products(held, rows, after, pairs)
-
-    def _meet_above(
-        self, X: Examples, held: GradientBlock, columns: slice, a: range, b: range, total: Tensor
+    def kernel(
+        self,
+        X1: Examples,
+        X2: Examples | None,
+        total: Tensor,
+        squares: tuple[Tensor, Tensor] | None = None,
     ) -> None:
-        """Other outputs of the same examples, on and above the diagonal."""
-        for part in pieces(held.n, self._plan.step):
-            rows, after = shifted(part, columns), slice(part.start, held.n)
-            passing = self.differentiate.block(X, rows, a)
-            pairs = self.contraction.output_pairs(total, a, b, rows, shifted(after, columns))
-            passing.add_products(held, slice(0, passing.n), after, pairs)
+        """Add the kernel of X1 with X2 to `total`; without X2, of X1 with itself, symmetric.
 
-    def rectangular(
-        self, X1: Examples, X2: Examples, total: Tensor, squares: tuple[Tensor, Tensor] | None
-    ) -> None:
-        """Add the kernel of X1 with X2 to `total`, and K(x, x) of both to `squares` if given."""
-        step, blocks = self._plan.step, list(pieces(len(X2), self._plan.columns))
-        self._start(len(blocks) * -(-len(X1) // step))
-        for columns in blocks:
-            for b, held in self.differentiate.blocks(X2, columns, self._chunks):
+        If `squares` are given, Σ_o K_oo(x, x) of X1 and of X2 is added to them.
+        """
+        right = X1 if X2 is None else X2
+        tiles = [
+            (columns, list(self._rows(len(X1), columns, X2 is None)))
+            for columns in pieces(len(right), self._plan.columns)
+        ]
+        steps = self._steps(sum(len(parts) for _, parts in tiles))
+        for columns, parts in tiles:
+            for b, held in self.differentiate.blocks(right, columns, self._chunks):
                 if squares is not None:
-                    _add_squares(held, b, squares[1][columns])
-                for a in self._paired(b):
-                    for rows in pieces(len(X1), step):
-                        passing = self.differentiate.block(X1, rows, a)
-                        self._meet(passing, held, rows, columns, a, b, total)
-                        if squares is not None and columns.start == 0:
-                            _add_squares(passing, a, squares[0][rows])
+                    _add_lengths(held, b, squares[1][columns])
+                for a in self._partners(b):
+                    for rows in parts:
+                        inside = X2 is None and rows.start >= columns.start
+                        passing, mine = held, _within(rows, columns)
+                        if not (inside and a == b):
+                            passing = self.differentiate.block(X1, rows, a)
+                            mine = slice(0, rows.stop - rows.start)
+                        after = slice(rows.start, columns.stop) if inside else columns
+                        pairs = self.contraction.output_pairs(total, a, b, rows, after)
+                        for left, other in zip(passing, held, strict=True):
+                            left.add_products(other, mine, _within(after, columns), pairs)
+                        if squares is not None and a == b and columns.start == 0:
+                            _add_lengths(passing, a, squares[0][rows])
                         del passing
-                        self._advance()
-                del held
+                        self.tell(next(steps))
+                del held  # before the next is made
+        if X2 is None:
+            self.contraction.mirror(total)
 
     def diagonal(self, X: Examples, total: Tensor) -> None:
         """Add K(x, x) of each row to `total`."""
-        self._start(-(-len(X) // self._plan.step))
+        steps = self._steps(-(-len(X) // self._plan.step))
         for rows in pieces(len(X), self._plan.step):
             for b, held in self.differentiate.blocks(X, rows, self._chunks):
-                for a in self._paired(b):
-                    other = held if a is b else self.differentiate.block(X, rows, a)
-                    other.add_squares(held, self.contraction.output_pairs(total, a, b, rows))
+                for a in self._partners(b):
+                    other = held if a == b else self.differentiate.block(X, rows, a)
+                    pairs = self.contraction.output_pairs(total, a, b, rows)
+                    _add_squares(other, held, pairs)
                     del other
-                    self._advance()
+                    self.tell(next(steps))
                 del held
 
-    def _meet(
-        self,
-        passing: GradientBlock,
-        held: GradientBlock,
-        rows: slice,
-        columns: slice,
-        a: range,
-        b: range,
-        total: Tensor,
-    ) -> None:
-        pairs = self.contraction.output_pairs(total, a, b, rows, columns)
-        passing.add_products(held, slice(0, passing.n), slice(0, held.n), pairs)
+    def _rows(self, n: int, columns: slice, symmetric: bool) -> Iterator[slice]:
+        """The rows that pass by a block; if symmetric, those before it and then its own."""
+        yield from pieces(columns.start if symmetric else n, self._plan.step)
+        if symmetric:
+            width = columns.stop - columns.start
+            panels = min(PANELS, max(1, width // LEAST_PANEL))
+            for part in pieces(width, min(self._plan.step, -(-width // panels))):
+                yield shifted(part, columns)
 
-    def _paired(self, b: range) -> list[range]:
-        """The chunks that this one is paired with; itself is the very object."""
-        if not self.contraction.across:
-            return [b]
-        return [b if chunk == b else chunk for chunk in self._chunks]
+    def _partners(self, b: range) -> list[range]:
+        """The chunks that this one is paired with."""
+        return self._chunks if self.contraction.across else [b]
 
-    def _start(self, steps: int) -> None:
-        """So many steps for each pair of chunks."""
-        self._done, self._total = 0, steps * len(self._chunks) * self._partners
-
-    def _advance(self) -> None:
-        self._done += 1
-        self.tell(self._done / self._total)
+    def _steps(self, count: int) -> Iterator[float]:
+        """The share done after each step, of a number of steps for each pair of chunks."""
+        total = count * len(self._chunks) * len(self._partners(self._chunks[0]))
+        return (done / total for done in range(1, total + 1))
 
 
-def _add_squares(block: GradientBlock, outputs: range, target: Tensor) -> None:
+def _add_squares(block: list[Gradients], other: list[Gradients], pairs: list[OutputPair]) -> None:
+    for mine, others in zip(block, other, strict=True):
+        mine.add_squares(others, pairs)
+
+
+def _add_lengths(block: list[Gradients], outputs: range, target: Tensor) -> None:
     every = slice(0, len(outputs))
-    block.add_squares(block, [OutputPair(every, every, target)])
+    _add_squares(block, block, [OutputPair(every, every, target)])
+
+
+def _within(part: slice, block: slice) -> slice:
+    return slice(part.start - block.start, part.stop - block.start)
