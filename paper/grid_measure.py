@@ -140,7 +140,7 @@ def pair_reading(ntk: EmpiricalNTK, sample: Sample, tol: float) -> tuple[float, 
     is_wrong[rows, sample.y] = False
     weights[is_wrong] = -combination.ravel()
     weights[rows, sample.y] = combination.sum(axis=1)
-    scores = ntk.per_output_matvec(sample.X_test, weights, sample.X)
+    scores = ntk.jvp(sample.X_test, ntk.vjp(sample.X, weights))
     return best.lower, best.upper, scores.argmax(axis=1) != sample.y_test
 
 

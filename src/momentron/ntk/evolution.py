@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from numbers import Integral
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
-from torch.utils.data import DataLoader
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
 
 from momentron.data.arguments import as_count
 from momentron.data.safefiles import Pathname
 from momentron.errors import InputError, short
 from momentron.ntk.evolution_table import KernelEvolution
-from momentron.ntk.history import History
 from momentron.ntk.labelled import (
     Data,
     Labelled,
@@ -27,10 +27,11 @@ from momentron.ntk.labelled import (
     require_outputs,
 )
 from momentron.ntk.tracker import KernelTracker, Snapshot, as_epoch
-from momentron.ntk.training import Loss, Step, Training, seeded_loader
+from momentron.ntk.training import Loss, Training, usual_loss
 from momentron.views.progress import Progress, as_progress, part_of
 
 USUAL_BATCH = 32
+USUAL_RATE = 0.01
 
 
 def kernel_evolution(
@@ -44,7 +45,6 @@ def kernel_evolution(
     seed: int = 0,
     loss: Loss | None = None,
     optimizer: torch.optim.Optimizer | None = None,
-    step: Step | None = None,
     folder: Pathname | None = None,
     callback: Callable[[Snapshot], Any] | None = None,
     progress: Progress = None,
@@ -81,12 +81,9 @@ def kernel_evolution(
         loss(outputs, y) with y as whole numbers from 0; cross entropy unless given.
     optimizer : torch.optim.Optimizer, optional
         In place of plain steps. It must own parameters of the model.
-    step : callable, optional
-        step(model, x, y) does one whole update, in place of lr, loss and optimizer.
     folder : path, optional
         Keep the kernels there, and after each snapshot the state of the training: the same call
-        goes on from the last snapshot, and to further epochs. Not with `step`, whose state is its
-        own.
+        goes on from the last snapshot, and to further epochs.
     callback : callable, optional
         Called with the `Snapshot` at each epoch that is computed; a true return value ends the
         training there.
@@ -117,32 +114,50 @@ def kernel_evolution(
     marks = snapshot_epochs(epochs)
     tell = as_progress(progress, "kernel evolution")
     as_count("seed", seed, 0)
-    if folder is not None and step is not None:
-        raise InputError("folder cannot keep what step changes; pass loss and optimizer instead")
     pairs = as_pair(train, "train"), as_pair(test, "test")
     tracker = KernelTracker(*pairs, seed=seed, folder=folder, **options)
     seen, _, classes = tracker.labelled(model)
-    loader, read = _batches(train, seen, classes, batch_size, int(seed))
-    training = Training(model, loader, read, lr=lr, loss=loss, optimizer=optimizer, step=step)
+    loader, read = _batches(train, seen, classes, batch_size)
+    optimizer = _optimizer(model, lr, optimizer)
+    training = Training(model, loader, read, optimizer, loss or usual_loss, int(seed))
     settings = {"lr": repr(lr), "batch_size": repr(batch_size), "seed": repr(seed)}
-    with _seeded(model, seed):
+    path = None if folder is None else Path(folder) / "training.pt"
+    with _random_state_kept(model), modes_kept(model):
         model.eval()
         with torch.no_grad():  # before it is trained
             require_outputs(model(seen.examples.few(2)), 2, classes)
-        reached = _resume(training, tracker.history, settings)
+        reached = -1.0
+        if path is not None and path.exists():
+            reached = training.resume(path, settings)
+        tracker.history.keep(sum(row["epoch"] <= reached for row in tracker.history.rows))
         for done, mark in enumerate(marks):
             if mark > reached:
                 training.advance(mark)
                 part = part_of(tell, done / len(marks), (done + 1) / len(marks))
                 snapshot = tracker.look(model, mark, tell=part)
-                tracker.history.save_training(mark, settings, training.state())
+                if path is not None:
+                    training.save(path, mark, settings)
                 if callback is not None and callback(snapshot):
                     break
     return tracker.evolution
 
 
+def _optimizer(
+    model: nn.Module, lr: float | None, optimizer: torch.optim.Optimizer | None
+) -> torch.optim.Optimizer:
+    """The user's optimiser, or that of plain steps."""
+    if lr is not None and (not isinstance(lr, Real) or isinstance(lr, bool) or not lr > 0.0):
+        raise InputError(f"lr={short(lr)} must be a number above 0")
+    if optimizer is None:
+        trained = [p for p in model.parameters() if p.requires_grad]
+        return torch.optim.SGD(trained, lr=USUAL_RATE if lr is None else float(lr))
+    if lr is not None:
+        raise InputError("lr has no meaning beside optimizer, which has its own; drop one")
+    return optimizer
+
+
 def _batches(
-    train: Data, seen: Labelled, classes: np.ndarray, batch_size: int | None, seed: int
+    train: Data, seen: Labelled, classes: np.ndarray, batch_size: int | None
 ) -> tuple[DataLoader, Callable[[Any, Any], tuple[torch.Tensor, torch.Tensor]]]:
     """What gives the batches, and what turns them into examples and whole numbers."""
     examples = seen.examples
@@ -156,30 +171,15 @@ def _batches(
 
         return train, read
     size = as_count("batch_size", USUAL_BATCH if batch_size is None else batch_size, 1)
-    X = examples.rows(0, len(examples))
-    return seeded_loader(X, seen.codes(classes), size, seed), lambda x, codes: (x, codes)
+    data = TensorDataset(examples.rows(0, len(examples)), seen.codes(classes))
+    sampler = BatchSampler(RandomSampler(data), size, drop_last=False)  # cut out at once
+    return DataLoader(data, batch_size=None, sampler=sampler), lambda x, codes: (x, codes)
 
 
-def _resume(training: Training, history: History, settings: dict[str, str]) -> float:
-    """Go to the epoch that an earlier run has reached; −1 if there was none."""
-    found = history.load_training(settings)
-    if found is None:
-        return -1.0
-    try:
-        training.restore(found[1])
-    except (RuntimeError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{history.folder} is of another model or optimizer: {error}") from None
-    return found[0]
-
-
-@contextmanager
-def _seeded(model: nn.Module, seed: int) -> Iterator[None]:
-    """Torch draws from this seed inside, dropout included; its state and the modes come back."""
+def _random_state_kept(model: nn.Module) -> AbstractContextManager[None]:
+    """What torch draws inside leaves its random state as it was."""
     device = next(model.parameters()).device
-    devices = [device] if device.type == "cuda" else []
-    with modes_kept(model), torch.random.fork_rng(devices):
-        torch.manual_seed(seed)
-        yield
+    return torch.random.fork_rng([device] if device.type == "cuda" else [])
 
 
 def snapshot_epochs(epochs: int | Iterable[float]) -> list[float]:

@@ -4,9 +4,9 @@ For one unit, with u_p the inputs and δ_p the output gradients of an example at
 
     ⟨∂A(x), ∂A(x')⟩ = ⟨Σ_p δ_p u_pᵀ, Σ_p' δ'_p' u'_p'ᵀ⟩ = Σ_{p,p'} (u_p·u'_p')(δ_p·δ'_p'),
 
-where u_p ends with a 1 if the bias is trained. `DirectFactor` keeps the gradients of the middle, which
-is cheap for small weights read at many positions; `GramFactor` keeps u and δ, which is cheap for
-large weights read at few. Outputs are stacked, so that their sum is part of one matrix product.
+where u_p ends with a 1 if the bias is trained. `DirectFactor` keeps the gradients of the middle,
+which is cheap for small weights read at many positions; `GramFactor` keeps u and δ, which is cheap
+for large weights read at few. Outputs are stacked, so that their sum is part of one matrix product.
 `WrittenGradients` keeps the gradients of parameters that no unit covers.
 """
 

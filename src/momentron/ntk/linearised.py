@@ -23,7 +23,7 @@ class Linearised:
 
     Jᵀc is a backward pass. It is linear in c, so Jv is the derivative of ⟨Jᵀc, v⟩ with respect to
     c, a backward pass through the backward pass. Where the model has no such second pass, or
-    ⟨c, Jv⟩ and ⟨Jᵀc, v⟩ differ on a few examples, the gradients of each example are multiplied by v.
+    ⟨c, Jv⟩ and ⟨Jᵀc, v⟩ differ on a few examples, each example's gradients are multiplied by v.
 
     Parameters
     ----------

@@ -207,11 +207,10 @@ class KernelTracker:
         InputError
             If there was none.
         """
-        rows, kernel_of = self.history.rows, self.history.kernel
+        rows, kernels = self.history.rows, self.history.kernels
         if not rows:
             raise InputError("the tracker has seen nothing yet; call look(model, epoch) first")
-        first, last = kernel_of(0), kernel_of(len(rows) - 1)
-        kernels = map(kernel_of, range(len(rows)))
+        first, last = kernels[0], kernels[-1]
         return KernelEvolution(
             EvolutionRow(
                 **row,
@@ -223,19 +222,10 @@ class KernelTracker:
 
     def kernel(self, epoch: float) -> np.ndarray:
         """The training kernel of the look at this epoch; with a folder, mapped from its file."""
-        for number, row in enumerate(self.history.rows):
-            if row["epoch"] == epoch:
-                return self.history.kernel(number)
         seen = [row["epoch"] for row in self.history.rows]
+        if epoch in seen:
+            return self.history.kernels[seen.index(epoch)]
         raise InputError(f"there was no look at epoch {short(epoch)}; there were looks at {seen}")
-
-    def plot(self, path: Pathname | None = None, **options: Any) -> Any:
-        """Draw `evolution`; see `KernelEvolution.plot`."""
-        return self.evolution.plot(path, **options)
-
-    def to_frame(self) -> Any:
-        """`evolution` as a pandas frame."""
-        return self.evolution.to_pandas()
 
     def __repr__(self) -> str:
         epochs = [f"{row['epoch']:g}" for row in self.history.rows]
