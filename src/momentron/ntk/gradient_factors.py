@@ -36,9 +36,6 @@ class Workspace:
     def empty(self, *shape: int) -> Tensor:
         return torch.empty(shape, dtype=self.dtype, device=self.device)
 
-    def zeros(self, *shape: int) -> Tensor:
-        return torch.zeros(shape, dtype=self.dtype, device=self.device)
-
 
 class FormCost(NamedTuple):
     """Memory and work of a form, for one example.
@@ -98,8 +95,8 @@ class ExplicitGradients(Gradients):
 class Factor(Gradients):
     """Derivatives of n examples with respect to one unit, for some of the outputs.
 
-    It is filled in batches: `see` each call of the forward pass, `take` the gradient of each call
-    for each output, then `finish` the batch.
+    It is filled in batches: `begin` a batch, `see` each call of the forward pass, `take` the
+    gradient of each call for each output, then `finish` the batch.
 
     Parameters
     ----------
@@ -109,13 +106,15 @@ class Factor(Gradients):
     workspace : Workspace
     """
 
+    u: Tensor  # (rows, g, P, F)
+    delta: Tensor  # (rows, g, P, outputs, C)
+    least_scratch = 0  # entries of a scratch array for one pair, as a multiple of P²
+
     def __init__(self, unit: Unit, n: int, outputs: int, workspace: Workspace) -> None:
-        self.unit = unit
-        self.n = n
-        self.outputs = outputs
-        self.workspace = workspace
+        self.unit, self.n, self.outputs, self.workspace = unit, n, outputs, workspace
         ends = [sum(unit.positions[: k + 1]) for k in range(len(unit.positions))]
         self.places = [slice(end - p, end) for end, p in zip(ends, unit.positions, strict=True)]
+        self._first = 0
 
     @staticmethod
     @abstractmethod
@@ -127,22 +126,30 @@ class Factor(Gradients):
     def cost(unit: Unit, outputs: int, across: bool) -> FormCost:
         """Of one example and some outputs at a time; `across` if all outputs are paired."""
 
-    @staticmethod
-    def least_scratch(unit: Unit) -> int:
-        """Entries of a scratch array that the products of one pair of examples take."""
-        return 0
-
     @abstractmethod
-    def see(self, rows: slice, call: int, module: nn.Module, x: Tensor) -> None:
-        """Keep the input of a call."""
-
-    @abstractmethod
-    def take(self, rows: slice, call: int, module: nn.Module, o: int, gradient: Tensor) -> None:
-        """Keep the gradient of output o with respect to the output of a call."""
+    def begin(self, rows: slice) -> None:
+        """Make room for u and δ of these rows."""
 
     @abstractmethod
     def finish(self, rows: slice) -> None:
         """All calls and outputs of these rows are in: put them into the form that is kept."""
+
+    def _make_room(self, first: int, n: int) -> None:
+        """For u and δ of n rows."""
+        self._first, shape = first, (n, self.unit.groups, self.unit.total_positions)
+        self.u = self.workspace.empty(*shape, self.unit.fan_in)
+        # zeros, because calls without a path to the outputs receive no gradient
+        self.delta = self.workspace.empty(*shape, self.outputs, self.unit.channels).zero_()
+
+    def see(self, rows: slice, call: int, module: nn.Module, x: Tensor) -> None:
+        """Keep the input of a call."""
+        target = self.u[within(rows, self._first), :, self.places[call]]
+        self.unit.write_features(target, module, x)
+
+    def take(self, rows: slice, call: int, module: nn.Module, o: int, gradient: Tensor) -> None:
+        """Keep the gradient of output o with respect to the output of a call."""
+        delta = self.unit.rule.deltas(module, gradient)
+        self.delta[within(rows, self._first), :, self.places[call], o] = delta
 
 
 class DirectFactor(ExplicitGradients, Factor):
@@ -151,8 +158,6 @@ class DirectFactor(ExplicitGradients, Factor):
     def __init__(self, unit: Unit, n: int, outputs: int, workspace: Workspace) -> None:
         super().__init__(unit, n, outputs, workspace)
         self.gradients = workspace.empty(n, outputs, unit.groups * unit.channels * unit.fan_in)
-        self._u: Tensor | None = None
-        self._delta: Tensor | None = None
 
     @staticmethod
     def suits(unit: Unit) -> bool:
@@ -167,28 +172,19 @@ class DirectFactor(ExplicitGradients, Factor):
         build = 2.0 * stored * unit.total_positions + ELEMENTWISE * stored
         return FormCost(stored, passing, build, 2.0 * stored * (outputs if across else 1))
 
-    def see(self, rows: slice, call: int, module: nn.Module, x: Tensor) -> None:
-        unit, n, P = self.unit, rows.stop - rows.start, self.unit.total_positions
-        if self._u is None:
-            self._u = self.workspace.empty(n, unit.groups, P, unit.fan_in)
-            # zeros, because calls without a path to the outputs receive no gradient
-            self._delta = self.workspace.zeros(n, unit.groups, self.outputs, unit.channels, P)
-        unit.write_features(self._u[:, :, self.places[call]], module, x)
-
-    def take(self, rows: slice, call: int, module: nn.Module, o: int, gradient: Tensor) -> None:
-        assert self._delta is not None
-        self._delta[:, :, o, :, self.places[call]] = self.unit.rule.deltas(module, gradient)
+    def begin(self, rows: slice) -> None:
+        self._make_room(rows.start, rows.stop - rows.start)
 
     def finish(self, rows: slice) -> None:
-        assert self._u is not None and self._delta is not None
-        n, g, k, _, P = self._delta.shape
-        delta, u = self._delta.view(n * g, -1, P), self._u.view(n * g, P, -1)
+        n, g = self.u.shape[:2]
+        delta, u = self.delta.flatten(3).flatten(0, 1).mT, self.u.flatten(0, 1)
+        target = self.gradients[rows]
         if g == 1:
-            torch.bmm(delta, u, out=self.gradients[rows].view(n, -1, self.unit.fan_in))
+            torch.bmm(delta, u, out=target.view(n, -1, self.unit.fan_in))
         else:
-            ordered = torch.bmm(delta, u).view(n, g, k, -1).transpose(1, 2)
-            self.gradients[rows].view(n, k, g, -1).copy_(ordered)
-        self._u = self._delta = None
+            ordered = torch.bmm(delta, u).view(n, g, self.outputs, -1).transpose(1, 2)
+            target.view(n, self.outputs, g, -1).copy_(ordered)
+        del self.u, self.delta
 
     def _matrices(
         self, other: Self, pairs: Sequence[OutputPair]
@@ -199,41 +195,28 @@ class DirectFactor(ExplicitGradients, Factor):
 
 
 class GramFactor(Factor):
-    """u of shape (g, n, P, F) and δ of shape (g, n, P, outputs · C)."""
+    """u and δ of all examples; for a single group, since others have small weights."""
+
+    least_scratch = 1
 
     def __init__(self, unit: Unit, n: int, outputs: int, workspace: Workspace) -> None:
         super().__init__(unit, n, outputs, workspace)
-        self.u = self._empty_u()
-        # zeros, because calls without a path to the outputs receive no gradient
-        self.delta = workspace.zeros(unit.groups, n, unit.total_positions, outputs, unit.channels)
-
-    def _empty_u(self) -> Tensor:
-        unit = self.unit
-        return self.workspace.empty(unit.groups, self.n, unit.total_positions, unit.fan_in)
+        self._make_room(0, n)
 
     @staticmethod
     def suits(unit: Unit) -> bool:
-        return not unit.rule.gives_tokens
-
-    @staticmethod
-    def least_scratch(unit: Unit) -> int:
-        return unit.total_positions**2
+        return unit.groups == 1 and not unit.rule.gives_tokens
 
     @staticmethod
     def cost(unit: Unit, outputs: int, across: bool) -> FormCost:
-        positions, pairs = unit.groups * unit.total_positions, outputs**2 if across else 1
-        stored = positions * (unit.fan_in + outputs * unit.channels)
+        P, pairs = unit.total_positions, outputs**2 if across else 1
+        stored = P * (unit.fan_in + outputs * unit.channels)
         deltas = 2.0 * unit.channels * (pairs if across else outputs)
-        products = 2.0 * unit.fan_in + deltas + ELEMENTWISE * pairs
-        pair = positions * unit.total_positions * products
+        pair = P * P * (2.0 * unit.fan_in + deltas + ELEMENTWISE * pairs)
         return FormCost(stored, 0, ELEMENTWISE * stored, pair)
 
-    def see(self, rows: slice, call: int, module: nn.Module, x: Tensor) -> None:
-        self.unit.write_features(self.u[:, rows, self.places[call]].transpose(0, 1), module, x)
-
-    def take(self, rows: slice, call: int, module: nn.Module, o: int, gradient: Tensor) -> None:
-        delta = self.unit.rule.deltas(module, gradient)
-        self.delta[:, rows, self.places[call], o] = delta.permute(1, 0, 3, 2)
+    def begin(self, rows: slice) -> None:
+        """There is room for all rows."""
 
     def finish(self, rows: slice) -> None:
         """Nothing is left to do: u and δ are what is kept."""
@@ -241,72 +224,48 @@ class GramFactor(Factor):
     def add_products(
         self, other: Self, rows: slice, columns: slice, pairs: Sequence[OutputPair]
     ) -> None:
-        shape = (rows.stop - rows.start, columns.stop - columns.start)
         P, scratch = self.unit.total_positions, self.workspace.scratch
-        height = min(shape[0], max(1, math.isqrt(scratch) // P))
+        height = max(1, min(rows.stop - rows.start, math.isqrt(scratch) // P))
         width = max(1, scratch // (height * P * P))
-        for group in range(self.unit.groups):
-            for left in pieces(shape[0], height):
-                mine = self._tile(group, shifted(left, rows))
-                for right in pieces(shape[1], width):
-                    targets = [pair.target[left, right] for pair in pairs]
-                    others = other._tile(group, shifted(right, columns))
-                    self._add_tile(mine, others, pairs, targets)
+        for left in pieces(rows.stop - rows.start, height):
+            u, delta = self._tile(shifted(left, rows))
+            for right in pieces(columns.stop - columns.start, width):
+                other_u, other_delta = other._tile(shifted(right, columns))
+                inputs = self._inputs(u, other_u)
+                for a, b, target in pairs:
+                    part = target[left, right]
+                    both = (delta[:, a].flatten(1) @ other_delta[:, b].flatten(1).T).mul_(inputs)
+                    if P > 1:
+                        both = both.view(len(part), P, -1, P).sum((1, 3))
+                    add(part, both)
 
-    def _tile(self, group: int, rows: slice) -> tuple[Tensor, Tensor]:
+    def _tile(self, rows: slice) -> tuple[Tensor, Tensor]:
         """u and δ with one row for each example and position."""
-        return self.u[group, rows].flatten(0, 1), self.delta[group, rows].flatten(0, 1)
-
-    def _add_tile(
-        self,
-        mine: tuple[Tensor, Tensor],
-        others: tuple[Tensor, Tensor],
-        pairs: Sequence[OutputPair],
-        targets: Sequence[Tensor],
-    ) -> None:
-        """Sum (u_p·u'_p')(δ_p·δ'_p') over all pairs of positions, for each pair."""
-        inputs = self._inputs(mine[0], others[0])
-        for pair, target in zip(pairs, targets, strict=True):
-            left, right = mine[1][:, pair.left].flatten(1), others[1][:, pair.right].flatten(1)
-            both = (left @ right.T).mul_(inputs)
-            if both.shape != target.shape:
-                P = self.unit.total_positions
-                both = both.view(len(target), P, -1, P).sum((1, 3))
-            add(target, both)
+        return self.u[rows].flatten(0, 2), self.delta[rows].flatten(0, 2)
 
     def _inputs(self, mine: Tensor, others: Tensor) -> Tensor:
         """u_p·u'_p'."""
         return mine @ others.mT
 
     def add_squares(self, other: Self, pairs: Sequence[OutputPair]) -> None:
-        size = max(1, self.workspace.scratch // self.unit.total_positions**2)
-        for group in range(self.unit.groups):
-            for rows in pieces(self.n, size):
-                inputs = self._inputs(self.u[group, rows], other.u[group, rows])
-                for a, b, target in pairs:
-                    left = self.delta[group, rows][:, :, a].flatten(2)
-                    right = other.delta[group, rows][:, :, b].flatten(2)
-                    add(target[rows], (left @ right.mT).mul_(inputs).sum((1, 2)))
+        for rows in pieces(self.n, max(1, self.workspace.scratch // self.unit.total_positions**2)):
+            inputs = self._inputs(self.u[rows, 0], other.u[rows, 0])
+            for a, b, target in pairs:
+                left = self.delta[rows, 0, :, a].flatten(2)
+                right = other.delta[rows, 0, :, b].flatten(2)
+                add(target[rows], (left @ right.mT).mul_(inputs).sum((1, 2)))
 
 
 class TokenFactor(GramFactor):
     """A Gram form for embeddings: u_p·u'_p' is 1 where two tokens are the same, else 0."""
 
-    def _empty_u(self) -> Tensor:
-        shape = (1, self.n, self.unit.total_positions, 1)
-        return torch.empty(shape, dtype=torch.int64, device=self.workspace.device)
+    def _make_room(self, first: int, n: int) -> None:
+        super()._make_room(first, n)
+        self.u = self.u.to(torch.int64)
 
     @staticmethod
     def suits(unit: Unit) -> bool:
         return unit.rule.gives_tokens
-
-    @staticmethod
-    def cost(unit: Unit, outputs: int, across: bool) -> FormCost:
-        stored = unit.total_positions * (2 + outputs * unit.channels)
-        pairs = outputs**2 if across else 1
-        deltas = unit.channels * (pairs if across else outputs)
-        pair = unit.total_positions**2 * 2.0 * (deltas + ELEMENTWISE * pairs)
-        return FormCost(stored, 0, ELEMENTWISE * stored, pair)
 
     def _inputs(self, mine: Tensor, others: Tensor) -> Tensor:
         same = (mine == others.mT).logical_and_(mine >= 0)  # −1 is the padding token
@@ -391,3 +350,8 @@ def pieces(n: int, size: int) -> Iterator[slice]:
 def shifted(part: slice, whole: slice) -> slice:
     """A part of a block, in the rows that the block is a part of."""
     return slice(whole.start + part.start, whole.start + part.stop)
+
+
+def within(part: slice, first: int) -> slice:
+    """Rows as counted from the first of a block."""
+    return slice(part.start - first, part.stop - first)

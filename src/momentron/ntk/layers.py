@@ -53,7 +53,7 @@ class Rule(ABC):
 
     @abstractmethod
     def deltas(self, module: Any, gradient: Tensor) -> Tensor:
-        """δ of a call from the gradient with respect to y, of shape (n, g, C, P)."""
+        """δ of a call from the gradient with respect to y, of shape (n, g, P, C)."""
 
 
 class LinearRule(Rule):
@@ -66,8 +66,7 @@ class LinearRule(Rule):
         return x.reshape(x.shape[0], 1, -1, x.shape[-1])
 
     def deltas(self, module: Any, gradient: Tensor) -> Tensor:
-        n, channels = gradient.shape[0], gradient.shape[-1]
-        return gradient.reshape(n, 1, -1, channels).transpose(2, 3)
+        return gradient.reshape(len(gradient), 1, -1, gradient.shape[-1])
 
 
 class ConvRule(Rule):
@@ -107,51 +106,42 @@ class ConvRule(Rule):
 
     def deltas(self, module: Any, gradient: Tensor) -> Tensor:
         n, channels = gradient.shape[:2]
-        return gradient.reshape(n, module.groups, channels // module.groups, -1)
+        return gradient.reshape(n, module.groups, channels // module.groups, -1).transpose(2, 3)
 
 
-class ChannelNormRule(Rule):
-    """Normalisation with one affine entry per channel: batch, group and instance normalisation."""
+class NormRule(Rule):
+    """Normalisation: one group per affine entry, with u the normalised input."""
 
     def accepts(self, module: Any) -> bool:
         # an instance norm with running statistics changes its formula with the mode
         return not (isinstance(module, _InstanceNorm) and module.track_running_stats)
 
     def sizes(self, module: Any, x: Tensor, y: Tensor) -> Sizes:
-        return Sizes(x.shape[1], 1, 1, math.prod(x.shape[2:]))
+        groups, positions = self._by_entry(module, x).shape[1:]
+        return Sizes(groups, 1, 1, positions)
 
     def features(self, module: Any, x: Tensor) -> Tensor:
-        if isinstance(module, nn.GroupNorm):
-            x = F.group_norm(x, module.num_groups, None, None, module.eps)
-        elif isinstance(module, _InstanceNorm):
-            x = F.instance_norm(x, eps=module.eps)
-        else:
-            x = F.batch_norm(x, module.running_mean, module.running_var, eps=module.eps)
-        return x.reshape(*x.shape[:2], -1, 1)
+        return self._by_entry(module, self._normalised(module, x)).unsqueeze(3)
 
     def deltas(self, module: Any, gradient: Tensor) -> Tensor:
-        return gradient.reshape(*gradient.shape[:2], 1, -1)
+        return self._by_entry(module, gradient).unsqueeze(3)
 
-
-class LastAxesNormRule(Rule):
-    """Normalisation with one affine entry for each entry of the last axes: layer and RMS norm."""
-
-    def sizes(self, module: Any, x: Tensor, y: Tensor) -> Sizes:
-        entries = math.prod(module.normalized_shape)
-        return Sizes(entries, 1, 1, math.prod(x.shape[1:]) // entries)
-
-    def features(self, module: Any, x: Tensor) -> Tensor:
+    def _normalised(self, module: Any, x: Tensor) -> Tensor:
         if isinstance(module, nn.LayerNorm):
-            x = F.layer_norm(x, module.normalized_shape, None, None, module.eps)
-        else:
-            x = F.rms_norm(x, module.normalized_shape, None, module.eps)
-        return self._by_entry(module, x).unsqueeze(3)
-
-    def deltas(self, module: Any, gradient: Tensor) -> Tensor:
-        return self._by_entry(module, gradient).unsqueeze(2)
+            return F.layer_norm(x, module.normalized_shape, None, None, module.eps)
+        if isinstance(module, nn.RMSNorm):
+            return F.rms_norm(x, module.normalized_shape, None, module.eps)
+        if isinstance(module, nn.GroupNorm):
+            return F.group_norm(x, module.num_groups, None, None, module.eps)
+        if isinstance(module, _InstanceNorm):
+            return F.instance_norm(x, eps=module.eps)
+        return F.batch_norm(x, module.running_mean, module.running_var, eps=module.eps)
 
     def _by_entry(self, module: Any, x: Tensor) -> Tensor:
-        return x.reshape(x.shape[0], -1, math.prod(module.normalized_shape)).transpose(1, 2)
+        """(n, affine entries, positions): an entry is a channel, or one of the last axes."""
+        if isinstance(module, nn.LayerNorm | nn.RMSNorm):
+            return x.reshape(x.shape[0], -1, math.prod(module.normalized_shape)).transpose(1, 2)
+        return x.reshape(*x.shape[:2], -1)
 
 
 class EmbeddingRule(Rule):
@@ -174,20 +164,14 @@ class EmbeddingRule(Rule):
         return tokens
 
     def deltas(self, module: Any, gradient: Tensor) -> Tensor:
-        n, channels = gradient.shape[0], gradient.shape[-1]
-        return gradient.reshape(n, 1, -1, channels).transpose(2, 3)
+        return gradient.reshape(len(gradient), 1, -1, gradient.shape[-1])
 
 
+NORMS = (_BatchNorm, _InstanceNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 RULES: dict[Any, Rule] = {
     nn.Linear: LinearRule(),
-    nn.Conv1d: ConvRule(),
-    nn.Conv2d: ConvRule(),
-    nn.Conv3d: ConvRule(),
-    _BatchNorm: ChannelNormRule(),
-    _InstanceNorm: ChannelNormRule(),
-    nn.GroupNorm: ChannelNormRule(),
-    nn.LayerNorm: LastAxesNormRule(),
-    nn.RMSNorm: LastAxesNormRule(),
+    **dict.fromkeys((nn.Conv1d, nn.Conv2d, nn.Conv3d), ConvRule()),
+    **dict.fromkeys(NORMS, NormRule()),
     nn.Embedding: EmbeddingRule(),
 }
 

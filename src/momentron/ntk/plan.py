@@ -167,7 +167,7 @@ class _Sketch:
         # patches are copied out of the input of one unit at a time
         patches = max((u.groups * u.total_positions * u.fan_in for u in units), default=0)
         self.passing = self.cost.passing + patches
-        tiles = [f.least_scratch(u) for f, u in zip(forms, units, strict=True)]
+        tiles = [f.least_scratch * u.total_positions**2 for f, u in zip(forms, units, strict=True)]
         usual = min(max(budget // 32, SCRATCH[0]), SCRATCH[1]) // itemsize
         self.scratch = max([usual, *tiles])
 

@@ -19,6 +19,7 @@ from momentron.ntk.gradient_factors import (
     WrittenGradients,
     pieces,
     shifted,
+    within,
 )
 from momentron.ntk.inputs import Examples
 from momentron.ntk.model_checks import flat_outputs
@@ -94,6 +95,8 @@ class Differentiator:
         calls: Counter[int] = Counter()
         anchor = make_anchor(x.device)
         current = 0
+        for factor in factors:
+            factor.begin(part)
 
         def on_call(module: nn.Module, x: Tensor, y: Tensor) -> Receive:
             factor = owner[id(module)]
@@ -172,14 +175,14 @@ class Sweep:
                 for a in self._partners(b):
                     for rows in parts:
                         inside = X2 is None and rows.start >= columns.start
-                        passing, mine = held, _within(rows, columns)
+                        passing, mine = held, within(rows, columns.start)
                         if not (inside and a == b):
                             passing = self.differentiate.block(X1, rows, a)
                             mine = slice(0, rows.stop - rows.start)
                         after = slice(rows.start, columns.stop) if inside else columns
                         pairs = self.contraction.output_pairs(total, a, b, rows, after)
                         for left, other in zip(passing, held, strict=True):
-                            left.add_products(other, mine, _within(after, columns), pairs)
+                            left.add_products(other, mine, within(after, columns.start), pairs)
                         if squares is not None and a == b and columns.start == 0:
                             _add_lengths(passing, a, squares[0][rows])
                         del passing
@@ -228,7 +231,3 @@ def _add_squares(block: list[Gradients], other: list[Gradients], pairs: list[Out
 def _add_lengths(block: list[Gradients], outputs: range, target: Tensor) -> None:
     every = slice(0, len(outputs))
     _add_squares(block, block, [OutputPair(every, every, target)])
-
-
-def _within(part: slice, block: slice) -> slice:
-    return slice(part.start - block.start, part.stop - block.start)
