@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
@@ -17,15 +15,7 @@ from momentron.data.arguments import as_count
 from momentron.data.safefiles import Pathname
 from momentron.errors import InputError, short
 from momentron.ntk.evolution_table import KernelEvolution
-from momentron.ntk.labelled import (
-    Data,
-    Labelled,
-    as_pair,
-    modes_kept,
-    on_host,
-    places_of,
-    require_outputs,
-)
+from momentron.ntk.labelled import Data, class_outputs, modes_kept, on_host, places_of
 from momentron.ntk.tracker import KernelTracker, Snapshot, as_epoch
 from momentron.ntk.training import Loss, Training, usual_loss
 from momentron.views.progress import Progress, as_progress, part_of
@@ -114,22 +104,23 @@ def kernel_evolution(
     marks = snapshot_epochs(epochs)
     tell = as_progress(progress, "kernel evolution")
     as_count("seed", seed, 0)
-    pairs = as_pair(train, "train"), as_pair(test, "test")
-    tracker = KernelTracker(*pairs, seed=seed, folder=folder, **options)
-    seen, _, classes = tracker.labelled(model)
-    loader, read = _batches(train, seen, classes, batch_size)
+    tracker = KernelTracker(train, test, seed=seed, folder=folder, **options)
+    loader, read = _batches(train, tracker, model, batch_size)
     optimizer = _optimizer(model, lr, optimizer)
     training = Training(model, loader, read, optimizer, loss or usual_loss, int(seed))
     settings = {"lr": repr(lr), "batch_size": repr(batch_size), "seed": repr(seed)}
     path = None if folder is None else Path(folder) / "training.pt"
-    with _random_state_kept(model), modes_kept(model):
-        model.eval()
-        with torch.no_grad():  # before it is trained
-            require_outputs(model(seen.examples.few(2)), 2, classes)
+    device = next(model.parameters()).device
+    with (
+        modes_kept(model),
+        torch.random.fork_rng([device] if device.type == "cuda" else []),
+    ):
+        model.eval()  # its outputs are looked at before it is trained
+        class_outputs(model, tracker.examples(model, tracker.train).few(2), tracker.classes)
         reached = -1.0
         if path is not None and path.exists():
             reached = training.resume(path, settings)
-        tracker.history.keep(sum(row["epoch"] <= reached for row in tracker.history.rows))
+        tracker.drop_after(reached)
         for done, mark in enumerate(marks):
             if mark > reached:
                 training.advance(mark)
@@ -157,29 +148,23 @@ def _optimizer(
 
 
 def _batches(
-    train: Data, seen: Labelled, classes: np.ndarray, batch_size: int | None
+    train: Data, tracker: KernelTracker, model: nn.Module, batch_size: int | None
 ) -> tuple[DataLoader, Callable[[Any, Any], tuple[torch.Tensor, torch.Tensor]]]:
     """What gives the batches, and what turns them into examples and whole numbers."""
-    examples = seen.examples
+    examples = tracker.examples(model, tracker.train)
+
+    def read(x: Any, y: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        return examples.like(x), places_of(on_host(y), tracker.classes).to(examples.device)
+
     if isinstance(train, DataLoader):
         if batch_size is not None:
             raise InputError("batch_size has no meaning beside a DataLoader, which has its own")
-
-        def read(x: Any, y: Any) -> tuple[torch.Tensor, torch.Tensor]:
-            codes = places_of(on_host(y), classes)
-            return examples.like(x), codes.to(examples.device)
-
         return train, read
     size = as_count("batch_size", USUAL_BATCH if batch_size is None else batch_size, 1)
-    data = TensorDataset(examples.rows(0, len(examples)), seen.codes(classes))
+    codes = places_of(tracker.train.y, tracker.classes)
+    data = TensorDataset(examples.rows(0, len(examples)), codes.to(examples.device))
     sampler = BatchSampler(RandomSampler(data), size, drop_last=False)  # cut out at once
     return DataLoader(data, batch_size=None, sampler=sampler), lambda x, codes: (x, codes)
-
-
-def _random_state_kept(model: nn.Module) -> AbstractContextManager[None]:
-    """What torch draws inside leaves its random state as it was."""
-    device = next(model.parameters()).device
-    return torch.random.fork_rng([device] if device.type == "cuda" else [])
 
 
 def snapshot_epochs(epochs: int | Iterable[float]) -> list[float]:
@@ -188,21 +173,12 @@ def snapshot_epochs(epochs: int | Iterable[float]) -> list[float]:
     >>> snapshot_epochs(10), snapshot_epochs([5, 0, 0.5])
     ([0, 1, 2, 4, 8, 10], [0, 0.5, 5])
     """
-    if isinstance(epochs, Integral) and not isinstance(epochs, bool):
-        last = int(epochs)
-        marks: set[Any] = {
-            0,
-            last,
-            *(2**i for i in range(max(last, 0).bit_length()) if 2**i <= last),
-        }
-    else:
-        try:
-            marks = set(epochs)  # type: ignore[arg-type]
-        except TypeError:
-            marks = set()
     try:
-        found = sorted({as_epoch(mark) for mark in marks})
-    except InputError:
+        if isinstance(epochs, Integral):
+            last = as_count("epochs", epochs, 0)
+            return sorted({0, last, *(2**i for i in range(last.bit_length()))})
+        found = sorted({as_epoch(mark) for mark in epochs})  # type: ignore[union-attr]
+    except (InputError, TypeError):
         found = []
     if not found:
         raise InputError(

@@ -1,10 +1,10 @@
-"""Examples with labels as torch users have them (pairs, datasets and loaders), and their errors."""
+"""Examples with labels as torch users have them: pairs, datasets and loaders."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,58 +20,15 @@ Data = Any
 """(X, y), a Dataset or a DataLoader: what gives examples with labels."""
 
 
-class Labelled:
-    """Examples with labels, as a model reads them.
+class Labelled(NamedTuple):
+    """Examples X and their labels y."""
 
-    Parameters
-    ----------
-    pair : (X, y)
-    model : Module
-    input_shape : tuple of int, optional
-    name : str
-        For errors.
-    """
-
-    def __init__(
-        self,
-        pair: tuple[Any, Any],
-        model: nn.Module,
-        input_shape: tuple[int, ...] | None,
-        name: str,
-    ) -> None:
-        self.examples = Examples(pair[0], model, input_shape, f"{name}[0]")
-        self.y = on_host(pair[1])
-        if self.y.shape != (len(self.examples),):
-            raise InputError(
-                f"{name} has {len(self.examples)} examples and labels of shape {self.y.shape}; "
-                f"they must have shape ({len(self.examples)},)"
-            )
-
-    def __len__(self) -> int:
-        return len(self.examples)
-
-    def codes(self, classes: np.ndarray) -> Tensor:
-        """The place of each label in the sorted classes."""
-        return places_of(self.y, classes).to(self.examples.device)
-
-    def network_error(self, model: nn.Module, classes: np.ndarray) -> float:
-        """The share of examples that the network itself gets wrong; NaN outputs are an error."""
-        wrong, codes = 0, self.codes(classes)
-        with torch.no_grad():
-            for start in range(0, len(self), BATCH):
-                stop = min(start + BATCH, len(self))
-                outputs = model(self.examples.rows(start, stop))
-                require_outputs(outputs, stop - start, classes)
-                if outputs.shape[1] == 1:
-                    answers = (outputs[:, 0] > 0.0).long()
-                else:
-                    answers = outputs.argmax(dim=1)
-                wrong += int((answers != codes[start:stop]).sum())
-        return wrong / len(self)
+    X: Any
+    y: np.ndarray
 
 
-def as_pair(data: Data, name: str) -> tuple[Any, Any]:
-    """(X, y), in the order of the dataset; torch's random state is left as it was.
+def as_labelled(data: Data, name: str) -> Labelled:
+    """All examples, in the order of the dataset; torch's random state is left as it was.
 
     A loader's own order, and what it leaves out (`drop_last`), is for training alone. A dataset
     that can only be iterated is read as its loader gives it.
@@ -82,12 +39,26 @@ def as_pair(data: Data, name: str) -> tuple[Any, Any]:
         if not batches:
             raise InputError(f"{name} has 0 examples; it needs at least 1")
         X = torch.cat([torch.as_tensor(x) for x, _ in batches])
-        return X, np.concatenate([on_host(y) for _, y in batches])
+        return Labelled(X, np.concatenate([on_host(y) for _, y in batches]))
     if not isinstance(data, tuple | list) or len(data) != 2:
         raise InputError(
             f"{name} is {type(data).__name__}; pass a pair (X, y), a Dataset or a DataLoader"
         )
-    return data[0], data[1]
+    X, y = data[0], on_host(data[1])
+    if y.shape != (len(X),):
+        raise InputError(
+            f"{name} has {len(X)} examples and labels of shape {y.shape}; "
+            f"they must have shape ({len(X)},)"
+        )
+    return Labelled(X, y)
+
+
+def _in_order(data: Dataset | DataLoader) -> Any:
+    if not isinstance(data, DataLoader):
+        return DataLoader(data, batch_size=BATCH)
+    if isinstance(data.dataset, IterableDataset) or data.batch_size is None:
+        return data
+    return DataLoader(data.dataset, batch_size=data.batch_size, collate_fn=data.collate_fn)
 
 
 def as_batch(batch: Any, name: str) -> tuple[Any, Any]:
@@ -117,9 +88,24 @@ def places_of(y: np.ndarray, classes: np.ndarray) -> Tensor:
     return torch.tensor(places)
 
 
-def require_outputs(outputs: Any, n: int, classes: np.ndarray) -> None:
-    """Refuse outputs that do not name one class per example."""
-    k = classes.size
+def network_error(
+    model: nn.Module, examples: Examples, y: np.ndarray, classes: np.ndarray
+) -> float:
+    """The share of examples that the network itself gets wrong; NaN outputs are an error."""
+    wrong = 0
+    for start in range(0, len(examples), BATCH):
+        stop = min(start + BATCH, len(examples))
+        outputs = class_outputs(model, examples.rows(start, stop), classes)
+        answers = (outputs[:, 0] > 0.0) if outputs.shape[1] == 1 else outputs.argmax(dim=1)
+        wrong += int(np.sum(classes[answers.long().cpu().numpy()] != y[start:stop]))
+    return wrong / len(examples)
+
+
+def class_outputs(model: nn.Module, x: Tensor, classes: np.ndarray) -> Tensor:
+    """The outputs of some examples, which must name one class per example."""
+    with torch.no_grad():
+        outputs = model(x)
+    n, k = len(x), classes.size
     shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
     if shape != (n, k) and not (k == 2 and shape == (n, 1)):
         raise InputError(
@@ -130,6 +116,7 @@ def require_outputs(outputs: Any, n: int, classes: np.ndarray) -> None:
         raise InputError(
             "the outputs of the network are not finite: training went astray; take a smaller lr"
         )
+    return outputs
 
 
 @contextmanager
@@ -141,11 +128,3 @@ def modes_kept(model: nn.Module) -> Iterator[None]:
     finally:
         for module, mode in modes:
             module.training = mode
-
-
-def _in_order(data: Dataset | DataLoader) -> Any:
-    if not isinstance(data, DataLoader):
-        return DataLoader(data, batch_size=BATCH)
-    if isinstance(data.dataset, IterableDataset) or data.batch_size is None:
-        return data
-    return DataLoader(data.dataset, batch_size=data.batch_size, collate_fn=data.collate_fn)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,19 +13,33 @@ from torch import nn
 
 from momentron.api import max_margin
 from momentron.data.arguments import as_count
-from momentron.data.safefiles import Pathname
+from momentron.data.safefiles import (
+    Pathname,
+    open_regular,
+    require_writable_folder,
+    write_atomically,
+)
 from momentron.errors import InputError, short
 from momentron.ntk.empirical import EmpiricalNTK
 from momentron.ntk.evolution_table import EvolutionRow, KernelEvolution
-from momentron.ntk.history import History
-from momentron.ntk.inputs import Outputs, Selection
-from momentron.ntk.labelled import Data, Labelled, as_pair, modes_kept, on_host
+from momentron.ntk.inputs import Examples, Outputs, Selection
+from momentron.ntk.labelled import (
+    Data,
+    Labelled,
+    as_labelled,
+    modes_kept,
+    network_error,
+    on_host,
+)
 from momentron.ntk.spectra import kernel_alignment
 from momentron.result import MarginResult
 from momentron.solvers import Solver, as_solver
 from momentron.solvers.identity import digest_of, parameters_of
 from momentron.status import Status
 from momentron.views.progress import Progress, Tell, as_progress, part_of
+
+ROWS = "looks.json"
+FORMAT = 1
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,8 +96,8 @@ class KernelTracker:
 
     Attributes
     ----------
-    history : History
-        The rows and kernels so far, in memory or in the folder.
+    rows : list of dict
+        The numbers of each look.
 
     Examples
     --------
@@ -134,10 +150,18 @@ class KernelTracker:
             "outputs": outputs,
             "parameters": parameters,
         }
-        self._train, self._test = as_pair(train, "train"), as_pair(test, "test")
+        self.train, self.test = as_labelled(train, "train"), as_labelled(test, "test")
+        self.classes = np.unique(np.concatenate([self.train.y, self.test.y]))
         self._progress = progress
         as_progress(progress, "")  # refused now if it is invalid
-        self.history = History(folder, self._identity() if folder is not None else {})
+        self.rows: list[dict[str, Any]] = []
+        self._kernels: list[np.ndarray] = []
+        self.folder = None if folder is None else Path(folder)
+        if self.folder is not None:
+            require_writable_folder(self.folder)
+            if (self.folder / ROWS).exists():
+                self.rows = self._read(self.folder / ROWS)
+                self._kernels = [self._mapped(row["epoch"]) for row in self.rows]
 
     def look(self, model: nn.Module, epoch: float, *, tell: Tell | None = None) -> Snapshot:
         """Take a look at the model as it is, in evaluation mode, and leave it as it was.
@@ -158,45 +182,37 @@ class KernelTracker:
         epoch = as_epoch(epoch)
         tell = tell or as_progress(self._progress, f"look at epoch {epoch:g}")
         ntk = EmpiricalNTK(model, **self._kernel)  # type: ignore[arg-type]
-        seen, unseen, classes = self.labelled(model)
+        (X, y), (X_test, y_test) = self.train, self.test
+        first = len(y) / (len(y) + len(y_test))  # by the examples that pass the network
         with modes_kept(model):
             model.eval()
-            errors = {
-                "network_error": unseen.network_error(model, classes),
-                "train_error": seen.network_error(model, classes),
-            }
-            snapshot = self._snapshot(ntk, epoch, seen, unseen, tell)
+            errors = [
+                network_error(model, self.examples(model, which), which.y, self.classes)
+                for which in (self.test, self.train)
+            ]
+            kernel = ntk(X, progress=part_of(tell, 0.0, first))
+            result = max_margin(kernel, y, kernel="precomputed", **self._fit)  # type: ignore[arg-type]
+            if result.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            cross = ntk(X_test, X, progress=part_of(tell, first, 1.0))
         row = {
             "epoch": epoch,
-            "lower": snapshot.result.lower,
-            "upper": snapshot.result.upper,
-            "kernel_error": float(np.mean(predict(snapshot.result, snapshot.cross) != unseen.y)),
+            "lower": result.lower,
+            "upper": result.upper,
+            "kernel_error": float(np.mean(predict(result, cross) != y_test)),
+            "network_error": errors[0],
+            "train_error": errors[1],
         }
-        self.history.add(row | errors, snapshot.kernel)
-        return snapshot
-
-    def labelled(self, model: nn.Module) -> tuple[Labelled, Labelled, np.ndarray]:
-        """The training and the test examples as the model reads them, and all classes, sorted."""
-        shape: Any = self._kernel["input_shape"]
-        seen = Labelled(self._train, model, shape, "train")
-        unseen = Labelled(self._test, model, shape, "test")
-        return seen, unseen, np.unique(np.concatenate([seen.y, unseen.y]))
-
-    def _snapshot(
-        self, ntk: EmpiricalNTK, epoch: float, seen: Labelled, unseen: Labelled, tell: Tell
-    ) -> Snapshot:
-        """Both kernels at the present weights, and the predictor."""
-        X, X_test = seen.examples.X, unseen.examples.X
-        first = len(seen) / (len(seen) + len(unseen))  # by the examples that pass the network
-        kernel = ntk(X, progress=part_of(tell, 0.0, first))
-        result = max_margin(kernel, seen.y, kernel="precomputed", **self._fit)  # type: ignore[arg-type]
-        if result.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        cross = ntk(X_test, X, progress=part_of(tell, first, 1.0))
+        self._keep(row, kernel)
         return Snapshot(epoch, kernel, cross, result)
 
+    def examples(self, model: nn.Module, which: Labelled) -> Examples:
+        """The training or the test examples as the model reads them."""
+        name = "train[0]" if which is self.train else "test[0]"
+        return Examples(which.X, model, self._kernel["input_shape"], name)  # type: ignore[arg-type]
+
     def __len__(self) -> int:
-        return len(self.history.rows)
+        return len(self.rows)
 
     @property
     def evolution(self) -> KernelEvolution:
@@ -207,44 +223,91 @@ class KernelTracker:
         InputError
             If there was none.
         """
-        rows, kernels = self.history.rows, self.history.kernels
-        if not rows:
+        if not self.rows:
             raise InputError("the tracker has seen nothing yet; call look(model, epoch) first")
-        first, last = kernels[0], kernels[-1]
+        first, last = self._kernels[0], self._kernels[-1]
         return KernelEvolution(
             EvolutionRow(
                 **row,
                 alignment_first=kernel_alignment(kernel, first),
                 alignment_last=kernel_alignment(kernel, last),
             )
-            for row, kernel in zip(rows, kernels, strict=True)
+            for row, kernel in zip(self.rows, self._kernels, strict=True)
         )
 
     def kernel(self, epoch: float) -> np.ndarray:
         """The training kernel of the look at this epoch; with a folder, mapped from its file."""
-        seen = [row["epoch"] for row in self.history.rows]
+        seen = [row["epoch"] for row in self.rows]
         if epoch in seen:
-            return self.history.kernels[seen.index(epoch)]
+            return self._kernels[seen.index(epoch)]
         raise InputError(f"there was no look at epoch {short(epoch)}; there were looks at {seen}")
 
     def __repr__(self) -> str:
-        epochs = [f"{row['epoch']:g}" for row in self.history.rows]
-        where = "" if self.history.folder is None else f", kept in {self.history.folder}"
+        epochs = [f"{row['epoch']:g}" for row in self.rows]
+        where = "" if self.folder is None else f", kept in {self.folder}"
         return f"KernelTracker({len(epochs)} looks, at epochs [{', '.join(epochs)}]{where})"
+
+    def drop_after(self, epoch: float) -> None:
+        """Forget what was seen later than this epoch: the training went back."""
+        count = sum(row["epoch"] <= epoch for row in self.rows)
+        del self.rows[count:], self._kernels[count:]
+
+    def _keep(self, row: dict[str, Any], kernel: np.ndarray) -> None:
+        """Keep a look in memory, or in the folder: the kernel as .npy, all rows as text."""
+        epoch = row["epoch"]
+        self.drop_after(np.nextafter(epoch, -1.0))
+        if self.folder is not None:
+            write_atomically(self._file(epoch), lambda stream: np.save(stream, kernel))
+            kernel = self._mapped(epoch)
+        self.rows.append(row)
+        self._kernels.append(kernel)
+        if self.folder is not None:
+            content = {"format": FORMAT, "identity": self._identity(), "rows": self.rows}
+            write_atomically(self.folder / ROWS, json.dumps(content, indent=1) + "\n")
+
+    def _file(self, epoch: float) -> Path:
+        assert self.folder is not None
+        return self.folder / f"kernel-{epoch!r}.npy"  # all digits: steps may be millions
+
+    def _mapped(self, epoch: float) -> np.ndarray:
+        path = self._file(epoch)
+        try:
+            found: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path} cannot be read: {error}; delete the folder") from None
+        return found
+
+    def _read(self, path: Path) -> list[dict[str, Any]]:
+        """The rows in a folder, unless they are of other data or settings."""
+        try:
+            with open_regular(path) as stream:
+                content = json.load(stream)
+            form, identity, rows = content["format"], content["identity"], content["rows"]
+        except (OSError, ValueError, KeyError, TypeError):
+            raise InputError(f"{path} is not a file of looks; name another folder") from None
+        if form != FORMAT:
+            raise InputError(f"{path} has format {form}, not {FORMAT}; name another folder")
+        for name, value in self._identity().items():
+            if identity.get(name) != value:
+                raise InputError(
+                    f"{path.parent} holds looks with another {name} ({short(identity.get(name))}, "
+                    f"now {short(value)}); name another folder, or delete it"
+                )
+        return list(rows)
 
     def _identity(self) -> dict[str, str]:
         """What the rows depend on besides the model."""
-        solver, fit = self._fit["method"], self._fit
-        settings = {name: value for name, value in fit.items() if name != "method"}
+        solver: Any = self._fit["method"]
+        settings = {name: value for name, value in self._fit.items() if name != "method"}
         kernel = {
             name: value
             for name, value in self._kernel.items()
             if name != "max_memory" and not callable(value)
         }
         return {
-            "training data": _digest(self._train),
-            "test data": _digest(self._test),
-            "method": f"{solver.name}({parameters_of(solver)})",  # type: ignore[attr-defined]
+            "training data": _digest(self.train),
+            "test data": _digest(self.test),
+            "method": f"{solver.name}({parameters_of(solver)})",
             "fit": repr(settings),
             "kernel": repr(kernel),
         }
@@ -266,6 +329,6 @@ def predict(result: MarginResult, cross: np.ndarray) -> np.ndarray:
     return result.classes[outputs.argmax(axis=1)]
 
 
-def _digest(pair: tuple[Any, Any]) -> str:
-    X, labels = (on_host(part) for part in pair)
-    return digest_of(X, labels if labels.dtype.kind != "O" else labels.astype(str))
+def _digest(data: Labelled) -> str:
+    y = data.y if data.y.dtype.kind != "O" else data.y.astype(str)
+    return digest_of(on_host(data.X), y)
