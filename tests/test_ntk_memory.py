@@ -68,7 +68,6 @@ def test_progress_of_every_sweep_ends_at_its_total(model, X):
         ntk.diagonal,
         ntk.per_output,
         ntk.same_output,
-        ntk.per_output_diagonal,
         lambda X, **kw: ntk.matvec(X, X[:, 0], max_memory="2MB", **kw),
     ):
         steps = []

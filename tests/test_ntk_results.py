@@ -90,7 +90,6 @@ FORMS = {
     "same output": lambda ntk, X: ntk.same_output(X),
     "pairs": lambda ntk, X: ntk.pairs(X, LABELS),
     "diagonal": lambda ntk, X: ntk.diagonal(X),
-    "per-output diagonal": lambda ntk, X: ntk.per_output_diagonal(X),
     "product": lambda ntk, X: ntk.matvec(X, X[:, 0]),
     "forwards": lambda ntk, X: ntk.jvp(X, {"2.bias": np.ones(K)}),
     "backwards": lambda ntk, X: ntk.vjp(X, X[:, :K])["0.weight"],

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.svm import SVC
 
 from momentron.errors import InputError
-from momentron.ntk import TwoLayerReLUKernel, two_layer, two_layer_relu_kernel
+from momentron.ntk import TwoLayerReLUKernel, two_layer
 
 
 @pytest.fixture
@@ -34,8 +34,8 @@ def features(X, V, a):
 def test_kernel_is_the_product_of_gradients(data):
     X, Y, V, a = data
     phi, psi = features(X, V, a), features(Y, V, a)
-    assert np.allclose(two_layer_relu_kernel(X, Y, hidden=V, outer=a), phi @ psi.T, rtol=1e-12)
-    K = two_layer_relu_kernel(X, hidden=V, outer=a)
+    assert np.allclose(TwoLayerReLUKernel.from_weights(V, a)(X, Y), phi @ psi.T, rtol=1e-12)
+    K = TwoLayerReLUKernel.from_weights(V, a)(X)
     assert np.allclose(K, phi @ phi.T, rtol=1e-12)
     assert np.array_equal(K, K.T)
     kernel = TwoLayerReLUKernel.from_weights(V, a)
@@ -54,7 +54,7 @@ def test_kernel_is_that_of_the_network_in_torch(data):
         hidden.weight.copy_(torch.tensor(V))
         outer.weight.copy_(torch.tensor(a[None]))
     expected = EmpiricalNTK(model)(X, Y)
-    assert np.allclose(two_layer_relu_kernel(X, Y, hidden=V, outer=a), expected, rtol=1e-12)
+    assert np.allclose(TwoLayerReLUKernel.from_weights(V, a)(X, Y), expected, rtol=1e-12)
     normal = TwoLayerReLUKernel.from_weights(V, a, normalize=True)
     assert np.allclose(normal(X, Y), EmpiricalNTK(model)(X, Y, normalize=True), rtol=1e-12)
 
@@ -90,7 +90,7 @@ def test_single_precision(data):
     K = single(X, Y)
     assert K.dtype == np.float32
     assert single.prepare(X).gates.dtype == np.float32
-    expected = two_layer_relu_kernel(X, Y, hidden=V, outer=a)
+    expected = TwoLayerReLUKernel.from_weights(V, a)(X, Y)
     assert np.abs(K - expected).max() <= 1e-5 * np.abs(expected).max()
 
 

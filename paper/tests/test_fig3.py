@@ -10,7 +10,7 @@ import pytest
 
 from momentron import max_margin
 from momentron.datasets import load
-from momentron.ntk import TwoLayerReLUKernel, two_layer_relu_kernel
+from momentron.ntk import TwoLayerReLUKernel
 from momentron.solvers import Adaptive, BatchPerceptron
 from paper import FIGURES, Figure3, fig3, runner, tangent
 from paper.data import Sample
@@ -99,7 +99,7 @@ def test_the_kernel_s_error_bound_holds():
     values = np.concatenate([bound.block(np.array([i]), slice(0, len(X))) for i in range(len(X))])
     allowed = bound.relative_error * np.outer(bound.row_norms, bound.row_norms)
     assert np.all(np.abs(values - exact) <= allowed)
-    assert np.allclose(values, two_layer_relu_kernel(X, hidden=network.V, outer=network.a))
+    assert np.allclose(values, TwoLayerReLUKernel.from_weights(network.V, network.a)(X))
 
 
 # --- test errors -----------------------------------------------------------------------------

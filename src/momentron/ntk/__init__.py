@@ -17,7 +17,7 @@ from momentron.ntk.spectra import (
     participation_ratio,
     spectrum,
 )
-from momentron.ntk.two_layer import PreparedRows, TwoLayerReLUKernel, two_layer_relu_kernel
+from momentron.ntk.two_layer import PreparedRows, TwoLayerReLUKernel
 
 if TYPE_CHECKING:
     from momentron.ntk.empirical import EmpiricalNTK
@@ -41,7 +41,6 @@ __all__ = [
     "label_kernel",
     "participation_ratio",
     "spectrum",
-    "two_layer_relu_kernel",
 ]
 
 _TORCH_NAMES = {

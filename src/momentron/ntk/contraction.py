@@ -79,8 +79,9 @@ class Contraction:
         """A view with the examples first."""
         return total.movedim(tuple(range(self.axes)), tuple(range(-self.axes, 0)))
 
-    def traces(self, squares: Tensor) -> Tensor:
-        """Σ_o K_oo(x, x) of each example, from K(x, x) as this contraction keeps it."""
+    def traces(self, total: Tensor) -> Tensor:
+        """Σ_o K_oo(x, x) of each example, from a kernel of examples with themselves."""
+        squares = total.diagonal(dim1=-2, dim2=-1)
         if self.across:
             squares = squares.diagonal(dim1=0, dim2=1).mT
         return squares.sum(0) if self.axes else squares.clone()

@@ -18,16 +18,20 @@ from momentron.ntk.inputs import (
     Outputs,
     Readout,
     Selection,
-    as_labels,
     chosen_parameters,
 )
 from momentron.ntk.jacobian import JacobianProducts, KernelOptions
 from momentron.ntk.model_structure import ModelStructure, examine
 from momentron.ntk.plan import KernelShape, make_plan
-from momentron.ntk.results import ResultType, inverse_roots, normalize_in_place, require_finite
-from momentron.ntk.sweep import Differentiator, Sweep
+from momentron.ntk.results import (
+    ResultType,
+    label_differences,
+    normalize_in_place,
+    require_finite,
+)
+from momentron.ntk.sweep import Sweep
 from momentron.ntk.unstructured import ExampleGradients
-from momentron.views.progress import Tell, as_progress
+from momentron.views.progress import Tell
 
 
 class EmpiricalNTK(JacobianProducts):
@@ -206,11 +210,13 @@ class EmpiricalNTK(JacobianProducts):
         if (X2 is None) != (y2 is None):
             raise InputError("X2 and y2 go together; one of them is missing")
         left, right = self._sides(X1, X2)
-        if right is None and y2 is not None and y2 is not y1:
-            right = left
-        right = None if right is None else self._labelled(right, y2, "y2")
-        left = self._labelled(left, y1, "y1")
-        return self._kernel(PER_OUTPUT, left, right, options)
+        readout = Readout(self.outputs)
+        with torch.enable_grad():
+            k = examine(self.model, left.few(4)).n_outputs
+        c1 = readout.places(y1, len(left), "y1", k)
+        c2 = c1 if y2 is None else readout.places(y2, len(right or left), "y2", k)
+        kernel = torch.as_tensor(self._kernel(PER_OUTPUT, left, right, options))
+        return ResultType.parse(self.dtype).finished(label_differences(kernel, c1, c2))
 
     def diagonal(self, X: Any, **options: Unpack[KernelOptions]) -> Any:
         """K(x, x) for each row of X, without any other entry of the kernel.
@@ -221,18 +227,14 @@ class EmpiricalNTK(JacobianProducts):
         -------
         array of shape (n,)
         """
-        return self._diagonal(TRACED, self._examples(X, "X"), options)
-
-    def per_output_diagonal(self, X: Any, **options: Unpack[KernelOptions]) -> Any:
-        """⟨∇A_o(x), ∇A_p(x)⟩ for each row of X and all pairs of outputs.
-
-        Parameters are those of a call.
-
-        Returns
-        -------
-        array of shape (n, k, k)
-        """
-        return self._diagonal(PER_OUTPUT, self._examples(X, "X"), options)
+        normalize, limit, tell = self._settings("tangent kernel", **options)
+        examples, result = self._examples(X, "X"), ResultType.parse(self.dtype)
+        squares = result.zeros(examples.device, len(examples))
+        with torch.enable_grad():
+            sweep = self._sweep(TRACED, examples, KernelShape(len(examples), 0), limit, tell)
+            sweep.diagonal(examples, squares)
+        require_finite(squares)
+        return result.finished((squares > 0.0).to(squares.dtype) if normalize else squares)
 
     @torch.enable_grad()
     def _kernel(
@@ -250,7 +252,7 @@ class EmpiricalNTK(JacobianProducts):
         result = ResultType.parse(self.dtype)
         total = result.zeros(left.device, *contraction.shape(sweep.n_outputs, n1, n2))
         squares = None
-        if normalize and right is not None and left.readout.labels is None:
+        if normalize and right is not None:
             squares = result.zeros(left.device, n1), result.zeros(left.device, n2)
         if right is None or n1 >= n2:
             sweep.kernel(left, right, total, squares)
@@ -259,54 +261,11 @@ class EmpiricalNTK(JacobianProducts):
             sweep.kernel(right, left, contraction.swapped(total), swapped)
         arranged = require_finite(contraction.arranged(total))
         if normalize:
-            rows, columns = squares or self._lengths(contraction, left, right, total, limit)
+            rows, columns = squares or [contraction.traces(total)] * 2
             normalize_in_place(arranged, require_finite(rows), require_finite(columns))
             if right is None and contraction is TRACED:
                 arranged.fill_diagonal_(0.0).diagonal().add_(rows > 0.0)
         return result.finished(arranged)
-
-    def _diagonal(
-        self, contraction: Contraction, examples: Examples, options: KernelOptions
-    ) -> Any:
-        """K(x, x) of each example."""
-        normalize, limit, tell = self._settings("tangent kernel", **options)
-        squares = self._squares(contraction, examples, limit, tell)
-        if normalize and contraction is TRACED:
-            squares = (squares > 0.0).to(squares.dtype)
-        elif normalize:
-            squares *= inverse_roots(contraction.traces(squares)) ** 2
-        return ResultType.parse(self.dtype).finished(contraction.arranged(squares))
-
-    def _lengths(
-        self,
-        contraction: Contraction,
-        left: Examples,
-        right: Examples | None,
-        total: Tensor,
-        limit: int,
-    ) -> tuple[Tensor, Tensor]:
-        """Σ_o K_oo(x, x) of both sides, of the outputs themselves and not of their differences."""
-        if right is None and left.readout.labels is None:
-            found = contraction.traces(total.diagonal(dim1=-2, dim2=-1))
-            return found, found
-        silent = as_progress(None, "")
-        lengths = [
-            self._squares(TRACED, examples.with_readout(Readout(self.outputs)), limit, silent)
-            for examples in (left, right)
-            if examples is not None
-        ]
-        return lengths[0], lengths[-1]
-
-    @torch.enable_grad()
-    def _squares(
-        self, contraction: Contraction, examples: Examples, limit: int, tell: Tell
-    ) -> Tensor:
-        shape = KernelShape(len(examples), 0, across=contraction.across)
-        sweep = self._sweep(contraction, examples, shape, limit, tell)
-        sizes = contraction.shape(sweep.n_outputs, len(examples))
-        total = ResultType.parse(self.dtype).zeros(examples.device, *sizes)
-        sweep.diagonal(examples, total)
-        return require_finite(total)
 
     def _sweep(
         self,
@@ -319,7 +278,8 @@ class EmpiricalNTK(JacobianProducts):
         """Examine the model, make a plan, and put together what carries it out."""
         few = examples.few(4)
         structure = examine(self.model, few, chosen_parameters(self.model, self.parameters))
-        structure = replace(structure, n_outputs=examples.readout.width(structure.n_outputs))
+        readout = Readout(self.outputs)
+        structure = replace(structure, n_outputs=len(readout.numbers(structure.n_outputs)))
         dtype = torch.promote_types(next(self.model.parameters()).dtype, torch.float32)
         views = [structure, structure.without_units()] if structure.units else [structure]
         plan = make_plan(views, shape, dtype.itemsize, limit)
@@ -328,18 +288,14 @@ class EmpiricalNTK(JacobianProducts):
             plan = make_plan([structure], shape, dtype.itemsize, limit)
             gradients = self._unstructured(structure, few)
         workspace = Workspace(examples.device, dtype, plan.scratch)
-        differentiate = Differentiator(self.model, plan, workspace, gradients)
-        return Sweep(differentiate, contraction, structure.n_outputs, tell)
+        return Sweep(self.model, plan, workspace, gradients, readout, contraction, tell)
 
     def _unstructured(self, structure: ModelStructure, few: Tensor) -> ExampleGradients | None:
         names = list(structure.unstructured)
-        return ExampleGradients(self.model, names, few) if names else None
+        return ExampleGradients(self.model, names, few, Readout(self.outputs)) if names else None
 
     def _examples(self, X: Any, name: str) -> Examples:
-        return Examples(X, self.model, self.input_shape, name, Readout(self.outputs))
-
-    def _labelled(self, examples: Examples, y: Any, name: str) -> Examples:
-        return examples.with_readout(Readout(self.outputs, as_labels(y, len(examples), name)))
+        return Examples(X, self.model, self.input_shape, name)
 
     def _sides(self, X1: Any, X2: Any) -> tuple[Examples, Examples | None]:
         """Both sides of a kernel; None in place of a second that is the first."""

@@ -68,8 +68,8 @@ class Gradients(ABC):
         """Add inner products of rows here with rows there, for the outputs of each pair."""
 
     @abstractmethod
-    def add_squares(self, other: Any, pairs: Sequence[OutputPair]) -> None:
-        """Add each example's inner products with itself, in another block of the same examples."""
+    def add_squares(self, target: Tensor) -> None:
+        """Add each example's inner product with itself, summed over the outputs."""
 
 
 class ExplicitGradients(Gradients):
@@ -87,8 +87,9 @@ class ExplicitGradients(Gradients):
         for left, right, target in self._matrices(other, pairs):
             add(target, left[rows] @ right[columns].T)
 
-    def add_squares(self, other: Any, pairs: Sequence[OutputPair]) -> None:
-        for left, right, target in self._matrices(other, pairs):
+    def add_squares(self, target: Tensor) -> None:
+        every = OutputPair(slice(None), slice(None), target)
+        for left, right, _ in self._matrices(self, [every]):
             add(target, torch.einsum("nd,nd->n", left, right))
 
 
@@ -247,13 +248,10 @@ class GramFactor(Factor):
         """u_p·u'_p'."""
         return mine @ others.mT
 
-    def add_squares(self, other: Self, pairs: Sequence[OutputPair]) -> None:
+    def add_squares(self, target: Tensor) -> None:
         for rows in pieces(self.n, max(1, self.workspace.scratch // self.unit.total_positions**2)):
-            inputs = self._inputs(self.u[rows, 0], other.u[rows, 0])
-            for a, b, target in pairs:
-                left = self.delta[rows, 0, :, a].flatten(2)
-                right = other.delta[rows, 0, :, b].flatten(2)
-                add(target[rows], (left @ right.mT).mul_(inputs).sum((1, 2)))
+            u, delta = self.u[rows, 0], self.delta[rows, 0].flatten(2)
+            add(target[rows], (delta @ delta.mT).mul_(self._inputs(u, u)).sum((1, 2)))
 
 
 class TokenFactor(GramFactor):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from copy import copy
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import accumulate
@@ -23,22 +22,15 @@ Outputs = int | slice | Iterable[int] | None
 
 @dataclass(frozen=True)
 class Readout:
-    """Turns the outputs A of some examples into what is differentiated.
-
-    With labels c, example i has one difference A_c − A_j for each wrong output j, in rising order:
-    the features of the paper's reduction from many classes to two. A single output stands for the
-    difference of two classes and only takes the sign of the label.
+    """Picks the outputs that are differentiated.
 
     Attributes
     ----------
     chosen : int, slice, sequence of int or None
-        The outputs that are read; None for all.
-    labels : ndarray of shape (n,) or None
-        The number of each example's true output.
+        None for all.
     """
 
     chosen: Outputs = None
-    labels: np.ndarray | None = None
 
     def numbers(self, k: int) -> list[int]:
         """The outputs that are read, of k.
@@ -68,64 +60,31 @@ class Readout:
             )
         return found
 
-    def width(self, k: int) -> int:
-        """How many numbers are read for each example of a model with k outputs."""
-        m = len(self.numbers(k))
-        if self.labels is not None:
-            self._places(k, slice(None))
-            return max(m - 1, 1)
-        return m
+    def __call__(self, outputs: Tensor) -> Tensor:
+        """What is read of the outputs of some examples, an (n, k) matrix."""
+        return outputs if self.chosen is None else outputs[:, self.numbers(outputs.shape[1])]
 
-    def __call__(self, outputs: Tensor, rows: slice) -> Tensor:
-        """Of the outputs of examples `rows`, as an (n, k) matrix, what is read."""
-        k = outputs.shape[1]
-        numbers = self.numbers(k)
-        if self.chosen is not None:
-            outputs = outputs[:, numbers]
-        if self.labels is None:
-            return outputs
-        places = torch.as_tensor(self._places(k, rows), device=outputs.device).unsqueeze(1)
-        if len(numbers) == 1:
-            return outputs * (2 * places - 1)
-        wrong = torch.arange(len(numbers) - 1, device=outputs.device).unsqueeze(0)
-        wrong = wrong + (wrong >= places)
-        return outputs.gather(1, places) - outputs.gather(1, wrong)
+    def places(self, y: Any, n: int, name: str, k: int) -> Tensor:
+        """Labels, numbers of outputs, as places among those that are read.
 
-    def _places(self, k: int, rows: slice) -> np.ndarray:
-        """Where the true output of each example is among those that are read."""
-        assert self.labels is not None
-        numbers, labels = self.numbers(k), self.labels[rows]
-        known = [0, 1] if k == 1 else sorted(numbers)
+        A single output stands for the difference of two classes, whose places are 0 and 1.
+        """
+        labels = y.detach().cpu().numpy() if isinstance(y, Tensor) else np.asarray(y)
+        if labels.shape != (n,):
+            raise InputError(f"{name} has shape {labels.shape}; it must be ({n},), one per example")
+        if labels.dtype.kind not in "iu":
+            raise InputError(
+                f"{name} has dtype {labels.dtype}; labels are whole numbers, those of the outputs"
+            )
+        known = [0, 1] if k == 1 else self.numbers(k)
         missing = np.setdiff1d(labels, known)
         if missing.size:
             raise InputError(
-                f"y has label {missing[0]}; labels are numbers of outputs, here {_short(known)}"
+                f"y has label {missing[0]}; labels are numbers of outputs, here {short(known)}"
             )
-        if k == 1:
-            return labels
-        if len(numbers) == 1:
+        if len(known) == 1:
             raise InputError("1 output is chosen; differences of outputs need at least 2")
-        place = np.zeros(k, np.int64)
-        place[numbers] = np.arange(len(numbers))
-        return place[labels]
-
-
-def as_labels(y: Any, n: int, name: str) -> np.ndarray:
-    """Labels as numbers of outputs."""
-    labels = y.detach().cpu().numpy() if isinstance(y, Tensor) else np.asarray(y)
-    if labels.shape != (n,):
-        raise InputError(f"{name} has shape {labels.shape}; it must be ({n},), one per example")
-    if labels.dtype.kind not in "iu":
-        raise InputError(
-            f"{name} has dtype {labels.dtype}; labels are whole numbers, those of the outputs"
-        )
-    return labels.astype(np.int64)
-
-
-def _short(numbers: list[int]) -> str:
-    if len(numbers) > 2 and numbers == list(range(numbers[0], numbers[-1] + 1)):
-        return f"{numbers[0]} to {numbers[-1]}"
-    return ", ".join(map(str, numbers))
+        return torch.tensor([known.index(label) for label in labels.tolist()])
 
 
 EVERYTHING = Readout()
@@ -145,8 +104,6 @@ class Examples:
         Shape of one example, if the rows of a 2-D X have to be reshaped.
     name : str
         For errors.
-    readout : Readout
-        What is differentiated of the model's outputs for these rows.
     """
 
     def __init__(
@@ -155,9 +112,7 @@ class Examples:
         model: nn.Module,
         input_shape: tuple[int, ...] | None,
         name: str,
-        readout: Readout = EVERYTHING,
     ) -> None:
-        self.readout = readout
         self.X = X.detach() if isinstance(X, Tensor) else np.asarray(X)
         if not isinstance(self.X, Tensor) and self.X.dtype.kind not in "fiub":
             raise InputError(f"{name} has dtype {self.X.dtype}; the kernel needs real numbers")
@@ -177,18 +132,14 @@ class Examples:
         if first is None:
             raise InputError("the model has 0 parameters; its kernel needs at least 1")
         self.device = first.device
-        whole = not (self.X.is_floating_point() if isinstance(self.X, Tensor) else _is_real(self.X))
+        is_real = (
+            self.X.is_floating_point() if isinstance(self.X, Tensor) else self.X.dtype.kind == "f"
+        )
         reads_tokens = any(isinstance(m, nn.Embedding | nn.EmbeddingBag) for m in model.modules())
-        self.dtype = torch.int64 if whole and reads_tokens else first.dtype
+        self.dtype = torch.int64 if reads_tokens and not is_real else first.dtype
 
     def __len__(self) -> int:
         return len(self.X)
-
-    def with_readout(self, readout: Readout) -> Examples:
-        """The same rows, of which something else is differentiated."""
-        same = copy(self)
-        same.readout = readout
-        return same
 
     def rows(self, start: int, stop: int) -> Tensor:
         """Examples start to stop as a new tensor, in which the model may work in place."""
@@ -208,10 +159,6 @@ class Examples:
         """The first `count` rows, over and over if there are fewer."""
         n = min(count, len(self))
         return self.rows(0, n)[torch.arange(count) % n]
-
-
-def _is_real(X: np.ndarray) -> bool:
-    return X.dtype.kind == "f"
 
 
 Selection = str | Iterable[str] | Callable[[str, nn.Parameter], bool] | None

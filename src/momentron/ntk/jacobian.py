@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from copy import copy
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from momentron.data.arguments import as_flag, parse_size
 from momentron.errors import InputError, short
-from momentron.ntk.inputs import Examples, Selection, chosen_parameters
+from momentron.ntk.inputs import Examples, Outputs, Readout, Selection, chosen_parameters
 from momentron.ntk.linearised import Linearised, Vector
 from momentron.ntk.results import ResultType, inverse_roots, require_finite
 from momentron.views.progress import Progress, Tell, as_progress, part_of
@@ -37,18 +37,11 @@ class KernelOptions(TypedDict, total=False):
     progress: Progress
 
 
-class Settings(NamedTuple):
-    """`KernelOptions` with the kernel's own settings where none is given."""
-
-    normalize: bool
-    limit: int
-    tell: Tell
-
-
 class JacobianProducts(ABC):
     """J, Jᵀ and K = JJᵀ as linear maps; the part of `EmpiricalNTK` that forms no matrix."""
 
     model: nn.Module
+    outputs: Outputs
     parameters: Selection
     normalize: bool
     max_memory: str | int
@@ -182,7 +175,8 @@ class JacobianProducts(ABC):
         )
 
     def _linearised(self, examples: Examples) -> Linearised:
-        return Linearised(self.model, chosen_parameters(self.model, self.parameters), examples)
+        chosen = chosen_parameters(self.model, self.parameters)
+        return Linearised(self.model, chosen, examples, Readout(self.outputs))
 
     def _scale(self, X: Any) -> Tensor:
         """1/√K(x, x)."""
@@ -195,8 +189,9 @@ class JacobianProducts(ABC):
         normalize: bool | None = None,
         max_memory: str | int | None = None,
         progress: Progress = None,
-    ) -> Settings:
-        return Settings(
+    ) -> tuple[bool, int, Tell]:
+        """`KernelOptions` with the kernel's own settings where none is given."""
+        return (
             self.normalize if normalize is None else as_flag("normalize", normalize),
             parse_size(self.max_memory if max_memory is None else max_memory, "max_memory"),
             as_progress(progress, words),

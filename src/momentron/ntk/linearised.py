@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from momentron.errors import InputError
-from momentron.ntk.inputs import Examples
+from momentron.ntk.inputs import Examples, Readout
 from momentron.ntk.model_checks import flat_outputs
 from momentron.ntk.model_structure import examine
 from momentron.ntk.plan import SHARE, STEP_LIMIT, format_memory
@@ -31,23 +31,28 @@ class Linearised:
     chosen : mapping of str to Parameter
     examples : Examples
         Of which a few are sent through the model to examine it.
+    readout : Readout
     """
 
     @torch.enable_grad()
     def __init__(
-        self, model: nn.Module, chosen: Mapping[str, nn.Parameter], examples: Examples
+        self,
+        model: nn.Module,
+        chosen: Mapping[str, nn.Parameter],
+        examples: Examples,
+        readout: Readout,
     ) -> None:
         few = examples.few(4)
         structure = examine(model, few, chosen)
-        self.model = model
+        self.model, self.readout = model, readout
         self.names, self.parameters = list(chosen), list(chosen.values())
-        self.n_outputs = examples.readout.width(structure.n_outputs)
+        self.n_outputs = len(readout.numbers(structure.n_outputs))
         self.dtype = torch.promote_types(self.parameters[0].dtype, torch.float32)
         self.entries = sum(p.numel() for p in self.parameters)
         self.graph_bytes = structure.graph_bytes
         self._gradients: ExampleGradients | None = None
         if not self._has_second_pass(examples):
-            self._gradients = ExampleGradients(model, self.names, few)
+            self._gradients = ExampleGradients(model, self.names, few, readout)
 
     def plan(self, directions: int, limit: int) -> tuple[int, int]:
         """As many directions in the space of parameters, and examples, as the memory holds.
@@ -128,7 +133,7 @@ class Linearised:
 
     def _outputs(self, examples: Examples, rows: slice) -> Tensor:
         x = examples.rows(rows.start, rows.stop)
-        return examples.readout(flat_outputs(self.model(x), len(x)), rows)
+        return self.readout(flat_outputs(self.model(x), len(x)))
 
     def _has_second_pass(self, examples: Examples) -> bool:
         """Whether Jv of a few examples exists and agrees with the backward pass."""

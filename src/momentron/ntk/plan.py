@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 from momentron.errors import InputError
 from momentron.ntk.gradient_factors import FORMS, Factor, FormCost, written_cost
@@ -120,12 +121,18 @@ def make_plan(
 def _candidates(
     structure: ModelStructure, shape: KernelShape, itemsize: int, budget: int
 ) -> Iterator[Plan]:
-    """Outputs and examples of X2 by halves; of X1, as many as fit."""
+    """Outputs and examples of X2 by halves; of X1, as many as fit, and at least one."""
+    n1 = shape.n1
+    usual = min(max(budget // 32, SCRATCH[0]), SCRATCH[1]) // itemsize
     for outputs in _halves(structure.n_outputs):
-        forms = tuple(_cheapest_form(unit, shape, outputs) for unit in structure.units)
-        sketch = _Sketch(structure, shape, forms, outputs, itemsize, budget)
+        work = _work(structure, shape, itemsize, outputs, usual)
         for columns in _halves(shape.n2):
-            yield sketch.plan(columns, budget)
+            least = work.n_bytes(columns, 1)
+            each = work.n_bytes(columns, 2) - least
+            step = max(1, min(n1, STEP_LIMIT, 1 + (budget - least) // max(each, 1)))
+            step = -(-n1 // -(-n1 // step))  # equal parts
+            memory, cost = work.n_bytes(columns, step), work.flops(columns, step)
+            yield Plan(structure, work.forms, outputs, columns, step, work.scratch, memory, cost)
 
 
 def _halves(n: int) -> Iterator[int]:
@@ -143,74 +150,65 @@ def _cheapest_form(unit: Unit, shape: KernelShape, outputs: int) -> type[Factor]
     return min((form for form in FORMS if form.suits(unit)), key=flops)
 
 
-class _Sketch:
-    """A plan but for the number of examples: sums over all units, taken once."""
+def _work(
+    structure: ModelStructure, shape: KernelShape, itemsize: int, outputs: int, scratch: int
+) -> _Work:
+    """The sums over all units, in the cheapest form of each."""
+    units = structure.units
+    forms = tuple(_cheapest_form(unit, shape, outputs) for unit in units)
+    costs = [form.cost(u, outputs, shape.across) for form, u in zip(forms, units, strict=True)]
+    costs.append(written_cost(structure.unstructured_entries, outputs, shape.across))
+    # patches are copied out of the input of one unit at a time
+    patches = max((u.groups * u.total_positions * u.fan_in for u in units), default=0)
+    squares = [f.least_scratch * u.total_positions**2 for f, u in zip(forms, units, strict=True)]
+    total = FormCost(*map(sum, zip(*costs, strict=True)))
+    chunks = -(-structure.n_outputs // outputs)
+    return _Work(
+        structure, shape, itemsize, forms, total, patches, max([scratch, *squares]), chunks
+    )
 
-    def __init__(
-        self,
-        structure: ModelStructure,
-        shape: KernelShape,
-        forms: tuple[type[Factor], ...],
-        outputs: int,
-        itemsize: int,
-        budget: int,
-    ) -> None:
-        self.structure, self.shape, self.forms = structure, shape, forms
-        self.outputs, self.itemsize = outputs, itemsize
-        self.chunks = -(-structure.n_outputs // outputs)
-        # how often each chunk of outputs is paired with another
-        self.partners = self.chunks if shape.across else 1
-        units = structure.units
-        costs = [f.cost(u, outputs, shape.across) for f, u in zip(forms, units, strict=True)]
-        costs.append(written_cost(structure.unstructured_entries, outputs, shape.across))
-        self.cost = FormCost(*map(sum, zip(*costs, strict=True)))
-        # patches are copied out of the input of one unit at a time
-        patches = max((u.groups * u.total_positions * u.fan_in for u in units), default=0)
-        self.passing = self.cost.passing + patches
-        tiles = [f.least_scratch * u.total_positions**2 for f, u in zip(forms, units, strict=True)]
-        usual = min(max(budget // 32, SCRATCH[0]), SCRATCH[1]) // itemsize
-        self.scratch = max([usual, *tiles])
 
-    def plan(self, columns: int, budget: int) -> Plan:
-        """The plan with as many examples passing by as fit; at least one."""
-        n1 = self.shape.n1
-        least = self._bytes(columns, 1)
-        each = self._bytes(columns, 2) - least
-        step = max(1, min(n1, STEP_LIMIT, 1 + (budget - least) // max(each, 1)))
-        step = -(-n1 // -(-n1 // step))  # equal parts
-        memory, cost = self._bytes(columns, step), self._cost(columns, step)
-        return Plan(
-            self.structure, self.forms, self.outputs, columns, step, self.scratch, memory, cost
-        )
+class _Work(NamedTuple):
+    """What the blocks of a plan take, whatever their size; `total` is that of all units."""
 
-    def _bytes(self, columns: int, step: int) -> int:
+    structure: ModelStructure
+    shape: KernelShape
+    itemsize: int
+    forms: tuple[type[Factor], ...]
+    total: FormCost
+    patches: int
+    scratch: int
+    chunks: int
+
+    @property
+    def partners(self) -> int:
+        """The chunks of outputs that each chunk is paired with."""
+        return self.chunks if self.shape.across else 1
+
+    def n_bytes(self, columns: int, step: int) -> int:
         """Bytes of the blocks that are held, of a batch under way, and of scratch arrays."""
         alone = self.shape.symmetric and columns >= self.shape.n1 and self.partners == 1
         kept = columns + (0 if alone else step)
         if not columns and self.partners > 1:  # on the diagonal two chunks of outputs are paired
             kept += step
-        entries = kept * self.cost.stored + step * self.passing + 3 * self.scratch
-        entries += 2 * columns * step
+        entries = kept * self.total.stored + step * (self.total.passing + self.patches)
+        entries += 3 * self.scratch + 2 * columns * step
         return self.itemsize * entries + step * self.structure.graph_bytes + 16 * columns * step
 
-    def _cost(self, columns: int, step: int) -> float:
-        shape = self.shape
-        runs = -(-shape.n2 // columns) if columns else 1
-        made = shape.n1 * self.partners * ((runs - 1) / 2 if shape.symmetric else runs) + shape.n2
-        cost = made * (self._through(columns, step) + self.chunks * self.cost.build)
-        cost += FIRST_TOUCH * (columns + step) * self.cost.stored
-        return cost + shape.pairs * self.chunks * self.partners * self.cost.pair
-
-    def _through(self, columns: int, step: int) -> float:
-        """Flops of one example's passes through the model: once for units, once for the others."""
-        structure = self.structure
+    def flops(self, columns: int, step: int) -> float:
+        """Of all passes and products, and of the first use of memory."""
+        shape, structure = self.shape, self.structure
         passes = self.chunks + structure.n_outputs
-        cost = 0.0
+        through = 0.0  # the model, for one example: once for units, once for the others
         if structure.units:
-            cost += passes * (HOOKED * structure.flops + CALL_COST / step)
+            through += passes * (HOOKED * structure.flops + CALL_COST / step)
         if structure.unstructured:
             if not structure.units and columns <= step:
                 passes = 1 + structure.n_outputs
-            cost += passes * (structure.flops + VMAP_COST / step)
-            cost += structure.n_outputs * structure.unstructured_flops
-        return cost
+            through += passes * (structure.flops + VMAP_COST / step)
+            through += structure.n_outputs * structure.unstructured_flops
+        runs = -(-shape.n2 // columns) if columns else 1
+        made = shape.n1 * self.partners * ((runs - 1) / 2 if shape.symmetric else runs) + shape.n2
+        cost = made * (through + self.chunks * self.total.build)
+        cost += FIRST_TOUCH * (columns + step) * self.total.stored
+        return cost + shape.pairs * self.chunks * self.partners * self.total.pair

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 
 import torch
@@ -21,7 +20,7 @@ from momentron.ntk.gradient_factors import (
     shifted,
     within,
 )
-from momentron.ntk.inputs import Examples
+from momentron.ntk.inputs import Examples, Readout
 from momentron.ntk.model_checks import flat_outputs
 from momentron.ntk.model_structure import Receive, Unit, hooked, make_anchor
 from momentron.ntk.plan import Plan
@@ -32,9 +31,8 @@ PANELS = 4  # of rows, of a block with itself: the more, the less is computed be
 LEAST_PANEL = 32  # rows, of which a product is nearly as fast as it can be
 
 
-@dataclass(frozen=True)
-class Differentiator:
-    """Turns rows of input into blocks of derivatives.
+class Sweep:
+    """Carries out a plan.
 
     Parameters
     ----------
@@ -43,14 +41,96 @@ class Differentiator:
     workspace : Workspace
     unstructured : ExampleGradients or None
         For the parameters that no unit covers, if there are any.
+    readout : Readout
+    contraction : Contraction
+    tell : callable
+        Told the share that is done.
     """
 
-    model: nn.Module
-    plan: Plan
-    workspace: Workspace
-    unstructured: ExampleGradients | None
+    def __init__(
+        self,
+        model: nn.Module,
+        plan: Plan,
+        workspace: Workspace,
+        unstructured: ExampleGradients | None,
+        readout: Readout,
+        contraction: Contraction,
+        tell: Tell,
+    ) -> None:
+        self.model, self.plan, self.workspace = model, plan, workspace
+        self.unstructured, self.readout = unstructured, readout
+        self.contraction, self.tell = contraction, tell
+        self.n_outputs = plan.structure.n_outputs
+        parts = pieces(self.n_outputs, plan.outputs)
+        self._chunks = [range(part.start, part.stop) for part in parts]
 
-    def block(self, X: Examples, rows: slice, outputs: range) -> list[Gradients]:
+    def kernel(
+        self,
+        X1: Examples,
+        X2: Examples | None,
+        total: Tensor,
+        squares: tuple[Tensor, Tensor] | None = None,
+    ) -> None:
+        """Add the kernel of X1 with X2 to `total`; without X2, of X1 with itself, symmetric.
+
+        If `squares` are given, Σ_o K_oo(x, x) of X1 and of X2 is added to them.
+        """
+        right = X1 if X2 is None else X2
+        tiles = [
+            (columns, list(self._rows(len(X1), columns, X2 is None)))
+            for columns in pieces(len(right), self.plan.columns)
+        ]
+        steps = self._steps(sum(len(parts) for _, parts in tiles))
+        for columns, parts in tiles:
+            for b, held in self._blocks(right, columns):
+                if squares is not None:
+                    _add_squares(held, squares[1][columns])
+                for a in self._partners(b):
+                    for rows in parts:
+                        inside = X2 is None and rows.start >= columns.start
+                        passing, mine = held, within(rows, columns.start)
+                        if not (inside and a == b):
+                            passing = self._block(X1, rows, a)
+                            mine = slice(0, rows.stop - rows.start)
+                        after = slice(rows.start, columns.stop) if inside else columns
+                        pairs = self.contraction.output_pairs(total, a, b, rows, after)
+                        _add_products(passing, held, mine, within(after, columns.start), pairs)
+                        if squares is not None and a == b and columns.start == 0:
+                            _add_squares(passing, squares[0][rows])
+                        del passing
+                        self.tell(next(steps))
+                del held  # before the next is made
+        if X2 is None:
+            self.contraction.mirror(total)
+
+    def diagonal(self, X: Examples, total: Tensor) -> None:
+        """Add Σ_o K_oo(x, x) of each row to `total`."""
+        steps = self._steps(-(-len(X) // self.plan.step))
+        for rows in pieces(len(X), self.plan.step):
+            for _, block in self._blocks(X, rows):
+                _add_squares(block, total[rows])
+                del block
+                self.tell(next(steps))
+
+    def _rows(self, n: int, columns: slice, symmetric: bool) -> Iterator[slice]:
+        """The rows that pass by a block; if symmetric, those before it and then its own."""
+        yield from pieces(columns.start if symmetric else n, self.plan.step)
+        if symmetric:
+            width = columns.stop - columns.start
+            panels = min(PANELS, max(1, width // LEAST_PANEL))
+            for part in pieces(width, min(self.plan.step, -(-width // panels))):
+                yield shifted(part, columns)
+
+    def _partners(self, b: range) -> list[range]:
+        """The chunks that this one is paired with."""
+        return self._chunks if self.contraction.across else [b]
+
+    def _steps(self, count: int) -> Iterator[float]:
+        """The share done after each step, of a number of steps for each pair of chunks."""
+        total = count * len(self._chunks) * len(self._partners(self._chunks[0]))
+        return (done / total for done in range(1, total + 1))
+
+    def _block(self, X: Examples, rows: slice, outputs: range) -> list[Gradients]:
         """Derivatives of some rows: one part per unit, and one for all other parameters."""
         n, units = rows.stop - rows.start, self.plan.structure.units
         factors = [
@@ -66,9 +146,7 @@ class Differentiator:
                     written.take(o - outputs.start, shifted(some, part), gradients)
         return [*factors, written]
 
-    def blocks(
-        self, X: Examples, rows: slice, chunks: list[range]
-    ) -> Iterator[tuple[range, list[Gradients]]]:
+    def _blocks(self, X: Examples, rows: slice) -> Iterator[tuple[range, list[Gradients]]]:
         """One block per chunk of outputs, in turn, from one forward pass where possible.
 
         Whoever reads them lets go of each before the next is made.
@@ -76,11 +154,11 @@ class Differentiator:
         n, gradients = rows.stop - rows.start, self.unstructured
         is_one_pass = gradients is not None and gradients.is_vectorised and n <= self.plan.step
         if gradients is None or not is_one_pass or self.plan.structure.units:
-            for chunk in chunks:
-                yield chunk, self.block(X, rows, chunk)
+            for chunk in self._chunks:
+                yield chunk, self._block(X, rows, chunk)
             return
-        found = gradients(X, rows, range(chunks[0].start, chunks[-1].stop))
-        for chunk in chunks:
+        found = gradients(X, rows, range(self.n_outputs))
+        for chunk in self._chunks:
             written = WrittenGradients(n, len(chunk), self.workspace)
             for o, some, values in islice(found, len(chunk)):
                 written.take(o - chunk.start, some, values)
@@ -110,7 +188,7 @@ class Differentiator:
 
         modules = (module for factor in factors for module in factor.unit.modules)
         with hooked(modules, anchor, on_call):
-            found = X.readout(flat_outputs(self.model(x), len(x)), rows)
+            found = self.readout(flat_outputs(self.model(x), len(x)))
         for factor in factors:
             if calls[id(factor)] != len(factor.unit.positions):
                 raise InputError(_other_calls(factor.unit, calls[id(factor)]))
@@ -130,104 +208,17 @@ def _other_calls(unit: Unit, found: int) -> str:
     )
 
 
-class Sweep:
-    """Carries out a plan.
-
-    Parameters
-    ----------
-    differentiate : Differentiator
-    contraction : Contraction
-    n_outputs : int
-    tell : callable
-        Told the share that is done.
-    """
-
-    def __init__(
-        self, differentiate: Differentiator, contraction: Contraction, n_outputs: int, tell: Tell
-    ) -> None:
-        self.differentiate, self.contraction = differentiate, contraction
-        self.n_outputs, self.tell = n_outputs, tell
-        self._plan = differentiate.plan
-        parts = pieces(n_outputs, self._plan.outputs)
-        self._chunks = [range(part.start, part.stop) for part in parts]
-
-    def kernel(
-        self,
-        X1: Examples,
-        X2: Examples | None,
-        total: Tensor,
-        squares: tuple[Tensor, Tensor] | None = None,
-    ) -> None:
-        """Add the kernel of X1 with X2 to `total`; without X2, of X1 with itself, symmetric.
-
-        If `squares` are given, Σ_o K_oo(x, x) of X1 and of X2 is added to them.
-        """
-        right = X1 if X2 is None else X2
-        tiles = [
-            (columns, list(self._rows(len(X1), columns, X2 is None)))
-            for columns in pieces(len(right), self._plan.columns)
-        ]
-        steps = self._steps(sum(len(parts) for _, parts in tiles))
-        for columns, parts in tiles:
-            for b, held in self.differentiate.blocks(right, columns, self._chunks):
-                if squares is not None:
-                    _add_lengths(held, b, squares[1][columns])
-                for a in self._partners(b):
-                    for rows in parts:
-                        inside = X2 is None and rows.start >= columns.start
-                        passing, mine = held, within(rows, columns.start)
-                        if not (inside and a == b):
-                            passing = self.differentiate.block(X1, rows, a)
-                            mine = slice(0, rows.stop - rows.start)
-                        after = slice(rows.start, columns.stop) if inside else columns
-                        pairs = self.contraction.output_pairs(total, a, b, rows, after)
-                        for left, other in zip(passing, held, strict=True):
-                            left.add_products(other, mine, within(after, columns.start), pairs)
-                        if squares is not None and a == b and columns.start == 0:
-                            _add_lengths(passing, a, squares[0][rows])
-                        del passing
-                        self.tell(next(steps))
-                del held  # before the next is made
-        if X2 is None:
-            self.contraction.mirror(total)
-
-    def diagonal(self, X: Examples, total: Tensor) -> None:
-        """Add K(x, x) of each row to `total`."""
-        steps = self._steps(-(-len(X) // self._plan.step))
-        for rows in pieces(len(X), self._plan.step):
-            for b, held in self.differentiate.blocks(X, rows, self._chunks):
-                for a in self._partners(b):
-                    other = held if a == b else self.differentiate.block(X, rows, a)
-                    pairs = self.contraction.output_pairs(total, a, b, rows)
-                    _add_squares(other, held, pairs)
-                    del other
-                    self.tell(next(steps))
-                del held
-
-    def _rows(self, n: int, columns: slice, symmetric: bool) -> Iterator[slice]:
-        """The rows that pass by a block; if symmetric, those before it and then its own."""
-        yield from pieces(columns.start if symmetric else n, self._plan.step)
-        if symmetric:
-            width = columns.stop - columns.start
-            panels = min(PANELS, max(1, width // LEAST_PANEL))
-            for part in pieces(width, min(self._plan.step, -(-width // panels))):
-                yield shifted(part, columns)
-
-    def _partners(self, b: range) -> list[range]:
-        """The chunks that this one is paired with."""
-        return self._chunks if self.contraction.across else [b]
-
-    def _steps(self, count: int) -> Iterator[float]:
-        """The share done after each step, of a number of steps for each pair of chunks."""
-        total = count * len(self._chunks) * len(self._partners(self._chunks[0]))
-        return (done / total for done in range(1, total + 1))
-
-
-def _add_squares(block: list[Gradients], other: list[Gradients], pairs: list[OutputPair]) -> None:
+def _add_products(
+    block: list[Gradients],
+    other: list[Gradients],
+    rows: slice,
+    columns: slice,
+    pairs: list[OutputPair],
+) -> None:
     for mine, others in zip(block, other, strict=True):
-        mine.add_squares(others, pairs)
+        mine.add_products(others, rows, columns, pairs)
 
 
-def _add_lengths(block: list[Gradients], outputs: range, target: Tensor) -> None:
-    every = slice(0, len(outputs))
-    _add_squares(block, block, [OutputPair(every, every, target)])
+def _add_squares(block: list[Gradients], target: Tensor) -> None:
+    for part in block:
+        part.add_squares(target)

@@ -214,27 +214,6 @@ class TwoLayerReLUKernel:
         return X
 
 
-def two_layer_relu_kernel(X1: Any, X2: Any = None, *, hidden: Any, outer: Any) -> np.ndarray:
-    """The kernel of f(x) = Σ_j a_j relu(v_j·x) with V = `hidden` and a = `outer`, in float64.
-
-    Parameters
-    ----------
-    X1, X2 : array-like of shape (n1, d) and (n2, d)
-        Without X2, the kernel of X1 with itself.
-    hidden : array-like of shape (width, d)
-    outer : array-like of shape (width,)
-
-    Returns
-    -------
-    ndarray of shape (n1, n2)
-
-    See Also
-    --------
-    TwoLayerReLUKernel : draws the weights, normalises, and keeps what one side needs.
-    """
-    return TwoLayerReLUKernel.from_weights(hidden, outer)(X1, X2)
-
-
 def _fill(block: np.ndarray, left: PreparedRows, right: PreparedRows, scratch: np.ndarray) -> None:
     """K = (XX'ᵀ)∘(GG'ᵀ) + HH'ᵀ."""
     np.matmul(left.X, right.X.T, out=block)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from momentron.ntk.inputs import Examples
+from momentron.ntk.inputs import EVERYTHING, Examples, Readout
 from momentron.ntk.model_checks import flat_outputs
 
 Piece = tuple[int, slice, list[Tensor]]
@@ -30,10 +30,14 @@ class ExampleGradients:
     names : sequence of str
     x : tensor of shape (n, ...)
         A few rows, to see whether vmap works.
+    readout : Readout
     """
 
-    def __init__(self, model: nn.Module, names: Sequence[str], x: Tensor) -> None:
+    def __init__(
+        self, model: nn.Module, names: Sequence[str], x: Tensor, readout: Readout = EVERYTHING
+    ) -> None:
         self.model = model
+        self.readout = readout
         self.names = list(names)
         self.parameters = [model.get_parameter(name) for name in names]
         self.is_vectorised = self._can_vectorise(x)
@@ -46,13 +50,12 @@ class ExampleGradients:
         x, n = X.rows(rows.start, rows.stop), rows.stop - rows.start
         if self.is_vectorised:
             found, own = self._forward(x)
-            found = X.readout(found, rows)
+            found = self.readout(found)
             for o in outputs:
                 yield o, slice(0, n), _gradients(found[:, o].sum(), own, o != outputs[-1])
             return
         for i in range(n):
-            found = flat_outputs(self.model(x[i : i + 1]), 1)
-            found = X.readout(found, slice(rows.start + i, rows.start + i + 1))
+            found = self.readout(flat_outputs(self.model(x[i : i + 1]), 1))
             for o in outputs:
                 gradients = _gradients(found[0, o], self.parameters, o != outputs[-1])
                 yield o, slice(i, i + 1), [gradient.unsqueeze(0) for gradient in gradients]
