@@ -1,7 +1,6 @@
 """Kernels of distances: Gaussian and Laplacian, with their rounding bounds."""
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ from momentron.rows.kernels.base import require_finite_values
 from momentron.rows.kernels.pairwise import BoundPairwise, PairwiseKernel
 from momentron.rows.kernels.parameters import require_positive_gamma
 from momentron.rows.kernels.points import TILE_VALUES, Points, as_rows, inner_products
-from momentron.rows.kernels.single import gaussian_weights, single_products
+from momentron.rows.kernels.single import gaussian_weights
 
 EXP_ERROR = 8.0 * UNIT_ROUNDOFF  # numpy's exp is right to four units in the last place
 LARGEST_SQUARE = 2.0**1020  # squared differences of rows up to this length do not overflow
@@ -70,34 +69,17 @@ class GaussianKernel(PairwiseKernel):
         lost = 8.0 * (d + 2) * UNDERFLOW * max(1.0, self.gamma)
         return up(self.gamma * 4.0 * squared_radius * gamma(d + 8) + lost, 8)
 
-    def fill(
-        self, A: Any, B: Any, squares_a: np.ndarray, squares_b: np.ndarray, out: np.ndarray
-    ) -> None:
+    def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any, scale: float = 1.0) -> None:
         inner_products(A, B, out)
         # a large γ comes last, a small one first: then nothing overflows that is finite in the end
-        first, last = (1.0, self.gamma) if self.gamma > 1.0 else (self.gamma, 1.0)
-        out *= 2.0 * first
-        out -= (first * squares_a)[:, None]
-        out -= first * squares_b
+        is_last = self.gamma > 1.0 and out.dtype == np.float64
+        first = 1.0 if is_last else self.gamma
+        out *= out.dtype.type(2.0 * first / scale / scale)  # scale² may overflow
+        out -= (first * a2).astype(out.dtype, copy=False)[:, None]
+        out -= (first * b2).astype(out.dtype, copy=False)
         np.minimum(out, 0.0, out=out)
-        if last != 1.0:
-            out *= last
-        np.exp(out, out=out)
-
-    def fill_single(
-        self,
-        A: np.ndarray,
-        B: np.ndarray,
-        squares_a: np.ndarray,
-        squares_b: np.ndarray,
-        out: np.ndarray,
-        scale: float,
-    ) -> None:
-        single_products(A, B, out)
-        out *= np.float32(2.0 * self.gamma / scale / scale)  # scale² may overflow
-        out -= (self.gamma * squares_a).astype(np.float32)[:, None]
-        out -= (self.gamma * squares_b).astype(np.float32)
-        np.minimum(out, np.float32(0.0), out=out)
+        if is_last:
+            out *= self.gamma
         np.exp(out, out=out)
 
     def single_weights(self, points: Points) -> tuple[np.ndarray, bool] | None:
@@ -116,72 +98,24 @@ class GaussianKernel(PairwiseKernel):
 
 
 @dataclass(frozen=True)
-class DifferenceKernel(PairwiseKernel):
-    """K(x, x′) = exp(−γ D(x, x′)), with D a sum of the differences of coordinates, as they are.
-
-    Notes
-    -----
-    t = γD has a relative error of δ = γ_{m+4}, m the number of terms, however far the rows lie from
-    the origin. So exp(−t) errs by at most δ t exp(−(1−δ)t) ≤ δ/(e(1 − δ)), besides what exp itself
-    rounds.
-    """
-
-    is_bounded = True
-    uses_squares = False
-    gamma: float
-
-    @abstractmethod
-    def distances(self, A: Any, B: Any) -> np.ndarray:
-        """D of all rows of A and of B."""
-
-    @abstractmethod
-    def n_terms(self, points: Points) -> int:
-        """How many differences a sum has that are not zero, at most."""
-
-    def tile_values(self, points: Points) -> int:
-        return min(TILE_VALUES, DIFFERENCES // max(points.length, 1))
-
-    def fill(
-        self, A: Any, B: Any, squares_a: np.ndarray, squares_b: np.ndarray, out: np.ndarray
-    ) -> None:
-        out[...] = self.distances(A, B)
-        out *= -self.gamma
-        np.exp(out, out=out)
-
-    def errors(self, points: Points) -> tuple[float, float, float]:
-        terms = self.n_terms(points)
-        error = up(0.37 * gamma(terms + 6) + 2.0 * EXP_ERROR)
-        return _of_unit_rows(error, (terms + 1) * max(1.0, self.gamma) * UNDERFLOW)
-
-    def diagonal_of(self, points: Points) -> np.ndarray:
-        return np.ones(points.n)
-
-
-@dataclass(frozen=True)
-class GaussianOfDifferences(DifferenceKernel):
-    """K(x, x′) = exp(−γ‖x − x′‖²) from the differences of coordinates."""
-
-    def as_dense(self, left: Points, right: Points, shape: tuple[int, int]) -> tuple[bool, bool]:
-        return left.is_sparse, right.is_sparse
-
-    def distances(self, A: Any, B: Any) -> np.ndarray:
-        from scipy.spatial.distance import cdist  # takes longer to load than all kernels together
-
-        return cdist(A, B, "sqeuclidean")
-
-    def n_terms(self, points: Points) -> int:
-        return points.d
-
-
-@dataclass(frozen=True)
-class LaplacianKernel(DifferenceKernel):
-    """K(x, x′) = exp(−γ‖x − x′‖₁).
+class LaplacianKernel(PairwiseKernel):
+    """K(x, x′) = exp(−γ‖x − x′‖₁), from the differences of coordinates as they are.
 
     Parameters
     ----------
     gamma : float
         γ > 0.
+
+    Notes
+    -----
+    t = γ‖x − x′‖₁ has a relative error of δ = γ_{m+4}, m the number of terms that are not zero,
+    however far the rows lie from the origin. So exp(−t) errs by at most δ t exp(−(1−δ)t) ≤
+    δ/(e(1 − δ)), besides what exp itself rounds.
     """
+
+    is_bounded = True
+    metric = "cityblock"
+    gamma: float
 
     def __post_init__(self) -> None:
         require_positive_gamma(self.gamma)
@@ -190,23 +124,41 @@ class LaplacianKernel(DifferenceKernel):
         mixed = left.is_sparse != right.is_sparse
         return mixed, mixed
 
-    def distances(self, A: Any, B: Any) -> np.ndarray:
+    def tile_values(self, points: Points) -> int:
+        return min(TILE_VALUES, DIFFERENCES // max(points.length, 1))
+
+    def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any, scale: float = 1.0) -> None:
         if sp.issparse(A) and sp.issparse(B):
             from sklearn.metrics.pairwise import manhattan_distances
 
-            return manhattan_distances(A, B)
-        from scipy.spatial.distance import cdist
+            out[...] = manhattan_distances(A, B)
+        else:
+            from scipy.spatial.distance import cdist  # loads longer than all kernels together
 
-        return cdist(A, B, "cityblock")
+            out[...] = cdist(A, B, self.metric)
+        out *= -self.gamma
+        np.exp(out, out=out)
 
-    def n_terms(self, points: Points) -> int:
-        return min(points.d, 2 * points.length)
+    def errors(self, points: Points) -> tuple[float, float, float]:
+        terms = min(points.d, 2 * points.length)
+        error = up(0.37 * gamma(terms + 6) + 2.0 * EXP_ERROR)
+        return _of_unit_rows(error, (terms + 1) * max(1.0, self.gamma) * UNDERFLOW)
 
     def diagonal_of(self, points: Points) -> np.ndarray:
         largest = max(abs(float(points.X.max())), abs(float(points.X.min())))
         # a sum of differences that overflows would vanish in exp, whatever γ
         require_finite_values(np.array(2.0 * points.d * largest), "a sum of differences of rows")
-        return super().diagonal_of(points)
+        return np.ones(points.n)
+
+
+@dataclass(frozen=True)
+class GaussianOfDifferences(LaplacianKernel):
+    """K(x, x′) = exp(−γ‖x − x′‖²) from the differences of coordinates, for rows of safe length."""
+
+    metric = "sqeuclidean"
+
+    def as_dense(self, left: Points, right: Points, shape: tuple[int, int]) -> tuple[bool, bool]:
+        return left.is_sparse, right.is_sparse
 
 
 def _of_unit_rows(relative: float, absolute: float) -> tuple[float, float, float]:

@@ -28,15 +28,10 @@ from momentron.rows.kernels.points import (
     TILE_VALUES,
     Points,
     as_rows,
-    index_size,
     inner_products,
     pieces,
 )
-from momentron.rows.kernels.single import (
-    SingleValues,
-    power_weights,
-    single_products,
-)
+from momentron.rows.kernels.single import SingleValues, power_weights
 
 TILE_SIDE = 256  # the shorter side of a tile: long enough for a matrix product
 SINGLE_TILE_SIDE = 512  # the same in single precision
@@ -47,7 +42,6 @@ class PairwiseKernel(Kernel):
     """A formula in ⟨x, x′⟩ and the squared norms, or in the differences of two rows."""
 
     is_bounded = False  # whether every value is finite for finite rows
-    uses_squares = True
 
     def bind(self, X: Any) -> "BoundPairwise":
         return BoundPairwise(self, self.points(as_rows(X)))
@@ -70,28 +64,17 @@ class PairwiseKernel(Kernel):
         return TILE_VALUES
 
     @abstractmethod
-    def fill(
-        self, A: Any, B: Any, squares_a: np.ndarray, squares_b: np.ndarray, out: np.ndarray
-    ) -> None:
-        """K(a, b) for all rows of A and of B, into out; the squares are there if it uses them."""
+    def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any, scale: float = 1.0) -> None:
+        """K(a, b) for all rows of A and of B into out, with a2 and b2 their ‖a‖² and ‖b‖².
 
-    def fill_single(
-        self,
-        A: np.ndarray,
-        B: np.ndarray,
-        squares_a: np.ndarray,
-        squares_b: np.ndarray,
-        out: np.ndarray,
-        scale: float,
-    ) -> None:
-        """The same in single precision, for rows multiplied by `scale`.
-
-        Of the class itself, with `single_weights`: it is not inherited, since `fill` may differ.
+        In single precision, rows and out are float32 and the rows have been multiplied by `scale`.
         """
-        raise NotImplementedError
 
     def single_weights(self, points: Points) -> tuple[np.ndarray, bool] | None:
-        """(h, whether relative) as `SingleValues` explains them; None where there is no bound."""
+        """(h, whether relative) as `SingleValues` explains them; None where there is no bound.
+
+        Of the class itself: it is not inherited, since `fill` may differ.
+        """
         return None
 
     @abstractmethod
@@ -131,29 +114,23 @@ class BoundPairwise(BoundKernel):
         return other
 
     def block(self, rows: Index, cols: Index) -> np.ndarray:
-        return self._values(self.points, rows, cols)
+        return self.values(self.points, rows, cols)
 
     @cached_property
     def single(self) -> SingleValues | None:
         # a subclass that does not say how may have another formula
-        is_known = "fill_single" in vars(type(self.kernel))
+        is_known = "single_weights" in vars(type(self.kernel))
         if not is_known or (self.points.is_sparse and not self.points.is_crowded):
             return None
         weighed = self.kernel.single_weights(self.points)
         return None if weighed is None else SingleValues(self, *weighed)
 
-    def single_block(
-        self, rows: Index, cols: Index, single: SingleValues, out: np.ndarray | None = None
-    ) -> np.ndarray:
-        """K[rows][:, cols] in single precision, from its rows."""
-        return self._values(self.points, rows, cols, single, out)
-
     def cross(self, B: Any, index: Index = slice(None)) -> np.ndarray:
         B = as_rows(B)
         require_features(B, self.points.d)
-        return self._values(Points(B, self.points.centre), slice(None), index)
+        return self.values(Points(B, self.points.centre), slice(None), index)
 
-    def _values(
+    def values(
         self,
         left: Points,
         rows: Index,
@@ -161,9 +138,12 @@ class BoundPairwise(BoundKernel):
         single: SingleValues | None = None,
         out: np.ndarray | None = None,
     ) -> np.ndarray:
-        """K of some rows on the left with some of the bound ones, a tile at a time."""
+        """K of some rows on the left with some of the bound ones, a tile at a time.
+
+        In single precision where `single` has the rows for it, which are then those on the left.
+        """
         right = self.points
-        n_rows, n_cols = index_size(rows, left.n), index_size(cols, right.n)
+        n_rows, n_cols = np.arange(left.n)[rows].size, np.arange(right.n)[cols].size
         if out is None:
             out = np.empty((n_rows, n_cols), np.float64 if single is None else np.float32)
         dense_left, dense_right = self.kernel.as_dense(left, right, out.shape)
@@ -179,22 +159,20 @@ class BoundPairwise(BoundKernel):
         else:
             width = max(1, min(width, n_cols, side))
             height = min(height, max(1, most // width))
-        nothing, uses_squares = np.empty(0), self.kernel.uses_squares
 
         def fill(tile: tuple[tuple[slice, Any], tuple[slice, Any]]) -> None:
             (across, some_cols), (along, some_rows) = tile
-            a = left.squares[some_rows] if uses_squares else nothing
-            b = right.squares[some_cols] if uses_squares else nothing
+            squares = left.squares[some_rows], right.squares[some_cols]
             tile_out = out[along, across]
             if single is not None:
                 A, B = single.rows(some_rows), single.rows(some_cols)
                 with np.errstate(under="ignore"):
-                    self.kernel.fill_single(A, B, a, b, tile_out, single.scale)
+                    self.kernel.fill(A, B, *squares, tile_out, single.scale)
                 return
             A = left.take(some_rows, as_dense=dense_left)
             B = right.take(some_cols, as_dense=dense_right)
             with np.errstate(over="ignore", invalid="ignore"):
-                self.kernel.fill(A, B, a, b, tile_out)
+                self.kernel.fill(A, B, *squares, tile_out)
                 if not self.kernel.is_bounded:
                     require_finite_values(tile_out, repr(self.kernel))
 
@@ -214,11 +192,8 @@ class LinearKernel(PairwiseKernel):
     """
 
     is_linear = True
-    uses_squares = False
 
-    def fill(
-        self, A: Any, B: Any, squares_a: np.ndarray, squares_b: np.ndarray, out: np.ndarray
-    ) -> None:
+    def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any, scale: float = 1.0) -> None:
         inner_products(A, B, out)
 
     def errors(self, points: Points) -> tuple[float, float, float]:
@@ -254,36 +229,18 @@ class PolynomialKernel(PairwiseKernel):
     degree: int = 3
     coef0: float = 0.0
 
-    uses_squares = False
-
     def __post_init__(self) -> None:
         require_positive_gamma(self.gamma)
         require_polynomial(self.degree, self.coef0)
 
-    def fill(
-        self, A: Any, B: Any, squares_a: np.ndarray, squares_b: np.ndarray, out: np.ndarray
-    ) -> None:
+    def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any, scale: float = 1.0) -> None:
         inner_products(A, B, out)
-        self._of_products(out)
+        self._of_products(out, self.gamma / scale / scale)  # scale² may overflow
 
-    def _of_products(self, values: np.ndarray) -> None:
-        values *= self.gamma
-        values += self.coef0
+    def _of_products(self, values: np.ndarray, factor: float) -> None:
+        values *= values.dtype.type(factor)
+        values += values.dtype.type(self.coef0)
         _raise_to(values, self.degree)
-
-    def fill_single(
-        self,
-        A: np.ndarray,
-        B: np.ndarray,
-        squares_a: np.ndarray,
-        squares_b: np.ndarray,
-        out: np.ndarray,
-        scale: float,
-    ) -> None:
-        single_products(A, B, out)
-        out *= np.float32(self.gamma / scale / scale)  # scale² may overflow
-        out += np.float32(self.coef0)
-        _raise_to(out, self.degree)
 
     def single_weights(self, points: Points) -> tuple[np.ndarray, bool] | None:
         weights = power_weights(self.degree, self.diagonal_of(points), points.d)
@@ -297,7 +254,7 @@ class PolynomialKernel(PairwiseKernel):
 
     def diagonal_of(self, points: Points) -> np.ndarray:
         diagonal = points.squares.copy()
-        self._of_products(diagonal)
+        self._of_products(diagonal, self.gamma)
         return diagonal
 
 

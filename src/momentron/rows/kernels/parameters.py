@@ -36,47 +36,31 @@ def as_gamma(gamma: Any, X: Any, sample_weight: np.ndarray | None = None) -> flo
 def entry_variance(X: Any, sample_weight: np.ndarray | None = None) -> float:
     """The variance of all entries of X, zeros included, in float64 and in blocks.
 
-    E[(x − E[x])²] for dense X, E[x²] − E[x]² for sparse: as `SVC(gamma="scale")` has it.
+    E[(x − E[x])²] for dense X, E[x²] − E[x]² for sparse: as `SVC(gamma="scale")` has it. A row
+    counts by its share, of which the mean is 1.
     """
-    if sample_weight is not None:
-        return _weighted_variance(X, sample_weight / sample_weight.mean())
-    size = float(X.shape[0]) * X.shape[1]
+    n, d = X.shape
+    shares = np.ones(n) if sample_weight is None else sample_weight / sample_weight.mean()
+    size = float(n) * d
+    total = squares = 0.0
     if sp.issparse(X):
-        mean = float(X.data.sum(dtype=np.float64)) / size
-        squares = 0.0
-        for part in row_blocks(X.nnz, 1):
-            entries = X.data[part].astype(np.float64, copy=False)
+        X = X.tocsr()
+        for part in row_blocks(n, max(1, X.nnz // n)):
+            begin, end = X.indptr[part.start], X.indptr[part.stop]
+            entries = X.data[begin:end].astype(np.float64, copy=False)
+            counts = np.repeat(shares[part], np.diff(X.indptr[part.start : part.stop + 1]))
             with np.errstate(over="ignore"):
-                squares += float(entries @ entries)
-        return max(0.0, squares / size - mean**2)
-    mean = sum(float(X[part].sum(dtype=np.float64)) for part in row_blocks(*X.shape)) / size
-    squares, buffer = 0.0, None
-    for part in row_blocks(*X.shape):
-        if buffer is None:  # new memory for each block would take longer than the sums
-            buffer = np.empty(X[part].shape)
-        offsets = buffer[: X[part].shape[0]]
-        np.subtract(X[part], np.float64(mean), out=offsets)
-        with np.errstate(over="ignore"):
-            squares += float(np.einsum("ij,ij->", offsets, offsets))
-    return squares / size
-
-
-def _weighted_variance(X: Any, shares: np.ndarray) -> float:
-    """The same with rows that count by their shares, whose mean is 1."""
-    size = float(X.shape[0]) * X.shape[1]
-    if sp.issparse(X):
-        X = sp.csr_array(X)
-        entries, counts = X.data.astype(np.float64), np.repeat(shares, np.diff(X.indptr))
-        mean = float(counts @ entries) / size
-        with np.errstate(over="ignore"):
-            return max(0.0, float(counts @ entries**2) / size - mean**2)
-    parts = list(row_blocks(*X.shape))
+                total += float(counts @ entries)
+                squares += float(np.einsum("i,i,i->", counts, entries, entries))
+        return max(0.0, squares / size - (total / size) ** 2)
+    parts = list(row_blocks(n, d))
     mean = sum(float(shares[p] @ X[p].sum(axis=1, dtype=np.float64)) for p in parts) / size
-    squares = 0.0
+    buffer = np.empty((parts[0].stop, d))  # new memory for each block would take longer
     for part in parts:
-        offsets = X[part] - np.float64(mean)
+        rows = part.stop - part.start
+        offsets = np.subtract(X[part], mean, out=buffer[:rows], dtype=np.float64)
         with np.errstate(over="ignore"):
-            squares += float(np.einsum("i,ij,ij->", shares[part], offsets, offsets))
+            squares += float(shares[part] @ np.einsum("ij,ij->i", offsets, offsets))
     return squares / size
 
 

@@ -16,6 +16,7 @@ from momentron.rows.kernels.base import Index
 
 TILE_BYTES = 1 << 23  # rows copied or converted at a time, on either side of a block
 TILE_VALUES = 1 << 20  # values of a block worked on at a time: as many bytes
+SINGLE_RUN = 400  # terms of an inner product in single precision that are summed at a time
 DENSE_ENOUGH = 0.05  # the share of stored entries from which dense arithmetic is faster
 
 
@@ -31,16 +32,11 @@ def as_rows(X: Any) -> Any:
     return X
 
 
-def index_size(index: Index, n: int) -> int:
-    """How many of n rows the index names."""
-    return len(range(n)[index]) if isinstance(index, slice) else index.size
-
-
 def pieces(index: Index, n: int, size: int) -> Iterator[tuple[slice, Index]]:
     """The index cut into parts of `size` rows: (where the part lies in the index, the part)."""
+    if isinstance(index, slice) and index.step not in (None, 1):
+        index = np.arange(n)[index]
     whole = range(n)[index] if isinstance(index, slice) else index
-    if isinstance(whole, range) and whole.step != 1:
-        whole = np.arange(n)[index]
     for start in range(0, len(whole), size):
         place = slice(start, min(start + size, len(whole)))
         part = whole[place]
@@ -107,10 +103,21 @@ class Points:
 
 
 def inner_products(A: Any, B: Any, out: np.ndarray) -> None:
-    """⟨a, b⟩ for all rows of A and of B, into out."""
+    """⟨a, b⟩ for all rows of A and of B, into out; in single precision, in runs of terms."""
     if sp.issparse(A) and sp.issparse(B):
         out[...] = (A @ B.T).toarray()
     elif sp.issparse(A) or sp.issparse(B):
         out[...] = A @ B.T
+    elif out.dtype == np.float32:
+        runs = single_runs(A.shape[1])
+        np.matmul(A[:, runs[0]], B[:, runs[0]].T, out=out)
+        for run in runs[1:]:
+            out += A[:, run] @ B[:, run].T
     else:
         np.matmul(A, B.T, out=out)
+
+
+def single_runs(d: int) -> list[slice]:
+    """Equal runs of at most SINGLE_RUN terms into which sums in single precision are cut."""
+    count = max(1, -(-d // SINGLE_RUN))
+    return [slice(d * i // count, d * (i + 1) // count) for i in range(count)]

@@ -1,13 +1,12 @@
 """Kernel values in single precision, at less than half the price, and what they may be wrong by.
 
 The rows are scaled by a power of two, so that the longest has a length between ½ and 1, and rounded
-to single precision, u = 2⁻²⁴. Inner products are summed in runs of at most CHUNK terms, so that
-their error is γ_k ‖x‖‖x′‖ with k little more than CHUNK, whatever the number of features and the
-order of BLAS.
+to single precision, u = 2⁻²⁴. Inner products are summed in runs of at most SINGLE_RUN terms, so
+that their error is γ_k ‖x‖‖x′‖ with k little more than that, whatever the number of features and
+the order of BLAS.
 """
 
 import math
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,11 +16,11 @@ from momentron.arithmetic.threads import in_threads, shares_of
 from momentron.certificate import read_only
 from momentron.rows.base import row_blocks
 from momentron.rows.kernels.base import Index
+from momentron.rows.kernels.points import SINGLE_RUN
 
 if TYPE_CHECKING:
     from momentron.rows.kernels.pairwise import BoundPairwise
 
-CHUNK = 400  # terms of an inner product that are summed at a time, at most
 SMALL_PART = 1 << 19  # entries that are rounded at a time: 4 MB in float64
 MOST_USED = 0.95  # the share of features beyond which leaving out the others does not pay
 LARGEST_EXPONENT_ERROR = 0.01  # beyond it, values in single precision tell too little
@@ -88,22 +87,12 @@ class SingleValues:
 
     def block(self, rows: Index, cols: Index, out: np.ndarray | None = None) -> np.ndarray:
         """K[rows][:, cols] in single precision; in `out`, where that is given."""
-        return self._bound.single_block(rows, cols, self, out)
+        return self._bound.values(self._bound.points, rows, cols, self, out)
 
 
 def inner_roundings(d: int) -> int:
     """How many roundings an inner product of d terms has, those of the rows included."""
-    return min(d, CHUNK) + -(-d // CHUNK) + 4
-
-
-def single_products(A: np.ndarray, B: np.ndarray, out: np.ndarray) -> None:
-    """⟨a, b⟩ for all rows of A and of B in single precision, in equal runs of terms."""
-    d = A.shape[1]
-    runs = max(1, -(-d // CHUNK))
-    bounds = [d * i // runs for i in range(runs + 1)]
-    np.matmul(A[:, : bounds[1]], B[:, : bounds[1]].T, out=out)
-    for low, high in pairwise(bounds[1:]):
-        out += A[:, low:high] @ B[:, low:high].T
+    return min(d, SINGLE_RUN) + -(-d // SINGLE_RUN) + 4
 
 
 def gaussian_weights(g: float, squares: np.ndarray, d: int, other: float) -> np.ndarray | None:
