@@ -12,9 +12,9 @@ from momentron.arithmetic.rounding import gamma
 from momentron.certificate import certify_classifier, certify_margin
 from momentron.certificate.roundings import has_single_errors, recomputed
 from momentron.rows import KernelOperator, kernel
+from momentron.rows.column_cache import SquareStore
 from momentron.rows.kernels import GaussianKernel, PolynomialKernel
-from momentron.rows.rough_scores import RoughScores
-from momentron.rows.square_store import SquareStore
+from momentron.rows.kernels.single import RoughScores
 from momentron.solvers.problem import KernelChoice, Problem
 from momentron.status import Status
 

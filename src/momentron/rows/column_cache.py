@@ -1,12 +1,13 @@
-"""Columns of a symmetric matrix that is too large to hold: the latest used are kept."""
+"""What is kept of a symmetric matrix that is too large to hold: columns, or one square of it."""
 
 from collections.abc import Callable
 from threading import RLock
+from typing import NamedTuple
 
 import numpy as np
 
 from momentron.arithmetic.clock import require_time
-from momentron.arithmetic.submatrices import strips_of
+from momentron.arithmetic.submatrices import copied, mirror_in_place, strips_of, submatrix
 from momentron.arithmetic.threads import in_threads, reading_parts, shares_of
 
 COLUMNS = 512  # computed at a time: enough for products in several threads to run at full speed
@@ -33,8 +34,8 @@ class ColumnCache:
     ----------
     compute : callable
         compute(rows, cols) = K[rows][:, cols]; rows and cols are index arrays or slices. What it
-        returns is read only. By symmetry this gives columns, too. In single precision
-        several threads call it, and it takes a third argument, an array for the values.
+        returns is read only. By symmetry this gives columns, too. In single precision several
+        threads call it.
     n : int
         K has shape (n, n).
     max_bytes : int
@@ -53,19 +54,17 @@ class ColumnCache:
 
     def __init__(
         self,
-        compute: Callable[..., np.ndarray],
+        compute: Callable[[Index, Index], np.ndarray],
         n: int,
         max_bytes: int,
         *,
         is_single: bool = False,
     ) -> None:
-        self._n = n
+        self.n = n
+        self._compute, self._is_single = compute, is_single
         self._lock = RLock()  # a column may not make way for another thread's while it is in use
-        self._is_single = is_single
         self._dtype = np.dtype(np.float32 if is_single else np.float64)
-        self.evaluations = 0
-        self.hits = 0
-        self._compute = compute
+        self.evaluations = self.hits = 0
         self._owns_store = True
         self._capacity = self._columns_in(max_bytes)
         self._store = np.empty((0, n), self._dtype)
@@ -85,10 +84,6 @@ class ColumnCache:
 
     def _columns_in(self, n_bytes: int) -> int:
         return max(0, min(self.n, int(n_bytes) // (self._dtype.itemsize * self.n)))
-
-    @property
-    def n(self) -> int:
-        return self._n
 
     @property
     def nbytes(self) -> int:
@@ -171,16 +166,12 @@ class ColumnCache:
         self, columns: np.ndarray, weights: np.ndarray, places: np.ndarray, total: np.ndarray
     ) -> None:
         """Compute some columns, use them, and keep as many as there are places."""
-        index, run = _as_run(columns), _as_run(places)
-        fits = self._is_single and isinstance(run, slice) and places.size == columns.size
+        index = _as_run(columns)
 
         def fill(rows: slice) -> None:
             require_time()
-            if fits:  # computed where they are kept
-                tile = self._compute(index, rows, self._store[run, rows])
-            else:
-                tile = self._compute(index, rows)
-                self._store[places, rows] = tile[: places.size]
+            tile = self._compute(index, rows)
+            self._store[places, rows] = tile[: places.size]
             self._add(weights, tile, total[..., rows])
 
         # a user's own function is called in one thread, a formula has threads of its own
@@ -203,49 +194,34 @@ class ColumnCache:
             return self._block(rows, cols)
 
     def _block(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
-        if self._is_single and rows is cols:
-            return self._single_square(rows)
         values = np.empty((rows.size, cols.size), self._dtype)
         self._clock += 1
-        slots = self._slot_of[cols]
-        is_held = slots >= 0
-        self._last_use[cols[is_held]] = self._clock
-        for part in _strips(np.flatnonzero(is_held)):
-            values[:, part] = self._held(slots[part], rows).T
-        rest = np.flatnonzero(~is_held)
-        if rest.size:
-            slots = self._slot_of[rows]
-            is_held = slots >= 0
-            self._last_use[rows[is_held]] = self._clock
-            for part in _strips(np.flatnonzero(is_held)):
-                values[np.ix_(part, rest)] = self._held(slots[part], cols[rest])
-            self._fill(values, np.flatnonzero(~is_held), rest, rows, cols)
-        return values
-
-    def _single_square(self, index: np.ndarray) -> np.ndarray:
-        """The same on the diagonal of K, in threads: columns that are held are rows, too."""
-        values = np.empty((index.size, index.size), self._dtype)
-        self._clock += 1
-        slots = self._slot_of[index]
-        held, rest = np.flatnonzero(slots >= 0), np.flatnonzero(slots < 0)
-        self._last_use[index[held]] = self._clock
+        slots, held, lacking = self._found(rows, cols.size)
 
         def copy(part: np.ndarray) -> None:
-            values[part] = self._held(slots[part], index)
-
-        def mirror(part: np.ndarray) -> None:
-            values[part[:, None], held] = values[held[:, None], part].T
+            require_time()
+            values[part] = self._store[slots[part][:, None], cols]
 
         in_threads(copy, _strips(held))
-        in_threads(mirror, _strips(rest))
-        self._fill(values, rest, rest, index, index)
+        if lacking.size:
+            slots_of_cols, held, rest = self._found(cols, lacking.size)
+
+            def mirror(part: np.ndarray) -> None:
+                require_time()
+                found = self._store[slots_of_cols[part][:, None], rows[lacking]]
+                values[np.ix_(lacking, part)] = found.T
+
+            in_threads(mirror, _strips(held))
+            self._fill(values, lacking, rest, rows, cols)
         return values
 
-    def _held(self, slots: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Some values of each of some columns that are held, a row for each column."""
-        require_time()
-        self.hits += slots.size * others.size
-        return self._store[slots[:, None], others]
+    def _found(self, columns: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(slots, places of columns that are held, places of others), to use `count` of each."""
+        slots = self._slot_of[columns]
+        held = np.flatnonzero(slots >= 0)
+        self._last_use[columns[held]] = self._clock
+        self.hits += held.size * count
+        return slots, held, np.flatnonzero(slots < 0)
 
     def _fill(
         self,
@@ -292,22 +268,16 @@ class ColumnCache:
         missing = count - (self._store.shape[0] - self.size)
         if missing > 0:
             held = self._held_columns()
-            self._drop(self._oldest(held[self._last_use[held] < self._clock], missing))
+            self._drop_oldest(held[self._last_use[held] < self._clock], missing)
         return self._free_slots()[:count]
 
     def _free_slots(self) -> np.ndarray:
-        is_free = np.ones(self._store.shape[0], bool)
-        is_free[self._slot_of[self._held_columns()]] = False
-        return np.flatnonzero(is_free)
+        return np.setdiff1d(np.arange(self._store.shape[0]), self._slot_of)
 
-    def _oldest(self, columns: np.ndarray, count: int) -> np.ndarray:
-        """Those of the columns, at most `count`, whose last use is the longest ago."""
-        if count >= columns.size:
-            return columns
-        return columns[np.argpartition(self._last_use[columns], count)[:count]]
-
-    def _drop(self, columns: np.ndarray) -> None:
-        self._slot_of[columns] = -1
+    def _drop_oldest(self, columns: np.ndarray, count: int) -> None:
+        """Drop those of the columns, at most `count`, whose last use is the longest ago."""
+        order = np.argsort(self._last_use[columns], kind="stable")
+        self._slot_of[columns[order[: max(0, count)]]] = -1
 
     def resize(self, max_bytes: int) -> None:
         """Allow less memory: the least recently used columns go at once.
@@ -318,20 +288,105 @@ class ColumnCache:
         if not self._owns_store:
             return
         with self._lock:
-            self._resize(max_bytes)
+            self._capacity = self._columns_in(max_bytes)
+            if self._store.shape[0] <= self._capacity:
+                return
+            self._drop_oldest(self._held_columns(), self.size - self._capacity)
+            outside = np.flatnonzero(self._slot_of >= self._capacity)
+            for column, slot in zip(outside, self._free_slots(), strict=False):
+                self._store[slot] = self._store[self._slot_of[column]]
+                self._slot_of[column] = slot
+            # in its place: no view of it ever leaves this class
+            self._store.resize((self._capacity, self.n), refcheck=False)
 
-    def _resize(self, max_bytes: int) -> None:
-        self._capacity = self._columns_in(max_bytes)
-        if self._store.shape[0] <= self._capacity:
-            return
-        held = self._held_columns()
-        self._drop(self._oldest(held, max(0, held.size - self._capacity)))
-        outside = np.flatnonzero(self._slot_of >= self._capacity)
-        for column, slot in zip(outside, self._free_slots(), strict=False):
-            self._store[slot] = self._store[self._slot_of[column]]
-            self._slot_of[column] = slot
-        # in its place: no view of it ever leaves this class
-        self._store.resize((self._capacity, self.n), refcheck=False)
+
+class Kept(NamedTuple):
+    """The rows of W in some order, K in that order, and the place of every row in it, or −1."""
+
+    rows: np.ndarray
+    K: np.ndarray
+    place: np.ndarray
+
+    def holds(self, index: np.ndarray) -> bool:
+        return bool((self.place[index] >= 0).all())
+
+
+class SquareStore:
+    """K[W][:, W] for the last set W that was asked for; the next one is built from it.
+
+    Whatever ends a call on its way leaves the last set as it was.
+
+    Parameters
+    ----------
+    compute : callable
+        compute(rows, cols) = K[rows][:, cols] in float64, for index arrays; by several threads.
+    n : int
+        K has shape (n, n).
+
+    Attributes
+    ----------
+    evaluations : int
+        How many values of K were computed so far.
+    """
+
+    def __init__(self, compute: Callable[[np.ndarray, np.ndarray], np.ndarray], n: int) -> None:
+        self._compute, self._n = compute, n
+        self._kept: Kept | None = None  # replaced as a whole
+        self.evaluations = 0
+
+    def values(self, W: np.ndarray, max_bytes: int) -> np.ndarray:
+        """A copy of K[W][:, W], which is kept."""
+        kept = self._kept
+        if kept is None or kept.rows.size != W.size or not kept.holds(W):
+            kept = self._renewed(W, max_bytes)
+        return copied(kept.K) if np.array_equal(kept.rows, W) else submatrix(kept.K, kept.place[W])
+
+    def keep(self, W: np.ndarray, max_bytes: int) -> None:
+        """Keep K[W][:, W], unless what is kept holds it."""
+        if not self.holds(W):
+            self._renewed(W, max_bytes)
+
+    def _renewed(self, W: np.ndarray, max_bytes: int) -> Kept:
+        """What is kept from now on; the last one helps if both take no more memory than that."""
+        kept = self._kept
+        if kept is not None and 8 * (kept.rows.size**2 + W.size**2) > max_bytes:
+            self._kept = None
+        self._kept = kept = self._built(np.array(W, np.intp))
+        return kept
+
+    def _built(self, W: np.ndarray) -> Kept:
+        """What is known comes first, so that what is new is one block at the end."""
+        old = self._kept
+        is_known = np.zeros(W.size, bool) if old is None else old.place[W] >= 0
+        rows = np.concatenate([W[is_known], W[~is_known]])
+        size = int(np.count_nonzero(is_known))
+        K = np.empty((W.size, W.size))
+        if old is not None and size:
+            submatrix(old.K, old.place[rows[:size]], K[:size, :size])
+
+        def fill(strip: slice) -> None:
+            K[strip, : strip.stop] = self._compute(rows[strip], rows[: strip.stop])
+
+        strips = strips_of(size, W.size, STRIP)
+        in_threads(fill, strips[::-1])  # the longest first
+        mirror_in_place(K, size)
+        self.evaluations += sum((s.stop - s.start) * s.stop for s in strips)
+        place = np.full(self._n, -1, np.intp)
+        place[rows] = np.arange(W.size)
+        return Kept(rows, K, place)
+
+    def holds(self, index: np.ndarray) -> bool:
+        """Whether all these rows are in W."""
+        return self._kept is not None and self._kept.holds(index)
+
+    def scores(self, index: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """(W, K[W][:, index] @ a) for distinct rows, W in any order; None where W lacks some."""
+        kept = self._kept
+        if kept is None or not kept.holds(index):
+            return None
+        spread = np.zeros((kept.rows.size, *a.shape[1:]))
+        spread[kept.place[index]] = a
+        return kept.rows.copy(), kept.K @ spread
 
 
 def _strips(places: np.ndarray) -> list[np.ndarray]:

@@ -15,12 +15,11 @@ from momentron.arithmetic.rounding import (
     up,
 )
 from momentron.rows.base import Operator, row_blocks, shallow_copy
-from momentron.rows.column_cache import ColumnCache
-from momentron.rows.rough_scores import RoughScores
-from momentron.rows.square_store import SquareStore
+from momentron.rows.column_cache import ColumnCache, SquareStore
 
 if TYPE_CHECKING:
     from momentron.rows.kernels import BoundKernel
+    from momentron.rows.kernels.single import RoughScores
 
 MANY_ROWS = 1000  # from which single precision saves more than it costs
 
@@ -63,9 +62,7 @@ class KernelOperator(Operator):
             self._cache = ColumnCache.complete(kernel.matrix)
         else:
             self._cache = ColumnCache(kernel.block, n, cache_bytes)
-            single = kernel.single if n >= MANY_ROWS else None
-            if single is not None:
-                self._rough = RoughScores(single, self.row_norms, cache_bytes)
+            self._rough = kernel.rough_scores(cache_bytes) if n >= MANY_ROWS else None
         self._square = SquareStore(kernel.block, n)
 
     def for_solver(self) -> "KernelOperator":
@@ -95,7 +92,7 @@ class KernelOperator(Operator):
     @property
     def evaluations(self) -> int:  # type: ignore[override]
         """How many kernel values were computed so far, those for the diagonal included."""
-        rough = 0 if self._rough is None else self._rough.cache.evaluations
+        rough = 0 if self._rough is None else self._rough.evaluations
         other = self._square.evaluations + self.kernel.diagonal_evaluations
         return self._cache.evaluations + rough + other
 

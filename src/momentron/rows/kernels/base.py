@@ -12,7 +12,7 @@ from momentron.errors import InputError
 from momentron.rows.base import shallow_copy
 
 if TYPE_CHECKING:
-    from momentron.rows.kernels.single import SingleValues
+    from momentron.rows.kernels.single import RoughScores
 
 Index = np.ndarray | slice  # some of the rows: their numbers, or a run of them
 
@@ -78,9 +78,8 @@ class BoundKernel(ABC):
         """A copy whose attributes may be set."""
         return shallow_copy(self)
 
-    @property
-    def single(self) -> "SingleValues | None":
-        """The same in single precision, where a bound on the error is known, and it pays."""
+    def rough_scores(self, max_bytes: int) -> "RoughScores | None":
+        """Scores from values in single precision, where a bound on their error is known."""
         return None
 
     def some(self, index: np.ndarray, K: np.ndarray) -> "BoundKernel":

@@ -31,7 +31,7 @@ from momentron.rows.kernels.points import (
     inner_products,
     pieces,
 )
-from momentron.rows.kernels.single import SingleValues, power_weights
+from momentron.rows.kernels.single import RoughScores, SingleValues, power_weights
 
 TILE_SIDE = 256  # the shorter side of a tile: long enough for a matrix product
 SINGLE_TILE_SIDE = 512  # the same in single precision
@@ -116,8 +116,13 @@ class BoundPairwise(BoundKernel):
     def block(self, rows: Index, cols: Index) -> np.ndarray:
         return self.values(self.points, rows, cols)
 
+    def rough_scores(self, max_bytes: int) -> RoughScores | None:
+        single = self.single
+        return None if single is None else RoughScores(single, self.row_norms, max_bytes)
+
     @cached_property
     def single(self) -> SingleValues | None:
+        """The same in single precision, where a bound on the error is known, and it pays."""
         # a subclass that does not say how may have another formula
         is_known = "single_weights" in vars(type(self.kernel))
         if not is_known or (self.points.is_sparse and not self.points.is_crowded):
@@ -136,7 +141,6 @@ class BoundPairwise(BoundKernel):
         rows: Index,
         cols: Index,
         single: SingleValues | None = None,
-        out: np.ndarray | None = None,
     ) -> np.ndarray:
         """K of some rows on the left with some of the bound ones, a tile at a time.
 
@@ -144,8 +148,7 @@ class BoundPairwise(BoundKernel):
         """
         right = self.points
         n_rows, n_cols = np.arange(left.n)[rows].size, np.arange(right.n)[cols].size
-        if out is None:
-            out = np.empty((n_rows, n_cols), np.float64 if single is None else np.float32)
+        out = np.empty((n_rows, n_cols), np.float64 if single is None else np.float32)
         dense_left, dense_right = self.kernel.as_dense(left, right, out.shape)
         if single is not None:  # whose rows are dense, whatever X is
             dense_left = dense_right = True
