@@ -85,7 +85,7 @@ def test_dense_data_are_not_copied(layout, dtype, tmp_path):
 @pytest.mark.parametrize("layout", ["csr", "csc"])
 @pytest.mark.parametrize("parts", [1, 3])
 def test_sparse_data_are_not_copied(layout, parts, monkeypatch):
-    monkeypatch.setattr("momentron.rows.split_rows.own_threads", lambda flops: parts)
+    monkeypatch.setattr("momentron.rows.sparse.own_threads", lambda flops: parts)
     X = LAYOUTS[layout](sparse_problem()[0], None)
     operator = operator_of(as_matrix(X)).operator
     assert np.shares_memory(operator.X.data, X.data)

@@ -6,8 +6,7 @@ import numpy as np
 
 from momentron.arithmetic.clock import require_time
 from momentron.arithmetic.threads import WORTH_READING, in_threads, reading_parts
-from momentron.rows.base import block_rows, read_only_rows, row_blocks
-from momentron.rows.matrix import MatrixOperator
+from momentron.rows.base import MatrixOperator, block_rows, read_only_rows, row_blocks
 
 LONG_ROW = 64
 

@@ -12,7 +12,7 @@ from momentron.arithmetic.submatrices import sign_in_place, submatrix
 from momentron.arithmetic.threads import in_threads, own_threads
 from momentron.dual.dualsets import DualSet
 from momentron.rows import KernelOperator, dense, sparse
-from momentron.rows.split_rows import SplitRows
+from momentron.rows.sparse import SplitRows
 from momentron.solvers.auto.linear_algebra import (
     gram_product,
     matvec,
