@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 SHORT, LONG = 2.0**-60, 2.0**60  # between them, no product with the scaled data over- or underflows
 
 
-@standard_arithmetic()
 def certify(
     problem: "Problem", w: np.ndarray, q: np.ndarray, *, sharp: bool = False
 ) -> Certificate:
@@ -67,6 +66,7 @@ def certify(
     return certify_admitted(problem, w, admitted(q, (problem.size,), "q"), sharp=sharp)
 
 
+@standard_arithmetic()
 def certify_admitted(
     problem: "Problem", w: np.ndarray, q: np.ndarray, *, sharp: bool = False
 ) -> Certificate:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from momentron.arithmetic.environment import standard_arithmetic
 from momentron.arithmetic.rounding import UNIT_ROUNDOFF, accurate_sum, down, up
 from momentron.certificate.bounds import LONG, length_bound, to_user
 from momentron.certificate.interval import Certificate
@@ -33,6 +34,7 @@ NO_SLACK = 1.001  # a functional margin that is surely enough
 BALANCED = 1e-12  # what Yᵀα may be off by, in units of Σα, where that is rounding
 
 
+@standard_arithmetic()
 def certify_hinge(
     problem: "Problem", v: np.ndarray, alpha: np.ndarray, *, sharp: bool = False
 ) -> Certificate:

@@ -10,7 +10,7 @@ import os
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,62 +30,10 @@ from momentron.solvers.certified_problem import CertifiedProblem
 from momentron.views.trace import Row, Trace
 
 if TYPE_CHECKING:
-    from momentron.arithmetic.clock import Stopwatch
-    from momentron.solvers.loop import Incumbent, StoppingRule
+    from momentron.solvers.loop import Run
 
 TITLE = b"momentron checkpoint 4\n"
 EVERY = 5.0  # seconds between two writes
-
-
-@dataclass(frozen=True)
-class RunState:
-    """All that a solve carries from one step to the next."""
-
-    problem: CertifiedProblem
-    state: Any
-    best: "Incumbent"
-    stopping: "StoppingRule"
-    trace: Trace
-    stopwatch: "Stopwatch"
-
-    def to_arrays(self) -> Arrays:
-        best, problem = self.best, self.problem
-        arrays = _prefixed("state", state_arrays(problem, self.state))
-        q = problem.weights_to_array(best.q)
-        arrays |= _prefixed("best", {"w": best.w, "q": q, "last_w": best.last_w})
-        rows = [astuple(row) for row in self.trace]
-        arrays["trace"] = np.array(rows, dtype=np.float64).reshape(len(rows), len(Trace.columns))
-        counts = (self.stopping.next, self.stopwatch.total(), self.trace.n_iter, problem.passes)
-        arrays["numbers"] = np.array((best.lower, best.upper, *counts), dtype=np.float64)
-        return arrays | _prefixed("problem", problem.to_arrays())
-
-    def restore(self, arrays: Arrays) -> None:
-        """Take everything from the arrays of an earlier run, checked for shape and type.
-
-        Nothing of it is believed: classifiers and weights are proposals, which the certificate
-        proves or does not, and the rest are counts.
-        """
-        best, problem = self.best, self.problem
-        numbers = taken("numbers", arrays, np.empty(6))
-        lower, upper, following, seconds, n_iter, passes = numbers.tolist()
-        counts = (following, seconds, n_iter, passes)
-        if np.isnan(numbers).any() or not all(0 <= count < 2**53 for count in counts):
-            raise unusable(f"its bounds and counts are {numbers.tolist()}")
-        problem.from_arrays(section("problem", arrays), int(passes))
-        restore_state(problem, self.state, section("state", arrays))
-        best.w = taken("best.w", arrays, best.w)
-        q = taken("best.q", arrays, problem.weights_to_array(best.q))
-        best.q = problem.weights_from_array(q)
-        best.last_w = taken("best.last_w", arrays, best.last_w)
-        best.lower, best.upper = lower, upper
-        self.stopping.next = int(following)
-        self.stopwatch.before = seconds
-        for row in rows_of_trace(arrays):
-            self.trace.append(row)
-        self.trace.n_iter = int(n_iter)
-        last = self.trace[-1].iteration if len(self.trace) else 0
-        if self.state.t != n_iter or last > n_iter:
-            raise unusable(f"it is of {n_iter:g} iterations, with {self.state.t} steps of {last}")
 
 
 def unusable(reason: str) -> InputError:
@@ -183,16 +131,16 @@ class Checkpoint:
                     "it is"
                 )
 
-    def resume(self, run: RunState) -> bool:
+    def resume(self, run: "Run") -> bool:
         """Whether there was a file to continue from; refuses a method whose state no file holds."""
-        state_arrays(run.problem, run.state)
+        state_arrays(run.seen, run.state)
         arrays = self.read()
         if arrays is not None:
-            run.restore(arrays)
+            restore_run(run, arrays)
         self._written = time.perf_counter()
         return arrays is not None
 
-    def save(self, run: RunState, *, is_last: bool = False) -> None:
+    def save(self, run: "Run", *, is_last: bool = False) -> None:
         """Write the file, if the last time is long enough ago or there will be no other.
 
         A run is not lost because its file cannot be written: it warns, and tries again later.
@@ -200,7 +148,7 @@ class Checkpoint:
         if not is_last and time.perf_counter() - self._written < self._every:
             return
         try:
-            self.write(run.to_arrays())
+            self.write(run_arrays(run))
         except OSError as error:
             self._written = time.perf_counter()
             warnings.warn(
@@ -220,6 +168,46 @@ class Checkpoint:
 
 def _short(text: str | None) -> str:
     return str(text) if text is None or len(text) <= 80 else text[:79] + "…"
+
+
+def run_arrays(run: "Run") -> Arrays:
+    """All that a solve carries from one step to the next."""
+    problem, trace = run.seen, run.trace
+    arrays = _prefixed("state", state_arrays(problem, run.state))
+    q = problem.weights_to_array(run.q)
+    arrays |= _prefixed("best", {"w": run.w, "q": q, "last_w": run.last_w})
+    rows = [astuple(row) for row in trace]
+    arrays["trace"] = np.array(rows, dtype=np.float64).reshape(len(rows), len(Trace.columns))
+    counts = (run.next, run.clock.total(), trace.n_iter, problem.passes)
+    arrays["numbers"] = np.array((run.lower, run.upper, *counts), dtype=np.float64)
+    return arrays | _prefixed("problem", problem.to_arrays())
+
+
+def restore_run(run: "Run", arrays: Arrays) -> None:
+    """Take everything from the arrays of an earlier run, checked for shape and type.
+
+    Nothing of it is believed: classifiers and weights are proposals, which the certificate proves
+    or does not, and the rest are counts.
+    """
+    problem, trace = run.seen, run.trace
+    numbers = taken("numbers", arrays, np.empty(6))
+    lower, upper, following, seconds, n_iter, passes = numbers.tolist()
+    counts = (following, seconds, n_iter, passes)
+    if np.isnan(numbers).any() or not all(0 <= count < 2**53 for count in counts):
+        raise unusable(f"its bounds and counts are {numbers.tolist()}")
+    problem.from_arrays(section("problem", arrays), int(passes))
+    restore_state(problem, run.state, section("state", arrays))
+    run.w = taken("best.w", arrays, run.w)
+    run.q = problem.weights_from_array(taken("best.q", arrays, problem.weights_to_array(run.q)))
+    run.last_w = taken("best.last_w", arrays, run.last_w)
+    run.lower, run.upper, run.next = lower, upper, int(following)
+    run.clock.before = seconds
+    for row in rows_of_trace(arrays):
+        trace.append(row)
+    trace.n_iter = int(n_iter)
+    last, t = trace[-1].iteration if len(trace) else 0, run.state.t
+    if t != n_iter or last > n_iter:
+        raise unusable(f"it is of {n_iter:g} iterations, with {t} steps of {last}")
 
 
 def state_arrays(problem: CertifiedProblem, state: Any) -> Arrays:

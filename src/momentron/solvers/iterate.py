@@ -12,6 +12,9 @@ from momentron.solvers.base import Primal
 from momentron.solvers.certified_problem import CertifiedProblem
 from momentron.views.trace import Row
 
+# the reference that a callback named last, and what it is as a classifier: it is converted once
+References = list[tuple[Any, np.ndarray]]
+
 
 class Iterate(Row):
     """A row of the trace with the classifier itself, which costs nothing until it is asked for.
@@ -34,58 +37,42 @@ class Iterate(Row):
         least over the intercepts. NaN for the perceptrons on data in blocks, which never sum it.
     """
 
-    _watch: "Watch"
+    _problem: CertifiedProblem
     _primal: Primal
+    _references: References
 
-    def __init__(self, row: Row, watch: "Watch", primal: Primal) -> None:
-        self.__dict__.update(vars(row), _watch=watch, _primal=primal)
+    def __init__(
+        self, row: Row, problem: CertifiedProblem, primal: Primal, references: References
+    ) -> None:
+        own = {"_problem": problem, "_primal": primal, "_references": references}
+        self.__dict__.update(vars(row), **own)
 
     @property
     def w(self) -> np.ndarray:
-        return read_only(self._watch.problem.shown(self._primal.w))
+        return read_only(self._problem.shown(self._primal.w))
 
     @property
     def coef(self) -> np.ndarray:
-        return np.array(self.w / self._watch.problem.to_units_of_x(1.0), order="C")
+        return np.array(self.w / self._problem.to_units_of_x(1.0), order="C")
 
     @property
     def norm(self) -> float:
-        return self._watch.problem.norm(self._primal.w)
+        return self._problem.norm(self._primal.w)
 
     @property
     def loss(self) -> float:
-        problem, psi = self._watch.problem, self._primal.psi
+        problem, psi = self._problem, self._primal.psi
         return problem.risk(problem.potential(self._primal.scores) if psi is None else psi)
 
     def angle_to(self, reference: Any) -> float:
         """The angle in degrees to a classifier: a `MarginResult`, or an array as `coef` is."""
-        return self._watch.angle(self._primal.w, reference)
-
-
-class Watch:
-    """Makes iterates of one solve; a reference is converted once, however often it is named.
-
-    Parameters
-    ----------
-    problem : CertifiedProblem
-        As the method sees it.
-    """
-
-    def __init__(self, problem: CertifiedProblem) -> None:
-        self.problem = problem
-        self._reference: tuple[Any, np.ndarray] | None = None
-
-    def iterate(self, row: Row, primal: Primal) -> Iterate:
-        return Iterate(row, self, primal)
-
-    def angle(self, w: np.ndarray, reference: Any) -> float:
-        """The angle of w to a reference, in degrees; NaN where either is zero."""
-        if self._reference is None or self._reference[0] is not reference:
-            shape = self.problem.shown(self.problem.zeros()).shape
+        problem, known = self._problem, self._references
+        if not known or known[0][0] is not reference:
+            shape = problem.shown(problem.zeros()).shape
             coef = as_coef(getattr(reference, "coef", reference), shape, "reference")
-            self._reference = reference, self.problem.from_coef(coef)
-        w = self.problem.without_slack(w)
-        return angle_between(w, self._reference[1], self.problem.length)
+            known[:] = [(reference, problem.from_coef(coef))]
+        w = problem.without_slack(self._primal.w)
+        return angle_between(w, known[0][1], problem.length)
 
 
 def angle_between(w: np.ndarray, v: np.ndarray, norm: Callable[[np.ndarray], float]) -> float:

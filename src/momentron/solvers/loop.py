@@ -5,20 +5,19 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from momentron.arithmetic.clock import OutOfTime, Stopwatch, until
-from momentron.arithmetic.environment import standard_arithmetic
 from momentron.arithmetic.rounding import up
 from momentron.arithmetic.threads import one_thread
 from momentron.certificate import Certificate, admitted, relative_gap
 from momentron.errors import SolverError
 from momentron.solvers.base import Candidates, RunOptions, Solver, Start
 from momentron.solvers.certified_problem import CertifiedProblem
-from momentron.solvers.checkpoint import Checkpoint, RunState
-from momentron.solvers.iterate import Iterate, Watch
+from momentron.solvers.checkpoint import Checkpoint
+from momentron.solvers.iterate import Iterate, References
 from momentron.status import Status
 from momentron.views.trace import Row, Trace
 
@@ -105,8 +104,7 @@ class Outcome:
     closing: float  # when the result must be there, on the clock of `time.perf_counter`
 
 
-@dataclass(frozen=True)
-class Certified:
+class Certified(NamedTuple):
     """A pair with the certificate that was computed from it."""
 
     w: np.ndarray
@@ -114,32 +112,151 @@ class Certified:
     certificate: Certificate
 
 
-class Incumbent:
-    """The best w and the best q that were proposed, as copies that no solver can reach.
+def solve(
+    problem: CertifiedProblem,
+    solver: Solver,
+    budget: Budget,
+    *,
+    checkpoint: Checkpoint | None = None,
+    **options: Any,
+) -> Outcome:
+    """Run a method until its certified gap is within the tolerance, or a budget ends.
 
-    Which proposal is best is judged by the solver's own claims, `lower` and `upper` in units of R:
-    claims that lie cost digits, never truth. What is certified is published by one assignment, so
-    that an interrupt at any moment leaves a pair with its own certificate.
+    A `checkpoint` is read before the first step, if it exists, and written after some of them;
+    the other options are those of `Run`. Ctrl-C ends the run with what it has.
+    """
+    with checkpoint or nullcontext(), one_thread():
+        return Run(problem, solver, budget, **options).outcome(checkpoint)
+
+
+@dataclass
+class Run:
+    """One solve: the best w and the best q that were proposed, and when to stop.
+
+    Both are copies that no solver can reach. Which proposal is best is judged by the solver's own
+    claims, `lower` and `upper` in units of R: claims that lie cost digits, never truth. What is
+    certified is published by one assignment, so that an interrupt at any moment leaves a pair with
+    its own certificate. The status follows from the certificate alone; a method may only say why
+    it ends without an answer.
+
+    Parameters
+    ----------
+    problem, solver, budget
+    start : Start, optional
+        Where methods that begin warm begin.
+    random_state : int, Generator or None
+        The seed of methods that draw.
+    callback : callable, optional
+        Sees the iterates that the trace keeps, and stops the run by returning a true value.
+    reporter : callable, optional
+        Sees every row, for printing.
+    stopwatch : Stopwatch, optional
+        One that has been running already.
+    certifier : callable, optional
+        In the place of the problem's own `certify`, for whoever needs no proof.
+    record_every : int
+        Which iterations the trace keeps.
     """
 
-    def __init__(self, problem: CertifiedProblem, certifier: Certifier | None = None) -> None:
-        self._certify = certifier or problem.certify
+    problem: CertifiedProblem
+    solver: Solver
+    budget: Budget
+    start: Start | None = None
+    random_state: Any = None
+    callback: Callback | None = None
+    reporter: Reporter | None = None
+    stopwatch: Stopwatch | None = None
+    certifier: Certifier | None = None
+    record_every: int = 1
+
+    def __post_init__(self) -> None:
+        problem = self.problem
+        self.clock = self.stopwatch or Stopwatch()
+        self.seen = problem.for_solver()
+        self.state: Any = None
+        self.trace = Trace(self.record_every)
         self.w = self.last_w = problem.zeros()
         self.last_b: np.ndarray | None = None
-        k = problem.classes.size
-        self._n_outputs = k if k > 2 else 1
         self.q: Any = problem.even_weights()
         self.lower, self.upper = -math.inf, math.inf
-        self.certified: Certified | None = None
-        self._problem = problem
+        self.next = 0  # the iteration from which to ask for a certificate again
+        self._certify = self.certifier or problem.certify
+        self._certified: Certified | None = None
         self._refined: tuple[np.ndarray, Any] | None = None
+        self._vanishing = min(self.budget.tol, self.solver.vanishing(self.budget.tol))
+        self._references: References = []
 
-    def update(self, seen: CertifiedProblem, candidates: Candidates) -> float:
+    def outcome(self, checkpoint: Checkpoint | None = None) -> Outcome:
+        """Run it."""
+        problem, budget, clock = self.problem, self.budget, self.clock
+        deadline = clock.deadline(budget.max_time) - problem.closing_seconds()
+        try:
+            with until(deadline):
+                status = self._iterate(deadline, checkpoint)
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+        except OutOfTime:
+            status = Status.TIME_BUDGET
+        if status in (Status.INTERRUPTED, Status.TIME_BUDGET):
+            problem.close()
+        closing = time.perf_counter() + budget.patience
+        if status is not Status.INTERRUPTED:
+            closing = max(closing, clock.deadline(budget.max_time + budget.grace))
+        done = self._closed(status, closing)
+        return Outcome(
+            status=status,
+            certificate=done.certificate,
+            w=done.w,
+            last_w=self.last_w,
+            last_b=self.last_b,
+            q=done.q,
+            n_iter=self.trace.n_iter,
+            passes=self.seen.passes,
+            seconds=clock.total(),
+            trace=self.trace,
+            closing=closing,
+        )
+
+    def _iterate(self, deadline: float, checkpoint: Checkpoint | None) -> Status:
+        """Step after step, until there is a status."""
+        solver, trace = self.solver, self.trace
+        if solver.wants_tight_radius:
+            self.seen = self.problem.for_solver(tight=True)
+        options = RunOptions(
+            self.budget.tol, deadline, self.start, self.random_state, self.budget.max_memory
+        )
+        seen, state = self.seen, solver.init(self.seen, options)
+        self.state, status = state, None
+        if checkpoint is not None and checkpoint.resume(self):
+            status = self._verdict(None) or self._exhausted()
+        while status is None:
+            solver.step(seen, state)
+            candidates = solver.candidates(seen, state)
+            row = self._note(self._keep(candidates), candidates)
+            status = self._verdict(candidates.ending)
+            if status is None and row is not None and self.callback is not None:
+                shown = Iterate(row, seen, candidates.primals[0], self._references)
+                status = Status.STOPPED if self.clock.exclude(self.callback, shown) else None
+            status = status or self._exhausted()
+            if status is not None and row is None:
+                trace.append(self._row(candidates))
+            if checkpoint is not None:
+                checkpoint.save(self, is_last=status is not None)
+        return status
+
+    def _exhausted(self) -> Status | None:
+        if self.trace.n_iter >= self.budget.max_iter:
+            return Status.ITERATION_BUDGET
+        return Status.TIME_BUDGET if self.clock.seconds() >= self.budget.max_time else None
+
+    # --- what is proposed ----------------------------------------------------------------------
+
+    def _keep(self, candidates: Candidates) -> float:
         """Keep what is better; return the claimed margin of the current iterate.
 
         What float64 estimates cannot tell from the best so far is kept as well.
         """
-        problem, primals = self._problem, candidates.primals
+        problem, seen, primals = self.problem, self.seen, candidates.primals
         if not primals:
             raise SolverError("a method must propose at least one classifier after each step")
         margins = [seen.margin(primal.w, primal.scores) for primal in primals]
@@ -158,89 +275,76 @@ class Incumbent:
         self.last_b = None if fallback is None else fallback.b
         return margins[0]
 
-    def take_last(self) -> None:
-        """Make a copy of the last iterate, which until then may be the solver's own array."""
-        self.last_w = self._problem.admitted_w(self.last_w)
-        if self.last_b is not None:
-            self.last_b = admitted(self.last_b, (self._n_outputs,), "b")
-
-    @property
-    def is_refined(self) -> bool:
-        """Whether a pair in extended precision was proposed."""
-        return self._refined is not None
-
-    @property
-    def is_certified(self) -> bool:
-        """Whether the present pair is the one that was certified last."""
-        done = self.certified
-        return done is not None and done.w is self.w and done.q is self.q
-
-    def certify(self, *, sharp: bool) -> Certificate:
-        """The certificate of the present pair."""
-        w, q = self.w, self.q
-        certificate = self._certify(w, q, sharp=sharp)
-        self.certified = Certified(w, q, certificate)
-        return certificate
-
-    def adopt_refined(self) -> Certificate | None:
-        """Take the pair in extended precision, if its certificate is the better one."""
-        if self._refined is None:
+    def _note(self, margin: float, candidates: Candidates) -> Row | None:
+        """An iteration is done; its row, where the trace keeps it. A row is made only where
+        somebody wants it.
+        """
+        trace = self.trace
+        trace.n_iter += 1
+        self._margin = margin
+        if not trace.wants_row and self.reporter is None:
             return None
-        w, q = self._refined
-        certificate = self._certify(w, q, sharp=True)
-        if self.certified is None or certificate.gap < self.certified.certificate.gap:
-            self.w, self.q = w, q
-            self.certified = Certified(w, q, certificate)
-        return self.certified.certificate
+        row = self._row(candidates)
+        self.clock.exclude(self.reporter, row)
+        if not trace.wants_row:
+            return None
+        trace.append(row)
+        return row
 
+    def _row(self, candidates: Candidates) -> Row:
+        """The trace row in the units of X."""
+        seen = self.seen
+        low, high = candidates.interval or (math.nan, math.nan)
+        return Row(
+            iteration=self.trace.n_iter,
+            seconds=self.clock.total(),
+            passes=seen.passes,
+            margin=seen.to_units_of_x(self._margin),
+            lower=seen.to_units_of_x(max(0.0, self.lower)),
+            upper=seen.to_units_of_x(self.upper),
+            evaluations=seen.evaluations,
+            theorem_lower=seen.to_units_of_x(low),
+            theorem_upper=seen.to_units_of_x(high),
+        )
 
-class StoppingRule:
-    """Asks the certificate whether the question is answered, no more often than is worth it.
+    # --- what is certified ---------------------------------------------------------------------
 
-    The status follows from the certificate alone; a method may only say why it ends without an
-    answer. The first certificate is asked for as soon as the estimates say so; where rounding keeps
-    the certified gap above the tolerance, the next only after a tenth more iterations.
-    """
+    def _verdict(self, ending: Status | None) -> Status | None:
+        """OPTIMAL or NOT_SEPARABLE where the certificate says so, else the method's own ending.
 
-    def __init__(self, problem: CertifiedProblem, budget: Budget, solver: Solver) -> None:
-        self._problem = problem
-        self._tol = budget.tol
-        self._vanishing = min(budget.tol, solver.vanishing(budget.tol))
-        self.next = 0  # the iteration from which to ask again
-
-    def verdict(self, best: Incumbent, iteration: int, ending: Status | None) -> Status | None:
-        """OPTIMAL or NOT_SEPARABLE where the certificate says so, else the method's own ending."""
+        The first certificate is asked for as soon as the estimates say so; where rounding keeps
+        the certified gap above the tolerance, the next only after a tenth more iterations.
+        """
         if ending not in ENDINGS:
             raise SolverError(
                 f"a method may end with STALLED, NO_ROOM or a budget, not with {ending!r}: whether "
                 "the question is answered is for the certificate to say"
             )
-        separated = best.lower > 0.0 and relative_gap(best.lower, best.upper) <= self._tol
-        vanished = best.upper <= self._vanishing
-        is_worth_asking = separated or vanished
+        iteration, tol = self.trace.n_iter, self.budget.tol
+        separated = self.lower > 0.0 and relative_gap(self.lower, self.upper) <= tol
+        is_worth_asking = separated or self.upper <= self._vanishing
         is_budget = ending in (Status.TIME_BUDGET, Status.ITERATION_BUDGET)
         if is_budget and not is_worth_asking:
             return ending
         if ending is None and (not is_worth_asking or iteration < self.next):
             return None
         for sharp in (False, True):
-            status = self._answer(best.certify(sharp=sharp))
+            status = self._answer(self._certificate(sharp=sharp))
             # a pair in extended precision may show a margin where float64 sees none
-            if status is Status.OPTIMAL or (status is not None and not best.is_refined):
+            if status is Status.OPTIMAL or (status is not None and self._refined is None):
                 return status
         self.next = iteration + 1 + iteration // 10
-        refined = best.adopt_refined()
-        return (self._answer(refined) if refined is not None else None) or ending
+        return (self._adopt_refined() if self._refined is not None else None) or ending
 
     def _answer(self, certificate: Certificate) -> Status | None:
-        if certificate.lower > 0.0 and certificate.gap <= self._tol:
+        tol = self.budget.tol
+        if certificate.lower > 0.0 and certificate.gap <= tol:
             return Status.OPTIMAL
-        problem = self._problem
+        problem = self.problem
         if problem.is_soft:
             return None  # a soft margin is positive, however small
-        if certificate.upper > max(self._tol, LARGEST_ROUNDING) * problem.to_units_of_x(
-            problem.reach
-        ):
+        longest = problem.to_units_of_x(problem.reach)
+        if certificate.upper > max(tol, LARGEST_ROUNDING) * longest:
             return None  # where rounding hides everything, it shows nothing
         floor = problem.to_units_of_x(problem.resolution)  # all that a witness can reach
         limit = problem.to_units_of_x(self._vanishing)
@@ -250,186 +354,50 @@ class StoppingRule:
         limit *= problem.tight_radius / problem.radius
         return Status.NOT_SEPARABLE if certificate.upper <= max(limit, floor) else None
 
-    def close(self, best: Incumbent, status: Status) -> None:
-        """Certify the pair of the result; sharply where rounding is what is left of the gap."""
-        if best.is_certified:
-            return
-        certificate = best.certify(sharp=False)
-        if status in (Status.TIME_BUDGET, Status.INTERRUPTED):
-            return
-        if relative_gap(max(0.0, best.lower), best.upper) < 0.5 * certificate.gap:
-            best.certify(sharp=True)
+    def _certificate(self, *, sharp: bool) -> Certificate:
+        """The certificate of the present pair."""
+        w, q = self.w, self.q
+        certificate = self._certify(w, q, sharp=sharp)
+        self._certified = Certified(w, q, certificate)
+        return certificate
 
+    def _adopt_refined(self) -> Status | None:
+        """Take the pair in extended precision, if its certificate is the better one."""
+        assert self._refined is not None
+        w, q = self._refined
+        certificate = self._certify(w, q, sharp=True)
+        if self._certified is None or certificate.gap < self._certified.certificate.gap:
+            self.w, self.q = w, q
+            self._certified = Certified(w, q, certificate)
+        return self._answer(self._certified.certificate)
 
-class Recorder:
-    """Fills the trace, and tells the reporter and the callback of each iteration.
-
-    A row is made only where somebody wants it.
-    """
-
-    def __init__(
-        self,
-        problem: CertifiedProblem,
-        best: Incumbent,
-        stopwatch: Stopwatch,
-        trace: Trace,
-        reporter: Reporter | None,
-        callback: Callback | None,
-    ) -> None:
-        self._problem, self._best, self._stopwatch, self._trace = problem, best, stopwatch, trace
-        self._reporter, self._callback = reporter, callback
-        self._watch = Watch(problem)
-        self._is_kept = False
-
-    def note(self, margin: float, candidates: Candidates) -> None:
-        """An iteration is done; `margin` is that of its iterate."""
-        self._margin, self._candidates = margin, candidates
-        self._trace.n_iter += 1
-        self._is_kept = self._trace.wants_row
-        if self._is_kept or self._reporter is not None:
-            self._row = self._make_row()
-            self._stopwatch.exclude(self._reporter, self._row)
-        if self._is_kept:
-            self._trace.append(self._row)
-
-    def is_asked_to_stop(self) -> bool:
-        """Show the callback the iteration, if it is one that is kept."""
-        if self._callback is None or not self._is_kept:
-            return False
-        seen = self._watch.iterate(self._row, self._candidates.primals[0])
-        return bool(self._stopwatch.exclude(self._callback, seen))
-
-    def keep_last(self) -> None:
-        """The last iteration is in the trace, whatever else is kept."""
-        if not self._is_kept:
-            self._trace.append(self._make_row())
-
-    def _make_row(self) -> Row:
-        """The trace row in the units of X."""
-        problem, best = self._problem, self._best
-        low, high = self._candidates.interval or (math.nan, math.nan)
-        return Row(
-            iteration=self._trace.n_iter,
-            seconds=self._stopwatch.total(),
-            passes=problem.passes,
-            margin=problem.to_units_of_x(self._margin),
-            lower=problem.to_units_of_x(max(0.0, best.lower)),
-            upper=problem.to_units_of_x(best.upper),
-            evaluations=problem.evaluations,
-            theorem_lower=problem.to_units_of_x(low),
-            theorem_upper=problem.to_units_of_x(high),
-        )
-
-
-@standard_arithmetic()
-def solve(
-    problem: CertifiedProblem,
-    solver: Solver,
-    budget: Budget,
-    *,
-    start: Start | None = None,
-    random_state: Any = None,
-    callback: Callback | None = None,
-    reporter: Reporter | None = None,
-    stopwatch: Stopwatch | None = None,
-    certifier: Certifier | None = None,
-    checkpoint: Checkpoint | None = None,
-    record_every: int = 1,
-) -> Outcome:
-    """Run a method until its certified gap is within the tolerance, or a budget ends.
-
-    `reporter` sees every row, for printing; `callback` those that the trace keeps, with their
-    iterates, and stops the run by returning a true value. `record_every` says which are kept.
-    `start` is for methods that begin warm, `random_state` for those that draw; `stopwatch` may have
-    been running already. `certifier` takes the place of the problem's own `certify`, for whoever
-    needs no proof. A `checkpoint` is read before the first step, if it exists, and written after
-    some of them. Ctrl-C ends the run with what it has.
-    """
-    stopwatch = stopwatch or Stopwatch()
-    best = Incumbent(problem, certifier)
-    stopping = StoppingRule(problem, budget, solver)
-    trace = Trace(record_every)
-    seen = problem.for_solver()
-    moment = stopwatch.deadline(budget.max_time)
-    deadline = moment - problem.closing_seconds()
-    options = RunOptions(budget.tol, deadline, start, random_state, budget.max_memory)
-    with checkpoint or nullcontext(), one_thread():
+    def _closed(self, status: Status, closing: float) -> Certified:
+        """The best pair, certified; where there is no time for it, the one certified last."""
         try:
-            with until(options.deadline):
-                if solver.wants_tight_radius:
-                    seen = problem.for_solver(tight=True)
-                state = solver.init(seen, options)
-                status = None
-                run = RunState(seen, state, best, stopping, trace, stopwatch)
-                if checkpoint is not None and checkpoint.resume(run):
-                    status = stopping.verdict(best, trace.n_iter, None)
-                    status = status or _exhausted(budget, trace.n_iter, stopwatch.seconds())
-                recorder = Recorder(seen, best, stopwatch, trace, reporter, callback)
-                while status is None:
-                    solver.step(seen, state)
-                    candidates = solver.candidates(seen, state)
-                    recorder.note(best.update(seen, candidates), candidates)
-                    status = stopping.verdict(best, trace.n_iter, candidates.ending)
-                    if status is None and recorder.is_asked_to_stop():
-                        status = Status.STOPPED
-                    status = status or _exhausted(budget, trace.n_iter, stopwatch.seconds())
-                    if status is not None:
-                        recorder.keep_last()
-                    if checkpoint is not None:
-                        checkpoint.save(run, is_last=status is not None)
-        except KeyboardInterrupt:
-            status = Status.INTERRUPTED
-        except OutOfTime:
-            status = Status.TIME_BUDGET
-        if status in (Status.INTERRUPTED, Status.TIME_BUDGET):
-            problem.close()
-        closing = time.perf_counter() + budget.patience
-        if status is not Status.INTERRUPTED:
-            closing = max(closing, stopwatch.deadline(budget.max_time + budget.grace))
-        done = _closed(problem, best, stopping, status, closing)
-    return Outcome(
-        status=status,
-        certificate=done.certificate,
-        w=done.w,
-        last_w=best.last_w,
-        last_b=best.last_b,
-        q=done.q,
-        n_iter=trace.n_iter,
-        passes=seen.passes,
-        seconds=stopwatch.total(),
-        trace=trace,
-        closing=closing,
-    )
+            with until(closing):
+                self._close(status)
+        except (KeyboardInterrupt, OutOfTime):
+            pass
+        return self._certified or Certified(self.w, self.q, without_time(self.problem))
 
-
-def _closed(
-    problem: CertifiedProblem,
-    best: Incumbent,
-    stopping: StoppingRule,
-    status: Status,
-    closing: float,
-) -> Certified:
-    """The best pair, certified; where there is no time for it, the one that was certified last."""
-    try:
-        with until(closing):
-            best.take_last()
-            stopping.close(best, status)
-    except (KeyboardInterrupt, OutOfTime):
-        pass
-    if best.certified is not None:
-        return best.certified
-    return Certified(best.w, best.q, without_time(problem))
+    def _close(self, status: Status) -> None:
+        """Certify the pair of the result; sharply where rounding is what is left of the gap."""
+        # until here the last iterate may be the solver's own array
+        self.last_w = self.problem.admitted_w(self.last_w)
+        if self.last_b is not None:
+            k = self.problem.classes.size
+            self.last_b = admitted(self.last_b, (k if k > 2 else 1,), "b")
+        done = self._certified
+        if done is not None and done.w is self.w and done.q is self.q:
+            return
+        certificate = self._certificate(sharp=False)
+        is_short = status in (Status.TIME_BUDGET, Status.INTERRUPTED)
+        gap = relative_gap(max(0.0, self.lower), self.upper)
+        if not is_short and gap < 0.5 * certificate.gap:
+            self._certificate(sharp=True)
 
 
 def without_time(problem: CertifiedProblem) -> Certificate:
     """What is known without a pass: weights give no vector longer than the longest row of Z."""
     longest = up(problem.to_units_of_x(problem.trivial_upper))
     return Certificate.from_bounds(-math.inf, longest)
-
-
-def _exhausted(budget: Budget, iteration: int, seconds: float) -> Status | None:
-    if iteration >= budget.max_iter:
-        return Status.ITERATION_BUDGET
-    if seconds >= budget.max_time:
-        return Status.TIME_BUDGET
-    return None
