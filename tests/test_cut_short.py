@@ -176,7 +176,7 @@ def test_the_sort_of_classifier_is_named():
 @pytest.mark.clock
 def test_the_cache_is_named_where_it_is_the_cause():
     X, y = overlapping(1200, d=12)
-    small = KernelMaxMarginClassifier(gamma=20.0, C=1.0, cache_size=3.0, max_time=0.3)
+    small = KernelMaxMarginClassifier(gamma=20.0, C=1.0, cache_size=3.0, max_time=0.8)
     with pytest.warns(BudgetWarning) as told:
         small.fit(X, y)
     assert "raise cache_size" in str(told[-1].message)

@@ -21,9 +21,8 @@ from momentron import (
     margin_path,
     max_margin,
 )
-from momentron.fitting.one_against_rest import SharedRows, fit_against_rest
+from momentron.api import fit, plan_fit
 from momentron.fitting.options import FitOptions
-from momentron.rows.validation import TrainingData
 from momentron.solvers.auto import rows
 
 
@@ -76,9 +75,8 @@ def test_kernels_have_the_intervals_of_each_class_too(kernel):
 def test_rows_and_their_kernel_values_serve_all_classes():
     X, y = clouds(k=5, n=200)
     for options in ({}, {"kernel": "rbf"}):
-        data = TrainingData.from_arrays(X, y)
-        shared = SharedRows.of(data, FitOptions.from_arguments(**options))
-        fits = fit_against_rest(shared, shared.options).fits
+        asked = FitOptions.from_arguments(**options)
+        fits = fit(plan_fit(X, y, asked), asked, is_split=True).fits
         assert len({id(fit.problem.operator) for fit in fits}) == 1
     assert fits[-1].problem.operator.evaluations <= 1.1 * 200**2
 

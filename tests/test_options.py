@@ -25,6 +25,7 @@ from momentron import (
 )
 from momentron.data.arrayfile import read_arrays
 from momentron.datasets import make_nonseparable, make_separable
+from momentron.fitting.fits import FitRows
 from momentron.fitting.options import FitOptions
 from momentron.rows import validation
 from momentron.solvers import Momentum
@@ -77,7 +78,8 @@ def test_a_kernel_is_known_by_its_numbers():
     data = validation.TrainingData.from_arrays(DATA.X, DATA.y, is_finite=True)
 
     def identity(**options):
-        return FitOptions.from_arguments(method="momentum", **options).identity(data)
+        asked = FitOptions.from_arguments(method="momentum", **options)
+        return asked.identity(data, FitRows.of(data, asked).kernel)
 
     scale = 1.0 / (DATA.X.shape[1] * DATA.X.var())
     assert identity(kernel="rbf")["kernel"] == identity(kernel="rbf", cache_size=1.0)["kernel"]

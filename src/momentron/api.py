@@ -16,14 +16,13 @@ from momentron.data.exactness import copied_bytes
 from momentron.data.files import is_path, read_whole
 from momentron.dual.losses import Exponential, Loss
 from momentron.errors import InputError, short
-from momentron.fitting.in_memory import Fit
-from momentron.fitting.one_against_rest import Fits, fit_classes, fits_along
+from momentron.fitting.fits import Fit, Fits, fits_along
 from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
 from momentron.rows.kernels import Kernel
 from momentron.rows.validation import TrainingData
 from momentron.solvers import Solver
-from momentron.solvers.loop import Callback, Reporter
+from momentron.solvers.loop import Callback
 from momentron.streams import Stream, as_stream, is_dask, is_source, stream_margin
 
 
@@ -313,32 +312,32 @@ def _refusal_of_blocks(options: FitOptions, needs_rows: str | None) -> str | Non
 
 @with_one_thread
 @standard_arithmetic()
-def fit(
+def fit_path(
     plan: Plan,
     options: FitOptions,
+    Cs: Sequence[float],
     *,
     is_split: bool = False,
     initial: Sequence[Any] | None = None,
     callback: Callback | None = None,
-    reporter: Reporter | None = None,
-) -> Fits:
-    """Fit to the rows of a plan: one BLAS thread and standard arithmetic for all of it.
+) -> list[Fits]:
+    """Fit to the rows of a plan for one C after the other, within the budget of one fit.
 
-    `is_split` asks for every class against the rest; `initial` has a start for each fit;
-    `reporter` takes the place of the table that `options.verbose` asks for.
+    One BLAS thread and standard arithmetic are in force for all of it. `is_split` asks for every
+    class against the rest; `initial` has a start for each.
     """
     require_callback(callback)
-    if plan.blocks is None:
-        assert plan.data is not None
-        return fit_classes(
+    if plan.data is not None:
+        return fits_along(
             plan.data,
             options,
+            Cs,
             is_split=is_split,
             initial=initial,
             callback=callback,
-            reporter=reporter,
             stopwatch=plan.stopwatch,
         )
+    assert plan.blocks is not None
     result = stream_margin(
         plan.blocks,
         solver=options.solver,
@@ -348,18 +347,12 @@ def fit(
         random_state=options.random_state,
         callback=callback,
         verbose=options.verbose,
-        reporter=reporter,
         checkpoint=options.checkpoint,
         record_every=options.record_every,
     )
-    return Fits([Fit(result)], result.classes)
+    return [Fits([Fit(result)], result.classes)]
 
 
-@with_one_thread
-@standard_arithmetic()
-def fit_path(
-    plan: Plan, options: FitOptions, Cs: Sequence[float], *, is_split: bool = False
-) -> list[Fits]:
-    """Fits for one C after the other, within the budget of one; for rows in memory."""
-    assert plan.data is not None, "blocks have no C"
-    return fits_along(plan.data, options, Cs, is_split=is_split)
+def fit(plan: Plan, options: FitOptions, **more: Any) -> Fits:
+    """The same for the C of the options."""
+    return fit_path(plan, options, [options.C], **more)[0]

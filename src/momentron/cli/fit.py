@@ -137,12 +137,12 @@ def fit(
         assert rows is not None, "arrays are in memory"
         options = replace(options, class_weight=by_label(options.class_weight, rows.classes))
         (fitted,) = fit_plan(plan, options).fits
-        assert fitted.data is not None, "the rows with a weight"
+        assert fitted.rows is not None, "the rows with a weight"
         result = fitted.result
-        error = float(np.mean(labels_of(fitted.outputs(), result.classes) != fitted.data.y))
+        error = float(np.mean(labels_of(fitted.outputs(), result.classes) != fitted.rows.data.y))
         summary = summarise(result, loaded.title, rows.X.shape[1], error)
         summary |= {"read": loaded.taken}
-        through = None if kernel is None else (kernel, fitted.kernel, rows.X)
+        through = None if kernel is None else (kernel, fitted.rows.kernel, rows.X)
         write = partial(write_model, result=result, levels=loaded.levels, kernel=through)
 
     def show() -> None:

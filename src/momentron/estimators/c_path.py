@@ -9,8 +9,7 @@ import numpy as np
 from momentron.api import fit_path, plan_fit
 from momentron.errors import InputError
 from momentron.estimators import KernelMaxMarginClassifier, MaxMarginClassifier
-from momentron.fitting.c_grid import as_grid
-from momentron.fitting.options import FitOptions
+from momentron.fitting.options import FitOptions, as_grid
 from momentron.result import MarginResult
 from momentron.status import Status
 from momentron.views.display import PathDisplay

@@ -31,9 +31,8 @@ from momentron.dual.losses import Loss
 from momentron.estimators.kernel import KernelMargin
 from momentron.estimators.linear import LinearMargin
 from momentron.estimators.shared import MarginClassifier, all_or_nothing, warn_of
-from momentron.fitting.c_grid import as_grid
-from momentron.fitting.one_against_rest import Fits
-from momentron.fitting.options import FitOptions
+from momentron.fitting.fits import Fits
+from momentron.fitting.options import FitOptions, as_grid
 from momentron.rows.kernels import Kernel
 from momentron.rows.validation import TrainingData
 from momentron.solvers import Solver

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from momentron.dual.losses import Loss
 from momentron.errors import InputError
 from momentron.estimators.shared import FittedClassifier, MarginClassifier
-from momentron.fitting.one_against_rest import Fits
+from momentron.fitting.fits import Fits
 from momentron.fitting.options import FitOptions
 from momentron.rows.base import row_blocks
 from momentron.rows.kernels import Kernel
@@ -34,7 +34,9 @@ class KernelMargin(MarginClassifier):
         self.support_ = np.flatnonzero(coef.any(axis=0))
         self.dual_coef_ = coef[:, self.support_]
         is_precomputed = self._is_precomputed
-        self._kernel = None if is_precomputed else found.fits[0].kernel
+        rows = found.fits[0].rows
+        assert rows is not None
+        self._kernel = None if is_precomputed else rows.kernel
         self.support_vectors_ = np.empty((0, 0)) if is_precomputed else data.X[self.support_]
         self._count_support(data.y[self.support_], data.X.shape)
 

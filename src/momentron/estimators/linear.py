@@ -15,7 +15,7 @@ from momentron.estimators.shared import (
     dual_coefficients,
     joined_support,
 )
-from momentron.fitting.one_against_rest import Fits
+from momentron.fitting.fits import Fits
 from momentron.rows.validation import TrainingData
 from momentron.solvers import Solver
 from momentron.streams import is_dask

@@ -17,7 +17,7 @@ from momentron.data.arguments import as_flag
 from momentron.data.exactness import row_parts
 from momentron.data.saved_state import Marked
 from momentron.errors import InputError, NotSeparableWarning, short
-from momentron.fitting.one_against_rest import Fits
+from momentron.fitting.fits import Fits
 from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
 from momentron.rows.validation import TrainingData, clean_matrix

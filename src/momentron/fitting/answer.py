@@ -1,4 +1,6 @@
-"""Which classifier a solve ends with: the one with the margin, the soft margin's, or the fallback.
+"""What users get of a solve: the classifier, its margin and its weights, in their own units.
+
+Which classifier that is:
 
 separated        w of the largest margin, at unit length, with its best intercepts
 soft margin      w and b in the scale of the problem that C poses, as support vector machines are:
@@ -7,17 +9,23 @@ none of these    `momentron.fitting.fallback`
 """
 
 import math
-from typing import Any, NamedTuple
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from momentron.arithmetic.clock import OutOfTime, until
 from momentron.certificate import certify_classifier
 from momentron.fitting.fallback import Candidate, Classifier, fallback
+from momentron.result import MarginResult
+from momentron.solvers import Solver
 from momentron.solvers.certified_problem import CertifiedProblem
 from momentron.solvers.loop import Outcome
 from momentron.solvers.problem import Problem
 from momentron.status import Predictor, Status
+
+T = TypeVar("T")
 
 OPEN = 0.1  # the gap of a soft margin above which its classifier may be worse than the fallback
 
@@ -28,25 +36,66 @@ class Choice(NamedTuple):
     coef: np.ndarray
     intercept: Any
     margin: float
-    is_fallback: bool = False
     predictor: Predictor = Predictor.BEST_SO_FAR
+
+
+def make_result(problem: CertifiedProblem, solver: Solver, outcome: Outcome) -> MarginResult:
+    """The outcome in the user's units."""
+    begin = time.perf_counter()
+    chosen, is_soft = choose_classifier(problem, outcome), problem.is_soft
+    dual, status = problem.sparse_dual(outcome.q), outcome.status
+    predictor = chosen.predictor
+    if not chosen.coef.any():
+        predictor = Predictor.CONSTANT
+    elif predictor is Predictor.BEST_SO_FAR and status is Status.OPTIMAL:
+        predictor = Predictor.MARGIN
+    return MarginResult(
+        status=status,
+        certificate=outcome.certificate.with_margin(chosen.margin, is_bound=not is_soft),
+        coef=chosen.coef,
+        intercept=chosen.intercept,
+        support=dual.rows,
+        dual=dual.weights,
+        support_labels=problem.classes[dual.codes],
+        n_rows=problem.n_rows,
+        n_iter=outcome.n_iter,
+        passes=outcome.passes,
+        seconds=outcome.seconds + time.perf_counter() - begin,
+        trace=outcome.trace,
+        classes=problem.classes,
+        method=solver.name,
+        is_fallback=chosen.predictor is not Predictor.BEST_SO_FAR,
+        predictor=predictor,
+        is_soft=is_soft,
+        penalty=problem.penalty.name,
+        bytes_read=problem.bytes_read,
+        pass_seconds=problem.pass_seconds,
+    )
 
 
 def choose_classifier(problem: CertifiedProblem, outcome: Outcome) -> Choice:
     """The classifier of a result; what takes time ends when the outcome says that it must."""
-    certificate, whole = outcome.certificate, problem.in_memory()
-    if whole is not None and whole.is_soft:
-        return _soft(whole, outcome)
-    if certificate.margin > 0.0:
-        return _at_unit_length(problem, outcome, outcome.w, certificate.margin)
-    if whole is None:  # a fit to rows that are not here would cost passes
-        sample = problem.sampled()
-        if sample is None:
-            margin = _margin_in_time(problem, outcome.last_w, outcome)
-            return _at_unit_length(problem, outcome, outcome.last_w, margin)
-        choice = _fallback(sample, outcome, [])
-        return choice._replace(margin=-math.inf)  # nothing is known of the other rows
-    return _fallback(whole, outcome, [Classifier(outcome.last_w, outcome.last_b)])
+    margin, in_memory = outcome.certificate.margin, problem.in_memory()
+    if in_memory is not None and in_memory.is_soft:
+        return _soft(in_memory, outcome)
+    if margin > 0.0:
+        return _at_unit_length(problem, outcome, outcome.w, margin)
+    if in_memory is not None:
+        return _fallback(in_memory, outcome, Classifier(outcome.last_w, outcome.last_b))
+    sample = problem.sampled()  # a fit to rows that are not here would cost passes
+    if sample is not None:
+        return _fallback(sample, outcome)._replace(margin=-math.inf)  # of the other rows
+    margin = _margin_in_time(problem, outcome.last_w, outcome)
+    return _at_unit_length(problem, outcome, outcome.last_w, margin)
+
+
+def _in_time(outcome: Outcome, compute: Callable[[], T], default: T) -> T:
+    """What is computed before the result must be there; the default if time or Ctrl-C ends it."""
+    try:
+        with until(outcome.closing):
+            return compute()
+    except (OutOfTime, KeyboardInterrupt):
+        return default
 
 
 # --- a margin ------------------------------------------------------------------------------------
@@ -67,11 +116,7 @@ def _at_unit_length(
 
 def _margin_in_time(problem: CertifiedProblem, w: np.ndarray, outcome: Outcome) -> float:
     """A sure lower bound on the margin of w; none where the time for it is over."""
-    try:
-        with until(outcome.closing):
-            return problem.certified_margin(w, sharp=True)
-    except OutOfTime:
-        return -math.inf
+    return _in_time(outcome, lambda: problem.certified_margin(w, sharp=True), -math.inf)
 
 
 def _intercept(problem: Problem, scores: np.ndarray) -> Any:
@@ -84,51 +129,38 @@ def _intercept(problem: Problem, scores: np.ndarray) -> Any:
 # --- a soft margin -------------------------------------------------------------------------------
 
 
-def _is_near(outcome: Outcome, w: np.ndarray) -> bool:
-    """Whether w is near enough to the best to be kept: 0 may be what a cut solve began with."""
-    if outcome.status is Status.OPTIMAL:
-        return True
-    return outcome.certificate.gap <= OPEN and (outcome.status is Status.STALLED or bool(w.any()))
-
-
 def _soft(problem: Any, outcome: Outcome) -> Choice:
-    """The classifier of the certificate; the fallback where that is far from the best and worse."""
+    """The classifier of the certificate; the fallback where that is far from the best and worse.
+
+    With the plain hinge w and b are as they were proposed. With the squared hinge (w, √(2C) ξ) at
+    unit length has the margin γ, and divided by γ it is the problem's solution, in whose scale
+    y (x·w + b) ≥ 1 − ξ.
+    """
+    status, lower = outcome.status, outcome.certificate.lower
     is_hinge = problem.penalty.has_box
-    w = problem.solution(outcome.w)[0] if is_hinge else problem.without_slack(outcome.w)
-    if not _is_near(outcome, w):
-        if is_hinge:
-            own = Classifier(*problem.solution(outcome.w))
-        else:
-            own = _soft_classifier(problem, outcome.w)[0]
-        # C says how regular it is to be
-        choice = _fallback(problem, outcome, [own], handicap=1.0)
-        if choice.is_fallback:
+    if is_hinge:
+        own, products = Classifier(*problem.solution(outcome.w)), None
+    else:
+        own, products = _without_slack(problem, outcome.w)
+    # 0 may be what a cut solve began with
+    is_near = outcome.certificate.gap <= OPEN and (status is Status.STALLED or bool(own.w.any()))
+    if not (is_near or status is Status.OPTIMAL):
+        # no handicap: C says how regular it is to be
+        choice = _fallback(problem, outcome, own, handicap=1.0)
+        if choice.predictor is not Predictor.BEST_SO_FAR:
             return choice
-    return _hinge(problem, outcome) if is_hinge else _squared_hinge(problem, outcome)
-
-
-def _hinge(problem: Any, outcome: Outcome) -> Choice:
-    """w and b as they were proposed, which have the scale of the problem."""
-    w, b = problem.solution(outcome.w)
+    w, b = own
+    if not is_hinge:
+        margin, scale = certify_classifier(problem, w, b, products=products), lower or 1.0
+        return Choice(
+            problem.coef_of(w) / scale, problem.intercept_in_units_of_x(b) / scale, margin
+        )
     margin = certify_classifier(problem, *problem.to_unit_length(w, b)) if w.any() else -math.inf
     with np.errstate(over="ignore", under="ignore"):
-        coef = np.ldexp(problem.coef_of(w), -problem.exponent)
-    return Choice(coef, b, margin)
+        return Choice(np.ldexp(problem.coef_of(w), -problem.exponent), b, margin)
 
 
-def _squared_hinge(problem: Problem, outcome: Outcome) -> Choice:
-    """w and b in the scale in which y (x·w + b) ≥ 1 − ξ, and the margin that they have themselves.
-
-    (w, √(2C) ξ) at unit length has the margin γ; divided by γ it is the problem's solution.
-    """
-    (head, b), products = _soft_classifier(problem, outcome.w)
-    margin = certify_classifier(problem, head, b, products=products)
-    scale = outcome.certificate.lower or 1.0
-    intercept = problem.intercept_in_units_of_x(b) / scale
-    return Choice(problem.coef_of(head) / scale, intercept, margin)
-
-
-def _soft_classifier(problem: Problem, w: np.ndarray) -> tuple[Classifier, np.ndarray]:
+def _without_slack(problem: Problem, w: np.ndarray) -> tuple[Classifier, np.ndarray]:
     """(w without slack and its best intercepts, the products Xw), with slack at unit length."""
     w = problem.settled(np.asarray(w, np.float64))
     norm = problem.norm(w)
@@ -142,29 +174,20 @@ def _soft_classifier(problem: Problem, w: np.ndarray) -> tuple[Classifier, np.nd
 
 
 def _fallback(
-    problem: Problem, outcome: Outcome, own: list[Classifier], *, handicap: float = 0.5
+    problem: Problem, outcome: Outcome, own: Classifier | None = None, *, handicap: float = 0.5
 ) -> Choice:
-    """The fallback at unit length, or a classifier of the method's own if that errs much less."""
+    """The fallback at unit length, or the method's own classifier if that errs much less."""
     candidates: list[Candidate] = []
-    try:
-        with until(outcome.closing):
-            for classifier in own:
-                candidates += _candidates(problem, classifier)
-    except (OutOfTime, KeyboardInterrupt):
-        pass
+    if own is not None:
+        candidates = _in_time(outcome, lambda: _candidates(problem, own), candidates)
     with until(outcome.closing):
         found = fallback(problem, seconds=outcome.seconds, candidates=candidates, handicap=handicap)
-    (w, b), predictor = found, found.predictor
-    w, b = problem.to_unit_length(w, b)
-    margin = -math.inf if w.any() else 0.0
-    try:
-        with until(outcome.closing):
-            margin = certify_classifier(problem, w, b) if w.any() else 0.0
-    except (OutOfTime, KeyboardInterrupt):
-        pass
-    coef = problem.coef_of(w)
+    w, b = problem.to_unit_length(*found)
+    margin = 0.0
+    if w.any():
+        margin = _in_time(outcome, lambda: certify_classifier(problem, w, b), -math.inf)
     intercept = problem.intercept_in_units_of_x(b)
-    return Choice(coef, intercept, margin, predictor is not Predictor.BEST_SO_FAR, predictor)
+    return Choice(problem.coef_of(w), intercept, margin, found.predictor)
 
 
 def _candidates(problem: Problem, own: Classifier) -> list[Candidate]:

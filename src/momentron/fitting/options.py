@@ -2,12 +2,15 @@
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
-from numbers import Real
+from itertools import pairwise
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from momentron.data.arguments import (
     as_count,
@@ -23,12 +26,13 @@ from momentron.dual.losses import Exponential, Loss, as_loss
 from momentron.errors import InputError, short
 from momentron.rows.kernels import Kernel
 from momentron.rows.validation import CleanData, TrainingData
-from momentron.rows.weights import require_class_weight, weighed
+from momentron.rows.weights import require_class_weight
 from momentron.solvers import SOLVERS, Solver, as_solver
 from momentron.solvers.identity import content_of, data_identity, parameters_of
 from momentron.solvers.loop import Budget
 from momentron.solvers.problem import KernelChoice, Problem
 
+MOST_PRICES = 10_000  # values of C that a number of them may ask for: each is a fit
 MOST_MEMORY = 2 * 2**30  # bytes that a fit takes by default, beside X and kernel values
 PENALTIES = ("squared_hinge", "hinge")
 DEFAULTS = ("scale", 3, 0.0, 1000.0)  # of gamma, degree, coef0 and cache_size
@@ -130,13 +134,8 @@ class FitOptions:
             return self.budget
         return replace(self.budget, max_memory=default_memory())
 
-    def weighed(self, data: TrainingData) -> TrainingData:
-        """The rows that have a weight, with it."""
-        is_square = self.kernel is not None and self.kernel.is_precomputed
-        return weighed(data, self.class_weight, is_square=is_square)
-
     def problem_of(self, data: TrainingData, rows: CleanData | None = None) -> Problem:
-        """The problem that `weighed` data pose; their rows may be known as `rows_of` gives them."""
+        """The problem that weighed data pose; their rows may be known as an operator already."""
         return Problem.of(
             data,
             fit_intercept=self.fit_intercept,
@@ -147,19 +146,12 @@ class FitOptions:
             rows=rows,
         )
 
-    def for_rows(self, data: TrainingData) -> "FitOptions":
-        """The same, with the kernel's parameters as numbers: gamma="scale" depends on X."""
-        if self.kernel is None:
-            return self
-        kernel = self.kernel.resolve(data.X, data.sample_weight)
-        return replace(self, kernel=replace(self.kernel, kernel=kernel))
+    def identity(self, data: TrainingData, kernel: Kernel | None = None) -> dict[str, str]:
+        """What tells a run in memory from others, the same in every process.
 
-    def identity(self, data: TrainingData) -> dict[str, str]:
-        """What tells a run in memory from others, the same in every process; given `weighed` data.
-
-        Budgets, tolerance, memory and printing are left out: a run may go on with others.
+        `data` are the rows with weight, `kernel` the one that was chosen for them. Budgets,
+        tolerance, memory and printing are left out: a run may go on with others.
         """
-        kernel = None if self.kernel is None else self.for_rows(data).kernel
         return {
             "method": self.solver.name,
             "parameters": parameters_of(self.solver),
@@ -169,7 +161,7 @@ class FitOptions:
             "penalty": self.penalty,
             "weights": content_of("sample_weight", data.weights),
             "loss": content_of("loss", self.loss),
-            "kernel": content_of("kernel", None if kernel is None else kernel.kernel),
+            "kernel": content_of("kernel", kernel),
             "random_state": content_of("random_state", self.random_state),
         }
 
@@ -252,3 +244,20 @@ def default_memory() -> int:
     except (AttributeError, OSError, ValueError):  # not on this system
         return MOST_MEMORY
     return min(MOST_MEMORY, machine // 4) if machine > 0 else MOST_MEMORY
+
+
+def as_grid(Cs: Any) -> list[float]:
+    """Values of C in growing order: as given, or so many from 1e-4 to 1e4, evenly in log C."""
+    if isinstance(Cs, Integral) and not isinstance(Cs, bool):
+        return [float(C) for C in np.logspace(-4.0, 4.0, as_count("Cs", Cs, most=MOST_PRICES))]
+    if isinstance(Cs, str) or not isinstance(Cs, Iterable) or getattr(Cs, "shape", None) == ():
+        raise InputError(
+            f"Cs={short(Cs)} must be a sequence of positive numbers, or how many to try"
+        )
+    grid = sorted(checked_C(C) for C in Cs)
+    if not grid:
+        raise InputError("Cs is empty; a path needs at least one C")
+    for one, other in pairwise(grid):
+        if one == other:
+            raise InputError(f"Cs has {short(one)} twice; each C is solved once")
+    return grid

@@ -13,13 +13,13 @@ from momentron.arithmetic.clock import OutOfTime, Stopwatch, until
 from momentron.data.arguments import parse_size
 from momentron.data.files._common import require_file
 from momentron.errors import InputError, short
-from momentron.fitting.make_result import make_result
+from momentron.fitting.answer import make_result
 from momentron.result import MarginResult
 from momentron.rows.validation import clean_weights
 from momentron.solvers import Solver
 from momentron.solvers.checkpoint import Checkpoint, unusable
 from momentron.solvers.identity import parameters_of
-from momentron.solvers.loop import Budget, Callback, Reporter, solve
+from momentron.solvers.loop import Budget, Callback, solve
 from momentron.streams.auto import MemoryPlan
 from momentron.streams.first_pass import FirstPass, FirstPassResult
 from momentron.streams.problem import BlockProblem
@@ -177,18 +177,16 @@ def stream_margin(
     random_state: Any = None,
     callback: Callback | None = None,
     verbose: int = 0,
-    reporter: Reporter | None = None,
     checkpoint: str | PathLike[str] | None = None,
     record_every: int = 1,
 ) -> MarginResult:
     """Maximise the margin over a stream; what `max_margin` calls for data in blocks."""
     stopwatch = Stopwatch()
     size = BLOCK_BYTES if block_size is None else parse_size(block_size)
-    is_told = bool(verbose) and reporter is None
     file = None if checkpoint is None else _checkpoint(checkpoint, stream, solver, fit_intercept)
     with (
         until(stopwatch.deadline(budget.max_time)),
-        TableReporter(activity=stream.activity) if is_told else nullcontext(reporter) as table,
+        TableReporter(activity=stream.activity) if verbose else nullcontext() as table,
     ):
         try:
             problem = open_problem(

@@ -114,9 +114,9 @@ class KernelChoice:
             sample_weight=sample_weight,
         )
 
-    def operator(self, X: Any) -> KernelOperator:
-        """X as an operator, seen through the kernel."""
-        bound = self.resolve(X).bind(X)
+    def operator(self, X: Any, kernel: Kernel | None = None) -> KernelOperator:
+        """X as an operator, seen through the kernel, which may be resolved already."""
+        bound = (kernel or self.resolve(X)).bind(X)
         if not bound.is_semidefinite:
             few = np.unique(np.linspace(0, bound.n - 1, CHECKED_ROWS).astype(int))
             values = bound.block(few, few)
