@@ -44,18 +44,6 @@ VARIABLES = {colour.lower(): f"var(--c{c})" for c, colour in enumerate(CLASS_COL
     "#e4e4e4": "var(--line)",
     "#ffffff": "var(--paper)",
 }
-MEANING = {
-    "separable": "Some hyperplane has every row strictly on the side of its own class. In the "
-    "statisticians' words this is complete separation: the maximum likelihood estimates of a "
-    "{model} on these columns do not exist, and its coefficients grow without bound.",
-    "quasi-separable": "Some hyperplane has no row on the wrong side, but every such hyperplane "
-    "has rows on it. In the statisticians' words this is quasi-complete separation: some maximum "
-    "likelihood estimates of a {model} on these columns are infinite.",
-    "overlapping": "Every hyperplane has a row on its wrong side. The maximum likelihood estimates "
-    "of a {model} on these columns exist, where the columns are independent.",
-    "undecided": "The time ended before a proof was found. The interval below is proven all the "
-    "same; a larger --max-time may decide.",
-}
 ROLES = {  # of a feature, by whether it is needed: in a table, and in a sentence
     True: ("needed", "needed, since the classes are not separable without it"),
     False: ("can go", "can go, since they stay separable without it alone"),
@@ -88,13 +76,27 @@ class Findings:
     roles: list[FeatureRole]
     feature_names: Sequence[str] | None = None
 
-    @cached_property
+    @property
     def geometry(self) -> MarginDisplay:
-        """The rows with the classifier; where the classes overlap, with the rows that show it."""
+        """The rows with the classifier; where the classes overlap, with the rows that show it.
+
+        Of many rows, some and all that are marked.
+        """
         fitted = Fitted.from_estimator(self.model)
         if not self.verdict.is_separable and self.verdict.conflict:
             fitted = Fitted.from_verdict(self.verdict)
-        return MarginDisplay.of(fitted, self.X, self.y, names=self.feature_names)
+        display = MarginDisplay.of(fitted, self.X, self.y, names=self.feature_names)
+        points, marked = display.view.points, fitted.marked
+        if len(points) <= MOST_POINTS:
+            return display
+        marked = marked if fitted.weights is not None else marked[:MOST_POINTS]
+        some = np.linspace(0, len(points) - 1, MOST_POINTS).astype(int)
+        kept = np.union1d(some, marked)
+        return MarginDisplay(
+            replace(fitted, marked=np.searchsorted(kept, marked)),
+            replace(display.view, points=points[kept]),
+            display.codes[kept],
+        )
 
     @cached_property
     def distances(self) -> MarginDistributionDisplay:
@@ -170,10 +172,15 @@ def render(findings: Findings, *, source: str = "DATA", options: str = "") -> st
     options : str
         Further options of those commands.
     """
-    verdict, classes = findings.verdict, findings.verdict.classes
+    verdict, result = findings.verdict, findings.model.result_
+    classes, (n, d) = verdict.classes, findings.X.shape
     words = " against ".join(classes) if len(classes) == 2 else f"{len(classes)} classes, jointly"
     kind, _, rest = verdict.sentence.partition(":")
-    n, d = findings.X.shape
+    paragraphs = [verdict.paper_sentence, *verdict.notes]
+    work = {
+        "solver": f"{result.method}: {result.status}",
+        "work": f"{result.n_iter:,} iterations, {verdict.seconds + result.seconds:.2f} s",
+    }
     template = Template(files("momentron.cli").joinpath("report.html").read_text("utf-8"))
     return template.substitute(
         title=escape(findings.title),
@@ -183,53 +190,20 @@ def render(findings: Findings, *, source: str = "DATA", options: str = "") -> st
         classes=escape(shortened(words, 80)),
         heading=escape(kind.capitalize()),
         lead=escape(rest.strip().capitalize()),
-        margin=_margin(verdict),
-        meaning=_meaning(verdict),
-        scatter=_scatter(findings.geometry),
+        interval=proven(verdict.lower, verdict.upper),
+        interval_picture=interval_svg(verdict.lower, verdict.upper),
+        meaning="\n".join(f"<p>{escape(words)}</p>" for words in paragraphs),
+        scatter=_svg(findings.geometry, "the rows in two dimensions"),
         histogram=_svg(findings.distances, "histogram of signed distances"),
-        rows=_conflict(findings) if verdict.conflict else _support(findings),
+        **(_conflict(findings) if verdict.conflict else _support(findings)),
         roles=_needed(findings.roles),
         feature_table=_features(findings),
         source=escape(shlex.quote(source)),
         options=escape(options),
         verify_options=escape(options.replace(" --no-intercept", "")),
         **_proof(findings),
-        origin_facts=_origin(findings),
+        origin_facts=facts_table(work | versions()),
     )
-
-
-def _margin(verdict: Verdict) -> str:
-    lower, upper = verdict.lower, verdict.upper
-    if upper == 0.0:
-        return '<p class="number">Best margin: <b>0</b>, proven. No hyperplane has more.</p>'
-    return (
-        f'<p class="number">Best margin: {proven(lower, upper)}</p>\n{interval_svg(lower, upper)}\n'
-        '<p class="note">Margins up to the solid line\'s end are reached by a hyperplane; none '
-        "has a margin right of the bar. The ends are rounded outward; digits that they share are "
-        "in bold. Margins are distances in the units of the data.</p>"
-    )
-
-
-def _meaning(verdict: Verdict) -> str:
-    paragraphs = [MEANING[verdict.kind].format(model=verdict.model), *verdict.notes]
-    if verdict.estimates:
-        paragraphs.insert(1, verdict.paper_sentence)
-    return "\n".join(f"<p>{escape(words)}</p>" for words in paragraphs)
-
-
-def _scatter(display: MarginDisplay) -> str:
-    """The rows in two dimensions: of many, some and all that are marked."""
-    fitted, points = display.fitted, display.view.points
-    if len(points) > MOST_POINTS:
-        marked = fitted.marked if fitted.weights is not None else fitted.marked[:MOST_POINTS]
-        some = np.linspace(0, len(points) - 1, MOST_POINTS).astype(int)
-        kept = np.union1d(some, marked)
-        display = MarginDisplay(
-            replace(fitted, marked=np.searchsorted(kept, marked)),
-            replace(display.view, points=points[kept]),
-            display.codes[kept],
-        )
-    return _svg(display, "the rows in two dimensions")
 
 
 def _svg(display: MarginDisplay | MarginDistributionDisplay, title: str) -> str:
@@ -251,58 +225,48 @@ def _svg(display: MarginDisplay | MarginDistributionDisplay, title: str) -> str:
     return head + body
 
 
-def _support(findings: Findings) -> str:
-    result = findings.model.result_
+def _support(findings: Findings) -> dict[str, str]:
+    result, distances = findings.model.result_, findings.distances.distances
     weights = result.dual if result.dual.ndim == 1 else result.dual.sum(axis=1)
-    order = np.argsort(-weights, kind="stable")[: min(ROWS_SHOWN, result.support.size)]
-    distances = findings.distances.distances
     rows = []
-    for place in order.tolist():
+    for place in np.argsort(-weights, kind="stable")[:ROWS_SHOWN].tolist():
         i = int(result.support[place])
         rows.append((i, shortened(findings.y[i]), float(weights[place]), float(distances[i])))
-    if not rows:
-        return ""
-    return _section(
-        "support",
-        "Support vectors",
-        f"{result.support.size:,} of {result.n_rows:,} rows hold the margin in place; the others "
-        f"could be dropped without changing it. {_first(len(rows), result.support.size)}",
-        rows_table(("row", "class", "weight", "distance"), rows),
-    )
+    return {
+        "rows_title": "Support vectors",
+        "rows_words": f"{result.support.size:,} of {result.n_rows:,} rows hold the margin in "
+        f"place; the others could be dropped without changing it. {_first(rows, result.support)}",
+        "rows_table": rows_table(("row", "class", "weight", "distance"), rows),
+    }
 
 
-def _conflict(findings: Findings) -> str:
+def _conflict(findings: Findings) -> dict[str, str]:
     conflict = sorted(findings.verdict.conflict, key=lambda entry: -entry.weight)
     rows = [
-        (e.row, shortened(e.label), shortened(e.against), e.weight) for e in conflict[:ROWS_SHOWN]
+        (entry.row, shortened(entry.label), shortened(entry.against), entry.weight)
+        for entry in conflict[:ROWS_SHOWN]
     ]
-    return _section(
-        "conflict",
-        "Rows in conflict",
-        "With these weights the averages of the classes coincide exactly, so no hyperplane can "
-        f"have them all strictly on their own sides. {_first(len(rows), len(conflict))}",
-        rows_table(("row", "class", "against", "weight"), rows),
-    )
-
-
-def _section(name: str, title: str, words: str, table: str) -> str:
-    return f'<section id="{name}">\n<h2>{title}</h2>\n<p>{words}</p>\n{table}\n</section>'
+    return {
+        "rows_title": "Rows in conflict",
+        "rows_words": "With these weights the averages of the classes coincide exactly, so no "
+        f"hyperplane can have them all strictly on their own sides. {_first(rows, conflict)}",
+        "rows_table": rows_table(("row", "class", "against", "weight"), rows),
+    }
 
 
 def _features(findings: Findings) -> str:
     coef, names = np.atleast_2d(findings.model.coef_), findings.feature_names
     strength = np.abs(coef).max(axis=0)
-    order = np.argsort(-strength, kind="stable")[:FEATURES_SHOWN].tolist()
-    roles = {role.feature: ROLES[role.is_needed][0] for role in findings.roles}
     top = max(float(strength.max()), 1e-300)
+    roles = {role.feature: ROLES[role.is_needed][0] for role in findings.roles}
     rows = []
-    for j in order:
+    for j in np.argsort(-strength, kind="stable")[:FEATURES_SHOWN].tolist():
         value = float(coef[0, j]) if len(coef) == 1 else float(strength[j])
         name = shortened(names[j]) if names is not None else f"feature {j}"
         bar = "█" * max(1, round(BAR * float(strength[j]) / top))
-        rows.append([name, value, *([roles[j]] if roles else []), bar])
-    heads = ["feature", "weight", *(["role"] if roles else []), ""]
-    return f"<p>{_first(len(rows), strength.size)}</p>" + rows_table(heads, rows)
+        rows.append((name, value, roles.get(j, ""), bar))
+    heads = ("feature", "weight", "role" if roles else "", "")
+    return f"<p>{_first(rows, strength)}</p>" + rows_table(heads, rows)
 
 
 def _needed(roles: list[FeatureRole]) -> str:
@@ -328,25 +292,8 @@ def _proof(findings: Findings) -> dict[str, str]:
             f'<p><a class="button" download="proof.json" '
             f'href="data:application/json;base64,{encoded}">Save the proof</a></p>'
         )
-    trust = (
-        "Whoever has the data can check this verdict without trusting the program that found it. "
-        "The verifier is a short program of its own that solves nothing: it reads the proof and "
-        "the data and compares whole numbers."
-    )
-    if verdict.kind == "undecided":
-        trust = "There is no proof of a kind yet, only of the interval."
-    return {"trust": trust, "proof_facts": facts_table(facts), "proof_link": link}
+    return {"proof_facts": facts_table(facts), "proof_link": link}
 
 
-def _origin(findings: Findings) -> str:
-    result = findings.model.result_
-    seconds = findings.verdict.seconds + result.seconds
-    facts = {
-        "solver": f"{result.method}: {result.status}",
-        "work": f"{result.n_iter:,} iterations, {seconds:.2f} s",
-    }
-    return facts_table(facts | versions())
-
-
-def _first(shown: int, total: int) -> str:
-    return f"The first {shown:,} are listed." if shown < total else ""
+def _first(shown: Sequence[Any], entries: Any) -> str:
+    return f"The first {len(shown):,} are listed." if len(shown) < len(entries) else ""

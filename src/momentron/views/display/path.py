@@ -1,17 +1,18 @@
 """PathDisplay: margins and errors against C."""
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from momentron.errors import InputError, short
-from momentron.views.display.style import BLUE, CLASS_COLOURS, GREEN, INK, ORANGE, axes_for
+from momentron.views.display.style import GREEN, INK, ORANGE, axes_for, colour_of
 
 if TYPE_CHECKING:
     from momentron.result import MarginResult
 
-MOST_TICKS = 8  # along C, beside that of ∞
+MOST_TICKS = 8  # along C, besides that of ∞
 BEYOND = 10.0  # times the largest finite C: where the hard margin, C = ∞, is drawn
 
 
@@ -117,101 +118,75 @@ class PathDisplay:
     def plot(self, ax: Any = None, *, legend: bool = True) -> "PathDisplay":
         """Draw it in these axes, or in new ones."""
         self.figure_, self.ax_ = axes_for(ax)
-        place = _places([*self.results, *(C for curve in self.errors.values() for C in curve)])
-        at = [place[C] for C in self.results]
-        self._draw_intervals(at)
-        self.ax_.set(xscale="log", xlabel="C", ylabel=self._quantity)
-        self.ax_.set_ylim(bottom=0.0)
         self.error_ax_: Any = None
+        Cs = sorted({*self.results, *(C for curve in self.errors.values() for C in curve)})
+        largest = max((C for C in Cs if np.isfinite(C)), default=1.0)
+        place = {C: C if np.isfinite(C) else BEYOND * largest for C in Cs}
+        self._draw_intervals([place[C] for C in self.results])
+        self.ax_.set_xscale("log")
+        self.ax_.set_ylim(bottom=0.0)
+        self.ax_.set_xlabel("C")
         if self.errors:
             self._draw_errors(place)
-        _name_hard_margin(self.ax_, place)
+        if np.inf in place:
+            self._name_ticks(place)
         if legend:
             handles, names = self.ax_.get_legend_handles_labels()
+            where: dict[str, Any] = {"loc": "best"}
             if self.error_ax_ is not None:
                 more = self.error_ax_.get_legend_handles_labels()
                 handles, names = handles + more[0], names + more[1]
-            # "best" would look at the margins alone, and cover the errors
-            above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 3}
-            where = {"loc": "best"} if self.error_ax_ is None else above
+                # "best" would look at the margins alone, and cover the errors
+                where = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 3}
             self.ax_.legend(handles, names, fontsize="small", **where)
         return self
-
-    @property
-    def _quantity(self) -> str:
-        """What the intervals are of; at C = ∞ the two agree."""
-        results = [
-            r for row in self.results.values() for r in (row if type(row) is list else [row])
-        ]
-        is_soft = any(result.is_soft for result in results)
-        return "soft margin, 1/√(2·objective)" if is_soft else "certified margin"
 
     def _draw_intervals(self, at: list[float]) -> None:
         """A band for the margin of each C, or one for each class."""
         rows = [r if isinstance(r, list) else [r] for r in self.results.values()]
         n_curves = len(rows[0])
         for number, results in enumerate(zip(*rows, strict=True)):
-            colour = BLUE if n_curves == 1 else CLASS_COLOURS[number % len(CLASS_COLOURS)]
-            name = "margin"
+            name, most = "margin", "margin, at most"
             if n_curves > 1:
                 name = self.names[number] if self.names is not None else f"class {number}"
+                most = "_hidden"  # which legends leave out
             lower = np.array([result.lower for result in results])
             upper = np.array([result.upper for result in results])
             upper = np.where(np.isfinite(upper), upper, np.nan)
+            colour = colour_of(number)
             self.ax_.fill_between(at, lower, upper, color=colour, alpha=0.2, linewidth=0)
-            most = f"{name}, at most" if n_curves == 1 else None
             self.ax_.plot(at, upper, ":", color=colour, label=most)
             self.ax_.plot(at, lower, "o-", color=colour, markersize=4, label=f"{name}, at least")
+        is_soft = any(result.is_soft for row in rows for result in row)  # at C = ∞ the two agree
+        self.ax_.set_ylabel("soft margin, 1/√(2·objective)" if is_soft else "certified margin")
 
     def _draw_errors(self, place: Mapping[float, float]) -> None:
         self.error_ax_ = self.ax_.twinx()
         self.error_ax_.grid(False)
         self.error_ax_.spines["right"].set_visible(True)
-        colours = (ORANGE, GREEN, INK)
-        for number, (name, curve) in enumerate(self.errors.items()):
-            self.error_ax_.plot(
-                [place[C] for C in curve],
-                list(curve.values()),
-                "s--",
-                color=colours[number % len(colours)],
-                markersize=4,
-                label=name,
-            )
+        for (name, curve), colour in zip(self.errors.items(), cycle((ORANGE, GREEN, INK))):
+            at, rates = [place[C] for C in curve], list(curve.values())
+            self.error_ax_.plot(at, rates, "s--", color=colour, markersize=4, label=name)
         self.error_ax_.set_ylabel("error")
         self.error_ax_.set_ylim(bottom=0.0)
         self.error_ax_.yaxis.set_major_formatter("{x:.1%}")
 
+    def _name_ticks(self, place: Mapping[float, float]) -> None:
+        """A tick for each C, or for some of many, and one for ∞ behind a line."""
+        from matplotlib.ticker import FuncFormatter, LogFormatterMathtext, NullFormatter
 
-def _places(Cs: Sequence[float]) -> dict[float, float]:
-    """Where each C is drawn: infinity a decade beyond the largest of the others."""
-    largest = max((C for C in Cs if np.isfinite(C)), default=1.0)
-    return {C: C if np.isfinite(C) else BEYOND * largest for C in Cs}
+        infinity = place[np.inf]
+        self.ax_.axvline(infinity, color=INK, linewidth=0.6, linestyle=":")
+        finite = [C for C in place if np.isfinite(C)]
+        self.ax_.set_xticks([*finite[:: -(-len(finite) // MOST_TICKS) or 1], infinity])
+        in_decades = LogFormatterMathtext()
+        in_decades.set_axis(self.ax_.xaxis)
 
+        def name(C: float, _: Any = None) -> str:
+            if infinity == C:
+                return "∞"
+            is_decade = np.isclose(np.log10(C), np.round(np.log10(C)))
+            return str(in_decades(C)) if is_decade else f"{C:.3g}"
 
-def _name_hard_margin(ax: Any, place: Mapping[float, float]) -> None:
-    """The tick of C = ∞, with a line that sets it apart; the others are decades, or C itself."""
-    if np.inf not in place:
-        return
-    from matplotlib.ticker import FixedLocator, FuncFormatter, LogFormatterMathtext, NullFormatter
-
-    ax.axvline(place[np.inf], color=INK, linewidth=0.6, linestyle=":")
-    finite = sorted(C for C in place if np.isfinite(C))
-    ticks: list[float] = []
-    if finite:
-        low, high = np.log10(finite[0]), np.log10(finite[-1])
-        ticks = [10.0**e for e in range(int(np.ceil(low)), int(np.floor(high)) + 1)]
-    if len(ticks) < 2:
-        ticks = finite
-    ticks = ticks[:: -(-len(ticks) // MOST_TICKS) or 1]
-    decades = LogFormatterMathtext()
-    decades.set_axis(ax.xaxis)
-
-    def name(C: float, _: Any = None) -> str:
-        if place[np.inf] == C:
-            return "∞"
-        is_decade = np.isclose(np.log10(C), np.round(np.log10(C)))
-        return str(decades(C)) if is_decade else f"{C:g}"
-
-    ax.xaxis.set_major_locator(FixedLocator([*ticks, place[np.inf]]))
-    ax.xaxis.set_major_formatter(FuncFormatter(name))
-    ax.xaxis.set_minor_formatter(NullFormatter())
+        self.ax_.xaxis.set_major_formatter(FuncFormatter(name))
+        self.ax_.xaxis.set_minor_formatter(NullFormatter())

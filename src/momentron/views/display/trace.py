@@ -6,6 +6,7 @@ import numpy as np
 
 from momentron.errors import InputError, short
 from momentron.views.display.style import BLUE, COSTS, INK, VERMILLION, axes_for, require_choice
+from momentron.views.display.views import last_step
 
 if TYPE_CHECKING:
     from momentron.certificate import Certificate
@@ -66,27 +67,18 @@ class TraceDisplay:
 
         Where every class was fitted against the rest, `label` names the class whose solve is meant.
         """
-        last = estimator[-1] if hasattr(estimator, "steps") else estimator
-        if not hasattr(last, "result_"):
+        last = last_step(estimator, "result_")
+        if not isinstance(last.result_, list):
+            if label is not None:
+                raise InputError(f"label={short(label)}, but there is one solve; leave it out")
+            return cls.from_result(last.result_, ax=ax, **options)
+        labels = last.classes_.tolist()
+        if label not in labels:
+            known = ", ".join(map(repr, labels))
             raise InputError(
-                f"{type(last).__name__} has no result_; fit a MaxMarginClassifier or a "
-                "KernelMaxMarginClassifier first"
+                f"label={short(label)} must be one of {known}: each class has a solve of its own"
             )
-        result = last.result_
-        if isinstance(result, list):
-            labels = last.classes_.tolist()
-            if label not in labels:
-                known = ", ".join(map(repr, labels))
-                raise InputError(
-                    f"label={short(label)} must be one of {known}: each class has a solve of its "
-                    "own"
-                )
-            result = result[labels.index(label)]
-        elif label is not None:
-            raise InputError(
-                f"label={short(label)} has no meaning where there is one solve; leave it out"
-            )
-        return cls.from_result(result, ax=ax, **options)
+        return cls.from_result(last.result_[labels.index(label)], ax=ax, **options)
 
     def plot(
         self, ax: Any = None, *, x: str = "iteration", gap: bool = False, legend: bool = True
@@ -142,9 +134,8 @@ class TraceDisplay:
         lower, upper = self.trace["lower"], self.trace["upper"]
         with np.errstate(divide="ignore", invalid="ignore"):
             gaps = np.where(upper > lower, 1.0 - lower / upper, np.nan)
-        lines = self.ax_.plot(
-            at, gaps, color=BLUE, marker=marks, markersize=4, label=self.method or "relative gap"
-        )
+        style = {"color": BLUE, "marker": marks, "markersize": 4}
+        lines = self.ax_.plot(at, gaps, label=self.method or "relative gap", **style)
         if np.isfinite(gaps).any():
             self.ax_.set_yscale("log")
         self.ax_.set_ylabel("relative gap, (upper − lower)/upper")

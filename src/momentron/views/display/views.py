@@ -56,12 +56,7 @@ class Fitted:
     @classmethod
     def from_estimator(cls, estimator: Any) -> "Fitted":
         """A fitted classifier of ours, or a pipeline that ends in one."""
-        last = estimator[-1] if hasattr(estimator, "steps") else estimator
-        if not hasattr(last, "certificate_"):
-            raise InputError(
-                f"{type(last).__name__} has no certificate_; fit a MaxMarginClassifier or a "
-                "KernelMaxMarginClassifier, or a pipeline that ends in one"
-            )
+        last = last_step(estimator, "certificate_")
         coef: Any = getattr(last, "coef_", ())
         is_plain = len(coef) == 1 and last is estimator
         return cls(
@@ -84,7 +79,7 @@ class Fitted:
                 "of the fit, or for a kernel use from_estimator with KernelMaxMarginClassifier"
             )
         return cls(
-            lambda rows: np.asarray(rows @ coef.T) + result.intercept,
+            _linear(coef, result.intercept),
             np.asarray(result.classes),
             result.lower,
             result.upper,
@@ -96,60 +91,57 @@ class Fitted:
     @classmethod
     def from_verdict(cls, verdict: "Verdict") -> "Fitted":
         """The hyperplane of a proof; where there is none, the rows that rule it out."""
-        classes = np.array(verdict.classes)
+        classes, marked_name = np.array(verdict.classes), "rows on the boundary"
         verdict = verdict.as_proof  # the rows that are drawn are those of the proof
+        ends = verdict.lower, verdict.upper
         if verdict.kind not in ("separable", "quasi-separable") or not verdict.coef.any():
             rows = np.array([entry.row for entry in verdict.conflict], np.int64)
             weights = np.array([entry.weight for entry in verdict.conflict])
-            return cls(
-                None,
-                classes,
-                verdict.lower,
-                verdict.upper,
-                rows,
-                "rows in conflict",
-                weights if classes.size == 2 and rows.size else None,
-            )
-        coef = np.vstack([np.zeros((1, verdict.coef.shape[1])), verdict.coef])
-        intercept = np.append(0.0, verdict.intercept)
-        if len(coef) == 2:
-            coef, intercept = coef[1], intercept[1]
-        else:  # of least length among all that decide alike
+            shared = weights if classes.size == 2 and rows.size else None
+            return cls(None, classes, *ends, rows, "rows in conflict", shared)
+        coef, intercept = verdict.coef, verdict.intercept
+        if len(coef) == 1:
+            coef, intercept = coef[0], intercept[0]
+        else:  # of least length among all that decide alike; the first class has weights 0
+            coef = np.vstack([np.zeros(coef.shape[1]), coef])
+            intercept = np.append(0.0, intercept)
             coef, intercept = coef - coef.mean(axis=0), intercept - intercept.mean()
         norm = float(np.linalg.norm(coef))
         coef, intercept = coef / norm, intercept / norm
-        marked, name = verdict.boundary_rows, "rows on the boundary"
+        marked = verdict.boundary_rows
         if verdict.is_separable:
-            marked, name = _dual_rows(verdict), "support vectors"
-        return cls(
-            lambda rows: np.asarray(rows @ coef.T) + intercept,
-            classes,
-            verdict.lower,
-            verdict.upper,
-            marked,
-            name,
-            direction=coef if coef.ndim == 1 else None,
-        )
+            marked = np.unique([i for group in verdict.proof["dual"] for i in group["rows"]])
+            marked_name = "support vectors"
+        direction = coef if coef.ndim == 1 else None
+        decide = _linear(coef, intercept)
+        return cls(decide, classes, *ends, marked, marked_name, direction=direction)
 
     def codes(self, y: Any) -> np.ndarray:
         """The positions of labels among the classes."""
-        found = np.asarray(y)
-        classes = self.classes
-        if classes.dtype.kind in "US" and found.dtype.kind not in "US":
-            found = np.array([str(label) for label in found.tolist()])
-        order = np.argsort(classes, kind="stable")
-        places = np.searchsorted(classes, found, sorter=order).clip(0, classes.size - 1)
-        codes = order[places]
-        wrong = classes[codes] != found
-        if wrong.any():
-            label = found[wrong].tolist()[0]
-            raise InputError(f"y has label {short(label)}; the classes are {classes.tolist()}")
-        return codes
+        labels = np.asarray(y).tolist()
+        if self.classes.dtype.kind in "US":
+            labels = [str(label) for label in labels]
+        places = {label: place for place, label in enumerate(self.classes.tolist())}
+        for label in labels:
+            if label not in places:
+                known = self.classes.tolist()
+                raise InputError(f"y has label {short(label)}; the classes are {known}")
+        return np.array([places[label] for label in labels])
 
 
-def _dual_rows(verdict: "Verdict") -> np.ndarray:
-    rows = {i for group in verdict.proof["dual"] for i in group["rows"]}
-    return np.array(sorted(rows), np.int64)
+def _linear(coef: np.ndarray, intercept: Any) -> Decision:
+    return lambda rows: np.asarray(rows @ coef.T) + intercept
+
+
+def last_step(estimator: Any, attribute: str) -> Any:
+    """A fitted classifier of ours, possibly the last step of a pipeline."""
+    last = estimator[-1] if hasattr(estimator, "steps") else estimator
+    if not hasattr(last, attribute):
+        raise InputError(
+            f"{type(last).__name__} has no {attribute}; fit a MaxMarginClassifier or a "
+            "KernelMaxMarginClassifier, or a pipeline that ends in one"
+        )
+    return last
 
 
 def as_rows(X: Any) -> Any:
