@@ -247,9 +247,12 @@ def test_the_users_backend_is_left_alone():
     code = (
         "import sys, matplotlib; matplotlib.use('svg')\n"
         "from momentron import max_margin\n"
-        "from momentron.views.display.race import draw_race\n"
+        "from momentron.views.display import RaceDisplay\n"
+        "from momentron.views.display.style import saved_figure\n"
         "result = max_margin([[0.0], [1.0]], [0, 1], method='momentum', tol=1e-3)\n"
-        "draw_race({'a': result.trace}, result).savefig('/dev/null', format='png')\n"
+        "figure, axes = saved_figure()\n"
+        "RaceDisplay({'a': result.trace}, result).plot(axes)\n"
+        "figure.savefig('/dev/null', format='png')\n"
         "print('matplotlib.pyplot' in sys.modules, matplotlib.get_backend())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

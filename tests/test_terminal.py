@@ -11,8 +11,7 @@ import typer
 from command_line import run
 
 import momentron
-from momentron.cli import app
-from momentron.cli.examples import EXAMPLES
+from momentron.cli import EXAMPLES, app
 from momentron.cli.output import progress
 
 COMMANDS = ["fit", "predict", "check", "verify", "race", "report", "info"]
@@ -49,7 +48,8 @@ def test_help_shows_examples_that_parse(capsys, command):
     code, out, _ = run(capsys, command, "--help")
     assert code == 0
     parser = typer.main.get_command(app).commands[command]
-    for example in EXAMPLES[command]:
+    examples = {function.__name__: lines for function, lines in EXAMPLES.items()}
+    for example in examples[command]:
         assert f"\n    {example}\n" in out
         _, name, *words = shlex.split(example)
         assert name == command

@@ -2,17 +2,52 @@
 
 import sys
 import warnings
-from collections.abc import Callable
 from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
 
 from momentron.cli import check, fit, info, predict, race, report, verify
-from momentron.cli.examples import EXAMPLES, OVERVIEW, epilog
 from momentron.cli.output import complain, say
 from momentron.cli.streams import fill_closed_descriptors, guarded_streams
 from momentron.errors import InputError
+
+EXAMPLES = {  # that the help of each command ends with
+    fit.fit: (
+        "momentron fit patients.csv --target outcome",
+        "momentron fit digits --kernel rbf -C 10 --save model.npz",
+        "momentron fit large.npy --out-of-core --memory 2GB --checkpoint state",
+    ),
+    predict.predict: (
+        "momentron predict model.npz new.csv -o labels.csv",
+        "momentron predict model.npz new.csv --decision",
+    ),
+    check.check: (
+        "momentron check patients.csv --target outcome --features",
+        "momentron check patients.csv --target outcome --proof proof.json",
+    ),
+    verify.verify: ("momentron verify proof.json patients.csv --target outcome",),
+    race.race: (
+        "momentron race digits --passes 500 --plot race.png",
+        "momentron race iris --method momentum --method batch-perceptron",
+    ),
+    report.report: (
+        "momentron report patients.csv --target outcome -o report.html",
+        "momentron report digits --classes 3 8",
+    ),
+    info.info: ("momentron info --json",),
+}
+OVERVIEW = [EXAMPLES[command][0] for command in (fit.fit, check.check, report.report)]
+BAD_INPUT = 2
+INTERRUPTED = 130
+# click's own, wherever this version of typer has it from
+USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
+
+
+def _epilog(lines: tuple[str, ...] | list[str]) -> str:
+    """The end of a help text; the mark keeps its lines as they are."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -20,22 +55,8 @@ app = typer.Typer(
     rich_markup_mode=None,  # names and labels in brackets are not markup
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-COMMANDS: tuple[Callable[..., None], ...] = (
-    fit.fit,
-    predict.predict,
-    check.check,
-    verify.verify,
-    race.race,
-    report.report,
-    info.info,
-)
-for command in COMMANDS:
-    app.command(epilog=epilog(EXAMPLES[command.__name__]))(command)
-
-BAD_INPUT = 2
-INTERRUPTED = 130
-# click's own, wherever this version of typer has it from
-USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
+for command, lines in EXAMPLES.items():
+    app.command(epilog=_epilog(lines))(command)
 
 
 def _print_version(asked: bool) -> None:
@@ -44,18 +65,18 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(epilog=epilog(OVERVIEW))
+@app.callback(epilog=_epilog(OVERVIEW))
 def common(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and leave."
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
 ) -> None:
     """Certified maximum-margin classification: a margin, and a proof of how good it is.
 
-    Each command has examples of its own: momentron COMMAND --help
+    Each command has its own examples: momentron COMMAND --help
     """
 
 

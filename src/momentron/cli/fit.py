@@ -103,7 +103,6 @@ def fit(
         fit_intercept=intercept,
         C=C,
         penalty=penalty,
-        class_weight=None if class_weight is None else as_class_weight(class_weight),
         tol=tol,
         max_iter=max_iter,
         max_time=max_time,
@@ -116,10 +115,11 @@ def fit(
     may_choose = is_file and out_of_core is None and classes is None
     if wants_blocks or (may_choose and reads_in_blocks(data, options)):
         assert data is not None
-        if source.weight is not None:
+        if source.weight is not None or class_weight is not None:
             raise InputError(
-                f"--weight {source.weight} is for data that are read whole (--in-memory); blocks "
-                "have the hard margin, which weights do not change: leave rows of weight 0 out"
+                "--weight and --class-weight are for data that are read whole (--in-memory); "
+                "blocks have the hard margin, which weights do not change: leave rows of weight 0 "
+                "out"
             )
         source.table.require_plain(data, "it is read in blocks; pass --in-memory")
         with blocks.opened() as stream:
@@ -135,7 +135,8 @@ def fit(
         plan = plan_fit(design.X, design.y, options, sample_weight=design.sample_weight)
         rows = plan.data
         assert rows is not None, "arrays are in memory"
-        options = replace(options, class_weight=by_label(options.class_weight, rows.classes))
+        weights = as_class_weight(class_weight, rows.classes)
+        options = replace(options, class_weight=weights)
         (fitted,) = fit_plan(plan, options).fits
         assert fitted.rows is not None, "the rows with a weight"
         result = fitted.result
@@ -155,12 +156,13 @@ def fit(
     raise typer.Exit(0 if result.status.is_final else BUDGET_REACHED)
 
 
-def as_class_weight(text: str) -> str | dict[str, float]:
-    """ "balanced", or a table of weights by the labels' text."""
-    if text == "balanced":
+def as_class_weight(text: str | None, classes: np.ndarray) -> str | dict[Any, float] | None:
+    """ "balanced", or weights by label, of which a command line has the text."""
+    if text in (None, "balanced"):
         return text
-    table: dict[str, float] = {}
-    for part in text.split(","):
+    labels = {str(label): label for label in classes.tolist()}
+    weights: dict[Any, float] = {}
+    for part in str(text).split(","):
         label, _, weight = part.rpartition("=")
         number = as_number(weight)
         if not label or isinstance(number, str):
@@ -168,21 +170,11 @@ def as_class_weight(text: str) -> str | dict[str, float]:
                 f"--class-weight {short(text)} must be 'balanced', or label=weight pairs such as "
                 "0=1,1=20"
             )
-        table[label] = number
-    return table
-
-
-def by_label(class_weight: Any, classes: np.ndarray) -> Any:
-    """Weights by the labels themselves, of which a command line has the text."""
-    if not isinstance(class_weight, dict):
-        return class_weight
-    labels = {str(label): label for label in classes.tolist()}
-    for text in class_weight:
-        if text not in labels:
-            raise InputError(
-                f"--class-weight names {short(text)}; the labels are {', '.join(list(labels)[:12])}"
-            )
-    return {labels[text]: weight for text, weight in class_weight.items()}
+        if label not in labels:
+            known = ", ".join(list(labels)[:12])
+            raise InputError(f"--class-weight names {short(label)}; the labels are {known}")
+        weights[labels[label]] = number
+    return weights
 
 
 def as_number(word: str) -> float | str:

@@ -1,8 +1,6 @@
 """What `--method` names: a method of ours, or `module:Class` of anybody's."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from inspect import isabstract
 from pathlib import Path
@@ -10,8 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from momentron.data.arguments import meant
-from momentron.data.files._common import one_line
-from momentron.errors import InputError, short
+from momentron.errors import InputError, one_line, short
 from momentron.solvers import SOLVERS, Solver
 
 
@@ -30,14 +27,23 @@ def named_solver(method: str) -> Solver:
             f"solver of your own as module:Class{meant(method, SOLVERS)}"
         )
     module = _imported(method, module_name)
-    if not hasattr(module, name):
+    solver = getattr(module, name, None)
+    if solver is None:
         offered = [key for key, value in vars(module).items() if _is_offered(value, module_name)]
         raise InputError(
             f"--method {short(method)}: {module_name} ({getattr(module, '__file__', None)}) has no "
             f"{name!r}; its solvers are: {', '.join(offered) or 'none'}"
         )
-    found = getattr(module, name)
-    solver = _made(method, found) if isinstance(found, type) else found
+    if isabstract(solver):
+        missing = ", ".join(sorted(solver.__abstractmethods__))
+        raise InputError(f"--method {short(method)} is not complete: it does not define {missing}")
+    try:
+        solver = solver() if isinstance(solver, type) else solver
+    except TypeError as error:
+        raise InputError(
+            f"--method {short(method)} cannot be made without arguments: {error}; let the module "
+            "hold an object of it, and name that object"
+        ) from error
     if not isinstance(solver, Solver):
         raise InputError(
             f"--method {short(method)} is an object of type {type(solver).__name__}; it must be a "
@@ -47,20 +53,13 @@ def named_solver(method: str) -> Solver:
 
 
 def _imported(method: str, name: str) -> ModuleType:
-    try:
-        with _working_directory_first():
-            return import_module(name)
-    except Exception as error:  # whatever a module does when it is read
-        reason = f"{type(error).__name__}: {one_line(error)}"
-        raise InputError(f"--method {short(method)} cannot be imported: {reason}") from error
-
-
-@contextmanager
-def _working_directory_first() -> Iterator[None]:
     folder = str(Path.cwd())
     sys.path.insert(0, folder)
     try:
-        yield
+        return import_module(name)
+    except Exception as error:  # whatever a module does when it is read
+        reason = f"{type(error).__name__}: {one_line(error)}"
+        raise InputError(f"--method {short(method)} cannot be imported: {reason}") from error
     finally:
         sys.path.remove(folder)
 
@@ -69,17 +68,3 @@ def _is_offered(value: Any, module_name: str) -> bool:
     """Whether a module's value is a solver, and no class that it imports from elsewhere."""
     is_class = isinstance(value, type) and issubclass(value, Solver)
     return isinstance(value, Solver) or (is_class and value.__module__ == module_name)
-
-
-def _made(method: str, kind: type) -> Any:
-    """An object of the class, which must need no arguments."""
-    if isabstract(kind):
-        missing = ", ".join(sorted(getattr(kind, "__abstractmethods__", ())))
-        raise InputError(f"--method {short(method)} is not complete: it does not define {missing}")
-    try:
-        return kind()
-    except TypeError as error:
-        raise InputError(
-            f"--method {short(method)} cannot be made without arguments: {error}; where it needs "
-            "some, let the module hold an object of it, and name that"
-        ) from error

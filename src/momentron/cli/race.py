@@ -5,14 +5,12 @@ from typing import Annotated
 
 import typer
 
-from momentron.api import max_margin
 from momentron.cli.inputs import Source, load_data, reads_data
 from momentron.cli.methods import named_solver
 from momentron.cli.output import answer, progress, say
 from momentron.estimators.racing import DEFAULT_METHODS
 from momentron.estimators.racing import race as run_race
-from momentron.views.display.race import draw_race
-from momentron.views.display.style import picture_of, require_picture
+from momentron.views.display.style import picture_of, require_picture, saved_figure
 
 
 @reads_data("formula", "weight", "failures")
@@ -34,12 +32,9 @@ def race(
         require_picture(plot)
     loaded = load_data(source)
     X, y = loaded.design.X, loaded.design.y
-    with progress("finding the best margin", max_time=60.0):
-        best = max_margin(X, y, fit_intercept=intercept, max_time=60.0)
     with progress("racing") as watch:
-        found = run_race(
-            X, y, solvers, passes=passes, fit_intercept=intercept, best=best, watch=watch
-        )
+        found = run_race(X, y, solvers, passes=passes, fit_intercept=intercept, watch=watch)
+    best = found.best
 
     def show() -> None:
         say(
@@ -51,5 +46,7 @@ def race(
 
     picture = b""
     if plot is not None:
-        picture = picture_of(plot, draw_race(found.traces, best, title=loaded.title))
+        figure, axes = saved_figure(size=(7.0, 4.5))
+        found.plot(axes, title=loaded.title)
+        picture = picture_of(plot, figure)
     answer(show, plot, picture, word="drawn")

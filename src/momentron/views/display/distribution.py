@@ -20,15 +20,12 @@ class MarginDistributionDisplay(ClassifierDisplay):
 
     Parameters
     ----------
+    fitted : Fitted
+        The classifier, with the certified interval on the best margin.
     distances : ndarray of shape (n,)
         Positive on the right side of the boundary.
     codes : ndarray of shape (n,)
-        Positions of the labels among `classes`.
-    classes : ndarray
-    lower, upper : float
-        The certified interval on the best margin.
-    is_distance : bool
-        Whether these are distances, not scaled by a soft margin.
+        Positions of the labels among the classes.
 
     Attributes
     ----------
@@ -37,22 +34,10 @@ class MarginDistributionDisplay(ClassifierDisplay):
     bars_ : artists
     """
 
-    def __init__(
-        self,
-        distances: np.ndarray,
-        codes: np.ndarray,
-        classes: np.ndarray,
-        *,
-        lower: float,
-        upper: float,
-        is_distance: bool = True,
-    ) -> None:
+    def __init__(self, fitted: Fitted, distances: np.ndarray, codes: np.ndarray) -> None:
+        self.fitted = fitted
         self.distances = distances
         self.codes = codes
-        self.classes = classes
-        self.lower = lower
-        self.upper = upper
-        self.is_distance = is_distance
 
     @classmethod
     def of(cls, fitted: Fitted, X: Any, y: Any) -> Self:
@@ -60,21 +45,7 @@ class MarginDistributionDisplay(ClassifierDisplay):
         if fitted.decide is None:
             raise InputError("there is no hyperplane to measure from: the classes overlap")
         codes = fitted.codes(y)
-        return cls(
-            signed_distances(np.asarray(fitted.decide(X)), codes),
-            codes,
-            fitted.classes,
-            lower=fitted.lower,
-            upper=fitted.upper,
-            is_distance=fitted.is_distance,
-        )
-
-    @property
-    def name(self) -> str:
-        """What the horizontal axis is."""
-        if self.classes.size > 2:
-            return "lead of the true class over the best wrong one"
-        return "signed distance to the boundary" if self.is_distance else "label × decision value"
+        return cls(fitted, signed_distances(np.asarray(fitted.decide(X)), codes), codes)
 
     def plot(self, ax: Any = None, *, bins: int | str = "auto", legend: bool = True) -> Self:
         """Draw it.
@@ -88,36 +59,36 @@ class MarginDistributionDisplay(ClassifierDisplay):
         legend : bool
         """
         self.figure_, self.ax_ = axes_for(ax)
-        edges = bin_edges(self.distances, bins)
-        if self.classes.size <= FEW_CLASSES:
-            groups = [self.distances[self.codes == c] for c in range(self.classes.size)]
-            names = [text_of(label) for label in self.classes.tolist()]
-        else:
-            groups, names = [self.distances], [f"all {self.classes.size} classes"]
+        fitted, distances, k = self.fitted, self.distances, self.fitted.classes.size
+        edges = bin_edges(distances, bins)
+        groups, names = [distances], [f"all {k} classes"]
+        if k <= FEW_CLASSES:
+            groups = [distances[self.codes == c] for c in range(k)]
+            names = [text_of(label) for label in fitted.classes.tolist()]
         colours = [colour_of(c) for c in range(len(groups))]
         _, _, self.bars_ = self.ax_.hist(
             groups, edges, stacked=True, color=colours, label=names, alpha=0.85, linewidth=0
         )
         self.ax_.axvline(0.0, color=INK, linewidth=1.3)
         if edges[0] < 0.0:
-            wrong = int(np.count_nonzero(self.distances <= 0.0))
-            label = f"wrong side: {wrong} of {self.distances.size}"
+            label = f"wrong side: {np.count_nonzero(distances <= 0.0)} of {distances.size}"
             self.ax_.axvspan(edges[0], 0.0, color=VERMILLION, alpha=0.08, linewidth=0, label=label)
-        self._draw_interval()
-        self.ax_.set_xlabel(self.name)
+        if 0.0 < fitted.upper < np.inf:
+            label = f"best margin in [{fitted.lower:.6g}, {fitted.upper:.6g}]"
+            dashed: dict[str, Any] = {"color": INK, "linestyle": "--", "linewidth": 1.1}
+            self.ax_.axvspan(fitted.lower, fitted.upper, color=INK, alpha=0.25, linewidth=0)
+            self.ax_.axvline(fitted.lower, **dashed)
+            self.ax_.axvline(fitted.upper, label=label, **dashed)
+        if k > 2:
+            self.ax_.set_xlabel("lead of the true class over the best wrong one")
+        elif fitted.is_distance:
+            self.ax_.set_xlabel("signed distance to the boundary")
+        else:
+            self.ax_.set_xlabel("label × decision value")
         self.ax_.set_ylabel("rows")
         if legend:
             self.ax_.legend(fontsize="small", loc="best")
         return self
-
-    def _draw_interval(self) -> None:
-        if not 0.0 < self.upper < np.inf:
-            return
-        label: str | None = f"best margin in [{self.lower:.6g}, {self.upper:.6g}]"
-        self.ax_.axvspan(self.lower, self.upper, color=INK, alpha=0.25, linewidth=0)
-        for end in (self.lower, self.upper):
-            self.ax_.axvline(end, color=INK, linestyle="--", linewidth=1.1, label=label)
-            label = None
 
 
 def bin_edges(distances: np.ndarray, bins: int | str, most: int = 60) -> np.ndarray:

@@ -11,7 +11,6 @@ from momentron.views.display.style import (
     axes_for,
     colour_of,
     require_choice,
-    saved_figure,
     text_of,
 )
 
@@ -96,10 +95,3 @@ def scale_to_best(axes: Any, best: float, lowest: float | None = None) -> None:
     labels = [f"{share:g}".replace("-", "−") for share in shares]
     axes.set_yticks([share * best for share in shares], labels)
     axes.minorticks_off()
-
-
-def draw_race(traces: "Mapping[str, Trace]", best: "MarginResult", *, title: str = "") -> Any:
-    """The picture of a race as a figure to be saved, without pyplot."""
-    figure, axes = saved_figure(size=(7.0, 4.5))
-    RaceDisplay(traces, best).plot(axes, title=title)
-    return figure
