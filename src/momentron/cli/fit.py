@@ -15,7 +15,7 @@ from momentron.api import plan_fit, reads_in_blocks
 from momentron.cli.inputs import Source, load_data, reads_data
 from momentron.cli.methods import named_solver
 from momentron.cli.model import write_model
-from momentron.cli.output import answer, say
+from momentron.cli.output import answer, say_facts
 from momentron.data.safefiles import require_writable
 from momentron.errors import InputError, short
 from momentron.estimators import labels_of
@@ -150,7 +150,7 @@ def fit(
         if as_json:
             print(json.dumps(summary))
         else:
-            say(*summary_lines(summary))
+            print_summary(summary)
 
     answer(show, save, write, word=None if as_json else "saved")
     raise typer.Exit(0 if result.status.is_final else BUDGET_REACHED)
@@ -210,33 +210,31 @@ def summarise(
     }
 
 
-def summary_lines(summary: dict[str, Any]) -> list[str]:
+def print_summary(summary: dict[str, Any]) -> None:
     """The answer, one fact per line."""
-    classes, in_blocks = summary["classes"], "bytes_read" in summary
+    classes, n, in_blocks = summary["classes"], summary["rows"], "bytes_read" in summary
     class_names = " against ".join(classes) if len(classes) == 2 else f"{len(classes)} classes"
-    margin = f"{'best' if len(classes) == 2 else 'joint'} margin".ljust(15)
+    margin, quantity = f"{'best' if len(classes) == 2 else 'joint'} margin", ""
     if summary["is_soft"]:
-        margin = "soft margin     1/√(2·objective)"
-    lines = [f"{summary['data']}: {summary['rows']} × {summary['features']}, {class_names}"]
-    if summary.get("read"):
-        lines.append(f"read            {'; '.join(summary['read'])}")
-    lines += [
-        f"verdict         {summary['status']}",
-        f"{margin} in [{summary['lower']:.12g}, {summary['upper']:.12g}], "
-        f"relative gap {summary['gap']:.2e}",
-        f"support         {summary['support']} of {summary['rows']} rows",
-    ]
+        margin, quantity = "soft margin", "1/√(2·objective) "
+    interval = f"in [{summary['lower']:.12g}, {summary['upper']:.12g}]"
+    classifier = ""
     if summary["classifier"] != Predictor.MARGIN:  # not the one that was asked for
         option = "-C 1 --in-memory" if in_blocks else "-C 1"
         hint = "" if summary["is_soft"] else f"; for a soft margin pass -C, such as {option}"
-        lines.append(f"classifier      {summary['classifier']}{hint}")
-    error = summary["training_error"]
-    lines += [
-        f"training error  {'not counted' if error is None else f'{error:.4%}'}",
-        f"work            {summary['method']}, {summary['iterations']} iterations, "
-        f"{summary['passes']} passes, {summary['seconds']:.3f} s",
+        classifier = f"{summary['classifier']}{hint}"
+    error, seconds = summary["training_error"], summary["seconds"]
+    steps = f"{summary['iterations']} iterations, {summary['passes']} passes"
+    facts = [
+        ("read", "; ".join(summary.get("read", ()))),
+        ("verdict", summary["status"]),
+        (margin, f"{quantity}{interval}, relative gap {summary['gap']:.2e}"),
+        ("support", f"{summary['support']} of {n} rows"),
+        ("classifier", classifier),
+        ("training error", "not counted" if error is None else f"{error:.4%}"),
+        ("work", f"{summary['method']}, {steps}, {seconds:.3f} s"),
     ]
     if in_blocks:
-        speed = summary["bytes_read"] / max(summary["seconds"], 1e-9) / 1e6
-        lines.append(f"read            {summary['bytes_read'] / 1e9:.3f} GB, {speed:.0f} MB/s")
-    return lines
+        read = summary["bytes_read"]
+        facts.append(("read", f"{read / 1e9:.3f} GB, {read / max(seconds, 1e-9) / 1e6:.0f} MB/s"))
+    say_facts(f"{summary['data']}: {n} × {summary['features']}, {class_names}", facts)

@@ -10,7 +10,7 @@ import numpy as np
 import typer
 from threadpoolctl import threadpool_info
 
-from momentron.cli.output import say
+from momentron.cli.output import say_facts
 from momentron.data.safefiles import cache_dir
 from momentron.datasets import DATASETS
 from momentron.datasets.loaders import ENVIRONMENT
@@ -28,18 +28,19 @@ def info(
     if as_json:
         print(json.dumps(found))
         return
-    lines = [f"{name:<16}{version}" for name, version in found["versions"].items()]
-    lines.append(f"{'not installed':<16}{', '.join(found['missing']) or 'nothing'}")
-    lines.append(f"{'platform':<16}{found['platform']}")
-    lines.append(f"{'processors':<16}{found['processors']}")
-    lines.append(f"{'long double':<16}{found['long_double_bits']} bits of precision")
-    for library in found["blas"]:
-        words = ", ".join(f"{name} {value}" for name, value in library.items())
-        lines.append(f"{'library':<16}{words}")
-    lines.append(f"{'data folder':<16}{found['data_folder'] or f'none ({ENVIRONMENT} is not set)'}")
-    lines.append(f"{'cache':<16}{found['cache']}")
-    lines.append(f"{'known data sets':<16}{', '.join(found['datasets'])}")
-    say(*lines)
+    libraries = [", ".join(f"{key} {of[key]}" for key in of) for of in found["blas"]]
+    facts = [
+        *found["versions"].items(),
+        ("not installed", ", ".join(found["missing"]) or "nothing"),
+        ("platform", found["platform"]),
+        ("processors", found["processors"]),
+        ("long double", f"{found['long_double_bits']} bits of precision"),
+        *(("library", words) for words in libraries),
+        ("data folder", found["data_folder"] or f"none ({ENVIRONMENT} is not set)"),
+        ("cache", found["cache"]),
+        ("known data sets", ", ".join(found["datasets"])),
+    ]
+    say_facts("", facts)
 
 
 def gather() -> dict[str, Any]:

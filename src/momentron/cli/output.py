@@ -1,7 +1,7 @@
 """What commands print and write. Text from data, files and errors is shown, never interpreted."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -26,6 +26,12 @@ from momentron.views.printable import in_encoding, printable
 def say(*lines: object, file: IO[str] | None = None) -> None:
     """Print lines, each as one line whatever is in it."""
     print("\n".join(printable(line) for line in lines), file=file or sys.stdout)
+
+
+def say_facts(title: str, facts: Sequence[tuple[str, object]]) -> None:
+    """Print a title, if there is one, and below it one fact per line; those without a value go."""
+    lines = [f"{name:<15} {value}" for name, value in facts if value not in (None, "")]
+    say(*([title] if title else []), *lines)
 
 
 def complain(text: str) -> None:

@@ -11,7 +11,6 @@ import shlex
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from importlib.resources import files
 from string import Template
 from typing import Any
@@ -26,11 +25,10 @@ from momentron.separability.verdict import Verdict
 from momentron.views.display import MarginDisplay, MarginDistributionDisplay
 from momentron.views.display.style import CLASS_COLOURS, GREY, INK, saved_figure, styled
 from momentron.views.display.views import Fitted
-from momentron.views.markup import escape, facts_table, interval_svg, proven, rows_table
+from momentron.views.markup import escape, facts_table, rows_table
 from momentron.views.printable import shortened
 
 ROLE_SECONDS = 10.0  # for all features together, where no other time is given
-ROWS_SHOWN = 20  # support vectors, or rows in conflict
 FEATURES_SHOWN = 40
 MOST_POINTS = 1500
 BAR = 12  # characters of the longest bar
@@ -98,7 +96,7 @@ class Findings:
             display.codes[kept],
         )
 
-    @cached_property
+    @property
     def distances(self) -> MarginDistributionDisplay:
         """How far the classifier keeps the rows."""
         fitted = Fitted.from_estimator(self.model)
@@ -172,15 +170,17 @@ def render(findings: Findings, *, source: str = "DATA", options: str = "") -> st
     options : str
         Further options of those commands.
     """
-    verdict, result = findings.verdict, findings.model.result_
+    verdict, text = findings.verdict, findings.verdict.to_json()
     classes, (n, d) = verdict.classes, findings.X.shape
     words = " against ".join(classes) if len(classes) == 2 else f"{len(classes)} classes, jointly"
-    kind, _, rest = verdict.sentence.partition(":")
-    paragraphs = [verdict.paper_sentence, *verdict.notes]
-    work = {
-        "solver": f"{result.method}: {result.status}",
-        "work": f"{result.n_iter:,} iterations, {verdict.seconds + result.seconds:.2f} s",
-    }
+    proof_facts = {"SHA-256 of the proof": findings.proof_digest, "size": f"{len(text):,} bytes"}
+    link = "<p>The proof is too large for this page; the first command writes it.</p>"
+    if len(text) <= LARGEST_PROOF:
+        encoded = base64.b64encode(text.encode()).decode()
+        link = (
+            f'<p><a class="button" download="proof.json" '
+            f'href="data:application/json;base64,{encoded}">Save the proof</a></p>'
+        )
     template = Template(files("momentron.cli").joinpath("report.html").read_text("utf-8"))
     return template.substitute(
         title=escape(findings.title),
@@ -188,22 +188,26 @@ def render(findings: Findings, *, source: str = "DATA", options: str = "") -> st
         n_rows=f"{n:,}",
         n_features=f"{d:,}",
         classes=escape(shortened(words, 80)),
-        heading=escape(kind.capitalize()),
-        lead=escape(rest.strip().capitalize()),
-        interval=proven(verdict.lower, verdict.upper),
-        interval_picture=interval_svg(verdict.lower, verdict.upper),
-        meaning="\n".join(f"<p>{escape(words)}</p>" for words in paragraphs),
+        heading=verdict.kind.capitalize(),
+        verdict=_opened(verdict._repr_html_()),
+        meaning=f"<p>{escape(verdict.paper_sentence)}</p>",
         scatter=_svg(findings.geometry, "the rows in two dimensions"),
         histogram=_svg(findings.distances, "histogram of signed distances"),
-        **(_conflict(findings) if verdict.conflict else _support(findings)),
+        classifier=_opened(findings.model.result_._repr_html_()),
         roles=_needed(findings.roles),
         feature_table=_features(findings),
+        proof_facts=facts_table(proof_facts),
+        proof_link=link,
         source=escape(shlex.quote(source)),
         options=escape(options),
         verify_options=escape(options.replace(" --no-intercept", "")),
-        **_proof(findings),
-        origin_facts=facts_table(work | versions()),
+        versions=facts_table(versions()),
     )
+
+
+def _opened(card: str) -> str:
+    """What a notebook shows, with its details."""
+    return card.replace("<details>", "<details open>")
 
 
 def _svg(display: MarginDisplay | MarginDistributionDisplay, title: str) -> str:
@@ -225,38 +229,9 @@ def _svg(display: MarginDisplay | MarginDistributionDisplay, title: str) -> str:
     return head + body
 
 
-def _support(findings: Findings) -> dict[str, str]:
-    result, distances = findings.model.result_, findings.distances.distances
-    weights = result.dual if result.dual.ndim == 1 else result.dual.sum(axis=1)
-    rows = []
-    for place in np.argsort(-weights, kind="stable")[:ROWS_SHOWN].tolist():
-        i = int(result.support[place])
-        rows.append((i, shortened(findings.y[i]), float(weights[place]), float(distances[i])))
-    return {
-        "rows_title": "Support vectors",
-        "rows_words": f"{result.support.size:,} of {result.n_rows:,} rows hold the margin in "
-        f"place; the others could be dropped without changing it. {_first(rows, result.support)}",
-        "rows_table": rows_table(("row", "class", "weight", "distance"), rows),
-    }
-
-
-def _conflict(findings: Findings) -> dict[str, str]:
-    conflict = sorted(findings.verdict.conflict, key=lambda entry: -entry.weight)
-    rows = [
-        (entry.row, shortened(entry.label), shortened(entry.against), entry.weight)
-        for entry in conflict[:ROWS_SHOWN]
-    ]
-    return {
-        "rows_title": "Rows in conflict",
-        "rows_words": "With these weights the averages of the classes coincide exactly, so no "
-        f"hyperplane can have them all strictly on their own sides. {_first(rows, conflict)}",
-        "rows_table": rows_table(("row", "class", "against", "weight"), rows),
-    }
-
-
 def _features(findings: Findings) -> str:
     coef, names = np.atleast_2d(findings.model.coef_), findings.feature_names
-    strength = np.abs(coef).max(axis=0)
+    strength, d = np.abs(coef).max(axis=0), coef.shape[1]
     top = max(float(strength.max()), 1e-300)
     roles = {role.feature: ROLES[role.is_needed][0] for role in findings.roles}
     rows = []
@@ -266,7 +241,8 @@ def _features(findings: Findings) -> str:
         bar = "█" * max(1, round(BAR * float(strength[j]) / top))
         rows.append((name, value, roles.get(j, ""), bar))
     heads = ("feature", "weight", "role" if roles else "", "")
-    return f"<p>{_first(rows, strength)}</p>" + rows_table(heads, rows)
+    left_out = f"<p>{d - len(rows):,} more are not listed.</p>" if len(rows) < d else ""
+    return rows_table(heads, rows) + left_out
 
 
 def _needed(roles: list[FeatureRole]) -> str:
@@ -274,26 +250,3 @@ def _needed(roles: list[FeatureRole]) -> str:
     kinds = [role.is_needed for role in roles]
     counts = [f"{kinds.count(kind):,} {ROLES[kind][1]}" for kind in ROLES if kind in kinds]
     return f"Of {len(kinds):,} features: {'; '.join(counts)}." if roles else ""
-
-
-def _proof(findings: Findings) -> dict[str, str]:
-    verdict, text = findings.verdict, findings.verdict.to_json()
-    facts = {
-        "what it proves": f"{verdict.kind}, and the interval above",
-        "arithmetic": f"{verdict.arithmetic}; no rounding enters",
-        "SHA-256 of the proof": findings.proof_digest,
-        "SHA-256 of the data": verdict.proof["data"]["sha256"],
-        "size": f"{len(text):,} bytes",
-    }
-    link = "<p>The proof is too large for this page; the first command writes it.</p>"
-    if len(text) <= LARGEST_PROOF:
-        encoded = base64.b64encode(text.encode()).decode()
-        link = (
-            f'<p><a class="button" download="proof.json" '
-            f'href="data:application/json;base64,{encoded}">Save the proof</a></p>'
-        )
-    return {"proof_facts": facts_table(facts), "proof_link": link}
-
-
-def _first(shown: Sequence[Any], entries: Any) -> str:
-    return f"The first {len(shown):,} are listed." if len(shown) < len(entries) else ""

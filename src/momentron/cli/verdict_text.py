@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from momentron.cli.output import cell, say
+from momentron.cli.output import cell, say_facts
 
 ROWS_SHOWN = 10
 ESTIMATES_SHOWN = 40
@@ -14,7 +14,13 @@ ESTIMATES_SHOWN = 40
 
 def print_summary(summary: dict[str, Any]) -> None:
     """The verdict, one fact per line, and what there is of tables."""
-    say(*_lines(summary))
+    classes = " against ".join(summary["classes"][:2])
+    if len(summary["classes"]) > 2:
+        classes = f"{len(summary['classes'])} classes, jointly"
+    seen = summary["observations"]
+    observations = "" if seen in (None, summary["rows"]) else f", {seen:,} observations"
+    size = f"{summary['rows']} × {summary['features']}{observations}"
+    say_facts(f"{summary['data']}: {size}, {classes}", _facts(summary))
     estimates, pairs = summary["estimates"], summary["class_pairs"]
     if len(estimates) > ESTIMATES_SHOWN:
         estimates = sorted(estimates, key=lambda row: row["estimate"] == "finite")
@@ -34,52 +40,43 @@ def print_summary(summary: dict[str, Any]) -> None:
     _print_table(title, ("row", "class", "against", "weight"), rows)
 
 
-def _lines(summary: dict[str, Any]) -> list[str]:
-    classes = " against ".join(summary["classes"][:2])
-    if len(summary["classes"]) > 2:
-        classes = f"{len(summary['classes'])} classes, jointly"
-    seen = summary["observations"]
-    observations = "" if seen in (None, summary["rows"]) else f", {seen:,} observations"
-    lines = [
-        f"{summary['data']}: {summary['rows']} × {summary['features']}{observations}, {classes}",
-        *([f"read            {'; '.join(summary['read'])}"] if summary["read"] else []),
-        f"model           {summary['model']}",
-        *(f"note            {note}" for note in summary["notes"]),
-        f"verdict         {summary['sentence']}",
-        f"best margin     in [{summary['lower']:.12g}, {summary['upper']:.12g}]",
+def _facts(summary: dict[str, Any]) -> list[tuple[str, object]]:
+    """What is to be said, by name; facts without a value are left out."""
+    features, directed = summary["features"], summary["direction"]
+    shown = ", ".join(f"{name} ({value:+.4g})" for name, value in directed[:ROWS_SHOWN])
+    others = ", …" if len(directed) > ROWS_SHOWN else "; others 0"
+    constant = ", ".join(summary["constant"][:ROWS_SHOWN])
+    boundary = _named(summary, "row", summary["boundary_rows"])
+    pairs = [
+        f"{_named(summary, 'row', [row])[0]} ({label} against {against})"
+        for row, label, against in summary["boundary_pairs"]
     ]
-    if summary["kind"] != "undecided":
-        lines.append(f"proof           {summary['arithmetic']} arithmetic, verified")
-    if summary["reason"]:
-        lines.append(f"undecided       {summary['reason']}")
-    if summary["estimates"]:
-        lines.append(f"in a paper      {summary['in_a_paper']}")
-    if summary["caveat"]:
-        lines.append(f"caveat          {summary['caveat']}")
-    if summary["constant"]:
-        listed = ", ".join(summary["constant"][:ROWS_SHOWN])
-        lines.append(f"constant        {listed}: aliased, each repeats the intercept")
-    if summary["direction"]:
-        shown = [f"{name} ({value:+.4g})" for name, value in summary["direction"][:ROWS_SHOWN]]
-        more = ", …" if len(summary["direction"]) > ROWS_SHOWN else "; others 0"
-        lines.append(f"direction       {', '.join(shown)}{more}")
-    if summary["kind"] == "quasi-separable":
-        rows = _named(summary, "row", summary["boundary_rows"])
-        lines.append(f"on the boundary {_some(rows, summary['rows'])}")
-    if summary["boundary_pairs"]:
-        counts = [n for pair in summary["class_pairs"] for n in pair["strict"] or ()]
-        pairs = [
-            f"{_named(summary, 'row', [row])[0]} ({label} against {against})"
-            for row, label, against in summary["boundary_pairs"]
-        ]
-        lines.append(
-            f"boundary pairs  {_some(pairs, sum(counts) + len(pairs) if counts else None)}"
-        )
-    if summary["needed_features"] or summary["spare_features"]:
-        for word in ("needed", "spare"):
-            names = _named(summary, "feature", summary[f"{word}_features"])
-            lines.append(f"{f'{word} features':<15} {_some(names, summary['features'])}")
-    return [*lines, f"work            {summary['seconds']:.3f} s"]
+    strict = [n for pair in summary["class_pairs"] for n in pair["strict"] or ()]
+    n_pairs = sum(strict) + len(pairs) if strict else None
+    is_asked = summary["needed_features"] or summary["spare_features"]
+    needed, spare = (
+        _some(_named(summary, "feature", summary[f"{word}_features"]), features) if is_asked else ""
+        for word in ("needed", "spare")
+    )
+    is_decided, is_quasi = summary["kind"] != "undecided", summary["kind"] == "quasi-separable"
+    return [
+        ("read", "; ".join(summary["read"])),
+        ("model", summary["model"]),
+        *(("note", note) for note in summary["notes"]),
+        ("verdict", summary["sentence"]),
+        ("best margin", f"in [{summary['lower']:.12g}, {summary['upper']:.12g}]"),
+        ("proof", f"{summary['arithmetic']} arithmetic, verified" if is_decided else ""),
+        ("undecided", summary["reason"]),
+        ("in a paper", summary["in_a_paper"] if summary["estimates"] else ""),
+        ("caveat", summary["caveat"]),
+        ("constant", f"{constant}: aliased, each repeats the intercept" if constant else ""),
+        ("direction", f"{shown}{others}" if shown else ""),
+        ("on the boundary", _some(boundary, summary["rows"]) if is_quasi else ""),
+        ("boundary pairs", _some(pairs, n_pairs) if pairs else ""),
+        ("needed features", needed),
+        ("spare features", spare),
+        ("work", f"{summary['seconds']:.3f} s"),
+    ]
 
 
 def _print_table(
