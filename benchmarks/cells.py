@@ -1,0 +1,271 @@
+"""Every penalty on every kind of rows, to a certified gap of 1e-3, beside the peer for it.
+
+    python -m benchmarks.cells --out cells.json [--only text sparse] [--before CHECKOUT]
+
+Processor seconds of one thread. Each solver has a process of its own, which loads the data and
+solves up to three times; the best counts, and a time limit ends it. momentron stops at the gap that
+is asked for, the peers at their own default tolerances, which certify nothing. With `--before`,
+another checkout of momentron runs too. What is in the file is not run again.
+"""
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+OURS, BEFORE = "momentron", "before"
+ENOUGH = 5.0  # seconds of a run that is not repeated
+REPEATS = 3
+
+Data = tuple[Any, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A problem, how we are asked to solve it, and the peers that can."""
+
+    load: Callable[[], Data]
+    options: dict[str, Any]
+    peers: tuple[str, ...] = ()
+    peer_options: dict[str, Any] = field(default_factory=dict)
+
+
+@cache
+def text() -> Data:
+    """Farm ads as TF-IDF: 4,143 × 54,877, 0.4 % of it filled."""
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    from momentron.datasets import load
+
+    data = load("farm-ads", download=False)
+    return TfidfTransformer().fit_transform(data.X), _codes(data.y)
+
+
+@cache
+def sparse() -> Data:
+    """60,000 × 20,000 with 40 entries in a row, a tenth of the labels wrong."""
+    rng = np.random.default_rng(0)
+    n, d, filled = 60_000, 20_000, 40
+    columns = rng.integers(0, d, n * filled)
+    X = sp.csr_matrix((rng.normal(size=n * filled), columns, np.arange(0, n * filled + 1, filled)))
+    X.sum_duplicates()
+    y = X @ rng.normal(size=d) > 0.0
+    return X, (y ^ (rng.random(n) < 0.1)).astype(int)
+
+
+def _codes(y: Any) -> np.ndarray:
+    return np.unique(np.asarray(y), return_inverse=True)[1].ravel()
+
+
+def rows_of(name: str, n: int) -> Data:
+    from momentron.datasets import load
+
+    data = load(name, download=False)
+    chosen = np.sort(np.random.default_rng(0).permutation(np.asarray(data.y).size)[:n])
+    return data.X[chosen], _codes(data.y)[chosen]
+
+
+def few_features() -> Data:
+    """10,000 × 16 that nothing was tuned on: a quadratic rule with noise."""
+    rng = np.random.default_rng(16)
+    X = rng.normal(size=(10_000, 16))
+    rule = (X[:, :8] * X[:, 8:]).sum(axis=1) + rng.normal(size=10_000)
+    return X, (rule > 0.0).astype(int)
+
+
+def embeddings() -> Data:
+    """20,000 × 768, dense, with a linear rule and noise."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 768))
+    score = X @ rng.normal(size=768) / math.sqrt(768.0)
+    return X, (score + 0.5 * rng.normal(size=20_000) > 0.0).astype(int)
+
+
+def sector() -> Data:
+    from momentron.datasets import load
+
+    data = load("sector.scale", download=False)
+    return data.X, np.asarray(data.y)
+
+
+def pixels() -> Data:
+    from momentron.datasets import load
+
+    data = load("mnist", download=False)
+    return np.ascontiguousarray(data.X[:20_000], np.float64), np.asarray(data.y)[:20_000]
+
+
+def _scale(X: Any) -> float:
+    """The default gamma of SVC."""
+    mean = X.mean()
+    square = X.multiply(X).mean() if sp.issparse(X) else (X * X).mean()
+    return 1.0 / (X.shape[1] * float(square - mean * mean))
+
+
+def cells() -> Iterator[tuple[str, Cell]]:
+    """Name and cell of each; C, and gamma over its default, are in the name."""
+    load: Callable[[], Data]
+    for C in (0.1, 1.0, 10.0):
+        for penalty in ("squared_hinge", "hinge"):
+            for name, load in (("text", text), ("sparse", sparse)):
+                peer = {"C": C, "loss": penalty, "max_iter": 100_000}
+                options = {"C": C, "penalty": penalty, "tol": 1e-3}
+                yield f"{name} {penalty} C={C:g}", Cell(load, options, ("liblinear",), peer)
+    for C in (0.1, 10.0):
+        options = {"C": C, "penalty": "hinge", "tol": 1e-3}
+        peer = {"C": C, "loss": "hinge", "max_iter": 100_000}
+        yield f"embeddings hinge C={C:g}", Cell(embeddings, options, ("liblinear",), peer)
+    grid: dict[str, Callable[[], Data]] = {
+        "a9a": lambda: rows_of("a9a", 10_000),
+        "w8a": lambda: rows_of("w8a", 10_000),
+        "few": few_features,
+    }
+    for name, load in grid.items():
+        for C in (0.1, 1.0, 10.0, 100.0):
+            for factor in (0.1, 1.0, 10.0):
+                options = {"C": C, "penalty": "hinge", "kernel": "rbf", "gamma": factor}
+                options |= {"tol": 1e-3, "cache_size": 2000.0}
+                peer = {"C": C, "gamma": factor, "cache_size": 2000}
+                cell = Cell(load, options, ("libsvm", "onedal"), peer)
+                yield f"rbf {name} C={C:g} gamma×{factor:g}", cell
+    for multi_class in ("joint", "ovr"):
+        options = {"C": 1.0, "tol": 1e-3, "multi_class": multi_class}
+        yield f"sector {multi_class}", Cell(sector, options, ("liblinear",), {"C": 1.0})
+    yield "ten classes, hard", Cell(pixels, {"tol": 1e-3})
+
+
+def run_ours(X: Any, y: np.ndarray, options: dict[str, Any]) -> str:
+    from momentron import MaxMarginClassifier, max_margin
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if "multi_class" in options:
+            return MaxMarginClassifier(**options).fit(X, y).status_.name
+        found = max_margin(X, y, **options)
+    return f"{found.status.name}, gap {found.gap:.1e}"
+
+
+def run_liblinear(X: Any, y: np.ndarray, options: dict[str, Any]) -> str:
+    from sklearn.svm import LinearSVC
+
+    return f"{LinearSVC(**options).fit(X, y).n_iter_} iterations"
+
+
+def run_libsvm(X: Any, y: np.ndarray, options: dict[str, Any]) -> str:
+    from sklearn.svm import SVC
+
+    return f"{SVC(**options).fit(X, y).support_.size} support vectors"
+
+
+def run_onedal(X: Any, y: np.ndarray, options: dict[str, Any]) -> str:
+    from sklearnex.svm import SVC
+
+    return f"{SVC(**options).fit(X, y).support_.size} support vectors"
+
+
+RUNS = {
+    OURS: run_ours,
+    BEFORE: run_ours,
+    "liblinear": run_liblinear,
+    "libsvm": run_libsvm,
+    "onedal": run_onedal,
+}
+
+
+def work(name: str, solver: str) -> None:
+    """One solver on one cell, in this process: prints one JSON object."""
+    cell = dict(cells())[name]
+    X, y = cell.load()
+    options = dict(cell.options if solver in (OURS, BEFORE) else cell.peer_options)
+    if "gamma" in options:
+        options["gamma"] *= _scale(X)
+    best, said = math.inf, ""
+    for _ in range(REPEATS):
+        begin = time.process_time()
+        said = RUNS[solver](X, y, options)
+        seconds = time.process_time() - begin
+        best = min(best, seconds)
+        if seconds > ENOUGH:
+            break
+    print(json.dumps({"seconds": best, "said": said}))
+
+
+def measured(name: str, solver: str, limit: float, before: Path | None) -> dict[str, Any]:
+    """The same in a process of its own."""
+    source = Path(__file__).parents[1] if solver != BEFORE else before
+    paths = os.pathsep.join([f"{source}/src", str(Path(__file__).parents[1])])
+    command = [sys.executable, "-m", "benchmarks.cells", "--work", name, solver]
+    environment = os.environ | ONE_THREAD | {"PYTHONPATH": paths}
+    try:
+        ended = subprocess.run(
+            command, capture_output=True, text=True, timeout=limit, env=environment
+        )
+    except subprocess.TimeoutExpired:
+        return {"seconds": None, "said": f"not solved in {limit:g} s"}
+    if ended.returncode != 0:
+        return {
+            "seconds": None,
+            "said": (ended.stderr.strip().splitlines() or ["failed"])[-1][:200],
+        }
+    found: dict[str, Any] = json.loads(ended.stdout.strip().splitlines()[-1])
+    return found
+
+
+def table(known: dict[str, Any]) -> None:
+    """Every cell that was run: our time, that of the version before, and each peer's over ours."""
+    print("| cell | momentron, s | | before / ours | peers / ours |\n|---|---|---|---|---|")
+    for name, cell in cells():
+        ours = known.get(f"{name} | {OURS}")
+        if ours is None:
+            continue
+        seconds = ours["seconds"] or math.inf
+
+        def ratio(solver: str, seconds: float = seconds, name: str = name) -> str:
+            found = known.get(f"{name} | {solver}", {"seconds": None})["seconds"]
+            return "" if found is None else f"{found / seconds:.2f}"
+
+        peers = ", ".join(f"{peer} {ratio(peer)}" for peer in cell.peers if ratio(peer))
+        print(f"| {name} | {seconds:.3f} | {ours['said']} | {ratio(BEFORE)} | {peers} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("cells.json"))
+    parser.add_argument("--only", nargs="*", default=[""], help="beginnings of the cells' names")
+    parser.add_argument("--before", type=Path, help="another checkout")
+    parser.add_argument("--limit", type=float, default=90.0, help="seconds of a process")
+    parser.add_argument("--again", action="store_true", help="run our own cells again")
+    parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.work:
+        work(*asked.work)
+        return
+    known = json.loads(asked.out.read_text()) if asked.out.exists() else {}
+    for name, cell in cells():
+        if not name.startswith(tuple(asked.only)):
+            continue
+        for solver in (OURS, *([BEFORE] if asked.before else []), *cell.peers):
+            key = f"{name} | {solver}"
+            if key in known and not (asked.again and solver == OURS):
+                continue
+            known[key] = measured(name, solver, asked.limit, asked.before)
+            asked.out.write_text(json.dumps(known, indent=1))
+            print(key, known[key], flush=True)
+    table(known)
+
+
+if __name__ == "__main__":
+    main()
