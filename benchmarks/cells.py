@@ -153,7 +153,8 @@ def run_ours(X: Any, y: np.ndarray, options: dict[str, Any]) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if "multi_class" in options:
-            return MaxMarginClassifier(**options).fit(X, y).status_.name
+            model = MaxMarginClassifier(**options).fit(X, y)
+            return ", ".join(sorted({str(status) for status in np.ravel(model.status_)}))
         found = max_margin(X, y, **options)
     return f"{found.status.name}, gap {found.gap:.1e}"
 
