@@ -5,8 +5,6 @@ Eigenvalues here are those of N = K_ij/√(K_ii K_jj). Where a positive semidefi
 one is within μ√(K_ii K_jj): K with (1 + μ) times its diagonal.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.linalg import eigh
 
@@ -38,9 +36,10 @@ def negative_part(K: np.ndarray, rows: np.ndarray, error: float) -> float:
     found = _smallest_eigenvalue(K, error)
     if found is None:
         return 0.0
-    if found.value < -TOLERANCE * found.largest:
-        raise InputError(found.message(rows, TOLERANCE * found.largest))
-    return up(-found.value + CHECK_ERROR * rows.size)
+    smallest, largest, vector = found
+    if smallest < -TOLERANCE * largest:
+        raise _refusal(smallest, vector, rows, TOLERANCE * largest)
+    return up(-smallest + CHECK_ERROR * rows.size)
 
 
 def require_semidefinite(K: np.ndarray, rows: np.ndarray, error: float) -> None:
@@ -50,26 +49,18 @@ def require_semidefinite(K: np.ndarray, rows: np.ndarray, error: float) -> None:
     """
     found = _smallest_eigenvalue(K, error)
     if found is not None:
-        raise InputError(found.message(rows, _explained(rows.size, error)))
+        raise _refusal(found[0], found[2], rows, _explained(rows.size, error))
 
 
-@dataclass(frozen=True)
-class _Eigenvalue:
-    """The smallest eigenvalue, which is negative, with its vector, and the largest in size."""
-
-    value: float
-    largest: float
-    vector: np.ndarray
-
-    def message(self, rows: np.ndarray, allowed: float) -> str:
-        order = np.argsort(-np.abs(self.vector), kind="stable")[:2]
-        named = ", ".join(f"{self.vector[i]:.3g} of row {rows[i]}" for i in order)
-        return (
-            f"the kernel is not positive semidefinite: on {rows.size} rows its matrix, scaled to "
-            f"the diagonal 1, has the eigenvalue {self.value:.6g} where {-allowed:.2g} is rounding "
-            f"(the unit vector with {named} shows it); compute it in float64, or add "
-            f"{-2.0 * self.value:.1g} times its diagonal"
-        )
+def _refusal(value: float, vector: np.ndarray, rows: np.ndarray, allowed: float) -> InputError:
+    order = np.argsort(-np.abs(vector), kind="stable")[:2]
+    named = ", ".join(f"{vector[i]:.3g} of row {rows[i]}" for i in order)
+    return InputError(
+        f"the kernel is not positive semidefinite: on {rows.size} rows its matrix, scaled to the "
+        f"diagonal 1, has the eigenvalue {value:.6g} where {-allowed:.2g} is rounding (the unit "
+        f"vector with {named} shows it); compute it in float64, or add {-2.0 * value:.1g} times "
+        "its diagonal"
+    )
 
 
 def _explained(m: int, error: float) -> float:
@@ -77,8 +68,11 @@ def _explained(m: int, error: float) -> float:
     return m * (error + CHECK_ERROR)
 
 
-def _smallest_eigenvalue(K: np.ndarray, error: float) -> _Eigenvalue | None:
-    """The smallest eigenvalue where it is below what the error explains, else None."""
+def _smallest_eigenvalue(K: np.ndarray, error: float) -> tuple[float, float, np.ndarray] | None:
+    """(the smallest eigenvalue, the largest in size, the vector of the smallest).
+
+    None unless the smallest is below what the error explains.
+    """
     diagonal = np.diagonal(K).astype(np.float64)
     m = diagonal.size
     if m == 0:
@@ -94,4 +88,4 @@ def _smallest_eigenvalue(K: np.ndarray, error: float) -> _Eigenvalue | None:
     values, vectors = eigh(K / roots / roots[:, None], check_finite=False)
     if values[0] >= -allowed:
         return None
-    return _Eigenvalue(float(values[0]), float(np.abs(values).max()), vectors[:, 0])
+    return float(values[0]), float(np.abs(values).max()), vectors[:, 0]

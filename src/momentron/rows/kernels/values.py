@@ -3,12 +3,14 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.rounding import UNIT_ROUNDOFF, up
+from momentron.arithmetic.submatrices import strips_of
 from momentron.certificate import read_only
 from momentron.data.exactness import as_exact
 from momentron.errors import InputError, InputTypeError, one_line
@@ -49,9 +51,16 @@ class PrecomputedKernel(Kernel):
         """The matrix, checked once: finite, symmetric, and no entry beyond √(K_ii K_jj)."""
         K = read_only(_as_square(X))
         diagonal = np.diagonal(K).astype(np.float64)
-        _require_finite(K)
-        _require_nonnegative(diagonal)
-        asymmetry, excess = _irregularity(K, np.sqrt(diagonal))
+        for part in row_blocks(*K.shape):
+            bad = np.argwhere(~np.isfinite(K[part]))
+            if bad.size:
+                i, j = int(bad[0, 0]) + part.start, int(bad[0, 1])
+                raise InputError(
+                    f"the kernel matrix contains K[{i}, {j}] = {K[i, j]}; every entry must be "
+                    "finite"
+                )
+        _require_nonnegative(diagonal, "the kernel matrix has K[{0}, {0}] = {1}")
+        irregularity = _irregularity(K, np.sqrt(diagonal))
 
         def block(rows: Any, cols: Any) -> np.ndarray:
             is_run = isinstance(rows, slice) or isinstance(cols, slice)
@@ -67,8 +76,7 @@ class PrecomputedKernel(Kernel):
 
         is_ready = K.dtype == np.float64 and (K.flags.c_contiguous or K.flags.f_contiguous)
         bound = BoundValues(block, cross, K if is_ready else None)
-        error = up(FLOAT_ERROR + 0.5 * asymmetry + excess, 8)
-        bound.set_errors(diagonal, error, on_diagonal=FLOAT_ERROR)
+        bound.set_errors(diagonal, up(FLOAT_ERROR + irregularity, 8), on_diagonal=FLOAT_ERROR)
         return bound
 
 
@@ -123,7 +131,9 @@ class CallableKernel(Kernel):
 
         bound = BoundValues(block, cross)
         diagonal = self._diagonal_of(rows, bound)
-        _require_nonnegative(diagonal, self.name)
+        _require_nonnegative(
+            diagonal, f"the kernel {self.name} gives {{1}} for row {{0}} with itself"
+        )
         noise = self._measured_noise(rows, np.sqrt(diagonal), bound)
         bound.set_errors(diagonal, up(FLOAT_ERROR + 4.0 * noise, 8), on_diagonal=FLOAT_ERROR)
         return bound
@@ -148,10 +158,9 @@ class CallableKernel(Kernel):
 
     def _diagonal_of(self, X: Any, bound: BoundKernel) -> np.ndarray:
         diagonal = np.empty(X.shape[0])
-        for start in range(0, X.shape[0], DIAGONAL_ROWS):
-            rows = X[start : start + DIAGONAL_ROWS]
-            values = self.values(rows, rows)
-            diagonal[start : start + DIAGONAL_ROWS] = np.diagonal(values)
+        for part in strips_of(0, X.shape[0], DIAGONAL_ROWS):
+            values = self.values(X[part], X[part])
+            diagonal[part] = np.diagonal(values)
             bound.diagonal_evaluations += values.size
         return diagonal
 
@@ -160,9 +169,8 @@ class CallableKernel(Kernel):
 
         A few rows are asked for in either order, and all together.
         """
-        sample = np.unique(
-            np.linspace(0, X.shape[0] - 1, min(SAMPLE_ROWS, X.shape[0])).astype(np.intp)
-        )
+        n = X.shape[0]
+        sample = np.unique(np.linspace(0, n - 1, min(SAMPLE_ROWS, n)).astype(np.intp))
         half = (sample.size + 1) // 2
         if half == sample.size:
             return 0.0
@@ -203,69 +211,45 @@ def _as_square(X: Any) -> np.ndarray:
     return K
 
 
-def _require_finite(K: np.ndarray) -> None:
-    for part in row_blocks(*K.shape):
-        bad = np.argwhere(~np.isfinite(K[part]))
-        if bad.size:
-            i, j = int(bad[0, 0]) + part.start, int(bad[0, 1])
-            raise InputError(
-                f"the kernel matrix contains K[{i}, {j}] = {K[i, j]}; every entry must be finite"
-            )
-
-
-def _require_nonnegative(diagonal: np.ndarray, name: str | None = None) -> None:
+def _require_nonnegative(diagonal: np.ndarray, what: str) -> None:
     i = int(diagonal.argmin())
-    value = float(diagonal[i])
-    if value < 0.0:
-        what = f"the kernel matrix has K[{i}, {i}] = {value!r}"
-        if name is not None:
-            what = f"the kernel {name} gives {value!r} for row {i} with itself"
+    if diagonal[i] < 0.0:
         raise InputError(
-            f"{what}; the diagonal of a positive semidefinite kernel is at least 0: check it"
+            f"{what.format(i, float(diagonal[i]))}; the diagonal of a positive semidefinite kernel "
+            "is at least 0: check it"
         )
 
 
-def _irregularity(K: np.ndarray, roots: np.ndarray) -> tuple[float, float]:
-    """(asymmetry, excess): max |K_ij − K_ji| and |K_ij| − √(K_ii K_jj), both over √(K_ii K_jj).
+def _irregularity(K: np.ndarray, roots: np.ndarray) -> float:
+    """Half of max |K_ij − K_ji|, and by how much |K_ij| exceeds √(K_ii K_jj), both over that root.
 
     Refused if large; looked at a pair of tiles at a time.
     """
     kind = K.dtype.str[1:]
-    asymmetry, excess = 0.0, 0.0
-    for a in range(0, K.shape[0], TILE):
-        rows = slice(a, a + TILE)
-        for b in range(a, K.shape[0], TILE):
-            cols = slice(b, b + TILE)
-            upper = K[rows, cols].astype(np.float64)
-            lower = K[cols, rows].T
-            limits = np.outer(roots[rows], roots[cols])
-            difference = np.abs(upper - lower)
-            largest = np.maximum(np.abs(upper), np.abs(lower))
-            _refuse_first(K, difference > ASYMMETRY[kind] * limits, (a, b), _refuse_asymmetry)
-            _refuse_first(K, largest > (1.0 + EXCESS[kind]) * limits, (a, b), _refuse_excess)
-            np.divide(difference, limits, out=difference, where=limits > 0.0)
-            asymmetry = max(asymmetry, float(difference.max()))
-            np.divide(largest, limits, out=largest, where=limits > 0.0)
-            excess = max(excess, float(largest.max()) - 1.0 if limits.any() else 0.0)
-    return asymmetry, excess
-
-
-def _refuse_first(K: np.ndarray, bad: np.ndarray, corner: tuple[int, int], refuse: Any) -> None:
-    if bad.any():
-        i, j = np.argwhere(bad)[0]
-        refuse(K, int(i) + corner[0], int(j) + corner[1])
-
-
-def _refuse_asymmetry(K: np.ndarray, i: int, j: int) -> None:
-    raise InputError(
-        f"the kernel matrix is not symmetric: K[{i}, {j}] = {float(K[i, j])!r} but K[{j}, {i}] = "
-        f"{float(K[j, i])!r}; pass (K + K.T)/2, or check the kernel"
-    )
-
-
-def _refuse_excess(K: np.ndarray, i: int, j: int) -> None:
-    raise InputError(
-        f"the kernel matrix is not positive semidefinite: K[{i}, {j}] = {float(K[i, j])!r}, but "
-        f"K[{i}, {i}] = {float(K[i, i])!r} and K[{j}, {j}] = {float(K[j, j])!r} allow at most the "
-        "root of their product: check the kernel"
-    )
+    asymmetry = excess = 0.0
+    for rows, cols in product(strips_of(0, len(K), TILE), repeat=2):
+        if cols.start < rows.start:
+            continue
+        upper, lower = K[rows, cols].astype(np.float64), K[cols, rows].T
+        limits = np.outer(roots[rows], roots[cols])
+        difference = np.abs(upper - lower)
+        largest = np.maximum(np.abs(upper), np.abs(lower))
+        is_bad = difference > ASYMMETRY[kind] * limits
+        if is_bad.any():
+            i, j = np.argwhere(is_bad)[0] + (rows.start, cols.start)
+            raise InputError(
+                f"the kernel matrix is not symmetric: K[{i}, {j}] = {float(K[i, j])!r} but "
+                f"K[{j}, {i}] = {float(K[j, i])!r}; pass (K + K.T)/2, or check the kernel"
+            )
+        is_bad = largest > (1.0 + EXCESS[kind]) * limits
+        if is_bad.any():
+            i, j = np.argwhere(is_bad)[0] + (rows.start, cols.start)
+            raise InputError(
+                f"the kernel matrix is not positive semidefinite: K[{i}, {j}] = "
+                f"{float(K[i, j])!r}, but K[{i}, {i}] = {float(K[i, i])!r} and K[{j}, {j}] = "
+                f"{float(K[j, j])!r} allow at most the root of their product: check the kernel"
+            )
+        limits[limits == 0.0] = np.inf  # where nothing differs, and nothing exceeds
+        asymmetry = max(asymmetry, float((difference / limits).max()))
+        excess = max(excess, float((largest / limits).max()) - 1.0)
+    return 0.5 * asymmetry + excess
