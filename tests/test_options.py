@@ -360,7 +360,7 @@ def counts(monkeypatch):
         monkeypatch.setattr(validation, name, counting)
 
     count("as_exact", "as_exact")
-    count("_one_label_per_row", "labels")
+    count("clean_targets", "labels")
     count("_require_finite", "finite")
     return counted
 

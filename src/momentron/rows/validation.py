@@ -69,10 +69,12 @@ class TrainingData:
         `is_finite` asks for finite entries, as a kernel does; without one the row norms tell, which
         `operator_of` computes anyway.
         """
-        X = as_matrix(X) if is_finite else as_rows(X)
+        if isinstance(X, ComputedRows) and not is_finite:
+            require_shape(X)  # they stay computed
+        else:
+            X = clean_matrix(X) if is_finite else as_matrix(X)
         classes, codes = clean_labels(y, X.shape[0])
-        own = None if sample_weight is None else clean_weights(sample_weight, X.shape[0])
-        return cls(finite_rows(X) if is_finite else X, classes, codes, own)
+        return cls(X, classes, codes, clean_weights(sample_weight, X.shape[0]))
 
     @property
     def y(self) -> np.ndarray:
@@ -80,16 +82,12 @@ class TrainingData:
         return self.classes[self.codes]
 
 
-def as_rows(X: Any) -> Any:
-    """What `as_matrix` makes of X; rows that are computed when asked for stay so."""
-    if not isinstance(X, ComputedRows):
-        return as_matrix(X)
-    require_shape(X)
-    return X
-
-
 def operator_of(X: Any) -> CleanData:
-    """What `as_rows` gave, wrapped; its row norms show whether it is finite."""
+    """The rows of `TrainingData`, wrapped; their norms show whether they are finite.
+
+    Rows outside the safe range of exponents are divided by a power of two: exact, but for entries
+    2^1000 times below the largest.
+    """
     squares = (sparse if sp.issparse(X) else dense).squared_row_norms(X)
     largest = float(squares.max(initial=0.0))
     limit = _EXPONENT_LIMIT[X.dtype]
@@ -101,8 +99,13 @@ def operator_of(X: Any) -> CleanData:
     top = max(abs(float(entries.max(initial=0.0))), abs(float(entries.min(initial=0.0))))
     if top == 0.0:
         return CleanData(as_operator(X), 0)
-    _, exponent = np.frexp(top)
-    return CleanData(as_operator(_divide_by_power_of_two(X, int(exponent))), int(exponent))
+    exponent = int(np.frexp(top)[1])
+    X = X.astype(np.float64)
+    if sp.issparse(X):
+        X.data = np.ldexp(X.data, -exponent)
+    else:
+        X = np.ldexp(X, -exponent)
+    return CleanData(as_operator(X), exponent)
 
 
 def clean_matrix(X: Any, first: int = 0) -> Any:
@@ -110,11 +113,7 @@ def clean_matrix(X: Any, first: int = 0) -> Any:
 
     Where X is a block of rows, `first` is the number of its first one, for messages.
     """
-    return finite_rows(as_matrix(X), first)
-
-
-def finite_rows(X: Any, first: int = 0) -> Any:
-    """A matrix that `as_matrix` gave, in CSR form if it is sparse; refused unless all is finite."""
+    X = as_matrix(X)
     _require_finite(X, first)
     return X.tocsr() if sp.issparse(X) else X
 
@@ -186,22 +185,13 @@ def _require_finite(X: Any, first: int = 0) -> None:
     )
 
 
-def _divide_by_power_of_two(X: Any, exponent: int) -> Any:
-    """A float64 copy of X / 2^exponent: exact, but for entries 2^1000 times below the largest."""
-    if sp.issparse(X):
-        scaled = X.astype(np.float64)
-        scaled.data = np.ldexp(scaled.data, -exponent)
-        return scaled
-    return np.ldexp(X.astype(np.float64), -exponent)
-
-
 def clean_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     """(classes, codes): the labels in sorted order, and the place of each row's label there."""
-    y = _one_label_per_row(y, n_rows)
+    y = clean_targets(y, n_rows, are_classes=False)
     if y.dtype.kind in "biuf":  # two whole numbers need neither sorting nor a look at each
         low, high = y.min(), y.max()
         is_high = y == high
-        is_pair = low != high and _is_whole(low) and _is_whole(high)
+        is_pair = low != high and float(low).is_integer() and float(high).is_integer()
         if is_pair and (is_high | (y == low)).all():
             return np.array([low, high]), is_high.astype(np.intp)
     _require_classes(y)
@@ -222,10 +212,6 @@ def sorted_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             "y mixes labels that have no order, such as text and numbers; pass strings alone"
         ) from None
     return labels, codes.ravel()
-
-
-def _is_whole(label: Any) -> bool:
-    return float(label).is_integer()
 
 
 def _require_distinct(given: Any, y: np.ndarray) -> None:
@@ -257,13 +243,6 @@ def _plain(labels: Any) -> list[Any]:
 
 def clean_targets(y: Any, n_rows: int, *, are_classes: bool = True) -> np.ndarray:
     """y as a 1-D array of labels, one for each row, which need not be classes."""
-    y = _one_label_per_row(y, n_rows)
-    if are_classes:
-        _require_classes(y)
-    return y
-
-
-def _one_label_per_row(y: Any, n_rows: int) -> np.ndarray:
     if y is None:
         raise InputError(
             "max_margin requires y to be passed, but the target y is None; pass one label for each "
@@ -284,6 +263,8 @@ def _one_label_per_row(y: Any, n_rows: int) -> np.ndarray:
         y[:] = labels
     if y.size != n_rows:
         raise InputError(f"X has {n_rows} rows but y has {y.size} labels; they must agree")
+    if are_classes:
+        _require_classes(y)
     return y
 
 
