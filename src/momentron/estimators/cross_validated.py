@@ -30,17 +30,13 @@ from momentron.data.arguments import as_flag
 from momentron.dual.losses import Loss
 from momentron.estimators.kernel import KernelMargin
 from momentron.estimators.linear import LinearMargin
-from momentron.estimators.shared import MarginClassifier, all_or_nothing, warn_of
-from momentron.fitting.fits import Fits
+from momentron.estimators.shared import MarginClassifier, all_or_nothing, keep_parameters, warn_of
 from momentron.fitting.options import FitOptions, as_grid
 from momentron.rows.kernels import Kernel
 from momentron.rows.validation import TrainingData
 from momentron.solvers import Solver
 from momentron.solvers.convergence import BudgetWarning
-from momentron.solvers.loop import Turns
-from momentron.status import Status
-
-ANSWERS = (Status.OPTIMAL, Status.NOT_SEPARABLE)
+from momentron.solvers.loop import Budget, Turns
 
 
 class Fold(NamedTuple):
@@ -75,20 +71,25 @@ class CrossValidated(MarginClassifier):
         """
         _raise_for_params(params, self, "fit")
         with all_or_nothing(self):
-            found = self._fit(X, y, sample_weight, params)
-        if found is not None:
-            is_crowded = found.are_crowded
-            warn_of(found.results, self.classes_, rescale=self._rescale, is_crowded=is_crowded)
+            plan, budget = self._choose(X, y, sample_weight, params)
+            if not self.refit:
+                return self
+            rest = replace(self._options(), C=self.C_, budget=budget)
+            found = fit(replace(plan, stopwatch=Stopwatch()), rest, is_split=self._is_split)
+            self._take(plan.data, found)
+        is_crowded = found.are_crowded
+        warn_of(found.results, self.classes_, rescale=self._rescale, is_crowded=is_crowded)
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, params: Mapping[str, Any]) -> Fits | None:
-        """Choose C, and return the fits to all the rows, if there are any."""
+    def _choose(
+        self, X: Any, y: Any, sample_weight: Any, params: Mapping[str, Any]
+    ) -> tuple[Plan, Budget]:
+        """Choose C; returns the rows, and what is left of the budget for a fit to all of them."""
         options, is_refitted = self._options(), as_flag("refit", self.refit)
-        plan = self._read(X, y, sample_weight, options)
+        plan = self._plan(X, y, sample_weight, options)
         assert plan.data is not None, "blocks are refused"
         check_classification_targets(plan.data.y)  # as the scorers ask
         self._keep_features(X, y, plan.data.X.shape)
-        is_split = self._is_split
         self.Cs_ = np.array(as_grid(self.Cs))
         folds = self._folds(plan.data, params)
         turns = Turns(options.budget, len(folds) + is_refitted, plan.stopwatch)
@@ -98,21 +99,23 @@ class CrossValidated(MarginClassifier):
             for fold in folds
         )
         self.scores_ = np.array([scores for scores, _ in scored])
-        _warn_of_short(sum(n_short for _, n_short in scored), self.scores_.size)
+        n_short = sum(n_short for _, n_short in scored)
+        if n_short:
+            warnings.warn(
+                f"{n_short} of {self.scores_.size} fits to folds ended above tol; their scores are "
+                "those of what they found: raise max_time, max_iter or tol",
+                BudgetWarning,
+                stacklevel=3,
+            )
         means = self.scores_.mean(axis=0)
         if np.isnan(means).all():
             raise ValueError("every C has a score of NaN; choose another scoring or other folds")
         best = int(np.nanargmax(means))
         self.C_, self.best_score_ = float(self.Cs_[best]), float(means[best])
-        if not is_refitted:
-            return None
         left = options.budget.left(plan.stopwatch.seconds())
-        rest = replace(options, C=self.C_, budget=replace(left, patience=own.budget.patience))
-        found = fit(replace(plan, stopwatch=Stopwatch()), rest, is_split=is_split)
-        self._take(plan.data, found)
-        return found
+        return plan, replace(left, patience=own.budget.patience)
 
-    def _read(self, X: Any, y: Any, sample_weight: Any, options: FitOptions) -> Plan:
+    def _plan(self, X: Any, y: Any, sample_weight: Any, options: FitOptions) -> Plan:
         """The rows and labels, in memory."""
         name = type(self).__name__
         return plan_fit(X, y, options, sample_weight=sample_weight, needs_rows=name)
@@ -174,29 +177,19 @@ def _scores(
     model: Any, fold: Fold, options: FitOptions, Cs: list[float], scorer: Any
 ) -> tuple[list[float], int]:
     """(the score of every C in one fold, how many of its fits ended short of an answer)."""
-    plan = model._read(*fold.train, options)
+    plan = model._plan(*fold.train, options)
     scores: list[float] = []
     n_short, last = 0, None
     for found in fit_path(plan, options, Cs, is_split=model._is_split):
-        if any(result.status is Status.INTERRUPTED for result in found.results):
+        if found.is_interrupted:
             raise KeyboardInterrupt  # what it has by then are scores of some folds
         if last is None or not found.classifies_as(last):  # cut fits often end alike
             model._take(plan.data, found)
             score = float(scorer(model, *fold.test, **fold.score))
         scores.append(score)
         last = found
-        n_short += any(result.status not in ANSWERS for result in found.results)
+        n_short += not all(result.status.is_final for result in found.results)
     return scores, n_short
-
-
-def _warn_of_short(n_short: int, n_fits: int) -> None:
-    if n_short:
-        warnings.warn(
-            f"{n_short} of {n_fits} fits to folds ended above tol; their scores are those of "
-            "what they found: raise max_time, max_iter or tol",
-            BudgetWarning,
-            stacklevel=4,
-        )
 
 
 class MaxMarginClassifierCV(CrossValidated, LinearMargin):
@@ -269,23 +262,7 @@ class MaxMarginClassifierCV(CrossValidated, LinearMargin):
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
-        self.Cs = Cs
-        self.cv = cv
-        self.scoring = scoring
-        self.refit = refit
-        self.n_jobs = n_jobs
-        self.method = method
-        self.fit_intercept = fit_intercept
-        self.penalty = penalty
-        self.class_weight = class_weight
-        self.multi_class = multi_class
-        self.loss = loss
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.max_memory = max_memory
-        self.verbose = verbose
-        self.random_state = random_state
+        keep_parameters(self, locals())
 
 
 class KernelMaxMarginClassifierCV(CrossValidated, KernelMargin):
@@ -296,36 +273,19 @@ class KernelMaxMarginClassifierCV(CrossValidated, KernelMargin):
 
     Parameters
     ----------
-    Cs : int or sequence of float
-        Values of C to choose from; a number means so many from 1e-4 to 1e4, evenly in log C.
-        `inf` is the hard margin.
-    cv : int, splitter or iterable, optional
-        As everywhere in scikit-learn: 5 stratified folds where None.
-    scoring : str or callable, optional
-        As everywhere in scikit-learn: accuracy where None.
-    refit : bool
-        Fit to all the rows with the best C. Without it there are `C_` and `scores_`, and no
-        classifier.
-    n_jobs : int, optional
-        Folds at work at once, in processes of their own.
+    Cs, cv, scoring, refit, n_jobs
+        As in `MaxMarginClassifierCV`.
     kernel, gamma, degree, coef0, cache_size
         As in `KernelMaxMarginClassifier`; other kernels are compared by `GridSearchCV`.
     method, fit_intercept, penalty, class_weight, multi_class, loss, tol, max_iter, max_memory
         As in `KernelMaxMarginClassifier`.
-    max_time : float, optional
-        Seconds in all: every fold has an equal share, and the last fit what they leave.
-    verbose, random_state
-        As in `KernelMaxMarginClassifier`.
+    max_time, verbose, random_state
+        As in `MaxMarginClassifierCV`.
 
     Attributes
     ----------
-    C_ : float
-        The C with the best mean score; the smallest of several.
-    Cs_ : ndarray of shape (n_Cs,)
-        In growing order.
-    scores_ : ndarray of shape (n_folds, n_Cs)
-    best_score_ : float
-        The mean score of `C_` over the folds.
+    C_, Cs_, scores_, best_score_
+        As those of a `MaxMarginClassifierCV`.
     classes_, n_support_, support_, intercept_, dual_coef_, support_vectors_ : ndarray
         As those of a `KernelMaxMarginClassifier` with `C_`, fitted to all the rows; so are all
         others.
@@ -366,25 +326,4 @@ class KernelMaxMarginClassifierCV(CrossValidated, KernelMargin):
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
-        self.Cs = Cs
-        self.cv = cv
-        self.scoring = scoring
-        self.refit = refit
-        self.n_jobs = n_jobs
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.cache_size = cache_size
-        self.method = method
-        self.fit_intercept = fit_intercept
-        self.penalty = penalty
-        self.class_weight = class_weight
-        self.multi_class = multi_class
-        self.loss = loss
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.max_memory = max_memory
-        self.verbose = verbose
-        self.random_state = random_state
+        keep_parameters(self, locals())

@@ -5,11 +5,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from momentron.dual.losses import Loss
 from momentron.errors import InputError
-from momentron.estimators.shared import FittedClassifier, MarginClassifier
+from momentron.estimators.shared import FittedClassifier, MarginClassifier, keep_parameters
 from momentron.fitting.fits import Fits
 from momentron.fitting.options import FitOptions
 from momentron.rows.base import row_blocks
@@ -57,31 +56,24 @@ class KernelMargin(MarginClassifier):
             raise AttributeError('coef_ exists for kernel="linear" alone, after fit')
         return np.asarray(self.dual_coef_ @ self.support_vectors_)
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Outputs of shape (n,): positive means classes_[1]. Distances with C = inf.
-
-        With three classes or more, the outputs F of shape (n, k): the largest names the class. For
-        a precomputed kernel X holds the values for the rows of the fit, shape (n, n_fit).
-        """
-        check_is_fitted(self)
+    def _products(self) -> Callable[[Any], np.ndarray]:
         kernel = self._kernel if self.support_.size else None  # w = 0 needs no values
         bound = None if kernel is None else kernel.bind(self.support_vectors_)
-        parts = [self._outputs(bound, rows) for rows in self._check_parts(X)]
-        outputs = (parts[0] if len(parts) == 1 else np.concatenate(parts)) + self.intercept_
-        return outputs if self.classes_.size > 2 else outputs[:, 0]
 
-    def _outputs(self, bound: Any, X: Any) -> np.ndarray:
-        """What the rows give without intercepts, shape (n, 1) or (n, k)."""
-        outputs = np.zeros((X.shape[0], self.dual_coef_.shape[0]))
-        if not self.support_.size:
+        def products(X: Any) -> np.ndarray:
+            outputs = np.zeros((X.shape[0], self.dual_coef_.shape[0]))
+            for part in row_blocks(X.shape[0], max(1, self.support_.size)):
+                if bound is not None:
+                    outputs[part] = bound.cross(X[part]) @ self.dual_coef_.T
+                elif self.support_.size:
+                    values = np.asarray(X[part][:, self.support_], np.float64)
+                    outputs[part] = values @ self.dual_coef_.T
             return outputs
-        for part in row_blocks(X.shape[0], self.support_.size):
-            if bound is None:
-                values = np.asarray(X[part][:, self.support_], np.float64)
-            else:
-                values = bound.cross(X[part])
-            outputs[part] = values @ self.dual_coef_.T
-        return outputs
+
+        return products
+
+    def _can_start(self, n_weights: int, X: Any) -> bool:
+        return bool(n_weights <= X.shape[0])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -105,28 +97,14 @@ class KernelMaxMarginClassifier(KernelMargin, FittedClassifier):
         Memory in MB for kernel values.
     method, fit_intercept, C, penalty, class_weight, loss, tol, max_iter, max_memory
         As in `max_margin`.
-    max_time : float, optional
-        Wall-clock seconds for the whole fit. With multi_class="ovr" they are for all the classes
-        together; those for which the time is too short have the classifiers of one logistic
-        regression for all of them.
-    verbose, random_state
-        As in `max_margin`.
-    multi_class : {"joint", "ovr"}
-        With three classes or more: one margin over all pairs of an example and a wrong label, or
-        one classifier per class against the rest. Then `result_`, `certificate_` and `status_` are
-        lists with one entry per class, and `margin_` is an array.
-    warm_start : bool
-        Start from the last fit: for another C, or for more rows below the old ones. Only
-        method="auto" can.
+    max_time, verbose, random_state, multi_class, warm_start
+        As in `MaxMarginClassifier`.
 
     Attributes
     ----------
     margin_ : float
         Proven lower bound on the margin of this classifier, a distance in feature space: negative
         where it errs on a training row.
-    certificate_ : Certificate
-        Proven interval on the best margin that any classifier has; with a finite C, on 1/√(2·value)
-        of the soft margin's problem.
     support_ : ndarray of shape (n_support,)
         Rows of X that the classifier is made of.
     support_vectors_ : array or sparse matrix of shape (n_support, d)
@@ -137,15 +115,8 @@ class KernelMaxMarginClassifier(KernelMargin, FittedClassifier):
         penalty="hinge": y_i α_i, 0 ≤ α_i ≤ C_i, as in SVC.
     coef_ : ndarray of shape (1, d), or (k, d)
         The weights of the features, where the kernel is "linear".
-    intercept_ : ndarray of shape (1,), or (k,)
-    n_support_ : ndarray of shape (k,)
-        How many of the rows in `support_` each class has.
-    shape_fit_ : tuple of int
-        The shape of X.
-    classes_ : ndarray of shape (k,)
-    n_iter_ : int
-    status_ : Status
-    result_ : MarginResult
+    certificate_, intercept_, n_support_, shape_fit_, classes_, n_iter_, status_, result_
+        As those of a `MaxMarginClassifier`.
 
     Examples
     --------
@@ -179,25 +150,4 @@ class KernelMaxMarginClassifier(KernelMargin, FittedClassifier):
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.cache_size = cache_size
-        self.method = method
-        self.fit_intercept = fit_intercept
-        self.C = C
-        self.penalty = penalty
-        self.class_weight = class_weight
-        self.multi_class = multi_class
-        self.loss = loss
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.max_memory = max_memory
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.random_state = random_state
-
-    def _can_start(self, n_weights: int, X: Any) -> bool:
-        return bool(n_weights <= X.shape[0])
+        keep_parameters(self, locals())

@@ -1,12 +1,10 @@
 """MaxMarginClassifier: linear, of two classes or more."""
 
-import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from momentron.dual.losses import Loss
 from momentron.estimators.shared import (
@@ -14,12 +12,11 @@ from momentron.estimators.shared import (
     MarginClassifier,
     dual_coefficients,
     joined_support,
+    keep_parameters,
 )
 from momentron.fitting.fits import Fits
 from momentron.rows.validation import TrainingData
 from momentron.solvers import Solver
-from momentron.streams import is_dask
-from momentron.streams.partitions import lazily
 
 
 class LinearMargin(MarginClassifier):
@@ -40,35 +37,11 @@ class LinearMargin(MarginClassifier):
             labels = data.y[self.support_]
         self._count_support(labels, (results[0].n_rows, self.coef_.shape[1]))
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Outputs of shape (n,): positive means classes_[1]. Signed distances with C = inf.
+    def _products(self) -> Callable[[Any], np.ndarray]:
+        return lambda rows: np.asarray(rows @ self.coef_.T)
 
-        With three classes or more, the outputs F of shape (n, k): the largest names the class.
-        Those of a Dask collection are a Dask array, not computed yet.
-        """
-        check_is_fitted(self)
-        if is_dask(X):
-            n_outputs = self.classes_.size if self.classes_.size > 2 else None
-            return lazily(self._nameless(X).decision_function, X, n_outputs, np.float64)
-        parts = [np.asarray(rows @ self.coef_.T) for rows in self._check_parts(X)]
-        outputs = (parts[0] if len(parts) == 1 else np.concatenate(parts)) + self.intercept_
-        return outputs if self.classes_.size > 2 else outputs[:, 0]
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Labels, shape (n,); of a Dask collection a Dask array, not computed yet."""
-        if is_dask(X):
-            check_is_fitted(self)
-            return lazily(self._nameless(X).predict, X, None, self.classes_.dtype)
-        return super().predict(X)
-
-    def _nameless(self, X: Any) -> "LinearMargin":
-        """A copy for the partitions of a Dask collection, arrays whose names are checked here."""
-        if hasattr(X, "_meta") and hasattr(X, "columns"):
-            validate_data(self, X._meta, reset=False, skip_check_array=True)
-        plain = copy.copy(self)
-        if hasattr(plain, "feature_names_in_"):
-            del plain.feature_names_in_
-        return plain
+    def _can_start(self, n_weights: int, X: Any) -> bool:
+        return bool(n_weights == X.shape[1])
 
 
 class MaxMarginClassifier(LinearMargin, FittedClassifier):
@@ -152,20 +125,4 @@ class MaxMarginClassifier(LinearMargin, FittedClassifier):
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
-        self.method = method
-        self.fit_intercept = fit_intercept
-        self.C = C
-        self.penalty = penalty
-        self.class_weight = class_weight
-        self.multi_class = multi_class
-        self.loss = loss
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.max_memory = max_memory
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.random_state = random_state
-
-    def _can_start(self, n_weights: int, X: Any) -> bool:
-        return bool(n_weights == X.shape[1])
+        keep_parameters(self, locals())

@@ -1,8 +1,9 @@
 """What the estimators share: fitting, labels, and the warnings that a short answer deserves."""
 
+import copy
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, ClassVar, Self
@@ -10,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metadata_routing import UNUSED
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from momentron.api import fit, plan_fit
 from momentron.data.arguments import as_flag
@@ -24,12 +25,12 @@ from momentron.rows.validation import TrainingData, clean_matrix
 from momentron.solvers.convergence import BudgetWarning
 from momentron.solvers.loop import Callback
 from momentron.status import Predictor, Status
+from momentron.streams import is_dask
+from momentron.streams.partitions import lazily
 
 # parameters that say how fits are chosen, not what one is
 NOT_OF_FITS = ("warm_start", "multi_class", "Cs", "cv", "scoring", "refit", "n_jobs")
 BLOCK_ENTRIES = 1 << 22  # numbers of rows that are classified at a time: 32 MB in float64
-
-
 RESCALE = "centre and rescale the features"
 
 
@@ -60,19 +61,13 @@ class MarginClassifier(Marked, ClassifierMixin, BaseEstimator):
         """The attributes that all classifiers have: values, or one per class."""
         self.classes_ = classes
         self.n_iter_ = max(result.n_iter for result in results)
-        if len(results) == 1:
-            (result,) = results
-            self.result_ = result
-            self.intercept_ = np.atleast_1d(result.intercept)
-            self.margin_ = result.margin
-            self.certificate_ = result.certificate
-            self.status_ = result.status
-            return
-        self.result_ = results
-        self.intercept_ = np.array([float(result.intercept) for result in results])
-        self.margin_ = np.array([result.margin for result in results])
+        self.intercept_ = np.hstack([result.intercept for result in results])
+        self.result_, self.margin_ = results, np.array([result.margin for result in results])
         self.certificate_ = [result.certificate for result in results]
         self.status_ = [result.status for result in results]
+        if len(results) == 1:
+            (self.result_,), (self.certificate_,) = results, self.certificate_
+            (self.status_,), self.margin_ = self.status_, results[0].margin
 
     def _count_support(self, labels: np.ndarray, shape: tuple[int, ...]) -> None:
         """`n_support_` from the labels of the support, and `shape_fit_`."""
@@ -105,12 +100,40 @@ class MarginClassifier(Marked, ClassifierMixin, BaseEstimator):
                 yield clean_X
 
     @abstractmethod
+    def _products(self) -> Callable[[Any], np.ndarray]:
+        """What gives the outputs of rows without intercepts, shape (n, 1) or (n, k)."""
+
     def decision_function(self, X: Any) -> np.ndarray:
-        """Signed distances of shape (n,), or outputs of shape (n, k)."""
+        """Outputs of shape (n,): positive means classes_[1]. Signed distances with C = inf.
+
+        With three classes or more, the outputs F of shape (n, k): the largest names the class. For
+        a precomputed kernel X holds the values for the rows of the fit, shape (n, n_fit). The
+        outputs of a Dask collection are a Dask array, not computed yet.
+        """
+        check_is_fitted(self)
+        if is_dask(X):
+            n_outputs = self.classes_.size if self.classes_.size > 2 else None
+            return lazily(self._nameless(X).decision_function, X, n_outputs, np.float64)
+        products = self._products()
+        parts = [products(rows) for rows in self._check_parts(X)]
+        outputs = (parts[0] if len(parts) == 1 else np.concatenate(parts)) + self.intercept_
+        return outputs if self.classes_.size > 2 else outputs[:, 0]
 
     def predict(self, X: Any) -> np.ndarray:
-        """Labels, shape (n,)."""
+        """Labels, shape (n,); of a Dask collection a Dask array, not computed yet."""
+        if is_dask(X):
+            check_is_fitted(self)
+            return lazily(self._nameless(X).predict, X, None, self.classes_.dtype)
         return labels_of(self.decision_function(X), self.classes_)
+
+    def _nameless(self, X: Any) -> "MarginClassifier":
+        """A copy for the partitions of a Dask collection, arrays whose names are checked here."""
+        if hasattr(X, "_meta") and hasattr(X, "columns"):
+            validate_data(self, X._meta, reset=False, skip_check_array=True)
+        plain = copy.copy(self)
+        if hasattr(plain, "feature_names_in_"):
+            del plain.feature_names_in_
+        return plain
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -134,6 +157,13 @@ def all_or_nothing(model: MarginClassifier) -> Iterator[None]:
 def _names_of_options(kind: Any) -> tuple[str, ...]:
     """Those of a class's parameters that a fit has, found once: signatures take a while."""
     return tuple(name for name in kind._get_param_names() if name not in NOT_OF_FITS)
+
+
+def keep_parameters(model: MarginClassifier, given: Mapping[str, Any]) -> None:
+    """Set what a constructor was given, its `locals()`, as scikit-learn asks: as it is."""
+    for name, value in given.items():
+        if name != "self":
+            setattr(model, name, value)
 
 
 class FittedClassifier(MarginClassifier):
@@ -224,6 +254,17 @@ def dual_coefficients(result: MarginResult) -> np.ndarray:
     return weights.T
 
 
+def joined_support(results: list[MarginResult]) -> tuple[np.ndarray, np.ndarray]:
+    """(the rows that any classifier is made of, their coefficients in each)."""
+    coef = np.zeros((len(results), results[0].n_rows))
+    for row, result in zip(coef, results, strict=True):
+        row[result.support] = dual_coefficients(result)[0]
+    support = np.flatnonzero(coef.any(axis=0))
+    return support, coef[:, support]
+
+
+# --- warnings ------------------------------------------------------------------------------------
+
 REMEDY = "pass C= for a soft margin, or ask check_separability(X, y) for a proof"
 NAMED = 12  # classes that a warning lists
 RAISE = {
@@ -232,15 +273,6 @@ RAISE = {
     Status.NO_ROOM: "raise max_time or the memory allowed",
 }
 RAISE_CACHE = "raise cache_size, which holds too few kernel values for the rows that have weight"
-
-
-def joined_support(results: list[MarginResult]) -> tuple[np.ndarray, np.ndarray]:
-    """(the rows that any classifier is made of, their coefficients in each)."""
-    coef = np.zeros((len(results), results[0].n_rows))
-    for row, result in zip(coef, results, strict=True):
-        row[result.support] = dual_coefficients(result)[0]
-    support = np.flatnonzero(coef.any(axis=0))
-    return support, coef[:, support]
 
 
 def warn_of(
@@ -252,19 +284,40 @@ def warn_of(
 ) -> None:
     """A warning for the first answer that is short of optimal, if any.
 
+    It says what predicts and what to change. Its text has no numbers, so that Python shows it once;
+    they are in `result_`.
+
     `classes` are those fitted against the rest, where results are several; `rescale` is what helps
     against rounding errors, None where nothing does but another tolerance; `is_crowded` says that
     kernel values were more than the memory for them holds.
     """
     short = [result for result in results if result.status is not Status.OPTIMAL]
-    if short:
-        open_ = [
-            str(label)
-            for label, result in zip(classes.tolist(), results, strict=False)
-            if len(results) > 1 and result.status is Status.NOT_SEPARABLE
-        ]
-        first = next((r for r in short if r.status is Status.NOT_SEPARABLE), short[0])
-        _warn(first, open_, rescale, _what_predicts(short, len(results) > 1), is_crowded)
+    if not short:
+        return
+    is_split = len(results) > 1
+    result = next((r for r in short if r.status is Status.NOT_SEPARABLE), short[0])
+    predicts = _what_predicts(short, is_split)
+    more, status = RAISE.get(result.status), result.status
+    if is_crowded:
+        more = RAISE_CACHE if more is None else f"{RAISE_CACHE}, or {more.removeprefix('raise ')}"
+    category: type[Warning] = NotSeparableWarning
+    if status is Status.NOT_SEPARABLE:
+        what = _overlapping(results, classes) if is_split else "these data"
+        text = f"no classifier separates {what}; {predicts}: {REMEDY}"
+    elif not result.is_soft and result.margin <= 0.0:
+        remedies = REMEDY if more is None else f"{more}; if the classes overlap, {REMEDY}"
+        text = f"no separating classifier was found; {predicts}: {remedies}"
+    elif result.is_soft and result.is_fallback:
+        category = BudgetWarning
+        text = f"the soft margin is far from certified; {predicts}: {more or 'raise tol'}"
+    else:
+        category = BudgetWarning
+        remedies = "raise tol" if more is None else f"{more}, or tol"
+        if status is Status.STALLED and not is_crowded:
+            more = "raise tol" if rescale is None else f"{rescale}, or raise tol"
+            remedies = f"rounding errors allow no smaller gap here; {more}"
+        text = f"the certified gap, result_.gap, is above tol; {predicts}: {remedies}"
+    warnings.warn(text, category, stacklevel=3)
 
 
 def _what_predicts(results: list[MarginResult], is_split: bool) -> str:
@@ -276,34 +329,9 @@ def _what_predicts(results: list[MarginResult], is_split: bool) -> str:
     return "predict uses, for these classes, " + " or ".join(kinds)
 
 
-def _warn(
-    result: MarginResult, classes: list[str], rescale: str | None, predicts: str, is_crowded: bool
-) -> None:
-    """A warning where the answer is short of optimal, with what predicts and what to change.
-
-    Its text has no numbers, so that Python shows it once; they are in `result_`.
-    """
-    category: type[Warning] = BudgetWarning
-    more = RAISE.get(result.status)
-    if is_crowded:
-        more = RAISE_CACHE if more is None else f"{RAISE_CACHE}, or {more.removeprefix('raise ')}"
-    if result.status is Status.NOT_SEPARABLE:
-        category = NotSeparableWarning
-        what = "these data"
-        if classes:
-            listed = ", ".join(classes[:NAMED]) + (", …" if len(classes) > NAMED else "")
-            what = f"{'class' if len(classes) == 1 else 'the classes'} {listed} from the rest"
-        text = f"no classifier separates {what}; {predicts}: {REMEDY}"
-    elif not result.is_soft and result.margin <= 0.0:
-        category = NotSeparableWarning
-        remedies = REMEDY if more is None else f"{more}; if the classes overlap, {REMEDY}"
-        text = f"no separating classifier was found; {predicts}: {remedies}"
-    elif result.is_soft and result.is_fallback:
-        text = f"the soft margin is far from certified; {predicts}: {more or 'raise tol'}"
-    else:
-        remedies = "raise tol" if more is None else f"{more}, or tol"
-        if result.status is Status.STALLED and not is_crowded:
-            more = "raise tol" if rescale is None else f"{rescale}, or raise tol"
-            remedies = f"rounding errors allow no smaller gap here; {more}"
-        text = f"the certified gap, result_.gap, is above tol; {predicts}: {remedies}"
-    warnings.warn(text, category, stacklevel=4)
+def _overlapping(results: list[MarginResult], classes: np.ndarray) -> str:
+    """The classes that nothing separates from the rest."""
+    pairs = zip(classes.tolist(), results, strict=True)
+    names = [str(label) for label, result in pairs if result.status is Status.NOT_SEPARABLE]
+    listed = ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")
+    return f"{'class' if len(names) == 1 else 'the classes'} {listed} from the rest"
