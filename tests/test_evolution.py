@@ -362,8 +362,8 @@ def test_folders_of_other_runs_are_refused(tmp_path):
     for options, words in (
         ({"tol": 1e-3}, "holds looks with another fit"),
         ({"method": "momentum"}, "another method"),
-        ({"lr": 0.2}, r"lr=0\.1, now 0\.2"),
-        ({"batch_size": 4}, "batch_size=8, now 4"),
+        ({"lr": 0.2}, r"another lr \('0\.1', now '0\.2'\)"),
+        ({"batch_size": 4}, r"another batch_size \('8', now '4'\)"),
         ({"model": nn.Linear(5, 3).double()}, "is of another model"),
     ):
         with pytest.raises(InputError, match=words):

@@ -196,35 +196,23 @@ def chosen_parameters(model: nn.Module, selection: Selection = None) -> dict[str
         if not found:
             raise InputError(f"parameters={short(selection)} chose none of {_some(trained)}")
         return found
-    return _by_patterns(model, trained, _patterns(selection))
-
-
-def _patterns(selection: Any) -> list[str]:
-    patterns = [selection] if isinstance(selection, str) else list(selection)
+    patterns: list[Any] = [selection] if isinstance(selection, str) else list(selection)
+    if not patterns:
+        raise InputError("parameters is empty; a kernel needs at least 1, or None for all")
+    chosen: set[int] = set()
     for pattern in patterns:
         if not isinstance(pattern, str):
             raise InputError(f"parameters has {short(pattern)}; pass names, patterns or a function")
-    if not patterns:
-        raise InputError("parameters is empty; a kernel needs at least 1, or None for all")
-    return patterns
-
-
-def _by_patterns(
-    model: nn.Module, trained: dict[str, nn.Parameter], patterns: list[str]
-) -> dict[str, nn.Parameter]:
-    every = list(model.named_parameters(remove_duplicate=False))
-    chosen: set[int] = set()
-    for pattern in patterns:
+        every = model.named_parameters(remove_duplicate=False)
         matched = [p for name, p in every if _matches(name, pattern)]
         if not matched:
             raise InputError(f"parameters={short(pattern)} matches none of {_some(trained)}")
-        kept = {id(p) for p in matched if p.requires_grad}
-        if not kept:
+        if not any(p.requires_grad for p in matched):
             raise InputError(
                 f"parameters={short(pattern)} matches frozen parameters only; call "
                 "requires_grad_(True) on those that the kernel is to be about"
             )
-        chosen |= kept
+        chosen.update(id(p) for p in matched)
     return {name: p for name, p in trained.items() if id(p) in chosen}
 
 

@@ -51,9 +51,9 @@ class Rule(ABC):
     def features(self, module: Any, x: Tensor) -> Tensor:
         """u of a call, of shape (n, g, P, F)."""
 
-    @abstractmethod
     def deltas(self, module: Any, gradient: Tensor) -> Tensor:
         """δ of a call from the gradient with respect to y, of shape (n, g, P, C)."""
+        return gradient.reshape(len(gradient), 1, -1, gradient.shape[-1])
 
 
 class LinearRule(Rule):
@@ -64,9 +64,6 @@ class LinearRule(Rule):
 
     def features(self, module: Any, x: Tensor) -> Tensor:
         return x.reshape(x.shape[0], 1, -1, x.shape[-1])
-
-    def deltas(self, module: Any, gradient: Tensor) -> Tensor:
-        return gradient.reshape(len(gradient), 1, -1, gradient.shape[-1])
 
 
 class ConvRule(Rule):
@@ -162,9 +159,6 @@ class EmbeddingRule(Rule):
         if module.padding_idx is not None:
             tokens = tokens.masked_fill(tokens == module.padding_idx, -1)
         return tokens
-
-    def deltas(self, module: Any, gradient: Tensor) -> Tensor:
-        return gradient.reshape(len(gradient), 1, -1, gradient.shape[-1])
 
 
 NORMS = (_BatchNorm, _InstanceNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)

@@ -39,7 +39,7 @@ from momentron.status import Status
 from momentron.views.progress import Progress, Tell, as_progress, part_of
 
 ROWS = "looks.json"
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, repr=False)
@@ -156,12 +156,18 @@ class KernelTracker:
         as_progress(progress, "")  # refused now if it is invalid
         self.rows: list[dict[str, Any]] = []
         self._kernels: list[np.ndarray] = []
-        self.folder = None if folder is None else Path(folder)
-        if self.folder is not None:
-            require_writable_folder(self.folder)
-            if (self.folder / ROWS).exists():
-                self.rows = self._read(self.folder / ROWS)
-                self._kernels = [self._mapped(row["epoch"]) for row in self.rows]
+        self.settings: dict[str, str] = {}  # what the rows depend on besides those given here
+        self.folder: Path | None = None
+        if folder is not None:
+            self.open_folder(folder)
+
+    def open_folder(self, folder: Pathname) -> None:
+        """Go on from the looks in a folder, if there are any, and keep further ones there."""
+        self.folder = Path(folder)
+        require_writable_folder(self.folder)
+        if (self.folder / ROWS).exists():
+            self.rows = self._read(self.folder / ROWS)
+            self._kernels = [self._mapped(row["epoch"]) for row in self.rows]
 
     def look(self, model: nn.Module, epoch: float, *, tell: Tell | None = None) -> Snapshot:
         """Take a look at the model as it is, in evaluation mode, and leave it as it was.
@@ -310,6 +316,7 @@ class KernelTracker:
             "method": f"{solver.name}({parameters_of(solver)})",
             "fit": repr(settings),
             "kernel": repr(kernel),
+            **self.settings,
         }
 
 
