@@ -1,7 +1,6 @@
 """The data of all figures: samples, images, pools that nothing separates, and placed problems."""
 
 import hashlib
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -287,8 +286,8 @@ class Drawn:
         return Problem.from_data(self.X, self.y, fit_intercept=False)
 
 
-class Source(ABC):
-    """A kind of problem.
+class Placed:
+    """Rows placed so that the best margin is known.
 
     Attributes
     ----------
@@ -303,42 +302,29 @@ class Source(ABC):
         What an iteration costs, relative to those of other sources.
     """
 
-    n: int
-    margin: float | None
-    label: str
-    slug: str
-    weight: float
-
-    @abstractmethod
-    def draw(self, seed: int) -> Drawn:
-        """The problem of a seed."""
-
-    @abstractmethod
-    def parameters(self) -> dict[str, Any]:
-        """All that a draw depends on besides the seed."""
-
-
-class Placed(Source):
-    """Rows placed so that the best margin is known."""
-
     def __init__(self, n: int, margin: float) -> None:
-        self.n, self.margin, self._margin = n, margin, margin
+        self.n, self.margin = n, margin
         self.label = f"n = {n:,}, γ̄ = {margin:g}"
         self.slug = f"n{n}-margin{margin:g}"
         self.weight = 1.0 + n / 1000.0
 
     def draw(self, seed: int) -> Drawn:
+        """The problem of a seed."""
         made = make_separable(
-            self.n, FEATURES, n_support=SUPPORT, margin=self._margin, random_state=seed
+            self.n, FEATURES, n_support=SUPPORT, margin=self.margin, random_state=seed
         )
         return Drawn(made.X, made.y, made.margin, ROUNDING * made.margin)
 
     def parameters(self) -> dict[str, Any]:
+        """All that a draw depends on besides the seed."""
         return {"n": self.n, "margin": self.margin, "features": FEATURES, "support": SUPPORT}
 
 
-class Rows(Source):
-    """Some rows of real data, drawn by the seed; `auto` certifies their best margin."""
+class Rows:
+    """Some rows of real data, drawn by the seed; `auto` certifies their best margin.
+
+    It has the attributes of `Placed`.
+    """
 
     margin = None
 
@@ -357,6 +343,10 @@ class Rows(Source):
 
     def parameters(self) -> dict[str, Any]:
         return {"rows": self.n, "of": self._sample.fingerprint, "tol": TOL}
+
+
+Source = Placed | Rows
+"""A kind of problem."""
 
 
 def require_end(status: Status) -> None:

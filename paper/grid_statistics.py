@@ -144,7 +144,7 @@ class Example:
 
 def examples(groups: Sequence[Sequence[Outcome]], count: int, level: float) -> list[Example]:
     """So many seeds per group and direction, chosen on even images, confirmed on odd ones."""
-    found: list[Example] = []
+    found: list[tuple[Outcome, bool, float, float, float]] = []
     for group in groups:
         halves = [(o, float(o.changes()[::2].mean())) for o in group if o.fitted]
         halves.sort(key=lambda pair: pair[1])
@@ -154,13 +154,9 @@ def examples(groups: Sequence[Sequence[Outcome]], count: int, level: float) -> l
             for outcome, chosen in pairs:
                 tested = outcome.changes()[1::2]
                 p = mcnemar(tested if is_initial else -tested)
-                mean = float(tested.mean())
-                found.append(Example(outcome, is_initial, chosen, mean, p, False))
-    is_confirmed = holm([example.p for example in found], level)
-    return [
-        Example(e.outcome, e.initial, e.chosen, e.tested, e.p, confirmed)
-        for e, confirmed in zip(found, is_confirmed, strict=True)
-    ]
+                found.append((outcome, is_initial, chosen, float(tested.mean()), p))
+    is_confirmed = holm([p for *_, p in found], level)
+    return [Example(*each, confirmed) for each, confirmed in zip(found, is_confirmed, strict=True)]
 
 
 def mcnemar(changes: np.ndarray) -> float:

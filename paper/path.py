@@ -7,7 +7,6 @@ at about τ = 2√t, and gradient descent, whose step is R(w) times the normalis
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,42 +36,6 @@ def path_part(sample: Sample, iterations: int) -> Part:
     return Part(PART, {**part.parameters, "what": PART}, 1.5 * part.weight, part.measure)
 
 
-@dataclass(frozen=True)
-class Path:
-    """Places on the path, from the columns of its part.
-
-    Attributes
-    ----------
-    length : ndarray
-        τ = 1, 2, …
-    margin : ndarray
-        There.
-    root, descent : ndarray
-        Iterations after which θ_t = 1/√t, and gradient descent, are there.
-    """
-
-    length: np.ndarray
-    margin: np.ndarray
-    root: np.ndarray
-    descent: np.ndarray
-
-    @classmethod
-    def of(cls, columns: Mapping[str, np.ndarray]) -> "Path":
-        """From the margins and the risks along it."""
-        pace = np.exp(-np.concatenate([[0.0], columns["log_risk"]]))  # R = 1 at w = 0
-        length = columns["iteration"].astype(float)
-        return cls(
-            length,
-            columns["margin"],
-            root_iterations(length),
-            np.cumsum((pace[1:] + pace[:-1]) / 2.0),
-        )
-
-    def overtaken(self) -> int | None:
-        """The place from which θ_t = 1/√t is the earlier of the two, for good; None if nowhere."""
-        return since(self.root >= self.descent)
-
-
 def root_iterations(length: np.ndarray) -> np.ndarray:
     """The t with Σ_{s ≤ t} 1/√s = τ, from the sum's expansion 2√t + ζ(½)."""
     return (length - ZETA_HALF) ** 2 / 4.0
@@ -82,19 +45,22 @@ def overtakes(
     columns: Mapping[str, np.ndarray], margins: Mapping[str, np.ndarray], name: str
 ) -> Claim:
     """Does θ_t = 1/√t come to lead gradient descent, where the path is long enough to tell."""
-    path = Path.of(columns)
-    place = path.overtaken()
-    measured: dict[str, Any] = {"length of the path": path.length[-1]}
-    for method, iterations in ((NORMALIZED_ROOT, path.root), (DESCENT, path.descent)):
+    length, margin = columns["iteration"].astype(float), columns["margin"]
+    pace = np.exp(-np.concatenate([[0.0], columns["log_risk"]]))  # R = 1 at w = 0
+    # iterations after which θ_t = 1/√t, and gradient descent, are at each place
+    root, descent = root_iterations(length), np.cumsum((pace[1:] + pace[:-1]) / 2.0)
+    place = since(root >= descent)  # from which θ_t = 1/√t is the earlier of the two
+    measured: dict[str, Any] = {"length of the path": length[-1]}
+    for method, iterations in ((NORMALIZED_ROOT, root), (DESCENT, descent)):
         run = margins[method.name]
-        predicted = float(np.interp(run.size, iterations, path.margin))
+        predicted = float(np.interp(run.size, iterations, margin))
         measured |= {
             f"{method.name}, margin after {run.size:,} iterations": float(run[-1]),
             f"{method.name}, predicted by the path": predicted,
         }
     measured |= {
-        "ahead since iteration, about": None if place is None else float(path.root[place]),
-        "margin there": None if place is None else float(path.margin[place]),
+        "ahead since iteration, about": None if place is None else float(root[place]),
+        "margin there": None if place is None else float(margin[place]),
     }
     return Claim(
         f"The same in a longer run, which is predicted and not made ({name}): it overtakes "

@@ -21,7 +21,6 @@ from paper.tangent import (
     PERCEPTRON,
     THEORY,
     Features,
-    SparseTangentKernel,
     TangentKernel,
     TestRows,
     measure_curve,
@@ -70,7 +69,7 @@ def read_csv(path):
 def test_sparse_columns_are_the_kernel_s(normalize):
     X = digits().X
     network = TwoLayerReLUKernel(X.shape[1], 32, 0, normalize=normalize)
-    bound = SparseTangentKernel(network).bind(X)
+    bound = TangentKernel(network).bind(X)
     whole, everything = network(X), slice(0, len(X))
     limit = 2.0 * bound.relative_error * np.outer(bound.row_norms, bound.row_norms)
     for rows in (np.array([7]), np.array([3, 250]), np.arange(FEW_ROWS + 1), slice(5, 8)):
@@ -82,7 +81,7 @@ def test_sparse_columns_are_the_kernel_s(normalize):
 
 def test_sparse_columns_are_symmetric_to_the_bit():
     X = digits().X
-    bound = SparseTangentKernel(TwoLayerReLUKernel(64, 32, 0)).bind(X)
+    bound = TangentKernel(TwoLayerReLUKernel(64, 32, 0)).bind(X)
     columns = np.stack([bound.block(np.array([i]), slice(0, len(X)))[0] for i in range(40)])
     assert np.array_equal(columns[:, :40], columns[:, :40].T)
 
@@ -90,7 +89,7 @@ def test_sparse_columns_are_symmetric_to_the_bit():
 def test_the_kernel_s_error_bound_holds():
     X = digits(20).X
     network = TwoLayerReLUKernel(64, 16, 0)
-    bound = SparseTangentKernel(network).bind(X)
+    bound = TangentKernel(network).bind(X)
     rows = np.longdouble(X)
     V, a = np.longdouble(network.V), np.longdouble(network.a)
     hidden = np.maximum(rows @ V.T, 0)
