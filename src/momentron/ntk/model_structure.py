@@ -9,7 +9,7 @@ across kinds, layers that see the batch on another axis) are differentiated exam
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -120,23 +120,18 @@ class ModelStructure:
         )
 
 
-@dataclass
-class _Call:
+class _Call(NamedTuple):
     sizes: Sizes | None  # None where the first axis of input and output is not the batch
-    node: Any
-    leaks: bool = False  # the first example's outputs have a gradient in another example's row
+    y: Tensor
 
 
-@dataclass
-class _Trial:
+class _Trial(NamedTuple):
     """One forward pass: outputs, the calls of each unit, the bytes that autograd keeps."""
 
     x: Tensor
     outputs: Tensor
     calls: list[list[_Call]]
-    anchor: Tensor
     saved: int
-    widest: int
 
 
 def examine(
@@ -163,16 +158,21 @@ def examine(
     triple = _trial(model, x[[0, 2, 3]], candidates)
     require_repeatable(pair.outputs[0], triple.outputs[0])
     uses, reached = _walk(triple.outputs)
-    require_independent(triple.x, triple.outputs, triple.anchor)  # fills in `leaks`
+    layers = [call.y for calls in triple.calls for call in calls]
+    gradients = output_gradients(triple.outputs[0].sum(), [*layers, triple.x], keep=False)
+    require_independent(gradients.pop())
+    leaking = {
+        id(y) for y, g in zip(layers, gradients, strict=True) if g is not None and g[1:].any()
+    }
     units: list[Unit] = []
     covered: set[int] = set()
     for unit, before, calls in zip(candidates, pair.calls, triple.calls, strict=True):
-        used = [call for call in calls if call.node in reached]
+        used = [call for call in calls if call.y.grad_fn in reached]
         sizes = [call.sizes for call in calls if call.sizes is not None]
         if (
             len(sizes) == len(calls)
             and sizes == [call.sizes for call in before]
-            and not any(call.leaks for call in used)
+            and not any(id(call.y) in leaking for call in used)
             and all(uses[id(p)] == len(used) for p in unit.trained)
         ):
             covered.update(id(p) for p in unit.trained)
@@ -186,7 +186,8 @@ def examine(
         unstructured,
         {name: n for name, n in entries.items() if name not in unstructured},
         triple.outputs.shape[1],
-        max(0, triple.saved - pair.saved) + 3 * triple.widest,
+        # that of the third example, and the derivatives by all layers
+        max(0, triple.saved - pair.saved) + sum(y.nbytes // len(triple.x) for y in layers),
         sum(unit.flops for unit in units) + unstructured_flops,
         unstructured_flops,
     )
@@ -217,36 +218,27 @@ def _with_sizes(unit: Unit, sizes: list[Sizes]) -> Unit:
 def _trial(model: nn.Module, x: Tensor, units: list[Unit]) -> _Trial:
     calls: list[list[_Call]] = [[] for _ in units]
     place = {id(module): i for i, unit in enumerate(units) for module in unit.modules}
-    anchor = make_anchor(x.device)
     kept: dict[int, int] = {}
-    widest = 0
 
     def pack(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         kept[storage.data_ptr()] = storage.nbytes()
         return tensor
 
-    def on_call(module: nn.Module, x: Any, y: Any) -> Receive:
-        nonlocal widest
+    def on_call(module: nn.Module, x: Any, y: Tensor) -> None:
         i = place[id(module)]
         is_batch_first = isinstance(x, Tensor) and x.ndim > 0 and len(x) == len(y) == n
-        call = _Call(units[i].rule.sizes(module, x, y) if is_batch_first else None, y.grad_fn)
-        calls[i].append(call)
-        widest = max(widest, y.nbytes // n)
-
-        def receive(gradient: Tensor) -> None:
-            call.leaks = bool(gradient[1:].any())
-
-        return receive
+        sizes = units[i].rule.sizes(module, x, y) if is_batch_first else None
+        calls[i].append(_Call(sizes, y))
 
     n = len(x)
     if x.is_floating_point():
         x = x.detach().clone().requires_grad_()
     modules = [module for unit in units for module in unit.modules]
-    with saved_tensors_hooks(pack, lambda tensor: tensor), hooked(modules, anchor, on_call):
+    with saved_tensors_hooks(pack, lambda tensor: tensor), hooked(modules, on_call):
         # a copy, so that a first layer may work in place
         outputs = flat_outputs(model(x.clone()), n)
-    return _Trial(x, outputs, calls, anchor, sum(kept.values()), widest)
+    return _Trial(x, outputs, calls, sum(kept.values()))
 
 
 def _walk(outputs: Tensor) -> tuple[Counter[int], set[Any]]:
@@ -272,41 +264,20 @@ def _walk(outputs: Tensor) -> tuple[Counter[int], set[Any]]:
     return uses, seen
 
 
-Receive = Callable[[Tensor], None]
-OnCall = Callable[[nn.Module, Any, Any], Receive | None]
-
-
-class GradientHook(torch.autograd.Function):
-    """The identity; its backward pass hands the gradient to a callable.
-
-    A copy, because what follows may write to its input in place. The anchor is a leaf that all
-    hooks share: gradients asked for with respect to it alone pass through every hook and compute no
-    gradient of a weight.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, y: Tensor, anchor: Tensor, receive: Receive) -> Tensor:
-        ctx.receive = receive
-        return y.clone()
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        ctx.receive(gradients[0])
-        return gradients[0], None, None
+OnCall = Callable[[nn.Module, Any, Tensor], None]
 
 
 @contextmanager
-def hooked(modules: Iterable[nn.Module], anchor: Tensor, on_call: OnCall) -> Iterator[None]:
+def hooked(modules: Iterable[nn.Module], on_call: OnCall) -> Iterator[None]:
     """Call `on_call(module, input, output)` at each call of these modules.
 
-    What it returns, if anything, receives the gradient with respect to the output in each later
-    backward pass. The hooks are gone at the end, whatever happens.
+    What follows reads a copy of the output, since it may write to it in place: gradients can be
+    asked for with respect to the output itself. The hooks are gone at the end, whatever happens.
     """
 
     def hook(module: nn.Module, args: Any, kwargs: Any, y: Any) -> Any:
-        x = args[0] if args else next(iter(kwargs.values()), None)
-        receive = on_call(module, x, y)
-        return None if receive is None else GradientHook.apply(y, anchor, receive)
+        on_call(module, args[0] if args else next(iter(kwargs.values()), None), y)
+        return y.clone()
 
     handles = []
     try:
@@ -319,6 +290,12 @@ def hooked(modules: Iterable[nn.Module], anchor: Tensor, on_call: OnCall) -> Ite
             handle.remove()
 
 
-def make_anchor(device: torch.device) -> Tensor:
-    """The leaf that all hooks share."""
-    return torch.zeros((), device=device, requires_grad=True)
+def output_gradients(output: Tensor, layers: Sequence[Tensor], keep: bool) -> list[Tensor | None]:
+    """The derivatives of an output by those of some layers; None where there is none.
+
+    Gradients of weights, which nobody asks for here, are not computed.
+    """
+    used = [y for y in layers if y.requires_grad]
+    found = torch.autograd.grad(output, used, retain_graph=keep, allow_unused=True) if used else ()
+    by_layer = {id(y): gradient for y, gradient in zip(used, found, strict=True)}
+    return [by_layer.get(id(y)) for y in layers]

@@ -22,7 +22,7 @@ from momentron.ntk.gradient_factors import (
 )
 from momentron.ntk.inputs import Examples, Readout
 from momentron.ntk.model_checks import flat_outputs
-from momentron.ntk.model_structure import Receive, Unit, hooked, make_anchor
+from momentron.ntk.model_structure import Unit, hooked, output_gradients
 from momentron.ntk.plan import Plan
 from momentron.ntk.unstructured import ExampleGradients
 from momentron.views.progress import Tell
@@ -171,12 +171,12 @@ class Sweep:
         x = X.rows(rows.start, rows.stop)
         owner = {id(module): factor for factor in factors for module in factor.unit.modules}
         calls: Counter[int] = Counter()
-        anchor = make_anchor(x.device)
-        current = 0
+        seen: list[tuple[Factor, int, nn.Module]] = []
+        layers: list[Tensor] = []
         for factor in factors:
             factor.begin(part)
 
-        def on_call(module: nn.Module, x: Tensor, y: Tensor) -> Receive:
+        def on_call(module: nn.Module, x: Tensor, y: Tensor) -> None:
             factor = owner[id(module)]
             call = calls[id(factor)]
             calls[id(factor)] += 1
@@ -184,18 +184,19 @@ class Sweep:
                 raise InputError(_other_calls(factor.unit, call + 1))
             with torch.no_grad():
                 factor.see(part, call, module, x)
-            return lambda gradient: factor.take(part, call, module, current, gradient)
+            seen.append((factor, call, module))
+            layers.append(y)
 
-        modules = (module for factor in factors for module in factor.unit.modules)
-        with hooked(modules, anchor, on_call):
+        with hooked((module for factor in factors for module in factor.unit.modules), on_call):
             found = self.readout(flat_outputs(self.model(x), len(x)))
         for factor in factors:
             if calls[id(factor)] != len(factor.unit.positions):
                 raise InputError(_other_calls(factor.unit, calls[id(factor)]))
         for o in outputs:
-            current = o - outputs.start  # read by the hooks
-            keep = o != outputs[-1]
-            torch.autograd.grad(found[:, o].sum(), anchor, retain_graph=keep, allow_unused=True)
+            gradients = output_gradients(found[:, o].sum(), layers, keep=o != outputs[-1])
+            for (factor, call, module), gradient in zip(seen, gradients, strict=True):
+                if gradient is not None:
+                    factor.take(part, call, module, o - outputs.start, gradient)
         for factor in factors:
             factor.finish(part)
 
