@@ -164,8 +164,6 @@ class Examples:
 Selection = str | Iterable[str] | Callable[[str, nn.Parameter], bool] | None
 """Patterns of names, a predicate of name and parameter, or None for all."""
 
-SHOWN = 8  # names that an error lists
-
 
 def chosen_parameters(model: nn.Module, selection: Selection = None) -> dict[str, nn.Parameter]:
     """The parameters with requires_grad=True that were chosen, by name, each once.
@@ -222,6 +220,4 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 def _some(trained: dict[str, Any]) -> str:
-    names = list(trained)
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"the trained parameters {names[:SHOWN]}{more}"
+    return f"the trained parameters {short(list(trained))}"

@@ -74,12 +74,11 @@ class JacobianProducts(ABC):
         _, limit, tell = self._settings("Jacobian product", progress=progress)
         linear = self._linearised(examples)
         v = _as_vector(linear, direction)
-        result = ResultType.parse(self.dtype)
-        total = result.zeros(examples.device, len(examples), linear.n_outputs)
         _, batch = linear.plan(1, limit)
-        for rows in _batches(len(examples), batch, tell):
-            total[rows] = linear.push(examples, rows, [v])[0].to(total.device)
-        return result.finished(require_finite(total))
+        parts = [
+            linear.push(examples, rows, [v])[0] for rows in _batches(len(examples), batch, tell)
+        ]
+        return ResultType.parse(self.dtype).finished(require_finite(torch.cat(parts)))
 
     def vjp(self, X: Any, weights: Any, *, progress: Progress = None) -> dict[str, Any]:
         """Jᵀc: the gradient of Σ c_io A_o(x_i), summed over all examples.
@@ -99,13 +98,13 @@ class JacobianProducts(ABC):
         examples = self._examples(X, "X")
         _, limit, tell = self._settings("Jacobian product", progress=progress)
         linear = self._linearised(examples)
-        c = _per_output(weights, "weights", linear, examples)
+        c = _as_matrix(weights, "weights", linear, examples, linear.n_outputs)
         total, (_, batch) = linear.zeros(), linear.plan(1, limit)
         for rows in _batches(len(examples), batch, tell):
             linear.pull(examples, rows, [c[rows]], [total])
         result = ResultType.parse(self.dtype)
         return {
-            name: result.finished(_moved(require_finite(part), result))
+            name: result.finished(require_finite(part))
             for name, part in zip(linear.names, total, strict=True)
         }
 
@@ -154,7 +153,7 @@ class JacobianProducts(ABC):
                     total[rows, j] += found[:, o].to(total.device)
         if normalize:
             total *= self._scale(X1).to(total)[:, None]
-        return result.finished(require_finite(total.reshape(len(left), *_further(v))))
+        return result.finished(require_finite(total.reshape(len(left), *np.shape(v)[1:])))
 
     def linear_operator(self, X: Any) -> LinearOperator:
         """K(X, X) as an operator of scipy, for its eigenvalue and linear solvers.
@@ -206,31 +205,28 @@ def _batches(n: int, size: int, tell: Tell) -> Iterator[slice]:
 
 
 def _as_tensor(values: Any, name: str) -> Tensor:
-    found = values.detach() if isinstance(values, Tensor) else np.asarray(values)
-    if not isinstance(found, Tensor):
-        if found.dtype.kind not in "fiub":
-            raise InputError(f"{name} has dtype {found.dtype}; it must be real numbers")
-        found = torch.tensor(np.ascontiguousarray(found, np.float64))
-    return found
+    if isinstance(values, Tensor):
+        return values.detach()
+    found = np.asarray(values)
+    if found.dtype.kind not in "fiub":
+        raise InputError(f"{name} has dtype {found.dtype}; it must be real numbers")
+    return torch.tensor(np.ascontiguousarray(found, np.float64))
 
 
-def _as_matrix(values: Any, name: str, linear: Linearised, examples: Examples) -> Tensor:
-    """One row per example; a vector is one column."""
+def _as_matrix(
+    values: Any, name: str, linear: Linearised, examples: Examples, width: int | None = None
+) -> Tensor:
+    """One row per example; a vector is one column. `width` is the number of columns, if fixed."""
     found, n = _as_tensor(values, name), len(examples)
     if found.ndim not in (1, 2) or len(found) != n:
         raise InputError(
             f"{name} has shape {tuple(found.shape)}; its first axis must be {n}, one per example"
         )
-    return found.to(linear.dtype).to(examples.device).reshape(n, -1)
-
-
-def _per_output(values: Any, name: str, linear: Linearised, examples: Examples) -> Tensor:
-    """The same with one column per output."""
-    found = _as_matrix(values, name, linear, examples)
-    if found.shape[1] != linear.n_outputs:
+    found = found.to(linear.dtype).to(examples.device).reshape(n, -1)
+    if width not in (None, found.shape[1]):
         raise InputError(
-            f"{name} has shape {tuple(found.shape)}; it must be "
-            f"({len(examples)}, {linear.n_outputs}), one column per output"
+            f"{name} has shape {tuple(found.shape)}; it must be ({n}, {width}), one column per "
+            "output"
         )
     return found
 
@@ -257,11 +253,3 @@ def _as_vector(linear: Linearised, direction: Mapping[str, Any]) -> Vector:
                 )
             part.copy_(given)
     return found
-
-
-def _moved(part: Tensor, result: ResultType) -> Tensor:
-    return part.to(result.dtype) if result.is_tensor else part.to("cpu", result.dtype)
-
-
-def _further(v: Any) -> tuple[int, ...]:
-    return tuple(np.shape(v)[1:])

@@ -49,7 +49,9 @@ class ResultType:
         return torch.zeros(shape, dtype=self.dtype, device=device if self.is_tensor else "cpu")
 
     def finished(self, total: Tensor) -> Any:
-        """The result as users get it; no copy."""
+        """The result as users get it; no copy where it has its type, and its place, already."""
+        total = total if self.is_tensor else total.cpu()
+        total = total.to(self.dtype)
         return total if self.is_tensor else total.numpy()
 
 
