@@ -3,11 +3,12 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from momentron.data.reprs import call_of
+from momentron.solvers.margin_problem import Evaluation, MarginProblem
 from momentron.status import Status
 
 
@@ -100,32 +101,39 @@ class Candidates:
 DEFAULTS = RunOptions()
 
 
-def first_evaluation(problem: Any, options: RunOptions) -> Any:
-    """Where a method begins that starts anywhere: at w = 0, or at the start it was given."""
-    start = options.start
-    return problem.start() if start is None else problem.begin(start.w, start.b)
-
-
-def begun_combination(
-    problem: Any, options: RunOptions, length: float | None = None
-) -> tuple[Any, float]:
-    """(where a perceptron begins, how many steps that counts for).
-
-    A start counts for (R/γ)² steps, which is how many mistakes lead a perceptron to the margin γ:
-    otherwise the first steps would be so long that nothing of the start would be left.
-    """
-    iterate, start = problem.combination(), options.start
-    if start is None:
-        return iterate, 0.0
-    iterate.begin(start.q, length)
-    return iterate, problem.norm(problem.begin(start.w, start.b).w) ** 2
-
-
 @dataclass
 class State:
     """Base of all solver states: t counts completed steps."""
 
     t: int = field(default=0, init=False)
+
+
+def first_evaluation(problem: MarginProblem, options: RunOptions) -> Evaluation:
+    """Where a method begins that starts anywhere: at w = 0, or at the start it was given."""
+    start = options.start
+    return problem.start() if start is None else problem.begin(start.w, start.b)
+
+
+@dataclass
+class EvaluatedState(State):
+    """w_t with what its evaluation found: scores, dual weights, ψ, and a start for the next one."""
+
+    w: np.ndarray
+    scores: np.ndarray
+    q: Any
+    psi: float
+    near: np.ndarray
+
+    @classmethod
+    def begin(cls, problem: MarginProblem, options: RunOptions) -> Self:
+        first = first_evaluation(problem, options)
+        return cls(first.w, first.scores, first.weights, first.psi, first.near)
+
+    def evaluate(self, problem: MarginProblem) -> None:
+        """Bring the rest in line with a w that has moved."""
+        found = problem.evaluate(self.w, self.near)
+        self.scores, self.q, self.psi = found.scores, found.weights, found.psi
+        self.near = found.near
 
 
 class Solver(ABC):

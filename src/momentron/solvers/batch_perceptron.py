@@ -1,31 +1,21 @@
 """The batch perceptron: supergradient ascent on the margin itself."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from momentron.dual.combination import move_towards
-from momentron.solvers.base import (
-    DEFAULTS,
-    Candidates,
-    Primal,
-    RunOptions,
-    Solver,
-    State,
-    begun_combination,
-)
+from momentron.solvers.base import DEFAULTS, Candidates, Primal, RunOptions, Solver
 from momentron.solvers.margin_problem import MarginProblem
+from momentron.solvers.normalized_perceptron import PerceptronState, begun_perceptron
 
 
 @dataclass
-class BatchPerceptronState(State):
+class BatchPerceptronState(PerceptronState):
     """The last iterate, as a combination of the worst examples, and the running average."""
 
-    iterate: Any
-    mean_w: np.ndarray
-    mean_scores: np.ndarray
-    before: float = 0.0  # how many steps a warm start counts for
+    mean_w: np.ndarray = field(default_factory=lambda: np.empty(0))
+    mean_scores: np.ndarray = field(default_factory=lambda: np.empty(0))
 
 
 class BatchPerceptron(Solver):
@@ -49,13 +39,9 @@ class BatchPerceptron(Solver):
     uses_loss = False
 
     def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> BatchPerceptronState:
-        iterate, before = begun_combination(problem, options, length=1.0)
-        return BatchPerceptronState(
-            iterate=iterate,
-            before=before,
-            mean_w=problem.zeros(),
-            mean_scores=np.zeros_like(problem.start().scores),
-        )
+        begun = begun_perceptron(problem, options, length=1.0)
+        means = problem.zeros(), np.zeros_like(problem.start().scores)
+        return BatchPerceptronState(begun.iterate, begun.before, *means)
 
     def step(self, problem: MarginProblem, state: BatchPerceptronState) -> None:
         iterate = state.iterate

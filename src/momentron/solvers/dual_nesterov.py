@@ -1,44 +1,27 @@
 """Algorithm 1 written in the dual: the reference that proves the equivalence."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from momentron.solvers.base import (
-    DEFAULTS,
-    Candidates,
-    Primal,
-    RunOptions,
-    Solver,
-    State,
-    first_evaluation,
-)
+from momentron.solvers.base import DEFAULTS, Candidates, EvaluatedState, Primal, RunOptions
 from momentron.solvers.margin_problem import MarginProblem
-from momentron.solvers.schedules import (
-    Schedule,
-    as_schedule,
-    checked_lambda,
-    checked_step,
-    paper_lambda,
-)
+from momentron.solvers.momentum import Momentum
+from momentron.solvers.schedules import checked_lambda, checked_step
 
 
 @dataclass
-class NesterovState(State):
+class NesterovState(EvaluatedState):
     """q_t, μ_t, ν_t of the paper's section 3.2, with the primal w_t of its equation (3.3)."""
 
-    w: np.ndarray
-    scores: np.ndarray
-    q: Any
-    mu: Any
-    nu: Any
-    z_nu: np.ndarray
-    near: np.ndarray
+    mu: Any = None
+    nu: Any = None
+    z_nu: np.ndarray = field(default_factory=lambda: np.empty(0))
     lam: float = 1.0
 
 
-class DualNesterov(Solver):
+class DualNesterov(Momentum):
     r"""Nesterov's method with the entropy as distance, on φ(q) = ‖Zᵀq‖²/2.
 
     .. math::
@@ -50,34 +33,25 @@ class DualNesterov(Solver):
     """
 
     name = "dual-nesterov"
-    warm_starts = True
-    starts_anywhere = True
 
-    def __init__(self, schedule: Schedule = paper_lambda, step: float | Schedule = 1.0) -> None:
-        self.schedule = schedule
-        self.step_size = as_schedule(step)
+    def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> Any:
+        state = NesterovState.begin(problem, options)
+        state.mu = state.nu = state.q
+        state.z_nu = np.full_like(state.w, np.inf)
+        return state
 
-    def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> NesterovState:
-        first = first_evaluation(problem, options)
-        q = first.weights
-        z_nu = np.full_like(first.w, np.inf)
-        return NesterovState(
-            w=first.w, scores=first.scores, q=q, mu=q, nu=q, z_nu=z_nu, near=first.near
-        )
-
-    def step(self, problem: MarginProblem, state: NesterovState) -> None:
+    def step(self, problem: MarginProblem, state: Any) -> None:
         lam = checked_lambda(self.schedule, state.t, state.lam)
         size = checked_step(self.step_size, state.t) / (lam * problem.rho)
         state.nu = problem.mix(state.mu, 1.0 - lam, state.q, lam)
         state.z_nu = problem.gradient(state.nu)
         state.w = state.w - size * state.z_nu
-        found = problem.evaluate(state.w, state.near)
-        state.scores, state.q, state.near = found.scores, found.weights, found.near
+        state.evaluate(problem)
         state.mu = problem.mix(state.mu, 1.0 - lam, state.q, lam)
         state.lam = lam
         state.t += 1
 
-    def candidates(self, problem: MarginProblem, state: NesterovState) -> Candidates:
+    def candidates(self, problem: MarginProblem, state: Any) -> Candidates:
         return Candidates(
             primals=[Primal(state.w, state.scores)],
             q=state.nu,

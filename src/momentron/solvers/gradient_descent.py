@@ -1,8 +1,64 @@
-"""Gradient descent on the empirical risk: the O(1/ln t) baseline."""
+"""Gradient descent on the empirical risk: the O(1/ln t) baseline, and what plain steps share."""
 
-from momentron.solvers.descent import Descent, DescentState
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from momentron.solvers.base import DEFAULTS, Candidates, EvaluatedState, Primal, RunOptions, Solver
 from momentron.solvers.margin_problem import MarginProblem
 from momentron.solvers.schedules import Schedule, as_schedule
+
+NOWHERE = np.empty(0)  # in place of w_0 = 0, which need not be subtracted
+
+
+@dataclass
+class DescentState(EvaluatedState):
+    """w_t, with `average` Σ c_j q_j, and `origin` w_0 unless that is 0."""
+
+    average: Any = None
+    origin: np.ndarray = field(default_factory=lambda: NOWHERE)
+
+
+class Descent(Solver):
+    """w_{t+1} = w_t − c_t Zᵀq_t with q_t = ∇ψ(Zw_t): two passes per iteration,
+    one over data in blocks.
+
+    −Zᵀ(Σ c_j q_j) is w_t − w_0, so its length over mass(Σ c_j q_j) is an upper bound at no cost.
+    """
+
+    warm_starts = True
+    starts_anywhere = True
+
+    def __init__(self, step: float | Schedule = 1.0) -> None:
+        self.step_size = as_schedule(step)
+
+    @abstractmethod
+    def coefficient(self, problem: MarginProblem, state: DescentState) -> float:
+        """c_t, the step along the normalised gradient Zᵀq_t."""
+
+    def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> DescentState:
+        state = DescentState.begin(problem, options)
+        state.average = problem.no_weights()
+        if options.start is not None:
+            state.origin = state.w.copy()
+        return state
+
+    def step(self, problem: MarginProblem, state: DescentState) -> None:
+        size = self.coefficient(problem, state)
+        state.average = problem.mix(state.average, 1.0, state.q, size, in_place=True)
+        state.w -= size * problem.gradient(state.q)
+        state.evaluate(problem)
+        state.t += 1
+
+    def candidates(self, problem: MarginProblem, state: DescentState) -> Candidates:
+        moved = state.w - state.origin if state.origin.size else state.w
+        return Candidates(
+            primals=[Primal(state.w, state.scores, state.psi)],
+            q=state.average,
+            upper=problem.upper(moved, state.average),
+        )
 
 
 class GradientDescent(Descent):
@@ -19,9 +75,6 @@ class GradientDescent(Descent):
     """
 
     name = "gradient-descent"
-
-    def __init__(self, step: float | Schedule = 1.0) -> None:
-        self.step_size = as_schedule(step)
 
     def coefficient(self, problem: MarginProblem, state: DescentState) -> float:
         return float(self.step_size(state.t)) * problem.risk_slope(state.psi)

@@ -1,21 +1,13 @@
 """Algorithm 1: batch momentum, which is dual Nesterov acceleration in disguise."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from momentron.dual.dualsets import Scored
-from momentron.solvers.base import (
-    DEFAULTS,
-    Candidates,
-    Primal,
-    RunOptions,
-    Solver,
-    State,
-    first_evaluation,
-)
+from momentron.solvers.base import DEFAULTS, Candidates, EvaluatedState, Primal, RunOptions, Solver
 from momentron.solvers.margin_problem import MarginProblem
 from momentron.solvers.schedules import (
     Schedule,
@@ -27,17 +19,12 @@ from momentron.solvers.schedules import (
 
 
 @dataclass
-class MomentumState(State):
-    """w_t, its scores and dual weights; μ and Zᵀμ lag one step behind, where they are free."""
+class MomentumState(EvaluatedState):
+    """w_t and g_t; μ and Zᵀμ lag one step behind, where they are free."""
 
-    w: np.ndarray
-    g: np.ndarray
-    scores: np.ndarray
-    q: Any
-    psi: float
-    mu: Any
-    z_mu: np.ndarray
-    near: np.ndarray
+    g: np.ndarray = field(default_factory=lambda: np.empty(0))
+    mu: Any = None
+    z_mu: np.ndarray = field(default_factory=lambda: np.empty(0))
     lam: float = 1.0
     theta: float = 1.0
     t_mu: int = 0
@@ -74,18 +61,12 @@ class Momentum(Solver):
         self.step_size = as_schedule(step)
 
     def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> MomentumState:
-        first = first_evaluation(problem, options)
-        return MomentumState(
-            w=first.w,
-            g=np.zeros_like(first.w),
-            scores=first.scores,
-            q=first.weights,
-            psi=first.psi,
-            mu=problem.mix(problem.no_weights(), 1.0, first.weights, 1.0, in_place=True),
-            z_mu=np.full_like(first.w, np.inf),
-            near=first.near,
-            potential=max(problem.psi_zero, first.psi) if options.start is None else math.inf,
-        )
+        state = MomentumState.begin(problem, options)
+        state.g, state.z_mu = np.zeros_like(state.w), np.full_like(state.w, np.inf)
+        state.mu = problem.mix(problem.no_weights(), 1.0, state.q, 1.0, in_place=True)
+        if options.start is None:
+            state.potential = max(problem.psi_zero, state.psi)
+        return state
 
     def step(self, problem: MarginProblem, state: MomentumState) -> None:
         t, previous = state.t, state.lam
@@ -104,12 +85,10 @@ class Momentum(Solver):
         state.dual_rate = _dual_rate(state, lam, theta)
         # Alg. 1: w_{t+1} = w_t − (θ_t/ρ)(g_t + Zᵀq_t)
         state.w -= (theta / problem.rho) * (state.g + gradient)
-        found = problem.evaluate(state.w, state.near)
         old = Scored(state.scores, state.q, state.psi)
-        new = Scored(found.scores, found.weights, found.psi)
+        state.evaluate(problem)
+        new = Scored(state.scores, state.q, state.psi)
         state.potential += problem.shortfall(old, new, theta)
-        state.scores, state.q, state.psi = new
-        state.near = found.near
         state.lam, state.theta, state.t_mu = lam, theta, t
         state.t = t + 1
 

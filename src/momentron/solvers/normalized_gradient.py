@@ -1,8 +1,8 @@
 """Gradient descent with normalised gradients: O(1/t) with θ = 1, O(1/√t) with θ_t = 1/√(t+1)."""
 
-from momentron.solvers.descent import Descent, DescentState
+from momentron.solvers.gradient_descent import Descent, DescentState
 from momentron.solvers.margin_problem import MarginProblem
-from momentron.solvers.schedules import Schedule, as_schedule, inverse_root_step
+from momentron.solvers.schedules import inverse_root_step
 
 
 class NormalizedGradient(Descent):
@@ -19,9 +19,6 @@ class NormalizedGradient(Descent):
     """
 
     name = "normalized-gradient"
-
-    def __init__(self, step: float | Schedule = 1.0) -> None:
-        self.step_size = as_schedule(step)
 
     def coefficient(self, problem: MarginProblem, state: DescentState) -> float:
         return float(self.step_size(state.t)) / problem.rho

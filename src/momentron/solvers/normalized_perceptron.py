@@ -3,24 +3,31 @@
 from dataclasses import dataclass
 from typing import Any
 
-from momentron.solvers.base import (
-    DEFAULTS,
-    Candidates,
-    Primal,
-    RunOptions,
-    Solver,
-    State,
-    begun_combination,
-)
+from momentron.solvers.base import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
 from momentron.solvers.margin_problem import MarginProblem
 
 
 @dataclass
-class NormalizedPerceptronState(State):
-    """w = −Zᵀq with q in the dual set."""
+class PerceptronState(State):
+    """w = −Zᵀq, to be moved along the worst examples."""
 
     iterate: Any
     before: float = 0.0  # how many steps a warm start counts for
+
+
+def begun_perceptron(
+    problem: MarginProblem, options: RunOptions, length: float | None = None
+) -> PerceptronState:
+    """Where a perceptron begins: at w = 0, or at a start, brought to some length.
+
+    A start counts for (R/γ)² steps, which is how many mistakes lead a perceptron to the margin γ:
+    otherwise the first steps would be so long that nothing of the start would be left.
+    """
+    state, start = PerceptronState(problem.combination()), options.start
+    if start is not None:
+        state.iterate.begin(start.q, length)
+        state.before = problem.norm(problem.begin(start.w, start.b).w) ** 2
+    return state
 
 
 class NormalizedPerceptron(Solver):
@@ -39,13 +46,10 @@ class NormalizedPerceptron(Solver):
     warm_starts = True
     uses_loss = False
 
-    def init(
-        self, problem: MarginProblem, options: RunOptions = DEFAULTS
-    ) -> NormalizedPerceptronState:
-        iterate, before = begun_combination(problem, options)
-        return NormalizedPerceptronState(iterate=iterate, before=before)
+    def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> PerceptronState:
+        return begun_perceptron(problem, options)
 
-    def step(self, problem: MarginProblem, state: NormalizedPerceptronState) -> None:
+    def step(self, problem: MarginProblem, state: PerceptronState) -> None:
         share, iterate = 1.0 / (state.t + 1.0 + state.before), state.iterate
         vertex = iterate.vertex()
         iterate.shrink(1.0 - share)
@@ -53,7 +57,7 @@ class NormalizedPerceptron(Solver):
         iterate.scores()  # which is where data in blocks are read
         state.t += 1
 
-    def candidates(self, problem: MarginProblem, state: NormalizedPerceptronState) -> Candidates:
+    def candidates(self, problem: MarginProblem, state: PerceptronState) -> Candidates:
         iterate = state.iterate
         return Candidates(
             primals=[Primal(iterate.w, iterate.scores())], q=iterate.q, upper=iterate.upper()

@@ -50,32 +50,33 @@ def as_schedule(value: float | Schedule) -> Schedule:
 def checked_step(theta: Schedule, t: int) -> float:
     """θ_t, which the theory wants in (0, 1]."""
     value = float(theta(t))
-    if not 0.0 < value <= 1.0:
-        raise InputError(f"the step θ_{t} is {value}; it must lie in (0, 1]")
-    return value
+    return _require(0.0 < value <= 1.0, f"the step θ_{t} is", value, "lie in (0, 1]")
 
 
 def checked_length(theta: Schedule, t: int) -> float:
     """θ_t of a method that takes steps of any length."""
     value = float(theta(t))
-    if not 0.0 < value < math.inf:
-        raise InputError(f"the step θ_{t} is {value}; it must be positive and finite")
-    return value
+    return _require(0.0 < value < math.inf, f"the step θ_{t} is", value, "be positive and finite")
 
 
 def checked_momentum(beta: Schedule, t: int) -> float:
     """β_t, in [0, 1]: what was learned must not count for more as it ages."""
     value = float(beta(t))
-    if not 0.0 <= value <= 1.0:
-        raise InputError(f"the momentum β_{t} is {value}; it must lie in [0, 1]")
-    return value
+    return _require(0.0 <= value <= 1.0, f"the momentum β_{t} is", value, "lie in [0, 1]")
 
 
 def checked_share(schedule: Schedule, t: int) -> float:
     """λ_t, in (0, 1]."""
-    value = float(schedule(t))
-    if not 0.0 < value <= 1.0:
-        raise InputError(f"the schedule gives λ_{t} = {value}; it must lie in (0, 1]")
+    return _share(t, float(schedule(t)))
+
+
+def _share(t: int, value: float) -> float:
+    return _require(0.0 < value <= 1.0, f"the schedule gives λ_{t} =", value, "lie in (0, 1]")
+
+
+def _require(holds: bool, found: str, value: float, wanted: str) -> float:
+    if not holds:
+        raise InputError(f"{found} {value}; it must {wanted}")
     return value
 
 
@@ -86,9 +87,8 @@ def checked_lambda(schedule: Schedule, t: int, previous: float) -> float:
         if value != 1.0:
             raise InputError(f"the schedule gives λ_0 = {value}; the paper's condition wants 1")
         return value
-    for k, lam in ((t - 1, previous), (t, value)):
-        if not 0.0 < lam <= 1.0:
-            raise InputError(f"the schedule gives λ_{k} = {lam}; it must lie in (0, 1]")
+    _share(t - 1, previous)
+    _share(t, value)
     excess = 1.0 / value**2 - 1.0 / value - 1.0 / previous**2
     if excess > 1e-9 / value**2:  # schedules at equality may round past it
         raise InputError(
