@@ -9,28 +9,28 @@ loads neither torch, dask nor matplotlib.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from momentron.api import max_margin
-from momentron.certificate import Certificate
 from momentron.errors import InputError, NotSeparableWarning, WriteWarning
-from momentron.estimators import (
-    KernelMaxMarginClassifier,
-    KernelMaxMarginClassifierCV,
-    MaxMarginClassifier,
-    MaxMarginClassifierCV,
-)
-from momentron.result import MarginResult
-from momentron.solvers.convergence import BudgetWarning
-from momentron.solvers.iterate import Iterate
-from momentron.solvers.problem import Problem
 from momentron.status import Predictor, Status
 from momentron.verify import ProofError, verify
 
 if TYPE_CHECKING:
+    from momentron.api import max_margin
+    from momentron.certificate import Certificate
+    from momentron.estimators import (
+        KernelMaxMarginClassifier,
+        KernelMaxMarginClassifierCV,
+        MaxMarginClassifier,
+        MaxMarginClassifierCV,
+    )
     from momentron.estimators.c_path import MarginPath, margin_path
     from momentron.estimators.classifier_margin import ClassifierMargin, certify, margin_of
     from momentron.estimators.racing import Race, race
     from momentron.estimators.tracker import MarginTracker
+    from momentron.result import MarginResult
     from momentron.separability import Verdict, check_separability
+    from momentron.solvers.convergence import BudgetWarning
+    from momentron.solvers.iterate import Iterate
+    from momentron.solvers.problem import Problem
 
 __version__ = "0.1.0"
 
@@ -64,17 +64,27 @@ __all__ = [
     "verify",
 ]
 
-# loaded when they are first asked for: a fit needs none of them
+# loaded when they are first asked for: `python -m momentron.verify` needs numpy only
 _LATER = {
+    "BudgetWarning": "solvers.convergence",
+    "Certificate": "certificate",
     "ClassifierMargin": "estimators.classifier_margin",
+    "Iterate": "solvers.iterate",
+    "KernelMaxMarginClassifier": "estimators",
+    "KernelMaxMarginClassifierCV": "estimators",
     "MarginPath": "estimators.c_path",
+    "MarginResult": "result",
     "MarginTracker": "estimators.tracker",
+    "MaxMarginClassifier": "estimators",
+    "MaxMarginClassifierCV": "estimators",
+    "Problem": "solvers.problem",
     "Race": "estimators.racing",
     "Verdict": "separability",
     "certify": "estimators.classifier_margin",
     "check_separability": "separability",
     "margin_of": "estimators.classifier_margin",
     "margin_path": "estimators.c_path",
+    "max_margin": "api",
     "race": "estimators.racing",
 }
 

@@ -16,8 +16,8 @@ from momentron.separability.fates import WORDS, sentence_on_estimates
 from momentron.verify import ProofError
 from momentron.verify import verify as verify_proof
 from momentron.verify.errors import NotJSON
-from momentron.verify.format import load_proof, read_interval
-from momentron.verify.limits import MAX_CHARACTERS
+from momentron.verify.limits import MAX_CHARACTERS, load_proof
+from momentron.verify.proof import read_interval
 
 REJECTED = 1
 NAMED = 40  # coefficients that are listed by name; more are counted

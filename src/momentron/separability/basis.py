@@ -1,4 +1,4 @@
-"""From a proposal in floats to exact weights: one regular system of whole numbers.
+"""From a proposal in floats to exact weights: one regular system of integers.
 
 Let T be the boundary pairs, of rank r. Pick r independent pairs B of T and r columns P of A. All
 weights off B stay as proposed, rounded to short integers; those of B are the exact solution of
@@ -7,23 +7,30 @@ columns F, which stays as proposed: A[B, P] w_P = −A[B, F] w_F.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
+from flint import fmpq
 
+from momentron.arithmetic.clock import require_time
 from momentron.separability.cone import Cone, by_column
 from momentron.separability.interior_point import Normal
-from momentron.separability.spans import sparse_minor
 from momentron.solvers.rational.memory import TooLarge, require_memory
-from momentron.solvers.rational.systems import pivot_columns, solve_rows
+from momentron.solvers.rational.systems import (
+    Vector,
+    pivot_columns,
+    pivots,
+    primitive,
+    solve_rows,
+)
 from momentron.verify.deadline import call_within_deadline
 from momentron.verify.limits import MAX_BASIS
 
 MAX_COLUMNS = 12_000  # of a dense normal matrix
-MANY_PAIRS = 200  # of a basis, for which all rows are converted at once
 WEIGHT_BITS = 40  # of the largest weight off the basis
 
 
@@ -49,24 +56,18 @@ class Basis:
     columns: np.ndarray
 
 
-def find_basis(cone: Cone, boundary: np.ndarray, q: np.ndarray, *, is_sparse: bool) -> Basis:
+def find_basis(cone: Cone, boundary: np.ndarray, q: np.ndarray, *, by_weight: bool) -> Basis:
     """A basis of the boundary pairs: pairs of large weight, columns with many entries.
 
-    Sparse rows are taken by weight alone, at little cost; a dense elimination minds rounding, too.
+    Sparse rows can be taken by weight alone; a dense elimination minds rounding, too.
     """
     A = cone.A[boundary]
-    if is_sparse and sp.issparse(A):
-        heavy_first = np.argsort(-q[boundary], kind="stable")
-        found = sparse_minor(cone.residues(boundary), heavy_first)
-        if found is not None:
-            return Basis(boundary, np.sort(boundary[found[0]]), np.sort(np.array(found[1], int)))
-    counts = np.asarray((A != 0).sum(axis=0)).ravel()
-    order, some = np.argsort(-counts, kind="stable"), 4 * counts.size + 64
-    if boundary.size > 2 * some:  # the heaviest often suffice
-        heavy = boundary[np.argpartition(-q[boundary], some)[:some]]
-        columns = pivot_columns(cone.residues(heavy), order)
-    if boundary.size <= 2 * some or columns.size < np.count_nonzero(counts):
-        columns = pivot_columns(cone.residues(boundary), order)
+    heavy_first = np.argsort(-q[boundary], kind="stable")
+    residues = cone.residues(boundary)
+    if by_weight and sp.issparse(A):
+        rows, chosen = minor(residues, heavy_first)
+        return Basis(boundary, np.sort(boundary[rows]), np.sort(np.array(chosen, np.int64)))
+    columns = pivot_columns(residues, _fullest_first(residues))
     if columns.size == 0:
         return Basis(boundary, boundary[:0], columns)
     part = A[:, columns]
@@ -75,6 +76,58 @@ def find_basis(cone: Cone, boundary: np.ndarray, q: np.ndarray, *, is_sparse: bo
     part /= np.maximum(part.max(axis=0), -part.min(axis=0))
     leading = pivot_order(part)[: columns.size]
     return Basis(boundary, np.sort(boundary[leading]), columns)
+
+
+def _fullest_first(K: Any) -> np.ndarray:
+    """The columns of a sparse matrix, those with the most entries first."""
+    return np.argsort(-np.bincount(K.indices, minlength=K.shape[1]), kind="stable")
+
+
+def minor(K: Any, order: np.ndarray) -> tuple[list[int], list[int]]:
+    """(rows, columns) of a regular minor of full rank of a sparse matrix of residues.
+
+    Rows are taken in an order, some at a time until the rank is reached; the first row with an
+    entry in each column comes early, since only few rows may have a rare dummy.
+    """
+    columns = pivot_columns(K, _fullest_first(K))
+    dense = sp.csr_array(K[:, columns])
+    ordered = dense[order]
+    _, firsts = np.unique(ordered.indices, return_index=True)
+    early = np.searchsorted(ordered.indptr, firsts, side="right") - 1
+    step = 2 * columns.size + 64
+    found = np.zeros(0, np.int64)
+    for start in range(0, order.size, step):
+        require_time()
+        part = np.arange(start, min(start + step, order.size))
+        members = np.append(found, np.union1d(part, early) if start == 0 else part)
+        found = members[pivots(ordered[members].toarray().T)]
+        if found.size == columns.size:
+            break
+    return order[found].tolist(), columns.tolist()
+
+
+def null_space(rows: list[Vector], pivot: list[int], free: list[int]) -> dict[int, Vector]:
+    """For each free coordinate the vector orthogonal to all rows that has no other free one."""
+    vectors = {f: {f: fmpq(1)} for f in free}
+    if rows and free:
+        right = [{f: -a[f] for f in free if f in a} for a in rows]
+        for c, values in solve_rows(rows, pivot, right).items():
+            for f, v in values.items():
+                vectors[f][c] = v
+    return {f: whole_vector(v) for f, v in vectors.items()}
+
+
+def whole_vector(v: dict[int, fmpq]) -> Vector:
+    """The shortest multiple of a vector in integers, in the order of its coordinates."""
+    numbers, _ = over_one_denominator(v.values())
+    return dict(sorted(zip(v, primitive(numbers), strict=True)))
+
+
+def over_one_denominator(values: Iterable[fmpq]) -> tuple[list[int], int]:
+    """(numerators, positive denominator) of some rationals."""
+    values = list(values)
+    common = math.lcm(*(int(v.q) for v in values))
+    return [int(v.p) * (common // int(v.q)) for v in values], common
 
 
 def pivot_order(matrix: np.ndarray) -> np.ndarray:
@@ -88,7 +141,7 @@ def pivot_order(matrix: np.ndarray) -> np.ndarray:
 
 
 def one_sided_column(cone: Cone) -> list[int] | None:
-    """Whole w of one coordinate with a·w ≥ 0 on every pair and > 0 on one, if there is one."""
+    """Integers w of one coordinate with a·w ≥ 0 on every pair and > 0 on one, if there is one."""
     low, high = by_column(cone.A.min(axis=0)), by_column(cone.A.max(axis=0))
     sided = np.flatnonzero((low >= 0.0) | (high <= 0.0))  # columns of zeros were left out
     if sided.size == 0:
@@ -117,27 +170,18 @@ def refine_weights(cone: Cone, boundary: np.ndarray, q: np.ndarray) -> np.ndarra
 
 def exact_boundary(cone: Cone, basis: Basis, q: np.ndarray) -> list[ExactWeights]:
     """Positive q on every boundary pair with Σ q a = 0 on all columns of the basis, exactly."""
-    top = float(q.max())
-    short = {
-        int(pair): max(1, round(weight / top * 2**WEIGHT_BITS))
-        for pair, weight in zip(basis.boundary.tolist(), q.tolist(), strict=True)
-    }
-    rest = np.setdiff1d(basis.boundary, basis.pairs)
-    numerators = [short[pair] for pair in rest.tolist()]
+    short = np.maximum(1, np.rint(q / q.max() * 2.0**WEIGHT_BITS)).astype(np.int64)
+    is_rest = ~np.isin(basis.boundary, basis.pairs)
+    rest, numerators = basis.boundary[is_rest], short[is_rest].tolist()
     total = cone.combine(rest, numerators)
-    coordinates = cone.columns[basis.columns].tolist()
-    if basis.pairs.size > MANY_PAIRS:
-        cone.keep_whole_rows()
-    found = [cone.vector(pair) for pair in basis.pairs.tolist()]
-    equations: dict[int, dict[int, int]] = {c: {} for c in coordinates}
-    for i, row in enumerate(found):
+    equations: dict[int, Vector] = {c: {} for c in cone.columns[basis.columns].tolist()}
+    for i, row in enumerate(cone.vectors(basis.pairs)):
         for c in equations.keys() & row.keys():
             equations[c][i] = row[c]
-    unknowns = list(range(len(found)))
-    solution, denominator = _whole(
-        solve_rows(list(equations.values()), unknowns, [{0: -total[c]} for c in coordinates]),
-        unknowns,
-    )
+    unknowns = list(range(basis.pairs.size))
+    right = [{0: -total[c]} for c in equations]
+    found = solve_rows(list(equations.values()), unknowns, right)
+    solution, denominator = over_one_denominator(found[i].get(0, fmpq(0)) for i in unknowns)
     if any(v <= 0 for v in solution):
         raise NotExact(f"{sum(v <= 0 for v in solution)} weights of the basis are not positive")
     groups = [ExactWeights(rest, numerators, 1), ExactWeights(basis.pairs, solution, denominator)]
@@ -145,35 +189,28 @@ def exact_boundary(cone: Cone, basis: Basis, q: np.ndarray) -> list[ExactWeights
 
 
 def exact_direction(cone: Cone, basis: Basis, w: np.ndarray, bits: int) -> list[int]:
-    """A whole recession direction: a·w = 0 on the basis, and near the proposal elsewhere."""
+    """A recession direction in integers: a·w = 0 on the basis, and near the proposal elsewhere."""
     w = w / np.abs(w).max()
-    whole = np.zeros(cone.n_coordinates, object)
+    whole = [0] * cone.n_coordinates
     free = np.setdiff1d(np.arange(cone.columns.size), basis.columns)
     # weights of the scaled columns, brought back to those of X by exact powers of two
     shift = int(cone.exponents[free].max(initial=0))
     for position in free.tolist():
         value = round(float(w[position]) * 2**bits)
         whole[cone.columns[position]] = value << (shift - int(cone.exponents[position]))
-    found = [cone.vector(pair) for pair in basis.pairs.tolist()]
-    right = [{0: -sum(v * int(whole[c]) for c, v in row.items())} for row in found]
+    rows, sides = cone.vectors(basis.pairs), cone.sides(whole, basis.pairs)
     coordinates = cone.columns[basis.columns].tolist()
-    solution, denominator = _whole(solve_rows(found, coordinates, right), coordinates)
-    answer = [int(v) * denominator for v in whole]
+    found = solve_rows(rows, coordinates, [{0: -s} for s in sides])
+    solution, denominator = over_one_denominator(found[c].get(0, fmpq(0)) for c in coordinates)
+    answer = [v * denominator for v in whole]
     for c, v in zip(coordinates, solution, strict=True):
         answer[c] = v
     return answer
 
 
-def _whole(solution: dict[int, dict[int, Fraction]], unknowns: list[int]) -> tuple[list[int], int]:
-    """(numerators, positive denominator) of the only right side."""
-    values = [solution[j].get(0, Fraction(0)) for j in unknowns]
-    common = math.lcm(*(v.denominator for v in values))
-    return [int(v * common) for v in values], common
-
-
 def enclosed_boundary(
     cone: Cone, basis: Basis, q: np.ndarray
-) -> tuple[list[ExactWeights], ExactWeights | None]:
+) -> tuple[list[ExactWeights], np.ndarray]:
     """Short weights that nearly cancel, and the pairs on which a correction exists.
 
     The verifier bounds that correction with an approximate inverse; it needs as many pairs in the
@@ -185,8 +222,6 @@ def enclosed_boundary(
         )
     used = np.asarray((cone.A[basis.boundary] != 0).sum(axis=0))
     if np.count_nonzero(used) != basis.columns.size:
-        raise NotExact("the columns are dependent; install python-flint for an exact proof")
-    top = float(q.max())
-    numerators = [max(1, round(v / top * 2**53)) for v in q.tolist()]
-    group = ExactWeights(basis.boundary, numerators, 1)
-    return [group], ExactWeights(basis.pairs, [1] * basis.pairs.size, 1)
+        raise NotExact("the columns are dependent; only an exact solution proves this")
+    numerators = [max(1, round(v / float(q.max()) * 2**53)) for v in q.tolist()]
+    return [ExactWeights(basis.boundary, numerators, 1)], basis.pairs

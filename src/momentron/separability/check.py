@@ -33,7 +33,9 @@ from momentron.separability.conflict import (
     duplicate_conflict,
 )
 from momentron.separability.designs import read_design
+from momentron.separability.document import build_proof, empty_proof
 from momentron.separability.estimates import LATE, find_estimates, too_large
+from momentron.separability.family import Family, classes_of, default_family, link_of
 from momentron.separability.fates import notes_on_classes
 from momentron.separability.interior_point import Proposal, propose
 from momentron.separability.interval import (
@@ -45,15 +47,14 @@ from momentron.separability.interval import (
     upper_bound,
 )
 from momentron.separability.peel import Peeled, peel
-from momentron.separability.proof import build_proof, unread_proof
 from momentron.separability.verdict import Verdict
 from momentron.separability.wolfe import exact_pair
 from momentron.solvers.rational.memory import TooLarge
-from momentron.verify import ProofError, ProofTooLarge, require_estimates, require_proof
-from momentron.verify.data import label_texts
-from momentron.verify.duality import direction_of
-from momentron.verify.family import MODELS, default_family, link_of
-from momentron.verify.format import LONGEST_NAME, Proof, read_interval, read_proof
+from momentron.verify import ProofError, ProofTooLarge, check_document
+from momentron.verify.exact_table import Table
+from momentron.verify.limits import LONGEST_NAME, Allowance, load_proof
+from momentron.verify.outcomes import label_texts
+from momentron.verify.proof import Proof, Refused, read_interval
 
 SMALL = 20_000  # entries up to which a conflict that floats miss is found by exact steps
 LARGE = 4e9  # flops of an interior-point iteration above which `max_margin` is asked first
@@ -189,7 +190,6 @@ def check_separability(
                     order=order,
                     reference=design.reference if reference is None else reference,
                 )
-                cone.data.digest()  # kept for every proof
             decision = _Decision(cone)
             proof = decision.within(start + seconds, grace)
             reason = decision.reason and _why(decision.reason, max_time, seconds)
@@ -207,11 +207,9 @@ def check_separability(
             n, d = np.shape(design.X)
             labels = label_texts(design.y)
             name = family or default_family(labels)
-            link = link_of(name, link)
-            kind = MODELS[name][link]
-            classes = kind.class_names(labels)
-            model = kind(name, link, len(classes), fit_intercept)
-            proof = unread_proof(n, d, classes, model, decimals)
+            classes = classes_of(name, labels)
+            model = Family(name, link_of(name, link), len(classes), fit_intercept)
+            proof = empty_proof(n, d, classes, model, decimals)
     proof["names"] = None if names is None else [name[:LONGEST_NAME] for name in names]
     return Verdict(
         proof["kind"],
@@ -240,16 +238,15 @@ def _kind_otherwise(cone: Cone, proof: dict[str, Any], moment: float) -> str | N
     verdict rests on such differences. A margin far above them settles the question, and numbers
     that both readings share leave none.
     """
-    data, kind = cone.data, proof["kind"]
-    if kind == "undecided" or data.n_entries > FEW_ENTRIES:
+    kind, values = proof["kind"], cone.rows[2]
+    if kind == "undecided" or values.size > FEW_ENTRIES:
         return None
-    values = np.concatenate([values for *_, values in data.blocks()])
     if not is_rounded(values).any():
         return str(kind)
-    longest = math.sqrt(data.d) * float(np.abs(values).max())
+    longest = math.sqrt(cone.n_features) * float(np.abs(values).max())
     if read_interval(proof)[0] > ROUNDING * longest:
         return str(kind)
-    reading = next(word for word in READINGS if word != data.decimals)
+    reading = next(word for word in READINGS if word != cone.table.decimals)
     try:
         with until(min(moment, time.perf_counter() + OTHER_SECONDS)):
             other = cone.reread(reading)
@@ -265,19 +262,26 @@ def _with_estimates(
     cone = decision.cone
     try:
         with until(moment):
-            found = decision.read or read_proof(proof, cone.data)
-            named = [pair for group in found.boundary for pair in group.numerators]
-            boundary = np.unique(cone.pairs_of(named))
-            direction = direction_of(found, cone.data)
-            w = [direction.get(c, 0) for c in range(cone.n_coordinates)]
-            section, reason = find_estimates(cone, w, boundary, reference)
+            found = decision.read or verified(proof, cone.table)
+            boundary = [cone.pair_of(i, j) for i, j in found.on_boundary]
+            w = [found.w.get(c, 0) for c in range(cone.n_coordinates)]
+            section, reason = find_estimates(cone, w, np.array(boundary, np.int64), reference)
             full = proof | {"estimates": section}
-            require_estimates(json.dumps(full), found, cone.data)
+            verified(full, cone.table, found)
             return full, reason
     except OutOfTime:
         return proof, LATE
     except (TooLarge, ProofTooLarge, MemoryError) as error:
         return proof, too_large(error)
+
+
+def verified(proof: dict[str, Any], table: Table, checked: Proof | None = None) -> Proof:
+    """A proof as the verifier reads its JSON; ProofError unless it holds."""
+    try:
+        document = load_proof(json.dumps(proof), Allowance.of(table))
+        return check_document(document, table, checked)
+    except Refused as error:
+        raise ProofError(str(error)) from None
 
 
 def seconds_of(max_time: float | None) -> float:
@@ -352,7 +356,7 @@ class _Decision:
 
     def undecided(self) -> dict[str, Any]:
         """A verified proof of an interval, and of nothing else, in little time."""
-        if not self.cone.family.has_margin:
+        if not self.cone.family.compares_classes:
             return build_proof(self.cone, "undecided", upper=math.inf)
         is_quick = reading_seconds(self.cone) < QUICK
         dual = class_means(self.cone) if is_quick else two_rows(self.cone)
@@ -361,7 +365,7 @@ class _Decision:
 
     def _verified(self, proof: dict[str, Any]) -> dict[str, Any]:
         """The proof, once its JSON has been verified: what is written is what will be read."""
-        self.read = require_proof(json.dumps(proof), self.cone.data)
+        self.read = verified(proof, self.cone.table)
         return proof
 
     def _separable(self, found: Interval) -> dict[str, Any]:
@@ -386,7 +390,7 @@ class _Decision:
         q = refine_weights(cone, boundary, proposal.q[boundary])
         weights = np.zeros(proposal.q.size)
         weights[boundary] = q
-        basis = find_basis(cone, boundary, weights, is_sparse=bits == DIRECTION_BITS[0])
+        basis = find_basis(cone, boundary, weights, by_weight=bits == DIRECTION_BITS[0])
         w: list[int] | None = None
         if proposal.strict.any():
             w = [0] * cone.n_coordinates
@@ -398,7 +402,7 @@ class _Decision:
             groups, enclosure = exact_boundary(cone, basis, q), None
         except TooLarge:
             groups, enclosure = enclosed_boundary(cone, basis, q)
-        if conflict is None and cone.family.has_margin:
+        if conflict is None and cone.family.compares_classes:
             # the verdict stands without a conflict; the verification comes first
             with suppress(OutOfTime), until(deadline() - reading_seconds(cone, 3.0)):
                 conflict = self._conflict(basis, q)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from momentron.verify.family import Family
+from momentron.separability.family import Family
 
 WORDS = {
     "separable": "are completely separated",

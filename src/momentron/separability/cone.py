@@ -1,10 +1,10 @@
 """The cone K = {w : a·w ≥ 0 for all pairs}: the directions along which no row's likelihood falls.
 
-Each row of X makes one or more pairs, and each pair has a vector a (`momentron.verify.family`): two
-classes give one vector per row, ±x̃, where x̃ is x with a last 1 if there is an intercept; k classes
-give k − 1 of them, and counts and ordered classes have pairs of their own. A verdict of any family
-is made from its cone alone. A row that must stay where it is (a positive count) makes two opposite
-pairs.
+Each row of X makes one or more pairs, and each pair has a vector a (`family`): two classes give one
+vector per row, ±x̃, where x̃ is x with a last 1 if there is an intercept; k classes give k − 1 of
+them, and counts and ordered classes have pairs of their own. A verdict of any family is made from
+its cone alone: in floats, which propose, and in integers, which prove. A float is an integer times
+a power of two or, as a decimal, of ten, so that all rows are integers in units of 1/scale.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -15,40 +15,48 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.clock import require_time
-from momentron.data.exactness import as_exact, require_reading
+from momentron.data.exactness import as_exact, require_reading, shortest_decimals
 from momentron.errors import InputError, one_line, short
 from momentron.rows.validation import clean_matrix, clean_targets
+from momentron.separability.family import (
+    COUNTS,
+    LEFT_OUT,
+    Family,
+    class_of,
+    classes_of,
+    default_family,
+    family_named,
+    link_of,
+)
 from momentron.solvers.rational.memory import memory_cap, require_memory
 from momentron.solvers.rational.systems import PRIME
-from momentron.verify.data import Data, WholeRow, label_texts, own_order, zero_weight_rows
-from momentron.verify.family import MODELS, Family, default_family, family_named, link_of
-from momentron.verify.format import read_codes
+from momentron.verify.exact_table import Table
+from momentron.verify.outcomes import label_texts, own_order, zero_weight_rows
 
-BYTES_PER_PAIR_ENTRY = 64  # while the sparse matrix of many classes' pairs is put together
-BYTES_PER_WHOLE = 100  # of an integer with its column, in Python's lists
+BYTES_PER_ENTRY = 64  # while the sparse matrix of all pairs is put together
 SPARSE = 0.1  # share of entries below which X is kept sparse, if it is large
 LARGE = 20_000  # entries of a large X
+PIECE = 1 << 19  # entries of pairs that are multiplied at a time
 NAMED = 12  # labels that a message lists
-FEW_ROWS = 64  # that are converted one by one
 DENSE_COPIES = 5  # of the float matrix, at the worst moment of a proposal
 
 
 class Cone:
-    """All pairs of some data, in floats and in whole numbers.
+    """All pairs of some data, in floats and in integers.
 
     Attributes
     ----------
-    data : Data
-        All of X, as a proof describes it.
+    table : Table
+        All of X, as a proof describes it and the verifier reads it.
     family : Family
         Which pairs rows make.
     reference : int
         The class with which the others are contrasted.
     X : ndarray or csr_array of shape (n, d)
-        The columns `data.used` of X: the others hold zeros only.
+        The columns `table.used` of X: the others hold zeros only.
     classes : list of str
     codes : ndarray of shape (n,)
-        The class of each row, as an index into `classes`; −1 where the row is left out.
+        The class of each row, as an index into `classes`; −1 if the row is left out.
     example, other : ndarray of shape (size,)
         The row of each pair, and the class that tells it from the row's other pairs.
     """
@@ -69,36 +77,36 @@ class Cone:
         self._given = (y, family, link, sample_weight, order, reference)
         if family is not None:
             link_of(family, link)  # a model that is not supported is refused before y is read
-        X = _thinned(_as_floats(X, require_reading(decimals)))
-        n = X.shape[0]
-        kind = next(iter(MODELS.get(family or "", {}).values()), Family)
+        self._X = _thinned(_as_floats(X, require_reading(decimals)))
+        self.n = self._X.shape[0]
         # only a check: as an array, labels of a list may merge
-        clean_targets(y, n, are_classes=not kind.has_counts)
-        labels = label_texts(y)
-        left_out = zero_weight_rows(sample_weight, n)
-        self.data = Data(X, labels, decimals=decimals, left_out=left_out)
-        self.family, self.classes = _modelled(self.data, y, family, link, fit_intercept, order)
+        clean_targets(y, self.n, are_classes=family not in COUNTS)
+        left_out = zero_weight_rows(sample_weight, self.n)
+        self.table = Table(self._X, label_texts(y), decimals, left_out, require_time)
+        self.family, self.classes = _modelled(self.table, y, family, link, fit_intercept, order)
         self.reference = self._reference(reference)
-        self.k, self.n = len(self.classes), n
+        self.k = len(self.classes)
         if self.n * max(2, self.k) * 64 > memory_cap():
             raise InputError(
                 f"{self.n} rows of {self.k} classes make {self.n * (self.k - 1)} pairs, more than "
                 f"fit into {memory_cap() / 2**30:.1f} GB; check the classes two by two"
             )
-        self.codes = np.array(read_codes(self.data, self.family, self.classes), np.int64)
-        self.X = X if self.data.used.size == self.data.d else _with_columns(X, self.data.used)
-        others = [list(self.family.others(c)) for c in range(self.k)]
-        table = np.array([row + [0] * (max(map(len, others)) - len(row)) for row in others])
+        self.codes = self._codes()
+        self.X = self._X
+        if self.table.used.size < self.table.d:
+            self.X = _with_columns(self._X, self.table.used)
+        others = [self.family.others(c) for c in range(self.k)]
+        lists = np.array([row + [0] * (max(map(len, others)) - len(row)) for row in others])
         counts = np.array([*map(len, others), 0])[self.codes]  # code −1 has none
         self.starts = np.cumsum(counts) - counts
-        self.example = np.repeat(np.arange(n), counts)
-        self.other = table[self.own, np.arange(self.example.size) - self.starts[self.example]]
+        self.example = np.repeat(np.arange(self.n), counts)
+        self.other = lists[self.own, np.arange(self.example.size) - self.starts[self.example]]
 
     def reread(self, decimals: str) -> "Cone":
         """The cone of the same floats in another reading."""
         y, family, link, weights, order, reference = self._given
         return Cone(
-            self.data.X,
+            self._X,
             y,
             fit_intercept=self.fit_intercept,
             family=family,
@@ -109,11 +117,24 @@ class Cone:
             reference=reference,
         )
 
+    def _codes(self) -> np.ndarray:
+        index = {name: c for c, name in enumerate(self.classes)}
+        name = self.family.name
+        code_of = {label: index[class_of(name, label)] for label in {*self.table.kept_labels}}
+        codes = np.array([code_of.get(label, LEFT_OUT) for label in self.table.labels], np.int64)
+        codes[self.table.left_out] = LEFT_OUT
+        if name == "negative-binomial" and not (codes == 1).any():
+            raise InputError(
+                "y has no count above 0; family='negative-binomial' needs one: zeros alone are "
+                "explained by an infinite dispersion, whatever the coefficients"
+            )
+        return codes
+
     def _reference(self, label: Any) -> int:
         """The class with which others are contrasted, as an index; the first of an event's two."""
         if label is None:
             return 0
-        if not (self.family.has_reference or self.family.has_event):
+        if not (self.family.is_classifier or self.family.has_event):
             raise InputError(
                 f"family={self.family.name!r} has no reference class; leave reference out"
             )
@@ -164,16 +185,80 @@ class Cone:
 
     def pair_of(self, i: int, j: int) -> int:
         """The pair of example i with class j."""
-        return int(self.starts[i]) + list(self.family.others(int(self.codes[i]))).index(j)
+        return int(self.starts[i]) + self.family.others(int(self.codes[i])).index(j)
 
-    def pairs_of(self, named: list[tuple[int, int]]) -> np.ndarray:
-        """The pairs with these rows and classes."""
-        places = np.zeros((self.k, self.k), np.int64)
-        for c in range(self.k):
-            for place, j in enumerate(self.family.others(c)):
-                places[c, j] = place
-        rows, others = np.array(named, np.int64).reshape(-1, 2).T
-        return self.starts[rows] + places[self.codes[rows], others]
+    # --- rows and pairs as entries ---------------------------------------------------------------
+
+    @cached_property
+    def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(ends, columns, values) of x̃, row by row: row i has ends[i] to ends[i + 1]."""
+        if sp.issparse(self.X):
+            rows = self.X
+            if self.fit_intercept:
+                rows = sp.hstack([rows, np.ones((self.n, 1))], format="csr")
+            return np.asarray(rows.indptr, np.int64), rows.indices, rows.data.astype(np.float64)
+        rows = np.column_stack([self.X, np.ones((self.n, int(self.fit_intercept)))])
+        ends = np.append(0, np.cumsum(np.count_nonzero(rows, axis=1)))
+        columns = np.nonzero(rows)[1].astype(np.int32)
+        return ends, columns, rows[rows != 0].astype(np.float64)
+
+    @cached_property
+    def _integers(self) -> tuple[np.ndarray, np.ndarray]:
+        """(m, e) with m·base^e the entries of all x̃ in units of 1/scale, each e ≥ 0."""
+        values = self.rows[2]
+        if self.table.decimals == "shortest":
+            integers, powers = shortest_decimals(values)
+        else:
+            mantissas, powers = np.frexp(values)
+            integers = (mantissas * 2.0**53).astype(np.int64)
+            zeros = np.frexp((integers & -integers).astype(np.float64))[1] - 1
+            zeros = np.maximum(zeros, 0)  # an entry may be zero
+            integers, powers = integers >> zeros, powers - 53 + zeros
+        powers = np.where(integers == 0, 0, powers)
+        self._unit = min(0, int(powers.min(initial=0)))
+        return integers, (powers - self._unit).astype(np.int16)
+
+    @property
+    def _base(self) -> int:
+        return 10 if self.table.decimals == "shortest" else 2
+
+    @property
+    def scale(self) -> int:
+        """Every entry of X is an integer over it: a power of two, or of ten."""
+        _ = self._integers
+        return self._base**-self._unit
+
+    @cached_property
+    def _terms(self) -> np.ndarray:
+        """(block, sign, shift) by class, other class and term; the sign is 0 if there is none."""
+        table = np.zeros((self.k, self.k, 2, 3), np.int64)
+        for own in range(self.k):
+            for j in self.family.others(own):
+                terms = self.family.terms(own, j)
+                table[own, j, : len(terms)] = terms
+        return table
+
+    def _entries(self, pairs: np.ndarray) -> tuple[np.ndarray, ...]:
+        """(which of the pairs, coordinate, which entry of the rows, sign), of all vectors a."""
+        ends, columns, _ = self.rows
+        terms = self._terms[self.own[pairs], self.other[pairs]]
+        parts = []
+        for block, sign, shift in (terms[:, 0].T, terms[:, 1].T):
+            chosen = np.flatnonzero(sign)
+            rows = self.example[pairs[chosen]]
+            lengths = ends[rows + 1] - ends[rows]
+            stops = np.cumsum(lengths)
+            at = np.repeat(ends[rows] - stops + lengths, lengths) + np.arange(lengths.sum())
+            pair = np.repeat(chosen, lengths)
+            coordinate = block[pair] * self.width + columns[at]
+            is_last = columns[at] == self.n_features
+            coordinate[is_last] += shift[pair[is_last]]
+            parts.append((pair, coordinate, at, sign[pair]))
+        order = np.argsort(np.concatenate([part[0] for part in parts]), kind="stable")
+        pair, coordinate, at, signs = (
+            np.concatenate(part)[order] for part in zip(*parts, strict=True)
+        )
+        return pair, coordinate, at, signs
 
     # --- in floats -------------------------------------------------------------------------------
 
@@ -195,194 +280,120 @@ class Cone:
     @cached_property
     def _scaled(self) -> tuple[Any, np.ndarray, np.ndarray]:
         """(A, columns, exponents), built when first asked for, if there is room."""
-        n_entries = self.data.n_entries + self.n * self.fit_intercept
-        if not self._is_simple:
-            size = 2.0 * n_entries * (self.k - 1) * BYTES_PER_PAIR_ENTRY
-        elif sp.issparse(self.X):
-            size = float(n_entries * BYTES_PER_PAIR_ENTRY)
-        else:
+        is_dense = self.family.n_blocks == 1 and self.family.n_intercepts <= 1
+        is_dense = is_dense and not sp.issparse(self.X)
+        n_entries = self.table.ends[-1] + self.n * self.fit_intercept
+        size = 2.0 * n_entries * (self.k - 1) * BYTES_PER_ENTRY
+        if is_dense:
             size = 8.0 * DENSE_COPIES * self.size * self.width
         require_memory(size, f"{self.size} pairs with {self.n_coordinates} coordinates")
-        rows = self._with_intercept()
-        if self.size != self.n or (self.codes < 0).any():
-            rows = rows[self.example]
-        A = self._assembled(rows, np.arange(self.size))
+        if is_dense:
+            signs = self._terms[self.own, self.other, 0, 1]
+            ones = np.ones((self.size, int(self.fit_intercept)))
+            A: Any = np.column_stack([self.X[self.example], ones]).astype(np.float64, copy=False)
+            A *= signs[:, None]
+        else:
+            A = self._sparse(np.arange(self.size), self.rows[2])
         top = np.maximum(by_column(A.max(axis=0)), -by_column(A.min(axis=0)))
         columns = np.flatnonzero(top)
         exponents = np.frexp(top[columns])[1].astype(np.int64)
         A = A if columns.size == top.size else A[:, columns]
         if sp.issparse(A):
-            A = sp.csr_array(A)
             A.data = np.ldexp(A.data, -exponents[A.indices])
         else:
             A = np.ldexp(A, -exponents, out=A)
         return A, columns, exponents
 
-    def _with_intercept(self) -> Any:
-        """x̃ for each row, in float64."""
-        X = self.X.astype(np.float64)
-        if not self.fit_intercept:
-            return X
-        if sp.issparse(X):
-            return sp.csr_array(sp.hstack([X, np.ones((self.n, 1))]))
-        return np.column_stack([X, np.ones(self.n)])
-
-    @property
-    def _is_simple(self) -> bool:
-        """Whether every vector is x̃ or −x̃."""
-        return self.family.n_blocks == 1 and self.family.n_intercepts <= 1
-
-    def _terms(self, pairs: np.ndarray) -> np.ndarray:
-        """(block, sign, shift) of each term of some pairs; the sign is 0 where there is none."""
-        table = np.zeros((self.k, self.k, 2, 3), np.int64)
-        for own in range(self.k):
-            for j in self.family.others(own):
-                terms = self.family.terms(own, j)
-                table[own, j, : len(terms)] = terms
-        return table[self.codes[self.example[pairs]], self.other[pairs]]
-
-    def _assembled(self, rows: Any, pairs: np.ndarray) -> Any:
-        """The vectors a of some pairs, from a matrix with the x̃ of each; it may be overwritten."""
-        terms = self._terms(pairs)
-        if self._is_simple:
-            signs = terms[:, 0, 1].astype(np.float64)
-            if sp.issparse(rows):
-                return sp.csr_array(sp.diags_array(signs) @ rows)
-            rows *= signs[:, None]
-            return rows
-        rows, parts = sp.csr_array(rows), []
-        for block, sign, shift in (terms[:, 0].T, terms[:, 1].T):
-            chosen = np.flatnonzero(sign)
-            part = sp.coo_array(rows[chosen])
-            i, column = part.coords
-            pair = chosen[i]
-            where = block[pair] * self.width + column
-            where[column == self.n_features] += shift[pair][column == self.n_features]
-            parts.append((pair, where, sign[pair] * part.data))
-        at, columns, values = (np.concatenate(part) for part in zip(*parts, strict=True))
+    def _sparse(self, pairs: np.ndarray, values: np.ndarray) -> Any:
+        """The vectors of some pairs as rows of a matrix, the entries of x̃ having these values."""
+        at, coordinates, entries, signs = self._entries(pairs)
         shape = (pairs.size, self.n_coordinates)
-        return sp.csr_array(sp.coo_array((values, (at, columns)), shape=shape))
-
-    def residues(self, pairs: np.ndarray) -> Any:
-        """The vectors a of some pairs, over the columns of A, as whole numbers modulo PRIME."""
-        return self._assembled(self.row_residues(self.example[pairs]), pairs)[:, self.columns]
-
-    def row_residues(self, examples: np.ndarray) -> Any:
-        """x̃ of some rows as whole numbers modulo PRIME."""
-        rows = self.X[examples].astype(np.float64)
-        values = rows.data if sp.issparse(rows) else rows
-        found = self.data.residues(values.ravel(), PRIME).astype(np.float64).reshape(values.shape)
-        if sp.issparse(rows):
-            rows = sp.csr_array((found, rows.indices, rows.indptr), shape=rows.shape)
-        else:
-            rows = found
-        if self.fit_intercept:
-            one = np.full((examples.size, 1), float(self.data.scale % PRIME))
-            stacked = sp.hstack([rows, one]) if sp.issparse(rows) else np.column_stack([rows, one])
-            rows = sp.csr_array(stacked) if sp.issparse(stacked) else stacked
-        return rows
-
-    # --- in whole numbers ------------------------------------------------------------------------
+        return sp.csr_array((signs * values[entries], (at, coordinates)), shape=shape)
 
     @cached_property
-    def _kept(self) -> list[WholeRow] | None:
-        """All rows of X in whole numbers, if there is room for them."""
-        if self.data.n_entries * BYTES_PER_WHOLE > memory_cap() / 4:
-            return None
-        return list(self.data.rows(self.fit_intercept))
+    def _residues(self) -> np.ndarray:
+        """The entries of all x̃ as integers modulo PRIME."""
+        integers, powers = self._integers
+        factors = np.array([pow(self._base, e, PRIME) for e in range(int(powers.max()) + 1)])
+        return ((integers % PRIME) * factors[powers] % PRIME).astype(np.float64)
 
-    def keep_whole_rows(self) -> None:
-        """Convert all rows at once, if there is room: much faster than one by one."""
-        _ = self._kept
+    def residues(self, pairs: np.ndarray) -> Any:
+        """The vectors a of some pairs, over the columns of A, as integers modulo PRIME."""
+        return self._sparse(pairs, self._residues)[:, self.columns]
 
-    def whole_row(self, i: int) -> WholeRow:
-        """Row i of X as (columns, whole numbers in units of 1/scale)."""
-        kept = self.__dict__.get("_kept")  # only where all rows have been asked for
-        return kept[i] if kept is not None else self.data.row(i, self.fit_intercept)
+    def row_residues(self, rows: np.ndarray) -> Any:
+        """x̃ of some rows as integers modulo PRIME."""
+        ends, columns, _ = self.rows
+        shape = (self.n, self.n_features + self.fit_intercept)
+        return sp.csr_array((self._residues, columns, ends), shape=shape)[rows]
 
-    def whole_rows(self) -> Iterator[WholeRow]:
-        """Every row of X as (columns, whole numbers in units of 1/scale)."""
-        if self._kept is not None:
-            return iter(self._kept)
-        return self.data.rows(self.fit_intercept)
+    # --- in integers -----------------------------------------------------------------------------
 
-    def sides(self, w: list[int]) -> Iterator[tuple[int, int]]:
-        """(pair, a·w) for all pairs, in whole numbers, units of 1/scale."""
-        blocks = [w[c : c + self.width] for c in range(0, len(w), self.width)]
-        at, pair = self.n_features, 0
-        for own, (columns, x) in zip(self.codes.tolist(), self.whole_rows(), strict=True):
-            require_time()
-            one = x[-1] if self.fit_intercept else 0
-            if self.fit_intercept:
-                columns, x = columns[:-1], x[:-1]
-            products = [sum(map(int.__mul__, x, map(b.__getitem__, columns))) for b in blocks]
-            for j in self.family.others(own):
-                s = 0
-                for block, sign, shift in self.family.terms(own, j):
-                    s += sign * products[block]
-                    if one:
-                        s += sign * one * blocks[block][at + shift]
-                yield pair, s
-                pair += 1
+    def _whole(self, entries: np.ndarray, bits: int) -> np.ndarray:
+        """Some entries of x̃ in integers; sums of products with numbers of so many bits fit."""
+        integers, powers = self._integers
+        longest = self.table.bits + bits + int(entries.size).bit_length()
+        kind: Any = np.int64 if longest < 62 else object
+        different, which = np.unique(powers[entries], return_inverse=True)
+        factors = np.array([self._base**e for e in different.tolist()], kind)
+        return integers[entries].astype(kind) * factors[which]
+
+    def whole_row(self, i: int) -> dict[int, int]:
+        """x̃ of row i by place, in units of 1/scale."""
+        ends, columns, _ = self.rows
+        at = np.arange(ends[i], ends[i + 1])
+        return dict(zip(columns[at].tolist(), self._whole(at, 0).tolist(), strict=True))
 
     def vector(self, pair: int) -> dict[int, int]:
-        """The vector a of a pair by coordinate, in whole numbers, units of 1/scale."""
-        i, j = int(self.example[pair]), int(self.other[pair])
-        columns, values = self.whole_row(i)
-        a = {}
-        for block, sign, shift in self.family.terms(int(self.codes[i]), j):
-            start = block * self.width
-            a.update({start + c: sign * v for c, v in zip(columns, values, strict=True)})
-            if shift:
-                last = start + columns[-1]
-                a[last + shift] = a.pop(last)
-        return a
+        """The vector a of a pair by coordinate, in integers, units of 1/scale."""
+        return self.vectors(np.array([pair]))[0]
 
-    def combine(self, pairs: np.ndarray, q: list[int]) -> list[int]:
-        """Σ q a over some pairs, in whole numbers, by coordinate."""
-        if len(q) > FEW_ROWS and max(q) < 1 << 62:
-            return self._sum(pairs, q)
-        total = [0] * self.n_coordinates
-        for pair, weight in zip(pairs.tolist(), q, strict=True):
+    def vectors(self, pairs: np.ndarray) -> list[dict[int, int]]:
+        """The vectors a of some pairs by coordinate, in integers, units of 1/scale."""
+        at, coordinates, entries, signs = self._entries(pairs)
+        values = (self._whole(entries, 0) * signs).tolist()
+        found: list[dict[int, int]] = [{} for _ in range(pairs.size)]
+        for pair, c, v in zip(at.tolist(), coordinates.tolist(), values, strict=True):
+            found[pair][c] = v
+        return found
+
+    def _pieces(self, pairs: np.ndarray) -> Iterator[np.ndarray]:
+        """Positions of some pairs, a piece at a time."""
+        step = max(1, PIECE // (2 * (1 + int(self.table.ends[-1]) // max(1, self.n))))
+        for start in range(0, pairs.size, step):
             require_time()
-            for coordinate, value in self.vector(pair).items():
-                total[coordinate] += weight * value
-        return total
+            yield np.arange(start, min(start + step, pairs.size))
 
-    def _sum(self, pairs: np.ndarray, q: list[int]) -> list[int]:
-        """Σ q a over many pairs, short q: products of 16-bit limbs, whose sums floats hold."""
-        weights = np.array(q, np.int64)
+    def sides(self, w: Sequence[int], pairs: np.ndarray | None = None) -> list[int]:
+        """a·w for some pairs, by default all, in integers, units of 1/scale."""
+        pairs = np.arange(self.size) if pairs is None else pairs
+        bits = max((abs(v).bit_length() for v in w), default=0)
+        found: list[int] = []
+        for piece in self._pieces(pairs):
+            at, coordinates, entries, signs = self._entries(pairs[piece])
+            x = self._whole(entries, bits)
+            products = x * signs * np.array(w, x.dtype)[coordinates]
+            running = np.append(np.zeros(1, x.dtype), np.cumsum(products, dtype=x.dtype))
+            ends = np.searchsorted(at, np.arange(piece.size + 1))
+            found += (running[ends[1:]] - running[ends[:-1]]).tolist()
+        return found
+
+    def combine(self, pairs: np.ndarray, q: Sequence[int]) -> list[int]:
+        """Σ q a over some pairs, in integers, by coordinate."""
+        bits = max((abs(v).bit_length() for v in q), default=0)
         total = [0] * self.n_coordinates
-        for term in range(2):
-            for block in range(self.family.n_blocks):
-                terms = self._terms(pairs)[:, term]
-                at = np.flatnonzero((terms[:, 0] == block) & (terms[:, 1] != 0))
-                if not at.size:
-                    continue
-                signed = weights[at] * terms[at, 1]
-                rows = self.example[pairs[at]]
-                for place, value in enumerate(self._weighted_rows(rows, signed)):
-                    total[block * self.width + place] += value
-                if self.fit_intercept:
-                    for shift, v in zip(terms[at, 2].tolist(), signed.tolist(), strict=True):
-                        place = block * self.width + self.n_features + shift
-                        total[place] += v * self.data.scale
+        for piece in self._pieces(pairs):
+            at, coordinates, entries, signs = self._entries(pairs[piece])
+            x = self._whole(entries, bits)
+            weights = np.array(q[piece[0] : piece[-1] + 1], x.dtype)[at]
+            sums = np.zeros(self.n_coordinates, x.dtype)
+            np.add.at(sums, coordinates, x * signs * weights)
+            for c in np.flatnonzero(sums).tolist():
+                total[c] += int(sums[c])
         return total
-
-    def _weighted_rows(self, rows: np.ndarray, weights: np.ndarray) -> list[int]:
-        """Σ weight · x over some rows, a row perhaps twice, by column in use, in whole numbers."""
-        if np.abs(weights).max(initial=0) < 1 << 50:  # sums of a few of them are below 2^62
-            whole = np.zeros(self.n, np.int64)
-            np.add.at(whole, rows, weights)
-            return self.data.weighted_sum(whole)
-        high, low = np.zeros(self.n, np.int64), np.zeros(self.n, np.int64)
-        np.add.at(high, rows, weights >> 32)
-        np.add.at(low, rows, weights & 0xFFFFFFFF)
-        sums = zip(self.data.weighted_sum(low), self.data.weighted_sum(high), strict=True)
-        return [below + (above << 32) for below, above in sums]
 
     def to_whole(self, w: np.ndarray) -> list[int]:
-        """Float weights for the columns of A as whole weights for all coordinates, exactly."""
+        """Float weights for the columns of A as integers for all coordinates, exactly."""
         full = [0] * self.n_coordinates
         whole = whole_multiples(w, -self.exponents)
         for c, v in zip(self.columns.tolist(), whole, strict=True):
@@ -391,7 +402,7 @@ class Cone:
 
 
 def whole_multiples(w: np.ndarray, exponents: np.ndarray) -> list[int]:
-    """w·2^exponents, each with its own, times the least power of two that makes all whole."""
+    """w·2^exponents, each with its own, times the least power of two that makes all integers."""
     mantissas, powers = np.frexp(w)
     integers = (mantissas * 2.0**53).astype(np.int64).tolist()
     shifts = np.where(w != 0.0, powers + exponents, np.iinfo(np.int64).max)
@@ -405,7 +416,7 @@ def by_column(ends: Any) -> np.ndarray:
 
 
 def _as_floats(X: Any, decimals: str) -> Any:
-    """X as a finite matrix of floats, refused where that would change an entry."""
+    """X as a finite matrix of floats, refused if that would change an entry."""
     try:
         return clean_matrix(as_exact(X, decimals))
     except TypeError as error:
@@ -413,8 +424,14 @@ def _as_floats(X: Any, decimals: str) -> Any:
 
 
 def _thinned(X: Any) -> Any:
-    """X, sparse where it is large and few of its entries are not zero."""
-    if sp.issparse(X) or X.size < LARGE or np.count_nonzero(X) > SPARSE * X.size:
+    """X, sparse if it is large and few of its entries are not zero."""
+    if sp.issparse(X):
+        X = X.tocsr()
+        if not X.data.all():
+            X = X.copy()
+            X.eliminate_zeros()
+        return X
+    if X.size < LARGE or np.count_nonzero(X) > SPARSE * X.size:
         return X
     return sp.csr_array(X)
 
@@ -424,14 +441,13 @@ def _with_columns(X: Any, columns: np.ndarray) -> Any:
     if not sp.issparse(X):
         return X[:, columns]
     keep = X.data != 0
-    counts = np.add.reduceat(np.append(keep, 0), X.indptr[:-1]) * (np.diff(X.indptr) > 0)
-    places = np.searchsorted(columns, X.indices[keep])
-    parts = X.data[keep], places, np.append(0, np.cumsum(counts))
+    ends = np.append(0, np.cumsum(keep))[X.indptr]
+    parts = X.data[keep], np.searchsorted(columns, X.indices[keep]), ends
     return sp.csr_array(parts, shape=(X.shape[0], columns.size))
 
 
 def _modelled(
-    data: Data,
+    table: Table,
     y: Any,
     name: str | None,
     link: str | None,
@@ -439,12 +455,11 @@ def _modelled(
     order: Sequence[Any] | None,
 ) -> tuple[Family, list[str]]:
     """(family, classes in order); without a name the family is that of the number of classes."""
-    name = name or default_family(data.kept_labels)
-    link = link_of(name, link)
-    classes = MODELS[name][link].class_names(data.kept_labels)
+    name = name or default_family(table.kept_labels)
+    classes = classes_of(name, table.kept_labels)
     family = family_named(name, link, len(classes), fit_intercept)
     if order is not None:
-        return family, _as_ordered(classes, order, name, data.labels)
+        return family, _as_ordered(classes, order, name, table.labels)
     if name != "ordinal" and not getattr(getattr(y, "cat", y), "ordered", False):
         return family, classes
     own = own_order(y)

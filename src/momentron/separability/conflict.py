@@ -4,9 +4,6 @@ By Carathéodory's theorem d + 1 rows suffice, d + 2 with an intercept. Two equa
 labels are a conflict of two rows, found by hashing before anything is solved.
 """
 
-import hashlib
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
 
@@ -17,42 +14,20 @@ from momentron.solvers.rational.memory import TooLarge, require_memory
 from momentron.solvers.rational.systems import pivot_columns, solve_whole
 from momentron.verify.deadline import call_within_deadline
 
-BLOCK_ROWS = 1 << 14  # hashed at a time
 LARGEST_CROSSOVER = 2e9  # products: some seconds, and the verdict stands without a conflict
 NEGLIGIBLE = 1e-9  # weights below this share of the largest are rounding errors
 
 
 def contradictory_rows(cone: Cone) -> tuple[int, int] | None:
-    """Two equal rows with different labels; the first such pair, in O(n·d)."""
-    data = cone.data
-    if not sp.issparse(cone.X):
-        return _equal_dense_rows(cone)
-    seen: dict[bytes, tuple[int, int]] = {}
-    for first, last, _, columns, values in data.blocks():
-        ends = np.cumsum(data.lengths[first:last])[:-1]
-        parts = zip(np.split(columns, ends), np.split(values, ends), strict=True)
-        for i, (own_columns, own_values) in enumerate(parts, first):
-            require_time()
-            if cone.codes[i] < 0:
-                continue
-            name = hashlib.blake2b(own_columns.tobytes() + own_values.tobytes()).digest()
-            earlier, label = seen.setdefault(name, (i, int(cone.codes[i])))
-            if label != cone.codes[i]:
-                return earlier, i
-    return None
-
-
-def _equal_dense_rows(cone: Cone) -> tuple[int, int] | None:
-    """The same for a dense X, by one hash of all rows and a look at those that share one."""
+    """Two equal rows with different labels, the first such pair, by one hash of all rows."""
+    ends, columns, values = cone.rows
+    size = cone.n_features + cone.fit_intercept
+    factors = np.random.default_rng(0).integers(1, 2**63, size, np.uint64) | np.uint64(1)
+    bits = values.view(np.uint64)
+    mixed = (bits ^ (bits >> np.uint64(29))) * factors[columns]
+    running = np.append(np.uint64(0), np.cumsum(mixed ^ (mixed >> np.uint64(32))))
     kept = cone.kept
-    factors = np.random.default_rng(0).integers(1, 2**63, cone.n_features, np.uint64) | np.uint64(1)
-    marks = np.empty(kept.size, np.uint64)
-    for start in range(0, kept.size, BLOCK_ROWS):
-        require_time()
-        rows = np.ascontiguousarray(cone.X[kept[start : start + BLOCK_ROWS]], np.float64) + 0.0
-        bits = rows.view(np.uint64)
-        mixed = (bits ^ (bits >> np.uint64(29))) * factors
-        marks[start : start + BLOCK_ROWS] = (mixed ^ (mixed >> np.uint64(32))).sum(axis=1)
+    marks = running[ends[kept + 1]] - running[ends[kept]]
     order = np.argsort(marks, kind="stable")
     is_first = np.append(True, marks[order][1:] != marks[order][:-1])
     firsts = order[np.maximum.accumulate(np.where(is_first, np.arange(order.size), 0))]
@@ -60,7 +35,9 @@ def _equal_dense_rows(cone: Cone) -> tuple[int, int] | None:
     pairs = pairs[cone.codes[pairs[:, 0]] != cone.codes[pairs[:, 1]]]
     for earlier, i in pairs[np.argsort(pairs[:, 1], kind="stable")].tolist():
         require_time()
-        if np.array_equal(cone.X[earlier], cone.X[i]):
+        first, second = (slice(ends[m], ends[m + 1]) for m in (earlier, i))
+        same = np.array_equal(columns[first], columns[second])
+        if same and np.array_equal(values[first], values[second]):
             return earlier, i
     return None
 
@@ -141,17 +118,13 @@ def exact_circuit(cone: Cone, support: np.ndarray) -> ExactWeights | None:
     """The positive weights that cancel on pairs with one relation; None if there are none."""
     if support.size < 2:
         return None
-    last, others = support[-1:], support[:-1]
-    A: Any = cone.A[others]
-    counts = np.asarray((A != 0).sum(axis=0)).ravel()
-    columns = pivot_columns(cone.residues(others), np.argsort(-counts, kind="stable"))
-    if columns.size != others.size:
+    columns = pivot_columns(cone.residues(support[:-1]), np.arange(cone.columns.size))
+    if columns.size != support.size - 1:
         return None
     coordinates = cone.columns[columns].tolist()
-    vectors = [cone.vector(pair) for pair in others.tolist()]
+    *vectors, last = cone.vectors(support)
     matrix = [[a.get(c, 0) for a in vectors] for c in coordinates]
-    final = cone.vector(int(last[0]))
-    solution, denominator = solve_whole(matrix, [-final.get(c, 0) for c in coordinates])
+    solution, denominator = solve_whole(matrix, [-last.get(c, 0) for c in coordinates])
     numerators = [*solution, denominator]
     if min(numerators) <= 0 or any(cone.combine(support, numerators)):
         return None

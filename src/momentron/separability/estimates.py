@@ -1,11 +1,11 @@
 """The fate of each coefficient, with its proof; the mathematics is in `verify.estimates`.
 
 Null vectors of the boundary pairs give coordinates t of the space in which K has an interior, one
-per free column. There each strict pair is a vector c, and each coefficient a form g: it is finite
-where g = 0, and infinite or undetermined according to whether g or −g lies in the cone of the c's.
-By Gordan's alternative 0 is in the convex hull of the c's and ∓g, or some t has c·t > 0 for all of
-them and ±g·t < 0: floats propose which (`programs`), for many coefficients at a time, and else
-Wolfe's algorithm decides in rational numbers, on few of the c's at a time.
+per free coordinate. There each strict pair is a vector c, and each coefficient a form g: it is
+finite if g = 0, and infinite or undetermined according to whether g or −g lies in the cone of the
+c's. By Gordan's alternative g = Σ λ c with λ ≥ 0, a *bound*, or some t has c·t > 0 for all of them
+and g·t < 0. The interior-point method proposes which, on few of the c's at a time and for many
+coefficients at once; where floats see too little, Wolfe's algorithm decides in rational numbers.
 """
 
 import math
@@ -16,36 +16,36 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.optimize import nnls
 
 from momentron.arithmetic.clock import OutOfTime, require_time, time_left, until
-from momentron.separability.cone import Cone, by_column, whole_multiples
-from momentron.separability.programs import Programs
-from momentron.separability.proof import named_pairs
-from momentron.separability.spans import (
-    dot,
-    inner,
-    minor,
-    mixture,
-    null_space,
-    ratio_sign,
-    unit_floats,
-)
+from momentron.separability.basis import minor, null_space
+from momentron.separability.cone import Cone, whole_multiples
+from momentron.separability.document import named_pairs
+from momentron.separability.interior_point import propose
 from momentron.separability.wolfe import even_lengths, minimum_norm_point
-from momentron.solvers.rational.memory import TooLarge
-from momentron.solvers.rational.systems import PRIME, independent, primitive, solve_whole
-from momentron.verify.estimates import Space
+from momentron.solvers.rational.memory import TooLarge, require_memory
+from momentron.solvers.rational.systems import (
+    PRIME,
+    Vector,
+    independent,
+    primitive,
+    solve_whole,
+)
+from momentron.verify.limits import MAX_BASIS
 
-Vector = dict[int, int]
+Bound = tuple[list[int], list[int]]  # (strict pairs, λ > 0)
 
 FEWEST = 8  # coordinates t from which floats propose
 LARGEST = 80  # coordinates t up to which Wolfe's algorithm is asked
 SHARE = 2 / 3  # of the time is for finding, what is left for verifying
 PRODUCT_SECONDS = 4e-7  # of one product of two entries when directions are verified
-FIRST = 40  # pairs it begins with, and how many are added at a time
+FIRST = 40  # pairs that Wolfe's algorithm begins with, and how many are added at a time
 FEW_SINGLES = 4  # pairs that bound a coefficient by themselves, of which sums are tried
-MANY_COSINES = 10_000_000  # of forms with pairs, beyond which none are computed for that
+MANY_ALIASES = 400_000  # entries of null vectors of a design, beyond which only one is written
+BITS = 40  # of the numbers of a proposed direction
+SAME = 1e-9  # distance of unit vectors that may be equal
 LATE = "time ran out"
-LEAST_ALIASES = 12  # null vectors of a design up to which all are written
 
 
 def find_estimates(
@@ -53,10 +53,10 @@ def find_estimates(
 ) -> tuple[dict[str, Any], str | None]:
     """(the section `estimates` of a proof, why some are undecided); w > 0 off the boundary pairs.
 
-    The reason is None where all are decided, and LATE where more time would help.
+    The reason is None if all are decided, and LATE if more time would help.
     """
-    fates = _Fates(cone, w, boundary, reference)
-    return fates.section(), fates.reason
+    prover = EstimateProver(cone, w, boundary, reference)
+    return prover.section(), prover.reason
 
 
 def too_large(error: Exception) -> str:
@@ -64,88 +64,102 @@ def too_large(error: Exception) -> str:
     return f"too large for exact arithmetic ({error})" if str(error) else "too little memory"
 
 
-class _Fates:
+class EstimateProver:
+    """The status of each coefficient, with what proves it."""
+
     def __init__(self, cone: Cone, w: list[int], boundary: np.ndarray, reference: int) -> None:
-        self.cone, self.reference = cone, reference
-        self.w = {c: v for c, v in enumerate(w) if v}
+        self.cone, self.w, self.reference = cone, w, reference
         self.boundary = np.sort(boundary)
         self.strict = np.setdiff1d(np.arange(cone.size), self.boundary)
-        self.space = Space(cone.data, cone.family, cone.codes.tolist())
-        if self.strict.size > FIRST:
-            cone.keep_whole_rows()
         self.basis, self.pivots = self._independent()
-        self.null = self._null_vectors()
-        taken = set(self.pivots)
+        rows, taken = cone.vectors(self.basis), set(self.pivots)
+        touched = sorted({c for a in rows for c in a} - taken)
+        self.null = null_space(rows, self.pivots, touched)
         self.free = [c for c in range(cone.n_coordinates) if c not in taken]
         self.aliases, self.design = self._aliases()
         # what is found by then is still to be verified
         self.start = time.perf_counter()
         self.moment = self.start + SHARE * time_left()
         self.directions: list[Vector] = []
-        self.bounds: list[tuple[list[int], list[int]]] = []
+        self.bounds: list[Bound] = []
         self.totals: dict[tuple[int, ...], tuple[int, int]] = {}  # Σ λ c → (which bound, its sign)
         self.reason: str | None = None  # why some coefficients are undecided
 
     # --- the span of the boundary pairs, and of the design ---------------------------------------
 
-    def _independent(self) -> tuple[list[int], list[int]]:
+    def _independent(self) -> tuple[np.ndarray, list[int]]:
         """(pairs, coordinates): a regular minor of the boundary pairs, of full rank."""
-        if self.boundary.size == 0:
-            return [], []
-        used = by_column(abs(self.cone.A[self.boundary]).max(axis=0))
-        at, columns = minor(self.cone.residues, self.boundary, int(np.count_nonzero(used)))
-        return at, self.cone.columns[columns].tolist()
-
-    def _null_vectors(self) -> dict[int, Vector]:
-        """Vectors orthogonal to the basis, one per free coordinate that the basis touches."""
-        if not self.basis:
-            return {}
-        rows = [self.cone.vector(pair) for pair in self.basis]
-        taken = set(self.pivots)
-        touched = sorted({c for a in rows for c in a} - taken)
-        return null_space(rows, self.pivots, touched)
+        rows, columns = minor(self.cone.residues(self.boundary), np.arange(self.boundary.size))
+        if len(rows) > MAX_BASIS:
+            raise TooLarge(f"{len(rows)} independent boundary pairs; at most {MAX_BASIS} are read")
+        return self.boundary[rows], self.cone.columns[columns].tolist()
 
     def _aliases(self) -> tuple[list[Vector], tuple[list[int], list[int]] | None]:
         """(null vectors of the design, the rows and places of a regular minor if rank is known)."""
-        cone = self.cone
-        kept = cone.kept
-        width = cone.n_features + cone.fit_intercept
-        top = None if sp.issparse(cone.X) else np.abs(cone.X[kept]).argmax(axis=0)  # rare dummies
-        design = minor(cone.row_residues, kept, width, top)
-        places = design[1]
-        free = [p for p in range(width) if p not in set(places)]
-        if not free:
-            return [], design
-        found = [dict(zip(*cone.whole_row(i), strict=True)) for i in design[0]]
-        if len(free) > LEAST_ALIASES:
+        cone, kept = self.cone, self.cone.kept
+        at, places = minor(cone.row_residues(kept), np.arange(kept.size))
+        taken = set(places)
+        free = [p for p in range(cone.n_features + cone.fit_intercept) if p not in taken]
+        rows = [cone.whole_row(i) for i in kept[at].tolist()] if free else []
+        if len(free) * len(places) > MANY_ALIASES or len(at) > MAX_BASIS:
+            # one vector that is zero nowhere, at place −1 as a sum of all the free ones
             mixed = {p: 1 + 7 * n for n, p in enumerate(free)}
-            return [self._thresholds(mixture(found, places, mixed))], None
-        null = null_space(found, places, free)
-        return [self._thresholds(null[p]) for p in free], design
+            sums = [row | {-1: sum(row.get(p, 0) * v for p, v in mixed.items())} for row in rows]
+            u = null_space(sums, places, [-1])[-1]
+            factor = u.pop(-1)
+            spread = u | {p: v * factor for p, v in mixed.items()}
+            return [self._on_thresholds(dict(sorted(spread.items())))] if free else [], None
+        null = null_space(rows, places, free)
+        return [self._on_thresholds(null[p]) for p in free], (kept[at].tolist(), places)
 
-    def _thresholds(self, u: Vector) -> Vector:
+    def _on_thresholds(self, u: Vector) -> Vector:
         """A null vector of the design as one of all pairs: each threshold takes the intercept."""
         at = self.cone.n_features
         if at in u:
             u = u | {at + i: u[at] for i in range(self.cone.family.n_intercepts)}
         return u
 
-    # --- one coefficient after the other ---------------------------------------------------------
+    def _coefficients(self) -> list[tuple[int, Vector]]:
+        """(place in a block, form f) of each coefficient, class by class.
+
+        With classes that have weights of their own a coefficient is the contrast of its class with
+        the reference; w_0 = 0. A threshold is minus the intercept of its place.
+        """
+        family, width, found = self.cone.family, self.cone.width, []
+        if not family.is_classifier:
+            for p in range(width):
+                is_threshold = family.has_thresholds and p >= self.cone.n_features
+                found.append((p, {p: -1 if is_threshold else 1}))
+            return found
+        for c in range(family.k):
+            for p in range(width) if c != self.reference else ():
+                form = {(c - 1) * width + p: 1} if c else {}
+                if self.reference:
+                    form[(self.reference - 1) * width + p] = -1
+                found.append((p, form))
+        return found
+
+    # --- the section of a proof ------------------------------------------------------------------
 
     def section(self) -> dict[str, Any]:
+        cone, used = self.cone, self.cone.table.used
         statuses, bound_of = self._statuses()
-        pairs = np.array(self.basis, np.int64)
-        n_empty = (self.cone.data.d - self.cone.n_features) * self.cone.family.n_blocks
-        used = self.cone.data.used
+        n_empty = (cone.table.d - cone.n_features) * cone.family.n_blocks
+        pairs = np.array([pair for found, _ in self.bounds for pair in found], np.int64)
         return {
             "reference": self.reference,
-            "used": used.tolist() if used.size < self.cone.data.d else None,
+            "used": used.tolist() if used.size < cone.table.d else None,
             "status": statuses,
             "prime": PRIME,
-            "basis": named_pairs(self.cone, pairs),
+            "basis": named_pairs(cone, self.basis),
             "pivots": self.pivots,
             "null": {"free": list(self.null), **_flat(list(self.null.values()))},
-            "bounds": self._flat_bounds(bound_of),
+            "bounds": {
+                "starts": np.cumsum([0, *(len(found) for found, _ in self.bounds)]).tolist(),
+                **named_pairs(cone, pairs),
+                "numerators": [hex(v) for _, weights in self.bounds for v in weights],
+                "of": bound_of,
+            },
             "directions": _flat(self.directions),
             "aliases": _flat(self.aliases),
             "dimension": len(self.free) + n_empty,
@@ -156,40 +170,33 @@ class _Fates:
     def _statuses(self) -> tuple[list[str], list[int]]:
         """(the status of each coefficient, for each infinite one the bound that shows it)."""
         aliased = {place for u in self.aliases for place in u}
-        statuses, waiting = [], {}
-        for number, (place, form) in enumerate(self.space.coefficients(self.reference)):
+        statuses, waiting = [], dict[int, tuple[Vector, list[int]]]()
+        for number, (place, form) in enumerate(self._coefficients()):
             require_time()
             statuses.append("aliased" if place in aliased else "finite")
             g = self._reduced(form)
             if place not in aliased and any(g):
-                waiting[number] = (form, g)
-        bounds = {}  # of single pairs, which are found at once
-        for number, (_, g) in waiting.items():
-            require_time()
-            if (known := self._known_bound(g)) is not None:
-                statuses[number], bounds[number] = known
-        for number, known in self._sums_of_two(
-            {n: g for n, (_, g) in waiting.items() if n not in bounds}
-        ).items():
-            statuses[number], bounds[number] = known
+                waiting[number] = form, g
+        bounds: dict[int, int] = {}
+        for number, (status, bound) in self._bounds_by_few({n: g for n, (_, g) in waiting.items()}):
+            statuses[number], bounds[number] = status, bound
         open_ones = {n: forms for n, forms in waiting.items() if n not in bounds}
         if open_ones and len(self.free) >= FEWEST:
-            self._turn_together(list(open_ones.values()))
+            with suppress(OutOfTime), until(self.moment):
+                G = np.array([self._form(g) for _, g in open_ones.values()])
+                G = np.random.default_rng(0).permutation(G[np.any(G != 0.0, axis=1)])
+                self._turn_sums(self._turn_sums(G))
         for number, (form, g) in open_ones.items():
-            statuses[number], bound = self._fate(form, g)
-            if bound is not None:
-                bounds[number] = bound
+            status, found = self._fate(form, g)
+            if status == "undetermined" and self.design is None:  # it might be aliased
+                status = "undecided"
+                self.reason = self.reason or too_large(TooLarge("too many aliased coefficients"))
+            statuses[number] = status
+            if found is not None:
+                bounds[number] = found
         return statuses, [bounds[number] for number in sorted(bounds)]
 
-    def _flat_bounds(self, bound_of: list[int]) -> dict[str, Any]:
-        pairs = [pair for found, _ in self.bounds for pair in found]
-        lengths = [len(found) for found, _ in self.bounds]
-        return {
-            "starts": np.cumsum([0, *lengths]).tolist(),
-            **named_pairs(self.cone, np.array(pairs, np.int64)),
-            "numerators": [hex(v) for _, weights in self.bounds for v in weights],
-            "of": bound_of,
-        }
+    # --- coordinates t ---------------------------------------------------------------------------
 
     def _reduced(self, form: Vector) -> list[int]:
         """A form, or the vector of a pair, on the null vectors: one number per free coordinate."""
@@ -198,194 +205,116 @@ class _Fates:
             for free in self.free
         ]
 
-    def _fate(self, form: Vector, g: list[int]) -> tuple[str, int | None]:
-        """(status, the bound that shows it) of a coefficient that is neither finite nor aliased."""
-        signs = [dot(form, direction) for direction in (self.w, *self.directions)]
-        if min(signs) < 0 < max(signs):
-            return "undetermined", None
-        along = max(signs) > 0 or -(min(signs) < 0)
-        known = self._known_bound(g)
-        if known is not None:
-            return known
-        if not self._has_room:
-            self.reason = LATE
-            return "undecided", None
-        try:
-            with until(self.moment):
-                if along == 0:  # w is inside K, so that the form takes both signs near it
-                    return self._around(form, g)
-                bound, t = self._decide([int(along) * v for v in g])
-        except OutOfTime:
-            self.reason = LATE
-            return "undecided", None
-        except TooLarge as error:
-            self.reason = self.reason or too_large(error)
-            return "undecided", None
-        if bound is not None:
-            return ("+inf" if along > 0 else "-inf"), self._added(
-                bound, [int(along) * v for v in g]
-            )
-        self.directions.append(self._lifted(t))
-        return "undetermined", None
+    def _lifted(self, t: list[int]) -> Vector:
+        """The direction with coordinates t."""
+        found: Vector = {}
+        for c, value in zip(self.free, t, strict=True):
+            if value:
+                for at, v in self.null.get(c, {c: 1}).items():
+                    found[at] = found.get(at, 0) + value * v
+        return {c: v for c, v in sorted(found.items()) if v}
 
-    def _known_bound(self, g: list[int]) -> tuple[str, int] | None:
-        """A single pair whose vector is a multiple of the form, or a bound found before."""
-        key, sign = _ray(g)
-        if key in self.totals:
-            index, of_total = self.totals[key]
-            return ("+inf" if sign == of_total else "-inf"), index
-        for pair in self._candidates(g):
-            sign = ratio_sign(self._strict_vector(pair), g)
-            if sign:
-                found = self._added(([pair], [1]), [sign * v for v in g])
-                return ("+inf" if sign > 0 else "-inf"), found
-        return None
+    def _dense(self, v: Vector) -> list[int]:
+        return [v.get(c, 0) for c in range(self.cone.n_coordinates)]
 
-    def _sums_of_two(self, waiting: dict[int, list[int]]) -> dict[int, tuple[str, int]]:
-        """Bounds by two pairs, one of which bounds another coefficient by itself.
+    @cached_property
+    def _scaled(self) -> tuple[np.ndarray, list[int]]:
+        """(C, exponents): the vectors c of strict pairs, column m over 2^exponents[m], length 1.
 
-        Such are the dummies of constant groups beside a constant baseline, the pair of which bounds
-        the intercept: floats find the other pair, of all forms at once.
+        A proposed t is brought back without a rounding.
         """
-        singles = [pairs[0] for pairs, _ in self.bounds if len(pairs) == 1][:FEW_SINGLES]
-        if not waiting or not singles or len(waiting) * self.strict.size > MANY_COSINES:
-            return {}
-        C, numbers = self._in_floats(), list(waiting)
-        G = np.array([unit_floats(g) for g in waiting.values()])
-        signs = np.sign(G @ unit_floats(self._inside())).astype(np.int64)
-        G *= signs[:, None]
-        found: dict[int, tuple[str, int]] = {}
-        for pair in singles:
+        cone, scale, size = self.cone, self.cone.scale, self.strict.size
+        require_memory(32.0 * size * len(self.free), f"{size} strict pairs in floats")
+        A = cone.A[self.strict]
+        A = sp.csc_array(A) if sp.issparse(A) else A
+        position = {c: m for m, c in enumerate(cone.columns.tolist())}
+        C, exponents = np.zeros((size, len(self.free))), [0] * len(self.free)
+        for m, c in enumerate(self.free):
             require_time()
+            if c in self.null:
+                values = cone.sides(self._dense(self.null[c]), self.strict)
+                top = max(map(abs, values), default=0)
+                e = exponents[m] = top.bit_length() - scale.bit_length()
+                C[:, m] = [(v << max(0, -e)) / (scale << max(0, e)) for v in values]
+            elif c in position:
+                column = A[:, [position[c]]]
+                C[:, m] = (column.toarray() if sp.issparse(column) else column).ravel()
+                exponents[m] = int(cone.exponents[position[c]])
+        return _unit_rows(C), exponents
+
+    def _form(self, g: list[int], sign: int = 0) -> np.ndarray:
+        """A form in the coordinates of C, of length 1; by default positive where w is."""
+        exponents = self._scaled[1]
+        top = max(exponents, default=0)
+        found = unit_floats([v << (top - e) for v, e in zip(g, exponents, strict=True)])
+        return found * (sign or np.sign(found @ self._inside))
+
+    @cached_property
+    def _inside(self) -> np.ndarray:
+        """w in the coordinates of C: c·t > 0 on all strict pairs."""
+        factor = math.lcm(*(self.null[c][c] for c in self.free if c in self.null))
+        low = min(self._scaled[1], default=0)
+        inside = []
+        for c, e in zip(self.free, self._scaled[1], strict=True):
+            share = factor // self.null[c][c] if c in self.null else factor
+            inside.append(self.w[c] * share << (e - low))
+        return unit_floats(inside)
+
+    # --- bounds by one pair or two ---------------------------------------------------------------
+
+    def _bounds_by_few(self, waiting: dict[int, list[int]]) -> list[tuple[int, tuple[str, int]]]:
+        """Bounds by single pairs, and by two of which one bounds another coefficient by itself.
+
+        Such are dummies of constant groups, and those beside a constant baseline, the pair of which
+        bounds the intercept: floats find the pairs, for all forms at once.
+        """
+        if not waiting or not self.strict.size:
+            return []
+        C, G = self._scaled[0], np.array([self._form(g) for g in waiting.values()])
+        found = []
+        for (number, g), at in zip(waiting.items(), _matches(C, G).tolist(), strict=True):
+            require_time()
+            if (known := self._known_bound(g)) is None and at >= 0:
+                known = self._bounded(g, [int(self.strict[at])])
+            if known is not None:
+                found.append((number, known))
+        singles = [pairs[0] for pairs, _ in self.bounds if len(pairs) == 1][:FEW_SINGLES]
+        for pair in singles:
+            done = {number for number, _ in found}
             c = C[np.searchsorted(self.strict, pair)]
-            cosines = _without(G, c) @ _without(C, c).T
-            best = cosines.argmax(axis=1)
-            near = cosines[np.arange(len(G)), best] > 1.0 - 1e-9
-            for at in np.flatnonzero(near & (signs != 0)).tolist():
-                number, sign = numbers[at], int(signs[at])
-                if number in found:
-                    continue
-                g = [sign * v for v in waiting[number]]
-                bound = self._solved(g, [pair, int(self.strict[best[at]])])
-                if bound is not None:
-                    found[number] = ("+inf" if sign > 0 else "-inf"), self._added(bound, g)
+            matches = _matches(_without(C, c), _without(G, c)).tolist()
+            for (number, g), at in zip(waiting.items(), matches, strict=True):
+                require_time()
+                if number not in done and at >= 0:
+                    known = self._bounded(g, [pair, int(self.strict[at])])
+                    found += [(number, known)] if known is not None else []
         return found
 
-    def _added(self, bound: tuple[list[int], list[int]], total: list[int]) -> int:
+    def _known_bound(self, g: list[int]) -> tuple[str, int] | None:
+        """A bound found before, of the same form up to a factor."""
+        key, sign = _ray(g)
+        if key not in self.totals:
+            return None
+        index, of_total = self.totals[key]
+        return ("+inf" if sign == of_total else "-inf"), index
+
+    def _bounded(self, g: list[int], pairs: list[int]) -> tuple[str, int] | None:
+        """The status of a form that some pairs bound, from one side or the other."""
+        sign = -1 if self._form(g, 1) @ self._inside < 0 else 1
+        bound = self._solved([sign * v for v in g], pairs)
+        if bound is None:
+            return None
+        return ("+inf" if sign > 0 else "-inf"), self._added(bound, [sign * v for v in g])
+
+    def _added(self, bound: Bound, total: list[int]) -> int:
         key, sign = _ray(total)
         self.totals[key] = len(self.bounds), sign
         self.bounds.append(bound)
         return len(self.bounds) - 1
 
-    def _candidates(self, g: list[int]) -> list[int]:
-        """A few strict pairs whose vectors, in floats, are as near to multiples as can be."""
-        if self.strict.size == 0:
-            return []
-        C = self._in_floats()
-        target = unit_floats(g)
-        cosines = np.abs(C @ target) / (np.linalg.norm(target) or 1.0)
-        best = np.flatnonzero(cosines > 1.0 - 1e-9)
-        return self.strict[best[:3]].tolist()
-
-    def _around(self, form: Vector, g: list[int]) -> tuple[str, None]:
-        """Two directions on either side of w, along a null vector on which the form is not zero."""
-        place = next(c for c, v in zip(self.free, g, strict=True) if v)
-        v = self.null.get(place, {place: 1})
-        factor = 1
-        slopes = {pair: dot(self.cone.vector(pair), v) for pair in self.strict.tolist()}
-        for pair, slope in slopes.items():
-            require_time()
-            side = dot(self.cone.vector(pair), self.w)
-            factor = max(factor, 1 + abs(slope) // side)
-        for sign in (1, -1):
-            both = {c: factor * self.w.get(c, 0) + sign * v.get(c, 0) for c in {*self.w, *v}}
-            self.directions.append({c: value for c, value in both.items() if value})
-        return "undetermined", None
-
-    @property
-    def _has_room(self) -> bool:
-        """Whether one more direction could still be verified in the time that is kept for it."""
-        n_products = (len(self.directions) + 1.0) * self._n_entries
-        return n_products * PRODUCT_SECONDS < (1.0 / SHARE - 1.0) * (self.moment - self.start)
-
-    @cached_property
-    def _n_entries(self) -> int:
-        """How many entries all pairs have: the products that verify a direction."""
-        A = self.cone.A
-        return int(A.nnz if sp.issparse(A) else np.count_nonzero(A))
-
-    # --- proposed in floats ----------------------------------------------------------------------
-
-    @cached_property
-    def _programs(self) -> Programs:
-        return Programs(self._in_floats(), unit_floats(self._inside()))
-
-    def _turn_together(self, waiting: list[tuple[Vector, list[int]]]) -> None:
-        """Directions along which many coefficients turn against w, one of them first of all."""
-        G = np.array([unit_floats(g) for _, g in waiting])
-        G *= np.sign(G @ unit_floats(self._inside()))[:, None]
-        G = G[np.any(G != 0.0, axis=1)]
-        G = np.random.default_rng(0).permutation(G)
-        with suppress(OutOfTime), until(self.moment):
-            self._turn_sums(self._turn_sums(G))
-
-    def _turn_sums(self, G: np.ndarray) -> np.ndarray:
-        """Add directions along which sums of forms turn; those that turn without any other.
-
-        A form that never turns may hide others in a sum: sums become shorter where none turns, and
-        longer again after two that do. The forms that turn alone are worth another round, without
-        those that do not turn at all.
-        """
-        alone, size, lucky = [], len(G), 0
-        while len(G) > 1 and self._has_room:
-            t, turned = self._turn(G[:size].sum(axis=0), G)
-            if turned.sum() > 1:
-                self.directions.append(self._lifted(t))
-                lucky += 1
-                size = min(size * (1 + lucky % 2), int((~turned).sum()))
-            elif size > 1:
-                size, lucky = size // 2, 1
-                continue
-            else:
-                alone += [G[0]] * bool(turned[0])
-                turned[:] = np.arange(len(G)) == 0
-            G = G[~turned]
-        return np.array(alone)
-
-    def _turn(self, g: np.ndarray, G: np.ndarray) -> tuple[list[int], np.ndarray]:
-        """(a proven direction against g, which of the forms turn along it)."""
-        require_time()
-        found = next(self._programs.proposals(g), None)
-        t = self._proven(found[0]) if found is not None else None
-        if t is None:
-            return [], np.zeros(len(G), bool)
-        return t, G @ unit_floats(t) < 0.0
-
-    def _proven(self, t: np.ndarray) -> list[int] | None:
-        """Whole numbers near a proposed t with c·t > 0 for all strict pairs, if there are any."""
-        near = self._programs.inward(t)
-        if near is None:
-            return None
-        whole = primitive(whole_multiples(*near))
-        return None if self._outside(self._in_floats(), whole, []) else whole
-
-    def _by_program(
-        self, g: list[int]
-    ) -> tuple[tuple[list[int], list[int]] | None, list[int]] | None:
-        """What `_decide` returns, proposed in floats; None where it is not proven."""
-        for found in self._programs.proposals(unit_floats(g)):
-            require_time()
-            t = self._proven(found[0])
-            if t is not None and inner(g, t) < 0:
-                return None, t
-            bound = self._solved(g, self.strict[found[1]].tolist())
-            if bound is not None:
-                return bound, []
-        return None
-
-    def _solved(self, g: list[int], pairs: list[int]) -> tuple[list[int], list[int]] | None:
+    def _solved(self, g: list[int], pairs: list[int]) -> Bound | None:
         """(pairs, λ > 0) with Σ λ c = g up to a factor on independent ones of some pairs."""
-        points = [self._strict_vector(pair) for pair in pairs]
+        points = self._strict_vectors(pairs)
         touched = [c for c, column in enumerate(zip(*points, strict=True)) if any(column)]
         vectors = [{i: point[c] for i, c in enumerate(touched) if point[c]} for point in points]
         chosen, at = independent(vectors, len(touched))
@@ -402,21 +331,73 @@ class _Fates:
         kept = sorted((pairs[i], v) for i, v in zip(chosen, weights, strict=True) if v)
         return [pair for pair, _ in kept], primitive([v for _, v in kept])
 
-    # --- decided in rational numbers -------------------------------------------------------------
+    def _strict_vectors(self, pairs: list[int]) -> list[list[int]]:
+        return [self._reduced(a) for a in self.cone.vectors(np.array(pairs, np.int64))]
 
-    def _decide(self, g: list[int]) -> tuple[tuple[list[int], list[int]] | None, list[int]]:
+    # --- one coefficient -------------------------------------------------------------------------
+
+    def _fate(self, form: Vector, g: list[int]) -> tuple[str, int | None]:
+        """(status, the bound that shows it) of a coefficient that is neither finite nor aliased."""
+        along = sum(v * self.w[c] for c, v in form.items())
+        signs = [along, *(dot(form, direction) for direction in self.directions)]
+        if min(signs) < 0 < max(signs):
+            return "undetermined", None
+        known = self._known_bound(g)
+        if known is not None:
+            return known
+        if not self._has_room:
+            self.reason = LATE
+            return "undecided", None
+        sign = 1 if max(signs) > 0 else -1
+        try:
+            with until(self.moment):
+                if not any(signs):  # w is inside K, so that the form takes both signs near it
+                    return self._around(g)
+                bound, t = self._decide([sign * v for v in g])
+        except OutOfTime:
+            self.reason = LATE
+            return "undecided", None
+        except TooLarge as error:
+            self.reason = self.reason or too_large(error)
+            return "undecided", None
+        if bound is None:
+            self.directions.append(self._lifted(t))
+            return "undetermined", None
+        return ("+inf" if sign > 0 else "-inf"), self._added(bound, [sign * v for v in g])
+
+    def _around(self, g: list[int]) -> tuple[str, None]:
+        """Two directions on either side of w, along a null vector on which the form is not zero."""
+        place = next(c for c, v in zip(self.free, g, strict=True) if v)
+        v = self._dense(self.null.get(place, {place: 1}))
+        slopes, sides = self.cone.sides(v, self.strict), self.cone.sides(self.w, self.strict)
+        factor = max(1 + abs(slope) // s for slope, s in zip(slopes, sides, strict=True))
+        for sign in (1, -1):
+            both = [factor * a + sign * b for a, b in zip(self.w, v, strict=True)]
+            self.directions.append({c: value for c, value in enumerate(both) if value})
+        return "undetermined", None
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether one more direction could still be verified in the time that is kept for it."""
+        n_entries = self.cone.rows[1].size * (2 if self.cone.k > 2 else 1)
+        seconds = (len(self.directions) + 1.0) * n_entries * PRODUCT_SECONDS
+        return seconds < (1.0 / SHARE - 1.0) * (self.moment - self.start)
+
+    def _decide(self, g: list[int]) -> tuple[Bound | None, list[int]]:
         """((pairs, λ) with Σ λ c = g up to a factor, []) or (None, t with c·t > 0, g·t < 0)."""
-        found = self._by_program(g) if len(self.free) >= FEWEST else None
-        if found is not None:
-            return found
+        if len(self.free) >= FEWEST:
+            t, support = self._proposed(self._form(g, 1))
+            if t is not None and sum(map(int.__mul__, g, t)) < 0:
+                return None, t
+            bound = self._solved(g, self.strict[support].tolist())
+            if bound is not None:
+                return bound, []
         if len(self.free) > LARGEST:
             raise TooLarge(f"{len(self.free)} coordinates; at most {LARGEST} are decided exactly")
-        C = self._in_floats()
-        order = np.argsort(C @ unit_floats(self._inside()), kind="stable")
-        chosen = order[:FIRST].tolist()
+        chosen = np.argsort(self._scaled[0] @ self._inside, kind="stable")[:FIRST].tolist()
         while True:
             require_time()
-            points = [self._strict_vector(int(self.strict[i])) for i in chosen]
+            points = self._strict_vectors(self.strict[chosen].tolist())
             even, factors = even_lengths([*points, [-v for v in g]])
             weights, t = minimum_norm_point(even)
             if not any(t):
@@ -426,62 +407,117 @@ class _Fates:
                 at = sorted(whole, key=lambda i: chosen[i])
                 numbers = primitive([int(whole[i] * common) for i in at])
                 return ([int(self.strict[chosen[i]]) for i in at], numbers), []
-            outside = self._outside(C, t, chosen)
+            outside = self._outside(t)
             if not outside:
                 return None, t
             chosen += outside
 
-    def _outside(self, C: np.ndarray, t: list[int], chosen: list[int]) -> list[int]:
+    def _outside(self, t: list[int]) -> list[int]:
         """Some strict pairs with c·t ≤ 0, the worst first; near zero exact numbers decide."""
-        sides = C @ unit_floats(t)
-        near = np.flatnonzero(sides < 1e-9)
-        inside = set(chosen)
-        found = []
-        for i in near[np.argsort(sides[near], kind="stable")].tolist():
+        low = min(self._scaled[1], default=0)
+        scaled = [v << (e - low) for v, e in zip(t, self._scaled[1], strict=True)]
+        sides = self._scaled[0] @ unit_floats(scaled)
+        near = np.flatnonzero(sides < SAME)
+        near = near[np.argsort(sides[near], kind="stable")]
+        exact = self.cone.sides(self._dense(self._lifted(t)), self.strict[near])
+        return [i for i, s in zip(near.tolist(), exact, strict=True) if s <= 0][:FIRST]
+
+    # --- proposed in floats ----------------------------------------------------------------------
+
+    def _proposed(self, g: np.ndarray) -> tuple[list[int] | None, np.ndarray]:
+        """(a proven t with c·t > 0 on all strict pairs, near one with g·t < 0; pairs of a bound).
+
+        Begins with the pairs that are least along w, and adds those that a proposed t violates.
+        """
+        C, size = self._scaled[0], len(self.free)
+        chosen = np.sort(np.argsort(C @ self._inside, kind="stable")[: 4 * size])
+        while True:
             require_time()
-            if i in inside:
-                continue
-            if sides[i] < -1e-9 or inner(self._strict_vector(int(self.strict[i])), t) <= 0:
-                found.append(i)
-            if len(found) == FIRST:
+            found = propose(np.vstack([C[chosen], -g]))
+            if not found.strict[-1]:
+                return None, self._vertex(g, chosen[~found.strict[:-1]])
+            t = found.w / (np.abs(found.w).max() or 1.0)
+            sides = C @ t
+            violated = np.setdiff1d(np.flatnonzero(sides <= 0.0), chosen)
+            if not violated.size:
                 break
-        return found
+            worst = violated[np.argsort(sides[violated], kind="stable")[:size]]
+            chosen = np.union1d(chosen, worst)
+        rounded = np.rint(t * 2.0**BITS)
+        whole = primitive(whole_multiples(rounded, -np.array(self._scaled[1], np.int64)))
+        return (None if self._outside(whole) else whole), np.zeros(0, np.int64)
 
-    def _inside(self) -> list[int]:
-        """w in the coordinates t, up to a positive factor."""
-        factor = math.lcm(*(self.null[c][c] for c in self.free if c in self.null))
-        return [
-            self.w.get(c, 0) * (factor // self.null[c][c] if c in self.null else factor)
-            for c in self.free
-        ]
+    def _vertex(self, g: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Few of some rows of C, of which g is a sum with positive weights."""
+        try:
+            weights, _ = nnls(self._scaled[0][rows].T, g)
+        except RuntimeError:  # after many steps
+            return rows[:0]
+        return rows[weights > SAME * weights.max(initial=0.0)]
 
-    def _lifted(self, t: list[int]) -> Vector:
-        """The direction with coordinates t."""
-        found: dict[int, int] = {}
-        for c, value in zip(self.free, t, strict=True):
-            if value:
-                for at, v in self.null.get(c, {c: 1}).items():
-                    found[at] = found.get(at, 0) + value * v
-        return {c: v for c, v in sorted(found.items()) if v}
+    def _turn_sums(self, G: np.ndarray) -> np.ndarray:
+        """Add directions along which sums of forms turn; those that turn without any other.
 
-    def _strict_vector(self, pair: int) -> list[int]:
-        return self._reduced(self.cone.vector(pair))
+        A form that never turns may hide others in a sum: sums become shorter if none turns, and
+        longer again after two that do. The forms that turn alone are worth another round, without
+        those that do not turn at all.
+        """
+        alone, size, lucky = [], len(G), 0
+        while len(G) > 1 and self._has_room:
+            t, _ = self._proposed(G[:size].sum(axis=0))
+            turned = np.zeros(len(G), bool)
+            if t is not None:
+                low = min(self._scaled[1])
+                scaled = [v << (e - low) for v, e in zip(t, self._scaled[1], strict=True)]
+                turned = G @ unit_floats(scaled) < 0.0
+            if t is not None and turned.sum() > 1:
+                self.directions.append(self._lifted(t))
+                lucky += 1
+                size = min(size * (1 + lucky % 2), int((~turned).sum()))
+            elif size > 1:
+                size, lucky = size // 2, 1
+                continue
+            else:
+                alone += [G[0]] * bool(turned[0])
+                turned[:] = np.arange(len(G)) == 0
+            G = G[~turned]
+        return np.array(alone)
 
-    def _in_floats(self) -> np.ndarray:
-        """The vectors c of the strict pairs as rows of length 1."""
-        if not hasattr(self, "_floats"):
-            self._floats = np.empty((self.strict.size, len(self.free)))
-            for i, pair in enumerate(self.strict.tolist()):
-                require_time()
-                self._floats[i] = unit_floats(self._strict_vector(pair))
-        return self._floats
+
+def _matches(rows: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """For each of some unit vectors a row that is about equal to it; −1 if none was found."""
+    direction = np.random.default_rng(0).normal(size=rows.shape[1])
+    values = rows @ direction
+    order = np.argsort(values, kind="stable")
+    at = np.searchsorted(values[order], wanted @ direction - len(direction) * SAME)
+    found = order[np.minimum(at, order.size - 1)]
+    return np.where(np.abs(rows[found] - wanted).max(axis=1) < SAME, found, -1)
 
 
 def _without(rows: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """The parts of some rows that are orthogonal to c, of length 1; zero where there is none."""
+    """The parts of some rows that are orthogonal to c, of length 1; zero if there is none."""
     parts = rows - np.outer(rows @ c, c)
     lengths = np.linalg.norm(parts, axis=1, keepdims=True)
     return np.where(lengths > 1e-6, parts / np.maximum(lengths, 1e-6), 0.0)
+
+
+def _unit_rows(C: np.ndarray) -> np.ndarray:
+    """Rows of length 1, or of zeros."""
+    for size in (np.abs(C).max(axis=1, initial=0.0), np.linalg.norm):
+        lengths = size(C, axis=1) if callable(size) else size
+        C /= np.where(lengths > 0.0, lengths, 1.0)[:, None]
+    return C
+
+
+def unit_floats(vector: list[int]) -> np.ndarray:
+    """A multiple of a vector, of length 1."""
+    top = max(map(abs, vector), default=0) or 1
+    found = np.array([v / top for v in vector])
+    return found / (np.linalg.norm(found) or 1.0)
+
+
+def dot(first: Vector, second: Vector) -> int:
+    return sum(v * second.get(c, 0) for c, v in first.items())
 
 
 def _ray(g: list[int]) -> tuple[tuple[int, ...], int]:

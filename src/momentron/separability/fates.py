@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 from momentron.errors import InputError, short
-from momentron.verify.family import MODELS, Family
-from momentron.verify.numbers import integer
+from momentron.separability.family import Family, link_of
+from momentron.verify.proof import integer
 from momentron.views.markup import escape
 
 WORDS = {
@@ -116,7 +116,7 @@ class Estimate:
 def family_of(proof: dict[str, Any]) -> Family:
     """The model of a proof."""
     name, link = proof["family"], proof["link"]
-    return MODELS[name][link](name, link, len(proof["data"]["classes"]), proof["fit_intercept"])
+    return Family(name, link_of(name, link), len(proof["data"]["classes"]), proof["fit_intercept"])
 
 
 def list_estimates(proof: dict[str, Any], weights: dict[int, int]) -> list[Estimate]:
@@ -133,7 +133,7 @@ def list_estimates(proof: dict[str, Any], weights: dict[int, int]) -> list[Estim
     if family.has_thresholds:
         last = [(f"{a}|{b}", "threshold") for a, b in pairwise(classes)]
     labels = [""]
-    if family.has_reference or family.has_event:
+    if family.is_classifier or family.has_event:
         labels = [c for i, c in enumerate(classes) if i != reference]
     place_of = {column: place for place, column in enumerate(used)}
     width = len(used) + family.n_intercepts
@@ -161,7 +161,7 @@ def list_estimates(proof: dict[str, Any], weights: dict[int, int]) -> list[Estim
 def _sign(weights: dict[int, int], family: Any, d: int, c: int, column: int, reference: int) -> int:
     """The sign of a coefficient in the direction of the proof."""
     width = d + family.n_intercepts
-    if not family.has_reference:
+    if not family.is_classifier:
         value = weights.get(column, 0)
         value = -value if family.has_thresholds and column >= d else value
     else:

@@ -40,7 +40,7 @@ class Interval:
 
 def reading_seconds(cone: Cone, times: float = 1.0) -> float:
     """About how long it takes to use every entry of X in whole numbers so many times."""
-    n_entries = cone.data.n_entries + cone.n * (1 + cone.k)
+    n_entries = int(cone.table.ends[-1]) + cone.n * (1 + cone.k)
     return times * n_entries * cone.family.n_blocks * SECONDS_PER_ENTRY
 
 
@@ -50,7 +50,7 @@ def margin_interval(cone: Cone, w: list[int] | None) -> Interval:
     Without a separating w to start from, `lower` may turn out to be 0. Once there is a lower bound
     above 0 the time is not exceeded: the interval is what has been found by then.
     """
-    if not cone.family.has_margin:
+    if not cone.family.compares_classes:
         return Interval(0.0, math.inf, w or [], None)
     found = _first_interval(cone)
     if w:
@@ -133,16 +133,14 @@ def _proposed(cone: Cone, seconds: float) -> tuple[list[int] | None, np.ndarray]
 
 def lower_bound(cone: Cone, w: list[int]) -> float:
     """A float at most min a·w / ‖w‖, for whole w; 0 where an example is not on its side."""
-    least: int | None = None
-    for _, s in cone.sides(w):
-        least = s if least is None else min(least, s)
-        if least <= 0:
-            return 0.0
+    least = min(cone.sides(w), default=0)
+    if least <= 0:
+        return 0.0
     vectors = [w[c : c + cone.width] for c in range(0, len(w), cone.width)]
     length = _squared_norm([v[: cone.n_features] for v in vectors])
-    if least is None or length == 0:
+    if length == 0:
         return 0.0
-    return root_down(Fraction(least**2, cone.data.scale**2) / length)
+    return root_down(Fraction(least**2, cone.scale**2) / length)
 
 
 def _squared_norm(vectors: list[list[int]]) -> Fraction:
@@ -164,7 +162,7 @@ def upper_bound(cone: Cone, dual: ExactWeights) -> float:
     square = sum(v * v for column in columns for v in column)
     if len(vectors) > 1:  # what the other classes sum to, class 0 has with the other sign
         square += sum(sum(column) ** 2 for column in columns)
-    return root_up(Fraction(square, (sum(dual.numerators) * cone.data.scale) ** 2))
+    return root_up(Fraction(square, (sum(dual.numerators) * cone.scale) ** 2))
 
 
 def balanced(cone: Cone, q: np.ndarray) -> ExactWeights:

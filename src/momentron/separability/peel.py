@@ -14,7 +14,6 @@ import scipy.sparse as sp
 from momentron.arithmetic.clock import require_time
 from momentron.separability.cone import Cone, by_column
 
-MANY_PAIRS = 200  # that are peeled, for which all rows are converted at once
 MOST_ROUNDS = 12
 
 
@@ -23,7 +22,7 @@ class Layer:
     """Pairs that one round peels off, and the sign of each coordinate that does it."""
 
     pairs: np.ndarray
-    signs: dict[int, int]
+    signs: list[int]
 
 
 @dataclass(frozen=True)
@@ -36,19 +35,10 @@ class Peeled:
 
     def lift(self, cone: Cone, w: list[int]) -> list[int]:
         """w plus multiples of the layers, so large that every peeled pair is strict."""
-        w = list(w)
-        if sum(layer.pairs.size for layer in self.layers) > MANY_PAIRS:
-            cone.keep_whole_rows()
         for layer in reversed(self.layers):
-            factor = 1
-            for pair in layer.pairs.tolist():
-                require_time()
-                a = cone.vector(pair)
-                below = sum(v * w[c] for c, v in a.items())
-                gain = sum(v * layer.signs.get(c, 0) for c, v in a.items())
-                factor = max(factor, 1 - below // gain)
-            for c, sign in layer.signs.items():
-                w[c] += factor * sign
+            below, gains = cone.sides(w, layer.pairs), cone.sides(layer.signs, layer.pairs)
+            factor = max(1, *(1 - s // gain for s, gain in zip(below, gains, strict=True)))
+            w = [v + factor * sign for v, sign in zip(w, layer.signs, strict=True)]
         return w
 
 
@@ -64,9 +54,9 @@ def peel(cone: Cone) -> Peeled:
         if not sided.any():
             break
         gone = np.asarray(abs(A[:, sided]).sum(axis=1)).ravel() > 0.0
-        chosen = cone.columns[columns[sided]].tolist()
-        signs = np.where(high[sided] > 0.0, 1, -1).tolist()
-        layers.append(Layer(pairs[gone], dict(zip(chosen, signs, strict=True))))
+        signs = np.zeros(cone.n_coordinates, np.int64)
+        signs[cone.columns[columns[sided]]] = np.where(high[sided] > 0.0, 1, -1)
+        layers.append(Layer(pairs[gone], signs.tolist()))
         A, pairs = sp.csc_array(sp.csr_array(A)[~gone]), pairs[~gone]
         kept = np.diff(A.indptr) > 0
         A, columns = A[:, kept], columns[kept]

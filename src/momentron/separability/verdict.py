@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from momentron.arithmetic.environment import standard_arithmetic
 from momentron.errors import InputError
 from momentron.separability.class_pairs import (
     BoundaryPair,
@@ -18,6 +19,7 @@ from momentron.separability.class_pairs import (
     sentence_on_classes,
 )
 from momentron.separability.designs.rows import GivenRows
+from momentron.separability.family import Family
 from momentron.separability.fates import (
     Estimate,
     as_frame,
@@ -28,9 +30,8 @@ from momentron.separability.fates import (
     summary_text,
 )
 from momentron.verify.errors import UNREADABLE, ProofError, reason
-from momentron.verify.family import Family
-from momentron.verify.format import load_proof, read_interval
-from momentron.verify.numbers import whole_numbers
+from momentron.verify.limits import load_proof
+from momentron.verify.proof import read_interval, whole_numbers
 from momentron.views.display import MarginDisplay, MarginDistributionDisplay
 from momentron.views.markup import card, escape, facts_table, rows_table
 
@@ -130,7 +131,8 @@ class Verdict:
         """
         proof = load_proof(text)
         try:
-            kind, ends = proof["kind"], read_interval(proof)
+            with standard_arithmetic():  # else the smallest floats might be read as zero
+                kind, ends = proof["kind"], read_interval(proof)
             known = kind in SENTENCES
             family_of(proof)  # refused here where there is no such model
         except UNREADABLE as error:

@@ -14,12 +14,13 @@ import numpy as np
 from scipy.optimize import nnls
 
 from momentron.arithmetic.clock import require_time
-from momentron.separability.basis import ExactWeights
-from momentron.separability.cone import BYTES_PER_WHOLE, Cone
+from momentron.separability.basis import ExactWeights, null_space
+from momentron.separability.cone import Cone
 from momentron.solvers.rational.memory import require_memory
 from momentron.solvers.rational.nearest import ListedPoints, Vector, Weights, Wolfe, dot
-from momentron.solvers.rational.systems import independent, primitive, solve_many, solve_whole
+from momentron.solvers.rational.systems import independent, primitive, solve_rows
 
+BYTES_PER_INTEGER = 100  # with its coordinate
 GUESS_FLOPS = 1e9  # of one call of non-negative least squares
 
 
@@ -58,11 +59,10 @@ class _Faces:
 
     def __init__(self, cone: Cone) -> None:
         entries = float(cone.size + cone.n_coordinates) * cone.n_coordinates
-        size = entries * (BYTES_PER_WHOLE + cone.data.bits / 8)
-        require_memory(size, f"{cone.size} pairs in whole numbers")
+        size = entries * (BYTES_PER_INTEGER + cone.table.bits / 8)
+        require_memory(size, f"{cone.size} pairs in integers")
         self.size = cone.n_coordinates
-        cone.keep_whole_rows()
-        self.vectors = [cone.vector(pair) for pair in range(cone.size)]
+        self.vectors = cone.vectors(np.arange(cone.size))
         self.q: dict[int, Fraction] = {}
         self.basis: list[int] = []
         self.coordinates: list[int] = []
@@ -92,36 +92,21 @@ class _Faces:
 
     def _modulo_boundary(self, left: list[int]) -> tuple[list[Vector], list[Vector]]:
         """(null space, the pairs left in its coordinates), of one order of magnitude."""
-        null = self._null_space()
-        points = [self._coordinates(pair, null) for pair in left]
+        free = sorted(set(range(self.size)) - set(self.coordinates))
+        rows = [self.vectors[pair] for pair in self.basis]
+        null = list(null_space(rows, self.coordinates, free).values())
+        points = []
+        for pair in left:
+            require_time()
+            points.append([_dot(self.vectors[pair], v) for v in null])
         bits = [max(map(int.bit_length, column)) for column in zip(*points, strict=True)]
         shifts = [max(bits) - b if b else 0 for b in bits]
-        null = [[v << shift for v in vector] for vector, shift in zip(null, shifts, strict=True)]
         points = [[v << shift for v, shift in zip(p, shifts, strict=True)] for p in points]
-        return null, points
-
-    def _coordinates(self, pair: int, null: list[Vector]) -> Vector:
-        require_time()
-        return [_dot(self.vectors[pair], v) for v in null]
-
-    def _null_space(self) -> list[Vector]:
-        """Whole vectors that span {v : a·v = 0 for the boundary pairs}."""
-        free = sorted(set(range(self.size)) - set(self.coordinates))
-        if not self.basis:
-            return [[int(c == f) for c in range(self.size)] for f in free]
-        found = [self.vectors[pair] for pair in self.basis]
-        matrix = [[vector.get(c, 0) for c in self.coordinates] for vector in found]
-        right = [[-vector.get(f, 0) for f in free] for vector in found]
-        solution, denominator = solve_many(matrix, right)
-        null = []
-        for m, f in enumerate(free):
-            require_time()
-            v = [0] * self.size
-            v[f] = denominator
-            for c, row in zip(self.coordinates, solution, strict=True):
-                v[c] = row[m]
-            null.append(primitive(v))
-        return null
+        spread = [
+            [v.get(c, 0) << shift for c in range(self.size)]
+            for v, shift in zip(null, shifts, strict=True)
+        ]
+        return spread, points
 
     def _absorb(self, face: dict[int, Fraction]) -> None:
         """Take in pairs whose weighted sum lies in the span of the boundary pairs found so far.
@@ -137,16 +122,12 @@ class _Faces:
             total = dict.fromkeys(self.coordinates, 0)
             for pair, weight in face.items():
                 require_time()
-                for c, v in self.vectors[pair].items():
-                    if c in total:
-                        total[c] += int(weight * common) * v
-            matrix = [
-                [self.vectors[pair].get(c, 0) for pair in self.basis] for c in self.coordinates
-            ]
-            solution, denominator = solve_whole(matrix, [total[c] for c in self.coordinates])
+                for c in self.vectors[pair].keys() & total.keys():
+                    total[c] += int(weight * common) * self.vectors[pair][c]
+            rows = [{pair: self.vectors[pair].get(c, 0) for pair in self.basis} for c in total]
+            found = solve_rows(rows, self.basis, [{0: v} for v in total.values()])
             correction = {
-                pair: Fraction(v, denominator * common)
-                for pair, v in zip(self.basis, solution, strict=True)
+                pair: Fraction(int(v[0].p), int(v[0].q) * common) for pair, v in found.items() if v
             }
         ratios = [math.floor(share / self.q[pair]) + 1 for pair, share in correction.items()]
         factor = max([1, *ratios])
@@ -201,5 +182,5 @@ def even_lengths(points: list[Vector]) -> tuple[list[Vector], list[Fraction]]:
     return [[int(v * f) for v in p] for p, f in zip(points, factors, strict=True)], factors
 
 
-def _dot(vector: dict[int, int], v: Vector) -> int:
-    return sum(value * v[c] for c, value in vector.items())
+def _dot(first: dict[int, int], second: dict[int, int]) -> int:
+    return sum(value * second.get(c, 0) for c, value in first.items())

@@ -1,18 +1,12 @@
 """The verifier: checks a proof of separability in exact arithmetic, and trusts no solver.
 
-To be read in this order, beside docs/proof-format.md:
+To be read in this order, next to docs/proof-format.md:
 
-- `duality`: the mathematics, four checks in whole numbers; all that makes a proof true is there;
-- `combination`: sums of weighted vectors;
-- `family`: which vectors the rows of each model make;
-- `estimates`, `modular`: what becomes of each coefficient;
-- `data`: X and y, their SHA-256, and the rows as whole numbers;
-- `format`, `sections`, `numbers`: from JSON to what the proof says;
-- `enclosure`: weights that exist without being written, for very large systems;
-- `limits`, `deadline`, `errors`: proofs may be hostile, so all is bounded before it is done.
-
-Of the rest of momentron it uses the conversion of X to floats that refuses to round (`exactness`),
-the check of the processor's arithmetic (`environment`), the clock, and the class of input errors.
+- `proof`: the heart, which decides whether a proof is accepted; it imports nothing of momentron;
+- `exact_table`: X and y, their SHA-256, and the rows as integers;
+- `estimates`: what becomes of each coefficient;
+- `limits`: proofs may be hostile, so that everything is bounded before it is done;
+- `outcomes`: labels, counts and weights as users pass them.
 """
 
 import math
@@ -20,32 +14,28 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from momentron.arithmetic.clock import OutOfTime, until
 from momentron.arithmetic.environment import standard_arithmetic
-from momentron.data.exactness import as_exact
-from momentron.verify.data import (
-    Data,
+from momentron.verify.deadline import call_within_deadline
+from momentron.verify.errors import UNREADABLE, ProofError, ProofTooLarge, reason
+from momentron.verify.estimates import Estimates
+from momentron.verify.exact_table import Table
+from momentron.verify.limits import LONGEST_NAME, Allowance, load_proof, require_modest
+from momentron.verify.outcomes import (
     column_names,
     label_texts,
     own_order,
+    read_table,
     ungrouped,
     zero_weight_rows,
 )
-from momentron.verify.duality import check_proof, direction_of
-from momentron.verify.errors import UNREADABLE, ProofError, ProofTooLarge, reason
-from momentron.verify.estimates import check_estimates
-from momentron.verify.format import (
-    Proof,
-    check_class_rows,
-    compare_names,
-    load_proof,
-    named_reading,
-    read_proof,
-)
-from momentron.verify.limits import Allowance
-from momentron.verify.sections import read_estimates
+from momentron.verify.proof import Proof
 
-__all__ = ["ProofError", "ProofTooLarge", "require_proof", "verify"]
+__all__ = ["ProofError", "ProofTooLarge", "check_document", "verify"]
+
+HEADER = 1 << 20  # characters among which a proof says how it reads decimals
 
 
 def verify(
@@ -71,17 +61,17 @@ def verify(
         For a proof of the family "ordinal": the order of the classes, lowest first. By default that
         of y, if it is an ordered categorical or has numbers; of other text the proof's is taken.
     sample_weight : array of shape (n,), optional
-        Needed where the proof was made with weights some of which are 0: those rows are left out.
+        Needed if the proof was made with weights some of which are 0: those rows are left out.
     feature_names : sequence of str, optional
         Of the columns of X; those of a data frame by default. A proof with other names is refused;
-        where X or the proof has no names they are not compared.
+        if X or the proof has no names they are not compared.
     max_time : float, optional
         Seconds; a proof that is not checked within them is not accepted.
 
     Returns
     -------
     bool
-        True; where the proof fails, `ProofError` is raised with the first row that fails.
+        True; if the proof fails, `ProofError` is raised with the first row that fails.
 
     Examples
     --------
@@ -93,47 +83,98 @@ def verify(
     with standard_arithmetic():
         try:
             with until(end):
-                _require(proof, X, y, order, sample_weight, feature_names)
-        except ProofError:
-            raise
+                _verify(proof, X, y, order, sample_weight, feature_names)
         except OutOfTime:
             if time.perf_counter() < end:
                 raise  # the deadline of a caller
             raise ProofError(f"not checked: max_time={max_time} s ended first") from None
+        except ProofError:
+            raise
         except UNREADABLE as error:
             raise ProofError(reason(error)) from None
     return True
 
 
-def _require(
-    proof: Any, X: Any, y: Any, order: Any, sample_weight: Any, feature_names: Any
-) -> None:
+def _verify(proof: Any, X: Any, y: Any, order: Any, sample_weight: Any, names: Any) -> None:
     """Raise unless the proof holds for the data, read as it says."""
     _require_numbers(X)
-    names = _given_names(X) if feature_names is None else feature_names
-    decimals = named_reading(proof)  # what it really says is compared below
+    names = _given_names(X) if names is None else names
+    decimals = _named_reading(proof)
     counted = ungrouped(y, sample_weight)
     if counted is not None:
+        from momentron.data.exactness import as_exact  # needs scipy
+
         rows, y, sample_weight = counted
         X = as_exact(X, decimals)
         X = (X.tocsr() if hasattr(X, "tocsr") else X)[rows]
-    data = Data.read(X, y, decimals=decimals)
-    left_out = zero_weight_rows(sample_weight, data.n)
-    document = load_proof(proof, Allowance.of(data))
-    if document["data"]["decimals"] != decimals:
-        raise ProofError("data.decimals must be 'binary' or 'shortest'")
-    if left_out:
-        data = Data.read(X, y, decimals=decimals, left_out=left_out)
-    found = require_proof(document, data)
-    compare_names(found.names, names)
-    if found.family.name != "ordinal":
-        if order is not None:
-            raise ProofError(
-                f"order is given, and the proof is of family {found.family.name!r}, whose classes "
-                "have no order; leave order out"
-            )
-    else:
-        _check_order(found.classes, own_order(y) if order is None else label_texts(list(order)))
+    left_out = zero_weight_rows(sample_weight, len(y))
+    table = read_table(X, y, decimals=decimals, left_out=left_out)
+    checked = check_document(load_proof(proof, Allowance.of(table)), table)
+    _compare_names(checked.names, names)
+    if checked.model.family == "ordinal":
+        given = own_order(y) if order is None else label_texts(list(order))
+        _check_order(checked.classes, given)
+    elif order is not None:
+        raise ProofError(
+            f"order is given, and the proof is of family {checked.model.family!r}, whose classes "
+            "have no order; leave order out"
+        )
+
+
+def check_document(document: dict[str, Any], table: Table, checked: Proof | None = None) -> Proof:
+    """The proof as it was read; raise unless it holds for the data.
+
+    If all but the estimates of a document was `checked` before, only these are read.
+    """
+    require_modest(document, table)
+    if checked is None:
+        checked = Proof(document, table, _inverse)
+        _check_repeated(document, checked)
+    if document["estimates"] is not None:
+        Estimates(document["estimates"], checked).check()
+    return checked
+
+
+def _inverse(M: np.ndarray) -> np.ndarray:
+    """The inverse in floats, in a thread that a deadline or Ctrl-C can abandon."""
+    found: np.ndarray = call_within_deadline(2.0 * len(M) ** 3, np.linalg.inv, M)
+    return found
+
+
+def _check_repeated(document: dict[str, Any], proof: Proof) -> None:
+    """What a proof repeats for human readers is what the data say."""
+    names, d = document["names"], proof.table.d
+    if names is not None and (
+        type(names) is not list or len(names) != d or {*map(type, names)} - {str}
+    ):
+        raise ProofError(f"names must be null or {d} texts, one for each column")
+    for group, read in zip(document["conflict"], proof.conflict, strict=True):
+        labels = [proof.table.labels[i] for i, _ in read.numerators]
+        against = [proof.classes[j] for _, j in read.numerators]
+        if (group["labels"], group["against"]) != (labels, against):
+            raise ProofError("the labels, or the classes against which they stand, do not match y")
+    said = document.get("class_rows")
+    if said is None:
+        return
+    if type(said) is not dict or said.keys() != {"counts", "boundary"}:
+        raise ProofError("class_rows must be null or an object of counts and boundary")
+    if any(type(v) is not list or {*map(type, v)} - {int} for v in said.values()):
+        raise ProofError("class_rows must hold lists of integers")
+    counts = np.bincount(proof.codes + 1, minlength=proof.model.k + 1)[1:].tolist()
+    rows = sorted({i for i, _ in proof.on_boundary})
+    if said != {"counts": counts, "boundary": proof.codes[rows].tolist()}:
+        raise ProofError("the classes of rows in class_rows are not those in y")
+
+
+def _named_reading(proof: Any) -> str:
+    """How a proof seems to read decimals: a guess at what to read first, believed by nobody."""
+    if isinstance(proof, str | bytes):
+        word: Any = '"shortest"' if isinstance(proof, str) else b'"shortest"'
+        return "shortest" if word in proof[:HEADER] else "binary"
+    said = getattr(proof, "proof", proof)
+    data = said.get("data") if isinstance(said, dict) else None
+    found = data.get("decimals") if isinstance(data, dict) else None
+    return "shortest" if found == "shortest" else "binary"
 
 
 def _require_numbers(X: Any) -> None:
@@ -157,6 +198,20 @@ def _given_names(X: Any) -> list[str] | None:
     return None if names == [str(j) for j in range(len(names or ()))] else names
 
 
+def _compare_names(said: list[str] | None, names: Sequence[str] | None) -> None:
+    """Raise if both the proof and the data name their columns, and differently."""
+    if said is None or names is None:
+        return
+    if len(names) != len(said):
+        raise ProofError(f"the data have {len(names)} names of columns; the proof has {len(said)}")
+    for j, (a, b) in enumerate(zip(said, names, strict=True)):
+        if a != str(b)[:LONGEST_NAME]:
+            raise ProofError(
+                f"the names of the columns differ: column {j} is {a!r} in the proof and "
+                f"{str(b)[:LONGEST_NAME]!r} in the data"
+            )
+
+
 def _check_order(classes: list[str], wanted: list[str] | None) -> None:
     """Raise unless a proof has its classes in the order that is meant, if one is known."""
     known = set(classes)
@@ -166,24 +221,3 @@ def _check_order(classes: list[str], wanted: list[str] | None) -> None:
             f"this proof orders the classes {' < '.join(classes[:12])}, and the order meant is "
             f"{' < '.join(meant[:12])}; pass order= (--order) if that of the proof is right"
         )
-
-
-def require_proof(proof: Any, data: Data) -> Proof:
-    """The proof as it was read; raise unless it holds for the data."""
-    document = load_proof(proof, Allowance.of(data))
-    found = read_proof(document, data)
-    check_proof(found, data)
-    check_class_rows(document.get("class_rows"), found)
-    _check_estimates(document, found, data)
-    return found
-
-
-def require_estimates(proof: Any, found: Proof, data: Data) -> None:
-    """Raise unless the estimates of a proof hold, all else in it having been read and checked."""
-    _check_estimates(load_proof(proof, Allowance.of(data)), found, data)
-
-
-def _check_estimates(document: dict[str, Any], found: Proof, data: Data) -> None:
-    estimates = read_estimates(document["estimates"], found, data)
-    if estimates is not None:
-        check_estimates(estimates, found, data, direction_of(found, data))

@@ -1,6 +1,7 @@
 """Why a proof is refused."""
 
 from momentron.errors import InputError
+from momentron.verify.proof import Refused
 
 UNREADABLE = (  # what a hostile proof, or data that are not data, can make Python raise
     LookupError,
@@ -27,6 +28,6 @@ class NotJSON(ProofError):
 
 def reason(error: BaseException) -> str:
     """Why a proof could not be read, in one line."""
-    if isinstance(error, InputError):  # says it already
+    if isinstance(error, InputError | Refused):  # says it already
         return str(error)
     return f"malformed: {type(error).__name__}: {str(error)[:200]}"

@@ -10,7 +10,7 @@ import numpy as np
 
 from momentron.errors import InputError, short
 from momentron.separability.designs.rows import GivenRows, whole_frequencies
-from momentron.verify.data import ungrouped
+from momentron.verify.outcomes import ungrouped
 
 
 @dataclass(frozen=True, eq=False)

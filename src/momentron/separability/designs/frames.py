@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from momentron.errors import InputError, short
-from momentron.verify.data import column_name
+from momentron.verify.outcomes import column_name
 
 
 def is_frame(X: Any) -> bool:

@@ -11,7 +11,7 @@ from momentron.separability.designs.fitted import from_statsmodels, is_statsmode
 from momentron.separability.designs.formulas import from_formula, is_formula
 from momentron.separability.designs.frames import encoded, index_of, rows_of
 from momentron.separability.designs.rows import model_frequencies, row_labels
-from momentron.verify.data import column_names
+from momentron.verify.outcomes import column_names
 
 
 def read_design(

@@ -1,0 +1,128 @@
+"""Proofs as dicts that JSON writes without loss (docs/proof-format.md)."""
+
+from typing import Any
+
+import numpy as np
+
+from momentron.separability.basis import ExactWeights
+from momentron.separability.cone import Cone
+from momentron.separability.family import Family
+from momentron.verify.limits import VERSION
+
+
+def empty_proof(
+    n: int, d: int, classes: list[str], family: Family, decimals: str
+) -> dict[str, Any]:
+    """No proof of anything: if time ends before the data are read it cannot even name them."""
+    return {
+        "format": "momentron-proof",
+        "version": VERSION,
+        "family": family.name,
+        "link": family.link,
+        "fit_intercept": family.fit_intercept,
+        "data": {
+            "rows": n,
+            "features": d,
+            "classes": classes,
+            "decimals": decimals,
+            "left_out": [],
+            "sha256": None,
+        },
+        "kind": "undecided",
+        "complete": False,
+        "margin": {"lower": (0.0).hex(), "upper": "inf"},
+        "weights": {"coordinates": [], "numbers": []},
+        "boundary": [],
+        "conflict": [],
+        "dual": [],
+        "basis": None,
+        "estimates": None,
+        "names": None,
+        "class_rows": None,
+    }
+
+
+def build_proof(
+    cone: Cone,
+    kind: str,
+    *,
+    w: list[int] | None = None,
+    boundary: list[ExactWeights] | None = None,
+    conflict: ExactWeights | None = None,
+    dual: ExactWeights | None = None,
+    basis: np.ndarray | None = None,
+    lower: float = 0.0,
+    upper: float = 0.0,
+    complete: bool = True,
+) -> dict[str, Any]:
+    """A proof with the fields of docs/proof-format.md."""
+    table = cone.table
+    proof = empty_proof(table.n, table.d, cone.classes, cone.family, table.decimals)
+    proof["data"] |= {"left_out": table.left_out, "sha256": table.sha256}
+    return proof | {
+        "kind": kind,
+        "complete": complete and kind != "undecided",
+        "margin": {"lower": float(lower).hex(), "upper": float(upper).hex()},
+        "weights": _sparse_vector(cone, w or []),
+        "boundary": [_group(cone, part) for part in boundary or []],
+        "conflict": [_group(cone, conflict, labels=True)] if conflict is not None else [],
+        "dual": [_group(cone, dual)] if dual is not None else [],
+        "basis": named_pairs(cone, basis) if basis is not None else None,
+        "class_rows": _class_rows(cone, boundary or []),
+    }
+
+
+def _class_rows(cone: Cone, boundary: list[ExactWeights]) -> dict[str, Any]:
+    """How many rows each class has, and the class of each boundary row, by increasing row."""
+    is_on = np.zeros(cone.n, bool)
+    for group in boundary:
+        is_on[cone.example[group.pairs]] = True
+    counts = np.bincount(cone.codes + 1, minlength=cone.k + 1)  # rows left out have the code −1
+    return {"counts": counts[1:].tolist(), "boundary": cone.codes[is_on].tolist()}
+
+
+def _sparse_vector(cone: Cone, w: list[int]) -> dict[str, Any]:
+    """w for the user's columns: the weights that are not zero, with their coordinates."""
+    d, n_intercepts = cone.table.d, cone.family.n_intercepts
+    columns = np.append(cone.table.used.astype(np.int64), d + np.arange(n_intercepts))
+    blocks = np.arange(cone.family.n_blocks)[:, None] * (d + n_intercepts)
+    coordinates = (blocks + columns).ravel()
+    kept = [c for c, v in enumerate(w) if v]
+    return {
+        "coordinates": coordinates[kept].tolist(),
+        "numbers": _written([w[c] for c in kept]),
+    }
+
+
+def _written(values: list[int]) -> list[str]:
+    """Integers, up to a common factor: as hexadecimal floats if these hold them exactly."""
+    top = 1 << max((abs(v).bit_length() for v in values), default=0)
+    try:
+        floats = [v / top for v in values]
+    except OverflowError:
+        return [hex(v) for v in values]
+    ratios = [f.as_integer_ratio() for f in floats]
+    if all(p * top == v * q for (p, q), v in zip(ratios, values, strict=True)):
+        return [f.hex() for f in floats]
+    return [hex(v) for v in values]
+
+
+def named_pairs(cone: Cone, pairs: np.ndarray) -> dict[str, Any]:
+    """Pairs by row and class."""
+    return {"rows": cone.example[pairs].tolist(), "others": cone.other[pairs].tolist()}
+
+
+def _group(cone: Cone, weights: ExactWeights, *, labels: bool = False) -> dict[str, Any]:
+    named = named_pairs(cone, weights.pairs)
+    others = named["others"]
+    if cone.family.has_one_pair:
+        del named["others"]  # with two classes the other one is known
+    group: dict[str, Any] = {
+        "denominator": hex(weights.denominator),
+        **named,
+        "numerators": [hex(v) for v in weights.numerators],
+    }
+    if labels:
+        group["labels"] = [cone.table.labels[i] for i in named["rows"]]
+        group["against"] = [cone.classes[c] for c in others]
+    return group

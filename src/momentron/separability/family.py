@@ -1,0 +1,170 @@
+"""The models that a verdict may be about: which pairs a row makes, and which vector each pair has.
+
+Every model asks one question of the linear predictors: is there a direction along which the
+likelihood of no row falls? Each row x makes some *pairs* (row, j), and along a direction w each of
+them changes by s = w·a, which must not be negative. The coordinates of w come in blocks of equal
+width, d features and then the intercepts; x̃ is x with a last 1 if there is an intercept. The
+vector a of a pair is a sum of *terms* (block, sign, shift): ±x̃ in that block, with the last 1 moved
+on by `shift` places. The table in docs/proof-format.md has the pairs of every family and link.
+
+Two pairs with opposite vectors hold η where it is. A positive count does so, since its likelihood
+vanishes as the mean µ tends to 0 and as it tends to infinity. In a zero-truncated model a 1 has the
+probability µ/(exp(µ) − 1), which tends to 1 as µ tends to 0, and larger counts vanish at both ends.
+With the log link no probability is above 1, so that η ≤ 0, and an event keeps η away from −∞; a
+non-event has 1 − exp(η), which tends to 1 as η → −∞ (Schwendinger, Grün and Hornik 2021). The link
+logc exchanges the classes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+
+from momentron.errors import InputError, short
+
+Term = tuple[int, int, int]  # (block, sign, shift of the intercept)
+
+LEFT_OUT = -1  # the class of a row that makes no pair
+DISTRIBUTIONS = ("logit", "probit", "cloglog", "loglog", "cauchit", "cdf")  # inverses of an F
+MODELS = {  # the first link of each family is its default
+    "binomial": (*DISTRIBUTIONS, "log", "logc"),
+    "multinomial": ("logit",),
+    "poisson": ("log",),
+    "negative-binomial": ("log",),
+    "truncated-poisson": ("log",),
+    "ordinal": DISTRIBUTIONS,
+}
+COUNTS = ("poisson", "negative-binomial", "truncated-poisson")
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family and a link, with a number of classes k."""
+
+    name: str
+    link: str
+    k: int
+    fit_intercept: bool
+
+    @property
+    def has_counts(self) -> bool:
+        """Whether y are numbers, not labels of classes."""
+        return self.name in COUNTS
+
+    @property
+    def has_event(self) -> bool:
+        """Whether class 1 is an event, and the classes cannot change places."""
+        return self.name == "binomial" and self.link in ("log", "logc")
+
+    @property
+    def has_thresholds(self) -> bool:
+        """Whether each intercept is minus a threshold."""
+        return self.name == "ordinal"
+
+    @property
+    def compares_classes(self) -> bool:
+        """Whether a pair (row, j) tells the class of the row from class j; a margin is defined."""
+        return not (self.has_counts or self.has_event)
+
+    @property
+    def is_classifier(self) -> bool:
+        """Whether `max_margin` solves it, and coefficients are contrasts with a reference class."""
+        return self.compares_classes and not self.has_thresholds
+
+    @property
+    def has_one_pair(self) -> bool:
+        """Whether each row makes one pair, with the other of two classes."""
+        return self.name == "binomial" and self.is_classifier
+
+    @property
+    def n_blocks(self) -> int:
+        return self.k - 1 if self.is_classifier else 1
+
+    @property
+    def n_intercepts(self) -> int:
+        """Intercepts per block."""
+        return self.k - 1 if self.has_thresholds else int(self.fit_intercept)
+
+    def others(self, own: int) -> list[int]:
+        """The j of the pairs (row, j) of a row of this class."""
+        if not self.compares_classes:
+            return [1] if own == (self.link == "logc") else [0, 1]
+        if self.has_thresholds:
+            return [j for j in (own - 1, own + 1) if 0 <= j < self.k]
+        return [j for j in range(self.k) if j != own]
+
+    def terms(self, own: int, j: int) -> list[Term]:
+        """What the vector of a pair is made of."""
+        if not self.compares_classes:
+            return [(0, 1 - 2 * j, 0)]
+        if self.has_thresholds:
+            return [(0, own - j, min(own, j))]
+        return [(c - 1, sign, 0) for c, sign in ((own, 1), (j, -1)) if c > 0]
+
+
+def classes_of(name: str, labels: Sequence[str]) -> list[str]:
+    """The classes of some labels: numbers by value, others as text; counts have two."""
+    if name in COUNTS:
+        return ["1", "> 1"] if name == "truncated-poisson" else ["0", "> 0"]
+    names = sorted(set(labels))
+    try:
+        return sorted(names, key=float)
+    except ValueError:
+        return names
+
+
+def class_of(name: str, label: str) -> str:
+    """The class to which a label belongs."""
+    if name not in COUNTS:
+        return label
+    try:
+        value = Decimal(label)
+    except InvalidOperation:
+        value = Decimal("nan")
+    is_truncated = name == "truncated-poisson"
+    is_count = value.is_finite() and value >= is_truncated
+    if not is_count or (is_truncated and value != value.to_integral_value()):
+        wanted = "whole numbers ≥ 1" if is_truncated else "finite numbers ≥ 0"
+        raise InputError(f"y has {label[:40]!r}; counts of this family must be {wanted}")
+    return classes_of(name, ())[value > is_truncated]
+
+
+def default_family(labels: Sequence[str]) -> str:
+    """Binomial for two classes, multinomial for more."""
+    return "binomial" if len(set(labels)) == 2 else "multinomial"
+
+
+def link_of(name: str, link: str | None) -> str:
+    """The link of a family, by default its first; refused if the theory does not cover it."""
+    if not isinstance(name, str) or name not in MODELS:
+        raise InputError(f"family={short(name)} must be one of {list(MODELS)}")
+    if link is None:
+        return MODELS[name][0]
+    if not isinstance(link, str) or link not in MODELS[name]:
+        raise InputError(
+            f"link={short(link)} is not supported for family={name!r}, whose links are "
+            f"{', '.join(MODELS[name])}; with other links estimates are finite or infinite by "
+            "other rules"
+        )
+    return link
+
+
+def family_named(name: str, link: str | None, n_classes: int, fit_intercept: bool) -> Family:
+    """A family with a number of classes; refused if there is no such model."""
+    family = Family(name, link_of(name, link), n_classes, fit_intercept)
+    if n_classes < 2 or (name == "binomial" and n_classes != 2):
+        needs = "exactly 2" if name == "binomial" and n_classes > 2 else "at least 2"
+        what = f"1 class; check_separability needs {needs}: add rows of another class"
+        if n_classes != 1:
+            what = f"{n_classes} classes; family={name!r} needs {needs}"
+        raise InputError(f"y has {what}")
+    if family.has_thresholds and not fit_intercept:
+        raise InputError(
+            "family='ordinal' has a threshold between neighbouring classes in place of an "
+            "intercept; fit_intercept=False has no meaning for it"
+        )
+    if family.has_event and not fit_intercept:
+        raise InputError(
+            f"link={family.link!r} needs an intercept: without one there may be no coefficients "
+            "for which every probability is at most 1"
+        )
+    return family
