@@ -9,12 +9,13 @@ from itertools import combinations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from flint import fmpq
 
 from momentron import check_separability, verify
 from momentron.errors import InputError
 from momentron.separability import Verdict, feature_roles
-from momentron.separability.spans import sparse_minor
-from momentron.solvers.rational.systems import solve_many, solve_rows
+from momentron.separability.basis import minor
+from momentron.solvers.rational.systems import PRIME, solve_many, solve_rows
 from momentron.verify import ProofError
 
 DESIGNS = int(os.environ.get("MOMENTRON_DESIGNS", "200"))  # 2,000 and more in a full run
@@ -487,7 +488,7 @@ def test_sparse_systems_and_minors_are_those_of_dense_ones():
         n, d = int(rng.integers(30, 60)), int(rng.integers(26, 40))
         K = rng.integers(-3, 4, (n, d)) * (rng.random((n, d)) < 0.08)
         K[:, 0] = 1
-        rows, columns = sparse_minor(sp.csr_array(K.astype(float)), rng.permutation(n))
+        rows, columns = minor(sp.csr_array(K % PRIME), rng.permutation(n))
         assert len(rows) == np.linalg.matrix_rank(K)
         square = K[np.ix_(rows, columns)].tolist()
         right = rng.integers(-2, 3, (len(rows), 2)).tolist()
@@ -495,7 +496,7 @@ def test_sparse_systems_and_minors_are_those_of_dense_ones():
         sparse = [{c: int(v) for c, v in enumerate(K[i]) if v} for i in rows]
         found = solve_rows(sparse, columns, [dict(enumerate(b)) for b in right])
         for c, x in zip(columns, numerators, strict=True):
-            assert [found[c].get(m, 0) for m in range(2)] == [Fraction(v, denominator) for v in x]
+            assert [found[c].get(m, 0) for m in range(2)] == [fmpq(v, denominator) for v in x]
 
 
 def test_the_sentence_counts_rows_that_are_separated_from_every_class():

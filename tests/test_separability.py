@@ -22,7 +22,7 @@ from momentron.separability import Verdict, basis, check_separability, feature_r
 from momentron.separability import check as check_module
 from momentron.solvers.rational import systems as rational
 from momentron.verify import ProofError, verify
-from momentron.verify.numbers import whole_numbers
+from momentron.verify.proof import whole_numbers
 from tests.oracles.margins import best_margin_squared, signed_square
 
 EXPONENTS = [1, 8, 16, 17, 100, 300]
@@ -207,15 +207,8 @@ def overlapping(n=60, d=4):
     return rng.normal(size=(n, d)), np.arange(n) % 2
 
 
-def test_small_systems_need_no_flint(monkeypatch):
-    monkeypatch.setattr(rational, "has_flint", lambda: False)
-    verdict = checked(*overlapping())
-    assert (verdict.kind, verdict.arithmetic) == ("overlapping", "exact")
-
-
 def test_an_enclosure_where_exact_systems_are_too_large(monkeypatch):
-    monkeypatch.setattr(rational, "has_flint", lambda: False)
-    monkeypatch.setattr(rational, "MAX_EQUATIONS", {True: 3, False: 3})
+    monkeypatch.setattr(rational, "MAX_EQUATIONS", 3)
     verdict = checked(*overlapping())
     assert (verdict.kind, verdict.arithmetic) == ("overlapping", "enclosure")
 
@@ -233,10 +226,9 @@ def test_a_one_sided_feature_where_no_system_can_be_solved(monkeypatch):
 
 
 @pytest.mark.parametrize("size", [2, 12, 40])
-@pytest.mark.parametrize("flint", [True, False])
-def test_exact_systems(monkeypatch, flint, size):
-    if not flint:
-        monkeypatch.setattr(rational, "has_flint", lambda: False)
+@pytest.mark.parametrize("seconds", [0.5, 0.0])
+def test_exact_systems(monkeypatch, seconds, size):
+    monkeypatch.setattr(rational, "IN_PROCESS", seconds)  # longer ones are solved in a child
     rng = np.random.default_rng(6)
     M = [[int(v) * 2**37 + 1 for v in row] for row in rng.integers(-(2**40), 2**40, (size, size))]
     right = [[i, (-3) ** i] for i in range(size)]

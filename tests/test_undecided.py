@@ -16,7 +16,6 @@ from scipy.optimize import linprog
 from momentron import check_separability, verify
 from momentron.errors import InputError
 from momentron.separability import Verdict, check, estimates
-from momentron.separability.programs import Programs
 from momentron.solvers.rational.memory import TooLarge
 
 
@@ -93,39 +92,6 @@ def test_random_designs_agree_with_programs(density):
     assert kinds & {"separable", "quasi-separable"}
 
 
-def test_projections_are_the_alternative():
-    """Either Σ λ c = g, or −r is in the cone and g is negative along it."""
-    rng = np.random.default_rng(3)
-    seen = set()
-    for n, d in ((12, 5), (60, 6), (400, 4)):
-        inside = rng.normal(size=d)
-        C = rng.normal(size=(n, d))
-        C *= np.sign(C @ inside)[:, None]
-        C /= np.linalg.norm(C, axis=1)[:, None]
-        programs = Programs(C, inside)
-        assert (programs.C @ programs.inside).min() > 0.0
-        for g in (*np.eye(d), *(rng.random((4, n)) @ C)):
-            for solve in (programs.nearest, programs.least):
-                t, weights = solve(g)
-                scaled = np.ldexp(g, -programs.exponents)
-                is_bound = not scaled @ t < -1e-9
-                seen.add(is_bound)
-                assert (weights >= 0.0).all()
-                if is_bound:
-                    total = (weights * programs.lengths.ravel()) @ programs.C
-                    factor = np.abs(scaled).max()
-                    assert total * factor == pytest.approx(scaled, abs=1e-7)
-                else:
-                    assert (programs.C @ t).min() > -1e-9
-    assert seen == {True, False}
-
-
-def test_a_point_near_a_face_is_centred():
-    C = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
-    programs = Programs(C, np.array([1.0, 1e-7]))
-    assert (programs.C @ programs.inside).min() > 0.5
-
-
 # --- the time that is given -----------------------------------------------------------------------
 
 
@@ -159,7 +125,7 @@ def undetermined():
 
 
 def test_coefficients_that_are_undecided_say_why(monkeypatch):
-    monkeypatch.setattr(estimates._Fates, "_has_room", False)
+    monkeypatch.setattr(estimates.EstimateProver, "_has_room", False)
     X, y = undetermined()
     verdict = check_separability(X, y)
     late = [e for e in verdict.estimates if e.estimate == "undecided"]
@@ -177,7 +143,7 @@ def test_the_frame_has_a_reason(monkeypatch):
     pytest.importorskip("pandas")
     X, y = undetermined()
     assert list(check_separability(X, y).to_frame()) == ["class", "feature", "estimate"]
-    monkeypatch.setattr(estimates._Fates, "_has_room", False)
+    monkeypatch.setattr(estimates.EstimateProver, "_has_room", False)
     frame = check_separability(X, y).to_frame()
     late = frame["estimate"] == "undecided"
     assert late.any() and (frame["reason"][late] == LATE).all()
@@ -227,7 +193,7 @@ def test_a_proof_that_is_not_complete_says_why(monkeypatch):
 
 
 def test_the_command_line_says_why(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(estimates._Fates, "_has_room", False)
+    monkeypatch.setattr(estimates.EstimateProver, "_has_room", False)
     rows, y = undetermined()
     path = tmp_path / "t.csv"
     lines = [",".join(map(str, [*row, label])) for row, label in zip(rows, y, strict=True)]

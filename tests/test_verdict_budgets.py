@@ -12,11 +12,10 @@ import scipy.sparse as sp
 from floating_point import run
 
 from momentron.separability import Verdict, check_separability, feature_roles, interval
-from momentron.solvers.rational import memory, padic, systems
-from momentron.solvers.rational.memory import TooLarge
+from momentron.solvers.rational import memory, systems
 from momentron.status import Status
 from momentron.verify import limits, verify
-from momentron.verify.data import Data
+from momentron.verify.outcomes import read_table
 
 pytestmark = pytest.mark.clock
 
@@ -215,37 +214,11 @@ def test_time_that_ends_before_the_data_are_read(monkeypatch):
 
 
 def test_an_exact_system_that_the_time_does_not_allow_is_enclosed(monkeypatch):
-    monkeypatch.setattr(systems, "SHORT", 0.0)
-    monkeypatch.setattr(systems, "SMALL", 0)
-    monkeypatch.setattr(padic, "seconds", lambda *_: 1e9)
+    monkeypatch.setattr(systems, "solving_seconds", lambda *_: 1e9)
     X, y = noise(60, 4)
     verdict = check_separability(X, y, max_time=60.0)
     assert (verdict.kind, verdict.arithmetic) == ("overlapping", "enclosure")
     assert verify(verdict.to_json(), X, y)
-
-
-@pytest.mark.parametrize("bits", [3, 60, 700])
-@pytest.mark.parametrize("size", [1, 5, 150])
-def test_padic_lifting_in_steps(size, bits):
-    rng = np.random.default_rng(bits)
-    M = [[int(v) << (bits - 3) | 1 for v in row] for row in rng.integers(-9, 9, (size, size))]
-    for i in range(size):
-        M[i][i] += 5 << bits  # regular, surely enough
-    right = [[i - 3, 0, 7**i % 1009 << bits] for i in range(size)]
-    Y, denominator = padic.solve(M, right)
-    assert denominator > 0
-    for row, b in zip(M, right, strict=True):
-        for m in range(3):
-            assert sum(a * y[m] for a, y in zip(row, Y, strict=True)) == denominator * b[m]
-    if size > 1:
-        with pytest.raises(ZeroDivisionError):
-            padic.solve([*M[:-1], M[0]], right)
-
-
-def test_padic_lifting_that_does_not_fit_is_refused(monkeypatch):
-    monkeypatch.setattr(memory, "MEMORY", 100)
-    with pytest.raises(TooLarge, match="do not fit"):
-        padic.solve([[2, 1], [1, 2]], [[1], [1]])
 
 
 def test_duplicates_are_summed_exactly():
@@ -253,10 +226,11 @@ def test_duplicates_are_summed_exactly():
         return sp.csr_array((values, np.zeros(3, int), np.array([0, 2, 3])), shape=(2, 1))
 
     X = sparse(np.array([200, 100, 3], np.uint8))
-    assert Data.read(X, ["a", "b"]).X.toarray().tolist() == [[300.0], [3.0]]
+    table = read_table(X, ["a", "b"])
     assert X.data.tolist() == [200, 100, 3]
-    data = Data.read(X, ["a", "b"])
-    assert data.row(0, 1) == ([0, 1], [300 * data.scale, data.scale])
+    _, ends, places, integers = next(table.pieces(np.arange(2)))
+    assert (ends.tolist(), places.tolist()) == ([0, 1, 2], [0, 0])
+    assert integers.tolist() == [300 * table.scale, 3 * table.scale]
     assert check_separability(sparse(np.array([200, 56, 0], np.uint8)), [0, 1]).is_separable
     with pytest.raises(ValueError, match="several entries at"):
         check_separability(sparse(np.array([1e300, 1e-300, 1.0])), [0, 1])

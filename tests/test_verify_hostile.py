@@ -11,9 +11,9 @@ from floating_point import ENVIRONMENTS, SUPPORTED, run
 
 from momentron.separability import check_separability
 from momentron.verify import ProofError, limits, verify
-from momentron.verify.data import Data
-from momentron.verify.limits import Allowance
-from momentron.verify.numbers import number
+from momentron.verify.limits import honest_bits
+from momentron.verify.outcomes import read_table
+from momentron.verify.proof import number
 
 ROOM = 700 << 20  # bytes of address space beyond what the imports take
 SECONDS = 20.0  # of processor time; each takes a second or two
@@ -30,15 +30,15 @@ def data(n=300, d=100, apart=0.0):
 HOSTILE = {
     "weights of a million digits": "proof['weights']['numbers'] = ['0x' + 'f' * 10**6] * 101",
     "weights as long as any number may be": (
-        "proof['weights']['numbers'] = ['0x' + 'f' * (allowed.bits // 4)] * 101\n"
-        "proof['dual'][0]['numerators'] = ['0x' + 'e' * (allowed.bits // 4)] * 300\n"
+        "proof['weights']['numbers'] = ['0x' + 'f' * (allowed // 4)] * 101\n"
+        "proof['dual'][0]['numerators'] = ['0x' + 'e' * (allowed // 4)] * 300\n"
         "proof['dual'][0]['rows'] = list(range(300))\n"
-        "proof['dual'][0]['denominator'] = '0x' + 'd' * (allowed.bits // 4)\n"
+        "proof['dual'][0]['denominator'] = '0x' + 'd' * (allowed // 4)\n"
         "proof['boundary'] = [proof['dual'][0]] * 2\n"
         "proof['kind'] = 'quasi-separable'"
     ),
     "true weights times a number of 60,000 digits": (
-        "from momentron.verify.numbers import whole_numbers\n"
+        "from momentron.verify.proof import whole_numbers\n"
         "weights = whole_numbers(proof['weights']['numbers'])\n"
         "proof['weights']['numbers'] = [hex(v * int('f' * 60_000, 16)) for v in weights]"
     ),
@@ -65,11 +65,11 @@ import json, resource, time
 from test_verify_hostile import data
 from momentron.separability import check_separability
 from momentron.verify import ProofError, verify
-from momentron.verify.data import Data
-from momentron.verify.limits import Allowance
+from momentron.verify.limits import honest_bits
+from momentron.verify.outcomes import read_table
 X, y = data(apart=20000.0)
 proof = check_separability(X, y).proof
-allowed = Allowance.of(Data.read(X, y))
+allowed = honest_bits(read_table(X, y))
 text = json.dumps(proof)
 {attack}
 text = text if text != json.dumps(check_separability(X, y).proof) else json.dumps(proof)
@@ -185,15 +185,13 @@ def test_honest_proofs_are_far_within_the_allowance():
     for apart in (0.0, 20000.0):
         X, y = data(300, 60, apart)
         verdict = check_separability(X, y)
-        allowed = Allowance.of(Data.read(X, y))
-        text = verdict.to_json()
-        assert len(text) < allowed.characters / 4
+        allowed = honest_bits(read_table(X, y))
+        assert len(verdict.to_json()) < limits.MAX_CHARACTERS / 4
         longest = max(
             len(v) for name in ("boundary", "conflict", "dual") for g in verdict.proof[name]
             for v in g["numerators"]
         )  # fmt: skip
-        assert 4 * longest < allowed.bits / 2
-        assert allowed.characters <= limits.MAX_CHARACTERS
+        assert 4 * longest < allowed / 2
 
 
 def test_max_time_of_a_verification():

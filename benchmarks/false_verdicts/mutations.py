@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from momentron.verify import ProofError, verify
-from momentron.verify.data import Data, label_texts
-from momentron.verify.numbers import number
+from momentron.verify.outcomes import label_texts, read_table
+from momentron.verify.proof import number
 
 GARBAGE: tuple[Any, ...] = (
     None, True, -1, 0, 1.5, 10**400, "", "0x", "nan", "inf", "0x1p+99999", "-0x1", "0x" + "f" * 999,
@@ -100,7 +100,7 @@ def _interval(rng: random.Random, case: Case) -> Mutant:
 
 def _rehash(case: Case, X: np.ndarray, y: np.ndarray) -> Mutant:
     proof = copy.deepcopy(case.proof)
-    proof["data"]["sha256"] = Data.read(X, y).digest()
+    proof["data"]["sha256"] = read_table(X, y).sha256
     return proof, X, y
 
 
@@ -203,7 +203,7 @@ def is_true(proof: dict[str, Any], X: np.ndarray, y: np.ndarray) -> bool:
         for row in X.tolist()
     ]
     d, width, k = X.shape[1], len(x[0]), len(classes)
-    if Data.read(X, y).digest() != proof["data"]["sha256"] or set(classes) != set(labels):
+    if read_table(X, y).sha256 != proof["data"]["sha256"] or set(classes) != set(labels):
         return False
     flat = [Fraction(0)] * ((k - 1) * width)
     for place, text in zip(

@@ -18,6 +18,7 @@ from flint import fmpq
 
 from momentron.arithmetic.clock import require_time
 from momentron.separability.cone import Cone, by_column
+from momentron.separability.deadline import call_within_deadline
 from momentron.separability.interior_point import Normal
 from momentron.solvers.rational.memory import TooLarge, require_memory
 from momentron.solvers.rational.systems import (
@@ -27,7 +28,6 @@ from momentron.solvers.rational.systems import (
     primitive,
     solve_rows,
 )
-from momentron.verify.deadline import call_within_deadline
 from momentron.verify.limits import MAX_BASIS
 
 MAX_COLUMNS = 12_000  # of a dense normal matrix

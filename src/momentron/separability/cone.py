@@ -314,7 +314,9 @@ class Cone:
     def _residues(self) -> np.ndarray:
         """The entries of all x̃ as integers modulo PRIME."""
         integers, powers = self._integers
-        factors = np.array([pow(self._base, e, PRIME) for e in range(int(powers.max()) + 1)])
+        factors = np.array(
+            [pow(self._base, e, PRIME) for e in range(int(powers.max(initial=0)) + 1)]
+        )
         return ((integers % PRIME) * factors[powers] % PRIME).astype(np.float64)
 
     def residues(self, pairs: np.ndarray) -> Any:

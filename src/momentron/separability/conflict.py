@@ -10,9 +10,9 @@ import scipy.sparse as sp
 from momentron.arithmetic.clock import require_time
 from momentron.separability.basis import Basis, ExactWeights, pivot_order
 from momentron.separability.cone import Cone
+from momentron.separability.deadline import call_within_deadline
 from momentron.solvers.rational.memory import TooLarge, require_memory
 from momentron.solvers.rational.systems import pivot_columns, solve_whole
-from momentron.verify.deadline import call_within_deadline
 
 LARGEST_CROSSOVER = 2e9  # products: some seconds, and the verdict stands without a conflict
 NEGLIGIBLE = 1e-9  # weights below this share of the largest are rounding errors

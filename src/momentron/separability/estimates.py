@@ -386,9 +386,10 @@ class EstimateProver:
     def _decide(self, g: list[int]) -> tuple[Bound | None, list[int]]:
         """((pairs, λ) with Σ λ c = g up to a factor, []) or (None, t with c·t > 0, g·t < 0)."""
         if len(self.free) >= FEWEST:
-            t, support = self._proposed(self._form(g, 1))
+            t, face = self._proposed(self._form(g, 1))
             if t is not None and sum(map(int.__mul__, g, t)) < 0:
                 return None, t
+            support = self._vertex(self._form(g, 1), face)
             bound = self._solved(g, self.strict[support].tolist())
             if bound is not None:
                 return bound, []
@@ -425,7 +426,7 @@ class EstimateProver:
     # --- proposed in floats ----------------------------------------------------------------------
 
     def _proposed(self, g: np.ndarray) -> tuple[list[int] | None, np.ndarray]:
-        """(a proven t with c·t > 0 on all strict pairs, near one with g·t < 0; pairs of a bound).
+        """(a proven t with c·t > 0 on all strict pairs, near g·t < 0; else the rows of a face).
 
         Begins with the pairs that are least along w, and adds those that a proposed t violates.
         """
@@ -435,7 +436,7 @@ class EstimateProver:
             require_time()
             found = propose(np.vstack([C[chosen], -g]))
             if not found.strict[-1]:
-                return None, self._vertex(g, chosen[~found.strict[:-1]])
+                return None, chosen[~found.strict[:-1]]
             t = found.w / (np.abs(found.w).max() or 1.0)
             sides = C @ t
             violated = np.setdiff1d(np.flatnonzero(sides <= 0.0), chosen)
@@ -449,6 +450,8 @@ class EstimateProver:
 
     def _vertex(self, g: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Few of some rows of C, of which g is a sum with positive weights."""
+        if not rows.size:
+            return rows
         try:
             weights, _ = nnls(self._scaled[0][rows].T, g)
         except RuntimeError:  # after many steps

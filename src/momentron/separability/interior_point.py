@@ -18,8 +18,8 @@ import scipy.linalg as sl
 import scipy.sparse as sp
 
 from momentron.arithmetic.clock import require_time
+from momentron.separability.deadline import call_within_deadline
 from momentron.solvers.rational.memory import require_memory
-from momentron.verify.deadline import call_within_deadline
 
 MAX_ITERATIONS = 100
 LEAST_MU = 1e-15  # complementarity at which float64 has no more to say

@@ -16,13 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from momentron.arithmetic.clock import OutOfTime, until
+from momentron.arithmetic.clock import OutOfTime, require_time, until
 from momentron.arithmetic.environment import standard_arithmetic
-from momentron.verify.deadline import call_within_deadline
 from momentron.verify.errors import UNREADABLE, ProofError, ProofTooLarge, reason
 from momentron.verify.estimates import Estimates
 from momentron.verify.exact_table import Table
-from momentron.verify.limits import LONGEST_NAME, Allowance, load_proof, require_modest
+from momentron.verify.limits import LONGEST_NAME, load_proof, require_modest
 from momentron.verify.outcomes import (
     column_names,
     label_texts,
@@ -31,11 +30,11 @@ from momentron.verify.outcomes import (
     ungrouped,
     zero_weight_rows,
 )
-from momentron.verify.proof import Proof
+from momentron.verify.proof import Proof, Refused, read_model
 
 __all__ = ["ProofError", "ProofTooLarge", "check_document", "verify"]
 
-HEADER = 1 << 20  # characters among which a proof says how it reads decimals
+FLOPS_PER_SECOND = 2e10  # that a dense inverse may count on
 
 
 def verify(
@@ -98,8 +97,11 @@ def verify(
 def _verify(proof: Any, X: Any, y: Any, order: Any, sample_weight: Any, names: Any) -> None:
     """Raise unless the proof holds for the data, read as it says."""
     _require_numbers(X)
-    names = _given_names(X) if names is None else names
-    decimals = _named_reading(proof)
+    names = column_names(X) if names is None else names
+    if names == [str(j) for j in range(len(names or ()))]:  # of a frame that merely counts them
+        names = None
+    document = load_proof(proof)
+    decimals = "binary" if document["data"]["decimals"] == "binary" else "shortest"
     counted = ungrouped(y, sample_weight)
     if counted is not None:
         from momentron.data.exactness import as_exact  # needs scipy
@@ -109,11 +111,17 @@ def _verify(proof: Any, X: Any, y: Any, order: Any, sample_weight: Any, names: A
         X = (X.tocsr() if hasattr(X, "tocsr") else X)[rows]
     left_out = zero_weight_rows(sample_weight, len(y))
     table = read_table(X, y, decimals=decimals, left_out=left_out)
-    checked = check_document(load_proof(proof, Allowance.of(table)), table)
-    _compare_names(checked.names, names)
+    checked = check_document(document, table)
+    compare_names(checked.names, names)
     if checked.model.family == "ordinal":
         given = own_order(y) if order is None else label_texts(list(order))
-        _check_order(checked.classes, given)
+        meant = [label for label in given or checked.classes if label in checked.classes]
+        if meant != checked.classes:
+            orders = [" < ".join(classes[:12]) for classes in (checked.classes, meant)]
+            raise ProofError(
+                f"this proof orders the classes {orders[0]}, and the order meant is {orders[1]}; "
+                "pass order= (--order) if that of the proof is right"
+            )
     elif order is not None:
         raise ProofError(
             f"order is given, and the proof is of family {checked.model.family!r}, whose classes "
@@ -126,27 +134,29 @@ def check_document(document: dict[str, Any], table: Table, checked: Proof | None
 
     If all but the estimates of a document was `checked` before, only these are read.
     """
-    require_modest(document, table)
-    if checked is None:
-        checked = Proof(document, table, _inverse)
-        _check_repeated(document, checked)
-    if document["estimates"] is not None:
-        Estimates(document["estimates"], checked).check()
+    try:
+        model = read_model(document, table) if checked is None else checked.model
+        require_modest(document, table)
+        if checked is None:
+            checked = Proof(document, table, model, _inverse)
+            _check_repeated(document, checked)
+        if document["estimates"] is not None:
+            Estimates(document["estimates"], checked).check()
+    except Refused as error:
+        raise ProofError(str(error)) from None
     return checked
 
 
 def _inverse(M: np.ndarray) -> np.ndarray:
-    """The inverse in floats, in a thread that a deadline or Ctrl-C can abandon."""
-    found: np.ndarray = call_within_deadline(2.0 * len(M) ** 3, np.linalg.inv, M)
-    return found
+    """The inverse in floats, unless the time that is left does not suffice for it."""
+    require_time(2.0 * len(M) ** 3 / FLOPS_PER_SECOND)
+    return np.linalg.inv(M)
 
 
 def _check_repeated(document: dict[str, Any], proof: Proof) -> None:
     """What a proof repeats for human readers is what the data say."""
-    names, d = document["names"], proof.table.d
-    if names is not None and (
-        type(names) is not list or len(names) != d or {*map(type, names)} - {str}
-    ):
+    d, names = proof.table.d, document["names"]
+    if names is not None and [type(name) for name in names] != [str] * d:
         raise ProofError(f"names must be null or {d} texts, one for each column")
     for group, read in zip(document["conflict"], proof.conflict, strict=True):
         labels = [proof.table.labels[i] for i, _ in read.numerators]
@@ -156,25 +166,12 @@ def _check_repeated(document: dict[str, Any], proof: Proof) -> None:
     said = document.get("class_rows")
     if said is None:
         return
-    if type(said) is not dict or said.keys() != {"counts", "boundary"}:
-        raise ProofError("class_rows must be null or an object of counts and boundary")
     if any(type(v) is not list or {*map(type, v)} - {int} for v in said.values()):
         raise ProofError("class_rows must hold lists of integers")
     counts = np.bincount(proof.codes + 1, minlength=proof.model.k + 1)[1:].tolist()
     rows = sorted({i for i, _ in proof.on_boundary})
     if said != {"counts": counts, "boundary": proof.codes[rows].tolist()}:
         raise ProofError("the classes of rows in class_rows are not those in y")
-
-
-def _named_reading(proof: Any) -> str:
-    """How a proof seems to read decimals: a guess at what to read first, believed by nobody."""
-    if isinstance(proof, str | bytes):
-        word: Any = '"shortest"' if isinstance(proof, str) else b'"shortest"'
-        return "shortest" if word in proof[:HEADER] else "binary"
-    said = getattr(proof, "proof", proof)
-    data = said.get("data") if isinstance(said, dict) else None
-    found = data.get("decimals") if isinstance(data, dict) else None
-    return "shortest" if found == "shortest" else "binary"
 
 
 def _require_numbers(X: Any) -> None:
@@ -192,13 +189,7 @@ def _require_numbers(X: Any) -> None:
     )
 
 
-def _given_names(X: Any) -> list[str] | None:
-    """The names of the columns of a data frame, unless they merely count from 0."""
-    names = column_names(X)
-    return None if names == [str(j) for j in range(len(names or ()))] else names
-
-
-def _compare_names(said: list[str] | None, names: Sequence[str] | None) -> None:
+def compare_names(said: list[str] | None, names: Sequence[str] | None) -> None:
     """Raise if both the proof and the data name their columns, and differently."""
     if said is None or names is None:
         return
@@ -210,14 +201,3 @@ def _compare_names(said: list[str] | None, names: Sequence[str] | None) -> None:
                 f"the names of the columns differ: column {j} is {a!r} in the proof and "
                 f"{str(b)[:LONGEST_NAME]!r} in the data"
             )
-
-
-def _check_order(classes: list[str], wanted: list[str] | None) -> None:
-    """Raise unless a proof has its classes in the order that is meant, if one is known."""
-    known = set(classes)
-    meant = classes if wanted is None else [label for label in wanted if label in known]
-    if meant != classes:
-        raise ProofError(
-            f"this proof orders the classes {' < '.join(classes[:12])}, and the order meant is "
-            f"{' < '.join(meant[:12])}; pass order= (--order) if that of the proof is right"
-        )

@@ -4,12 +4,7 @@ from momentron.errors import InputError
 from momentron.verify.proof import Refused
 
 UNREADABLE = (  # what a hostile proof, or data that are not data, can make Python raise
-    LookupError,
-    TypeError,
-    ValueError,
-    ArithmeticError,
-    AttributeError,
-    MemoryError,
+    *(LookupError, TypeError, ValueError, ArithmeticError, AttributeError, MemoryError),
     RuntimeError,  # RecursionError too, and arrays that refuse to be converted
 )
 

@@ -55,10 +55,8 @@ class Estimates:
         self.known = set(self.pivots) | set(self.null)
         self.bounds = self._bounds(said["bounds"])
         self.bound_of = require_indices(said["bounds"]["of"], len(self.bounds))
-        self.directions, self.aliases = (
-            self._vectors(said["directions"]),
-            self._vectors(said["aliases"]),
-        )
+        self.directions = self._vectors(said["directions"])
+        self.aliases = self._vectors(said["aliases"])
         self.reference = require_indices([said["reference"]], proof.model.k)[0]
         self.dimension, self.rank = said["dimension"], said["rank"]
         if {type(self.dimension), type(self.rank)} - {int, type(None)}:
@@ -92,19 +90,26 @@ class Estimates:
             bounds.append(weights)
         return bounds
 
-    def forms(self) -> list[tuple[int, Vector]]:
-        """(place in a block, form f) of each coefficient, class by class; w_0 = 0."""
-        proof, width = self.proof, self.proof.width
+    def forms(self) -> list[tuple[str, int, Vector]]:
+        """(name, place in a block, form f) of each coefficient, class by class; w_0 = 0."""
+        proof, width, found = self.proof, self.proof.width, []
+        own = proof.names and [repr(name) for name in proof.names]
+        names = [own[c] if own else f"column {c}" for c in proof.table.used.tolist()]
+        if proof.model.family == "ordinal":
+            names += [f"the threshold {a}|{b}" for a, b in pairwise(proof.classes)]
+        elif proof.model.fit_intercept:
+            names.append("the intercept")
         if not proof.model.is_simple:  # a threshold is minus its intercept
             last = -1 if proof.model.family == "ordinal" else 1
-            return [(p, {p: 1 if p < proof.n_features else last}) for p in range(width)]
-        found = []
-        for c in range(proof.model.k):
+            signs = [1] * proof.n_features + [last] * proof.model.n_intercepts
+            return [(names[p], p, {p: signs[p]}) for p in range(width)]
+        for c, label in enumerate(proof.classes):
             for p in range(width) if c != self.reference else ():
                 form = {(c - 1) * width + p: 1} if c else {}
                 if self.reference:
                     form[(self.reference - 1) * width + p] = -1
-                found.append((p, form))
+                name = names[p] if proof.model.k == 2 else f"{names[p]} for class {label[:40]!r}"
+                found.append((name, p, form))
         return found
 
     def check(self) -> None:
@@ -121,7 +126,7 @@ class Estimates:
         bound_of, totals = iter(self.bound_of), [self.proof.total(b) for b in self.bounds]
         n_places = self.proof.n_features + self.proof.model.fit_intercept
         knows_aliases = self.rank == n_places - len(self.aliases)
-        for number_, (status, (place, form)) in enumerate(zip(self.statuses, forms, strict=True)):
+        for status, (name, place, form) in zip(self.statuses, forms, strict=True):
             self.proof.table.tick()
             is_aliased = any(u.get(place) for u in self.aliases)
             if status in ("+inf", "-inf"):
@@ -136,7 +141,6 @@ class Estimates:
             else:
                 shown = is_aliased or status == "undecided"
             if not shown:
-                name = self._coefficient(number_)
                 raise Refused(f"the coefficient of {name} is not shown to be {status!r}")
         if next(bound_of, None) is not None:
             raise Refused("the estimates have bounds for more coefficients than are infinite")
@@ -224,22 +228,6 @@ class Estimates:
         if sign * wanted[first] * found[first] <= 0:
             return False
         return all(found[c] * wanted[first] == wanted[c] * found[first] for c in found)
-
-    def _coefficient(self, number_: int) -> str:
-        """What to call a coefficient, for messages."""
-        proof = self.proof
-        block, place = divmod(number_, proof.width)
-        if place < proof.n_features:
-            column = int(proof.table.used[place])
-            name = f"column {column}" if proof.names is None else repr(proof.names[column])
-        elif proof.model.family == "ordinal":
-            name = "the threshold " + "|".join(proof.classes[place - proof.n_features :][:2])
-        else:
-            name = "the intercept"
-        if not proof.model.is_simple or proof.model.k == 2:
-            return name
-        label = [c for i, c in enumerate(proof.classes) if i != self.reference][block]
-        return f"{name} for class {label[:40]!r}"
 
 
 def _between(starts: Any, *sizes: int) -> list[slice]:

@@ -155,15 +155,9 @@ def _shortest(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         left = left[~found]
         if not left.size:
             break
-    printed = [_printed(text) for text in map(repr, values[left].tolist())]
-    integers[left], powers[left] = np.array(printed, np.int64).reshape(-1, 2).T
+    for i, text in zip(left.tolist(), map(repr, values[left].tolist()), strict=True):
+        mantissa, _, power = text.partition("e")
+        before, _, after = mantissa.partition(".")
+        after = "" if after == "0" else after
+        integers[i], powers[i] = int(before + after), int(power or 0) - len(after)
     return integers, powers
-
-
-def _printed(text: str) -> tuple[int, int]:
-    """(m, e) of a printed float."""
-    mantissa, _, power = text.partition("e")
-    before, _, after = mantissa.partition(".")
-    if after == "0":
-        after = ""
-    return int(before + after), int(power or 0) - len(after)

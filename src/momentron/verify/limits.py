@@ -7,7 +7,6 @@ What `check_separability` writes obeys the same limits.
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from momentron.verify.errors import NotJSON, ProofError, ProofTooLarge
@@ -20,15 +19,10 @@ FIELDS = {
     *("weights", "boundary", "conflict", "dual", "basis", "estimates", "names"),
 }
 OPTIONAL = {"class_rows"}  # proofs written before it was there have no such field
-GONE = {  # why older versions are not read
-    1: "its fields had other names and other meanings",
-    2: "its fields had other names and other meanings",
-    3: "it did not name the link of the model",
-}
 
 MAX_CHARACTERS = 1 << 26  # of a proof: MNIST's threes against fives need 2^23
 MAX_CONTAINERS = 96  # lists and objects in a proof: groups of weights and estimates need 70
-MAX_VECTORS = 64  # bounds, directions and null vectors of estimates, of full length
+MAX_ENTRIES = 1 << 23  # of all lists together: two groups of a million pairs need 2^22
 MAX_GROUPS = 4  # groups of weights: two of boundary weights, a conflict, a dual
 MAX_BASIS = 4_000  # pairs of an enclosure, or of the estimates' basis: 128 MB per dense matrix
 MAX_DIGITS = 1 << 16  # hexadecimal digits of a number
@@ -38,55 +32,19 @@ LONGEST_JSON_INTEGER = 18  # digits: rows, classes and features are fewer
 KARATSUBA = 70  # digits from which Python splits factors in three
 
 
-@dataclass(frozen=True)
-class Allowance:
-    """What the largest honest proof of some data needs, with room to spare: more is not read.
-
-    Attributes
-    ----------
-    characters : int
-        Of its JSON.
-    entries : int
-        Of all its lists together.
-    bits : int
-        Of each number. A system of r equations has solutions of r times the bits of its entries.
-    pairs : int
-        The pairs (row, other class) of the data.
-    """
-
-    characters: int
-    entries: int
-    bits: int
-    pairs: int
-
-    @classmethod
-    def of(cls, table: Table) -> "Allowance":
-        classes = set(table.labels)
-        others = max(2, len(classes) - 1)  # a row of the Poisson or the ordinal family has up to 2
-        pairs, weights = table.n * others, (table.d + 1) * others
-        rank = 1 + min(pairs, (table.used.size + 1) * others)
-        bits = min(4 * MAX_DIGITS, 4 * rank * (table.bits + rank.bit_length()) + (1 << 13))
-        longest = max((len(label) for label in classes), default=0)
-        names = sum(len(label) for label in classes) + 2 * rank * longest
-        vectors = weights * min(weights, MAX_VECTORS)  # of the estimates
-        entries = 64 + len(classes) + 3 * weights + 12 * pairs + 6 * rank + table.d + 4 * vectors
-        characters = (1 << 12) + 12 * (names + table.d * LONGEST_NAME)
-        characters += (vectors + 4 * pairs) * (bits // 4 + 100)
-        return cls(min(MAX_CHARACTERS, characters), entries, bits, pairs)
-
-
-def load_proof(proof: Any, allowance: Allowance | None = None) -> dict[str, Any]:
+def load_proof(proof: Any) -> dict[str, Any]:
     """The proof as a dict, of a known version: from JSON, a dict, or a Verdict that agrees."""
     found = getattr(proof, "proof", proof)
     if isinstance(found, str | bytes):
-        found = _parse(found, allowance)
+        found = _parse(found)
     if not isinstance(found, dict) or found.get("format") != "momentron-proof":
         raise ProofError("this is not a proof: its format field must be 'momentron-proof'")
     version = found.get("version")
-    if type(version) is int and version in GONE:
+    if type(version) is int and 1 <= version < VERSION:
+        what = "it did not name the link of the model" if version == 3 else "its fields differed"
         raise ProofError(
-            f"format version {version} is no longer read: {GONE[version]}; make the proof again "
-            "with check_separability or `momentron check`"
+            f"format version {version} is no longer read: {what}; make the proof again with "
+            "check_separability or `momentron check`"
         )
     if type(version) is not int or version != VERSION:
         raise ProofError(f"format version {str(version)[:50]}; only {VERSION} can be read")
@@ -105,22 +63,16 @@ def load_proof(proof: Any, allowance: Allowance | None = None) -> dict[str, Any]
     return found
 
 
-def _parse(text: str | bytes, allowance: Allowance | None) -> Any:
+def _parse(text: str | bytes) -> Any:
     """JSON of bounded length, with few containers and entries, and no key twice in an object."""
-    limit = allowance.characters if allowance else MAX_CHARACTERS
-    if len(text) > limit:
-        raise ProofTooLarge(
-            f"the proof has {len(text)} characters; at most {limit} are read: no honest proof of "
-            "these data needs more"
-        )
+    if len(text) > MAX_CHARACTERS:
+        raise ProofTooLarge(f"{len(text)} characters; at most {MAX_CHARACTERS} are read")
     try:
         text = text.decode("utf-8-sig") if isinstance(text, bytes) else text
         if _count(text, "[{") > MAX_CONTAINERS:
             raise ProofError(f"more than {MAX_CONTAINERS} lists and objects; no proof has so many")
-        if allowance and _count(text, ",") > allowance.entries:
-            raise ProofTooLarge(
-                f"more than {allowance.entries} entries; no honest proof of these data has so many"
-            )
+        if _count(text, ",") > MAX_ENTRIES:
+            raise ProofTooLarge(f"more than {MAX_ENTRIES} entries of lists; no more are read")
         return json.loads(
             text,
             object_pairs_hook=_object,
@@ -162,35 +114,45 @@ def _object(items: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def honest_bits(table: Table) -> int:
+    """Bits of the longest number that an honest proof of some data needs, with room to spare.
+
+    A system of r equations has solutions of r times the bits of its entries.
+    """
+    others = max(2, len(set(table.labels)) - 1)  # a row of an ordinal family has up to 2 pairs
+    rank = 1 + min(table.n, table.used.size + 1) * others
+    return min(4 * MAX_DIGITS, 4 * rank * (table.bits + rank.bit_length()) + (1 << 13))
+
+
 def require_modest(document: dict[str, Any], table: Table) -> None:
     """Raise unless the lists, the numbers and the work of a proof are within their limits."""
-    allowed, weights = Allowance.of(table), document["weights"]
     groups = [group for name in ("boundary", "conflict", "dual") for group in document[name]]
+    weights, said, bits = document["weights"], document["estimates"], honest_bits(table)
     if len(groups) > MAX_GROUPS:
         raise ProofError(f"{len(groups)} groups of weights; at most {MAX_GROUPS} are read")
-    for group in groups:
-        if max(len(group["numerators"]), len(group["rows"])) > allowed.pairs:
-            raise ProofTooLarge(
-                f"a group has more weights than the data have pairs, {allowed.pairs}"
-            )
-    for name, part in (("basis", document), ("basis of the estimates", document["estimates"])):
-        basis = part and part["basis"]
+    bases = {"basis": document["basis"]}
+    if said is not None:
+        bases |= {"basis of the estimates": said["basis"], "design": said["design"]}
+    for name, basis in bases.items():
         if isinstance(basis, dict) and len(basis["rows"]) > MAX_BASIS:
             raise ProofError(
                 f"the {name} has {len(basis['rows'])} pairs; at most {MAX_BASIS} are read"
             )
-    n_entries = int(table.ends[-1]) + table.n
-    w = _bits(allowed, weights["numbers"] if isinstance(weights, dict) else ())
-    work = n_entries * _cost(w, table.bits) * max(1, len(document["data"]["classes"]) - 1)
-    common = sum(_bits(allowed, [group["denominator"]]) for group in groups)
+    n_all = (int(table.ends[-1]) + table.n) * max(1, len(document["data"]["classes"]) - 1)
+    vectors = [(1, weights["numbers"])] if isinstance(weights, dict) else []
+    if said is not None:
+        flat = [said[name] for name in ("null", "directions", "aliases")]
+        vectors += [(len(part["starts"]), part["numbers"]) for part in flat]
+        groups = [*groups, said["bounds"] | {"denominator": "0x1"}]
+    work = sum(m * n_all * _cost(_bits(texts, bits), table.bits) // 8 for m, texts in vectors)
+    common = sum(_bits([group["denominator"]], bits) for group in groups)
     for group in groups:
-        q = _bits(allowed, group["numerators"])
+        n_pairs, q = len(group["rows"]), _bits(group["numerators"], bits)
+        if max(n_pairs, len(group["numerators"])) > 2 * n_all:
+            raise ProofTooLarge(f"a group has {n_pairs} weights, more than the data have pairs")
         longest = q + table.bits + common + 64
-        share = n_entries * min(1.0, 2 * len(group["rows"]) / table.n)
-        work += int(2 * share * _cost(q, table.bits)) + len(group["rows"]) * _cost(q, common)
-        work += int(min(share, table.used.size + 1)) * 2 * _cost(longest, longest)
-    if document["estimates"] is not None:
-        work += _work_of_estimates(document["estimates"], table, allowed)
+        work += min(n_pairs * (table.used.size + 1), 2 * n_all) * _cost(q, table.bits) // 4
+        work += n_pairs * _cost(q, common) + (table.used.size + 1) * 2 * _cost(longest, longest)
     if work > MAX_WORK:
         raise ProofTooLarge(
             f"the numbers are too long to be checked on so many entries of X: about {work:.1e} "
@@ -198,27 +160,15 @@ def require_modest(document: dict[str, Any], table: Table) -> None:
         )
 
 
-def _work_of_estimates(said: dict[str, Any], table: Table, allowed: Allowance) -> int:
-    """Every vector meets every entry of X; weights of bounds meet those of their rows."""
-    work = 0
-    for name in ("null", "directions", "aliases"):
-        bits = _bits(allowed, said[name]["numbers"])
-        work += len(said[name]["starts"]) * int(table.ends[-1]) * _cost(bits, table.bits) // 64
-    if len(said["design"]["rows"]) > MAX_BASIS:
-        raise ProofError(f"the design has {len(said['design']['rows'])} rows; that is too many")
-    q = _bits(allowed, said["bounds"]["numerators"])
-    return work + len(said["bounds"]["rows"]) * (table.used.size + 1) * _cost(q, table.bits)
-
-
-def _bits(allowed: Allowance, texts: Iterable[str]) -> int:
+def _bits(texts: Iterable[str], most: int) -> int:
     """Bits of the longest of some numbers, at most; raise if an honest proof has none so long."""
     longest = max(map(len, texts), default=0)
     if longest > MAX_DIGITS:
         raise ProofTooLarge(f"a number has {longest} digits; at most {MAX_DIGITS} are read")
-    if 4 * (longest - 8) > allowed.bits:
+    if 4 * (longest - 8) > most:
         raise ProofTooLarge(
             f"the numbers are too long to be checked: {longest} digits, and no honest proof of "
-            f"these data needs more than {allowed.bits // 4}"
+            f"these data needs more than {most // 4}"
         )
     return 4 * longest
 

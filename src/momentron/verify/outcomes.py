@@ -90,26 +90,29 @@ def zero_weight_rows(sample_weight: Any, n: int) -> list[int]:
     """The rows of weight 0, which count as if they were not there; the others count alike."""
     if sample_weight is None:
         return []
-    try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError("sample_weight must hold one number ≥ 0 per row") from None
+    weights = _not_negative(sample_weight, "sample_weight", "weight", "one number ≥ 0 per row")
     if weights.shape != (n,):
         raise InputError(f"sample_weight has shape {weights.shape}; X has {n} rows")
-    if not (np.isfinite(weights).all() and (weights >= 0.0).all()):
-        raise InputError(
-            "sample_weight has a negative, infinite or missing weight; all must be ≥ 0"
-        )
     if not weights.any():
         raise InputError("sample_weight is 0 on every row; at least one row must count")
     return [int(i) for i in np.flatnonzero(weights == 0.0)]
+
+
+def _not_negative(values: Any, name: str, noun: str, wanted: str) -> np.ndarray:
+    try:
+        found = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name} must hold {wanted}") from None
+    if not (np.isfinite(found).all() and (found >= 0.0).all()):
+        raise InputError(f"{name} has a negative, infinite or missing {noun}; all must be ≥ 0")
+    return found
 
 
 def ungrouped(y: Any, sample_weight: Any) -> tuple[np.ndarray, Any, Any] | None:
     """(rows, labels, weights): a row for each outcome that was seen; None unless y has counts.
 
     y of shape (n, k) has counts of k outcomes per row: of two, successes (label 1) and failures
-    (label 0), as in R's cbind; of more, the columns are the classes, by name where they have any.
+    (label 0), as in R's cbind; of more, the columns are the classes, by name if they have any.
     """
     try:
         shape = np.shape(y)
@@ -117,16 +120,10 @@ def ungrouped(y: Any, sample_weight: Any) -> tuple[np.ndarray, Any, Any] | None:
         raise InputError("y has rows of different lengths; pass one label or count each") from None
     if len(shape) != 2 or shape[1] < 2:
         return None
-    try:
-        counts = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError("y of several columns must hold counts, one column per outcome") from None
-    if not (np.isfinite(counts).all() and (counts >= 0.0).all()):
-        raise InputError("y has a negative, infinite or missing count; all must be ≥ 0")
+    counts = _not_negative(y, "y", "count", "counts, if it has several columns, one per outcome")
     rows, columns = np.nonzero(counts)
-    k = counts.shape[1]
-    named = [str(name) for name in y.columns] if hasattr(y, "columns") else range(k)
-    labels = np.array([1, 0] if k == 2 else named)
+    named = [str(name) for name in y.columns] if hasattr(y, "columns") else range(shape[1])
+    labels = np.array([1, 0] if shape[1] == 2 else named)
     if sample_weight is None:
         return rows, labels[columns], None
     weights = np.asarray(sample_weight)

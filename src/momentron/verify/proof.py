@@ -178,10 +178,8 @@ def read_model(document: dict[str, Any], table: Any) -> Model:
     if type(family) is not str or family not in LINKS:
         raise Refused(f"family is {str(family)[:50]}; it must be one of {list(LINKS)}")
     if type(link) is not str or link not in LINKS[family]:
-        raise Refused(
-            f"link is {str(link)[:50]}; of family {family!r} it must be one of "
-            f"{list(LINKS[family])}"
-        )
+        known = list(LINKS[family])
+        raise Refused(f"link is {str(link)[:50]}; of family {family!r} it must be one of {known}")
     if family in COUNTS:
         are_classes = classes == list(COUNTS[family][:2])
     else:
@@ -192,14 +190,10 @@ def read_model(document: dict[str, Any], table: Any) -> Model:
         raise Refused(f"the proof says {str(sizes)[:50]} rows and features; X has {shape}")
     k, fit_intercept = len(classes), document["fit_intercept"]
     if k < 2 or (family == "binomial" and k != 2):
-        raise Refused(
-            f"y has {k} class{'es' * (k > 1)}; family {family!r} needs at least 2"
-            if k < 2
-            else f"y has {k} classes; family 'binomial' needs exactly 2"
-        )
-    if not fit_intercept and (
-        family == "ordinal" or (family == "binomial" and link in ("log", "logc"))
-    ):
+        needs = "exactly 2" if k > 2 else "at least 2"
+        raise Refused(f"y has {k} class{'es' * (k > 2)}; family {family!r} needs {needs}")
+    has_event = family == "binomial" and link in ("log", "logc")
+    if not fit_intercept and (family == "ordinal" or has_event):
         raise Refused(f"family {family!r} with link {link!r} needs an intercept")
     return Model(family, link, k, fit_intercept)
 
@@ -223,6 +217,8 @@ class Proof:
     document : dict
         With the fields of docs/proof-format.md, of a known version; nothing in it is trusted.
     table : Table
+    model : Model
+        As `read_model` finds it.
     inverse : callable
         Inverts a matrix in floats, for an enclosure; it is not trusted either.
     """
@@ -231,12 +227,12 @@ class Proof:
         self,
         document: dict[str, Any],
         table: Any,
+        model: Model,
         inverse: Callable[[np.ndarray], np.ndarray] = np.linalg.inv,
     ) -> None:
-        self.table, self.document = table, document
+        self.table, self.model = table, model
         self.kind, self.complete = document["kind"], document["complete"]
         self.lower, self.upper = read_interval(document)
-        self.model = read_model(document, table)
         self.classes, self.names = document["data"]["classes"], document["names"]
         self.codes = self._codes()
         self.n_features = int(table.used.size)
@@ -355,19 +351,14 @@ class Proof:
             for m, i in enumerate(rows.tolist()):
                 entries = slice(ends[m], ends[m + 1])
                 row = dict(zip(places[entries].tolist(), x[entries].tolist(), strict=True))
-                known = self.model.pairs(int(self.codes[i]))
                 for j in by_row[i]:
-                    found[i, j] = self._assembled(row, known[j])
+                    a: Vector = found.setdefault((i, j), {})
+                    for block, sign, shift in self.model.pairs(int(self.codes[i]))[j]:
+                        start = block * self.width
+                        a.update({start + p: sign * v for p, v in row.items()})
+                        if self.model.fit_intercept:
+                            a[start + self.n_features + shift] = sign * self.table.scale
         return found
-
-    def _assembled(self, row: Vector, terms: list[Term]) -> Vector:
-        a: Vector = {}
-        for block, sign, shift in terms:
-            start = block * self.width
-            a |= {start + p: sign * v for p, v in row.items()}
-            if self.model.fit_intercept:
-                a[start + self.n_features + shift] = sign * self.table.scale
-        return a
 
     def total(self, weights: dict[Pair, int]) -> Vector:
         """Σ q a over some pairs."""
@@ -461,15 +452,10 @@ class Proof:
         sizes = np.zeros(len(used))
         for c, v in rho.items():
             sizes[used[c]] = abs(v) / (denominator * self.table.scale)
-        least = min(
-            sum(g.numerators.get(pair, 0) / g.denominator for g in self.boundary)
-            for pair in members
-        )
+        shares = [[g.numerators.get(p, 0) / g.denominator for p in members] for g in self.boundary]
+        least = float(np.sum(shares, axis=0).min())
         if not is_enclosed(M, sizes, least, inverse, self.table.tick):
-            raise Refused(
-                "the boundary weights do not cancel, and no enclosure shows that weights near them "
-                "do"
-            )
+            raise Refused("the boundary weights do not cancel, nor do weights in an enclosure")
 
     def coordinates(self, pairs: Iterable[Pair]) -> set[int]:
         """The coordinates in which some of these pairs are not zero."""
@@ -489,8 +475,8 @@ class Proof:
 
     def _check_conflict(self) -> None:
         """The weights of the conflict cancel, and are no more than Carathéodory's theorem needs."""
-        most = (self.table.d + self.model.n_intercepts) * self.model.n_blocks + 1
         n_pairs = sum(len(group.numerators) for group in self.conflict)
+        most = (self.table.d + self.model.n_intercepts) * self.model.n_blocks + 1
         if self.cancelled(self.conflict)[0]:
             raise Refused("the weights of the conflict do not cancel: Σ q a is not zero")
         if n_pairs > most:
