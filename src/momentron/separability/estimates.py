@@ -492,7 +492,7 @@ def _matches(rows: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     direction = np.random.default_rng(0).normal(size=rows.shape[1])
     values = rows @ direction
     order = np.argsort(values, kind="stable")
-    at = np.searchsorted(values[order], wanted @ direction - len(direction) * SAME)
+    at = np.searchsorted(values[order], wanted @ direction - rows.shape[1] * SAME)
     found = order[np.minimum(at, order.size - 1)]
     return np.where(np.abs(rows[found] - wanted).max(axis=1) < SAME, found, -1)
 

@@ -102,15 +102,9 @@ def _verify(proof: Any, X: Any, y: Any, order: Any, sample_weight: Any, names: A
         names = None
     document = load_proof(proof)
     decimals = "binary" if document["data"]["decimals"] == "binary" else "shortest"
-    counted = ungrouped(y, sample_weight)
-    if counted is not None:
-        from momentron.data.exactness import as_exact  # needs scipy
-
-        rows, y, sample_weight = counted
-        X = as_exact(X, decimals)
-        X = (X.tocsr() if hasattr(X, "tocsr") else X)[rows]
+    rows, y, sample_weight = ungrouped(y, sample_weight) or (None, y, sample_weight)
     left_out = zero_weight_rows(sample_weight, len(y))
-    table = read_table(X, y, decimals=decimals, left_out=left_out)
+    table = read_table(X, y, decimals=decimals, left_out=left_out, rows=rows)
     checked = check_document(document, table)
     compare_names(checked.names, names)
     if checked.model.family == "ordinal":

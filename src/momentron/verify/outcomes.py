@@ -14,13 +14,15 @@ from momentron.errors import InputError, short
 from momentron.verify.exact_table import Table
 
 
-def read_table(X: Any, y: Any, *, decimals: str = "binary", left_out: Sequence[int] = ()) -> Table:
-    """X and y as users pass them; refused unless float64 holds every entry exactly."""
+def read_table(
+    X: Any, y: Any, *, decimals: str = "binary", left_out: Sequence[int] = (), rows: Any = None
+) -> Table:
+    """Some rows of X, by default all, and y; refused unless float64 holds every entry exactly."""
     from momentron.data.exactness import as_exact  # needs scipy
 
     X = as_exact(X, decimals)
     X = X.tocsr() if hasattr(X, "tocsr") else X
-    return Table(X, label_texts(y), decimals, left_out, require_time)
+    return Table(X if rows is None else X[rows], label_texts(y), decimals, left_out, require_time)
 
 
 def label_texts(y: Any) -> list[str]:

@@ -334,10 +334,9 @@ class Proof:
                 for j, terms in self.model.pairs(c).items():
                     values = []
                     for parts, sums in zip(blocks, products, strict=True):
-                        s = sum(sign * sums[block][own] for block, sign, _ in terms)
+                        s: Any = sum(sign * sums[block][own] for block, sign, _ in terms)
                         if self.model.fit_intercept:
-                            ends_of = [sign * parts[b][at + shift] for b, sign, shift in terms]
-                            s = s + scale * sum(ends_of)
+                            s = s + scale * sum(sign * parts[b][at + m] for b, sign, m in terms)
                         values.append(s)
                     yield rows[own], j, values
 
@@ -374,9 +373,9 @@ class Proof:
         for block, of_rows in by_block.items():
             bits = max(abs(q).bit_length() for q in of_rows.values())
             for rows, ends, places, x in self.table.pieces(np.array(sorted(of_rows)), bits):
-                q = np.array([of_rows[i] for i in rows.tolist()], x.dtype)
+                factors = np.array([of_rows[i] for i in rows.tolist()], x.dtype)
                 sums = np.zeros(self.n_features, x.dtype)
-                np.add.at(sums, places, x * np.repeat(q, np.diff(ends)))
+                np.add.at(sums, places, x * np.repeat(factors, np.diff(ends)))
                 for p in np.flatnonzero(sums).tolist():
                     c = block * self.width + p
                     total[c] = total.get(c, 0) + int(sums[p])
@@ -455,14 +454,16 @@ class Proof:
         shares = [[g.numerators.get(p, 0) / g.denominator for p in members] for g in self.boundary]
         least = float(np.sum(shares, axis=0).min())
         if not is_enclosed(M, sizes, least, inverse, self.table.tick):
-            raise Refused("the boundary weights do not cancel, nor do weights in an enclosure")
+            raise Refused(
+                "the boundary weights do not cancel, and no enclosure shows that others do"
+            )
 
     def coordinates(self, pairs: Iterable[Pair]) -> set[int]:
         """The coordinates in which some of these pairs are not zero."""
         by_terms: dict[tuple[Term, ...], set[int]] = {}
         for i, j in pairs:
-            terms = self.model.pairs(int(self.codes[i]))[j]
-            by_terms.setdefault(tuple(terms), set()).add(i)
+            key = tuple(self.model.pairs(int(self.codes[i]))[j])
+            by_terms.setdefault(key, set()).add(i)
         found: set[int] = set()
         for terms, rows in by_terms.items():
             for _, _, places, _ in self.table.pieces(np.array(sorted(rows))):
