@@ -6,11 +6,11 @@ import pytest
 from momentron.arithmetic.clock import until
 from momentron.dual.dualsets import ClassBalanced, Simplex
 from momentron.dual.losses import Exponential
-from momentron.solvers.auto.active_set import exchange
 from momentron.solvers.auto.deadline import Deadline
-from momentron.solvers.auto.exact import solve_by_exchange
+from momentron.solvers.auto.exchange import exchange
 from momentron.solvers.auto.forms import Point
 from momentron.solvers.auto.gram_form import GramForm
+from momentron.solvers.auto.hard import solve_by_exchange
 from momentron.solvers.auto.rows import SignedRows
 from momentron.solvers.auto.settings import SETTINGS
 

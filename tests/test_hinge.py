@@ -3,6 +3,7 @@
 import json
 import math
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,12 +23,12 @@ from momentron import (
 )
 from momentron.certificate import certify_hinge
 from momentron.solvers import SOLVERS
-from momentron.solvers.auto import Auto, AutoSettings, box_near
-from momentron.solvers.auto.box_block import Block
-from momentron.solvers.auto.box_interior import Values
+from momentron.solvers.auto import Auto, AutoSettings
 from momentron.solvers.auto.deadline import Deadline
-from momentron.solvers.auto.forms import Direction
-from momentron.solvers.auto.kernel_blocks import Twins
+from momentron.solvers.auto.forms import Direction, Values
+from momentron.solvers.auto.gram_form import GramForm
+from momentron.solvers.auto.kernel_blocks import Twins, open_gap
+from momentron.solvers.auto.newton import Loss, Schedule, box_multipliers
 from momentron.solvers.auto.primal_form import NarrowForm, PrimalForm
 from momentron.solvers.auto.rows import SignedRows
 from momentron.solvers.auto.working_sets import WorkingSets
@@ -355,8 +356,19 @@ def test_a_block_is_solved_with_the_others_fixed(fit_intercept):
     b = np.full(Y.shape[1], 0.3)
     p = 1.0 + np.choose(side, [1.0, 0.0, -1.0]) * rng.uniform(0.01, 1.0, 60)
     outside = p - K @ alpha - Y @ b
-    block = Block(K, outside, prices, Y, Y.T @ alpha, Deadline(), AutoSettings())
-    found, shift = block.solve(np.zeros(60), np.zeros(b.size), 1.0, 1e5, 1e-9)
+    dual_set = SimpleNamespace(columns=Y, spread=lambda b: Y @ b)
+    rows = SimpleNamespace(m=60, dual_set=dual_set, shares=1.0, is_explicit=False)
+    form = GramForm(rows, K, Deadline(), outside=outside, balance=Y.T @ alpha)
+    found, _ = box_multipliers(
+        form,
+        Loss(1.0, prices, np.zeros(60)),
+        Schedule(1.0, 5.0, 1e5, 12),
+        lambda alpha: open_gap(alpha, form.margins(alpha, form.point.b), prices),
+        1e-9,
+        max_steps=15,
+        slack=lambda gap: 0.01,
+    )
+    shift = form.point.b
     np.testing.assert_allclose(found, alpha, atol=1e-6)
     np.testing.assert_allclose(shift, b, atol=1e-6)
 
@@ -410,40 +422,6 @@ def test_scikit_learn_contract(estimator, check):
         if type(error).__name__ == "SkipTest":
             pytest.skip(str(error))
         raise
-
-
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
-@INTERCEPT
-def test_rows_held_at_their_bounds_change_nothing(form, fit_intercept, monkeypatch):
-    X, y = crowded(6000)
-    X = form(X)
-    sizes = []
-    begin = box_near.NearForm.__init__
-
-    def counted(self, whole, index, weights):
-        sizes.append(index.size / whole.m)
-        begin(self, whole, index, weights)
-
-    monkeypatch.setattr(box_near.NearForm, "__init__", counted)
-    options = {"penalty": "hinge", "C": 1.0, "tol": 1e-8, "fit_intercept": fit_intercept}
-    held = max_margin(X, y, **options)
-    assert sizes
-    assert max(sizes) <= AutoSettings().box_near_share
-    sizes.clear()
-    whole = max_margin(X, y, method=Auto(AutoSettings(box_near_share=0.0)), **options)
-    assert not sizes
-    assert held.gap <= 1e-8
-    assert max(held.lower, whole.lower) <= min(held.upper, whole.upper)
-    assert held.coef == pytest.approx(whole.coef, abs=1e-3 * np.abs(whole.coef).max())
-
-
-def test_rows_that_should_not_have_been_held_are_taken_in():
-    X, y = crowded(6000)
-    hasty = Auto(AutoSettings(box_reach=1e-3))
-    options = {"penalty": "hinge", "C": 1.0, "tol": 1e-8}
-    found, known = max_margin(X, y, method=hasty, **options), max_margin(X, y, **options)
-    assert found.gap <= 1e-8
-    assert max(found.lower, known.lower) <= min(found.upper, known.upper)
 
 
 @pytest.mark.parametrize("share", [0.5, 0.999, 1.001, 2.0])
@@ -541,7 +519,7 @@ def test_a_form_without_its_unused_columns_goes_where_the_whole_one_goes():
         whole = PrimalForm(rows, Deadline())
         u, b = rng.normal(size=6), rng.normal(size=1)
         for form in (narrow, whole):
-            form.go_to_weights(u, b)
+            form.point = form.at_weights(u, b)
         for found, expected in zip(narrow.answer(), whole.answer(), strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-13)
         np.testing.assert_allclose(narrow.p, whole.p, rtol=1e-12)

@@ -9,8 +9,8 @@ from test_active_set import assert_optimal, coin_labels, gram_form
 from momentron import max_margin
 from momentron.arithmetic.clock import until
 from momentron.solvers.auto import selection
-from momentron.solvers.auto.active_set import exchange
-from momentron.solvers.auto.pivots import pivot
+from momentron.solvers.auto.exchange import exchange
+from momentron.solvers.auto.pivots import few_violators, pivot
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.status import Status
 
@@ -91,7 +91,7 @@ def test_many_violators_and_a_passed_deadline_end_them():
     rng = np.random.default_rng(3)
     signs = coin_labels(rng, 200)
     X = rng.normal(size=(200, 300))
-    assert SETTINGS.few_violators(1) < 100 < SETTINGS.pivots
+    assert few_violators(1) < 100 < SETTINGS.pivots
     assert pivot(gram_form(X, signs), np.arange(200) < 1) is None
     with until(time.perf_counter() - 1.0):
         assert pivot(gram_form(X, signs), np.ones(200, bool)) is None

@@ -10,8 +10,7 @@ import scipy.sparse as sp
 from momentron import BudgetWarning, MaxMarginClassifier, Status, max_margin
 from momentron.solvers.auto import Auto, AutoSettings, deadline
 from momentron.solvers.auto.deadline import Deadline
-from momentron.solvers.auto.pass_form import PassForm, conjugate_gradients
-from momentron.solvers.auto.primal_form import PrimalForm
+from momentron.solvers.auto.primal_form import PrimalForm, ProductForm, conjugate_gradients
 from momentron.solvers.auto.rows import SignedRows
 from momentron.solvers.problem import Problem
 
@@ -209,7 +208,7 @@ def test_newton_steps_are_those_of_factors(is_sparse, fit_intercept):
     dual_set = Problem.from_data(X, y, fit_intercept=fit_intercept).dual_set
     shares = rng.uniform(0.5, 2.0, 40)
     rows = SignedRows(sp.csr_array(X) if is_sparse else X, 2.0 * y - 1.0, dual_set, shares)
-    by_products = PassForm(rows, rows.squares(), Deadline(), is_scaled=True)
+    by_products = ProductForm(rows, rows.squares(), Deadline(), is_scaled=True)
     by_products.accuracy = (1e-12, 500)
     by_factors = PrimalForm(rows, Deadline())
     S = rng.random(40) < 0.6

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from momentron import Status, max_margin
 from momentron.solvers.auto import Auto, AutoSettings
-from momentron.solvers.auto.straight import SolveStraight
+from momentron.solvers.auto.pivots import SolveStraight
 from tests.oracles.margins import best_margin_squared
 
 LONG_WAY = Auto(AutoSettings(straight_entries=0))

@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 
 from momentron.arithmetic.clock import OutOfTime
-from momentron.solvers.auto import interpolation
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.engine import Engine
+from momentron.solvers.auto.hard import first_phase
 from momentron.solvers.auto.hinge import HingeEngine
 from momentron.solvers.auto.joint_kernel import JointKernel
 from momentron.solvers.auto.joint_margin import JointMargin
 from momentron.solvers.auto.joint_rows import WideRows
-from momentron.solvers.auto.phases import Phase, Search
-from momentron.solvers.auto.rank import first_phase, warm_phase
-from momentron.solvers.auto.rounds import Rounds
+from momentron.solvers.auto.rational_optimum import after_floats
+from momentron.solvers.auto.search import Search
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.solvers.auto.soft import soft_phase
 from momentron.solvers.auto.working_sets import WorkingSets
@@ -140,10 +139,12 @@ class Auto(Solver):
         work: Engine
         closing = None
 
-        def exact(start: Start | None) -> Rounds:
+        def exact(start: Start | None) -> Search:
             sets = WorkingSets(problem, deadline, settings)
-            search = Search.of(sets, options.tol, problem.penalty.stiffness)
-            return Rounds(problem, search, _begin(search, start))
+            search = Search(problem, sets, options.tol, after_floats)
+            begin = soft_phase if math.inf > search.C else first_phase
+            search.phase = begin(search, start)
+            return search
 
         if problem.penalty.has_box:
             return AutoState(HingeEngine(problem, options.tol, deadline, settings, options.start))
@@ -160,9 +161,7 @@ class Auto(Solver):
             work = JointKernel(problem, options.tol, deadline, settings, start, is_few=is_few)
             closing = exact if is_few else None
         else:
-            work = rounds = exact(options.start)
-            if options.start is None and interpolation.suits(rounds.search.sets):
-                first = _first_primal(problem, rounds.search.sets)
+            work = exact(options.start)
         if problem.is_soft:  # where rounds find nothing better, it still proves a bound
             first = _nothing(problem).primals[0]
         return AutoState(work, closing, first)
@@ -205,22 +204,6 @@ def _may_split(problem: Problem, options: RunOptions, settings: AutoSettings) ->
     if matrix is not None:
         return WideRows.suit(matrix, settings, is_warm=options.start is not None)
     return kernel is not None and TAME[0] < kernel.radius < TAME[1]
-
-
-def _begin(search: Search, start: Start | None) -> Phase:
-    """The first phase of working sets."""
-    if math.inf > search.C:
-        return soft_phase(search, start)
-    return (start and warm_phase(search, start)) or first_phase(search)
-
-
-def _first_primal(problem: Problem, sets: WorkingSets) -> Primal | None:
-    """A classifier that fits the labels of few wide examples, where there is time for it."""
-    try:
-        w = interpolation.interpolate(sets)
-    except (OutOfTime, FloatingPointError):
-        return None
-    return Primal(w, problem.scores(w))
 
 
 def _nothing(problem: Problem) -> Candidates:

@@ -1,8 +1,9 @@
 """A working set seen through one of two forms: d × d matrices, or blocks of its Gram matrix.
 
 A form is the rows and a current point (w, b) with its functional margins p = Aw + Yb. Newton's
-method for soft margins and the interior point each ask it for a linear system of their own, and go
-where the solution, a direction, says.
+method and the interior point each ask it for a linear system, and go where the solution, a
+direction, says. How systems are solved is the form's own: by a Gram matrix (`gram_form`), in the
+space of w, or by conjugate gradients on products (both in `primal_form`).
 """
 
 import math
@@ -18,6 +19,9 @@ from momentron.solvers.auto.settings import AutoSettings
 
 if TYPE_CHECKING:
     from momentron.solvers.auto.gram_form import GramForm
+    from momentron.solvers.auto.newton import Loss
+
+VANISHED = 1e-13  # ‖Aᵀq‖ in units of ‖a‖ at which q is a witness
 
 
 class Point(NamedTuple):
@@ -57,29 +61,20 @@ class Direction(NamedTuple):
         return Direction(t * dx, t * db, t * dp, t * slope, t * t * curvature)
 
 
-class InteriorDirection(NamedTuple):
-    """What a full step of the interior point adds to x and b, to the slacks s and to λ."""
+class InteriorStep(NamedTuple):
+    """What a full step of the interior point adds to the coordinates, to p and to α."""
 
     dx: np.ndarray
     db: np.ndarray
-    ds: np.ndarray
-    dlam: np.ndarray
-
-
-class SoftSystem(Protocol):
-    """Newton's linear systems for the soft margin, with what is kept from one to the next."""
-
-    def direction(
-        self, S: np.ndarray, target: np.ndarray | float, C: float, *, rough: bool
-    ) -> Direction:
-        """To the minimiser of ½‖w‖² + (C/2) Σ_S s_i (target_i − p_i)², s the form's shares."""
+    dp: np.ndarray
+    dalpha: np.ndarray
 
 
 class InteriorSystem(Protocol):
-    """The linear system of the interior point at (λ, s), factored once."""
+    """The interior point's system K + Θ, or its counterpart in the space of w, factored once."""
 
-    def direction(self, rc: np.ndarray) -> InteriorDirection:
-        """The direction for the residual rc of complementarity."""
+    def step(self, g: np.ndarray) -> InteriorStep:
+        """For the right side g of the rows' equations."""
 
 
 class Bounds(NamedTuple):
@@ -99,13 +94,95 @@ class Bounds(NamedTuple):
 UNBOUNDED = Bounds(-math.inf, math.inf)
 
 
-def ratio(lam: np.ndarray, s: np.ndarray) -> np.ndarray:
-    """λ/s, the weights of the interior point's systems, without overflow."""
-    with np.errstate(over="ignore"):
-        return np.minimum(lam / s, 1e290)
+class Values(NamedTuple):
+    """The primal and the dual objective of a soft margin, as far as float64 tells."""
+
+    primal: float
+    dual: float
+
+    @property
+    def gap(self) -> float:
+        """1 − √(D/P), the gap of 1/√(2P) and 1/√(2D).
+
+        None is left at P = 0, which is the least there is: a working set of one class has it.
+        """
+        if self.primal == 0.0:
+            return 0.0
+        if not (self.dual > 0.0 and self.primal < math.inf):
+            return math.inf
+        return 1.0 - math.sqrt(min(self.dual / self.primal, 1.0))
 
 
-class Form(ABC):
+def hinge_values(
+    norm: float, p: np.ndarray, q: np.ndarray | None, length: float, upper: np.ndarray
+) -> Values:
+    """P of a classifier with the plain hinge, and D of weights in the dual set with ‖Zᵀq‖."""
+    # a little longer, as the certificate has it: C times rounding is no slack
+    primal = min(
+        0.5 * (t * norm) ** 2 + float(upper @ np.maximum(1.0 - t * p, 0.0))
+        for t in (1.0, 1.0 + 1e-12, 1.0 + 1e-10)
+    )
+    if q is None:
+        return Values(primal, 0.0)
+    used = q > 0.0
+    most = float(np.min(upper[used] / q[used]))
+    scale = min(most, 1.0 / length**2) if length > 0.0 else most
+    return Values(primal, scale - 0.5 * (scale * length) ** 2)
+
+
+class Movable(ABC):
+    """What Newton's method moves: a current point, and directions from it.
+
+    Attributes
+    ----------
+    point : Point
+        To be replaced, not written to.
+    deadline : Deadline
+    scale : float
+        Mean of ‖a_i‖²: the unit of 1/σ.
+    """
+
+    deadline: Deadline
+    scale: float
+    point: Point
+
+    @property
+    def p(self) -> np.ndarray:
+        """Functional margins of the current point."""
+        return self.point.p
+
+    @abstractmethod
+    def newton_flops(self, size: int) -> float:
+        """The arithmetic of a Newton step with that many rows between the bounds, roughly."""
+
+    @abstractmethod
+    def direction(
+        self, loss: "Loss", weights: np.ndarray, between: np.ndarray, *, rough: bool = False
+    ) -> Direction:
+        """Newton's: to the minimiser where the rows outside `between` keep these weights."""
+
+    @abstractmethod
+    def norm(self) -> float:
+        """‖w‖."""
+
+    def leaves(self, weights: np.ndarray) -> float:
+        """What the last direction left of its system, as a share of the largest weight."""
+        return 0.0
+
+    def nearest_rows(self) -> np.ndarray:
+        """A mask of the rows nearest to the margin, as many as hold w."""
+        distance = np.abs(self.p - 1.0)
+        most = min(self.point.x.size, distance.size - 1)
+        return distance <= np.partition(distance, most)[most]
+
+    def move(self, direction: Direction, t: float) -> None:
+        """Go t times a direction."""
+        x, b, p = self.point
+        dx, db, dp = direction[:3]
+        self.point = Point(x + t * dx, b + t * db, p + t * dp)
+
+
+class Form(Movable):
     """A working set with a current point.
 
     Attributes
@@ -113,32 +190,21 @@ class Form(ABC):
     rows : WorkingRows
     squares : ndarray of shape (m,)
         ‖a_i‖², the intercept's column included.
-    scale : float
-        Mean of ‖a_i‖²: the unit of 1/C.
-    point : Point
-        To be replaced, not written to.
-    soft : SoftSystem
+    Y : ndarray of shape (m, n_intercepts)
+        The intercepts' columns.
     is_explicit : bool
         Whether there is more to know than a Gram matrix: margins can be had from the rows.
     """
 
     is_explicit: bool = True
     rows: WorkingRows
-    deadline: Deadline
     settings: AutoSettings
     squares: np.ndarray
-    scale: float
-    point: Point
-    soft: SoftSystem
+    Y: np.ndarray
 
     @property
     def m(self) -> int:
         return self.rows.m
-
-    @property
-    def p(self) -> np.ndarray:
-        """Functional margins of the current point."""
-        return self.point.p
 
     @property
     def dual_set(self) -> DualSet:
@@ -151,19 +217,19 @@ class Form(ABC):
         return self.rows.shares
 
     @property
+    def gram(self) -> "GramForm | None":
+        """Itself, where it has the Gram matrix of all its rows."""
+        return None
+
+    @property
     def length(self) -> float:
         """A typical ‖a_i‖."""
         return math.sqrt(self.scale)
 
     @property
-    def gram(self) -> "GramForm | None":
-        """Itself, where it has the Gram matrix that exchanges and pivots need."""
-        return None
-
-    @property
-    @abstractmethod
     def step_flops(self) -> float:
-        """The arithmetic of a Newton or interior-point step, roughly."""
+        """The same with all rows, as the interior point has them."""
+        return self.newton_flops(self.m)
 
     # --- the current point ---------------------------------------------------------------------
 
@@ -180,15 +246,9 @@ class Form(ABC):
         x, b, _ = self.point
         self.point = Point(x, b, self.margins(x, b, from_rows=from_rows))
 
-    def move(self, direction: Direction, t: float) -> None:
-        """Go t times a direction."""
-        x, b, p = self.point
-        dx, db, dp = direction[:3]
-        self.point = Point(x + t * dx, b + t * db, p + t * dp)
-
-    def follow(self, direction: InteriorDirection, t: float) -> None:
-        """Go t times a direction of the interior point; p anew keeps its residuals honest."""
-        x, b = self.point.x + t * direction.dx, self.point.b + t * direction.db
+    def follow(self, step: InteriorStep, t: float) -> None:
+        """Go t times a step of the interior point; p anew keeps its residuals honest."""
+        x, b = self.point.x + t * step.dx, self.point.b + t * step.db
         self.point = Point(x, b, self.margins(x, b))
 
     @abstractmethod
@@ -196,12 +256,8 @@ class Form(ABC):
         """Go to a given point, where w = Aᵀu up to rounding."""
 
     @abstractmethod
-    def go_to_weights(self, u: np.ndarray, b: np.ndarray) -> None:
-        """Go to w = Aᵀu and these intercepts."""
-
-    @abstractmethod
-    def norm(self) -> float:
-        """‖w‖."""
+    def at_weights(self, u: np.ndarray, b: np.ndarray) -> Point:
+        """The point w = Aᵀu with these intercepts."""
 
     @abstractmethod
     def answer(self) -> tuple[np.ndarray, np.ndarray]:
@@ -214,12 +270,23 @@ class Form(ABC):
         """Along Aᵀ1, the difference of the classes' sums: a first guess."""
 
     @abstractmethod
-    def start_interior(self, lam: np.ndarray) -> None:
-        """Go to where a cold interior point begins with these multipliers."""
+    def start_interior(self, alpha: np.ndarray) -> None:
+        """Go to where a cold interior point begins with these weights."""
 
     @abstractmethod
-    def interior(self, lam: np.ndarray, s: np.ndarray) -> InteriorSystem:
+    def interior(self, alpha: np.ndarray, theta: np.ndarray) -> InteriorSystem:
         """The interior point's system here."""
+
+    @abstractmethod
+    def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """K of some rows and columns."""
+
+    @abstractmethod
+    def margins_of(self, index: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """What weights u add to the margins of the named rows."""
+
+    def forget(self) -> None:
+        """Give up the memory of what is kept from one direction to the next."""
 
     def reduced(self) -> "Form | None":
         """The same rows without the squares that cost this form digits, if there is such a form."""
@@ -250,6 +317,12 @@ class Form(ABC):
             return UNBOUNDED
         return Bounds(self.dual_set.worst(p) / norm, self.dual_norm(q))
 
+    def values(self, alpha: np.ndarray, upper: np.ndarray) -> Values:
+        """P and D of the current point and α with the plain hinge."""
+        q = self.dual_set.feasible_or_none(alpha)
+        length = math.inf if q is None else self.dual_norm(q)
+        return hinge_values(self.norm(), self.p, q, length, upper)
+
     def gap_floor(self, upper: float) -> float:
         """The smallest relative gap that float64 can show: a·w rounds by about u‖a‖‖w‖."""
         return 2e-16 * self.length / upper if upper > 0.0 else math.inf
@@ -265,4 +338,4 @@ class Form(ABC):
 
     def has_vanished(self, upper: float) -> bool:
         """Whether weights with this ‖Aᵀq‖ are a witness."""
-        return upper <= self.settings.vanished * self.length
+        return upper <= VANISHED * self.length

@@ -4,32 +4,22 @@ are few.
 
 import math
 import warnings
-from collections.abc import Callable
 
 import numpy as np
 
-from momentron.arithmetic.threads import one_thread
 from momentron.solvers.auto import selection
-from momentron.solvers.auto.box_exchange import exchange_in_box, gathered
-from momentron.solvers.auto.box_interior import (
-    BoxPoint,
-    GramBox,
-    PrimalBox,
-    Values,
-    box_interior_point,
-)
-from momentron.solvers.auto.box_near import updated
-from momentron.solvers.auto.box_newton import Smoothed, minimise_smoothed
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.engine import Engine
-from momentron.solvers.auto.forms import Form
-from momentron.solvers.auto.gram_form import GramForm
+from momentron.solvers.auto.exchange import exchange, gathered
+from momentron.solvers.auto.forms import Form, Values, hinge_values
+from momentron.solvers.auto.hard import first_working_set
+from momentron.solvers.auto.interior import InteriorPoint, interior_point
 from momentron.solvers.auto.kernel_blocks import KernelBlocks
 from momentron.solvers.auto.landmarks import Landmarks
+from momentron.solvers.auto.newton import Loss, Schedule, box_multipliers, minimise
 from momentron.solvers.auto.primal_form import PrimalForm
-from momentron.solvers.auto.rank import first_working_set
 from momentron.solvers.auto.settings import AutoSettings
-from momentron.solvers.auto.soft_products import (
+from momentron.solvers.auto.soft import (
     has_room_for_factors,
     open_by_products,
     suits_products,
@@ -38,6 +28,21 @@ from momentron.solvers.auto.working_sets import Answer, WorkingSets
 from momentron.solvers.base import Candidates, Primal, Start
 from momentron.solvers.convergence import BudgetWarning
 from momentron.solvers.problem import Problem
+
+GOAL = 0.25  # the gap to which working sets are solved, as a share of the tolerance
+INTERIOR_GOAL = 0.1  # the same of the interior point,
+CHEAP, CHEAP_GOAL = 1e7, 1e-14  # and the gap where steps take up to so many operations
+SETTLED = 1e-4  # the gap from which minimisations are exact, and to which a first set is solved
+UPDATES, NEWTON_STEPS, SLACK = 40, 40, 0.05  # of the multipliers; see `minimise`
+GROWTH = 5.0  # of σ. Its first value and its last, as a share of C and in units of 1/mean‖a‖²:
+FIRST, LAST = (0.5, 10.0), (100.0, 1e5)
+SAMPLE_STEPS, SAMPLE_SLACK = 6, 0.1  # of the first classifier, from a sample of the rows
+SMALL_PRICES = 30.0  # ΣC, in units of 1/mean‖a‖², up to which all rows may be at their bounds
+ROOM = 1.5  # rows of a working set, as a multiple of those below the margin
+ABOVE = 0.02  # how far above the margin rows are that join a working set
+AHEAD = 0.02  # the gap to which a set that leaves rows out is solved, as a share of that of all
+NEAR = 1e-4  # how near to the margin a row's weight is taken from a start, not from its side
+CLEAR = 1e-3  # a weight below this share of its slack, in units of ‖a‖², is zero; at C the same
 
 
 class HingeEngine(Engine):
@@ -65,7 +70,7 @@ class HingeEngine(Engine):
         self.blocks: KernelBlocks | None = None  # while they get on
         self.W = np.arange(self.sets.size)
         self.rounds = 0
-        self.goal = self.last_goal = settings.box_share * tol  # the gap to which sets are solved
+        self.goal = self.last_goal = GOAL * tol  # the gap to which sets are solved
         self.is_rough = True  # whether the answer, if any, is far from the last one
         price = float(np.mean(problem.prices * problem.row_norms**2))
         self.by_products = suits_products(self.sets, price)  # all the rows, without any factor
@@ -86,15 +91,15 @@ class HingeEngine(Engine):
         if self.by_products:
             self._solve_by_products()
             return
-        form = self._open()
-        if self._suits_newton(form):
-            with one_thread():
-                alpha, is_closed = self._multiply(form)
+        form = self.sets.open_all() if self._has_all else self.sets.open(self.W)
+        few = self.settings.box_few if form.gram is None else self.settings.box_few_values
+        if self.answer is None and form.m <= few:
+            self._solve_inside(form)
+        else:
+            alpha, is_closed = self._multiply(form)
             self._take(form, alpha)
             if not (is_closed or self._has_exchanged(form, alpha) or self.deadline.has_passed()):
                 self._solve_inside(form)
-        else:
-            self._solve_inside(form)
         self.is_rough = False
         self._choose_next()
 
@@ -103,9 +108,7 @@ class HingeEngine(Engine):
 
         What they leave open is for factors, if there is room for them.
         """
-        form = open_by_products(self.sets)
-        with one_thread():
-            _, is_closed = self._multiply(form, self._take)
+        _, is_closed = self._multiply(open_by_products(self.sets), tells=True)
         self.by_products = self.is_rough = False
         self.is_done = is_closed or self.deadline.has_passed()
         if not (self.is_done or has_room_for_factors(self.sets)):
@@ -116,7 +119,7 @@ class HingeEngine(Engine):
         sets, prices = self.sets, self.problem.prices
         if self.start is not None or not sets.is_plain or sets.fits_intercept:
             return False
-        if prices.sum() * np.mean(sets.operator.row_norms**2) > self.settings.box_small_prices:
+        if prices.sum() * np.mean(sets.operator.row_norms**2) > SMALL_PRICES:
             return False
         w = sets.plain_rows(np.arange(sets.size)).combine(prices)
         answer = self._look(w, np.zeros(0), prices)
@@ -135,23 +138,16 @@ class HingeEngine(Engine):
             self.answer = sets.evaluate(start.w, start.b, weights, is_exact=False)
             self.is_rough = False
             self._narrow()
+        has_room = self.by_products or sets.has_room_for_all
         if self._suits_blocks():
             self._begin_blocks()
         elif self.answer is not None:
-            if self._has_all and not self._has_room_for_all:
+            if self._has_all and not has_room:
                 self.W = sets.smallest(self.answer.p, sets.capacity, self.W[:0])
-        elif not self._has_room_for_all or (sets.is_kernel and sets.size > few):
-            self.W, self.goal = first_working_set(sets), self.settings.box_settled
+        elif not has_room or (sets.is_kernel and sets.size > few):
+            self.W, self.goal = first_working_set(sets), SETTLED
         elif sets.is_plain and not (sets.is_wide(sets.size) or self.by_products):
             self._solve_sample()
-
-    @property
-    def _has_room_for_all(self) -> bool:
-        """Whether one working set may be all the rows: by their features, or by their products."""
-        sets, size = self.sets, self.sets.size
-        if self.by_products or (sets.is_plain and not sets.is_wide(size)):
-            return True
-        return size <= sets.capacity
 
     def _suits_blocks(self) -> bool:
         sets = self.sets
@@ -193,16 +189,14 @@ class HingeEngine(Engine):
         Their prices are not raised to make up for the others: that would fit the sample too well.
         """
         sets, settings = self.sets, self.settings
-        size = max(settings.box_sample, settings.box_sample_ratio * sets.operator.shape[1])
-        if sets.size <= settings.box_sample_share * size:
+        size = max(settings.box_sample, 5 * sets.operator.shape[1])
+        if sets.size <= 4 * size:
             return
         index = selection.sample(sets.labels.codes, size, np.random.default_rng(0), least=0.0)
         form = PrimalForm(sets.plain_rows(index), self.deadline, settings)
         prices = self.problem.prices[index]
-        loss = Smoothed(prices, 0.5 * prices, self._stiffness(form, prices)[0])
-        slack, max_steps = settings.box_sample_slack, settings.box_sample_steps
-        with one_thread():
-            minimise_smoothed(form, loss, slack=slack, max_steps=max_steps, is_first=True)
+        loss = Loss(_stiffness(form, prices, FIRST), prices, 0.5 * prices)
+        minimise(form, loss, max_steps=SAMPLE_STEPS, slack=SAMPLE_SLACK)
         self.answer = sets.evaluate(*form.answer(), np.zeros(sets.size), is_exact=False)
 
     def _narrow(self) -> None:
@@ -212,7 +206,7 @@ class HingeEngine(Engine):
         if self.by_products:
             return
         support = np.flatnonzero(p < 1.0 + 1e-9)
-        size = max(self.settings.small, int(self.settings.box_room * support.size))
+        size = max(self.settings.small, int(ROOM * support.size))
         if (sets.is_plain or sets.is_kernel) and 2 * size < sets.size:
             self.W = sets.smallest(p, size, support)
 
@@ -228,14 +222,14 @@ class HingeEngine(Engine):
             self.is_done = True
             return
         # a set that leaves rows out need not be solved better than it tells
-        self.goal = max(self.last_goal, min(self.goal, settings.box_ahead * self.values.gap))
+        self.goal = max(self.last_goal, min(self.goal, AHEAD * self.values.gap))
         if not n_below:
             self.goal = self.last_goal
         elif self.W.size >= sets.capacity:
             self.is_done = True
             self._tell_of_memory()
         else:
-            n_near = int(np.count_nonzero(p < 1.0 + settings.box_margin))
+            n_near = int(np.count_nonzero(p < 1.0 + ABOVE))
             self.W = sets.smallest(p, min(n_near, max(settings.small, self.W.size)), self.W)
 
     def _tell_of_memory(self) -> None:
@@ -250,142 +244,72 @@ class HingeEngine(Engine):
 
     # --- Newton with multipliers ---------------------------------------------------------------
 
-    def _suits_newton(self, form: Form) -> bool:
-        """Whether there are so many rows that Newton on few of them at a time is faster."""
-        if self.answer is not None:
-            return True
-        few = self.settings.box_few if form.gram is None else self.settings.box_few_values
-        return form.m > few
-
-    def _stiffness(self, form: Form, prices: np.ndarray) -> tuple[float, float]:
-        """The first and the last σ."""
-        price, settings = float(prices.mean()), self.settings
-        first, last = (
-            min(by_price * price, by_scale / form.scale)
-            for by_price, by_scale in (settings.box_first, settings.box_last)
-        )
-        return first, last
-
-    def _multiply(
-        self, form: Form, tell: Callable[[Form, np.ndarray], None] | None = None
-    ) -> tuple[np.ndarray, bool]:
+    def _multiply(self, form: Form, *, tells: bool = False) -> tuple[np.ndarray, bool]:
         """(α, whether the gap on the working set is closed), by growing stiffness.
 
-        `tell` hears of each better one.
+        Each better α is proposed where it `tells`.
         """
-        settings, prices = self.settings, self.problem.prices[self.W]
+        prices = self.problem.prices[self.W]
         alpha, sigma, is_first = self._first_weights(form, prices)
-        last = self._stiffness(form, prices)[1]
-        goal, best, idle, reach = self.goal, math.inf, 0, math.inf
-        found, point = alpha, form.point
-        for _ in range(settings.box_updates):
-            slack = settings.box_slack if best > settings.box_settled else 0.0
-            loss, before = Smoothed(prices, alpha, sigma), form.p
-            alpha = updated(form, loss, reach, slack=slack, is_first=is_first)
-            is_first, reach = False, settings.box_reach * float(np.abs(form.p - before).mean())
-            gap = form_values(form, alpha, prices).gap
-            idle = 0 if gap < settings.interior_progress * best else idle + 1
-            if gap > settings.box_slow * best:  # the same stiffness again would take long
-                last = min(settings.box_growth * last, settings.box_last[1] / form.scale)
-            if gap < best:
-                best, found, point = gap, alpha, form.point
-                if tell is not None:
-                    tell(form, alpha)
-            if gap <= goal or idle > settings.box_idle or form.deadline.has_passed():
-                break
-            sigma = min(settings.box_growth * sigma, last)
-        form.point = point
-        return found, best <= goal
+        alpha, gap = box_multipliers(
+            form,
+            Loss(sigma, prices, alpha),
+            Schedule(sigma, GROWTH, _stiffness(form, prices, LAST), UPDATES),
+            lambda alpha: form.values(alpha, prices).gap,
+            self.goal,
+            max_steps=NEWTON_STEPS,
+            slack=lambda gap: SLACK if gap > SETTLED else 0.0,
+            is_first=is_first,
+            tell=(lambda alpha: self._take(form, alpha)) if tells else None,
+        )
+        return alpha, gap <= self.goal
 
     def _first_weights(self, form: Form, prices: np.ndarray) -> tuple[np.ndarray, float, bool]:
         """(α, σ, whether α says nothing about which rows are between), with the form at a start."""
-        first, last = self._stiffness(form, prices)
-        is_known = self.answer is not None
-        known = self._warm(form, prices) if is_known else np.zeros(form.m)
-        if is_known and not self.is_rough:
-            return known, last, False
+        first, last = (_stiffness(form, prices, most) for most in (FIRST, LAST))
+        known = np.zeros(form.m)
+        if self.answer is not None:
+            answer, p = self.answer, self.answer.p[self.W]
+            known = np.clip(answer.lam[self.W], 0.0, prices)
+            self.sets.warm(form, answer.w, answer.b, known)
+            if not self.is_rough:
+                return self._sided(p, known, prices), last, False
         if form.gram is not None:
             return known, first, False
-        sigma = min(self.settings.box_second * first, last) if is_known else first
         # around half the price the smoothed hinge errs as much above the margin as below it
-        return 0.5 * prices, sigma, True
-
-    def _warm(self, form: Form, prices: np.ndarray) -> np.ndarray:
-        """α of the last answer or of a start, with the form taken there."""
-        assert self.answer is not None
-        answer, p = self.answer, self.answer.p[self.W]
-        known = np.clip(answer.lam[self.W], 0.0, prices)
-        self.sets.warm(form, answer.w, answer.b, known)
-        return known if self.is_rough else self._sided(p, known, prices)
+        return 0.5 * prices, first if self.answer is None else min(2.0 * first, last), True
 
     def _sided(self, p: np.ndarray, known: np.ndarray, prices: np.ndarray) -> np.ndarray:
         """Weights by the rows' sides, but those of the rows near the margin."""
         # what a margin leaves no doubt of is at its bound, also of another C
         alpha = np.where(p < 1.0, prices, 0.0)
-        near = np.abs(p - 1.0) < self.settings.box_near
+        near = np.abs(p - 1.0) < NEAR
         alpha[near] = known[near]
         return alpha
 
     def _has_exchanged(self, form: Form, alpha: np.ndarray) -> bool:
         """Whether the sides are right, so that one linear system gives the last digits."""
         prices = self.problem.prices[self.W]
-        with one_thread():
-            solved = exchange_in_box(form, gathered(form, alpha, prices), prices)
+        solved = _exchanged(form, gathered(form, alpha, prices), prices)
         if solved is None:
             return False
         self._take(form, solved)
-        return form_values(form, solved, prices).gap <= self.goal
+        return form.values(solved, prices).gap <= self.goal
 
     # --- the interior point --------------------------------------------------------------------
 
     def _solve_inside(self, form: Form) -> None:
         """The working set by the interior point, and then to the last digits."""
-        prices = self.problem.prices[self.W]
-        with one_thread():
-            if form.gram is not None:
-                found = self._solve(GramBox(form.gram), form.gram)
-            else:
-                assert isinstance(form, PrimalForm)
-                found = self._solve(PrimalBox(form), form)
+        prices, goal = self.problem.prices[self.W], INTERIOR_GOAL * self.tol
+        if form.step_flops < CHEAP:
+            goal = min(goal, CHEAP_GOAL)
+        found = interior_point(form, goal, prices)
         self._take(form, found.alpha)
         cleared = self._cleared(form, found)
-        with one_thread():
-            alpha = exchange_in_box(form, cleared, prices)
+        alpha = _exchanged(form, cleared, prices)
         self._take(form, cleared if alpha is None else alpha)
 
-    def _take(self, form: Form, alpha: np.ndarray) -> None:
-        """Look at all the rows, and propose the form's point and α if they are no worse."""
-        whole = alpha
-        if not self._has_all:
-            whole = np.zeros(self.sets.size)
-            whole[self.W] = alpha
-        w, b = self.sets.answer(form)
-        self.answer = self._look(w, b, whole)
-
-    def _look(self, w: np.ndarray, b: np.ndarray, alpha: np.ndarray) -> Answer:
-        """All the rows as a classifier and weights see them, which are proposed."""
-        answer = self.sets.evaluate(w, b, alpha, is_exact=True)
-        norm, q = self.sets.base.norm(w), None
-        if alpha.any():
-            q = self.sets.dual_set.normalize(alpha)
-        length = math.inf if q is None else self.sets.base.dual_norm(q)
-        values = values_of(norm, answer.p, q, length, self.problem.prices)
-        self._propose(w, b, alpha, values)
-        return answer
-
-    def _propose(self, w: np.ndarray, b: np.ndarray, alpha: np.ndarray, values: Values) -> None:
-        """If they are no worse than what is proposed so far."""
-        if values.gap <= max(self.values.gap, 0.5 * self.tol):
-            shift = self.sets.labels.all_intercepts(b) if b.size else 0.0
-            self.v, self.alpha, self.values = self.problem.joined(w, shift), alpha, values
-
-    def _solve(self, box: PrimalBox | GramBox, form: PrimalForm | GramForm) -> BoxPoint:
-        goal = self.settings.box_gap * self.tol
-        if form.step_flops < self.settings.box_cheap:
-            goal = min(goal, self.settings.box_least_gap)
-        return box_interior_point(box, form, self.problem.prices[self.W], goal)
-
-    def _cleared(self, form: Form, found: BoxPoint) -> np.ndarray:
+    def _cleared(self, form: Form, found: InteriorPoint) -> np.ndarray:
         """α with zero and C where the other side of the condition is plainly the larger."""
         alpha, prices = found.alpha, self.problem.prices[self.W]
         # α in units of 1/‖a‖², or of C where that is far larger
@@ -393,7 +317,7 @@ class HingeEngine(Engine):
         with np.errstate(over="ignore"):  # a row of zeros has no unit of its own
             above, below = alpha / (unit * found.s), (prices - alpha) / (unit * found.xi)
         freedom = np.minimum(above, below)
-        is_free = freedom > self.settings.box_clear
+        is_free = freedom > CLEAR
         nearest = np.where(above < below, 0.0, prices)
         alpha = gathered(form, np.where(is_free, alpha, nearest), prices)
         is_free = (alpha > 0.0) & (alpha < prices)
@@ -405,15 +329,31 @@ class HingeEngine(Engine):
             alpha = np.where(is_free & ~is_kept, nearest, alpha)
         return alpha
 
-    def _open(self) -> Form:
-        """A form on the working set."""
-        sets, size = self.sets, self.sets.size
+    # --- proposals -----------------------------------------------------------------------------
+
+    def _take(self, form: Form, alpha: np.ndarray) -> None:
+        """Look at all the rows, and propose the form's point and α if they are no worse."""
+        every = alpha
         if not self._has_all:
-            return sets.open(self.W)
-        if sets.is_plain and not sets.is_wide(size):
-            rows, squares = sets.plain_rows(np.arange(size)), sets.base.row_norms**2
-            return PrimalForm(rows, self.deadline, self.settings, borrow=True, squares=squares)
-        return sets.open(np.arange(size))
+            every = np.zeros(self.sets.size)
+            every[self.W] = alpha
+        self.answer = self._look(*self.sets.answer(form), every)
+
+    def _look(self, w: np.ndarray, b: np.ndarray, alpha: np.ndarray) -> Answer:
+        """All the rows as a classifier and weights see them, which are proposed."""
+        answer = self.sets.evaluate(w, b, alpha, is_exact=True)
+        norm, q, length = self.sets.base.norm(w), None, math.inf
+        if alpha.any():
+            q = self.sets.dual_set.normalize(alpha)
+            length = self.sets.base.dual_norm(q)
+        self._propose(w, b, alpha, hinge_values(norm, answer.p, q, length, self.problem.prices))
+        return answer
+
+    def _propose(self, w: np.ndarray, b: np.ndarray, alpha: np.ndarray, values: Values) -> None:
+        """If they are no worse than what is proposed so far."""
+        if values.gap <= max(self.values.gap, 0.5 * self.tol):
+            shift = self.sets.labels.all_intercepts(b) if b.size else 0.0
+            self.v, self.alpha, self.values = self.problem.joined(w, shift), alpha, values
 
     def candidates(self) -> Candidates:
         """The classifier and α of the last round, with the margins that they claim."""
@@ -423,25 +363,11 @@ class HingeEngine(Engine):
         return Candidates([Primal(self.v, np.array([lower / radius]))], self.alpha, upper / radius)
 
 
-def form_values(form: Form, alpha: np.ndarray, prices: np.ndarray) -> Values:
-    """P and D of a form's point and α, as far as float64 tells."""
-    q = form.dual_set.feasible_or_none(alpha)
-    length = math.inf if q is None else form.dual_norm(q)
-    return values_of(form.norm(), form.p, q, length, prices)
+def _exchanged(form: Form, alpha: np.ndarray, prices: np.ndarray) -> np.ndarray | None:
+    return exchange(form, (alpha > 0.0) & (alpha < prices), alpha >= prices, prices)
 
 
-def values_of(
-    norm: float, p: np.ndarray, q: np.ndarray | None, length: float, prices: np.ndarray
-) -> Values:
-    """P of a classifier and D of weights in the dual set, with their ‖Zᵀq‖."""
-    # a little longer, as the certificate has it: C times rounding is no slack
-    primal = min(
-        0.5 * (t * norm) ** 2 + float(prices @ np.maximum(1.0 - t * p, 0.0))
-        for t in (1.0, 1.0 + 1e-12, 1.0 + 1e-10)
-    )
-    if q is None:
-        return Values(primal, 0.0)
-    used = q > 0.0
-    most = float(np.min(prices[used] / q[used]))
-    scale = min(most, 1.0 / length**2) if length > 0.0 else most
-    return Values(primal, scale - 0.5 * (scale * length) ** 2)
+def _stiffness(form: Form, prices: np.ndarray, most: tuple[float, float]) -> float:
+    """σ of a share of C, or in units of 1/mean‖a‖² where that is less."""
+    by_price, by_scale = most
+    return min(by_price * float(prices.mean()), by_scale / form.scale)

@@ -16,7 +16,7 @@ from momentron.solvers.auto.active_rows import ActiveRows
 from momentron.solvers.auto.class_blocks import ClassBlocks
 from momentron.solvers.auto.forms import Direction
 from momentron.solvers.auto.joint_rows import JointRows
-from momentron.solvers.auto.newton import line_search
+from momentron.solvers.auto.newton import Loss, line_search
 from momentron.solvers.auto.pair_table import PairTable
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 
@@ -125,7 +125,8 @@ class JointNewton:
         if changed:
             slope, curvature = rows.dot(self.W, dW), rows.dot(dW, dW)
             along = Direction.of(dW, db, dp.ravel(), slope, curvature)
-            length = line_search(along, rest.ravel(), self.C, self.settings, self._flat_shares())
+            loss = Loss(self.C, shares=self._flat_shares())
+            length = line_search(along, loss.stiffness * rest.ravel(), loss)
         self.W, self.b = self.W + length * dW, self.b + length * db
         self.F = self.F + length * dF
         return length, changed

@@ -12,13 +12,26 @@ import numpy as np
 from momentron.arithmetic.clock import require_time
 from momentron.arithmetic.submatrices import sign_in_place
 from momentron.rows.kernels import require_semidefinite
-from momentron.solvers.auto.box_block import Block, open_gap
-from momentron.solvers.auto.box_interior import Values
+from momentron.solvers.auto.forms import Values
+from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.kernel_point import KernelPoint
 from momentron.solvers.auto.landmarks import Landmarks
 from momentron.solvers.auto.linear_algebra import parts_of
+from momentron.solvers.auto.newton import PROGRESS, Loss, Schedule, box_multipliers
 from momentron.solvers.auto.settings import AutoSettings
 from momentron.solvers.auto.working_sets import WorkingSets
+
+ENTRY_BYTES = 32  # for each entry of a block's Gram matrix: that, the last, and a factor
+ROOM, MORE = 1.2, 0.6  # rows of a block as a multiple of the free ones, and of the violators
+UPDATES, SLACK = 6, 0.01  # of the multipliers on a block; see `minimise`
+GROWTH = 5.0  # of σ, on a block and from block to block. On the first block it begins at this
+FIRST, LAST = (3.0, 30.0), (100.0, 1e5)  # share of C, or in units of 1/mean‖a‖²; and it ends there
+LANDMARK_FIRST = (0.5, 10.0)  # and this is where it begins through landmarks
+AHEAD = 0.05  # the gap to which a block is solved, as a share of that of all
+IDLE = 10  # blocks without progress
+# The tolerance from which single precision does for columns, and the largest price, in units of
+# 1/mean‖a‖², up to which it does.
+LEAST_TOL, MOST_PRICE = 5e-7, 30.0
 
 
 class KernelBlocks(KernelPoint):
@@ -32,23 +45,21 @@ class KernelBlocks(KernelPoint):
         self, sets: WorkingSets, prices: np.ndarray, settings: AutoSettings, tol: float
     ) -> None:
         super().__init__(sets, settings)
-        self.prices, n = prices, prices.size
+        self.sets, self.prices, n = sets, prices, prices.size
         # half of the memory is for blocks at most, the rest for columns
-        self.most = max(2, math.isqrt(self.kernel.cache_bytes // 2 // settings.box_block_bytes))
-        self.kernel.reserve(settings.box_block_bytes * min(n, self.most) ** 2)
+        self.most = max(2, math.isqrt(self.kernel.cache_bytes // 2 // ENTRY_BYTES))
+        self.kernel.reserve(ENTRY_BYTES * min(n, self.most) ** 2)
         self.rounds = self.idle = 0
         self.best = math.inf
         self.twins = Twins.none(n)
         self._last_gram, self._place = np.empty((0, 0)), np.full(n, -1)
-        price = float(prices.mean())
-        self.first, self.last = (
-            min(by_price * price, by_scale / self.scale)
-            for by_price, by_scale in (settings.box_block_first, settings.box_last)
-        )
+        self.first, self.last = self._stiffness(FIRST), self._stiffness(LAST)
         self.sigma = self.first
-        least_tol, most_price = settings.box_block_rough
-        is_tame = tol >= least_tol and float(prices.max()) * self.scale <= most_price
+        is_tame = tol >= LEAST_TOL and float(prices.max()) * self.scale <= MOST_PRICE
         self.is_rough = self.kernel.is_rough and is_tame
+
+    def _stiffness(self, most: tuple[float, float]) -> float:
+        return min(most[0] * float(self.prices.mean()), most[1] / self.scale)
 
     def begin(self) -> None:
         """First weights by landmarks."""
@@ -57,8 +68,10 @@ class KernelBlocks(KernelPoint):
         # one product brings their columns into memory, and tells equal rows by equal sums
         sums = self.kernel.along(places, rng.normal(size=places.size))[2]
         self.twins = Twins.of(sums, self.y, float(np.abs(sums).max()))
-        model = Landmarks(self, places)
-        self.start(*model.weights(model.hinges(self.prices)))
+        losses = [Loss(self._stiffness(LANDMARK_FIRST), self.prices)]
+        while losses[-1].sigma < self.first:
+            losses.append(Loss(min(GROWTH * losses[-1].sigma, self.first), self.prices))
+        self.start(*Landmarks(self, places).weights(losses))
 
     def start(self, alpha: np.ndarray, b: np.ndarray) -> None:
         """Go to these weights."""
@@ -77,12 +90,11 @@ class KernelBlocks(KernelPoint):
 
     @property
     def is_stuck(self) -> bool:
-        settings = self.settings
-        return self.idle > settings.box_block_idle or self.rounds >= settings.box_blocks
+        return self.idle > IDLE or self.rounds >= self.settings.box_blocks
 
     def advance(self, goal: float) -> None:
         """Solve one block, to no less than the goal of P − D."""
-        settings, groups = self.settings, self.twins
+        groups = self.twins
         self.rounds += 1
         alpha, prices = groups.sums(self.alpha), groups.sums(self.prices)
         gap = open_gap(alpha, self.p[groups.first], prices)
@@ -92,23 +104,46 @@ class KernelBlocks(KernelPoint):
         K = self._gram(rows)
         own, Y = alpha[index], self.Y[rows]
         outside = self.p[rows] - K @ own - Y @ self.b
-        missing = Y.T @ own - self.Y.T @ self.alpha
-        block = Block(K, outside, prices[index], Y, missing, self.deadline, settings)
-        alpha[index], b = block.solve(
-            own,
-            self.b,
-            self.sigma,
-            self.last,
-            max(settings.box_block_ahead * gap, 0.25 * goal),
+        balance = Y.T @ own - self.Y.T @ self.alpha
+        form = GramForm(
+            self.sets.rows(rows),
+            K,
+            self.deadline,
+            is_explicit=False,
+            outside=outside,
+            balance=balance,
         )
+        form.point = form.at_weights(own, self.b)
+        goal = max(AHEAD * gap, 0.25 * goal)
+        alpha[index], b = self._solved(form, own, prices[index], goal)
         self.move_to(groups.spread(alpha, self.prices), b)
         gap = open_gap(self.alpha, self.p, self.prices)
-        is_better = gap < settings.interior_progress * self.best
+        is_better = gap < PROGRESS * self.best
         self.idle = 0 if is_better else self.idle + 1
         self.best = min(gap, self.best)
         # too stiff for what the rows outside have brought, it goes back
-        growth = settings.box_block_growth if is_better else settings.box_block_growth**-2
+        growth = GROWTH if is_better else GROWTH**-2
         self.sigma = min(max(growth * self.sigma, self.first), self.last)
+
+    def _solved(
+        self, form: GramForm, alpha: np.ndarray, prices: np.ndarray, goal: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(α, b) of a block, the others fixed."""
+
+        def measure(alpha: np.ndarray) -> float:
+            alpha = balanced(form, alpha, prices)
+            return open_gap(alpha, form.margins(alpha, form.point.b), prices)
+
+        found, _ = box_multipliers(
+            form,
+            Loss(self.sigma, prices, alpha),
+            Schedule(self.sigma, GROWTH, self.last, UPDATES),
+            measure,
+            goal,
+            max_steps=self.settings.box_block_steps,
+            slack=lambda gap: SLACK,
+        )
+        return balanced(form, found, prices), form.point.b
 
     def _gram(self, rows: np.ndarray) -> np.ndarray:
         """The signed Gram matrix of these rows, with what is known of the last block's."""
@@ -143,9 +178,8 @@ class KernelBlocks(KernelPoint):
         distance[is_free] = -np.inf
         n_free = int(np.count_nonzero(is_free))
         n_wrong = int(np.count_nonzero(distance < 0.0)) - n_free
-        room, more = self.settings.box_block_room
         most = max(self.settings.small, n_free)  # so many more at once, the worst ones
-        size = max(int(room * n_free), n_free + min(int(more * n_wrong), most), self.settings.small)
+        size = max(int(ROOM * n_free), n_free + min(int(MORE * n_wrong), most), self.settings.small)
         size = min(size, self.most, alpha.size)
         if size == alpha.size:
             return np.arange(size)
@@ -196,3 +230,24 @@ class Twins:
         full = (totals >= self.sums(prices))[self.group]
         alpha[full] = prices[full]
         return alpha
+
+
+def open_gap(alpha: np.ndarray, p: np.ndarray, prices: np.ndarray) -> float:
+    """Σ α max(0, p − 1) + (C − α) max(0, 1 − p), which is P − D."""
+    above = p - 1.0
+    return float(alpha @ np.maximum(above, 0.0)) + float((prices - alpha) @ np.maximum(-above, 0.0))
+
+
+def balanced(form: GramForm, alpha: np.ndarray, prices: np.ndarray) -> np.ndarray:
+    """α with Yᵀα as it must be, as far as the weights between the bounds allow."""
+    if not form.Y.shape[1]:
+        return alpha
+    for _ in range(3):
+        off = float(np.sum(form.balance) - form.Y[:, 0] @ alpha)
+        free = np.flatnonzero((alpha > 0.0) & (alpha < prices))
+        if not free.size or abs(off) <= 1e-14 * float(alpha.sum()):
+            break
+        Y = form.Y[free, 0]
+        alpha = alpha.copy()
+        alpha[free] = np.clip(alpha[free] + off * Y / float(Y @ Y), 0.0, prices[free])
+    return alpha

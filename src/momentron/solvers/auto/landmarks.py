@@ -1,7 +1,7 @@
-"""First weights in a box through a kernel, which is seen by the columns of some of its rows.
+"""A kernel seen by the columns of some of its rows: first weights, and a preconditioner.
 
 With the columns V of some rows L, the landmarks, K is nearly V K_LL⁻¹ Vᵀ + D, D the diagonal of
-what is left. That is a soft margin with as many features as landmarks and a smoothed hinge, of
+what is left. That is a soft margin with as many features as landmarks and a smoothed loss, of
 stiffness 1/D: all the rows count in it, and a Newton step costs n k² operations at most.
 """
 
@@ -12,8 +12,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from momentron.arithmetic.threads import in_threads, shares_of
-from momentron.solvers.auto.box_newton import Smoothed, search_smoothed
-from momentron.solvers.auto.forms import Direction
+from momentron.solvers.auto.forms import Direction, Movable, Point
 from momentron.solvers.auto.kernel_point import KernelPoint
 from momentron.solvers.auto.linear_algebra import (
     add_to_diagonal,
@@ -21,31 +20,35 @@ from momentron.solvers.auto.linear_algebra import (
     cholesky_of,
     matvec,
 )
+from momentron.solvers.auto.newton import Loss, minimise
 
 TAME = (1e-30, 1e30)  # K_ii that single precision has room for
 SMALL_PART = 1 << 21  # numbers that one thread works on at a time
+RIDGE = 1e-4  # added to the landmarks' Gram matrix, in units of ‖a‖²
+LEAST_REST = 0.02  # the least that the landmarks leave of a row, in the same units
+STEPS, SLACK = 20, 0.05  # Newton steps for each loss; see `minimise`
 
 
-class Landmarks:
+class Landmarks(Movable):
     """The rows in the features of the landmarks, in single precision, intercepts beside them.
 
     Parameters
     ----------
-    point : KernelPoint
+    of : KernelPoint
         Whose rows.
     places : ndarray of shape (k,)
         Which rows the landmarks are.
     """
 
-    def __init__(self, point: KernelPoint, places: np.ndarray) -> None:
-        self.settings, self.deadline, self.scale = point.settings, point.deadline, point.scale
-        settings, squares, Y = point.settings, point.squares, point.Y
-        V = point.signed_block(places, np.arange(squares.size))
+    def __init__(self, of: KernelPoint, places: np.ndarray) -> None:
+        self.deadline, self.scale = of.deadline, of.scale
+        squares, Y = of.squares, of.Y
+        V = of.signed_block(places, np.arange(squares.size))
         k, n = V.shape
 
         def own() -> np.ndarray:
             M = np.asfortranarray(V[:, places])
-            add_to_diagonal(M, settings.landmark_ridge * self.scale)
+            add_to_diagonal(M, RIDGE * self.scale)
             return M
 
         root = solve_triangular(cholesky_of(own), np.eye(k), lower=True, check_finite=False)
@@ -58,54 +61,49 @@ class Landmarks:
         in_threads(project, shares_of(n, float(n * k), SMALL_PART))
         A[k:] = Y.T
         rest = squares - np.einsum("ij,ij->j", A[:k], A[:k])
-        self.rest = np.maximum(rest, settings.landmark_rest * self.scale)
+        self.rest = np.maximum(rest, LEAST_REST * self.scale)
         self.A = np.ascontiguousarray(A.T)
         self.ridge = np.ones(A.shape[0])
         self.ridge[k:] = 0.0
+        self.point = Point(np.zeros(self.ridge.size), np.zeros(0), np.zeros(n))
 
     @staticmethod
     def suit(squares: np.ndarray) -> bool:
         """Whether single precision has the kernel's values, and their roots' inverses."""
         return TAME[0] < float(squares.mean()) and float(squares.max()) < TAME[1]
 
-    def hinges(self, prices: np.ndarray) -> list[Smoothed]:
-        """The plain hinge: a stiffness that grows to where the landmarks say nothing more."""
-        settings, price = self.settings, float(prices.mean())
-        sigma, last = (
-            min(by_price * price, by_scale / self.scale)
-            for by_price, by_scale in (settings.box_first, settings.box_block_first)
-        )
-        sigmas = [sigma]
-        while sigmas[-1] < last:
-            sigmas.append(min(settings.box_growth * sigmas[-1], last))
-        centre = np.zeros(prices.size)
-        return [Smoothed(prices, centre, np.minimum(s, 1.0 / self.rest)) for s in sigmas]
+    def weights(self, losses: list[Loss]) -> tuple[np.ndarray, np.ndarray]:
+        """(α, b) of the last of these losses, each begun from the one before.
 
-    def squared_hinge(self, softness: np.ndarray) -> list[Smoothed]:
-        """The squared hinge, with 1/C of every row."""
-        n = softness.size
-        return [Smoothed(np.full(n, np.inf), np.zeros(n), 1.0 / (self.rest + softness))]
+        What the landmarks leave of a row is a ridge r: σ is σ/(1 + σr).
+        """
+        alpha = np.zeros(self.rest.size)
+        for loss in losses:
+            loss = loss._replace(shares=loss.shares / (1.0 + loss.stiffness * self.rest))
+            alpha = minimise(self, loss, max_steps=STEPS, slack=SLACK).weights
+        return alpha, self.point.x[self.ridge == 0.0]
 
-    def weights(self, losses: list[Smoothed]) -> tuple[np.ndarray, np.ndarray]:
-        """(α, b) of the last of these losses, each begun from the one before."""
-        settings, x, p = self.settings, np.zeros(self.ridge.size), np.zeros(self.rest.size)
-        stage = 0
-        for _ in range(settings.landmark_steps):
-            loss = losses[stage]
-            z = loss.at(p)
-            between = loss.is_between(z)
-            size = int(np.count_nonzero(between))
-            if size == 0 or self.deadline.has_passed(float(size) * self.ridge.size**2):
-                break
-            direction = self._direction(loss, x, z, between)
-            t = search_smoothed(direction, z, loss, settings.search_steps)
-            x, p = x + t * direction.dx, p + t * direction.dp
-            changed = int(np.count_nonzero(between != loss.is_between(loss.at(p))))
-            if changed <= settings.box_slack * size:
-                if stage + 1 == len(losses):
-                    break
-                stage += 1
-        return losses[stage].weights(losses[stage].at(p)), x[self.ridge == 0.0]
+    def newton_flops(self, size: int) -> float:
+        return float(size) * self.ridge.size**2
+
+    def norm(self) -> float:
+        x = self.point.x
+        return math.sqrt(float((self.ridge * x) @ x))
+
+    def direction(
+        self, loss: Loss, weights: np.ndarray, between: np.ndarray, *, rough: bool = False
+    ) -> Direction:
+        A, index, x = self.A, np.flatnonzero(between), self.point.x
+        roots = np.sqrt(np.broadcast_to(loss.stiffness, between.shape)[index])
+        M = self._hessian(index, roots.astype(np.float32))
+        H = M.astype(np.float64, order="F")
+        add_to_diagonal(H, self.ridge + 1e-7 * max(float(M.diagonal().max()), 1.0))
+        g = (A.T @ weights.astype(np.float32)).astype(np.float64) - self.ridge * x
+        dx = back_solve(cholesky_of(lambda: H), g)
+        slope, square = float((self.ridge * x) @ dx), float((self.ridge * dx) @ dx)
+        if not math.isfinite(square):
+            raise FloatingPointError("the first weights through a kernel are not finite")
+        return Direction(dx, np.zeros(0), matvec(A, dx), slope, square)
 
     def inverse(self, index: np.ndarray, softness: np.ndarray) -> "LandmarkInverse":
         """Of K + diag(softness) on the named rows, as far as the landmarks tell."""
@@ -115,23 +113,6 @@ class Landmarks:
         inner = np.array(M[:k, :k], np.float64, order="F")
         add_to_diagonal(inner, 1.0)
         return LandmarkInverse(self.A[index, :k], rest, cholesky_of(lambda: inner))
-
-    def _direction(
-        self, loss: Smoothed, x: np.ndarray, z: np.ndarray, between: np.ndarray
-    ) -> Direction:
-        assert isinstance(loss.sigma, np.ndarray)
-        A, index = self.A, np.flatnonzero(between)
-        M = self._hessian(index, np.sqrt(loss.sigma[index]).astype(np.float32))
-        top = max(float(M.diagonal().max()), 1.0)
-        H = M.astype(np.float64, order="F")
-        add_to_diagonal(H, self.ridge + 1e-7 * top)
-        g = (A.T @ loss.weights(z).astype(np.float32)).astype(np.float64) - self.ridge * x
-        dx = back_solve(cholesky_of(lambda: H), g)
-        dp = matvec(A, dx)
-        slope, square = float((self.ridge * x) @ dx), float((self.ridge * dx) @ dx)
-        if not math.isfinite(square):
-            raise FloatingPointError("the first weights through a kernel are not finite")
-        return Direction(dx, x[:0], dp, slope, square)
 
     def _hessian(self, index: np.ndarray, roots: np.ndarray) -> np.ndarray:
         """Σ r_i² a_i a_iᵀ over the named rows."""

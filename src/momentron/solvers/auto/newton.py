@@ -1,58 +1,112 @@
-"""Semismooth Newton for the squared hinge, and the method of multipliers that makes it hard.
+"""Semismooth Newton with multipliers: one method for hard margins, the hinge and its square.
 
-The soft margin with squared hinge is piecewise quadratic: once the set S of rows with slack is
-right, one linear solve is exact. Multipliers shift the rows' targets until no slack is left.
+Every problem here is the dual
+
+    max 1ᵀα − ½‖Aᵀα‖² − ½ Σ r_i α_i²   s.t.  0 ≤ α ≤ u,  Yᵀα = 0.
+
+From weights α and a stiffness σ the next weights are those of the minimiser of a smoothed loss,
+
+    a = clip((α + σ (1 − p)) / (1 + σ r), 0, u),   p the functional margins,
+
+which is piecewise quadratic: only rows with 0 < a < u have curvature, and once these are known one
+linear system is exact. The squared hinge is σ → ∞, one minimisation; hard margins and the hinge
+repeat it until the weights stand still. Rows at a bound are exactly there.
 """
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from momentron.solvers.auto.forms import Direction, Form
-from momentron.solvers.auto.settings import SETTINGS, AutoSettings
+from momentron.solvers.auto.forms import Direction, Form, Movable
+
+SEARCH_STEPS = 30  # of a line search
+SEARCH_ACCURACY = 1e-3  # of its slope: more changes no number of Newton steps
+NEARLY_FULL = 0.2  # how far from 1 the last step of a rough minimisation may be, taken as 1
+ROUGH_STEPS, ROUGH_SLACK = 8, 0.05  # Newton steps of a soft margin that ranks; see `minimise`
+QUICK_STEPS = 15  # Newton steps in which an exact soft margin nearly always settles
+PATH_START, PATH_GROWTH = 10.0, 3.0  # the first C of a path to a large one, and its growth
+PATH_STEPS, PATH_SLACK = 30, 0.02  # Newton steps at each C of that path; see `minimise`
+STALLED = 7  # Newton steps between two updates that mean that Newton stalls,
+STALLED_BY_GRAM = 20  # and with a kernel, which has no end of features
+LEFT = 1e-9  # of the largest weight: what a factor in single precision may leave of a solution
+FAST = 0.02  # a gap that falls below this share of the best keeps σ, and with it the factor
+SLOW = 0.3  # a gap above this share of the last is not falling
+ROUNDING = 1e-9  # a gap at which one that is not falling has reached rounding
+PROGRESS = 0.7  # a gap below this share of the best is progress
+IDLE = 8  # updates without progress
 
 
-class SoftResult(NamedTuple):
-    """Multipliers C·slack, Newton steps taken, and whether S has settled."""
+class Loss(NamedTuple):
+    """The loss of some rows, smoothed around weights with stiffness σ times the rows' shares."""
 
-    lam: np.ndarray
+    sigma: float
+    upper: float | np.ndarray = math.inf
+    centre: float | np.ndarray = 0.0
+    shares: float | np.ndarray = 1.0
+
+    @property
+    def stiffness(self) -> float | np.ndarray:
+        return self.sigma * self.shares
+
+    @property
+    def is_boxed(self) -> bool:
+        return isinstance(self.upper, np.ndarray)
+
+    def at(self, p: np.ndarray) -> np.ndarray:
+        """α + σ(1 − p), not yet in the box."""
+        return self.centre + self.stiffness * (1.0 - p)
+
+    def weights(self, z: np.ndarray) -> np.ndarray:
+        """The same in the box."""
+        return np.clip(z, 0.0, self.upper) if self.is_boxed else np.maximum(z, 0.0)
+
+    def is_between(self, z: np.ndarray) -> np.ndarray:
+        """Where there is curvature."""
+        return (z > 0.0) & (z < self.upper) if self.is_boxed else z > 0.0
+
+
+class Minimised(NamedTuple):
+    """Weights, Newton steps taken, and whether the rows between the bounds have settled."""
+
+    weights: np.ndarray
     steps: int
     converged: bool
 
 
-def line_search(
-    direction: Direction,
-    r: np.ndarray,
-    C: float,
-    settings: AutoSettings = SETTINGS,
-    shares: float | np.ndarray = 1.0,
-) -> float:
-    """The minimiser along a direction of ½‖w‖² + (C/2) Σ s_i (r_i − t dp_i)₊², whose slope is
-    monotone; s are the rows' shares of C.
+def line_search(direction: Direction, z: np.ndarray, loss: Loss) -> float:
+    """The minimiser of the smoothed objective along a direction, whose slope is monotone.
 
-    Up to t = 2, where the minimiser nearly always is, only the rows count that have slack here or
-    there.
+    Up to t = 2, where it nearly always is, only the rows count whose weights change on the way.
     """
-    dp, slope, curvature = direction.dp, direction.slope, direction.curvature
+    dp, upper = direction.dp, loss.upper
+    fall = loss.stiffness * dp
+    ends, even, own = z - 2.0 * fall, 0.0, upper
+    if isinstance(upper, np.ndarray):
+        low_end = np.minimum(z, ends)
+        stays = np.flatnonzero(low_end >= upper)
+        even = float(upper[stays] @ dp[stays])
+        near = np.flatnonzero((np.maximum(z, ends) > 0.0) & (low_end < upper))
+        own = upper[near]
+    else:
+        near = np.flatnonzero(np.maximum(z, ends) > 0.0)
+    part, falls, slopes = z[near], fall[near], dp[near]
     low, high, t, enough = 0.0, math.inf, 1.0, 0.0
-    pull = dp if isinstance(shares, float) else shares * dp
-    every = r, dp, pull
-    if r.size > settings.many_rows:
-        near = np.flatnonzero(np.maximum(r, r - 2.0 * dp) > 0.0)
-        r, dp, pull = r[near], dp[near], pull[near]
-    for k in range(settings.search_steps):
+    for k in range(SEARCH_STEPS):
         if t > 2.0:
-            r, dp, pull = every
-        rest = r - t * dp
-        g = slope + t * curvature - C * float(np.maximum(rest, 0.0) @ pull)
+            even, part, falls, slopes, own = 0.0, z, fall, dp, upper
+        rest = part - t * falls
+        pull = even + float(np.clip(rest, 0.0, own) @ slopes)
+        g = direction.slope + t * direction.curvature - pull
         if k == 0:
-            enough = settings.search_accuracy * abs(slope - C * float(np.maximum(r, 0.0) @ pull))
+            begun = even + float(np.clip(part, 0.0, own) @ slopes)
+            enough = SEARCH_ACCURACY * abs(direction.slope - begun)
         if abs(g) <= enough:
             return t
         low, high = (low, t) if g > 0.0 else (t, high)
-        active = rest > 0.0
-        h = curvature + C * float(dp[active] @ pull[active])
+        between = (rest > 0.0) & (rest < own)
+        h = direction.curvature + float(falls[between] @ slopes[between])
         new = t - g / h if h > 0.0 else 2.0 * t
         if not low < new < high:
             new = 0.5 * (low + high) if high < math.inf else 2.0 * t
@@ -60,103 +114,117 @@ def line_search(
     return t
 
 
+def minimise(
+    form: Movable, loss: Loss, *, max_steps: int, slack: float = 0.0, from_centre: bool = False
+) -> Minimised:
+    """Newton for ½‖w‖² + Σ h_i(p_i) from the form's point.
+
+    `slack` is the share of the rows between the bounds that may still change in the last step: 0
+    asks for the exact minimiser, more for a rough one. `from_centre` takes these rows from the
+    loss's centre in the first step: right after an update α + σ(1 − p) mispredicts them.
+    """
+    z, steps, done = loss.at(form.p), 0, False
+    ranks = slack > 0.0 and not loss.is_boxed  # weights need not be exact where they only rank
+    while steps < max_steps and not done:
+        between, weights = loss.is_between(z), loss.weights(z)
+        if steps == 0 and from_centre:
+            is_free = loss.is_between(np.broadcast_to(loss.centre, z.shape))
+            if is_free.any():
+                between, weights = is_free, np.where(is_free, z, loss.centre)
+        size = int(np.count_nonzero(between))
+        if form.deadline.has_passed(form.newton_flops(size)):
+            break
+        if size == 0:
+            if ranks:
+                break
+            between = form.nearest_rows()  # they hold intercepts, and stop w from shrinking
+        direction = form.direction(loss, weights, between, rough=ranks)
+        steps += 1
+        after = z - loss.stiffness * direction.dp
+        changed = int(np.count_nonzero(between != loss.is_between(after)))
+        if loss.is_boxed:  # across the whole band the quadratic piece was another one
+            changed += int(np.count_nonzero((weights <= 0.0) & (after >= loss.upper)))
+            changed += int(np.count_nonzero((after <= 0.0) & (weights >= loss.upper)))
+        is_piece = changed == 0 and (size > 0 or not loss.is_boxed)
+        t = 1.0 if is_piece else line_search(direction, z, loss)
+        is_near = 0 < changed <= slack * size and abs(t - 1.0) < NEARLY_FULL
+        if is_near:
+            t = 1.0  # a step cut short would leave weight on rows that have none
+        form.move(direction, t)
+        z = loss.at(form.p)
+        done = is_piece or is_near
+        if is_piece and not ranks:
+            done = form.leaves(loss.weights(z)) <= LEFT
+        elif size == 0:
+            done |= abs(t) * math.sqrt(direction.curvature) <= 1e-13 * form.norm()
+    return Minimised(loss.weights(z), steps, done)
+
+
+# --- soft margins with the squared hinge ---------------------------------------------------------
+
+
 def step_along_mean(form: Form, C: float) -> None:
     """Go to the best multiple of the difference of the classes' sums.
 
     The search begins at Newton's step: from a step of 1 it would not come down to a tiny C's.
     """
-    direction, r = form.along_mean(), 1.0 - form.p
-    dp, pull = direction.dp, form.shares * direction.dp
-    curvature = direction.curvature + C * float(dp @ (pull * (r > 0.0)))
+    direction, loss = form.along_mean(), Loss(C, shares=form.shares)
+    z, dp = loss.at(form.p), direction.dp
+    pull = loss.stiffness * dp
+    curvature = direction.curvature + float(dp @ (pull * (z > 0.0)))
     if not curvature > 0.0:
         return
-    t = (C * float(np.maximum(r, 0.0) @ pull) - direction.slope) / curvature
+    t = (float(np.maximum(z, 0.0) @ dp) - direction.slope) / curvature
     direction = direction.times(t)
-    form.move(direction, line_search(direction, r, C, form.settings, form.shares))
+    form.move(direction, line_search(direction, z, loss))
 
 
-def soft_margin(
-    form: Form,
-    C: float,
-    lam: np.ndarray | None = None,
-    *,
-    max_steps: int,
-    slack: float = 0.0,
-    S: np.ndarray | None = None,
-) -> SoftResult:
-    """Newton for min ½‖w‖² + (C/2) Σ s_i (1 + λ_i/(C s_i) − p_i)₊², from the form's current point.
-
-    `slack` is the share of S that may still change at the end: 0 asks for the exact minimiser, more
-    for a rough one. `S` is a guess of the rows with slack.
-    """
-    target = 1.0 if lam is None else 1.0 + lam / (C * form.shares)
-    steps, done = 0, False
-    while steps < max_steps and not done and not form.deadline.has_passed(form.step_flops):
-        r = target - form.p
-        active = r > 0.0 if S is None else S
-        S = None
-        size = np.count_nonzero(active)
-        if size == 0:
-            if not slack and form.norm() > 0.0:
-                active = r >= r.max()  # w is too long: the nearest rows stop it from shrinking
-            else:
-                break
-        direction = form.soft.direction(active, target, C, rough=slack > 0.0)
-        steps += 1
-        changed = np.count_nonzero(active != (r - direction.dp > 0.0))
-        if changed == 0:
-            t, done = 1.0, True  # the quadratic piece was the right one
-        else:
-            t = line_search(direction, r, C, form.settings, form.shares)
-            done = bool(changed <= slack * size) and abs(t - 1.0) < form.settings.nearly_full
-            if done:
-                t = 1.0  # a step cut short would leave weight on rows that have no slack
-        form.move(direction, t)
-    return SoftResult(form.shares * (C * np.maximum(target - form.p, 0.0)), steps, done)
+def soft_margin(form: Form, C: float, *, max_steps: int, slack: float = 0.0) -> Minimised:
+    """Newton for min ½‖w‖² + (C/2) Σ s_i max(0, 1 − p_i)², from the form's point."""
+    return minimise(form, Loss(C, shares=form.shares), max_steps=max_steps, slack=slack)
 
 
-def exact_soft_margin(form: Form, C: float, *, max_steps: int) -> SoftResult:
+def exact_soft_margin(form: Form, C: float, *, max_steps: int) -> Minimised:
     """The soft margin to the end; where Newton does not settle, by a path of growing C.
 
     From far away a large C takes Newton a hundred steps; from the solution for a third of it, few.
     """
-    settings = form.settings
-    soft = soft_margin(form, C, max_steps=min(settings.quick_steps, max_steps))
-    if soft.converged or max_steps <= settings.quick_steps:
+    soft = soft_margin(form, C, max_steps=min(QUICK_STEPS, max_steps))
+    if soft.converged or max_steps <= QUICK_STEPS:
         return soft
     form.reset()
-    lower = settings.path_start / form.scale
+    lower = PATH_START / form.scale
     step_along_mean(form, lower)
     while lower < C:
-        soft_margin(form, lower, max_steps=settings.path_steps, slack=settings.path_slack)
-        lower *= settings.path_growth
+        soft_margin(form, lower, max_steps=PATH_STEPS, slack=PATH_SLACK)
+        lower *= PATH_GROWTH
     return soft_margin(form, C, max_steps=max_steps)
 
 
 def soft_path(form: Form, Cs: tuple[float, ...]) -> np.ndarray:
     """Rough soft margins for growing C, each started from the last; C in units of 1/mean‖a‖²."""
-    settings = form.settings
     if not form.p.any():
         step_along_mean(form, Cs[0] / form.scale)
     lam = np.zeros(form.m)
     for C in Cs:
-        lam = soft_margin(
-            form, C / form.scale, max_steps=settings.rough_steps, slack=settings.rough_slack
-        ).lam
+        lam = soft_margin(form, C / form.scale, max_steps=ROUGH_STEPS, slack=ROUGH_SLACK).weights
     return lam
 
 
-class Penalty(NamedTuple):
-    """The method of multipliers' C, in units of 1/mean‖a‖²: the first, its growth, the last."""
+# --- the method of multipliers -------------------------------------------------------------------
+
+
+class Schedule(NamedTuple):
+    """σ of the multipliers in units of 1/mean‖a‖²: the first, its growth, the last."""
 
     first: float
-    growth: float
-    last: float
-    updates: int  # of the multipliers, at most
+    growth: float = 10.0
+    last: float = 1e9
+    updates: int = 14  # of the multipliers, at most
 
 
 def multipliers(
-    form: Form, lam: np.ndarray, penalty: Penalty, tol: float, *, from_rows: bool = False
+    form: Form, lam: np.ndarray, schedule: Schedule, tol: float, *, from_rows: bool = False
 ) -> tuple[np.ndarray, float]:
     """The method of multipliers for the hard margin: (λ, true gap); inf where Newton stalled.
 
@@ -164,31 +232,69 @@ def multipliers(
     Once the gap looks closed, margins are computed from the rows (from the start if `from_rows`),
     since a Gram matrix may show a gap that is not there.
     """
-    settings = form.settings
-    C, C_max, best = penalty.first / form.scale, penalty.last / form.scale, math.inf
-    is_explicit = form.is_explicit
-    max_steps = settings.inner_steps if is_explicit else settings.inner_kernel_steps
-    for _ in range(penalty.updates):
-        # the old support is the better guess: 1 + λ/C − p mispredicts right after an update
+    sigma, last, best = schedule.first / form.scale, schedule.last / form.scale, math.inf
+    max_steps = STALLED if form.is_explicit else STALLED_BY_GRAM
+    for _ in range(schedule.updates):
         support = lam > 0.0
-        guess = support if support.any() else None
-        soft = soft_margin(form, C, lam, max_steps=max_steps, S=guess)
-        if not soft.converged:
+        loss = Loss(sigma, centre=lam, shares=form.shares)
+        found = minimise(form, loss, max_steps=max_steps, from_centre=True)
+        if not found.converged:
             return lam, math.inf
         form.refresh(from_rows=from_rows)
-        settled, lam = np.array_equal(soft.lam > 0.0, support), soft.lam
+        settled, lam = np.array_equal(found.weights > 0.0, support), found.weights
         bounds = form.bounds(lam)
         gap, upper = bounds.gap, bounds.upper
-        stagnant = gap > settings.stagnant * best and gap < settings.stagnant_gap
         closed = gap <= max(tol, form.gap_floor(upper)) or upper <= 1e-14 * form.length
-        if closed or stagnant:
+        if closed or SLOW * best < gap < ROUNDING:
             if closed and form.shows(tol, upper):
                 return lam, gap
             gap = form.true_bounds(lam).gap
             if from_rows or gap <= 4.0 * tol:
                 return lam, gap
             from_rows = True
-        if not (settled and gap < settings.fast_update * best):
-            C = min(C * penalty.growth, C_max)  # else the same C again, and with it the same factor
+        if not (settled and gap < FAST * best):
+            sigma = min(sigma * schedule.growth, last)  # else the same factor again
         best = min(best, gap)
     return lam, form.true_bounds(lam).gap
+
+
+def box_multipliers(
+    form: Form,
+    loss: Loss,
+    schedule: Schedule,
+    measure: Callable[[np.ndarray], float],
+    goal: float,
+    *,
+    max_steps: int,
+    slack: Callable[[float], float],
+    is_first: bool = False,
+    tell: Callable[[np.ndarray], None] | None = None,
+) -> tuple[np.ndarray, float]:
+    """The method of multipliers in a box, from the loss's centre: (the best α, its gap).
+
+    The form is left at that α's point. `measure` is the gap of α there, `slack` what a minimisation
+    may leave at such a gap (see `minimise`), and `tell` hears of each better α. `is_first` means
+    that the centre says nothing about which rows are between the bounds.
+    """
+    top, last = 1e5 / form.scale, schedule.last
+    best, found, point, idle = math.inf, np.asarray(loss.centre), form.point, 0
+    gap = math.inf if is_first else measure(found)
+    for _ in range(schedule.updates):
+        alpha = minimise(
+            form, loss, max_steps=max_steps, slack=slack(best), from_centre=not is_first
+        ).weights
+        form.refresh()
+        is_first = False
+        before, gap = gap, measure(alpha)
+        idle = 0 if gap < PROGRESS * best else idle + 1
+        if gap > SLOW * before:  # the same stiffness again would take long
+            last = min(schedule.growth * last, top)
+        if gap < best:
+            best, found, point = gap, alpha, form.point
+            if tell is not None:
+                tell(alpha)
+        if gap <= goal or idle > IDLE or form.deadline.has_passed():
+            break
+        loss = loss._replace(sigma=min(schedule.growth * loss.sigma, last), centre=alpha)
+    form.point = point
+    return found, best

@@ -1,21 +1,40 @@
-"""The hard margin of a working set by pivots: one row at a time joins the support or leaves it.
+"""The hard margin by pivots: one row at a time joins the support or leaves it.
 
-The dual method of Goldfarb and Idnani (1983), on a Gram matrix. On the support S multipliers are
-positive and functional margins are 1; the rows below the margin enter one after another, and what
-their entrance would push below zero leaves first. Where S is nearly right this takes a few pivots a
-violator, also where there are as many support vectors as features: there an exchange of many rows
-at once leaves a singular matrix.
+The dual method of Goldfarb and Idnani (1983). On the support S multipliers are positive and
+functional margins are 1; the rows below the margin enter one after another, and what their entrance
+would push below zero leaves first. On a Gram matrix, from a support that is nearly right, this
+takes a few pivots per violator, also where there are as many support vectors as features: there an
+exchange of many rows at once leaves a singular matrix. On few short rows it is the whole way, from
+an empty support: what such a problem takes elsewhere is mostly Python's own time.
 """
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy.linalg import blas
 
-from momentron.solvers.auto.active_set import SATISFIED
-from momentron.solvers.auto.forms import Point
+from momentron.arithmetic.clock import require_time
+from momentron.solvers.auto.engine import End, Phase
+from momentron.solvers.auto.exchange import MOST_FREE, SINGULAR, FreeMargins
+from momentron.solvers.auto.forms import VANISHED, Point
 from momentron.solvers.auto.gram_form import GramForm
-from momentron.solvers.auto.linear_algebra import matvec
+from momentron.solvers.auto.search import Search
+
+SATISFIED = 1.0 - 1e-12  # a functional margin of 1, but for rounding,
+SHORT_SATISFIED = 1.0 - 1e-11  # and with margins from the rows themselves
+SHORT_SINGULAR = 1e-10  # a pivot in units of the longest ‖a‖², at which a row is a combination
+NOTHING = 1e-12  # of a unit of the entering weight: what rounding may have left of a zero
+CORRECTIONS = 3  # runs of pivots on a Gram matrix, each from margins made anew,
+FRESH_STARTS = 4  # and on short rows
+DROPS = 5  # solves in which rows without weight are dropped
+
+
+def few_violators(size: int) -> int:
+    """As many as pivots are worth for a support of that size: with more, others are faster."""
+    return 10 + size // 10
 
 
 def pivot(form: GramForm, S: np.ndarray) -> np.ndarray | None:
@@ -27,10 +46,9 @@ def pivot(form: GramForm, S: np.ndarray) -> np.ndarray | None:
     S : ndarray of bool, shape (m,)
         A guess of the support, nearly right.
     """
-    settings = form.settings
-    left = settings.pivots
-    for _ in range(settings.pivot_corrections):
-        solved = _with_positive_weights(form, S)
+    left, margins = form.settings.pivots, FreeMargins(form)
+    for _ in range(CORRECTIONS):
+        solved = _with_positive_weights(margins, S)
         if solved is None:
             return None
         S, point = solved
@@ -38,142 +56,307 @@ def pivot(form: GramForm, S: np.ndarray) -> np.ndarray | None:
         if violators == 0:
             form.point = point
             return point.x
-        if violators > settings.few_violators(int(np.count_nonzero(S))):
+        first = np.flatnonzero(S)
+        if violators > few_violators(first.size):
             return None
+        slots = min(form.m, first.size + form.settings.pivot_room)
+        smallest = SINGULAR * form.scale
+        support = Support(_Products(form), form.squares, form.Y, slots, smallest)
         try:
-            support = _Support(form, S, point)
+            support.take(first, point.x[first], point.b, point.p)
         except np.linalg.LinAlgError:
             return None
-        left = support.take_in_violators(left)
-        if left < 0:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left = support.run(left, SATISFIED, form.deadline.has_passed)
+        if left <= 0 or support.ray is not None:
             return None
-        S = support.mask()
+        S = np.zeros(form.m, bool)
+        S[support.members] = True
     return None
 
 
-def _with_positive_weights(form: GramForm, S: np.ndarray) -> tuple[np.ndarray, Point] | None:
+def _with_positive_weights(margins: FreeMargins, S: np.ndarray) -> tuple[np.ndarray, Point] | None:
     """S and a point with margins 1 and λ > 0 on it; rows that would have none are dropped."""
-    settings = form.settings
-    for _ in range(settings.pivot_drops):
+    form = margins.form
+    for _ in range(DROPS):
         size = np.count_nonzero(S)
-        if not 0 < size <= settings.pivot_support or form.deadline.has_passed(form.step_flops):
+        if not 0 < size <= MOST_FREE or form.deadline.has_passed(form.step_flops):
             return None
-        solved = form.equalise(S)
+        solved = margins.equalise(S)
         if solved is None:
             return None
-        positive = S & (solved.x > 0.0)
+        positive = S & (solved[0] > 0.0)
         if np.array_equal(positive, S):
-            return S, solved
+            return S, solved[1]
         S = positive
     return None
 
 
-class _Support:
+class Products(Protocol):
+    """Inner products of rows."""
+
+    def among(self, rows: np.ndarray, j: int | np.ndarray) -> np.ndarray:
+        """Of some rows with one, or with others."""
+
+    def margins(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """What weights of some rows give all of them."""
+
+    def moved(self, j: int, rows: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """The same of weight 1 on row j and −u on some rows."""
+
+
+class _Products:
+    """Those of a form."""
+
+    def __init__(self, form: GramForm) -> None:
+        self.K = form.K
+
+    def among(self, rows: np.ndarray, j: int | np.ndarray) -> np.ndarray:
+        return self.K[j, rows] if isinstance(j, int) else self.K[np.ix_(rows, j)]
+
+    def margins(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return weights @ self.K[rows]
+
+    def moved(self, j: int, rows: np.ndarray, u: np.ndarray) -> np.ndarray:
+        return self.K[j] - u @ self.K[rows]
+
+
+class _ShortProducts:
+    """Those of signed rows in memory."""
+
+    def __init__(self, A: np.ndarray) -> None:
+        self.A = A
+
+    def among(self, rows: np.ndarray, j: int | np.ndarray) -> np.ndarray:
+        return self.A[rows] @ self.A[j].T
+
+    def margins(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return self.A @ (weights @ self.A[rows])
+
+    def moved(self, j: int, rows: np.ndarray, u: np.ndarray) -> np.ndarray:
+        return self.A @ (self.A[j] - u @ self.A[rows])
+
+
+class Support:
     """S, its multipliers, and the inverse of its bordered Gram matrix, kept by rank-one updates.
 
     The matrix is [[0, Y_Sᵀ], [Y_S, K_SS]]. Its rows and columns have slots, the first r of them for
-    the intercepts; slots that nobody holds are zero in the inverse, in λ and in `members`.
+    the intercepts; slots that no row holds are zero in the inverse and in `x`.
+
+    Attributes
+    ----------
+    x : ndarray
+        b, and the multipliers of the slots.
+    ray : ndarray, optional
+        Weights of all rows that cancel, where pivots have met such.
     """
 
-    def __init__(self, form: GramForm, S: np.ndarray, point: Point) -> None:
-        self.form, self.p = form, point.p
-        self.r = form.Y.shape[1]
-        first = np.flatnonzero(S)
-        self.size = self.r + first.size  # slots in use
-        slots = self.r + min(form.m, first.size + form.settings.pivot_room)
-        self.members = np.zeros(slots, np.intp)
-        self.members[self.r : self.size] = first
-        self.lam = np.zeros(slots)
-        self.lam[self.r : self.size] = point.x[first]
-        matrix = np.zeros((self.size, self.size))
-        matrix[self.r :, : self.r] = form.Y[first]
-        matrix[: self.r, self.r :] = form.Y[first].T
-        matrix[self.r :, self.r :] = form.K[np.ix_(first, first)]
-        self.inverse = np.zeros((slots, slots), order="F")
-        self.inverse[: self.size, : self.size] = np.linalg.inv(matrix)
+    def __init__(
+        self, rows: Products, squares: np.ndarray, Y: np.ndarray, slots: int, smallest: float
+    ) -> None:
+        self.rows, self.squares, self.Y, self.smallest = rows, squares, Y, smallest
+        self.r = r = Y.shape[1]
+        self._members = np.zeros(slots, np.intp)
+        self._is_held = np.zeros(slots, bool)
+        self.x = np.zeros(r + slots)
+        self.inverse = np.zeros((r + slots, r + slots), order="F")
+        self.p = np.zeros(Y.shape[0])
+        self.ray: np.ndarray | None = None
 
     @property
-    def support(self) -> np.ndarray:
+    def members(self) -> np.ndarray:
         """The rows of S."""
-        return self.members[self.r : self.size]
+        return self._members[self._is_held]
 
-    def mask(self) -> np.ndarray:
-        S = np.zeros(self.form.m, bool)
-        S[self.support] = True
-        return S
+    @property
+    def lam(self) -> np.ndarray:
+        """Their multipliers."""
+        return self.x[self.r :][self._is_held]
 
-    def take_in_violators(self, left: int) -> int:
-        """Pivots until no row is below the margin; how many are left then, −1 where too few."""
-        while True:
-            outside = self.p.copy()
-            outside[self.support] = np.inf
-            j = int(outside.argmin())
-            if outside[j] >= SATISFIED:
-                return left
-            left = self._enter(j, left)
-            if left < 0:
-                return left
+    def take(self, members: np.ndarray, lam: np.ndarray, b: np.ndarray, p: np.ndarray) -> None:
+        """Begin with these rows and their multipliers; LinAlgError where they are singular."""
+        self._members[: members.size], self._is_held[: members.size] = members, True
+        self.x[: self.r], self.x[self.r : self.r + members.size], self.p = b, lam, p
+        self._invert()
 
-    def _enter(self, j: int, left: int) -> int:
+    def _invert(self) -> np.ndarray:
+        """Make the inverse anew: of the slots that are held, which are named."""
+        r, S = self.r, self.members
+        slots = np.append(np.arange(r), r + np.flatnonzero(self._is_held))
+        matrix = np.zeros((slots.size, slots.size))
+        matrix[r:, :r], matrix[:r, r:] = self.Y[S], self.Y[S].T
+        matrix[r:, r:] = self.rows.among(S, S)
+        inverse = np.linalg.inv(matrix)
+        self.inverse[:] = 0.0
+        self.inverse[slots[:, None], slots] = inverse
+        return slots
+
+    def renew(self) -> bool:
+        """The point with margins of 1 on S, without what rounding has left; whether λ ≥ 0."""
+        try:
+            slots = self._invert()
+        except np.linalg.LinAlgError:
+            return False
+        solved = self.inverse[:, slots[self.r :]].sum(axis=1)
+        if not (np.isfinite(solved).all() and solved[self.r :].min() >= 0.0):
+            return False
+        self.x = solved
+        self.p = self.rows.margins(self.members, self.lam) + self.Y @ solved[: self.r]
+        return True
+
+    def run(self, left: int, satisfied: float, is_late: Callable[[], bool]) -> int:
+        """Pivots until no row is below the margin; how many are left then, 0 where too few.
+
+        They end also where weights cancel, and `ray` has them.
+        """
+        while left > 0 and self.ray is None:
+            j = int(self.p.argmin())
+            if self.p[j] >= satisfied or j in self.members:  # which rounding has left there
+                break
+            left = self.enter(j, left, is_late)
+        return left
+
+    def enter(self, j: int, left: int, is_late: Callable[[], bool]) -> int:
         """Raise λ_j from zero until its margin is 1; rows whose λ falls to zero leave."""
-        form, weight = self.form, 0.0
-        while left > 0 and not form.deadline.has_passed():
+        weight, is_fresh, r, S = 0.0, False, self.r, self._members
+        square = float(self.squares[j])
+        column = np.empty(self.x.size)
+        column[:r] = self.Y[j]
+        column[r:] = self.rows.among(S, j)
+        while left > 0 and not is_late():
             left -= 1
-            column = np.zeros(self.members.size)
-            column[: self.r] = form.Y[j]
-            column[self.r : self.size] = form.K[j, self.support]
             u = self.inverse @ column
-            curvature = float(form.K[j, j] - column @ u)
-            full = math.inf
-            if curvature > form.smallest_pivot:
-                full = (1.0 - float(self.p[j])) / curvature
-            times = np.full(u.size, np.inf)
-            falls = u > 0.0
-            falls[: self.r] = False
-            np.divide(self.lam, u, out=times, where=falls)
+            curvature, falls = square - float(column @ u), u[r:]
+            full = (1.0 - float(self.p[j])) / curvature if curvature > self.smallest else math.inf
+            times = np.where(falls > NOTHING, self.x[r:] / falls, np.inf)
             slot = int(times.argmin())
-            t = min(full, float(times[slot]))
-            if not t < math.inf:  # nothing separates these rows, or rounding has won
-                return -1
-            self._move(j, t, u)
+            empty = float(times[slot])
+            t = min(full, empty)
+            if not t < math.inf:  # a combination of the others, whose weights cancel with it
+                if is_fresh or not self._is_inverted():
+                    self.ray = np.zeros(self.p.size)
+                    self.ray[self.members] = np.maximum(-falls[self._is_held], 0.0)
+                    self.ray[j] = 1.0
+                    return left
+                is_fresh = True
+                continue
+            is_fresh = False
+            self.x -= t * u
+            self.p = self.p + t * self.rows.moved(j, S, falls)
+            if r:
+                self.p -= self.Y @ (t * u[:r])
             weight += t
-            if full <= times[slot]:
-                return left if self._add(j, weight, u, curvature) else -1
+            if full <= empty:
+                return left if self._add(j, weight, u, curvature) else 0
             if not self._drop(slot):
-                return -1
-        return -1
+                return 0
+        return 0
 
-    def _move(self, j: int, t: float, u: np.ndarray) -> None:
-        form, step = self.form, np.zeros(self.form.m)
-        step[self.support] = -t * u[self.r : self.size]
-        step[j] = t
-        self.lam[self.r :] -= t * u[self.r :]
-        self.p = self.p + matvec(form.K, step)
-        if self.r:
-            self.p -= t * (form.Y @ u[: self.r])
+    def _is_inverted(self) -> bool:
+        """Whether the inverse could be made anew, which takes away what rounding has left."""
+        try:
+            self._invert()
+        except np.linalg.LinAlgError:
+            return False
+        return True
 
     def _add(self, j: int, weight: float, u: np.ndarray, curvature: float) -> bool:
         """Whether there was a slot for row j."""
-        if self.size == self.members.size:
+        slot = int(self._is_held.argmin())
+        if self._is_held[slot]:
             return False
-        u[self.size] = -1.0
+        u[self.r + slot] = -1.0
         self.inverse = blas.dger(1.0 / curvature, u, u, a=self.inverse, overwrite_a=1)
-        self.members[self.size], self.lam[self.size] = j, weight
-        self.size += 1
+        self._members[slot], self._is_held[slot], self.x[self.r + slot] = j, True, weight
         return True
 
     def _drop(self, slot: int) -> bool:
-        """Whether the row in a slot could leave; the last one moves there."""
-        last = self.size - 1
-        inverse = self.inverse
-        pivot = float(inverse[slot, slot])
-        if not pivot > 0.0 or self.size == self.r + 1:
+        """Whether the row in a slot could leave."""
+        place = self.r + slot
+        column = self.inverse[:, place].copy()
+        pivot = float(column[place])
+        self._is_held[slot] = False
+        if not pivot > 0.0 or not self._is_held.any():
             return False
-        for values in (inverse, inverse.T, self.members, self.lam):
-            values[[slot, last]] = values[[last, slot]]
-        column = inverse[:, last].copy()
-        self.inverse = blas.dger(-1.0 / pivot, column, column, a=inverse, overwrite_a=1)
-        self.inverse[last, :] = self.inverse[:, last] = 0.0  # but for rounding they are
-        self.members[last], self.lam[last] = 0, 0.0
-        self.size = last
+        self.inverse = blas.dger(-1.0 / pivot, column, column, a=self.inverse, overwrite_a=1)
+        self.inverse[place] = self.inverse[:, place] = 0.0  # but for rounding they are
+        self.x[place] = 0.0
         return True
+
+
+@dataclass(frozen=True)
+class SolveStraight(Phase):
+    """Pivots on all of few short rows; where they do not get there, the other way is taken at once.
+
+    Attributes
+    ----------
+    otherwise : Phase
+        How the rows are solved else.
+    """
+
+    otherwise: Phase
+
+    @staticmethod
+    def suits(search: Search) -> bool:
+        """Whether the rows are few and short, those of a matrix, and more than features."""
+        sets, settings = search.sets, search.settings
+        is_short = sets.width <= settings.straight_width and sets.width < sets.size
+        is_few = sets.size * sets.width <= settings.straight_entries
+        is_plain = sets.is_plain and sets.matrix is not None and math.inf == search.C
+        return is_few and is_short and is_plain
+
+    def advance(self, work: Search) -> Phase:
+        sets, before = work.sets, work.answer
+        X, signs = sets.centred_matrix(work.W)
+        A, r = X * signs[:, None], int(sets.fits_intercept)
+        squares = np.einsum("ij,ij->i", A, A)
+        smallest = SHORT_SINGULAR * max(float(squares.max()), 1e-300)
+        Y, slots = signs[:, None][:, :r], sets.width + r
+        support = Support(_ShortProducts(A), squares, Y, slots, smallest)
+        left = work.settings.straight_pivots + 10 * sets.width
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            left = _begin(support, A, signs, left)
+            for _ in range(FRESH_STARTS):
+                left = support.run(left, SHORT_SATISFIED, _never_late)
+                if left <= 0 and support.ray is None:
+                    break
+                if self._is_settled(work, A, support):
+                    return End()
+                if support.ray is not None or not support.renew():
+                    break
+        work.answer = before
+        return self.otherwise.advance(work)
+
+    def _is_settled(self, search: Search, A: np.ndarray, support: Support) -> bool:
+        """Whether the answer is a witness, or closes the gap as far as is asked for."""
+        sets, radius = search.sets, search.sets.operator.radius
+        S, lam = support.members, support.lam
+        w, upper = lam @ A[S], None
+        weights = np.zeros(search.size) if support.ray is None else support.ray
+        if support.ray is None:
+            weights[S] = np.maximum(lam, 0.0)
+            upper = math.sqrt(w @ w) / float(lam.sum())
+        b = support.x[:1] - sets.shift_of(w) if sets.fits_intercept else search.answer.b
+        search.set_answer(w, b, weights, is_exact=True, upper=upper)
+        answer = search.answer
+        if upper is None:
+            return answer.upper <= VANISHED * radius
+        is_closed = answer.upper - answer.lower <= search.goal * answer.upper
+        return is_closed and 2e-15 * radius <= search.tol * answer.lower
+
+
+def _never_late() -> bool:
+    require_time()
+    return False
+
+
+def _begin(support: Support, A: np.ndarray, signs: np.ndarray, left: int) -> int:
+    """The row that is worst for the mean of all enters; of each class, if there is an intercept."""
+    p = A @ A.sum(axis=0)
+    if not support.r:
+        return support.enter(int(p.argmin()), left, _never_late)
+    first = int(np.where(signs > 0.0, p, np.inf).argmin())
+    second = int(np.where(signs > 0.0, np.inf, p).argmin())
+    # the first alone holds w = 0, b = 1 with λ = 0; the second's margin is −1 there
+    support.take(np.array([first]), np.zeros(1), np.ones(1), signs.copy())
+    return support.enter(second, left, _never_late)

@@ -1,7 +1,7 @@
-"""The d × d form: w itself, with the intercepts as more, unpenalised, coordinates."""
+"""The forms in the space of w: d × d matrices, or conjugate gradients on products with the rows."""
 
-from typing import Any
-from weakref import proxy
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -9,8 +9,8 @@ from scipy.linalg import blas
 
 from momentron.arithmetic.clock import require_time
 from momentron.arithmetic.threads import own_threads
-from momentron.solvers.auto.deadline import Deadline
-from momentron.solvers.auto.forms import Direction, Form, InteriorDirection, Point, ratio
+from momentron.solvers.auto.deadline import Deadline, seconds_of
+from momentron.solvers.auto.forms import Direction, Form, InteriorStep, Point
 from momentron.solvers.auto.linear_algebra import (
     add_to_diagonal,
     back_solve,
@@ -27,9 +27,20 @@ from momentron.solvers.auto.linear_algebra import (
 from momentron.solvers.auto.rows import SignedRows
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 
+if TYPE_CHECKING:
+    from momentron.solvers.auto.newton import Loss
+
 NOWHERE = np.zeros(0)  # intercepts are coordinates here, and none are beside them
-NO_ROWS = np.zeros(0, np.intp)
+BLOCK_ENTRIES = 4_000_000  # entries of rows that are densified or copied at a time
+DENSIFIED = 1000  # sparse rows that come and go at once up to which they are multiplied as dense
+RENEWED = 0.6  # the share of the rows whose change makes a Hessian from scratch
+NO_WEIGHT = 1e-12  # weights of rows, in units of 1/‖a‖², that the interior point's matrix lacks
+PROJECTIONS = 3  # steps of a projection
 A_FEW = 16  # rows that show whether it is worth looking for columns of zeros
+UNUSED = 0.1  # the share of columns of zeros from which they are left out
+RANKING = (0.2, 30)  # relative residual, and products, at which a direction is good to rank by,
+SOLVING = (1e-2, 400)  # and to solve by
+ENTRIES = (5e8, 2e9)  # of sparse and of dense rows, that are multiplied in a second
 
 
 class BorderedRows:
@@ -42,10 +53,7 @@ class BorderedRows:
     def __init__(self, rows: SignedRows, Y: np.ndarray, beta: float, *, copy: bool) -> None:
         self.rows, self.Y, self.beta = rows, Y, beta
         self.d, self.k = rows.d, rows.d + Y.shape[1]
-        self.matrix = self._bordered(rows.take(slice(None)), slice(None)) if copy else None
-
-    def _bordered(self, rows: np.ndarray, index: np.ndarray | slice) -> np.ndarray:
-        return np.column_stack([rows, self.beta * self.Y[index]]) if self.Y.shape[1] else rows
+        self.matrix = self.take(slice(None)) if copy else None
 
     def products(self, w: np.ndarray) -> np.ndarray:
         """A w."""
@@ -61,11 +69,10 @@ class BorderedRows:
         g = self.rows.combine(v)
         return np.append(g, self.beta * (v @ self.Y)) if self.Y.shape[1] else g
 
-    def take(self, index: np.ndarray) -> np.ndarray:
+    def take(self, index: np.ndarray | slice) -> np.ndarray:
         """Some of the rows, dense."""
-        if self.matrix is not None:
-            return self.matrix[index]
-        return self._bordered(self.rows.take(index), index)
+        rows = self.rows.take(index)
+        return np.column_stack([rows, self.beta * self.Y[index]]) if self.Y.shape[1] else rows
 
     def some(self, index: np.ndarray) -> "BorderedRows":
         """Some of the rows, as they are."""
@@ -73,17 +80,62 @@ class BorderedRows:
         rows = SignedRows(rows.X[index], rows.signs[index], rows.dual_set, rows.shares_at(index))
         return BorderedRows(rows, self.Y[index], self.beta, copy=False)
 
+    def add_square(
+        self, M: np.ndarray, index: np.ndarray, weights: float | np.ndarray, sign: float = 1.0
+    ) -> np.ndarray:
+        """M + sign · Σ w a aᵀ over the named rows, in the lower half and if possible in place."""
+        roots = None if isinstance(weights, float) else np.sqrt(weights)[:, None]
+        if self.matrix is not None:
+            rows = self.matrix[index]
+            return _plus_square(M, sign, rows if roots is None else rows * roots)
+        size = max(1, BLOCK_ENTRIES // self.k)
+        for start in range(0, index.size, size):
+            require_time()
+            part = slice(start, start + size)
+            M = self._add_block(M, index[part], None if roots is None else roots[part], sign)
+        return M
+
+    def _add_block(
+        self, M: np.ndarray, index: np.ndarray, roots: np.ndarray | None, sign: float
+    ) -> np.ndarray:
+        """The same of rows that are not a copy: as they are, since the labels cancel (y² = 1)."""
+        X: Any = self.rows.X[index]
+        d, border = self.d, np.full(index.size, self.beta)
+        is_thin = self.rows.is_sparse and 100.0 * (X.nnz / index.size) ** 2 < d**2
+        is_thin = is_thin and index.size > DENSIFIED  # few entries beside d
+        X = X.toarray() if self.rows.is_sparse and not is_thin else X
+        if roots is not None:
+            X = sp.csr_array(X.multiply(roots)) if is_thin else X * roots
+            border *= roots[:, 0]
+        if is_thin:
+            for part in column_parts(d, d):
+                require_time()
+                M[:d, part] += sign * (X.T @ X[:, part]).toarray()
+        elif self.k == d:
+            M = _plus_square(M, sign, X)
+        else:
+            M[:d, :d] += sign * symmetric_product(X)
+        if self.k > d:
+            M[d, :d] += sign * (X.T @ border)
+            M[d, d] += sign * float(border @ border)
+        return M
+
+
+def _plus_square(M: np.ndarray, sign: float, B: np.ndarray) -> np.ndarray:
+    """M + sign · BᵀB."""
+    flops = float(B.size) * B.shape[1]
+    if own_threads(flops) > 1 or pieces_for(flops) > 1:
+        M += sign * symmetric_product(B)
+        return M
+    return blas.dsyrk(sign, B.T, lower=1, beta=1.0, c=M, overwrite_c=1)
+
 
 class PrimalForm(Form):
     """For more rows than features; a point's x is w and the intercepts, each divided by β.
 
-    Attributes
-    ----------
-    has_factors : bool
-        Whether its systems are solved by factors of matrices, which parts of it may share.
+    Newton's systems are ridge/σ + A_SᵀA_S, updated by the rows that come and go.
     """
 
-    has_factors: bool = True
     rows: SignedRows
 
     def __init__(
@@ -94,26 +146,25 @@ class PrimalForm(Form):
         *,
         borrow: bool = False,
         squares: np.ndarray | None = None,
-        scale: float | None = None,
     ) -> None:
         self.rows, self.deadline, self.settings = rows, deadline, settings
-        Y = rows.dual_set.columns
+        self.Y = rows.dual_set.columns
         if squares is None:
             squares = rows.squares()
-        self.scale = max(float(squares.mean()), 1e-300) if scale is None else scale
+        self.scale = max(float(squares.mean()), 1e-300)
         # rows of zeros alone have no length: any will do
         length = float(np.sqrt(self.scale)) if self.scale > 1e-290 else 1.0
-        self.beta = length if Y.shape[1] else 0.0
+        self.beta = length if self.Y.shape[1] else 0.0
         self.squares = squares + self.beta**2
-        self.A = BorderedRows(rows, Y, self.beta, copy=not (rows.is_sparse or borrow))
+        self.A = BorderedRows(rows, self.Y, self.beta, copy=not (rows.is_sparse or borrow))
         self.ridge = np.ones(self.A.k)
         self.ridge[rows.d :] = 0.0
-        self.soft = self._soft = PrimalSoft(self)
+        self._H: np.ndarray | None = None  # Σ s a aᵀ over the rows S, lower half
+        self._S = np.zeros(self.m, bool)
         self.reset()
 
-    @property
-    def step_flops(self) -> float:
-        return self.newton_flops(self.m)
+    def newton_flops(self, size: int) -> float:
+        return self.A.k**3 / 3.0 + float(size) * self.A.k**2
 
     def reset(self) -> None:
         self.point = Point(np.zeros(self.A.k), NOWHERE, np.zeros(self.m))
@@ -122,17 +173,14 @@ class PrimalForm(Form):
         return self.A.products(x)
 
     def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
-        self.go(np.append(w, b / self.beta) if self.beta else w)
+        x = np.append(w, b / self.beta) if self.beta else w
+        self.point = Point(x, NOWHERE, self.A.products(x))
 
-    def go_to_weights(self, u: np.ndarray, b: np.ndarray) -> None:
+    def at_weights(self, u: np.ndarray, b: np.ndarray) -> Point:
         x = self.A.combine(u)
         if self.beta:
             x[self.rows.d :] = b / self.beta
-        self.go(x)
-
-    def go(self, x: np.ndarray) -> None:
-        """Go to given coordinates."""
-        self.point = Point(x, NOWHERE, self.A.products(x))
+        return Point(x, NOWHERE, self.A.products(x))
 
     def norm(self) -> float:
         x = self.point.x
@@ -149,10 +197,10 @@ class PrimalForm(Form):
     def project(self, q: np.ndarray, norm: float) -> tuple[np.ndarray, float]:
         """The nearest q′ with Aᵀq′ = 0 in the norm Σ (dq/q)², which keeps signs; the best met."""
         weights = q * q
-        M = symmetric_product(self.A.take(np.arange(self.m)) * q[:, None])
+        M = self.A.add_square(self._zeros(), np.arange(self.m), weights)
         add_to_diagonal(M, 1e-14 * float(M.diagonal().max()))
         factor, best = cholesky(M), (q, norm)
-        for _ in range(self.settings.projections):
+        for _ in range(PROJECTIONS):
             corrected = q - weights * self.A.products(back_solve(factor, self.A.combine(q)))
             projected = self.dual_set.feasible_or_none(corrected)
             if projected is None:
@@ -162,165 +210,85 @@ class PrimalForm(Form):
                 best = (q, norm)
         return best
 
+    def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        return self.rows.take(rows) @ self.rows.take(columns).T
+
+    def margins_of(self, index: np.ndarray, u: np.ndarray) -> np.ndarray:
+        return self.rows.take(index) @ self.rows.combine(u)
+
     # --- systems -------------------------------------------------------------------------------
 
     def along_mean(self) -> Direction:
-        return self.towards(self.A.combine(np.ones(self.m) * self.shares) * self.ridge)
+        return self._towards(self.A.combine(np.ones(self.m) * self.shares) * self.ridge)
 
-    def hessian(self, S: np.ndarray) -> np.ndarray:
-        """A_SᵀA_S, to be written to."""
-        return self._soft.hessian(S)
-
-    def newton_step(self, S: np.ndarray, sigma: float, gradient: np.ndarray) -> np.ndarray:
-        """(ridge + σ A_SᵀA_S)⁻¹ gradient."""
-
-        def shifted() -> np.ndarray:
-            M = self.hessian(S)
-            add_to_diagonal(M, self.ridge / sigma)
-            # an intercept that no row holds is left where it is
-            add_to_diagonal(M, 1e-14 * (1.0 - self.ridge) * max(float(M.diagonal().max()), 1e-300))
-            return M
-
-        return back_solve(cholesky_of(shifted), gradient / sigma)
-
-    def newton_flops(self, size: int) -> float:
-        """The arithmetic of that with so many rows, roughly."""
-        return self.A.k**3 / 3.0 + float(size) * self.A.k**2
-
-    def towards(self, dx: np.ndarray) -> Direction:
+    def _towards(self, dx: np.ndarray) -> Direction:
         """A step of x as a direction."""
         penalised = self.ridge * dx
         slope, curvature = float(self.point.x @ penalised), float(dx @ penalised)
         return Direction(dx, NOWHERE, self.A.products(dx), slope, curvature)
 
-    def gradient(self, weights: np.ndarray) -> np.ndarray:
-        """Aᵀ weights − ridge·x, which vanishes where x has these weights."""
-        return self.A.combine(weights) - self.ridge * self.point.x
-
-    def soft_gradient(self, rows: BorderedRows, residual: np.ndarray, C: float) -> np.ndarray:
-        """A_Sᵀ(target − p) − ridge·x/C: the right side of Newton's system.
-
-        Where rows have shares of C, the residual is multiplied by them.
-        """
-        return rows.combine(residual) - self.ridge * self.point.x / C
-
-    def start_interior(self, lam: np.ndarray) -> None:
-        self.reset()
-
-    def interior(self, lam: np.ndarray, s: np.ndarray) -> "PrimalInterior":
-        return PrimalInterior(self, lam, s)
-
-
-class PrimalSoft:
-    """Soft margins in the space of w: ridge/C + A_SᵀA_S, with updates where few rows changed."""
-
-    def __init__(self, form: PrimalForm) -> None:
-        self.form: PrimalForm = proxy(form)  # which holds this: a cycle would keep its memory
-        self._H: np.ndarray | None = None  # lower half
-        self._S = np.zeros(form.m, bool)
-        self._sums = np.zeros(form.rows.d)
-
     def direction(
-        self, S: np.ndarray, target: np.ndarray | float, C: float, *, rough: bool
+        self, loss: "Loss", weights: np.ndarray, between: np.ndarray, *, rough: bool = False
     ) -> Direction:
-        form = self.form
-        M = self.hessian(S)
-        add_to_diagonal(M, form.ridge / C)
-        g = form.soft_gradient(form.A, np.where(S, target - form.p, 0.0) * form.shares, C)
-        return form.towards(back_solve(cholesky(M), g))
+        gradient = self.A.combine(weights) - self.ridge * self.point.x
+        return self._towards(self.newton_step(between, loss.sigma, gradient))
 
-    def hessian(self, S: np.ndarray) -> np.ndarray:
-        """A copy of A_SᵀA_S, rows with shares of C multiplied by them."""
-        A, d = self.form.A, self.form.rows.d
-        changed = np.flatnonzero(self._S != S)
-        if self._H is None or changed.size > self.form.settings.renewed * np.count_nonzero(S):
-            size = d if A.matrix is None else A.k
-            self._H, self._sums = np.zeros((size, size), order="F"), np.zeros(d)
-            self._change(np.flatnonzero(S), NO_ROWS)
-        else:
-            joins = S[changed]
-            self._change(changed[joins], changed[~joins])
-        self._S = S.copy()
-        if self._H.shape[0] == A.k:
-            return copied(self._H)
-        # one intercept, whose column is βy as the rows are yx
-        M = np.zeros((A.k, A.k), order="F")
-        for part in column_parts(d, d):
-            require_time()
-            M[:d, part] = self._H[:, part]
-        M[d, :d] = A.beta * self._sums
-        M[d, d] = A.beta**2 * float(np.sum(S * self.form.shares))
+    def newton_step(self, S: np.ndarray, sigma: float, gradient: np.ndarray) -> np.ndarray:
+        """(ridge + σ A_SᵀA_S)⁻¹ gradient."""
+        H = self._hessian(S)
+
+        def shifted() -> np.ndarray:
+            M = copied(H)
+            add_to_diagonal(M, self.ridge / sigma)
+            return self._held(M)
+
+        return back_solve(cholesky_of(shifted), gradient / sigma)
+
+    def _held(self, M: np.ndarray) -> np.ndarray:
+        """M with hardly any ridge for the intercepts: one that no row holds is left where it is."""
+        add_to_diagonal(M, 1e-14 * (1.0 - self.ridge) * max(float(M.diagonal().max()), 1e-300))
         return M
 
-    def _change(self, joined: np.ndarray, left: np.ndarray) -> None:
-        """H += Σ a_i a_iᵀ over the rows that join S, less those that leave it.
+    def _hessian(self, S: np.ndarray) -> np.ndarray:
+        """A_SᵀA_S, rows with shares of C multiplied by them: not to be written to."""
+        changed = np.flatnonzero(self._S != S)
+        H, joins = self._H, S[changed]
+        if H is None or changed.size > RENEWED * np.count_nonzero(S):
+            H, changed = self._zeros(), np.flatnonzero(S)
+            joins = np.ones(changed.size, bool)
+        self._H = None  # a change that is cut short leaves none
+        for sign, index in ((1.0, changed[joins]), (-1.0, changed[~joins])):
+            if index.size:
+                H = self.A.add_square(H, index, self.rows.shares_at(index), sign)
+        self._H, self._S = H, S.copy()
+        return H
 
-        In blocks where they are not a working set.
-        """
-        A = self.form.A
-        index = np.concatenate([joined, left])
-        size = max(1, self.form.settings.block_entries // A.k) if A.matrix is None else index.size
-        for start in range(0, index.size, max(size, 1)):
-            require_time()
-            block = index[start : start + size]
-            self._change_block(block, min(max(joined.size - start, 0), block.size))
+    def _zeros(self) -> np.ndarray:
+        return np.zeros((self.A.k, self.A.k), order="F")
 
-    def _change_block(self, index: np.ndarray, n_joined: int) -> None:
-        """Rows that are not a copy are taken as they are: the labels cancel, since y² = 1."""
-        A, rows, d = self.form.A, self.form.rows, self.form.rows.d
-        parts = ((1.0, slice(0, n_joined)), (-1.0, slice(n_joined, index.size)))
-        if A.matrix is not None:
-            B = rows.weighed(A.matrix[index], index)
-        else:
-            B = rows.X[index]
-            if rows.is_sparse and (
-                index.size <= self.form.settings.hessian_rows
-                or 100.0 * (B.nnz / index.size) ** 2 >= d**2
-            ):
-                B = B.toarray()
-            if A.beta:
-                counts = np.ones(index.size) * rows.shares_at(index)
-                counts[n_joined:] *= -1.0
-                self._sums += B.T @ counts
-            B = rows.weighed(B, index)
-        for sign, part in parts:
-            if part.stop > part.start:
-                self._add(sign, B[part])
+    def start_interior(self, alpha: np.ndarray) -> None:
+        self.reset()
 
-    def _add(self, sign: float, B: Any) -> None:
-        """H += sign · BᵀB: sparse rows have few entries beside d."""
-        assert self._H is not None
-        if sp.issparse(B):
-            for part in column_parts(*self._H.shape):
-                require_time()
-                self._H[:, part] += sign * (B.T @ B[:, part]).toarray()
-            return
-        flops = float(B.size) * B.shape[1]
-        if own_threads(flops) > 1 or pieces_for(flops) > 1:
-            self._H += sign * symmetric_product(B)
-        else:
-            self._H = blas.dsyrk(sign, B.T, lower=1, beta=1.0, c=self._H, overwrite_c=1)
+    def interior(self, alpha: np.ndarray, theta: np.ndarray) -> "PrimalInterior":
+        return PrimalInterior(self, alpha, theta)
 
 
 class PrimalInterior:
-    """The interior point in the space of w: ridge + AᵀDA with D = λ/s, factored."""
+    """ridge + AᵀΘ⁻¹A, factored."""
 
-    def __init__(self, form: PrimalForm, lam: np.ndarray, s: np.ndarray) -> None:
-        self.form, self.lam, self.s = form, lam, s
-        self.D = ratio(lam, s)
-        self.residual = form.p - s - 1.0
-        self.dual_residual = form.ridge * form.point.x - form.A.combine(lam)
-        keep = np.flatnonzero(self.D * form.squares > form.settings.no_weight)
-        M = symmetric_product(form.A.take(keep) * np.sqrt(self.D[keep])[:, None])
+    def __init__(self, form: PrimalForm, alpha: np.ndarray, theta: np.ndarray) -> None:
+        self.form, self.inverse = form, 1.0 / theta
+        self.missing = form.A.combine(alpha) - form.ridge * form.point.x
+        keep = np.flatnonzero(self.inverse * form.squares > NO_WEIGHT)
+        M = form.A.add_square(form._zeros(), keep, self.inverse[keep])
         add_to_diagonal(M, form.ridge)
-        self.factor = cholesky(M)
+        self.factor = cholesky(form._held(M))
 
-    def direction(self, rc: np.ndarray) -> InteriorDirection:
-        form, s = self.form, self.s
-        rhs = -self.dual_residual - form.A.combine(rc / s + self.D * self.residual)
-        dx = back_solve(self.factor, rhs)
-        ds = form.A.products(dx) + self.residual
-        return InteriorDirection(dx, NOWHERE, ds, -(rc + self.lam * ds) / s)
+    def step(self, g: np.ndarray) -> InteriorStep:
+        A = self.form.A
+        dx = back_solve(self.factor, A.combine(self.inverse * g) + self.missing)
+        dp = A.products(dx)
+        return InteriorStep(dx, NOWHERE, dp, self.inverse * (g - dp))
 
 
 class NarrowForm(PrimalForm):
@@ -350,7 +318,7 @@ class NarrowForm(PrimalForm):
 
 def primal_form(rows: SignedRows, deadline: Deadline, settings: AutoSettings) -> PrimalForm:
     """The form of a copied working set, in the columns that it uses."""
-    most = (1.0 - settings.unused_columns) * rows.d
+    most = (1.0 - UNUSED) * rows.d
     if not rows.is_sparse and np.count_nonzero(rows.X[:A_FEW].any(axis=0)) < most:
         used = np.flatnonzero(rows.X.any(axis=0))
         if 0 < used.size < most:
@@ -371,3 +339,106 @@ class ReducedForm(PrimalForm):
     def answer(self) -> tuple[np.ndarray, np.ndarray]:
         w, b = super().answer()
         return self.Q @ w, b
+
+
+class ProductForm(PrimalForm):
+    """The space of w without any matrix of its size: systems by conjugate gradients.
+
+    For sparse rows with many features, where factors are too large or take too long, and where a
+    sample says nothing about rows that share no features with it. A product with a system costs two
+    passes over the rows that have curvature.
+
+    Parameters
+    ----------
+    is_scaled : bool
+        Whether conjugate gradients are preconditioned by the diagonal: for solutions. A rough
+        ranking is done before that pays.
+
+    Attributes
+    ----------
+    accuracy : (float, int)
+        The relative residual, and the number of products, at which a direction is good enough.
+    """
+
+    def __init__(
+        self,
+        rows: SignedRows,
+        squares: np.ndarray,
+        deadline: Deadline,
+        settings: AutoSettings = SETTINGS,
+        *,
+        is_scaled: bool = False,
+    ) -> None:
+        super().__init__(rows, deadline, settings, borrow=True, squares=squares)
+        self.accuracy = SOLVING if is_scaled else RANKING
+        self.is_scaled = is_scaled
+
+    def newton_flops(self, size: int) -> float:
+        share = size / max(self.m, 1)  # a tenth of the most products, which few directions take
+        return 0.1 * self.accuracy[1] * share * product_seconds(self.rows.X) / seconds_of(1.0)
+
+    def newton_step(self, S: np.ndarray, sigma: float, gradient: np.ndarray) -> np.ndarray:
+        index = np.flatnonzero(S)
+        rows, stiffness = self.A.some(index), sigma * self.rows.shares_at(index)
+
+        def multiply(v: np.ndarray) -> np.ndarray:
+            require_time()
+            return self.ridge * v + rows.combine(stiffness * rows.products(v))
+
+        diagonal = self._diagonal(rows.rows.X, stiffness) if self.is_scaled else None
+        return conjugate_gradients(multiply, gradient, diagonal, *self.accuracy)
+
+    def _diagonal(self, X: Any, stiffness: np.ndarray | float) -> np.ndarray:
+        """That of ridge + Σ σ a aᵀ over the rows of X."""
+        stiff, d = np.broadcast_to(stiffness, X.shape[0]), self.rows.d
+        # an intercept that no row holds is left where it is
+        diagonal = np.full(self.A.k, max(self.beta**2 * float(stiff.sum()), 1e-300))
+        diagonal[:d] = 1.0
+        size = X.shape[0] if sp.issparse(X) else max(1, BLOCK_ENTRIES // d)
+        for start in range(0, X.shape[0], max(size, 1)):
+            require_time()
+            part = X[start : start + size]
+            diagonal[:d] += (
+                part.power(2).T @ stiff
+                if sp.issparse(X)
+                else (stiff[start : start + size] @ np.square(part))
+            )
+        return diagonal
+
+
+def conjugate_gradients(
+    multiply: Callable[[np.ndarray], np.ndarray],
+    rhs: np.ndarray,
+    diagonal: np.ndarray | None,
+    accuracy: float,
+    most: int,
+) -> np.ndarray:
+    """x with Mx = rhs for a positive definite M that is known by its products.
+
+    Until the residual, as the preconditioner measures it, has fallen by `accuracy`, or so many
+    products are made. The x of any of them leads downhill.
+    """
+    x, r = np.zeros_like(rhs), rhs.copy()
+    z = r if diagonal is None else r / diagonal
+    direction, square = z.copy(), float(r @ z)
+    enough = accuracy**2 * square
+    for _ in range(most):
+        if square <= enough or square <= 0.0:
+            break
+        product = multiply(direction)
+        curvature = float(direction @ product)
+        if not curvature > 0.0:
+            break
+        t = square / curvature
+        x += t * direction
+        r -= t * product
+        z = r if diagonal is None else r / diagonal
+        last, square = square, float(r @ z)
+        direction = z + (square / last) * direction
+    return x
+
+
+def product_seconds(X: Any) -> float:
+    """What a product with the rows and one with their transpose take, roughly."""
+    is_sparse = sp.issparse(X)
+    return 2.0 * (X.nnz if is_sparse else X.size) / ENTRIES[not is_sparse]

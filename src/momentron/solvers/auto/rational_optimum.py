@@ -14,11 +14,12 @@ from fractions import Fraction
 import numpy as np
 
 from momentron.arithmetic.clock import OutOfTime, until
-from momentron.solvers.auto.phases import End, Phase, Reason, Search
+from momentron.solvers.auto.engine import End, Phase
+from momentron.solvers.auto.hard import SUPPORT
+from momentron.solvers.auto.search import Search
 from momentron.solvers.rational.memory import TooLarge
 from momentron.solvers.rational.nearest import Vector, Weights, Wolfe, dot
 
-FINAL = (Reason.CONTRADICTION, Reason.MEMORY, Reason.RATIONAL)
 VANISHED = 1e-12  # of the rows' length, at which ‖Zᵀq‖ shows that nothing separates
 
 
@@ -31,7 +32,7 @@ def after_floats(search: Search, end: Phase) -> Phase:
     is_small = is_small and min(search.size, search.rank) <= settings.exact_support
     is_suited = sets.is_plain and not sets.problem.is_soft and is_small
     is_witness = search.answer.upper <= VANISHED * sets.operator.radius
-    if end.reason in FINAL or not is_suited or (is_witness and not search.answer.lower > 0.0):
+    if end.is_final or not is_suited or (is_witness and not search.answer.lower > 0.0):
         return end
     exactly = SolveExactly()
     # a certificate of what vanishes would end it before it is solved
@@ -52,15 +53,15 @@ class SolveExactly(Phase):
             with until(time.perf_counter() + search.settings.exact_seconds):
                 found = Wolfe(points).run(_guess(search, points), start)
         except TooLarge:
-            return End(Reason.RATIONAL)
+            return End(is_final=True)
         except OutOfTime:
             search.deadline.has_passed()  # whose time is it that is over?
-            return End(Reason.RATIONAL)
+            return End(is_final=True)
         w, lam = _extended(found.x), np.zeros(search.size, np.longdouble)
         lam[list(found.weights)] = _extended(list(found.weights.values()))
         products = sets.operator.apply(w.astype(np.float64))
         search.answer = replace(search.answer.with_weights(lam), w=w, products=products)
-        return End(Reason.RATIONAL)
+        return End(is_final=True)
 
 
 class WholePoints:
@@ -93,7 +94,7 @@ def _guess(search: Search, points: WholePoints) -> Weights:
     top = float(lam.max(initial=0.0))
     if not 0.0 < top < math.inf:
         return {}
-    support = np.flatnonzero(lam > search.settings.support_share * top)
+    support = np.flatnonzero(lam > SUPPORT * top)
     support = support[np.argsort(-lam[support], kind="stable")][: search.rank]
     counts = {int(i): int(lam[i] / top * 2**30) + 1 for i in support}
     masses = [0] * points.n_groups

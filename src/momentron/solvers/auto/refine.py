@@ -4,44 +4,19 @@ A float64 vector w rounds a·w by u‖a‖‖w‖, which is u·R/γ of the margi
 a millionth of the rows' length. There w is carried on in extended precision.
 """
 
-from dataclasses import replace
-
 import numpy as np
 from scipy.linalg import lapack
 
-from momentron.solvers.auto.phases import End, Phase, Reason, Search
-
-
-class Refine(Phase):
-    """Extended precision for w on the support, a proposal beside the one in float64."""
-
-    def advance(self, search: Search) -> Phase:
-        answer, sets = search.answer, search.sets
-        settings = search.settings
-        assert sets.matrix is not None
-        least = settings.support_share * float(answer.lam.max())
-        support = search.W[answer.lam[search.W] > least]
-        if support.size <= settings.refined_order and not search.deadline.has_passed():
-            signs = sets.signs(support)
-            rows = sets.matrix.rows(support) * signs[:, None]
-            fits_intercept = sets.fits_intercept
-            refined = None
-            if sum(rows.shape) + fits_intercept <= settings.refined_order:
-                refined = refine(rows, signs, fits_intercept, settings.refined_steps)
-            if refined is not None:
-                lam = np.zeros(search.size)
-                lam[support] = np.maximum(refined[1], 0.0)
-                search.answer = replace(answer.with_weights(lam), w=refined[0])
-        return End(Reason.REFINED)
+STEPS = 6  # of refinement; three or four reach the end
 
 
 def refine(
-    A: np.ndarray, signs: np.ndarray, fits_intercept: bool, steps: int
+    A: np.ndarray, signs: np.ndarray, fits_intercept: bool
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """(w, λ) with w = Aᵀλ and A w + b y = 1 on the support rows A, in extended precision.
 
     With an intercept also y·λ = 0. None where the system is singular, or where the steps do
-    not converge. Each step costs two passes over A; three or four reach the end.
+    not converge. Each step costs two passes over A.
     """
     m, d = A.shape
     order = d + m + int(fits_intercept)
@@ -56,21 +31,17 @@ def refine(
     if info != 0:
         return None
     with np.errstate(all="ignore"):
-        return _refined(A.astype(np.longdouble), signs, (lu, pivots), order, steps)
+        return _refined(A.astype(np.longdouble), signs, (lu, pivots), order)
 
 
 def _refined(
-    A: np.ndarray,
-    signs: np.ndarray,
-    factor: tuple[np.ndarray, np.ndarray],
-    order: int,
-    steps: int,
+    A: np.ndarray, signs: np.ndarray, factor: tuple[np.ndarray, np.ndarray], order: int
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Iterative refinement: residuals in extended precision, corrections in float64."""
     m, d = A.shape
     x = np.zeros(order, np.longdouble)
     best, error = x, 1e-9  # worse than this, and float64 had it better
-    for _ in range(steps):
+    for _ in range(STEPS):
         w, lam = x[:d], x[d : d + m]
         b = x[-1] if order > d + m else np.longdouble(0.0)
         residual = np.zeros(order, np.longdouble)

@@ -14,12 +14,12 @@ from typing import NamedTuple
 import numpy as np
 
 from momentron.arithmetic.clock import require_time, time_left
-from momentron.arithmetic.threads import one_thread
+from momentron.solvers.auto.engine import End, Phase
 from momentron.solvers.auto.forms import Direction
 from momentron.solvers.auto.kernel_point import KernelPoint
 from momentron.solvers.auto.landmarks import LandmarkInverse, Landmarks
-from momentron.solvers.auto.newton import line_search
-from momentron.solvers.auto.phases import End, Phase, Reason, Search
+from momentron.solvers.auto.newton import NEARLY_FULL, Loss, line_search
+from momentron.solvers.auto.search import Search
 from momentron.solvers.base import Start
 
 
@@ -50,7 +50,7 @@ class ColumnNewton(KernelPoint):
 
     def begin(self) -> bool:
         """Take the weights that landmarks give; whether columns of so many fit into memory."""
-        alpha, b = self.model.weights(self.model.squared_hinge(self.softness))
+        alpha, b = self.model.weights([Loss(self.C, shares=self.shares)])
         size = int(np.count_nonzero(alpha))
         needed = self.closing_seconds(size) + self.value_seconds * self.y.size**2
         if not self.settings.column_support <= size <= self._most_columns or time_left() < needed:
@@ -107,7 +107,7 @@ class ColumnNewton(KernelPoint):
         """One Newton step; False where conjugate gradients do not get there, or columns not fit."""
         self.steps += 1
         self.was_close = self.is_close
-        settings, r = self.settings, 1.0 - self.p
+        r = 1.0 - self.p
         active = r > 0.0
         index = np.flatnonzero(active)
         fits = 0 < index.size <= self._most_columns
@@ -117,8 +117,9 @@ class ColumnNewton(KernelPoint):
         self.changed = int(np.count_nonzero(active != (r - direction.dp > 0.0)))
         t = 1.0
         if self.changed:
-            t = line_search(direction, r, self.C, settings, self.shares)
-        if self.is_close and abs(t - 1.0) < settings.nearly_full:
+            loss = Loss(self.C, shares=self.shares)
+            t = line_search(direction, loss.at(self.p), loss)
+        if self.is_close and abs(t - 1.0) < NEARLY_FULL:
             t = 1.0  # a step cut short would leave weight on rows that have no slack
         self.scores = self.scores + t * (self.y * (direction.dp - self.Y @ direction.db))
         self.is_settled = False
@@ -221,12 +222,11 @@ class SolveByColumns(Phase):
     def advance(self, search: Search) -> Phase:
         newton = self.newton
         try:
-            with one_thread():
-                if newton is None:
-                    newton = ColumnNewton(search)
-                    gets_on = self._begin(newton, search)
-                else:
-                    gets_on = newton.steps < search.settings.column_steps and newton.step()
+            if newton is None:
+                newton = ColumnNewton(search)
+                gets_on = self._begin(newton, search)
+            else:
+                gets_on = newton.steps < search.settings.column_steps and newton.step()
         except (FloatingPointError, np.linalg.LinAlgError):
             gets_on = False
         if newton is None or not gets_on:
@@ -240,7 +240,7 @@ class SolveByColumns(Phase):
             return SolveByColumns(self.otherwise, newton=newton)
         search.set_answer(newton.classifier(), newton.b, newton.slack_weights, is_exact=False)
         if newton.gap() <= search.settings.column_goal * search.tol:
-            return End(Reason.SOLVED)
+            return End()
         return SolveByColumns(self.otherwise, newton=newton)
 
     def _begin(self, newton: ColumnNewton, search: Search) -> bool:

@@ -12,7 +12,7 @@ from momentron.solvers.auto import selection
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Form
 from momentron.solvers.auto.gram_form import GramForm
-from momentron.solvers.auto.primal_form import primal_form
+from momentron.solvers.auto.primal_form import PrimalForm, primal_form
 from momentron.solvers.auto.rows import (
     KernelSource,
     MatrixSource,
@@ -156,6 +156,21 @@ class WorkingSets:
         if flat is None:
             return self._gram_form(W, rows)
         return primal_form(flat, self.deadline, self.settings)
+
+    @property
+    def has_room_for_all(self) -> bool:
+        """Whether one working set may be all the rows: by their features, or by their products."""
+        return (self.is_plain and not self.is_wide(self.size)) or self.size <= self.capacity
+
+    def open_all(self) -> Form:
+        """A form on all the rows, as they are where they are more than features."""
+        every = np.arange(self.size)
+        if not self.is_plain or self.is_wide(self.size):
+            return self.open(every)
+        squares = self.base.row_norms**2
+        return PrimalForm(
+            self.plain_rows(every), self.deadline, self.settings, borrow=True, squares=squares
+        )
 
     def open_gram(self, W: np.ndarray, *, is_rough: bool = False) -> GramForm:
         """A form by the Gram matrix of the rows W, wide or not."""

@@ -1,54 +1,77 @@
-"""What the phases of a hard margin share, and what a phase is: one round, and then the next."""
+"""The engine of working sets of rows and pairs: the set in hand, the current answer, the phases."""
 
 import math
 import warnings
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import ClassVar
+from collections.abc import Callable
 
 import numpy as np
 
 from momentron.solvers.auto import selection
-from momentron.solvers.auto.deadline import Deadline
+from momentron.solvers.auto.engine import End, Engine, Phase
 from momentron.solvers.auto.forms import Form
-from momentron.solvers.auto.settings import AutoSettings
 from momentron.solvers.auto.working_sets import Answer, WorkingSets
-from momentron.solvers.base import Start
+from momentron.solvers.base import Candidates, Primal, Start
 from momentron.solvers.convergence import BudgetWarning
+from momentron.solvers.problem import Problem
+
+CROWDED_ROUNDS = 6  # solves with as many rows as the memory allows, before giving up
+ROUNDING_GAP = 1e-8  # the gap that only rounding keeps open, if no row outside is worse than inside
+REFINED_GAP = 0.1  # the gap, relative to the margin, at which a support looks right
+NEARLY_VANISHED = 1e-11  # ‖Zᵀq‖ over the longest row that the certificate might call a witness
 
 
-@dataclass
-class Search:
-    """The state of a hard margin: the data's working sets, the one in hand, the current answer."""
+class Search(Engine):
+    """A margin by working sets; at w = 0 at first, with all the rows in hand where they are few.
 
-    sets: WorkingSets
-    tol: float
-    W: np.ndarray
-    answer: Answer
-    C: float = math.inf
-    crowded_rounds: int = field(default=0, init=False)
+    Parameters
+    ----------
+    after_floats : callable, optional
+        What follows the last phase in floats.
 
-    @classmethod
-    def of(cls, sets: WorkingSets, tol: float, C: float = math.inf) -> "Search":
-        """At w = 0, with all the rows where they are few, and else none yet."""
-        n = sets.size
+    Attributes
+    ----------
+    sets : WorkingSets
+    W : ndarray
+        The rows in hand.
+    answer : Answer
+    C : float
+        The stiffness of the slack, infinite for hard margins.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        sets: WorkingSets,
+        tol: float,
+        after_floats: "Callable[[Search, Phase], Phase] | None" = None,
+    ) -> None:
+        self.after_floats = after_floats
+        self.problem, self.sets, self.tol, self.C = problem, sets, tol, problem.penalty.stiffness
+        self.settings, self.deadline, self.size = sets.settings, sets.deadline, sets.size
         w, b = sets.base.zeros(), np.zeros(sets.n_intercepts)
-        answer = Answer(sets, w, b, np.zeros(n), sets.no_products(), np.zeros(n))
-        return cls(sets, tol, np.arange(n if sets.is_small else 0), answer, C)
+        zeros = np.zeros(self.size)
+        self.answer = Answer(sets, w, b, zeros, sets.no_products(), zeros)
+        self.W = np.arange(self.size if sets.is_small else 0)
+        self.crowded_rounds = self.rounds = 0
 
-    @property
-    def size(self) -> int:
-        """The number of rows."""
-        return self.sets.size
+    def advance(self) -> None:
+        self.rounds += not self.phase.is_step
+        try:
+            self.phase = self.phase.advance(self)
+        except (FloatingPointError, OverflowError, np.linalg.LinAlgError):
+            self.phase = End()
+        if self.phase.is_end and self.after_floats is not None:
+            self.phase = self.after_floats(self, self.phase)
+        self.is_done = self.phase.is_end or self.rounds >= self.settings.rounds
 
-    @property
-    def settings(self) -> AutoSettings:
-        return self.sets.settings
-
-    @property
-    def deadline(self) -> Deadline:
-        return self.sets.deadline
+    def candidates(self) -> Candidates:
+        answer, problem = self.answer, self.problem
+        w, scores = answer.w, problem.labels.scores(answer.products)
+        if problem.is_soft:
+            slack = answer.lam / (problem.penalty.stiffness * problem.penalty.shares)
+            w, scores = problem.with_slack(w, slack), scores - slack
+        scores = scores / problem.radius
+        return Candidates([Primal(w, scores)], answer.lam, answer.upper / problem.radius)
 
     @property
     def goal(self) -> float:
@@ -134,12 +157,12 @@ class Search:
         return True
 
     def is_crowded(self) -> bool:
-        """Whether the memory has held too small a working set for long."""
+        """Whether the memory has held too small a working set for long; then it is said so."""
         sets = self.sets
         if self.W.size < sets.capacity or sets.capacity == self.size:
             return False
         self.crowded_rounds += 1
-        if self.crowded_rounds < self.settings.crowded_rounds:
+        if self.crowded_rounds < CROWDED_ROUNDS:
             return False
         support = int(np.count_nonzero(self.answer.lam))
         option = "cache_size" if sets.is_kernel else "max_memory"
@@ -149,6 +172,7 @@ class Search:
             BudgetWarning,
             stacklevel=2,
         )
+        self.deadline.has_refused = True
         return True
 
     def is_finished(self, form: Form) -> bool:
@@ -163,13 +187,13 @@ class Search:
             return True
         outside = np.ones(self.size, bool)
         outside[self.W] = False
-        is_rounding = lower > 0.0 and upper - lower < self.settings.rounding_gap * upper
+        is_rounding = lower > 0.0 and upper - lower < ROUNDING_GAP * upper
         p = self.answer.p
         return is_rounding and not bool((p[outside] < p[self.W].min()).any())
 
     def has_nearly_vanished(self) -> bool:
         """Whether the certificate might call the weights a witness."""
-        return self.answer.upper <= self.settings.nearly_vanished * self.sets.operator.radius
+        return self.answer.upper <= NEARLY_VANISHED * self.sets.operator.radius
 
     def is_worth_refining(self, form: Form) -> bool:
         """Whether the support looks right, but float64 cannot hold the gap that is asked for."""
@@ -179,43 +203,7 @@ class Search:
         if lower <= 0.0 or 8.0 * form.gap_floor(lower) <= self.tol:
             return False
         upper = self.answer.upper
-        return upper < math.inf and upper - lower < self.settings.refined_gap * upper
-
-
-class Reason(Enum):
-    """Why there is no next round."""
-
-    SOLVED = "the rows outside the working set change nothing"
-    WITNESS = "the weights prove that nothing separates"
-    CONTRADICTION = "two equal rows have opposite labels"
-    BROKEN = "a factor broke down"
-    MEMORY = "cache_size is too small for the working set that is needed"
-    ROOM = "neither the time nor the memory left has room for another method"
-    REFINED = "the last digits were computed"
-    RATIONAL = "rational arithmetic was tried"
-
-
-class Phase(ABC):
-    """A kind of round; the last has a reason why there is none after it."""
-
-    is_end: ClassVar[bool] = False
-    is_step: ClassVar[bool] = False  # whether a round is but a step, which has an end of its own
-    reason: Reason | None = None
-
-    @abstractmethod
-    def advance(self, search: Search) -> "Phase":
-        """One round on the search; what comes next."""
-
-
-@dataclass(frozen=True)
-class End(Phase):
-    """No further round."""
-
-    is_end = True
-    reason: Reason
-
-    def advance(self, search: Search) -> Phase:
-        return self
+        return upper < math.inf and upper - lower < REFINED_GAP * upper
 
 
 def run(search: Search, phase: Phase) -> None:
