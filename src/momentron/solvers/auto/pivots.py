@@ -179,6 +179,17 @@ class Support:
         self.x[: self.r], self.x[self.r : self.r + members.size], self.p = b, lam, p
         self._invert()
 
+    def begin(self, p: np.ndarray, left: int, is_late: Callable[[], bool]) -> int:
+        """From nothing: the row with the smallest p enters, with an intercept one of each class."""
+        if not self.r:
+            return self._enter(int(p.argmin()), left, is_late)
+        signs = self.Y[:, 0]
+        first = int(np.where(signs > 0.0, p, np.inf).argmin())
+        second = int(np.where(signs > 0.0, np.inf, p).argmin())
+        # the first alone holds w = 0, b = 1 with λ = 0; the second's margin is −1 there
+        self.take(np.array([first]), np.zeros(1), np.ones(1), signs.copy())
+        return self._enter(second, left, is_late)
+
     def _invert(self) -> np.ndarray:
         """Make the inverse anew: of the slots that are held, which are named."""
         r, S = self.r, self.members
@@ -213,10 +224,10 @@ class Support:
             j = int(self.p.argmin())
             if self.p[j] >= satisfied or j in self.members:  # which rounding has left there
                 break
-            left = self.enter(j, left, is_late)
+            left = self._enter(j, left, is_late)
         return left
 
-    def enter(self, j: int, left: int, is_late: Callable[[], bool]) -> int:
+    def _enter(self, j: int, left: int, is_late: Callable[[], bool]) -> int:
         """Raise λ_j from zero until its margin is 1; rows whose λ falls to zero leave."""
         weight, is_fresh, r, S = 0.0, False, self.r, self._members
         square = float(self.squares[j])
@@ -315,7 +326,7 @@ class SolveStraight(Phase):
         support = Support(_ShortProducts(A), squares, Y, slots, smallest)
         left = work.settings.straight_pivots + 10 * sets.width
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            left = _begin(support, A, signs, left)
+            left = support.begin(A @ A.sum(axis=0), left, _never_late)
             for _ in range(FRESH_STARTS):
                 left = support.run(left, SHORT_SATISFIED, _never_late)
                 if left <= 0 and support.ray is None:
@@ -348,15 +359,3 @@ class SolveStraight(Phase):
 def _never_late() -> bool:
     require_time()
     return False
-
-
-def _begin(support: Support, A: np.ndarray, signs: np.ndarray, left: int) -> int:
-    """The row that is worst for the mean of all enters; of each class, if there is an intercept."""
-    p = A @ A.sum(axis=0)
-    if not support.r:
-        return support.enter(int(p.argmin()), left, _never_late)
-    first = int(np.where(signs > 0.0, p, np.inf).argmin())
-    second = int(np.where(signs > 0.0, np.inf, p).argmin())
-    # the first alone holds w = 0, b = 1 with λ = 0; the second's margin is −1 there
-    support.take(np.array([first]), np.zeros(1), np.ones(1), signs.copy())
-    return support.enter(second, left, _never_late)
