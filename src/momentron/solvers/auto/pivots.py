@@ -179,7 +179,7 @@ class Support:
         self.x[: self.r], self.x[self.r : self.r + members.size], self.p = b, lam, p
         self._invert()
 
-    def begin(self, p: np.ndarray, left: int, is_late: Callable[[], bool]) -> int:
+    def begin(self, p: np.ndarray, left: int, is_late: Callable[[], bool | None]) -> int:
         """From nothing: the row with the smallest p enters, with an intercept one of each class."""
         if not self.r:
             return self._enter(int(p.argmin()), left, is_late)
@@ -215,7 +215,7 @@ class Support:
         self.p = self.rows.margins(self.members, self.lam) + self.Y @ solved[: self.r]
         return True
 
-    def run(self, left: int, satisfied: float, is_late: Callable[[], bool]) -> int:
+    def run(self, left: int, satisfied: float, is_late: Callable[[], bool | None]) -> int:
         """Pivots until no row is below the margin; how many are left then, 0 where too few.
 
         They end also where weights cancel, and `ray` has them.
@@ -227,7 +227,7 @@ class Support:
             left = self._enter(j, left, is_late)
         return left
 
-    def _enter(self, j: int, left: int, is_late: Callable[[], bool]) -> int:
+    def _enter(self, j: int, left: int, is_late: Callable[[], bool | None]) -> int:
         """Raise λ_j from zero until its margin is 1; rows whose λ falls to zero leave."""
         weight, is_fresh, r, S = 0.0, False, self.r, self._members
         square = float(self.squares[j])
@@ -326,9 +326,9 @@ class SolveStraight(Phase):
         support = Support(_ShortProducts(A), squares, Y, slots, smallest)
         left = work.settings.straight_pivots + 10 * sets.width
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            left = support.begin(A @ A.sum(axis=0), left, _never_late)
+            left = support.begin(A @ A.sum(axis=0), left, require_time)
             for _ in range(FRESH_STARTS):
-                left = support.run(left, SHORT_SATISFIED, _never_late)
+                left = support.run(left, SHORT_SATISFIED, require_time)
                 if left <= 0 and support.ray is None:
                     break
                 if self._is_settled(work, A, support):
@@ -354,8 +354,3 @@ class SolveStraight(Phase):
             return answer.upper <= VANISHED * radius
         is_closed = answer.upper - answer.lower <= search.goal * answer.upper
         return is_closed and 2e-15 * radius <= search.tol * answer.lower
-
-
-def _never_late() -> bool:
-    require_time()
-    return False
