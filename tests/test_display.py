@@ -17,6 +17,7 @@ from momentron import (
     KernelMaxMarginClassifier,
     MaxMarginClassifier,
     check_separability,
+    margin_path,
     max_margin,
 )
 from momentron.datasets import make_separable
@@ -181,9 +182,14 @@ def test_a_trace_closes_in_on_the_certificate(ax, x):
 
 def test_a_path_shows_margins_and_errors(ax):
     Cs = [0.1, 1.0, 10.0, math.inf]
-    display = PathDisplay.from_estimator(
-        MaxMarginClassifier(), DEEP.X, DEEP.y, Cs=Cs, X_test=DEEP.X[:9], y_test=DEEP.y[:9], ax=ax
-    )
+    models = {C: MaxMarginClassifier(C=C).fit(DEEP.X, DEEP.y) for C in reversed(Cs)}
+    rows = {"training error": (DEEP.X, DEEP.y), "test error": (DEEP.X[:9], DEEP.y[:9])}
+    errors = {
+        name: {C: 1.0 - model.score(*these) for C, model in models.items()}
+        for name, these in rows.items()
+    }
+    results = {C: model.result_ for C, model in models.items()}
+    display = PathDisplay.from_results(results, errors, ax=ax)
     assert list(display.results) == Cs
     assert list(display.errors) == ["training error", "test error"]
     assert display.errors["training error"][math.inf] == 0.0
@@ -272,7 +278,7 @@ def test_pictures_of_classes_against_the_rest():
     joint = MaxMarginClassifier(C=1.0).fit(X, y)
     with pytest.raises(InputError, match="there is one solve"):
         TraceDisplay.from_estimator(joint, label=1)
-    path = PathDisplay.from_estimator(model, X, y, Cs=[0.1, 1.0])
+    path = margin_path(X, y, Cs=[0.1, 1.0], multi_class="ovr").plot()
     assert len(path.ax_.lines) == 6
     names = [text.get_text() for text in path.ax_.get_legend().get_texts()]
     assert "2, at least" in names

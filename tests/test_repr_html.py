@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from momentron import Certificate, check_separability, max_margin
+from momentron.certificate.picture import interval_svg, outward, proven
 from momentron.datasets import make_separable
-from momentron.views.markup import interval_svg, outward, proven
 from momentron.views.trace import Trace
 
 VOID = {"br", "img", "line", "rect", "circle", "path", "meta", "link"}

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from momentron.certificate import Certificate
+from momentron.certificate.picture import card, number
 from momentron.data.saved_state import Marked
 from momentron.status import Predictor, Status
 from momentron.views.display import MarginDisplay, MarginDistributionDisplay, TraceDisplay
-from momentron.views.markup import card, escape, facts_table, number
+from momentron.views.markup import escape, facts_table
 from momentron.views.trace import Trace
 
 

@@ -16,6 +16,9 @@ from momentron.separability import FeatureRole, Verdict, check_separability, fea
 from momentron.separability.class_pairs import most_separated_first
 
 EXIT_CODES = {"separable": 0, "quasi-separable": 3, "overlapping": 4, "undecided": 5}
+# what a summary says in the verdict's own words
+SAME = ["kind", "sentence", "classes", "family", "link", "model", "lower", "upper", "arithmetic"]
+SAME += ["decimals", "caveat", "reason", "seconds"]
 
 
 @reads_data()
@@ -92,49 +95,34 @@ def summarise(loaded: Loaded, verdict: Verdict, roles: list[FeatureRole]) -> dic
     """Everything the command reports, as plain numbers."""
     n_separated, n_observations, noun = verdict.observations
     design, is_quasi = loaded.design, verdict.kind == "quasi-separable"
-    is_joint = len(verdict.classes) > 2
+    is_joint, is_counted = len(verdict.classes) > 2, noun == "observations"
     row_names = None if design.given is None else design.given.names
     order = f"order {' < '.join(verdict.classes)}"  # which nothing else shows
     pairs = most_separated_first(verdict.class_pairs) if is_joint else []
-    return {
+    return {name: getattr(verdict, name) for name in SAME} | {
         "data": loaded.title,
         "rows": verdict.n_rows,
         "features": design.X.shape[1],
-        "observations": n_observations if noun == "observations" else None,
-        "separated_observations": n_separated if noun == "observations" else None,
-        "classes": verdict.classes,
-        "family": verdict.family,
-        "link": verdict.link,
-        "model": verdict.model,
+        "observations": n_observations if is_counted else None,
+        "separated_observations": n_separated if is_counted else None,
         "notes": list(verdict.notes),
-        "kind": verdict.kind,
-        "sentence": verdict.sentence,
         "in_a_paper": verdict.paper_sentence,
         "estimates": [
             {"class": e.label, "feature": e.feature, "estimate": e.estimate, "reason": e.reason}
             for e in verdict.estimates
         ],
-        "reason": verdict.reason,
-        "lower": verdict.lower,
-        "upper": verdict.upper,
-        "arithmetic": verdict.arithmetic,
         "boundary_rows": verdict.boundary_rows.tolist() if is_quasi else [],
         "separated_rows": verdict.separated_rows.tolist(),
-        "boundary_pairs": (
-            [list(pair) for pair in verdict.boundary_pairs] if is_quasi and is_joint else []
-        ),
+        "boundary_pairs": list(map(list, verdict.boundary_pairs)) if is_quasi and is_joint else [],
         "class_pairs": [asdict(pair) for pair in pairs],
         "conflict": [[r.row, r.label, r.against, r.weight] for r in verdict.conflict],
         "read": [*loaded.taken, order] if verdict.family == "ordinal" else loaded.taken,
-        "decimals": verdict.decimals,
-        "caveat": verdict.caveat,
         "constant": _constant(loaded, verdict),
         "row_names": None if row_names is None else [str(name) for name in row_names],
         "feature_names": design.feature_names,
         "direction": _direction(loaded, verdict) if is_quasi and not is_joint else [],
         "needed_features": [role.feature for role in roles if role.is_needed],
         "spare_features": [role.feature for role in roles if role.is_needed is False],
-        "seconds": verdict.seconds,
     }
 
 

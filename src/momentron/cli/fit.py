@@ -25,6 +25,8 @@ from momentron.status import Predictor
 from momentron.streams import BlockData
 
 BUDGET_REACHED = 1
+# what a summary has from the result as it is
+SAME = ("method", "lower", "upper", "gap", "margin", "is_soft", "passes", "seconds")
 
 
 @reads_data("formula", "failures")
@@ -189,24 +191,16 @@ def summarise(
     result: MarginResult, title: str, n_features: int, training_error: float | None
 ) -> dict[str, Any]:
     """Everything the command reports, as plain numbers."""
-    return {
+    return {name: getattr(result, name) for name in SAME} | {
         "data": title,
         "rows": result.n_rows,
         "features": n_features,
         "classes": [str(label) for label in result.classes],
-        "method": result.method,
         "status": str(result.status),
-        "lower": result.lower,
-        "upper": result.upper,
-        "gap": result.gap,
-        "margin": result.margin,
-        "is_soft": result.is_soft,
         "classifier": str(result.predictor),
         "support": int(result.support.size),
         "training_error": training_error,
         "iterations": result.n_iter,
-        "passes": result.passes,
-        "seconds": result.seconds,
     }
 
 

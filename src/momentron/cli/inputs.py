@@ -84,17 +84,10 @@ class Source:
     @property
     def table(self) -> TableOptions:
         """What was said of a table, besides its label column."""
-        return TableOptions(
-            columns=tuple(self.columns or ()),
-            drop=tuple(self.drop or ()),
-            delimiter=self.delimiter,
-            decimal=self.decimal,
-            na=None if self.na is None else tuple(self.na),
-            drop_na=self.drop_na,
-            dummies=self.dummies,
-            weight=self.weight,
-            failures=self.failures,
-        )
+        names = {option.name for option in fields(TableOptions)} - {"target"}
+        said = {name: value for name, value in vars(self).items() if name in names}
+        lists = {name: tuple(value) for name, value in said.items() if isinstance(value, list)}
+        return TableOptions(**{n: v for n, v in said.items() if v is not None} | lists)
 
     @property
     def path(self) -> Path | None:

@@ -1,7 +1,6 @@
 """The model that `momentron fit --save` writes, and `momentron predict` reads."""
 
 import json
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -9,64 +8,12 @@ import numpy as np
 
 from momentron.data.safefiles import open_regular, reason
 from momentron.errors import InputError
+from momentron.estimators import KernelMaxMarginClassifier, MaxMarginClassifier
 from momentron.result import MarginResult
 from momentron.rows.kernels import Kernel, as_kernel
 
-BLOCK = 1 << 22  # kernel values that are computed at a time
+Classifier = MaxMarginClassifier | KernelMaxMarginClassifier
 PARAMETERS = {"gamma": float, "degree": int, "coef0": float}  # of kernels
-
-
-@dataclass(frozen=True, eq=False)
-class Model:
-    """A saved classifier.
-
-    Attributes
-    ----------
-    coef : ndarray of shape (d,) or (k, d); with a kernel, one number per support vector
-    intercept : ndarray
-    classes : ndarray of shape (k,)
-    kernel : Kernel or None
-    vectors : ndarray or None
-        The support vectors of a kernel; None where it was precomputed.
-    rows : ndarray or None
-        Their numbers among the rows of the fit.
-    n_fitted : int
-        The rows of the fit, where the kernel was precomputed.
-    levels : dict
-        The levels of text columns that `fit --dummies` encoded, the one left out first.
-    """
-
-    coef: np.ndarray
-    intercept: np.ndarray
-    classes: np.ndarray
-    kernel: Kernel | None = None
-    vectors: np.ndarray | None = None
-    rows: np.ndarray | None = None
-    n_fitted: int = 0
-    levels: dict[str, list[str]] = field(default_factory=dict)
-
-    @property
-    def n_features(self) -> int:
-        """Columns of the rows that it classifies."""
-        if self.kernel is None:
-            return int(self.coef.shape[-1])
-        return self.n_fitted if self.vectors is None else int(self.vectors.shape[1])
-
-    def decide(self, X: Any) -> np.ndarray:
-        """Signed distances of shape (n,), or outputs of shape (n, k)."""
-        outputs = np.empty((X.shape[0], *self.coef.shape[:-1]))
-        bound = None
-        if self.kernel is not None and self.vectors is not None:
-            bound = self.kernel.bind(self.vectors)
-        step = max(1, BLOCK // max(self.coef.shape[-1], 1))
-        for start in range(0, X.shape[0], step):
-            part = X[start : start + step]
-            if bound is not None:
-                part = bound.cross(part)
-            elif self.rows is not None:
-                part = part[:, self.rows]
-            outputs[start : start + step] = np.asarray(part @ self.coef.T)
-        return outputs + self.intercept
 
 
 def write_model(
@@ -81,16 +28,10 @@ def write_model(
     a coefficient are its support vectors, and of `coef` only their entries are kept.
     """
     classes = result.classes
-    arrays: dict[str, Any] = {
-        "coef": result.coef,
-        "intercept": result.intercept,
-        "classes": classes.astype(str) if classes.dtype.kind == "O" else classes,
-        "lower": result.lower,
-        "upper": result.upper,
-        "support": result.support,
-        "dual": result.dual,
-        "status": str(result.status),
-    }
+    names = ("coef", "intercept", "lower", "upper", "support", "dual")
+    arrays: dict[str, Any] = {name: getattr(result, name) for name in names}
+    arrays["classes"] = classes.astype(str) if classes.dtype.kind == "O" else classes
+    arrays["status"] = str(result.status)
     if levels:
         arrays["levels"] = json.dumps(levels)
     if kernel is not None:
@@ -107,8 +48,10 @@ def write_model(
     np.savez(stream, **arrays)
 
 
-def load_model(path: Path) -> Model:
-    """Read a model; nothing in the file is executed.
+def load_model(path: Path) -> tuple[Classifier, dict[str, list[str]]]:
+    """(a fitted classifier, the levels of its dummies); nothing in the file is executed.
+
+    The level that was left out comes first.
 
     Raises
     ------
@@ -127,14 +70,15 @@ def load_model(path: Path) -> Model:
             f"{path} cannot be read as a model: {reason(error)}; momentron fit --save writes models"
         ) from error
     try:
-        return _model(found)
+        levels = json.loads(str(found["levels"])) if "levels" in found else {}
+        return _classifier(found), levels
     except (KeyError, ValueError, TypeError, IndexError) as error:
         raise InputError(
             f"{path} is not a model of momentron fit --save: {reason(error)}"
         ) from error
 
 
-def _model(found: dict[str, np.ndarray]) -> Model:
+def _classifier(found: dict[str, np.ndarray]) -> Classifier:
     for name in ("coef", "intercept", "classes"):
         if name not in found:
             raise ValueError(f"it has no array {name!r}")
@@ -146,20 +90,27 @@ def _model(found: dict[str, np.ndarray]) -> Model:
         raise ValueError("its arrays do not fit each other")
     if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
         raise ValueError("it has a number that is not finite")
-    levels = json.loads(str(found["levels"])) if "levels" in found else {}
-    if "kernel" not in found:
-        return Model(coef, intercept, classes, levels=levels)
-    name = str(found["kernel"])
-    rows = np.asarray(found["rows"], np.int64)
-    if rows.shape != coef.shape[-1:]:
+    linear = MaxMarginClassifier()
+    linear.coef_, linear.n_features_in_ = np.atleast_2d(coef), coef.shape[-1]
+    model = _with_kernel(found, coef) if "kernel" in found else linear
+    model.classes_, model.intercept_ = classes, np.atleast_1d(intercept)
+    return model
+
+
+def _with_kernel(found: dict[str, np.ndarray], coef: np.ndarray) -> KernelMaxMarginClassifier:
+    model = KernelMaxMarginClassifier(kernel=str(found["kernel"]))
+    model.support_ = np.asarray(found["rows"], np.int64)
+    model.dual_coef_ = np.atleast_2d(coef)
+    if model.support_.shape != coef.shape[-1:]:
         raise ValueError("its arrays do not fit each other")
-    if name == "precomputed":
-        width = int(found.get("n_rows", rows.max(initial=-1) + 1))
-        kernel = as_kernel(name, X=np.empty((0, 0)))
-        return Model(coef, intercept, classes, kernel, None, rows, width, levels)
+    if model.kernel == "precomputed":
+        model._kernel, model.support_vectors_ = None, np.empty((0, 0))
+        model.n_features_in_ = int(found.get("n_rows", model.support_.max(initial=-1) + 1))
+        return model
     vectors = np.asarray(found["support_vectors"], np.float64)
-    if vectors.ndim != 2 or len(vectors) != rows.size or not np.isfinite(vectors).all():
+    if vectors.ndim != 2 or len(vectors) != len(model.support_) or not np.isfinite(vectors).all():
         raise ValueError("its support vectors do not fit its coefficients")
     options: dict[str, Any] = {k: cast(found[k]) for k, cast in PARAMETERS.items() if k in found}
-    kernel = as_kernel(name, X=vectors, **options)
-    return Model(coef, intercept, classes, kernel, vectors, rows, levels=levels)
+    model._kernel = as_kernel(model.kernel, X=vectors, **options)
+    model.support_vectors_, model.n_features_in_ = vectors, vectors.shape[1]
+    return model

@@ -43,12 +43,14 @@ def predict(
         require_reader()
     else:
         require_writable(out)
-    found = load_model(model)
-    table = replace(source.table, levels=found.levels) if found.levels else source.table
-    rows = read_rows(data, found.n_features, target=source.target, options=table)
-    values = found.decide(rows.X)
-    labels = labels_of(values, found.classes)
-    text = as_csv(values if decision else labels, found.classes if decision else None, rows.kept)
+    classifier, levels = load_model(model)
+    table = replace(source.table, levels=levels) if levels else source.table
+    rows = read_rows(data, classifier.n_features_in_, target=source.target, options=table)
+    values = classifier.decision_function(rows.X)
+    labels = labels_of(values, classifier.classes_)
+    text = as_csv(
+        values if decision else labels, classifier.classes_ if decision else None, rows.kept
+    )
     if out is None:
         print_data(text)
     else:

@@ -83,25 +83,23 @@ class Findings:
         fitted = Fitted.from_estimator(self.model)
         if not self.verdict.is_separable and self.verdict.conflict:
             fitted = Fitted.from_verdict(self.verdict)
-        display = MarginDisplay.of(fitted, self.X, self.y, names=self.feature_names)
+        display = MarginDisplay(fitted, self.X, self.y, names=self.feature_names)
         points, marked = display.view.points, fitted.marked
-        if len(points) <= MOST_POINTS:
-            return display
-        marked = marked if fitted.weights is not None else marked[:MOST_POINTS]
-        some = np.linspace(0, len(points) - 1, MOST_POINTS).astype(int)
-        kept = np.union1d(some, marked)
-        return MarginDisplay(
-            replace(fitted, marked=np.searchsorted(kept, marked)),
-            replace(display.view, points=points[kept]),
-            display.codes[kept],
-        )
+        if len(points) > MOST_POINTS:
+            marked = marked if fitted.weights is not None else marked[:MOST_POINTS]
+            some = np.linspace(0, len(points) - 1, MOST_POINTS).astype(int)
+            kept = np.union1d(some, marked)
+            display.fitted = replace(fitted, marked=np.searchsorted(kept, marked))
+            display.view = replace(display.view, points=points[kept])
+            display.codes = display.codes[kept]
+        return display
 
     @property
     def distances(self) -> MarginDistributionDisplay:
         """How far the classifier keeps the rows."""
         fitted = Fitted.from_estimator(self.model)
         fitted = replace(fitted, lower=self.verdict.lower, upper=self.verdict.upper)
-        return MarginDistributionDisplay.of(fitted, self.X, self.y)
+        return MarginDistributionDisplay(fitted, self.X, self.y)
 
     @property
     def proof_digest(self) -> str:

@@ -10,7 +10,7 @@ from typing import IO, Any
 from momentron.views.printable import in_encoding
 
 
-class Guarded(io.TextIOBase):
+class Guarded:
     """A stream that shows what it can: other characters as ASCII, nothing once nobody reads.
 
     Work goes on after the reader of a pipe has left: files are still to be written, and the exit
@@ -23,19 +23,22 @@ class Guarded(io.TextIOBase):
     """
 
     def __init__(self, stream: IO[str] | None) -> None:
-        self._stream = stream
         self.is_gone = stream is None
+        self._stream: Any = io.StringIO() if stream is None else stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        if not self.is_gone:
-            self._attempt("write", in_encoding(text, self.encoding))
+        self._attempt("write", in_encoding(text, getattr(self._stream, "encoding", None)))
         return len(text)
 
     def flush(self) -> None:
-        if not self.is_gone:
-            self._attempt("flush")
+        self._attempt("flush")
 
     def _attempt(self, name: str, *arguments: str) -> None:
+        if self.is_gone:
+            return
         try:
             getattr(self._stream, name)(*arguments)
         except OSError as error:
@@ -43,25 +46,6 @@ class Guarded(io.TextIOBase):
             _discard_rest(self._stream)
             if not isinstance(error, BrokenPipeError):  # a full disk, of which the user is told
                 raise
-
-    @property
-    def encoding(self) -> str | None:  # type: ignore[override]
-        return getattr(self._stream, "encoding", None)
-
-    def isatty(self) -> bool:
-        return not self.is_gone and bool(getattr(self._stream, "isatty", bool)())
-
-    def writable(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        if self._stream is None:
-            raise io.UnsupportedOperation("fileno")
-        return self._stream.fileno()
-
-    @property
-    def buffer(self) -> Any:
-        return getattr(self._stream, "buffer", None)
 
 
 @contextmanager
@@ -85,10 +69,10 @@ def fill_closed_descriptors() -> None:
             os.open(os.devnull, os.O_RDWR)  # the lowest that is free, which is this one
 
 
-def _discard_rest(stream: IO[str] | None) -> None:
+def _discard_rest(stream: IO[str]) -> None:
     """Send what is still in the buffer nowhere: the interpreter flushes it at its end."""
     try:
-        descriptor = stream.fileno() if stream is not None else -1
+        descriptor = stream.fileno()
     except (OSError, ValueError):
         return  # not a file of the system's
     null = os.open(os.devnull, os.O_WRONLY)

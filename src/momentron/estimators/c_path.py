@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from momentron.api import fit_path, plan_fit
+from momentron.certificate.picture import card
 from momentron.errors import InputError
 from momentron.estimators import KernelMaxMarginClassifier, MaxMarginClassifier
 from momentron.fitting.options import FitOptions, as_grid
 from momentron.result import MarginResult
 from momentron.status import Status
 from momentron.views.display import PathDisplay
-from momentron.views.markup import card, rows_table
+from momentron.views.markup import rows_table
 from momentron.views.table import Table
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from momentron.arithmetic.environment import standard_arithmetic
+from momentron.certificate.picture import card
 from momentron.errors import InputError
 from momentron.separability.class_pairs import (
     BoundaryPair,
@@ -33,7 +34,7 @@ from momentron.verify.errors import UNREADABLE, ProofError, reason
 from momentron.verify.limits import load_proof
 from momentron.verify.proof import read_interval, whole_numbers
 from momentron.views.display import MarginDisplay, MarginDistributionDisplay
-from momentron.views.markup import card, escape, facts_table, rows_table
+from momentron.views.markup import escape, facts_table, rows_table
 
 SENTENCES = {
     "separable": "separable: a hyperplane has every example strictly on its own side",

@@ -8,19 +8,8 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
-from momentron.certificate.picture import card, interval_svg, number, outward, proven
+from momentron.certificate.picture import number
 from momentron.views.printable import printable
-
-__all__ = [
-    "card",
-    "escape",
-    "facts_table",
-    "interval_svg",
-    "number",
-    "outward",
-    "proven",
-    "rows_table",
-]
 
 
 def escape(text: object) -> str:

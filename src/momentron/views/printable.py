@@ -1,5 +1,6 @@
 """Text from files, labels and errors, made safe to print on a terminal."""
 
+import codecs
 import unicodedata
 
 # control characters and lone surrogates, and what changes the direction of the text around it
@@ -55,18 +56,20 @@ def in_encoding(text: str, encoding: str | None) -> str:
     >>> in_encoding("3 × 2, é", "ascii")
     '3 x 2, \\xe9'
     """
-    if encoding is None or _fits(text, encoding):
+    if encoding is None:
         return text
-    return "".join(c if _fits(c, encoding) else _PLAIN.get(c) or _written_out(c) for c in text)
-
-
-def _fits(text: str, encoding: str) -> bool:
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        return False
-    return True
+    return text.encode(encoding, "momentron.plain").decode(encoding)
 
 
 def _written_out(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
+    """What stands for the characters that an encoding lacks, and where to go on."""
+    assert isinstance(error, UnicodeEncodeError)
+    lacking = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(c) or _written_out(c) for c in lacking), error.end
+
+
+codecs.register_error("momentron.plain", _in_ascii)

@@ -56,13 +56,8 @@ class Table(Generic[R]):
         return {column: self[column] for column in self.columns}
 
     def to_pandas(self) -> Any:
-        """A pandas frame; needs pandas to be installed."""
-        try:
-            import pandas as pd
-        except ImportError:
-            noun = self.noun
-            raise ImportError(
-                f"{noun}.to_pandas needs pandas: install it, or use {noun}.to_dict()"
-            ) from None
+        """A pandas frame."""
+        import pandas as pd
+
         rows: Any = self._rows  # of a dataclass, which no type can say
         return pd.DataFrame([astuple(row) for row in rows], columns=list(self.columns))

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, fields
 
-from momentron.views.markup import card, rows_table
+from momentron.certificate.picture import card
+from momentron.views.markup import rows_table
 from momentron.views.table import Table
 
 

@@ -22,30 +22,23 @@ class MarginDistributionDisplay(ClassifierDisplay):
     ----------
     fitted : Fitted
         The classifier, with the certified interval on the best margin.
-    distances : ndarray of shape (n,)
-        Positive on the right side of the boundary.
-    codes : ndarray of shape (n,)
-        Positions of the labels among the classes.
+    X, y : the rows of the fit, or new ones
 
     Attributes
     ----------
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
+    distances : ndarray of shape (n,)
+        Positive on the right side of the boundary.
     bars_ : artists
     """
 
-    def __init__(self, fitted: Fitted, distances: np.ndarray, codes: np.ndarray) -> None:
-        self.fitted = fitted
-        self.distances = distances
-        self.codes = codes
-
-    @classmethod
-    def of(cls, fitted: Fitted, X: Any, y: Any) -> Self:
-        """The distances of these rows, those of the fit or new ones; not drawn yet."""
+    def __init__(self, fitted: Fitted, X: Any, y: Any) -> None:
         if fitted.decide is None:
             raise InputError("there is no hyperplane to measure from: the classes overlap")
-        codes = fitted.codes(y)
-        return cls(fitted, signed_distances(np.asarray(fitted.decide(X)), codes), codes)
+        self.fitted = fitted
+        self.codes = fitted.codes(y)
+        self.distances = signed_distances(np.asarray(fitted.decide(X)), self.codes)
 
     def plot(self, ax: Any = None, *, bins: int | str = "auto", legend: bool = True) -> Self:
         """Draw it.

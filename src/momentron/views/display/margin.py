@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from momentron.views.display.style import GREY, INK, axes_for, colour_of, marker_of, text_of
-from momentron.views.display.views import ClassifierDisplay, Fitted, View, view_of
+from momentron.views.display.views import ClassifierDisplay, Fitted, view_of
 
 MANY = 100  # marked rows above which rings are thin
 LEGEND_CLASSES = 12  # more names than this hide the picture
@@ -17,22 +17,19 @@ class MarginDisplay(ClassifierDisplay):
 
     Data of two features are drawn as they are. Of more features, two can be chosen; otherwise the
     rows are projected so that distances to the boundary stay exact. Create one with
-    `from_estimator`, `from_result` or `from_verdict`, which also take
-
-    - `features`: two ints or names, the features to draw; by default both of two, or a projection
-      of more. The X of the fit is needed, so that the support vectors are found among its rows.
-    - `names`: what the features are called; by default the columns of a data frame.
-    - `resolution`: the points of the grid along each axis, on which the boundary is computed.
+    `from_estimator`, `from_result` or `from_verdict`, which take these options as well.
 
     Parameters
     ----------
     fitted : Fitted
         The classifier.
-    view : View
-        The rows in two dimensions.
-    codes : ndarray of shape (n,)
-        Positions of the labels among the classes.
+    X, y : the rows of the fit, so that the support vectors are found among them
+    features : two ints or names, optional
+        Which features to draw; by default both of two, or a projection of more.
+    names : sequence of str, optional
+        What the features are called; by default the columns of a data frame.
     resolution : int
+        Points of the grid along each axis, on which the boundary is computed.
 
     Attributes
     ----------
@@ -54,16 +51,7 @@ class MarginDisplay(ClassifierDisplay):
     """
 
     def __init__(
-        self, fitted: Fitted, view: View, codes: np.ndarray, *, resolution: int = 160
-    ) -> None:
-        self.fitted = fitted
-        self.view = view
-        self.codes = codes
-        self.resolution = resolution
-
-    @classmethod
-    def of(
-        cls,
+        self,
         fitted: Fitted,
         X: Any,
         y: Any,
@@ -71,10 +59,11 @@ class MarginDisplay(ClassifierDisplay):
         features: Sequence[int | str] | None = None,
         names: Sequence[str] | None = None,
         resolution: int = 160,
-    ) -> Self:
-        """The view of these rows, not drawn yet."""
-        view = view_of(fitted, X, features=features, names=names)
-        return cls(fitted, view, fitted.codes(y), resolution=resolution)
+    ) -> None:
+        self.fitted = fitted
+        self.view = view_of(fitted, X, features=features, names=names)
+        self.codes = fitted.codes(y)
+        self.resolution = resolution
 
     def plot(self, ax: Any = None, *, size: float = 22.0, legend: bool = True) -> Self:
         """Draw it.

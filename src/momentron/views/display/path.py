@@ -19,8 +19,7 @@ BEYOND = 10.0  # times the largest finite C: where the hard margin, C = ∞, is 
 class PathDisplay:
     """The certified interval, and the errors where they are known, along a path of C.
 
-    Create one with `from_results`, from a table of results, or with `from_estimator`, which fits
-    a classifier for each C.
+    `margin_path(...).plot()` makes one; `from_results` draws results of your own.
 
     Parameters
     ----------
@@ -75,45 +74,6 @@ class PathDisplay:
     ) -> "PathDisplay":
         """Draw a table of results, {C: result}, and error rates, {"test": {C: rate}}."""
         return cls(results, errors).plot(ax=ax, **options)
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: Any,
-        *,
-        Cs: Sequence[float],
-        X_test: Any = None,
-        y_test: Any = None,
-        ax: Any = None,
-        **options: Any,
-    ) -> "PathDisplay":
-        """Fit a copy of the classifier for each C, and draw the path.
-
-        Parameters
-        ----------
-        estimator : MaxMarginClassifier or KernelMaxMarginClassifier
-            Need not be fitted, and is not changed.
-        X, y : the rows to fit
-        Cs : sequence of float
-        X_test, y_test : optional
-            Rows whose errors are drawn too.
-        """
-        from sklearn.base import clone
-
-        if (X_test is None) != (y_test is None):
-            raise InputError("X_test and y_test go together; one of them is missing")
-        results, errors = {}, {"training error": {}}  # type: dict[float, Any], dict[str, Any]
-        for C in Cs:
-            model = clone(estimator).set_params(C=C).fit(X, y)
-            results[float(C)] = model.result_
-            errors["training error"][float(C)] = 1.0 - float(model.score(X, y))
-            if X_test is not None:
-                rate = 1.0 - float(model.score(X_test, y_test))
-                errors.setdefault("test error", {})[float(C)] = rate
-        names = [str(label) for label in model.classes_]
-        return cls(results, errors, names=names).plot(ax=ax, **options)
 
     def plot(self, ax: Any = None, *, legend: bool = True) -> "PathDisplay":
         """Draw it in these axes, or in new ones."""

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from momentron.separability.verdict import Verdict
 
 SAMPLE = 1_000  # rows that are enough to find the directions in which they vary most
-FLAT = 1e-9  # of the largest singular value: below it a direction is rounding
-ROUNDING = 1e-7  # of the rows' length: below it a direction found from inner products is noise
+ROUNDING = 1e-7  # of the largest variation: below it a direction is noise
 MARGIN_SIZE = 0.08  # of a picture, around its points
 
 Decision = Callable[[Any], np.ndarray]
@@ -192,14 +191,12 @@ class ClassifierDisplay(ABC):
 
     @classmethod
     def _drawn(cls, fitted: Fitted, X: Any, y: Any, ax: Any, options: dict[str, Any]) -> Self:
-        known = inspect.signature(cls.of).parameters
+        known = inspect.signature(cls).parameters
         own = {name: options.pop(name) for name in list(options) if name in known}
-        return cls.of(fitted, X, y, **own).plot(ax=ax, **options)
+        return cls(fitted, X, y, **own).plot(ax=ax, **options)
 
-    @classmethod
     @abstractmethod
-    def of(cls, fitted: Fitted, X: Any, y: Any) -> Self:
-        """What is drawn of these rows, computed."""
+    def __init__(self, fitted: Fitted, X: Any, y: Any) -> None: ...
 
     @abstractmethod
     def plot(self, ax: Any = None) -> Self:
@@ -267,11 +264,10 @@ def view_of(
     if features is not None or rows.shape[1] == 2:
         return _slice(fitted, X, rows, _positions(features or (0, 1), rows.shape[1], names), names)
     if fitted.decide is None:
-        return _scatter(rows)
+        axes = ("first principal component", "second principal component")
+        return View(principal(rows, 2), axes, None, "all features, seen from their widest side")
     decision = np.asarray(fitted.decide(X))
-    if decision.ndim == 1:
-        return _along_distance(fitted, rows, decision)
-    return _outputs(rows, decision)
+    return _along_distance(fitted, rows, decision) if decision.ndim == 1 else _outputs(decision)
 
 
 def _positions(
@@ -323,46 +319,26 @@ def _slice(
 
 def _along_distance(fitted: Fitted, rows: Any, decision: np.ndarray) -> View:
     """The signed distance against the direction of most variation along the boundary."""
-    name = "largest variation along the boundary"
-    second, name = _widest(rows, name if fitted.direction is not None else None, fitted.direction)
     first = "signed distance to the boundary" if fitted.is_distance else "decision value"
-    return View(np.column_stack([decision, second]), (first, name), lambda points: points[:, 0])
+    second = "largest variation along the boundary"
+    if fitted.direction is None:
+        second = "first principal component of X"
+    across = principal(rows, 1, without=fitted.direction)
+    return View(np.column_stack([decision, across]), (first, second), lambda p: p[:, 0])
 
 
-def _outputs(rows: Any, decision: np.ndarray) -> View:
+def _outputs(decision: np.ndarray) -> View:
     """The plane of the two principal directions of the outputs."""
     centre = decision.mean(axis=0)
     _, values, directions = np.linalg.svd(decision[:SAMPLE] - centre, full_matrices=False)
-    if values[1] <= FLAT * values[0]:  # the outputs lie on a line
-        second, name = _widest(rows)
-        points = np.column_stack([(decision - centre) @ directions[0], second])
-        names = ("direction of the outputs", name)
-        return View(points, names, lambda p: centre + np.outer(p[:, 0], directions[0]))
     plane = directions[:2]
+    points = (decision - centre) @ plane.T
+    if values[1] <= ROUNDING * values[0]:
+        points[:, 1] = 0.0  # the outputs lie on a line
     share = float((values[:2] ** 2).sum() / max(float((values**2).sum()), 1e-300))
     names = ("first direction of the outputs", "second direction of the outputs")
     note = "" if share > 1.0 - 1e-9 else f"{share:.0%} of the outputs' variation is in this plane"
-    return View((decision - centre) @ plane.T, names, lambda p: centre + p @ plane, note)
-
-
-def _scatter(rows: Any) -> View:
-    """No classifier: the two principal components of the rows."""
-    if rows.shape[1] == 1:
-        second, name = _widest(rows)
-        points = np.column_stack([_dense(rows[:, [0]])[:, 0], second])
-        return View(points, ("feature 0", name), None)
-    names = ("first principal component", "second principal component")
-    return View(principal(rows, 2), names, None, "all features, seen from their widest side")
-
-
-def _widest(
-    rows: Any, name: str | None = None, without: np.ndarray | None = None
-) -> tuple[np.ndarray, str]:
-    """(coordinates along the direction in which the rows vary most, its name)."""
-    if rows.shape[1] == 1:
-        spread = np.random.default_rng(0).uniform(-1.0, 1.0, rows.shape[0])
-        return spread, "no meaning: rows are spread to be seen"
-    return principal(rows, 1, without=without)[:, 0], name or "first principal component of X"
+    return View(points, names, lambda p: centre + p @ plane, note)
 
 
 def principal(rows: Any, count: int, *, without: np.ndarray | None = None) -> np.ndarray:
