@@ -30,7 +30,7 @@ from momentron.certificate import certify_margin
 from momentron.datasets import load
 from momentron.dual.circulations import Circulations
 from momentron.dual.dualsets import ClassBalanced, Simplex
-from momentron.dual.labels import TwoClasses
+from momentron.dual.labels import Labels
 from momentron.dual.losses import Exponential
 from momentron.errors import InputError
 from momentron.rows import as_operator
@@ -112,7 +112,7 @@ def test_implicit_iterates_are_the_explicit_ones(method, loss, fit_intercept, la
     problem = Problem.from_data(layout(X), y, fit_intercept=fit_intercept, loss=loss)
     problem = problem.for_solver(tight=True)
     rows, source, target = explicit(X, y)
-    labels = TwoClasses(2, False, np.ones(source.size, int))
+    labels = Labels(2, False, np.ones(source.size, int))
     dual_set = Simplex(source.size, problem.dual_set.loss)
     if fit_intercept:
         dual_set = Circulations(source, target, 4, Exponential())

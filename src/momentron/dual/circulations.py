@@ -7,12 +7,12 @@ import numpy as np
 from momentron.arithmetic.rounding import EXTENDED_ROUNDOFF, gamma, unit_of
 from momentron.certificate import read_only
 from momentron.dual.draws import draw_cycles, pick, strata
-from momentron.dual.dualsets import DualSet, Vertex, exponential, lowest_places, to_mass
+from momentron.dual.dualsets import DualSet, Simplex, Vertex, exponential, lowest_places, to_mass
 from momentron.dual.flows import FARTHEST, balance_flow, circulation, minimum_mean_cycle
 from momentron.dual.losses import Loss
 
 
-class Circulations(DualSet):
+class Circulations(Simplex):
     """C = {flow out of each class = flow into it}, where a pair (i, j) flows from class c_i to j.
 
     Adding b_c − b_j to the margins of all pairs changes nothing in ⟨q, ·⟩ for such weights: the
@@ -145,6 +145,8 @@ class Circulations(DualSet):
     def risk_slope(self, psi: float) -> float:
         return 2.0 * exponential(psi) / self.size
 
+    risk = risk_slope  # the loss is the exponential one, which is its own slope
+
     def draw(self, q: np.ndarray, rng: np.random.Generator, count: int = 1) -> Vertex:
         """A circulation is a mixture of cycles, each with even weights on its arcs.
 
@@ -184,6 +186,9 @@ class Circulations(DualSet):
     def feasible_or_none(self, lam: np.ndarray) -> np.ndarray | None:
         lam = np.maximum(lam, 0.0)
         return self._scaled(lam) if np.isfinite(lam).all() else None
+
+    def worst(self, p: np.ndarray) -> float:
+        return self.margin(-p)
 
     def lowest(self, p: np.ndarray, size: int) -> np.ndarray:
         """With the lowest pair out of each class, and into it."""

@@ -12,7 +12,6 @@ The sign convention of the whole package: *scores* Zw are violations, the larger
 """
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -49,8 +48,11 @@ class Scored(NamedTuple):
     psi: float
 
 
-class DualSet(ABC):
+class Simplex:
     """The set C in which the dual weights live, and the loss that leads to them.
+
+    This one is Δ_n itself: no intercept; q is ∇ψ of the loss, softmax for the exponential. Every
+    other set is a subset of it, and a subclass.
 
     Parameters
     ----------
@@ -59,8 +61,8 @@ class DualSet(ABC):
     loss : Loss
     """
 
-    fits_intercept: bool
-    n_intercepts: int
+    fits_intercept: bool = False
+    n_intercepts: int = 0
 
     def __init__(self, size: int, loss: Loss) -> None:
         self.size = size
@@ -77,108 +79,10 @@ class DualSet(ABC):
         """What a step lacks of the inequality on which the theorems rest: 0 for a proved loss.
 
         With what all steps lacked added to ψ(0), the interval of Theorem 3.1 holds for any loss and
-        any ρ. Infinite where nothing is known.
+        any ρ. Infinite where nothing is known: a loss that is not proved needs the simplex.
         """
-        return 0.0 if self.is_proved else math.inf
-
-    @abstractmethod
-    def near_worst(self, scores: np.ndarray, width: float | np.ndarray) -> np.ndarray:
-        """The rows that may decide the margin if any score is smaller by up to its `width`."""
-
-    @abstractmethod
-    def mass_error(
-        self, q: np.ndarray, norms: np.ndarray, weighted_norms: float, norm: float
-    ) -> float:
-        """How far a q from `normalize` may be from C, as a bound on what that moves ‖Zᵀq‖.
-
-        `norms` are those of the rows of Z, `weighted_norms` is Σ q‖z‖, and `norm` bounds ‖Zᵀq‖.
-        """
-
-    def excess(self, q: np.ndarray) -> float:
-        """How much more than its entry in q, roundings aside, a weight of C next to q may be."""
-        return 0.0
-
-    @abstractmethod
-    def link(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
-        """(q, ψ): the dual weights ∇ψ(scores), and the potential itself."""
-
-    def link_near(
-        self, scores: np.ndarray, near: np.ndarray
-    ) -> tuple[np.ndarray, float, np.ndarray]:
-        """(q, ψ, what makes the next link faster), given that of nearby scores, or nothing."""
-        return *self.link(scores), near
-
-    @abstractmethod
-    def margin(self, scores: np.ndarray) -> float:
-        """min_{q ∈ C} −⟨q, scores⟩: the margin times ‖w‖, for the best intercept.
-
-        Right to two roundings of its own, or below: scores in extended precision may cancel.
-        """
-
-    @abstractmethod
-    def intercept(self, scores: np.ndarray) -> float | np.ndarray:
-        """The best intercept for these scores, in their units; for many classes, one per class."""
-
-    @abstractmethod
-    def vertex(self, scores: np.ndarray) -> Vertex:
-        """The point of C that is worst for these scores: argmax_{q ∈ C} ⟨q, scores⟩."""
-
-    @abstractmethod
-    def normalize(self, q: np.ndarray) -> np.ndarray:
-        """q clipped at zero and rescaled into C; each entry is right to four roundings."""
-
-    @abstractmethod
-    def risk_slope(self, psi: float) -> float:
-        """The factor c with ∇R(w) = c Zᵀ∇ψ(Zw), R the average loss (least over b)."""
-
-    def risk(self, psi: float) -> float:
-        """R, the average loss (least over b); that of the exponential loss is its own slope."""
-        return self.risk_slope(psi)
-
-    @abstractmethod
-    def draw(self, q: np.ndarray, rng: np.random.Generator, count: int = 1) -> Vertex:
-        """The mean of `count` stratified draws e from C with E[e] = q, so that E[Zᵀe] = Zᵀq.
-
-        Its mass is that of q, and its rows are distinct. One draw is plain sampling from q.
-        """
-
-    # --- for working sets ----------------------------------------------------------------------
-
-    @abstractmethod
-    def some(self, index: np.ndarray) -> "DualSet":
-        """The weights of C that are zero but on the named rows; perhaps there are none."""
-
-    @property
-    @abstractmethod
-    def columns(self) -> np.ndarray:
-        """Y of shape (size, n_intercepts), of full rank where the classes are connected."""
-
-    def spread(self, b: np.ndarray) -> np.ndarray | float:
-        """Yb."""
-        return self.columns @ b if b.size else 0.0
-
-    @abstractmethod
-    def feasible_or_none(self, lam: np.ndarray) -> np.ndarray | None:
-        """λ clipped and scaled into C, without care for rounding; None where that cannot be."""
-
-    def worst(self, p: np.ndarray) -> float:
-        """The smallest functional margin, with the best intercepts."""
-        return self.margin(-p)
-
-    @abstractmethod
-    def lowest(self, p: np.ndarray, size: int) -> np.ndarray:
-        """About `size` rows with the lowest p, in no order; some that hold every intercept."""
-
-
-class Simplex(DualSet):
-    """C = Δ_n: no intercept; q is ∇ψ of the loss, softmax for the exponential."""
-
-    fits_intercept = False
-    n_intercepts = 0
-
-    def shortfall(self, old: Scored, new: Scored, theta: float) -> float:
-        if self.is_proved:
-            return 0.0
+        if self.is_proved or self.fits_intercept:
+            return 0.0 if self.is_proved else math.inf
         moved = old.scores - new.scores
         # Lemma B.3 needs D(q′, q) ≥ θ ‖q′ − q‖₁²/(2ρ); D is a difference of ψ, here and there
         distance = old.psi - new.psi - float(new.q @ moved)
@@ -192,58 +96,101 @@ class Simplex(DualSet):
         return lacking if holds and lacking < math.inf else math.inf
 
     def near_worst(self, scores: np.ndarray, width: float | np.ndarray) -> np.ndarray:
+        """The rows that may decide the margin if any score is smaller by up to its `width`."""
         return np.flatnonzero(scores >= (scores - width).max())
 
     def mass_error(
         self, q: np.ndarray, norms: np.ndarray, weighted_norms: float, norm: float
     ) -> float:
+        """How far a q from `normalize` may be from C, as a bound on what that moves ‖Zᵀq‖.
+
+        `norms` are those of the rows of Z, `weighted_norms` is Σ q‖z‖, and `norm` bounds ‖Zᵀq‖.
+        """
         return gamma(8, unit_of(q)) * norm  # the whole vector is scaled by 1 + 4u at most
 
+    def excess(self, q: np.ndarray) -> float:
+        """How much more than its entry in q, roundings aside, a weight of C next to q may be."""
+        return 0.0
+
     def link(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
+        """(q, ψ): the dual weights ∇ψ(scores), and the potential itself."""
         return self.loss.link(scores)
 
+    def link_near(
+        self, scores: np.ndarray, near: np.ndarray
+    ) -> tuple[np.ndarray, float, np.ndarray]:
+        """(q, ψ, what makes the next link faster), given that of nearby scores, or nothing."""
+        return *self.link(scores), near
+
     def margin(self, scores: np.ndarray) -> float:
+        """min_{q ∈ C} −⟨q, scores⟩: the margin times ‖w‖, for the best intercept.
+
+        Right to two roundings of its own, or below: scores in extended precision may cancel.
+        """
         return -float(scores.max())
 
-    def intercept(self, scores: np.ndarray) -> float:
+    def intercept(self, scores: np.ndarray) -> float | np.ndarray:
+        """The best intercept for these scores, in their units; for many classes, one per class."""
         return 0.0
 
     def vertex(self, scores: np.ndarray) -> Vertex:
+        """The point of C that is worst for these scores: argmax_{q ∈ C} ⟨q, scores⟩."""
         return Vertex(np.array([int(scores.argmax())]), np.ones(1))
 
     def normalize(self, q: np.ndarray) -> np.ndarray:
+        """q clipped at zero and rescaled into C; each entry is right to four roundings."""
         return to_mass(q, 1.0)
 
     def risk_slope(self, psi: float) -> float:
+        """The factor c with ∇R(w) = c Zᵀ∇ψ(Zw), R the average loss (least over b)."""
         return exponential(float(self.loss.log_slope(np.array([psi]))[0])) / self.size
 
     def risk(self, psi: float) -> float:
+        """R, the average loss (least over b)."""
         return exponential(float(self.loss.log_value(np.array([psi]))[0])) / self.size
 
     def draw(self, q: np.ndarray, rng: np.random.Generator, count: int = 1) -> Vertex:
+        """The mean of `count` stratified draws e from C with E[e] = q, so that E[Zᵀe] = Zᵀq.
+
+        Its mass is that of q, and its rows are distinct. One draw is plain sampling from q.
+        """
         index, mass = pick(q, strata(rng, count))
         return Vertex.summed(index, np.full(count, mass / count))
 
-    def some(self, index: np.ndarray) -> DualSet:
+    # --- for working sets ----------------------------------------------------------------------
+
+    def some(self, index: np.ndarray) -> "DualSet":
+        """The weights of C that are zero but on the named rows; perhaps there are none."""
         return Simplex(index.size, self.loss)
 
     @property
     def columns(self) -> np.ndarray:
+        """Y of shape (size, n_intercepts), of full rank where the classes are connected."""
         return np.empty((self.size, 0))
 
+    def spread(self, b: np.ndarray) -> np.ndarray | float:
+        """Yb."""
+        return self.columns @ b if b.size else 0.0
+
     def feasible_or_none(self, lam: np.ndarray) -> np.ndarray | None:
+        """λ clipped and scaled into C, without care for rounding; None where that cannot be."""
         lam = np.maximum(lam, 0.0)
         total = lam.sum()
         return lam / total if total > 0.0 else None
 
     def worst(self, p: np.ndarray) -> float:
+        """The smallest functional margin, with the best intercepts."""
         return float(p.min())
 
     def lowest(self, p: np.ndarray, size: int) -> np.ndarray:
+        """About `size` rows with the lowest p, in no order; some that hold every intercept."""
         return lowest_places(p, size)
 
 
-class ClassBalanced(DualSet):
+DualSet = Simplex
+
+
+class ClassBalanced(Simplex):
     """C = {mass ½ on each class}: an unpenalised intercept, chosen best for every w.
 
     min_{q ∈ C} ‖Zᵀq‖ is half the distance of the two classes' convex hulls. The potential is
@@ -306,6 +253,8 @@ class ClassBalanced(DualSet):
 
     def risk_slope(self, psi: float) -> float:
         return 2.0 * exponential(psi) / self.size
+
+    risk = risk_slope  # the loss is the exponential one, which is its own slope
 
     def draw(self, q: np.ndarray, rng: np.random.Generator, count: int = 1) -> Vertex:
         index, weight = [], []

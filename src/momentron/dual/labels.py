@@ -1,0 +1,358 @@
+"""What labels ask of a classifier: two classes or many, with or without intercepts.
+
+Labels turn products Xw into scores Zw and weights q into the coefficients a with Zᵀq = Xᵀa; they
+name the dual set that goes with them, and can be restricted to some of the examples.
+
+The constraints of a class against another, or of a class, or all of them, make an *arc*. All that a
+dual set needs to know of the scores on an arc is their maximum, for the margin, and the logarithm
+of the sum of their exponentials, for the weights. So data that are read block by block have the
+dual set of a problem with one constraint per arc.
+"""
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from momentron.arithmetic.rounding import up
+from momentron.certificate import read_only
+from momentron.dual.circulations import Circulations
+from momentron.dual.dualsets import ClassBalanced, DualSet, Simplex
+from momentron.dual.losses import Exponential, Loss
+from momentron.errors import InputError
+
+__all__ = ["Labels", "ManyClasses", "as_labels"]
+
+NO_CODES = np.empty(0, np.intp)
+MINUS_SIGNS = np.array([1.0, -1.0])  # −y of the two classes
+
+
+def as_labels(n_classes: int, fit_intercept: bool, codes: np.ndarray = NO_CODES) -> "Labels":
+    """The labels of examples whose classes are 0..k−1; of none where examples come in blocks."""
+    kind = Labels if n_classes == 2 else ManyClasses
+    return kind(n_classes, fit_intercept, codes)
+
+
+class Labels:
+    """Two classes: one constraint per example, z_i = −y_i x_i; a classifier is one vector w.
+
+    Methods without `index` or `codes` speak of all the examples here; those with `index` of some
+    constraints; those with `codes` of a block of other examples, whose classes these are.
+
+    Parameters
+    ----------
+    n_classes : int
+        k.
+    fit_intercept : bool
+        Whether the intercepts are free.
+    codes : ndarray of int, shape (n,)
+        The class of each example, in 0..k−1.
+
+    Attributes
+    ----------
+    n_outputs : int
+        How many outputs a classifier has: 1, or k.
+    trailing : tuple of int
+        The same as the shape of an output: (), or (k,).
+    per_example : int
+        How many constraints an example has: 1, or k − 1.
+    radius_factor : float
+        max‖z‖ over max‖x‖, rounded up.
+    roundings : int
+        What `scores` and `mix` add to the roundings of a product.
+    is_paired : bool
+        Whether there is a constraint for each example and wrong label. Ask for it last: most that
+        depends on it is a method here, or one of the dual set.
+    """
+
+    is_paired: ClassVar[bool] = False
+    n_outputs: int = 1
+    trailing: tuple[int, ...] = ()
+    per_example: int = 1
+    radius_factor: float = 1.0
+    roundings: int = 0
+
+    def __init__(self, n_classes: int, fit_intercept: bool, codes: np.ndarray = NO_CODES) -> None:
+        self.n_classes = n_classes
+        self.fit_intercept = fit_intercept
+        self.codes = read_only(codes)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Set what all the methods use."""
+        self.signs = read_only(np.where(self.codes == 1, 1.0, -1.0))  # y: 1 for the second class
+        self._minus_signs = -self.signs
+
+    @property
+    def size(self) -> int:
+        """The number of constraints."""
+        return self.codes.size * self.per_example
+
+    def some(self, examples: np.ndarray) -> "Labels":
+        """The labels of some of the examples."""
+        return type(self)(self.n_classes, self.fit_intercept, self.codes[examples])
+
+    def zeros(self, length: int) -> np.ndarray:
+        """Zeros in as many columns as there are outputs: Xw, or w itself, for w = 0."""
+        return np.zeros((length, *self.trailing))
+
+    # --- all the examples ----------------------------------------------------------------------
+
+    def scores(self, products: np.ndarray) -> np.ndarray:
+        """Zw from Xw."""
+        return self._minus_signs * products
+
+    def mix(self, q: np.ndarray) -> np.ndarray:
+        """The coefficients a with Zᵀq = Xᵀa."""
+        return self._minus_signs * q
+
+    def row_norms(self, norms: np.ndarray) -> np.ndarray:
+        """Upper bounds of ‖z‖ from such bounds of ‖x‖."""
+        return norms
+
+    def dual_set(self, loss: Loss) -> DualSet:
+        """The dual set that goes with these labels."""
+        if not self.fit_intercept:
+            return Simplex(self.size, loss)
+        dual_set = ClassBalanced(self.signs, loss)
+        for name, rows in zip(("+1", "−1"), dual_set.classes, strict=True):
+            if rows.size == 0:
+                raise InputError(f"class {name} has 0 rows; an intercept needs at least 1 of each")
+        return dual_set
+
+    # --- some constraints ----------------------------------------------------------------------
+
+    def examples(self, index: np.ndarray) -> np.ndarray:
+        """The examples behind the named constraints."""
+        return index
+
+    def scores_at(self, index: np.ndarray, products: np.ndarray) -> np.ndarray:
+        """The named entries of Zw, from the rows `examples(index)` of Xw."""
+        return self._minus_signs[index] * products
+
+    def mix_at(self, index: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(rows of X, coefficients) for a q that is zero but on the named constraints."""
+        return index, self._minus_signs[index] * weight
+
+    def output_signs(self, index: np.ndarray | slice) -> np.ndarray:
+        """How outputs enter the named functional margins: y, or e_c − e_j; one row each."""
+        return self.signs[index][:, None]
+
+    # --- as users see it -----------------------------------------------------------------------
+
+    def coef_of(self, w: np.ndarray) -> np.ndarray:
+        """A classifier as users see it: (d,), or (k, d) for many classes."""
+        return w
+
+    def from_coef(self, coef: np.ndarray) -> np.ndarray:
+        """The inverse of `coef_of`."""
+        return coef
+
+    def dual_of(self, q: np.ndarray) -> np.ndarray:
+        """The weights as users see them: (n,), or (n, k) with zeros on the true labels."""
+        return q
+
+    def from_dual(self, dual: np.ndarray) -> np.ndarray:
+        """The inverse of `dual_of`; fewer rows than there are examples are the first ones."""
+        return dual[: self.size]
+
+    def all_intercepts(self, b: np.ndarray) -> Any:
+        """What is added to the outputs, from the intercepts that are free: of k the last is 0."""
+        return b[0] if b.size else 0.0
+
+    def free_intercepts(self, b: Any) -> np.ndarray:
+        """The inverse of `all_intercepts`, up to a shift of all classes, which changes nothing."""
+        return np.atleast_1d(b) if self.fit_intercept else np.zeros(0)
+
+    # --- a block of examples -------------------------------------------------------------------
+
+    def block_scores(self, products: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """Zw from Xw: one number per example, or k of them with −inf at its own class."""
+        return products * MINUS_SIGNS[codes]
+
+    def block_mix(self, weights: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """The coefficients whose product with Xᵀ is the sum of weighted constraints.
+
+        A column for each sum that a pass brings back.
+        """
+        signed = np.where(codes == 1, -weights, weights)
+        if not self.fit_intercept:
+            return signed[:, None]
+        return np.where(np.equal.outer(codes, [1, 0]), signed[:, None], 0.0)
+
+    # --- arcs ----------------------------------------------------------------------------------
+
+    @property
+    def circulates(self) -> bool:
+        """Whether weights must flow in circles between the classes."""
+        return self.is_paired and self.fit_intercept
+
+    @property
+    def n_arcs(self) -> int:
+        """How many numbers arcs have: 0 alone without intercepts, whatever the classes.
+
+        With them, 0 for the second class and 1 for the first (two classes, z = −y x), or c·k + j
+        from class c to class j.
+        """
+        return 2 if self.fit_intercept else 1
+
+    @property
+    def arcs(self) -> np.ndarray:
+        """The numbers of the arcs that exist: none leads from a class to itself."""
+        return np.arange(self.n_arcs)
+
+    @property
+    def n_sums(self) -> int:
+        """How many weighted sums of rows, of d numbers each, one pass brings back."""
+        return self.n_classes if self.is_paired else self.n_arcs
+
+    def arc_counts(self, counts: np.ndarray) -> np.ndarray:
+        """How many constraints the arcs have, from the number of examples of each class."""
+        if not self.fit_intercept:
+            return np.array([counts.sum() * self.per_example])
+        return np.repeat(counts, self.n_classes)[self.arcs] if self.is_paired else counts[::-1]
+
+    def arc_set(self) -> DualSet:
+        """The dual set with one constraint per arc."""
+        if not self.fit_intercept:
+            return Simplex(1, Exponential())
+        codes = np.arange(self.n_classes) if self.is_paired else np.array([1, 0])
+        return type(self)(self.n_classes, True, codes).dual_set(Exponential())
+
+    def arcs_of(self, codes: np.ndarray) -> list[tuple[Any, Any, int | None]]:
+        """(arcs, rows, class) for each set of rows whose constraints share arcs.
+
+        `arcs` selects among all arcs: one of them, or the k that leave a class. Without an
+        intercept rows of all classes share one, and no class is named.
+        """
+        if not self.fit_intercept:
+            return [(0, slice(None), None)]
+        k = self.n_classes
+        found: list[tuple[Any, Any, int | None]] = []
+        for code in range(k):
+            rows = np.flatnonzero(codes == code)
+            if rows.size:
+                arcs = slice(code * k, (code + 1) * k) if self.is_paired else 1 - code
+                found.append((arcs, rows, code))
+        return found
+
+
+class ManyClasses(Labels):
+    """z_(i,j) = x_i (e_j − e_c)ᵀ for every example i, of class c, and every other class j.
+
+    A classifier is a matrix W of shape (d, k); its scores are F_ij − F_ic with F = XW, so that the
+    margin is min_(i,j) (F_ic − F_ij)/‖W‖, the joint margin of the paper's section 5.2. Neither a
+    row of length d·k nor Z is ever built. Pairs are numbered row by row: example i has the k − 1
+    pairs from i(k − 1) on, in the order of the classes without its own. A block of examples has
+    tables of k scores or weights per example.
+    """
+
+    is_paired = True
+    radius_factor = up(math.sqrt(2.0))
+
+    def _prepare(self) -> None:
+        codes, n_classes = self.codes, self.n_classes
+        self.n_outputs = self.roundings = n_classes
+        self.trailing = (n_classes,)
+        self.per_example = n_classes - 1
+        self._shape = codes.size, self.per_example
+        wrong = np.arange(self.per_example)[None, :]
+        # the class of each pair: the numbers from the example's own class on move up by one
+        others = wrong + (wrong >= codes[:, None])
+        # places in a flat table of shape (n, k): np.take is three times as fast with these
+        starts = n_classes * np.arange(codes.size)
+        self._others = (others + starts[:, None]).ravel()
+        self._own = codes + starts
+
+    def classes_of(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(c, j) of the named pairs."""
+        own = self.codes[self.examples(index)]
+        wrong = index % self.per_example
+        return own, wrong + (wrong >= own)
+
+    def scores(self, products: np.ndarray) -> np.ndarray:
+        flat = np.ascontiguousarray(products).ravel()
+        scores = flat.take(self._others).reshape(self._shape)
+        scores -= flat.take(self._own)[:, None]
+        return scores.ravel()
+
+    def mix(self, q: np.ndarray) -> np.ndarray:
+        mixed = np.empty(self.codes.size * self.n_classes, q.dtype)
+        mixed[self._others] = q
+        mixed[self._own] = -q.reshape(self._shape).sum(axis=1)
+        return mixed.reshape(-1, self.n_classes)
+
+    def row_norms(self, norms: np.ndarray) -> np.ndarray:
+        return np.repeat(norms * self.radius_factor * (1.0 + 2.0**-52), self.per_example)
+
+    def dual_set(self, loss: Loss) -> DualSet:
+        if not self.fit_intercept:
+            return Simplex(self.size, loss)
+        source = np.repeat(self.codes, self.per_example)
+        return Circulations(source, self._others % self.n_classes, self.n_classes, loss)
+
+    def examples(self, index: np.ndarray) -> np.ndarray:
+        return index // self.per_example
+
+    def scores_at(self, index: np.ndarray, products: np.ndarray) -> np.ndarray:
+        place = np.arange(index.size)
+        own, other = self.classes_of(index)
+        return products[place, other] - products[place, own]
+
+    def mix_at(self, index: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        rows, place = np.unique(self.examples(index), return_inverse=True)
+        own, other = self.classes_of(index)
+        mixed = np.zeros((rows.size, self.n_classes), weight.dtype)
+        np.add.at(mixed, (place, other), weight)
+        np.add.at(mixed, (place, own), -weight)
+        return rows, mixed
+
+    def output_signs(self, index: np.ndarray | slice) -> np.ndarray:
+        index = np.arange(self.size)[index] if isinstance(index, slice) else index
+        own, other = self.classes_of(index)
+        signs, place = np.zeros((index.size, self.n_classes)), np.arange(index.size)
+        signs[place, own] = 1.0
+        signs[place, other] = -1.0
+        return signs
+
+    def coef_of(self, w: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(w.T)
+
+    def from_coef(self, coef: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(coef.T)
+
+    def dual_of(self, q: np.ndarray) -> np.ndarray:
+        table = np.zeros(self.codes.size * self.n_classes, q.dtype)
+        table[self._others] = q
+        return table.reshape(-1, self.n_classes)
+
+    def from_dual(self, dual: np.ndarray) -> np.ndarray:
+        rows = np.ascontiguousarray(dual[: self.codes.size])
+        return rows.ravel().take(self._others[: rows.shape[0] * self.per_example])
+
+    def all_intercepts(self, b: np.ndarray) -> Any:
+        return np.append(b, 0.0) if b.size else np.zeros(self.n_classes)
+
+    def free_intercepts(self, b: Any) -> np.ndarray:
+        return b[:-1] - b[-1] if self.fit_intercept else np.zeros(0)
+
+    def block_scores(self, products: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        rows = np.arange(codes.size)
+        scores = products - products[rows, codes][:, None]
+        scores[rows, codes] = -np.inf
+        return scores
+
+    def block_mix(self, weights: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        mixed = weights.copy()
+        mixed[np.arange(codes.size), codes] = -weights.sum(axis=1)
+        return mixed
+
+    @property
+    def n_arcs(self) -> int:
+        return self.n_classes**2 if self.fit_intercept else 1
+
+    @property
+    def arcs(self) -> np.ndarray:
+        if not self.fit_intercept:
+            return np.arange(1)
+        return np.flatnonzero(~np.eye(self.n_classes, dtype=bool).ravel())
