@@ -14,13 +14,11 @@ from momentron.errors import NotSeparableWarning
 from momentron.rows import DenseOperator, SparseOperator
 from momentron.solvers import Auto
 from momentron.solvers.auto import AutoSettings
-from momentron.solvers.auto.active_rows import ActiveDense, active_rows
 from momentron.solvers.auto.class_blocks import ClassBlocks
+from momentron.solvers.auto.class_newton import ClassNewton, Hessian, PairTable
+from momentron.solvers.auto.class_rows import ActiveMatrix, MatrixRows, WideRows, active_rows
 from momentron.solvers.auto.deadline import Deadline
-from momentron.solvers.auto.joint_margin import JointMargin
-from momentron.solvers.auto.joint_newton import Hessian, JointNewton
-from momentron.solvers.auto.joint_rows import MatrixRows, WideRows
-from momentron.solvers.auto.pair_table import PairTable
+from momentron.solvers.auto.multiclass import ClassMargin
 from momentron.solvers.problem import Problem
 
 
@@ -87,7 +85,7 @@ def hessian_problem(has_border):
     active = rng.random((9, 3)) < 0.6
     active[np.arange(9), labels] = False
     pairs = PairTable(labels, 3)
-    rows = ActiveDense(X, np.arange(9), has_border)
+    rows = ActiveMatrix(X, np.arange(9), has_border)
     width = 4 + has_border
     A = np.hstack([X, np.ones((9, 1))])[:, :width]
     ridge = np.diag(np.r_[np.ones(4), np.zeros(int(has_border))])
@@ -200,7 +198,7 @@ def test_a_kernel_and_its_explicit_rows_give_the_same_products(fits_intercept, p
     outputs, lengths = [], []
     operator = DenseOperator(X)
     for rows in (MatrixRows(operator, fits_intercept), WideRows(operator, fits_intercept)):
-        some = rows.active(index, precision, 10**6, AutoSettings())
+        some = rows.active(index, precision, 10**6)
         V = np.concatenate([rows.image(A), intercepts][: 1 + fits_intercept])
         hessian = Hessian(some, pairs, active, 2.5)
         blocks = ClassBlocks(some, pairs.diagonal(active), 2.5, AutoSettings(thin_block=100.0))
@@ -236,7 +234,7 @@ def test_little_memory_gives_a_wider_interval_and_no_lie(always):
 
 def test_a_gradient_is_the_slope_of_the_objective():
     X, y, _ = random_problem(11)
-    newton = JointNewton(MatrixRows(DenseOperator(X), False), PairTable(y, y.max() + 1), 0.1)
+    newton = ClassNewton(MatrixRows(DenseOperator(X), False), PairTable(y, y.max() + 1), 0.1)
     rng = np.random.default_rng(0)
     newton.go_to(0.1 * rng.normal(size=newton.W.shape), newton.b)
     slack = newton.slack()
@@ -244,7 +242,7 @@ def test_a_gradient_is_the_slope_of_the_objective():
     direction = rng.normal(size=newton.W.shape)
 
     def objective(t):
-        moved = JointNewton(newton.rows, newton.pairs, 0.1)
+        moved = ClassNewton(newton.rows, newton.pairs, 0.1)
         moved.go_to(newton.W + t * direction, newton.b)
         return 0.5 * np.sum(moved.W**2) + 0.05 * np.sum(moved.slack() ** 2)
 
@@ -287,7 +285,7 @@ def test_time_outs_leave_valid_proposals(C, seconds, always):
 def test_a_step_that_is_cut_short_changes_nothing(always):
     X, y, _ = random_problem(12)
     problem = Problem.from_data(X, y)
-    work = JointMargin(problem, Deadline())
+    work = ClassMargin(problem, Deadline())
     for _ in range(3):
         work.advance()
     W, F = work.newton.W, work.newton.F

@@ -9,8 +9,9 @@ import scipy.sparse as sp
 
 from momentron import BudgetWarning, MaxMarginClassifier, Status, max_margin
 from momentron.solvers.auto import Auto, AutoSettings, deadline
+from momentron.solvers.auto.conjugate import ConjugateGradients
 from momentron.solvers.auto.deadline import Deadline
-from momentron.solvers.auto.primal_form import PrimalForm, ProductForm, conjugate_gradients
+from momentron.solvers.auto.primal_form import PrimalForm, ProductForm
 from momentron.solvers.auto.rows import SignedRows
 from momentron.solvers.problem import Problem
 
@@ -191,12 +192,16 @@ def test_conjugate_gradients_solve():
     A = rng.normal(size=(30, 12)) * 10.0 ** rng.uniform(-2.0, 2.0, 12)
     M = A.T @ A + np.eye(12)
     rhs = rng.normal(size=12)
-    for diagonal in (None, M.diagonal()):
-        x = conjugate_gradients(lambda v: M @ v, rhs, diagonal, 1e-13, 500)
-        np.testing.assert_allclose(M @ x, rhs, atol=1e-8)
-    rough = conjugate_gradients(lambda v: M @ v, rhs, M.diagonal(), 1e-13, 3)
-    assert rough @ rhs > 0.0  # downhill
-    assert not conjugate_gradients(lambda v: M @ v, np.zeros(12), None, 1e-3, 9).any()
+    for diagonal in (1.0, M.diagonal()):
+        gradients = ConjugateGradients(lambda v: M @ v, rhs)
+        assert gradients.run(lambda r, scale=diagonal: r / scale, 1e-13, 500)
+        np.testing.assert_allclose(M @ gradients.x, rhs, atol=1e-8)
+        np.testing.assert_allclose(rhs - M @ gradients.x, gradients.r, atol=1e-8)
+    rough = ConjugateGradients(lambda v: M @ v, rhs)
+    assert not rough.run(lambda r: r / M.diagonal(), 1e-13, 3)
+    assert rough.x @ rhs > 0.0  # downhill
+    nothing = ConjugateGradients(lambda v: M @ v, np.zeros(12))
+    assert nothing.run(lambda r: r, 1e-3, 9) and not nothing.x.any()
 
 
 @INTERCEPT

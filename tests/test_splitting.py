@@ -13,12 +13,11 @@ from momentron import Status, max_margin
 from momentron.arithmetic.cholesky import inverse_in_place
 from momentron.arithmetic.clock import OutOfTime, until
 from momentron.solvers import Auto
-from momentron.solvers.auto import AutoSettings, joint_witness
-from momentron.solvers.auto.active_rows import ActiveDense
-from momentron.solvers.auto.joint_margin import JointMargin
-from momentron.solvers.auto.joint_splitting import Splitting
-from momentron.solvers.auto.pair_table import PairTable
-from momentron.solvers.auto.shifted_inverse import ShiftedInverse
+from momentron.solvers.auto import AutoSettings, class_witness
+from momentron.solvers.auto.class_newton import PairTable
+from momentron.solvers.auto.class_rows import ActiveMatrix
+from momentron.solvers.auto.multiclass import ClassMargin
+from momentron.solvers.auto.splitting import RELAXATION, ShiftedInverse, Splitting
 
 EXACT = replace(AutoSettings(), many_pairs=10**9, many_simple_pairs=10**9, many_split_pairs=10**9)
 SPLIT = replace(AutoSettings(), many_split_pairs=0)
@@ -75,11 +74,11 @@ def test_projections_are_thresholds(C):
     rng = np.random.default_rng(3)
     labels = rng.integers(0, 6, 40)
     inverse = ShiftedInverse(products(40), 0.5)
-    splitting = Splitting(inverse, PairTable(labels, 6), False, AutoSettings(), C)
+    splitting = Splitting(inverse, PairTable(labels, 6), False, C)
     for _ in range(5):
         before = splitting._Z.copy(), splitting._U.copy()
         splitting.advance(1)
-        over = AutoSettings().split_relaxation
+        over = RELAXATION
         V = over * splitting._B + (1.0 - over) * before[0] + before[1]
         hold = 1.0 / (1.0 + 1.0 / (0.5 * inverse.unit * C))
         for v, z, c in zip(V.astype(float), splitting._Z, labels, strict=True):
@@ -98,7 +97,7 @@ def test_a_fixed_point_is_optimal(fits_intercept, C):
     labels = np.arange(60) % 5
     K = products(60, 1, 200) + products(5, 2)[labels][:, labels]
     pairs = PairTable(labels, 5)
-    splitting = Splitting(ShiftedInverse(K, 0.5), pairs, fits_intercept, AutoSettings(), C)
+    splitting = Splitting(ShiftedInverse(K, 0.5), pairs, fits_intercept, C)
     if fits_intercept:
         splitting.go_to(pairs.ones() * rng.random((60, 1)), rng.normal(size=(60, 5)))
     for _ in range(100):
@@ -196,7 +195,7 @@ def clouds(n, k, seed=0):
 
 def test_a_first_solve_that_is_cut_short_has_something_to_show(monkeypatch):
     X, y = clouds(400, 40)
-    advance, calls = JointMargin.advance, count()
+    advance, calls = ClassMargin.advance, count()
 
     def cut(joint):
         if next(calls) == 5:
@@ -204,7 +203,7 @@ def test_a_first_solve_that_is_cut_short_has_something_to_show(monkeypatch):
         advance(joint)
 
     with monkeypatch.context() as patch:
-        patch.setattr(JointMargin, "advance", cut)
+        patch.setattr(ClassMargin, "advance", cut)
         result = max_margin(X, y, kernel="rbf")
     assert result.status is Status.TIME_BUDGET
     assert result.lower <= result.upper < 0.02
@@ -229,9 +228,9 @@ def test_a_factor_of_all_classes_solves_what_conjugate_gradients_do(has_border):
     X[:, 3] = 0.0
     pairs = PairTable(labels, 4)
     Q = pairs.ones() * rng.random((90, 4)) * (rng.random((90, 4)) < 0.7)
-    rows = ActiveDense(X, np.arange(90), has_border)
+    rows = ActiveMatrix(X, np.arange(90), has_border)
     image = rows.adjoint(pairs.mix(Q))
-    v = joint_witness._solve_directly(rows, pairs, Q, image)
+    v = class_witness._solve_directly(rows, pairs, Q, image)
     again = rows.adjoint(pairs.mix(Q * pairs.margins(rows.times(v))))
     np.testing.assert_allclose(again, image, atol=1e-9)
 
@@ -257,8 +256,6 @@ def test_deadlines_are_heard():
     K = products(1500)
     with until(time.perf_counter()), pytest.raises(OutOfTime):
         ShiftedInverse(K, 0.5)
-    splitting = Splitting(
-        ShiftedInverse(K[:20, :20], 0.5), PairTable(np.arange(20) % 3, 3), True, AutoSettings()
-    )
+    splitting = Splitting(ShiftedInverse(K[:20, :20], 0.5), PairTable(np.arange(20) % 3, 3), True)
     with until(time.perf_counter()), pytest.raises(OutOfTime):
         splitting.advance(10)

@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 
 from momentron.arithmetic.clock import OutOfTime
+from momentron.solvers.auto.class_rows import WideRows
 from momentron.solvers.auto.deadline import Deadline
-from momentron.solvers.auto.engine import Engine
 from momentron.solvers.auto.hard import first_phase
 from momentron.solvers.auto.hinge import HingeEngine
-from momentron.solvers.auto.joint_kernel import JointKernel
-from momentron.solvers.auto.joint_margin import JointMargin
-from momentron.solvers.auto.joint_rows import WideRows
+from momentron.solvers.auto.multiclass import ClassKernel, ClassMargin
 from momentron.solvers.auto.rational_optimum import after_floats
-from momentron.solvers.auto.search import Search
+from momentron.solvers.auto.search import Engine, Search
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.solvers.auto.soft import soft_phase
 from momentron.solvers.auto.working_sets import WorkingSets
@@ -34,6 +32,9 @@ from momentron.status import Status
 
 __all__ = ["Auto", "AutoSettings", "AutoState"]
 
+# Unknowns, (classes − 1) × (features + 1), from which supports are so large that a share of many
+# pairs is enough, and that share: usually, and for the simple ones.
+MANY_UNKNOWNS, CROWDED_SHARE = 1800, (0.18, 0.34)
 TAME = (1e-30, 1e30)  # √K_ii with which products of kernel values, which nobody scales, are floats
 
 
@@ -154,11 +155,11 @@ class Auto(Solver):
         is_few = not has_many and _may_split(problem, options, settings)
         is_joint = has_many or is_few
         if is_joint and kernel is None:
-            work = JointMargin(problem, deadline, options.start, settings, is_few=is_few)
+            work = ClassMargin(problem, deadline, options.start, settings, is_few=is_few)
             closing = exact
-        elif is_joint and kernel and JointKernel.fits(kernel, settings):
+        elif is_joint and kernel and ClassKernel.fits(kernel, settings):
             start = options.start
-            work = JointKernel(problem, options.tol, deadline, settings, start, is_few=is_few)
+            work = ClassKernel(problem, options.tol, deadline, settings, start, is_few=is_few)
             closing = exact if is_few else None
         else:
             work = exact(options.start)
@@ -189,8 +190,8 @@ def _has_many_pairs(problem: Problem, settings: AutoSettings) -> bool:
     matrix = problem.operator.as_matrix()
     if matrix is not None:
         unknowns = (labels.n_classes - 1) * (matrix.shape[1] + 1)
-        if unknowns >= settings.many_unknowns:
-            many = int(many * settings.crowded_share[is_simple])
+        if unknowns >= MANY_UNKNOWNS:
+            many = int(many * CROWDED_SHARE[is_simple])
     return problem.size >= many
 
 

@@ -1,4 +1,4 @@
-"""A preconditioner for the Hessian of the joint margin: its diagonal blocks, one for each class.
+"""A preconditioner for the Hessian of many classes: its diagonal blocks, one for each class.
 
 The Hessian is I + C Σ_i x_i x_iᵀ ⊗ M_i. Its block of class c is
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from momentron.arithmetic.cholesky import inverse_in_place
 from momentron.arithmetic.threads import in_threads
-from momentron.solvers.auto.active_rows import ActiveRows
+from momentron.solvers.auto.class_rows import SINGLE_ROWS, ActiveRows
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 
 
@@ -58,7 +58,7 @@ class ClassBlocks:
         for c in np.setdiff1d(np.flatnonzero(counts), crowded):
             S = np.flatnonzero(weights[:, c])
             D = C * weights[S, c]
-            is_tame = not is_single or D @ squares[S] < settings.tame_block
+            is_tame = not is_single or D @ squares[S] < SINGLE_ROWS
             is_thin = d is None or (is_tame and S.size <= settings.thin_block * d)
             if is_thin and S.size**2 <= room:
                 work.append(partial(self._add_thin, c, S, D))

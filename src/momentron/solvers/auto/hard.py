@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from momentron.solvers.auto import selection
-from momentron.solvers.auto.engine import End, Phase
 from momentron.solvers.auto.exchange import MOST_FREE, exchange, gathered
 from momentron.solvers.auto.forms import Form
 from momentron.solvers.auto.gram_form import GramForm
@@ -21,7 +20,7 @@ from momentron.solvers.auto.newton import Schedule, multipliers, soft_path
 from momentron.solvers.auto.pivots import SolveStraight, few_violators, pivot
 from momentron.solvers.auto.primal_form import ProductForm
 from momentron.solvers.auto.refine import refine
-from momentron.solvers.auto.search import Search
+from momentron.solvers.auto.search import End, Phase, Search
 from momentron.solvers.auto.working_sets import WorkingSets
 from momentron.solvers.base import Start
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.deadline import Deadline
-from momentron.solvers.auto.engine import Engine
 from momentron.solvers.auto.exchange import exchange, gathered
 from momentron.solvers.auto.forms import Form, Values, hinge_values
 from momentron.solvers.auto.hard import first_working_set
@@ -18,6 +17,7 @@ from momentron.solvers.auto.kernel_blocks import KernelBlocks
 from momentron.solvers.auto.landmarks import Landmarks
 from momentron.solvers.auto.newton import Loss, Schedule, box_multipliers, minimise
 from momentron.solvers.auto.primal_form import PrimalForm
+from momentron.solvers.auto.search import Engine
 from momentron.solvers.auto.settings import AutoSettings
 from momentron.solvers.auto.soft import (
     has_room_for_factors,

@@ -27,7 +27,7 @@ UPDATES, SLACK = 6, 0.01  # of the multipliers on a block; see `minimise`
 GROWTH = 5.0  # of σ, on a block and from block to block. On the first block it begins at this
 FIRST, LAST = (3.0, 30.0), (100.0, 1e5)  # share of C, or in units of 1/mean‖a‖²; and it ends there
 LANDMARK_FIRST = (0.5, 10.0)  # and this is where it begins through landmarks
-AHEAD = 0.05  # the gap to which a block is solved, as a share of that of all
+AHEAD = 0.03  # the gap to which a block is solved, as a share of that of all
 IDLE = 10  # blocks without progress
 # The tolerance from which single precision does for columns, and the largest price, in units of
 # 1/mean‖a‖², up to which it does.

@@ -17,11 +17,10 @@ import numpy as np
 from scipy.linalg import blas
 
 from momentron.arithmetic.clock import require_time
-from momentron.solvers.auto.engine import End, Phase
 from momentron.solvers.auto.exchange import MOST_FREE, SINGULAR, FreeMargins
 from momentron.solvers.auto.forms import VANISHED, Point
 from momentron.solvers.auto.gram_form import GramForm
-from momentron.solvers.auto.search import Search
+from momentron.solvers.auto.search import End, Phase, Search
 
 SATISFIED = 1.0 - 1e-12  # a functional margin of 1, but for rounding,
 SHORT_SATISFIED = 1.0 - 1e-11  # and with margins from the rows themselves

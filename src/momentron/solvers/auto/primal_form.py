@@ -1,6 +1,5 @@
 """The forms in the space of w: d × d matrices, or conjugate gradients on products with the rows."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +8,7 @@ from scipy.linalg import blas
 
 from momentron.arithmetic.clock import require_time
 from momentron.arithmetic.threads import own_threads
+from momentron.solvers.auto.conjugate import ConjugateGradients
 from momentron.solvers.auto.deadline import Deadline, seconds_of
 from momentron.solvers.auto.forms import Direction, Form, InteriorStep, Point
 from momentron.solvers.auto.linear_algebra import (
@@ -385,8 +385,10 @@ class ProductForm(PrimalForm):
             require_time()
             return self.ridge * v + rows.combine(stiffness * rows.products(v))
 
-        diagonal = self._diagonal(rows.rows.X, stiffness) if self.is_scaled else None
-        return conjugate_gradients(multiply, gradient, diagonal, *self.accuracy)
+        diagonal = self._diagonal(rows.rows.X, stiffness) if self.is_scaled else 1.0
+        gradients = ConjugateGradients(multiply, gradient)
+        gradients.run(lambda r: r / diagonal, *self.accuracy)
+        return gradients.x
 
     def _diagonal(self, X: Any, stiffness: np.ndarray | float) -> np.ndarray:
         """That of ridge + Σ σ a aᵀ over the rows of X."""
@@ -404,38 +406,6 @@ class ProductForm(PrimalForm):
                 else (stiff[start : start + size] @ np.square(part))
             )
         return diagonal
-
-
-def conjugate_gradients(
-    multiply: Callable[[np.ndarray], np.ndarray],
-    rhs: np.ndarray,
-    diagonal: np.ndarray | None,
-    accuracy: float,
-    most: int,
-) -> np.ndarray:
-    """x with Mx = rhs for a positive definite M that is known by its products.
-
-    Until the residual, as the preconditioner measures it, has fallen by `accuracy`, or so many
-    products are made. The x of any of them leads downhill.
-    """
-    x, r = np.zeros_like(rhs), rhs.copy()
-    z = r if diagonal is None else r / diagonal
-    direction, square = z.copy(), float(r @ z)
-    enough = accuracy**2 * square
-    for _ in range(most):
-        if square <= enough or square <= 0.0:
-            break
-        product = multiply(direction)
-        curvature = float(direction @ product)
-        if not curvature > 0.0:
-            break
-        t = square / curvature
-        x += t * direction
-        r -= t * product
-        z = r if diagonal is None else r / diagonal
-        last, square = square, float(r @ z)
-        direction = z + (square / last) * direction
-    return x
 
 
 def product_seconds(X: Any) -> float:

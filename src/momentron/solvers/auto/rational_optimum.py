@@ -14,9 +14,8 @@ from fractions import Fraction
 import numpy as np
 
 from momentron.arithmetic.clock import OutOfTime, until
-from momentron.solvers.auto.engine import End, Phase
 from momentron.solvers.auto.hard import SUPPORT
-from momentron.solvers.auto.search import Search
+from momentron.solvers.auto.search import End, Phase, Search
 from momentron.solvers.rational.memory import TooLarge
 from momentron.solvers.rational.nearest import Vector, Weights, Wolfe, dot
 

@@ -18,7 +18,6 @@ import numpy as np
 from momentron.arithmetic.clock import time_left
 from momentron.solvers.auto import selection
 from momentron.solvers.auto.deadline import seconds_of
-from momentron.solvers.auto.engine import End, Phase
 from momentron.solvers.auto.forms import Form, Values
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.hard import first_phase, first_working_set, solve_by_interior_point
@@ -33,7 +32,7 @@ from momentron.solvers.auto.newton import (
     step_along_mean,
 )
 from momentron.solvers.auto.primal_form import PrimalForm, ProductForm, product_seconds
-from momentron.solvers.auto.search import Search, run
+from momentron.solvers.auto.search import End, Phase, Search, run
 from momentron.solvers.auto.soft_columns import ColumnNewton, SolveByColumns
 from momentron.solvers.auto.working_sets import WorkingSets
 from momentron.solvers.base import Start

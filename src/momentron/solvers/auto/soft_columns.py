@@ -7,20 +7,26 @@ is the preconditioner. Near the end scores are made anew in double precision, an
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from momentron.arithmetic.clock import require_time, time_left
-from momentron.solvers.auto.engine import End, Phase
+from momentron.solvers.auto.conjugate import ConjugateGradients
 from momentron.solvers.auto.forms import Direction
 from momentron.solvers.auto.kernel_point import KernelPoint
-from momentron.solvers.auto.landmarks import LandmarkInverse, Landmarks
+from momentron.solvers.auto.landmarks import Landmarks
 from momentron.solvers.auto.newton import NEARLY_FULL, Loss, line_search
-from momentron.solvers.auto.search import Search
+from momentron.solvers.auto.search import End, Phase, Search
 from momentron.solvers.base import Start
+
+STEPS = 40  # Newton steps in all
+CLOSE = 0.01  # the share of the rows with slack that may come and go where a step counts as close,
+ACCURACY = (1e-2, 1e-4)  # and a direction's accuracy far and close
+GOAL = 0.25  # the gap at which they end, as a share of the tolerance
+# To settle and certify: rows near the margin without weight, as a share of all, and how often the
+# values of these and of the rows with weight are computed or read.
+CLOSING = (0.3, 2.5)
 
 
 class ColumnNewton(KernelPoint):
@@ -60,7 +66,7 @@ class ColumnNewton(KernelPoint):
 
     def closing_seconds(self, size: int) -> float:
         """What it takes to settle and to certify so many weights, roughly."""
-        near, times = self.settings.column_closing
+        near, times = CLOSING
         return times * self.value_seconds * size * (0.5 * size + near * self.y.size)
 
     def close(self) -> None:
@@ -85,7 +91,7 @@ class ColumnNewton(KernelPoint):
     @property
     def is_close(self) -> bool:
         """Whether the last step has hardly changed which rows have slack."""
-        return self.changed <= self.settings.column_close * self.y.size
+        return self.changed <= CLOSE * self.y.size
 
     @property
     def slack_weights(self) -> np.ndarray:
@@ -137,78 +143,40 @@ class ColumnNewton(KernelPoint):
             rows = np.flatnonzero(off)
             product -= self.y * self.product(rows, (self.y * off)[rows])
             rhs -= product[index]
-        Y = self.Y[index]
-        missing = -(Y.T @ self.alpha[index])  # what is off goes, and takes its share with it
-        accuracy = settings.column_accuracy[self.is_close]
+        Y, Q = self.Y[index], self.model.inverse(index, self.softness)
+        held = np.column_stack([Q.apply(column) for column in Y.T]) if Y.shape[1] else Y
+        inner = Y.T @ held  # of Q⁻¹, bordered by the intercepts' columns
+        b = np.zeros(Y.shape[1])
 
         def multiply(v: np.ndarray) -> np.ndarray:
+            """(K + softness) v on all the rows, of which only those with slack count."""
             require_time()
-            return self.y * self.product(index, self.y[index] * v)
+            return self.y * self.product(index, (self.y * v)[index]) + self.softness * v
 
-        inverse = self.model.inverse(index, self.softness)
-        system = System(multiply, index, self.softness[index], inverse, Y)
-        solved = system.solve(rhs, missing, accuracy, settings.column_products)
-        if solved is None:
-            return None
-        du = -off
-        du[index] = solved.z
-        product += solved.product
-        dp = product + self.Y @ solved.b
-        return Direction.of(du, solved.b, dp, float(self.alpha @ product), float(du @ product))
+        def precondition(r: np.ndarray) -> np.ndarray:
+            g, z = Q.apply(r[index]), np.zeros(r.size)
+            if b.size:  # among the weights with Yᵀz = 0
+                b[:] = np.linalg.solve(inner, Y.T @ g)
+                g = g - held @ b
+            z[index] = g
+            return z
 
-
-class Solved(NamedTuple):
-    """z and b of a system, and the product of K with z on all the rows."""
-
-    z: np.ndarray
-    b: np.ndarray
-    product: np.ndarray
-
-
-class System(NamedTuple):
-    """(K + softness) z + Y b = rhs on some rows, with Yᵀz given; K known by its products."""
-
-    multiply: Callable[[np.ndarray], np.ndarray]
-    rows: np.ndarray
-    softness: np.ndarray
-    inverse: LandmarkInverse
-    Y: np.ndarray
-
-    def solve(
-        self, rhs: np.ndarray, missing: np.ndarray, accuracy: float, most: int
-    ) -> Solved | None:
-        """By conjugate gradients among the z with Yᵀz as it must be; None where they take long."""
-        held = [self.inverse.apply(column) for column in self.Y.T]
-        inner = np.array([[column @ other for other in held] for column in self.Y.T])
-        z, product = np.zeros(rhs.size), np.zeros(0)
-        residual = rhs
+        full = np.zeros(self.y.size)
+        full[index] = rhs
+        missing = -(Y.T @ self.alpha[index])  # what is off goes, and takes its share with it
+        first = np.zeros(self.y.size)
         if missing.any():
-            z = np.column_stack(held) @ np.linalg.solve(inner, missing)
-            product = self.multiply(z)
-            residual = rhs - product[self.rows] - self.softness * z
-        direction, first, last = np.zeros(rhs.size), 0.0, 1.0
-        for count in range(most):
-            g = self.inverse.apply(residual)
-            b = np.zeros(0)
-            if held:
-                b = np.linalg.solve(inner, self.Y.T @ g)
-                g = g - np.column_stack(held) @ b
-            size = float(residual @ g)
-            first = first or size
-            if size <= accuracy**2 * first or size <= 0.0:
-                break
-            direction = g + (size / last) * direction if count else g
-            along = self.multiply(direction)
-            curvature = float(direction @ (along[self.rows] + self.softness * direction))
-            if not curvature > 0.0:
-                return None
-            t, last = size / curvature, size
-            z = z + t * direction
-            product = t * along if not product.size else product + t * along
-            residual = residual - t * (along[self.rows] + self.softness * direction)
-        else:
+            first[index] = held @ np.linalg.solve(inner, missing)
+        residual = full - multiply(first) if first.any() else full
+        gradients = ConjugateGradients(multiply, residual)
+        accuracy = ACCURACY[self.is_close]
+        if not gradients.run(precondition, accuracy, settings.column_products):
             return None
-        return Solved(z, b, product if product.size else self.multiply(z))
+        du = first + gradients.x
+        product += full - gradients.r - self.softness * du
+        du -= off
+        dp = product + self.Y @ b
+        return Direction.of(du, b, dp, float(self.alpha @ product), float(du @ product))
 
 
 @dataclass(frozen=True)
@@ -226,7 +194,7 @@ class SolveByColumns(Phase):
                 newton = ColumnNewton(search)
                 gets_on = self._begin(newton, search)
             else:
-                gets_on = newton.steps < search.settings.column_steps and newton.step()
+                gets_on = newton.steps < STEPS and newton.step()
         except (FloatingPointError, np.linalg.LinAlgError):
             gets_on = False
         if newton is None or not gets_on:
@@ -239,7 +207,7 @@ class SolveByColumns(Phase):
         else:  # what is not settled would take long to certify
             return SolveByColumns(self.otherwise, newton=newton)
         search.set_answer(newton.classifier(), newton.b, newton.slack_weights, is_exact=False)
-        if newton.gap() <= search.settings.column_goal * search.tol:
+        if newton.gap() <= GOAL * search.tol:
             return End()
         return SolveByColumns(self.otherwise, newton=newton)
 

@@ -23,6 +23,13 @@ from momentron.solvers.auto.rows import (
 from momentron.solvers.auto.settings import AutoSettings
 from momentron.solvers.problem import Problem
 
+TELLING_SQUARE = 1e-3  # a squared margin, in units of ‖a‖², that a Gram matrix shows to 13 digits
+FLAT_WIDTH = 2500  # d·k up to which the rows of a working set of pairs are written out
+# Rows per feature up to which rows are seen through their Gram matrix; and rows up to which that is
+# 1.
+WIDE_RATIO, WIDE_SMALL = 1.5, 300
+KNOWN_SHARE = 0.4  # of a Gram matrix that must be known for the rest to be added to it
+
 
 @dataclass(eq=False)
 class Answer:
@@ -103,7 +110,7 @@ class WorkingSets:
         memory = settings.memory if kernel is None else kernel.cache_bytes
         rows = math.isqrt(memory // settings.form_bytes)
         if kernel is None and settings.form_bytes * self.width**2 <= memory // 2:
-            is_flat = self.matrix is not None and self.width <= settings.flat_width
+            is_flat = self.matrix is not None and self.width <= FLAT_WIDTH
             if is_flat or not self.labels.is_paired:
                 rows = max(rows, int(self._most_entries / max(self.entries_per_row, 1.0)))
         return min(self.size, max(2, rows))
@@ -152,7 +159,7 @@ class WorkingSets:
         if self.is_wide(W.size):
             return self.open_gram(W, is_rough=is_rough)
         rows = self._reserved_rows(W)
-        flat = rows.written_out(self.settings.flat_width, self._most_entries)
+        flat = rows.written_out(FLAT_WIDTH, self._most_entries)
         if flat is None:
             return self._gram_form(W, rows)
         return primal_form(flat, self.deadline, self.settings)
@@ -220,7 +227,7 @@ class WorkingSets:
 
     def is_wide(self, m: int) -> bool:
         """Whether m rows are better seen through their Gram matrix."""
-        ratio = self.settings.wide_ratio if m > self.settings.wide_small else 1.0
+        ratio = WIDE_RATIO if m > WIDE_SMALL else 1.0
         return m <= ratio * self.width
 
     def warm(self, form: Form, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
@@ -296,7 +303,7 @@ class WorkingSets:
             old, last = self._known_gram
             at = np.minimum(np.searchsorted(old, W), old.size - 1)
             known = old[at] == W
-            if known.mean() >= self.settings.known_share:
+            if known.mean() >= KNOWN_SHARE:
                 K = rows.extend_gram(last, at[known], np.flatnonzero(known))
         if K is None:
             self._known_gram = None
@@ -360,7 +367,7 @@ class WorkingSets:
             return None
         gradient = self.operator.cached_adjoint(self.labels.mix(self.dual_set.normalize(lam)))
         upper = self.operator.norm(gradient)
-        if upper**2 < self.settings.telling_square * form.scale:
+        if upper**2 < TELLING_SQUARE * form.scale:
             return None
         w, products = -float(lam.sum()) * gradient, self.signs(slice(None)) * form.p
         return Answer(self, w, form.point.b, lam, products, form.p, upper)

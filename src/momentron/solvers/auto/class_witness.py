@@ -11,25 +11,28 @@ import math
 import numpy as np
 
 from momentron.arithmetic.threads import in_threads
-from momentron.solvers.auto.active_rows import ActiveRows
 from momentron.solvers.auto.class_blocks import ClassBlocks
-from momentron.solvers.auto.joint_newton import ConjugateGradients, Hessian, JointNewton
+from momentron.solvers.auto.class_newton import ClassNewton, Hessian, PairTable, centred
+from momentron.solvers.auto.class_rows import ActiveRows
+from momentron.solvers.auto.conjugate import ConjugateGradients
 from momentron.solvers.auto.linear_algebra import back_solve, cholesky
-from momentron.solvers.auto.pair_table import PairTable
 
+ROUNDS, IDLE = 12, 5  # of rescaling, and those in which ‖Zᵀq‖ may not halve
+FAINT = 1e-10  # a weight below this share of the largest is left out
+STIFFNESS = 1e8  # the weight of least squares against the identity, in units of its trace
+PRODUCTS = 60  # in one round
 RIDGE = 1e-14  # of a matrix with ones on the diagonal
 WITNESS_BYTES = 32  # for an entry of it: that, a copy, a factor, and what they are made of
 SMALL = 1e-15  # ‖Zᵀq‖ / (mass · mean‖x‖) at which rounding is all there is
 
 
-def balanced(newton: JointNewton, weights: np.ndarray) -> np.ndarray:
+def balanced(newton: ClassNewton, weights: np.ndarray) -> np.ndarray:
     """A table of weights of mass 1 near the given one, with Zᵀq nearly zero if there are such."""
-    settings = newton.settings
     q = weights / weights.sum()
-    q[q < settings.witness_faint * q.max()] = 0.0
+    q[q < FAINT * q.max()] = 0.0
     length = float(np.mean(newton.rows.row_norms))
     idle, best, least = 0, q, math.inf
-    for _ in range(settings.witness_rounds):
+    for _ in range(ROUNDS):
         index = np.flatnonzero(q.any(axis=1))
         rows = newton.rows_at(index, np.float64)
         local, Q = newton.pairs.some(index), q[index]
@@ -38,7 +41,7 @@ def balanced(newton: JointNewton, weights: np.ndarray) -> np.ndarray:
         idle = 0 if size < 0.5 * least else idle + 1
         if size < least:
             best, least = q, size
-        if not size > SMALL * length or idle > settings.witness_idle:
+        if not size > SMALL * length or idle > IDLE:
             break
         ratio = np.where(Q > 0.0, local.margins(rows.times(_solve(rows, newton, Q, image))), 0.0)
         Q *= np.maximum(1.0 - ratio, 0.0)
@@ -50,7 +53,7 @@ def balanced(newton: JointNewton, weights: np.ndarray) -> np.ndarray:
     return best
 
 
-def _solve(rows: ActiveRows, newton: JointNewton, Q: np.ndarray, image: np.ndarray) -> np.ndarray:
+def _solve(rows: ActiveRows, newton: ClassNewton, Q: np.ndarray, image: np.ndarray) -> np.ndarray:
     """v of the rescaling: least squares with the weights Q, and hardly any ridge."""
     local, settings = newton.pairs.some(rows.index), newton.settings
     n_bytes = WITNESS_BYTES * image[:, 1:].size ** 2
@@ -58,10 +61,10 @@ def _solve(rows: ActiveRows, newton: JointNewton, Q: np.ndarray, image: np.ndarr
         return _solve_directly(rows, local, Q, image)
     diagonal = local.diagonal(Q)
     trace = float((newton.rows.row_norms[rows.index] ** 2 @ diagonal).max())
-    C = settings.witness_stiffness / trace
-    gradients = ConjugateGradients(Hessian(rows, local, Q, C), -C * image)
+    C = STIFFNESS / trace
+    gradients = ConjugateGradients(Hessian(rows, local, Q, C).times, C * image, rows.dot)
     blocks = ClassBlocks(rows, diagonal, C, settings)
-    gradients.run(blocks, 1e-10, settings.witness_products)
+    gradients.run(lambda r: centred(blocks.apply(r)), 1e-10, PRODUCTS, by_gain=True)
     return gradients.x
 
 

@@ -1,4 +1,4 @@
-"""Newton's method for the joint margin of many classes, with conjugate gradients on the pairs.
+"""Newton's method for the margin of many classes, with conjugate gradients on the pairs.
 
     min ½‖W‖² + (C/2) Σ_{i, j≠c} max(0, T_ij − (F_ic − F_ij) − (b_c − b_j))²,   F = XW,
 
@@ -12,13 +12,64 @@ from typing import NamedTuple
 
 import numpy as np
 
-from momentron.solvers.auto.active_rows import ActiveRows
 from momentron.solvers.auto.class_blocks import ClassBlocks
+from momentron.solvers.auto.class_rows import ActiveRows, ClassRows
+from momentron.solvers.auto.conjugate import ConjugateGradients
 from momentron.solvers.auto.forms import Direction
-from momentron.solvers.auto.joint_rows import JointRows
 from momentron.solvers.auto.newton import Loss, line_search
-from momentron.solvers.auto.pair_table import PairTable
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
+
+PRODUCTS = 200  # for one direction
+STALE = 2.0  # an old preconditioner is given up after this multiple of what a new one needed
+
+
+def centred(V: np.ndarray) -> np.ndarray:
+    """V less its mean over the classes, in place.
+
+    All that has a meaning adds up to zero over the classes, and so do residuals; what a
+    preconditioner adds beside it is taken off again.
+    """
+    V -= V.mean(axis=1, keepdims=True)
+    return V
+
+
+class PairTable:
+    """The labels' part of the joint margin, on outputs F of shape (n, k).
+
+    An example i of class c has k − 1 pairs (i, j), whose functional margins are F_ic − F_ij. Tables
+    hold a number for every pair, and zero in column c of row i.
+    """
+
+    def __init__(self, labels: np.ndarray, n_classes: int) -> None:
+        self.labels = labels
+        self.n_classes = n_classes
+        self._own = n_classes * np.arange(labels.size) + labels  # places in a flat table
+
+    def some(self, index: np.ndarray) -> "PairTable":
+        """The same for some of the examples."""
+        return PairTable(self.labels[index], self.n_classes)
+
+    def ones(self) -> np.ndarray:
+        """One for every pair."""
+        table = np.ones((self.labels.size, self.n_classes))
+        table.reshape(-1)[self._own] = 0.0
+        return table
+
+    def margins(self, F: np.ndarray) -> np.ndarray:
+        """F_ic − F_ij."""
+        return F.take(self._own)[:, None] - F
+
+    def mix(self, table: np.ndarray) -> np.ndarray:
+        """Σ_j t_ij (e_c − e_j) in row i: the transpose of `margins`."""
+        mixed = -table
+        mixed.reshape(-1)[self._own] = table.sum(axis=1)
+        return mixed
+
+    def diagonal(self, active: np.ndarray) -> np.ndarray:
+        """The diagonals of M_i = Σ_{j active} (e_c − e_j)(e_c − e_j)ᵀ, one row per example."""
+        diagonal = active.astype(np.float64)  # or by their weights
+        diagonal.reshape(-1)[self._own] = active.sum(axis=1)
+        return diagonal
 
 
 class Step(NamedTuple):
@@ -30,7 +81,7 @@ class Step(NamedTuple):
     changed: int
 
 
-class JointNewton:
+class ClassNewton:
     """The point (W, b) with its outputs F = XW, and Newton steps from it.
 
     Attributes
@@ -44,7 +95,7 @@ class JointNewton:
 
     def __init__(
         self,
-        rows: JointRows,
+        rows: ClassRows,
         pairs: PairTable,
         C: float,
         settings: AutoSettings = SETTINGS,
@@ -145,7 +196,7 @@ class JointNewton:
         """Single, where the Hessian's blocks are far from singular in it."""
         rows = self.rows
         largest = self.C * float((rows.row_norms[index] ** 2 @ diagonal).max(initial=0.0))
-        is_single = largest <= rows.largest_single(self.settings) and not self._needs_double
+        is_single = largest <= rows.largest_single and not self._needs_double
         return np.float32 if is_single else np.float64
 
     def rows_at(self, index: np.ndarray, precision: type) -> ActiveRows:
@@ -153,8 +204,7 @@ class JointNewton:
         last = self._active
         if last is None or last.dtype != precision or not np.array_equal(last.index, index):
             self._active = last = None  # a preconditioner may still hold those before
-            memory = self.settings.memory // 4
-            self._active = last = self.rows.active(index, precision, memory, self.settings)
+            self._active = last = self.rows.active(index, precision, self.settings.memory // 4)
         return last
 
     def _direction(
@@ -168,26 +218,27 @@ class JointNewton:
         if is_new:
             self._renew(hessian)
         assert self.blocks is not None
-        settings = self.settings
-        most = limit = settings.joint_products
+        limit = PRODUCTS
         if not is_new:
-            enough = int(settings.joint_stale * self._usual_products)
-            limit = max(self.rows.least_products(settings), enough)
-        gradients = ConjugateGradients(hessian, gradient)
-        is_solved = gradients.run(self.blocks, accuracy, limit)
+            limit = max(self.rows.least_products, int(STALE * self._usual_products))
+        gradients = ConjugateGradients(hessian.times, -gradient, hessian.rows.dot)
+        is_solved = gradients.run(self._precondition, accuracy, limit, by_gain=True)
         products = gradients.products
         if gradients.has_failed:  # rounding: the next step is in double precision
             self.blocks = None
             if self._needs_double:
-                gradients.run(None, accuracy, most)
+                gradients.run(self._precondition, accuracy, PRODUCTS, by_gain=True)
             self._needs_double = True
         elif not (is_solved or is_new):
             self._renew(hessian)
-            gradients.run(self.blocks, accuracy, most)
+            gradients.run(self._precondition, accuracy, PRODUCTS, by_gain=True)
             self._usual_products = gradients.products - products
         elif is_new:
             self._usual_products = products
         return gradients.x, gradients.products
+
+    def _precondition(self, r: np.ndarray) -> np.ndarray:
+        return centred(r.copy() if self.blocks is None else self.blocks.apply(r))
 
     def _renew(self, hessian: "Hessian") -> None:
         """The preconditioner of the pairs that are active now."""
@@ -212,49 +263,3 @@ class Hessian:
         width = self.rows.width
         product[:width] += V[:width]
         return product
-
-
-class ConjugateGradients:
-    """H x = −g, from x = 0 and as far as asked.
-
-    All that has a meaning adds up to zero over the classes, and so do residuals; what the
-    preconditioner adds beside it is taken off again.
-    """
-
-    def __init__(self, hessian: Hessian, gradient: np.ndarray) -> None:
-        self.hessian = hessian
-        self.x, self.r = np.zeros_like(gradient), -gradient
-        self.products = 0
-        self.has_failed = False  # whether rounding has made a matrix indefinite
-
-    def run(self, blocks: ClassBlocks | None, accuracy: float, limit: int) -> bool:
-        """Whether the residual, as the preconditioner measures it, fell by that much."""
-        p, rho, goal = self.x, 0.0, 0.0
-        gain = total = 0.0  # of the last product, and of all: what preconditioner there is
-        for count in range(limit + 1):
-            z = self.r.copy() if blocks is None else blocks.apply(self.r)
-            z -= z.mean(axis=1, keepdims=True)
-            new = self.hessian.rows.dot(self.r, z)
-            if count == 0:
-                goal = accuracy**2 * new
-            if not new > 0.0:
-                self.has_failed = bool(self.r.any())
-                return not self.has_failed
-            if new <= goal and gain <= accuracy**2 * total:
-                return True
-            if count == limit:
-                break
-            p = z if count == 0 else z + (new / rho) * p
-            rho = new
-            Hp = self.hessian.times(p)
-            curvature = self.hessian.rows.dot(p, Hp)
-            if not curvature > 0.0:
-                self.has_failed = True
-                return False
-            alpha = rho / curvature
-            gain = alpha * rho
-            total += gain
-            self.x = self.x + alpha * p
-            self.r = self.r - alpha * Hp
-            self.products += 1
-        return False

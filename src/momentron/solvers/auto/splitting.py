@@ -1,4 +1,4 @@
-"""The joint margin by alternating directions, where inner products of all examples are in memory.
+"""Many classes by alternating directions, where inner products of all examples are in memory.
 
 The weights α of the pairs are a table B of shape (n, k) with B_ij = −α_ij for a wrong label j and
 B_ic = Σ_j α_ij for the own one. The dual problem
@@ -22,15 +22,101 @@ import math
 
 import numpy as np
 
+from momentron.arithmetic.cholesky import inverse_in_place
 from momentron.arithmetic.clock import require_time
+from momentron.arithmetic.submatrices import by_strips
 from momentron.arithmetic.threads import in_threads
-from momentron.solvers.auto.active_rows import even_parts
-from momentron.solvers.auto.pair_table import PairTable
-from momentron.solvers.auto.settings import AutoSettings
-from momentron.solvers.auto.shifted_inverse import SINGLE, ShiftedInverse
+from momentron.solvers.auto.class_newton import PairTable
+from momentron.solvers.auto.class_rows import even_parts, product
 
+SINGLE = np.float32
+RELAXATION = 1.8  # over-relaxation
+GROWTH, TRIES = 10.0, 10  # of ρ where rounding leaves no inverse
 PASSES = 60  # over a row for its threshold: each takes another label off the sum
 FLOPS_OF_A_PASS = 100.0  # as many as all that is done to an entry of a table in one step
+
+
+class ShiftedInverse:
+    """The inverse of K/unit + ρI.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        Positive semidefinite.
+    rho : float
+    base : ShiftedInverse, optional
+        That of the first rows and columns of K, which saves most of the work; its ρ and its unit
+        are taken over.
+
+    Attributes
+    ----------
+    unit : float
+        The mean of K's diagonal.
+    sums : ndarray of shape (n,)
+        Those of the rows.
+    """
+
+    def __init__(self, K: np.ndarray, rho: float, base: "ShiftedInverse | None" = None) -> None:
+        self.unit: float = base.unit if base else float(K.diagonal().mean()) or 1.0
+        self.rho: float = base.rho if base else rho
+        matrix = None if base is None else self._bordered(K, base.matrix)
+        self.matrix: np.ndarray = self._whole(K) if matrix is None else matrix
+        self.sums = self.matrix.sum(axis=0)
+
+    def times(self, A: np.ndarray) -> np.ndarray:
+        """Its product with a table."""
+        return product(self.matrix, A)
+
+    def _shifted(self, K: np.ndarray) -> np.ndarray:
+        """K/unit + ρI, F-ordered."""
+        n = K.shape[0]
+        M = np.empty((n, n), SINGLE, "F")
+
+        def copy(rows: slice) -> None:
+            M.T[rows] = K[rows] / self.unit
+
+        by_strips(copy, K.shape)
+        M.flat[:: n + 1] += SINGLE(self.rho)
+        return M
+
+    def _whole(self, K: np.ndarray) -> np.ndarray:
+        """From scratch, with a larger ρ where rounding has made the matrix indefinite."""
+        for _ in range(TRIES):
+            M = self._shifted(K)
+            if inverse_in_place(M)[1]:
+                return M.T
+            self.rho *= GROWTH
+        raise np.linalg.LinAlgError("inner products that are not positive semidefinite")
+
+    def _bordered(self, K: np.ndarray, A: np.ndarray) -> np.ndarray | None:
+        """From the inverse A of a leading block, if that goes well.
+
+        With Y = AB, B what is beside the block, and G the inverse of the Schur complement, it is
+
+            A + YGYᵀ   −YG
+              −GYᵀ      G
+        """
+        m, n = A.shape[0], K.shape[0]
+        if m == n:
+            return A
+        B = (K[:m, m:] / self.unit).astype(SINGLE)
+        Y = product(A, B)
+        G = self._shifted(K[m:, m:])
+        G -= B.T @ Y
+        if not inverse_in_place(G)[1]:
+            return None
+        inverse = np.empty((n, n), SINGLE)
+        YG = product(Y, G)
+
+        def fill(rows: slice) -> None:
+            np.matmul(YG[rows], Y.T, out=inverse[rows, :m])
+            inverse[rows, :m] += A[rows]
+
+        by_strips(fill, A.shape)
+        inverse[:m, m:] = -YG
+        inverse[m:, :m] = -YG.T
+        inverse[m:, m:] = G
+        return inverse
 
 
 class Splitting:
@@ -41,7 +127,6 @@ class Splitting:
     inverse : ShiftedInverse
     pairs : PairTable
     fits_intercept : bool
-    settings : AutoSettings
     C : float or ndarray of shape (n,)
 
     Attributes
@@ -55,10 +140,9 @@ class Splitting:
         inverse: ShiftedInverse,
         pairs: PairTable,
         fits_intercept: bool,
-        settings: AutoSettings,
         C: float | np.ndarray = math.inf,
     ) -> None:
-        self.pairs, self.settings, self.fits_intercept = pairs, settings, fits_intercept
+        self.pairs, self.fits_intercept = pairs, fits_intercept
         self.C = np.broadcast_to(np.asarray(C).ravel(), pairs.labels.size)
         self._take(inverse)
         n, k = pairs.labels.size, pairs.n_classes
@@ -97,7 +181,7 @@ class Splitting:
 
     def _project(self, rows: slice) -> None:
         """Z and U of some rows, by Newton's method for t = v_c − hold · Σ_j max(0, t − v_j)."""
-        over, hold = SINGLE(self.settings.split_relaxation), self._holds[rows]
+        over, hold = SINGLE(RELAXATION), self._holds[rows]
         V = over * self._B[rows] + (SINGLE(1.0) - over) * self._Z[rows] + self._U[rows]
         own = np.arange(V.shape[0]), self.pairs.labels[rows]
         first, level = V[own], self._levels[rows]

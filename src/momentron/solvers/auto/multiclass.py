@@ -1,0 +1,559 @@
+"""The margin of many classes where pairs are many: no matrix of pairs is ever formed.
+
+Where the inner products of all examples are in memory, it is alternating directions at first
+(`splitting`). In features, and where these are slow, a soft margin is Newton's method on the
+squared hinge (`class_newton`). The hard margin, and a soft one with a large C, is the method of
+multipliers around it, with a stiffness c < C: minimise ½‖W‖² + (c/2) Σ max(0, 1 + u − margin)²
+roughly, then u ← (1 − c/C) max(0, 1 + u − margin). Where that stands still, c times the maximum is
+C times the slack ξ of the pair, and the margin is 1 − ξ; c times the maximum is the dual weight.
+"""
+
+import math
+
+import numpy as np
+
+from momentron.rows import KernelOperator
+from momentron.solvers.auto import selection
+from momentron.solvers.auto.class_newton import ClassNewton, PairTable
+from momentron.solvers.auto.class_rows import class_rows
+from momentron.solvers.auto.class_witness import balanced
+from momentron.solvers.auto.deadline import Deadline
+from momentron.solvers.auto.forms import Bounds
+from momentron.solvers.auto.search import Engine, Phase
+from momentron.solvers.auto.settings import SETTINGS, AutoSettings
+from momentron.solvers.auto.splitting import ShiftedInverse, Splitting
+from momentron.solvers.base import Candidates, Fallback, Primal, Start
+from momentron.solvers.problem import Problem
+
+SAMPLE = 2000  # examples on which the first classifier is found
+ACCURACY, FINEST = 0.1, 1e-4  # of a Newton direction, and where that is too rough
+NEAR = 0.01  # √(gᵀH⁻¹g)/‖W‖ at which multipliers may be updated, or less where the gap is small,
+ROUNDING = 1e-8  # and at which rounding may be what keeps the gap open
+# c in units of 1/mean‖a‖²: the first, that of a warm start, that from which multipliers take over
+# from growing it, and the largest.
+FIRST, WARM, HARD, LAST = 10.0, 30.0, 1000.0, 1e7
+FAINT = 0.01  # the mean slack of the active pairs at which multipliers take over
+ROUGH_STEPS, INNER_STEPS = 3, 20  # Newton steps at each c on the way, and between two updates
+# Looks at the gap without a better one: at rounding level, before, and as long as nothing
+# separates, when it is an upper bound that falls.
+PATIENCE = (8, 40, 6)
+WITNESS_STEPS = (2, 8, 32, 64, 128, 256)  # steps with multipliers after which a witness is sought
+CLOSING_PAIRS = 4000  # active pairs up to which exact solves go on where it stands still,
+CLOSING_BYTES = 64  # and bytes for two of them
+SPLIT_RHO = 0.5  # the first ρ of alternating directions, in units of mean K_ii
+SPLIT_STEPS = 10  # between two looks
+# A look that leaves more than this share of the gap may change ρ, so often, and by a factor
+# between these.
+SPLIT_FALL, SPLIT_CHANGES, SPLIT_BALANCE = 0.8, 4, (2.0, 5.0)
+# Looks among which the gap halves, or others take over: Newton, or exact solves of few pairs.
+SPLIT_PATIENCE, SPLIT_SHORT_PATIENCE = 8, 4
+# Working sets of a kernel: the gap to which one is solved while many examples outside are too near,
+# and the last one as a share of the tolerance; the functional margin up to which an example without
+# weight stays; and the violators, as a share of the set, below which it is solved as far as asked.
+KERNEL_ROUGH_GAP, KERNEL_GOAL = 0.01, 0.8
+KERNEL_SPARE, KERNEL_FEW, KERNEL_ROUNDS = 1.05, 0.35, 40
+
+
+class ClassEngine(Engine):
+    """The best weights so far, and the classifier to use where nothing separates."""
+
+    def __init__(self, problem: Problem, deadline: Deadline, settings: AutoSettings) -> None:
+        self.problem, self.deadline, self.settings = problem, deadline, settings
+        self.labels, self.is_soft = problem.labels, problem.is_soft
+        self.pairs = PairTable(self.labels.codes, self.labels.n_classes)
+        self.q, self.upper = problem.even_weights(), math.inf
+        self.fallback: Fallback | None = None
+
+    def example_shares(self) -> float | np.ndarray:
+        """The examples' factors of C, as a column; 1 where all are alike."""
+        shares = self.problem.penalty.shares
+        return shares if isinstance(shares, float) else shares[:: self.labels.per_example, None]
+
+    def offer(self, table: np.ndarray) -> float:
+        """‖Zᵀq‖ of a table of weights, which are kept where they are the best so far."""
+        q = self.problem.dual_set.normalize(self.labels.from_dual(table))
+        upper = self.problem.dual_norm(q)
+        if upper < self.upper:
+            self.q, self.upper = q, upper
+        return upper
+
+    def primal(self, W: np.ndarray, F: np.ndarray, b: np.ndarray) -> Primal:
+        """The classifier as the constraints see it, given its outputs; scores in units of X."""
+        scores = self.labels.scores(F)
+        if not self.is_soft:
+            return Primal(W, scores)
+        table = np.maximum(self.pairs.ones() - self.pairs.margins(F + b), 0.0)
+        slack = self.labels.from_dual(table)
+        return Primal(self.problem.with_slack(W, slack), scores - slack)
+
+    def propose(self, W: np.ndarray, F: np.ndarray, b: np.ndarray) -> Candidates:
+        """A classifier with its outputs, and the best weights."""
+        primal, radius = self.primal(W, F, b), self.problem.radius
+        primal.scores = primal.scores / radius
+        return Candidates([primal], self.q, self.upper / radius, fallback=self.fallback)
+
+
+class ClassMargin(ClassEngine):
+    """What is carried from one Newton step to the next, and what it proposes.
+
+    Attributes
+    ----------
+    gap : float
+        The smallest so far, as far as float64 tells.
+    is_few : bool
+        Whether exact solves go on where alternating directions are slow, and not Newton.
+    inverse : ShiftedInverse or None
+        What alternating directions work with: at first that of some of the examples, which come
+        before the others, if it is known.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        deadline: Deadline,
+        start: Start | None = None,
+        settings: AutoSettings = SETTINGS,
+        inverse: ShiftedInverse | None = None,
+        *,
+        is_few: bool = False,
+    ) -> None:
+        super().__init__(problem, deadline, settings)
+        self.is_few = is_few
+        self.rows = class_rows(
+            problem.operator, problem.dual_set.fits_intercept, settings, is_warm=start is not None
+        )
+        self.C = problem.penalty.stiffness
+        self.scale = 2.0 * float(np.mean(self.rows.row_norms**2)) or 1.0
+        # from far away a large penalty takes many steps
+        C = min(FIRST / self.scale, self.C)
+        self.shares = self.example_shares()
+        self.newton = ClassNewton(self.rows, self.pairs, C, settings, self.shares)
+        self.inverse = inverse
+        self.phase = Begin(start)
+        self.gap = math.inf
+        self.look()
+
+    def advance(self) -> None:
+        self.is_interruptible = True
+        super().advance()
+
+    def look(self) -> None:
+        """The slack here, and Σ C slack · x (e_c − e_j)ᵀ, which is W where the gradient is zero."""
+        self.slack = self.newton.slack()
+        self.image = self.newton.image(self.slack)
+
+    def step(self, accuracy: float) -> tuple[float, float]:
+        """A Newton step: (its length, √(gᵀH⁻¹g)/‖W‖ before it)."""
+        step = self.newton.step(accuracy, self.slack, self.image)
+        self.look()
+        return step.length, step.decrement / max(self.rows.norm(self.newton.W), 1e-300)
+
+    def from_sample(self, size: int) -> tuple[np.ndarray, np.ndarray]:
+        """(W, b) of about so many examples, roughly, at the same share of risk and norm."""
+        n = self.rows.n
+        index = selection.sample(self.labels.codes, size, np.random.default_rng(0), least=0.0)
+        C = self.newton.C * n / index.size
+        shares = self.shares if isinstance(self.shares, float) else self.shares[index]
+        some = self.rows.some(index), self.pairs.some(index)
+        small = ClassNewton(*some, C, self.settings, shares)
+        slack = small.slack()
+        small.slide(slack, small.image(slack))
+        for _ in range(ROUGH_STEPS):
+            slack = small.slack()
+            small.step(ACCURACY, slack, small.image(slack))
+        return small.W, small.b
+
+    def is_settled(self, relative: float) -> bool:
+        """Whether the weights are off by little beside what an update will change of them.
+
+        The method of multipliers is a proximal method on the weights, which converges with steps as
+        rough as this (Rockafellar 1976, criterion B). An error of √(gᵀH⁻¹g) in the point is √c
+        times that in the weights: a larger penalty wants a finer point.
+        """
+        newton = self.newton
+        kept = 1.0 - newton.C / self.C
+        change = (kept * self.slack - newton.target + self.pairs.ones()) * np.sqrt(self.shares)
+        allowed = math.sqrt(newton.C) * np.linalg.norm(change)
+        return bool(relative * self.rows.norm(newton.W) <= allowed)
+
+    def measure(self) -> float:
+        """The relative gap of the present point and multipliers, as far as float64 tells."""
+        return self.bounds(self.newton.shared(self.slack)).gap
+
+    def weigh(self, q: np.ndarray) -> None:
+        """Multipliers from weights; λ has mass ‖W‖² where the margin is 1."""
+        newton = self.newton
+        newton.C = min(WARM / self.scale, self.C)
+        newton.target = self.pairs.ones()
+        if newton.C < self.C:
+            share = 1.0 / newton.C - 1.0 / self.C
+            newton.target += share * self.multipliers(q) / self.shares
+
+    def multipliers(self, q: np.ndarray) -> np.ndarray:
+        """A table of weights that belong to the present point; those of new examples are zero."""
+        weights = np.zeros(self.labels.size)
+        weights[: q.size] = q
+        square, mass = self.rows.norm(self.newton.W) ** 2, float(weights.sum())
+        return self.labels.dual_of(weights) * (square / mass if mass else 0.0)
+
+    def bounds(self, weights: np.ndarray) -> Bounds:
+        """What the present point and a table of weights prove, as far as float64 tells."""
+        upper = self.offer(weights)
+        primal = self.primal(self.classifier(), self.newton.F, self.newton.b)
+        norm = self.problem.norm(primal.w)
+        margin = self.problem.dual_set.margin(primal.scores)
+        return Bounds(margin / norm if norm > 0.0 else -math.inf, upper)
+
+    def classifier(self) -> np.ndarray:
+        """W of the present point, as the operator has classifiers."""
+        return self.rows.classifier(self.newton.W)
+
+    def candidates(self) -> Candidates:
+        """The present point and the best multipliers, at no pass."""
+        return self.propose(self.classifier(), self.newton.F, self.newton.b)
+
+    def left_off(self) -> Start | None:
+        """The present point, where its pairs are few enough for matrices of them."""
+        if self.has_given_up:
+            return None
+        count = np.count_nonzero(self.slack)
+        fits = CLOSING_BYTES * count**2 <= self.settings.memory
+        if count > CLOSING_PAIRS or not fits:
+            return None
+        return Start(self.classifier(), self.labels.free_intercepts(self.newton.b), self.q)
+
+    def keep_fallback(self) -> None:
+        """The first soft margin, which is the most regular one, serves where nothing separates."""
+        if not self.is_soft:
+            self.fallback = Fallback(self.classifier(), self.newton.b)
+
+
+class Begin(Phase):
+    """A first point: a given classifier, or that of a sample of the examples."""
+
+    def __init__(self, start: Start | None, *, was_split: bool = False) -> None:
+        self.start, self.was_split = start, was_split
+
+    def advance(self, work: ClassMargin) -> Phase:
+        newton, start = work.newton, self.start
+        is_last = start is not None or newton.C == work.C
+        if start is not None:
+            newton.go_to(work.rows.from_classifier(start.w), work.labels.all_intercepts(start.b))
+        else:
+            size = max(SAMPLE, 2 * work.rows.width)
+            if work.rows.n > 2 * size:
+                newton.go_to(*work.from_sample(size))
+            else:
+                newton.slide(work.slack, work.image)
+        work.keep_fallback()
+        K = work.rows.inner_products
+        if K is not None and not self.was_split:
+            return Split(K, work, start)
+        if start is not None:
+            work.weigh(start.q)
+        work.look()
+        accuracy = ACCURACY
+        return Close(accuracy, keeps_fallback=True) if is_last else Grow()
+
+
+class Split(Phase):
+    """Alternating directions, some steps at a time; Newton goes on where they are slow."""
+
+    def __init__(self, K: np.ndarray, joint: ClassMargin, start: Start | None) -> None:
+        self.K, newton = K, joint.newton
+        joint.inverse = ShiftedInverse(K, SPLIT_RHO, joint.inverse)
+        fits_intercept, C = joint.rows.fits_intercept, joint.C * joint.shares
+        self.splitting = Splitting(joint.inverse, joint.pairs, fits_intercept, C)
+        if start is not None:
+            self.splitting.go_to(joint.multipliers(start.q), newton.F + newton.b)
+        self.looks: list[Bounds] = []
+        self.changes = 0  # of ρ
+
+    def advance(self, work: ClassMargin) -> Phase:
+        splitting, newton = self.splitting, work.newton
+        splitting.advance(SPLIT_STEPS)
+        W = work.rows.image(splitting.coefficients())
+        newton.W, newton.F, newton.b = W, work.rows.scores(W), splitting.b
+        splitting.correct(newton.F)
+        weights = splitting.weights()
+        work.slack = weights / (newton.C * work.shares)
+        self.looks.append(work.bounds(weights))
+        work.gap = min(work.gap, self.looks[-1].gap)
+        patience = SPLIT_SHORT_PATIENCE if work.is_few else SPLIT_PATIENCE
+        if len(self.looks) > patience:
+            before = self.looks[-1 - patience].gap
+            if not self.looks[-1].gap <= 0.5 * before:
+                return self._give_up(work)
+        if len(self.looks) > 2:
+            self._balance(work)
+        return self
+
+    def _balance(self, joint: ClassMargin) -> None:
+        """Another ρ where the gap falls slowly, and one bound moves much more than the other.
+
+        A small ρ is good for the margin, a large one for the weights.
+        """
+        before, now = self.looks[-2:]
+        if now.gap < SPLIT_FALL * before.gap or self.changes == SPLIT_CHANGES:
+            return
+        moves = abs(now.upper - before.upper), abs(now.lower - before.lower)
+        factor = math.sqrt((moves[0] + 1e-300) / (moves[1] + 1e-300))
+        least, most = SPLIT_BALANCE
+        if max(factor, 1.0 / factor) > least:
+            self.changes += 1
+            rho = self.splitting.inverse.rho * min(max(factor, 1.0 / most), most)
+            joint.inverse = ShiftedInverse(self.K, rho)
+            self.splitting.change(joint.inverse)
+
+    def _give_up(self, joint: ClassMargin) -> Phase:
+        """Newton, from here if this separates; exact solves for few pairs."""
+        newton, joint.inverse = joint.newton, None
+        if joint.is_few:
+            joint.is_done = joint.has_given_up = True
+            return self
+        if self.looks[-1].gap < 1.0:
+            joint.weigh(joint.q)
+            joint.look()
+            return Close(ACCURACY)
+        newton.go_to(np.zeros_like(newton.W), np.zeros_like(newton.b))
+        joint.look()
+        return Begin(None, was_split=True)
+
+
+class Grow(Phase):
+    """Rough soft margins with a growing penalty: up to C, or until the slack is a hundredth."""
+
+    def __init__(self, *, is_first: bool = True) -> None:
+        self.is_first = is_first
+        self.steps = 0
+
+    def advance(self, work: ClassMargin) -> Phase:
+        newton = work.newton
+        _, relative = work.step(ACCURACY)
+        self.steps += 1
+        if self.is_first:
+            work.keep_fallback()
+        if self.steps < ROUGH_STEPS and not relative < 0.1:
+            return self
+        following: Phase = Close(ACCURACY)
+        active = work.slack[work.slack > 0.0]
+        growth = min(10.0, float(active.mean()) / FAINT if active.size else 1.0)
+        if growth * newton.C >= work.C:
+            newton.C = work.C
+        elif growth >= 2.0 and newton.C * work.scale <= HARD:
+            newton.C *= growth
+            following = Grow(is_first=False)
+        work.look()
+        return following
+
+
+class Close(Phase):
+    """Newton at the last penalty, or multipliers around it, until nothing improves."""
+
+    def __init__(self, accuracy: float, *, keeps_fallback: bool = False) -> None:
+        self.accuracy = accuracy  # of a direction
+        self.keeps_fallback = keeps_fallback
+        self.steps = 0  # since the last update of the multipliers
+        self.tries = 0  # steps in all
+        self.failures = 0  # looks at the gap without a better one
+        self.last_upper = math.inf  # at the last look without a margin
+        self.last_gap = math.inf  # after the last update of the multipliers
+
+    def advance(self, work: ClassMargin) -> Phase:
+        length, relative = work.step(self.accuracy)
+        if length > 1.5:  # an exact direction's best is near 1
+            self.accuracy = max(FINEST, 0.3 * self.accuracy)
+        self.steps += 1
+        if self.keeps_fallback:
+            work.keep_fallback()
+        if work.newton.C == work.C:  # no multipliers
+            self._watch(work, work.measure(), relative)
+            return self
+        if self._is_due(work):
+            work.offer(balanced(work.newton, work.slack))
+        is_near = relative <= min(0.1 * work.gap, NEAR) and work.is_settled(relative)
+        if is_near or self.steps >= INNER_STEPS:
+            gap = work.measure()
+            self._watch(work, gap, relative)
+            self._update_multipliers(work, gap, may_grow=is_near)
+        return self
+
+    def _watch(self, joint: ClassMargin, gap: float, relative: float) -> None:
+        """Give up where rounding has the last word."""
+        if gap < 1.0:
+            is_better = gap <= 0.9 * joint.gap
+            patience = PATIENCE[0] if relative < ROUNDING else PATIENCE[1]
+        else:  # no margin yet, and perhaps there is none
+            is_better = joint.upper <= 0.7 * self.last_upper
+            self.last_upper = min(joint.upper, self.last_upper)
+            patience = PATIENCE[2]
+        self.failures = 0 if is_better else self.failures + 1
+        joint.is_done = self.failures >= patience
+        joint.gap = min(joint.gap, gap)
+
+    def _update_multipliers(self, joint: ClassMargin, gap: float, *, may_grow: bool) -> None:
+        """u ← slack (1 − c/C); where that brought little, a larger penalty c."""
+        newton, self.steps = joint.newton, 0
+        before, largest = newton.C, LAST
+        if may_grow and gap > 0.5 * self.last_gap and before * joint.scale < largest:
+            newton.C = min(4.0 * before, joint.C)
+        self.last_gap = gap
+        newton.target = joint.pairs.ones() + joint.slack * (before / newton.C - before / joint.C)
+        joint.look()
+
+    def _is_due(self, joint: ClassMargin) -> bool:
+        """Whether it is time to look for a witness: seldom, since that costs several steps."""
+        self.tries += 1
+        is_due = not joint.is_soft and self.tries in WITNESS_STEPS
+        return is_due and bool((joint.newton.margins() <= 0.0).sum() > joint.pairs.labels.size)
+
+
+# --- kernels ------------------------------------------------------------------------------------
+
+
+class ClassKernel(ClassEngine):
+    """Through a kernel: rounds of a working set of examples, solved, and a look at all of them.
+
+    Its classifier is Σ φ(x_i) A_i, so that a look is a product with the columns of K where A is not
+    zero.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        tol: float,
+        deadline: Deadline,
+        settings: AutoSettings = SETTINGS,
+        start: Start | None = None,
+        *,
+        is_few: bool = False,
+    ) -> None:
+        super().__init__(problem, deadline, settings)
+        kernel, labels = problem.operator.as_kernel(), self.labels
+        assert kernel is not None
+        self.operator, self.tol, self.is_few = kernel, tol, is_few
+        rng = np.random.default_rng(0)
+        self.S = selection.sample(labels.codes, settings.kernel_first, rng, least=0.0)
+        self.table = labels.zeros(labels.codes.size)  # the multipliers of all pairs
+        self.w, self.b = self.problem.base.zeros(), np.zeros(labels.n_classes)
+        self.goal = KERNEL_ROUGH_GAP
+        self.rounds = 0
+        if start is not None:
+            self._begin_at(start)
+        self.inner: ClassMargin | None = None  # of the present working set
+        self.inverse: ShiftedInverse | None = None  # of its first examples
+
+    def _begin_at(self, start: Start) -> None:
+        """A working set of the sample and a start's support, with its classifier and weights."""
+        weights = np.zeros(self.labels.size)
+        weights[: start.q.size] = start.q
+        self.table = self.labels.dual_of(weights)
+        self.S = np.union1d(self.S, np.flatnonzero(self.table.any(axis=1)))
+        self.w, self.b = start.w, self.labels.all_intercepts(start.b)
+        self.rounds = 1
+
+    @staticmethod
+    def fits(kernel: KernelOperator, settings: AutoSettings) -> bool:
+        """Whether all examples would nearly fit a working set."""
+        n_bytes = settings.kernel_entry_bytes * kernel.shape[0] ** 2
+        return kernel.kernel.is_semidefinite and n_bytes <= 3 * kernel.cache_bytes
+
+    def advance(self) -> None:
+        """Solve the working set, look at all, and take in what is too near."""
+        self.rounds += 1
+        inner = self._solve()
+        self._take(inner)
+        if not self.is_soft and (self.fallback is None or inner.fallback is not None):
+            self.fallback = Fallback(self.w, self.b)
+        if inner.has_given_up:
+            self.is_done = self.has_given_up = True
+            return
+        self._choose()
+
+    @property
+    def has_all(self) -> bool:
+        """Whether the working set is all the examples: then its answer is known of all of them."""
+        return self.S.size == self.labels.codes.size
+
+    def _take(self, inner: ClassMargin) -> None:
+        """The working set's answer as that of all."""
+        coef, outputs = inner.newton.W[: self.S.size], inner.newton.F
+        if self.has_all:
+            w = self.problem.base.zeros()
+            w[0, self.S], w[1, self.S] = coef, outputs
+        else:
+            # of the point itself: a combination by the multipliers is as good at the very end only
+            w = self.operator.rough_combine(self.S, coef)
+        table = np.zeros_like(self.table)
+        table[self.S] = inner.newton.C * inner.newton.shared(inner.slack)
+        self.w, self.b, self.table, self.is_interruptible = w, inner.newton.b, table, True
+        if inner.upper < self.upper:  # the same with all examples, most of which have no weight
+            best = np.zeros_like(table)
+            best[self.S] = inner.labels.dual_of(inner.q)
+            self.q, self.upper = self.labels.from_dual(best), inner.upper
+
+    def _solve(self) -> ClassMargin:
+        """The working set's own problem, to the present goal."""
+        inner = self.inner or self._begin()
+        self.inner = inner
+        self.is_interruptible |= self.has_all
+        while not inner.is_done and inner.gap > self.goal:
+            inner.advance()
+        return inner
+
+    def _begin(self) -> ClassMargin:
+        """The problem of a new working set, from the last one's answer."""
+        S = self.S
+        problem = self.problem.some(S, self.operator.some(S))
+        labels = problem.labels
+        start = None
+        if self.rounds > 1:
+            w = self.w[:, S]  # what left the working set had hardly a weight
+            start = Start(w, labels.free_intercepts(self.b), labels.from_dual(self.table[S]))
+        return ClassMargin(
+            problem, self.deadline, start, self.settings, self.inverse, is_few=self.is_few
+        )
+
+    def _choose(self) -> None:
+        """The next working set: support, what is near it, and violators outside."""
+        settings, codes = self.settings, self.labels.codes
+        goal = KERNEL_GOAL * self.tol
+        inside = np.zeros(codes.size, bool)
+        inside[self.S] = True
+        least = self._least_margins()
+        many = KERNEL_FEW * self.S.size
+        blur = self.operator.single_errors(self.w)
+        if blur is not None and np.count_nonzero(~inside & (least < 1.0)) < many:
+            near = np.flatnonzero(least - 2.0 * blur.max(axis=1) < 1.0)
+            self.w = self.operator.partly_exact(self.w, near)
+            least = self._least_margins()
+        below = np.flatnonzero(~inside & (least < 1.0 - 0.1 * self.tol))
+        self.is_done = self.rounds >= KERNEL_ROUNDS
+        if below.size == 0:
+            self.is_done |= self.goal <= goal or self.inner is None or self.inner.is_done
+            self.goal = goal
+            return
+        most = max(settings.kernel_first, self.S.size)
+        taken = below[np.argsort(least[below], kind="stable")[:most]]
+        if below.size < many:  # keep all, and what is known of them
+            assert self.inner is not None
+            self.goal, kept, self.inverse = goal, self.S, self.inner.inverse
+        else:
+            has_weight = self.table[self.S].any(axis=1)
+            kept, self.inverse = self.S[has_weight | (least[self.S] < KERNEL_SPARE)], None
+        self.S, self.inner = np.concatenate([kept, taken]), None
+        missing = np.setdiff1d(np.arange(self.labels.n_classes), codes[self.S])
+        if missing.size:  # every class keeps an example
+            first = [int(np.flatnonzero(codes == c)[0]) for c in missing]
+            self.S = np.concatenate([self.S, first])
+
+    def _least_margins(self) -> np.ndarray:
+        """The least functional margin of every example."""
+        F = self.operator.apply(self.w) + self.b
+        return np.where(self.pairs.ones() > 0.0, self.pairs.margins(F), math.inf).min(axis=1)
+
+    def candidates(self) -> Candidates:
+        """The classifier of the last round, with its scores on all examples."""
+        if self.has_all and self.inner is not None:  # or of a round that was cut short
+            self._take(self.inner)
+        return self.propose(self.w, self.operator.apply(self.w), self.b)
