@@ -75,31 +75,14 @@ class ConvRule(Rule):
         return Sizes(module.groups, channels, fan_in, math.prod(y.shape[2:]))
 
     def features(self, module: Any, x: Tensor) -> Tensor:
-        """All patches, copied out of a strided view of the padded input."""
-        x = _padded(module, x).contiguous()
-        n, channels = x.shape[:2]
-        d = x.ndim - 2
-        reach = [
-            dilation * (kernel - 1) + 1
-            for dilation, kernel in zip(module.dilation, module.kernel_size, strict=True)
-        ]
-        out = [
-            (size - r) // stride + 1
-            for size, r, stride in zip(x.shape[2:], reach, module.stride, strict=True)
-        ]
-        strides = x.stride()
-        g = module.groups
-        view = x.as_strided(
-            (n, g, *out, channels // g, *module.kernel_size),
-            (
-                strides[0],
-                strides[1] * (channels // g),
-                *(a * b for a, b in zip(strides[2:], module.stride, strict=True)),
-                strides[1],
-                *(a * b for a, b in zip(strides[2:], module.dilation, strict=True)),
-            ),
-        )
-        return view.flatten(2 + d).flatten(2, 1 + d)
+        """All patches, copied out of a view of the padded input."""
+        x, d = _padded(module, x), x.ndim - 2
+        sizes = zip(module.kernel_size, module.stride, module.dilation, strict=True)
+        for axis, (kernel, stride, dilation) in enumerate(sizes, start=2):
+            x = x.unfold(axis, dilation * (kernel - 1) + 1, stride)[..., ::dilation]
+        # (n, g, channels of a group, *positions, *kernel)
+        x = x.unflatten(1, (module.groups, -1)).movedim(2, 2 + d)
+        return x.flatten(2 + d).flatten(2, 1 + d)
 
     def deltas(self, module: Any, gradient: Tensor) -> Tensor:
         n, channels = gradient.shape[:2]
