@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -228,10 +229,7 @@ class Paths(Figure):
             "ridge": [grid.ridge[0], grid.ridge[-1]],
             "proof_seconds": PROOF_SECONDS,
         }
-
-        def measure(report: Report) -> Measured:
-            return measure_split(pool, seed, grid, report)
-
+        measure = partial(measure_split, pool, seed, grid)
         return Part(part_name(pool, seed), parameters, float(pool.X.size), measure)
 
     def splits_of(self, measured: Mapping[str, Measured]) -> dict[str, list[Measured]]:

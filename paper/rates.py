@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -74,12 +75,8 @@ def make_part(name: str, source: Source, method: Method, scale: Scale) -> Part:
         "lengths": lengths,
         "per_decade": PER_DECADE,
     }
-
-    def measure(report: Report) -> Measured:
-        return measure_distances(source, method, scale, report)
-
     weight = float(sum(lengths) * scale.seeds * method.passes * source.weight)
-    return Part(name, parameters, weight, measure)
+    return Part(name, parameters, weight, partial(measure_distances, source, method, scale))
 
 
 def seed_column(seed: int) -> str:

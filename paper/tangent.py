@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -203,10 +204,6 @@ def curve_part(
     name: str, method: Method, sample: Sample, iterations: int, features: Features
 ) -> Part:
     """The curve of one method as a part of a figure."""
-
-    def measure(report: Report) -> Measured:
-        return measure_curve(method, sample, iterations, features, report)
-
     parameters = {
         "method": method.name,
         "iterations": iterations,
@@ -216,6 +213,7 @@ def curve_part(
         **asdict(features),
     }
     weight = float(iterations * (len(sample.X) + len(sample.X_test)))
+    measure = partial(measure_curve, method, sample, iterations, features)
     return Part(name, parameters, weight, measure)
 
 
