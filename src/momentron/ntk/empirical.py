@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from momentron.data.arguments import as_flag, parse_size
 from momentron.errors import InputError
@@ -21,7 +21,7 @@ from momentron.ntk.inputs import (
     chosen_parameters,
 )
 from momentron.ntk.jacobian import JacobianProducts, KernelOptions
-from momentron.ntk.model_structure import ModelStructure, examine
+from momentron.ntk.model_structure import examine
 from momentron.ntk.plan import KernelShape, make_plan
 from momentron.ntk.results import (
     ResultType,
@@ -283,19 +283,12 @@ class EmpiricalNTK(JacobianProducts):
         dtype = torch.promote_types(next(self.model.parameters()).dtype, torch.float32)
         views = [structure, structure.without_units()] if structure.units else [structure]
         plan = make_plan(views, shape, dtype.itemsize, limit)
-        gradients = self._unstructured(plan.structure, few)
-        if plan.structure is not structure and not (gradients and gradients.is_vectorised):
+        gradients = ExampleGradients(self.model, list(plan.structure.unstructured), few, readout)
+        if plan.structure is not structure and not gradients.is_vectorised:
             plan = make_plan([structure], shape, dtype.itemsize, limit)
-            gradients = self._unstructured(structure, few)
+            gradients = ExampleGradients(self.model, list(structure.unstructured), few, readout)
         workspace = Workspace(examples.device, dtype, plan.scratch)
         return Sweep(self.model, plan, workspace, gradients, readout, contraction, tell)
-
-    def _unstructured(self, structure: ModelStructure, few: Tensor) -> ExampleGradients | None:
-        names = list(structure.unstructured)
-        return ExampleGradients(self.model, names, few, Readout(self.outputs)) if names else None
-
-    def _examples(self, X: Any, name: str) -> Examples:
-        return Examples(X, self.model, self.input_shape, name)
 
     def _sides(self, X1: Any, X2: Any) -> tuple[Examples, Examples | None]:
         """Both sides of a kernel; None in place of a second that is the first."""

@@ -41,15 +41,12 @@ class JacobianProducts(ABC):
     """J, Jᵀ and K = JJᵀ as linear maps; the part of `EmpiricalNTK` that forms no matrix."""
 
     model: nn.Module
+    input_shape: tuple[int, ...] | None
     outputs: Outputs
     parameters: Selection
     normalize: bool
     max_memory: str | int
     dtype: Any
-
-    @abstractmethod
-    def _examples(self, X: Any, name: str) -> Examples:
-        """Rows as the model reads them."""
 
     @abstractmethod
     def diagonal(self, X: Any, **options: Unpack[KernelOptions]) -> Any:
@@ -111,9 +108,9 @@ class JacobianProducts(ABC):
     def matvec(self, X1: Any, v: Any, X2: Any = None, **options: Unpack[KernelOptions]) -> Any:
         """K(X1, X2) v, with the kernel summed over the outputs, and without forming it.
 
-        It costs one backward pass over X2 and one forward pass over X1 for each output and column
-        of v, whatever the number of pairs, and memory for as many copies of the parameters as
-        `max_memory` holds, at least one.
+        It costs one backward pass over X2, and one through the backward pass over X1, for each
+        output and column of v, whatever the number of pairs, and memory for as many copies of the
+        parameters as `max_memory` holds, at least one.
 
         Parameters
         ----------
@@ -172,6 +169,9 @@ class JacobianProducts(ABC):
         return LinearOperator(
             (n, n), matvec=product, rmatvec=product, matmat=product, dtype=np.float64
         )
+
+    def _examples(self, X: Any, name: str) -> Examples:
+        return Examples(X, self.model, self.input_shape, name)
 
     def _linearised(self, examples: Examples) -> Linearised:
         chosen = chosen_parameters(self.model, self.parameters)

@@ -66,7 +66,7 @@ class Linearised:
         budget = int(SHARE * limit)
         # a gradient under way, and the gradients of the second pass
         fixed = 2 * vector
-        example = 5 * self.graph_bytes + (3 * vector if self._gradients is not None else 0)
+        example = 3 * self.graph_bytes + (3 * vector if self._gradients is not None else 0)
         least = fixed + vector + example
         if least > budget:
             raise InputError(

@@ -39,8 +39,8 @@ class Sweep:
     model : Module
     plan : Plan
     workspace : Workspace
-    unstructured : ExampleGradients or None
-        For the parameters that no unit covers, if there are any.
+    unstructured : ExampleGradients
+        For the parameters that no unit covers.
     readout : Readout
     contraction : Contraction
     tell : callable
@@ -52,7 +52,7 @@ class Sweep:
         model: nn.Module,
         plan: Plan,
         workspace: Workspace,
-        unstructured: ExampleGradients | None,
+        unstructured: ExampleGradients,
         readout: Readout,
         contraction: Contraction,
         tell: Tell,
@@ -141,9 +141,8 @@ class Sweep:
         for part in pieces(n, self.plan.step):
             if factors:
                 self._fill(factors, X, shifted(part, rows), part, outputs)
-            if self.unstructured is not None:
-                for o, some, gradients in self.unstructured(X, shifted(part, rows), outputs):
-                    written.take(o - outputs.start, shifted(some, part), gradients)
+            for o, some, gradients in self.unstructured(X, shifted(part, rows), outputs):
+                written.take(o - outputs.start, shifted(some, part), gradients)
         return [*factors, written]
 
     def _blocks(self, X: Examples, rows: slice) -> Iterator[tuple[range, list[Gradients]]]:
@@ -151,13 +150,12 @@ class Sweep:
 
         Whoever reads them lets go of each before the next is made.
         """
-        n, gradients = rows.stop - rows.start, self.unstructured
-        is_one_pass = gradients is not None and gradients.is_vectorised and n <= self.plan.step
-        if gradients is None or not is_one_pass or self.plan.structure.units:
+        n, is_vectorised = rows.stop - rows.start, self.unstructured.is_vectorised
+        if not is_vectorised or n > self.plan.step or self.plan.structure.units:
             for chunk in self._chunks:
                 yield chunk, self._block(X, rows, chunk)
             return
-        found = gradients(X, rows, range(self.n_outputs))
+        found = self.unstructured(X, rows, range(self.n_outputs))
         for chunk in self._chunks:
             written = WrittenGradients(n, len(chunk), self.workspace)
             for o, some, values in islice(found, len(chunk)):

@@ -40,13 +40,15 @@ class ExampleGradients:
         self.readout = readout
         self.names = list(names)
         self.parameters = [model.get_parameter(name) for name in names]
-        self.is_vectorised = self._can_vectorise(x)
+        self.is_vectorised = bool(self.names) and self._can_vectorise(x)
 
     def __call__(self, X: Examples, rows: slice, outputs: range) -> Iterator[Piece]:
         """Yield (o, part, gradients), each gradient with one row for each example of the part.
 
         A part is a slice of the rows, counted from their start.
         """
+        if not self.names:
+            return
         x, n = X.rows(rows.start, rows.stop), rows.stop - rows.start
         if self.is_vectorised:
             found, own = self._forward(x)
