@@ -7,7 +7,7 @@ from importlib import import_module
 
 import momentron
 
-EXTRAS = {"torch", "dask", "distributed", "matplotlib", "pyarrow", "pandas"}
+EXTRAS = {"torch", "dask", "distributed", "matplotlib", "pyarrow"}
 
 found = doctest.TestResults(failed=0, attempted=0)
 skipped = []

@@ -13,8 +13,7 @@ import pytest
 from command_line import run
 
 from momentron import check_separability, max_margin
-from momentron.data.files import TableOptions, read_data, read_frame, read_whole
-from momentron.data.files.features import read_rows
+from momentron.data.files import TableOptions, read_data, read_frame, read_rows, read_whole
 from momentron.errors import InputError
 
 PIECES = [

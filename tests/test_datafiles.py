@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import io
+import subprocess
 import sys
 
 import numpy as np
@@ -297,3 +298,17 @@ def test_a_large_table_of_whole_numbers(write):
     data = read_data(path)
     assert np.array_equal(data.X, rows[:, :-1])
     assert np.array_equal(data.y, rows[:, -1])
+
+
+@pytest.mark.slow
+def test_pandas_is_needed_for_tables_alone(write):
+    path = write("t.npy", npy(np.array([[1, 2, 0], [3, 4, 1]])))
+    code = (
+        "import sys\n"
+        "sys.modules['pandas'] = None  # scikit-learn imports it where it is there\n"
+        "import momentron\n"
+        "momentron.max_margin([[0.0], [1.0]], [0, 1])\n"
+        "momentron.MaxMarginClassifier().fit([[0.0], [1.0]], [0, 1])\n"
+        f"momentron.max_margin({str(path)!r})\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

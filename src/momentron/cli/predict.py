@@ -13,7 +13,7 @@ import typer
 from momentron.cli.inputs import Source, reads_data
 from momentron.cli.model import load_model
 from momentron.cli.output import print_data, require_reader, say
-from momentron.data.files.features import read_rows
+from momentron.data.files import read_rows
 from momentron.data.safefiles import require_writable, write_atomically
 from momentron.estimators import labels_of
 

@@ -25,7 +25,7 @@ from momentron.data.exactness.decimals import (
     shortest_decimals,
 )
 from momentron.data.exactness.tensors import as_host, copied_bytes, is_tensor, row_parts
-from momentron.data.exactness.text import doubtful_cells, first_changed, is_kept, may_change
+from momentron.data.exactness.text import describe_change, first_changed, may_change
 
 __all__ = [
     "READINGS",
@@ -33,9 +33,8 @@ __all__ = [
     "as_exact",
     "as_host",
     "copied_bytes",
-    "doubtful_cells",
+    "describe_change",
     "first_changed",
-    "is_kept",
     "is_rounded",
     "is_tensor",
     "may_change",

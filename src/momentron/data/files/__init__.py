@@ -1,10 +1,9 @@
 """Users' data files: tables, svmlight, numpy and parquet; which are read whole, and how."""
 
 from momentron.data.files._common import DataFile
-from momentron.data.files.frames import read_frame
 from momentron.data.files.options import TableOptions
 from momentron.data.files.paths import is_path, read_whole
-from momentron.data.files.readers import read_data
+from momentron.data.files.readers import read_data, read_frame, read_rows
 
 __all__ = [
     "DataFile",
@@ -12,5 +11,6 @@ __all__ = [
     "is_path",
     "read_data",
     "read_frame",
+    "read_rows",
     "read_whole",
 ]

@@ -160,26 +160,6 @@ def exact_key(label: Any) -> Any:
     return Decimal(text) if is_number(text) and np.isfinite(float(text)) else text
 
 
-def no_target(shown: str, target: str | int | None, why: str) -> None:
-    """Refuse a target where the format settles it."""
-    if target is not None:
-        fail(shown, f"takes no target ({short(target)} given): {why}")
-
-
-def no_weight(shown: str, weight: str | int | None) -> None:
-    """Refuse weights where the file has no column for them."""
-    if weight is not None:
-        fail(shown, f"has no columns beside its features, so {short(weight)} cannot be its weights")
-
-
-def require_own(shown: str, weight: str | int, place: int, target: int, width: int) -> None:
-    """Refuse weights that are the labels, or that leave no feature."""
-    if place == target:
-        fail(shown, f"has its labels in column {short(weight)}; weights need one of their own")
-    if width < 3:
-        fail(shown, "has no feature beside its labels and weights")
-
-
 def some(names: Sequence[Any], limit: int = 12, width: int = 160) -> str:
     """Return the first few names, and how many there are."""
     listed: list[str] = []

@@ -10,67 +10,68 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentron.data.exactness import as_exact
-from momentron.data.files._common import (
-    LABEL_NAMES,
-    DataFile,
-    fail,
-    labels,
-    no_target,
-    no_weight,
-    position,
-    require_own,
-    some,
-)
-from momentron.data.files.columns import Column
+from momentron.data.files._common import LABEL_NAMES, DataFile, fail, labels, position, some
+from momentron.data.files.layout import Layout
 from momentron.data.files.options import TableOptions
-from momentron.data.files.table import Table, as_data
+from momentron.data.files.table import Table
 from momentron.errors import InputError, short
 
-NO_NAMES = "an array has no named columns; select them before you save it"
+CSR_PARTS = ("X_data", "X_indices", "X_indptr", "X_shape")
+NO_LABELS = np.empty(0, int)
+
+
+def array_of(content: bytes) -> NDArray[Any]:
+    """The array of a .npy file; objects are never unpickled."""
+    return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
 
 
 def read_npy(shown: str, content: bytes, options: TableOptions) -> DataFile:
     """Read a 2-D array, one column of which is the label."""
-    options.require_plain(shown, NO_NAMES, but=("weight",))
-    table = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
+    why = "an array has no named columns; select them before you save it"
+    options.require_plain(shown, why, but=("target", "weight", "has_labels"))
+    table = array_of(content)
     if table.ndim != 2 or table.shape[1] < 2:
         fail(shown, f"has shape {table.shape}; give 2-D with a feature and a label column")
-    target = -1 if options.target is None else options.target
-    column = position(shown, target, None, table.shape[1])
-    y, weights, gone = labels(shown, table[:, column]), None, [column]
+    if not options.has_labels:
+        return DataFile(_finite(shown, table), NO_LABELS)
+    width, weights = table.shape[1], None
+    target = position(shown, -1 if options.target is None else options.target, None, width)
+    gone = [target]
     if options.weight is not None:
-        place = position(shown, options.weight, None, table.shape[1], what="weight")
-        require_own(shown, options.weight, place, column, table.shape[1])
-        weights = _finite(shown, table[:, [place]]).ravel()
-        gone.append(place)
+        gone.append(position(shown, options.weight, None, width, what="weight"))
+        if gone[1] == target or width < 3:
+            fail(
+                shown,
+                f"needs columns for features, labels and weights; it has {width}, and its "
+                f"labels are in column {target}",
+            )
+        weights = _finite(shown, table[:, gone[1:]]).ravel()
     X = _finite(shown, np.delete(table, gone, axis=1), skipped=gone)
-    return DataFile(X, y, weights=weights)
+    return DataFile(X, labels(shown, table[:, target]), weights=weights)
 
 
 def read_npz(shown: str, content: bytes, options: TableOptions) -> DataFile:
-    """Read X and y, or the parts of a CSR matrix and y."""
-    no_target(shown, options.target, "an npz keeps its labels under the key y")
-    no_weight(shown, options.weight)
-    options.require_plain(shown, NO_NAMES)
+    """Read X and y, or the parts of a CSR matrix and y; rows to be classified need no y."""
+    why = "an npz has its features under the key X and its labels under y"
+    options.require_plain(shown, why, but=("open_labels",))
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         keys = set(archive.files)
-        parts = ("X_data", "X_indices", "X_indptr", "X_shape")
-        if "y" not in keys or not ("X" in keys or keys.issuperset(parts)):
-            fail(shown, f"has keys {some(sorted(keys))}; it needs y, and X or {', '.join(parts)}")
-        y = archive["y"]
-        X = archive["X"] if "X" in keys else _csr(shown, *(archive[part] for part in parts))
-        names = (
-            [str(name) for name in archive["feature_names"]] if "feature_names" in keys else None
-        )
-    if isinstance(X, np.ndarray):
-        X = _finite(shown, X)
-    elif not np.isfinite(X.data).all():
-        fail(shown, "has a missing or infinite value in X_data; remove that row")
-    if y.shape != (X.shape[0],):
-        fail(shown, f"has X of shape {X.shape} and y of shape {y.shape}; give one label a row")
+        lacks_labels = "y" not in keys and not options.open_labels
+        if lacks_labels or not ("X" in keys or keys.issuperset(CSR_PARTS)):
+            needed = ", ".join(CSR_PARTS)
+            fail(shown, f"has keys {some(sorted(keys))}; it needs y, and X or {needed}")
+        found = {key: archive[key] for key in keys & {"X", "y", "feature_names", *CSR_PARTS}}
+    if "X" in found:
+        X = _finite(shown, found["X"])
+    else:
+        X = _csr(shown, *(found[part] for part in CSR_PARTS))
+    y = labels(shown, found["y"]) if "y" in found else NO_LABELS
+    if "y" in found and y.shape != (X.shape[0],):
+        fail(shown, f"has X of shape {X.shape} and y of shape {y.shape}; give one label per row")
+    names = [str(name) for name in found["feature_names"]] if "feature_names" in found else None
     if names is not None and len(names) != X.shape[1]:
         fail(shown, f"has {len(names)} feature_names for {X.shape[1]} features")
-    return DataFile(X, labels(shown, y), names)
+    return DataFile(X, y, names)
 
 
 def _csr(shown: str, data: Any, indices: Any, indptr: Any, shape: Any) -> Any:
@@ -79,7 +80,10 @@ def _csr(shown: str, data: Any, indices: Any, indptr: Any, shape: Any) -> Any:
     rows, columns = (int(size) for size in shape)
     X = csr_matrix((data, indices, indptr), shape=(rows, columns))
     X.check_format(full_check=True)
-    return _exact(shown, X).astype(np.float64)
+    X = _exact(shown, X).astype(np.float64)
+    if not np.isfinite(X.data).all():
+        fail(shown, "has a missing or infinite value in X_data; remove that row")
+    return X
 
 
 def read_parquet(shown: str, content: bytes, options: TableOptions) -> DataFile:
@@ -91,25 +95,29 @@ def read_parquet(shown: str, content: bytes, options: TableOptions) -> DataFile:
     table = pq.read_table(io.BytesIO(content))
     names = [str(name) for name in table.column_names]
     if len(names) < 2 or table.num_rows == 0:
-        fail(shown, f"has {table.num_rows} rows and {len(names)} columns; give 1 and 2 at least")
+        fail(
+            shown,
+            f"has {table.num_rows} rows and {len(names)} columns; it needs at least 1 row and 2 "
+            "columns",
+        )
     if options.delimiter is not None or options.decimal is not None or options.na is not None:
-        fail(shown, "takes no --delimiter, --decimal or --na: parquet has types of its own")
+        fail(shown, "takes no --delimiter, --decimal or --na: its columns have types")
     named = [name for name in names if name.lower() in LABEL_NAMES]
-    default = named[0] if len(named) == 1 else -1
-    target = position(shown, default if options.target is None else options.target, names)
-    why = (
-        "as asked" if options.target is not None else "by its name" if named else "the last column"
-    )
+    why = "by its name" if len(named) == 1 else "the last column"
+    usual = named[0] if len(named) == 1 else -1
+    if options.target is not None:
+        usual, why = options.target, "as asked"
+    target = position(shown, usual, names)
     is_label = options.failures is None  # else the target counts successes
     columns = [
-        _typed_column(shown, name, place, table.column(place), place == target and is_label)
+        _typed(shown, name, place, table.column(place), place == target and is_label)
         for place, name in enumerate(names)
     ]
-    rows = range(table.num_rows)
-    return as_data(shown, Table(columns, target, rows, place_word="row"), options, why)
+    layout = Layout(names, True, target, why, place_word="row")
+    return Table(shown, layout, columns, range(table.num_rows)).as_data(options)
 
 
-def _typed_column(shown: str, name: str, place: int, values: Any, is_label: bool) -> Column:
+def _typed(shown: str, name: str, place: int, values: Any, is_label: bool) -> NDArray[Any]:
     """A column of a parquet file."""
     import pyarrow as pa
 
@@ -118,11 +126,11 @@ def _typed_column(shown: str, name: str, place: int, values: Any, is_label: bool
         values = values.cast(kind.value_type)
         kind = values.type
     missing = values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
-    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    if is_text or is_label:
+    if is_label or pa.types.is_string(kind) or pa.types.is_large_string(kind):
         found = np.empty(len(missing), object)
         found[:] = values.to_pylist()
-        return Column(name, place, "text", found, missing)
+        found[missing] = None
+        return found
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or kind == pa.bool_()):
         fail(shown, f"column {short(name)} (position {place}): {kind} is not a number; encode it")
     if pa.types.is_integer(kind):
@@ -133,12 +141,10 @@ def _typed_column(shown: str, name: str, place: int, values: Any, is_label: bool
         fail(
             shown, f"row {bad[0]}, column {short(name)}: {numbers[bad[0]]} is not finite; remove it"
         )
-    return Column(name, place, "boolean" if kind == pa.bool_() else "number", numbers, missing)
+    return numbers
 
 
-def _finite(
-    shown: str, X: NDArray[Any], names: list[str] | None = None, skipped: Sequence[int] = ()
-) -> NDArray[np.float64]:
+def _finite(shown: str, X: NDArray[Any], skipped: Sequence[int] = ()) -> NDArray[np.float64]:
     """Return X as float64, or name its first cell that is not a finite number."""
     if X.ndim != 2 or 0 in X.shape:
         fail(shown, f"has X of shape {X.shape}; give 2-D with at least one row and feature")
@@ -147,11 +153,8 @@ def _finite(
     out = _exact(shown, X).astype(np.float64, copy=False)
     if not np.isfinite(out).all():
         i, j = np.argwhere(~np.isfinite(out))[0]
-        place = int(j)
-        for column in sorted(skipped):
-            place += place >= column
-        called = repr(names[j]) if names else str(place)
-        fail(shown, f"row {i}, column {called}: {out[i, j]} is not finite; remove the row")
+        place = int(np.delete(np.arange(X.shape[1] + len(skipped)), skipped)[j])
+        fail(shown, f"row {i}, column {place}: {out[i, j]} is not finite; remove the row")
     return out
 
 

@@ -1,16 +1,19 @@
-"""The layout of a text table: its delimiter, its header, its row names."""
+"""The layout of a text table: its lines and cells, its delimiter, its header, its row names."""
 
 from __future__ import annotations
 
+import csv
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from momentron.data.files._common import LABEL_NAMES, fail, is_number, position
-from momentron.data.files.lines import is_blank, read_rows, try_rows
 from momentron.data.files.options import TableOptions
-from momentron.errors import short
+from momentron.errors import InputError, one_line
 
+# what some programs take for the end of a line, and others for a part of a cell
+DOUBTFUL = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 SAMPLE = 50  # lines from which a delimiter is told
 MARKS = (",", ";", "\t", "|")
 ROW_NAMES = frozenset({"", "rownames", "row_names", "row.names", "unnamed: 0"})
@@ -20,80 +23,146 @@ _LOOKS_MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-", ".
 
 @dataclass(frozen=True)
 class Layout:
-    """How the cells of a table are arranged.
+    """How a table is arranged.
 
     Attributes
     ----------
-    delimiter : str
-    is_sniffed : bool
-        Whether the delimiter is not the one that the suffix names, and was found in the lines.
-    first : list of str
-        The cells of the first line, with an empty one above row names that have no heading.
-    is_header : bool
-        Whether the first line has names.
+    names : list of str
+        The names of the columns; their positions where the file has none.
+    is_named : bool
+        Whether the file names its columns.
     target : int
         The position of the labels.
     why : str
         Why that column was taken.
+    row_names : int or None
+        The position of row names.
+    delimiter : str
+    is_sniffed : bool
+        Whether the delimiter is not the one that the suffix names, and was found in the lines.
+    place_word : str
+        What rows are counted by in messages: "line" of a text, "row" of another file.
     """
 
-    delimiter: str
-    is_sniffed: bool
-    first: list[str]
-    is_header: bool
+    names: list[str]
+    is_named: bool
     target: int
     why: str
+    row_names: int | None = None
+    delimiter: str = ","
+    is_sniffed: bool = False
+    place_word: str = "line"
 
-    @property
-    def names(self) -> list[str] | None:
-        return self.first if self.is_header else None
 
-    @property
-    def row_names(self) -> int | None:
-        """The position of row names: a first column without a heading, as R and pandas write."""
-        is_first = self.first[0].lower() in ROW_NAMES
-        return 0 if self.is_header and is_first and self.target != 0 else None
+# --- lines and cells ----------------------------------------------------------------------------
 
-    def called(self, place: int) -> str:
-        """What to call a column in a message."""
-        if self.is_header and self.first[place]:
-            return short(self.first[place])
-        return str(place)
+
+def text_of(shown: str, content: bytes) -> str:
+    """The text of a file, whose lines end in line feeds."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        fail(shown, f"is not UTF-8 text (byte {error.start}); save it as UTF-8", error)
+    if "\0" in text:
+        fail(shown, "has zero bytes, so it is not a text file; give it its true suffix")
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def split_lines(shown: str, text: str) -> list[str]:
+    """The lines of a table, without their ends."""
+    for character in DOUBTFUL:
+        if character in text:
+            before = text[: text.index(character)].split("\n")
+            fail(
+                shown,
+                f"line {len(before)}, character {len(before[-1]) + 1}: {character!r} may be a line "
+                "break or a part of a cell; remove it",
+            )
+    return text.split("\n")
+
+
+def read_rows(shown: str, lines: Sequence[str], delimiter: str) -> Iterator[list[str]]:
+    """The cells of each line; none where a line is blank.
+
+    A cell stands in one line: quotes that are still open at the end of it are refused, and so is
+    text after quotes have closed.
+    """
+    is_spaced = delimiter == " "
+    texts = [line.strip() for line in lines] if is_spaced else lines
+    reader = csv.reader(texts, delimiter=delimiter, skipinitialspace=is_spaced, strict=True)
+    for number, line in enumerate(texts, start=1):
+        try:
+            cells = next(reader)
+        except csv.Error as error:
+            _refuse_cell(shown, number, line, delimiter, one_line(error))
+        if reader.line_num != number:  # the reader went on to the next line
+            _refuse_cell(shown, number, line, delimiter, "a quoted cell is not closed")
+        # one cell of white space is a blank line; one of quotes is a row that lacks cells
+        yield cells if len(cells) > 1 or line.strip() else []
+
+
+def _refuse_cell(shown: str, number: int, line: str, delimiter: str, why: str) -> None:
+    """Raise for a line that is not cells between delimiters, and name the first that is not one."""
+    mark = re.escape(delimiter) + ("+" if delimiter == " " else "")
+    cell = re.compile(rf'(?:"(?:[^"]|"")*"|(?!")[^{re.escape(delimiter)}]*)(?:{mark}|$)')
+    at = column = 0
+    while (found := cell.match(line, at)) and found.end() < len(line):
+        at, column = found.end(), column + 1
+    rest = line[at:]
+    if re.fullmatch(r'"(?:[^"]|"")*', rest):
+        why = "its quotes are not closed in this line; a cell must stand in one line"
+    elif re.match(r'"(?:[^"]|"")*"', rest):
+        why = "text follows its closing quote; write a quote inside quotes as two"
+    fail(shown, f"line {number}, column {column} ({one_line(repr(rest), 40)}): {why}")
+
+
+# --- delimiter, header, labels ------------------------------------------------------------------
 
 
 def find_layout(shown: str, lines: list[str], options: TableOptions, usual: str | None) -> Layout:
-    """The layout of a table's lines, one of which is not blank; `usual` is what the suffix says."""
-    filled = list(islice((line for line in lines if not is_blank(line)), SAMPLE))
+    """The layout of a table's lines; `usual` is the delimiter that the suffix suggests."""
+    filled = list(islice((line for line in lines if line.strip(" ")), SAMPLE))
     if not filled:
         fail(shown, "is empty; give at least one row")
     delimiter = options.delimiter or sniff(filled, usual)
     if delimiter is None:
         fail(shown, "has no delimiter that fits every line; name one with --delimiter")
-    sample = list(islice(filter(None, read_rows(shown, lines, delimiter)), 3))
+    rows = islice(filter(None, read_rows(shown, lines, delimiter)), 3)
+    sample = [[cell.strip() for cell in row] for row in rows]
     first, second = sample[0], sample[min(1, len(sample) - 1)]
     if len(second) == len(first) + 1 and all(_is_text(cell) for cell in first):
-        starts = [row[0] for row in sample[1:] if row]
+        starts = [row[0] for row in sample[1:]]
         if len(set(starts)) == len(starts):
             first = ["", *first]  # R leaves out the heading of row names
     if len(first) < 2:
         other = sniff(filled, None)
         hint = "" if other in (None, delimiter) else f"; the cells look separated by {other!r}"
         fail(shown, f"has 1 column (delimiter {delimiter!r}); it needs a feature and a label{hint}")
-    column, is_header, why = _label_column(shown, first, second, options)
-    return Layout(delimiter, delimiter != usual, first, is_header, column, why)
+    target, is_named, why = _label_column(shown, first, second, options)
+    # a first column without a heading has row names, as R and pandas write them
+    has_row_names = is_named and target != 0 and first[0].lower() in ROW_NAMES
+    return Layout(
+        [name if is_named and name else str(place) for place, name in enumerate(first)],
+        is_named,
+        target,
+        why,
+        0 if has_row_names else None,
+        delimiter,
+        delimiter != usual,
+    )
 
 
 def sniff(lines: list[str], usual: str | None) -> str | None:
     """The delimiter that gives every line as many cells, most of them numbers."""
     scores = {}
     for mark in MARKS:
-        rows = try_rows(lines, mark)
-        if rows is None:
-            continue
+        try:
+            rows = list(read_rows("", lines, mark))
+        except InputError:
+            continue  # it does not fit the quotes
         widths = {len(row) for row in rows[1:] if row} or {len(rows[0])}
-        width = max(widths)
-        if len(widths) == 1 and len(rows[0]) >= 2 and width - len(rows[0]) in (0, 1):
-            cells = [cell for row in rows for cell in row]
+        if len(widths) == 1 and len(rows[0]) >= 2 and max(widths) - len(rows[0]) in (0, 1):
+            cells = [cell.strip() for row in rows for cell in row]
             good = sum(is_number(cell) or bool(COMMA_NUMBER.fullmatch(cell)) for cell in cells)
             scores[mark] = (good / len(cells), mark == usual)
     if scores:

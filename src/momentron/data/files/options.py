@@ -71,15 +71,13 @@ class TableOptions:
         """Whether a cell, without white space around it, stands for a missing value."""
         return cell in self.na if self.na is not None else cell.lower() in MISSING
 
-    def require_plain(self, shown: str, why: str, *, but: tuple[str, ...] = ()) -> None:
-        """Raise where more than the target, and what else is named, is said of a file."""
+    def require_plain(self, shown: str, why: str, *, but: tuple[str, ...] = ("target",)) -> None:
+        """Raise where more than what is named is said of a file."""
         for part in fields(self):
-            if (
-                part.name not in ("target", *but)
-                and getattr(self, part.name) != _DEFAULTS[part.name]
-            ):
-                option = "--" + part.name.replace("_", "-")
-                raise InputError(f"{shown} takes no {option}: {why}")
+            given = getattr(self, part.name)
+            if part.name not in but and given != getattr(_DEFAULTS, part.name):
+                option = "--" * (part.name != "target") + part.name.replace("_", "-")
+                raise InputError(f"{shown} takes no {option} ({short(given)} given): {why}")
 
 
-_DEFAULTS = {part.name: getattr(TableOptions(), part.name) for part in fields(TableOptions)}
+_DEFAULTS = TableOptions()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import replace
 from operator import index
@@ -13,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from momentron.data.exactness import as_exact
-from momentron.data.files._common import DataFile, fail, no_weight, require_file
+from momentron.data.files._common import DataFile, fail, require_file
+from momentron.data.files.arrays import array_of
 from momentron.data.files.options import TableOptions
 from momentron.data.files.readers import read_data, restrict
 from momentron.errors import one_line
@@ -54,7 +54,7 @@ def read_whole(
             "with a .npy file of features",
         )
     if options is not None:
-        no_weight(str(path), options.weight)
+        options.require_plain(str(path), "it has features alone")
     data = DataFile(as_exact(_read_npy(path)), _read_npy(y) if names_file else y)
     return data if classes is None else restrict(str(path), data, classes)
 
@@ -62,7 +62,6 @@ def read_whole(
 def _read_npy(path: str | PathLike[str]) -> np.ndarray:
     require_file(Path(path).expanduser(), str(path))
     try:
-        content = io.BytesIO(Path(path).expanduser().read_bytes())
-        return np.lib.format.read_array(content, allow_pickle=False)
+        return array_of(Path(path).expanduser().read_bytes())
     except Exception as error:  # a damaged file can raise anything
         fail(str(path), f"cannot be read as .npy: {one_line(error)}", error)

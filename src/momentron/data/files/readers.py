@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike
@@ -16,31 +18,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from momentron.data.files._common import (
-    DataFile,
-    exact_key,
-    fail,
-    require_file,
-    some,
-)
+from momentron.data.files._common import DataFile, exact_key, fail, require_file, some
 from momentron.data.files.arrays import read_npy, read_npz, read_parquet
+from momentron.data.files.layout import text_of
 from momentron.data.files.options import TableOptions, Target
-from momentron.data.files.table import read_table
-from momentron.data.files.text import read_svmlight, read_txt
+from momentron.data.files.svmlight import read_svmlight
+from momentron.data.files.table import read_columns, read_table
 from momentron.errors import InputError, one_line, short
 
-_READERS: dict[str, Callable[[str, bytes, TableOptions], DataFile]] = {
-    ".csv": read_table,
-    ".tsv": lambda shown, content, options: read_table(shown, content, options, "\t"),
-    ".svm": read_svmlight,
-    ".svmlight": read_svmlight,
-    ".libsvm": read_svmlight,
-    ".txt": read_txt,
-    ".npy": read_npy,
-    ".npz": read_npz,
-    ".parquet": read_parquet,
-}
+BINARY = {".npy": read_npy, ".npz": read_npz, ".parquet": read_parquet}
+TABLES = {".csv": ",", ".tsv": "\t", ".txt": None}  # and their usual delimiters
+SVMLIGHT = (".svm", ".svmlight", ".libsvm")
+_SVMLIGHT_LINE = re.compile(r"\s*[+-]?[\d.]\S*(\s+qid:\d+)?(\s+\d+:\S+)+\s*(#.*)?$")
 
 
 def read_data(
@@ -93,12 +84,11 @@ def read_data(
     """
     shown = str(path)
     plain, content = open_file(path)
-    reader = _READERS[plain]
     options = options or TableOptions()
     if target is not None:
         options = replace(options, target=target)
     try:
-        data = reader(shown, content, options)
+        data = _read(shown, plain, content, options)
     except InputError:
         raise
     except Exception as error:  # a damaged file can raise anything inside its parser
@@ -106,40 +96,44 @@ def read_data(
     return data if classes is None else restrict(shown, data, classes)
 
 
+def _read(shown: str, plain: str, content: bytes, options: TableOptions) -> DataFile:
+    if plain in BINARY:
+        return BINARY[plain](shown, content, options)
+    text = text_of(shown, content)
+    first = text.lstrip().split("\n", 1)[0]
+    if plain == ".txt" and options.delimiter is None and _SVMLIGHT_LINE.match(first):
+        plain = ".svm"
+    if plain in SVMLIGHT:
+        return read_svmlight(shown, text, options)
+    return read_table(shown, text, options, TABLES[plain])
+
+
 def open_file(path: str | PathLike[str]) -> tuple[str, bytes]:
     """(suffix of a file that can be read, its content unpacked)."""
-    shown = str(path)
-    require_file(Path(path).expanduser(), shown)
-    plain, packing = _split_suffix(Path(path))
-    if plain not in _READERS or (packing and plain in (".npz", ".parquet")):
-        known = ", ".join(sorted(_READERS))
-        fail(shown, f"has suffix {plain + packing!r}; give one of {known} (text and .npy also .gz)")
-    return plain, _content(shown, Path(path).expanduser(), packing)
-
-
-def is_table(path: str | PathLike[str]) -> bool:
-    """Whether a file has cells that may be missing: text, or parquet."""
-    return _split_suffix(Path(path))[0] in (".csv", ".tsv", ".txt", ".parquet")
-
-
-def _split_suffix(path: Path) -> tuple[str, str]:
-    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
-    if suffixes and suffixes[-1] in (".gz", ".bz2"):
-        return (suffixes[0] if len(suffixes) == 2 else ""), suffixes[-1]
-    return (suffixes[-1] if suffixes else ""), ""
-
-
-def _content(shown: str, path: Path, packing: str) -> bytes:
+    shown, file = str(path), Path(path).expanduser()
+    require_file(file, shown)
+    plain, packing = split_suffix(file)
+    known = [*BINARY, *TABLES, *SVMLIGHT]
+    if plain not in known or (packing and plain in (".npz", ".parquet")):
+        listed = ", ".join(sorted(known))
+        fail(
+            shown, f"has suffix {plain + packing!r}; give one of {listed} (text and .npy also .gz)"
+        )
     try:
-        content = path.read_bytes()
-        unpack: Callable[[bytes], bytes] | None
-        unpack = {".gz": gzip.decompress, ".bz2": bz2.decompress}.get(packing)
-        content = content if unpack is None or not content else unpack(content)
+        content = file.read_bytes()
+        if content and packing:
+            content = gzip.decompress(content) if packing == ".gz" else bz2.decompress(content)
     except Exception as error:  # zlib.error, EOFError, OSError, ValueError: all mean the same
         fail(shown, f"cannot be read: {one_line(error)}; is it complete?", error)
     if not content.strip():
         fail(shown, "is empty; give at least one row")
-    return content
+    return plain, content
+
+
+def split_suffix(path: Path) -> tuple[str, str]:
+    """(suffix, suffix of the packing): of data.csv.gz, .csv and .gz."""
+    first, last = ["", "", *(suffix.lower() for suffix in path.suffixes)][-2:]
+    return (first, last) if last in (".gz", ".bz2") else (last, "")
 
 
 def restrict(shown: str, data: DataFile, classes: Sequence[Any]) -> DataFile:
@@ -156,5 +150,81 @@ def restrict(shown: str, data: DataFile, classes: Sequence[Any]) -> DataFile:
             fail(shown, f"has no label {short(label)}; its labels: {some(present.tolist())}")
     if len(wanted) < 2:
         fail(shown, f"would keep {len(wanted)} class; give at least 2 of: {some(present.tolist())}")
-    rows = np.isin(data.y, [by_key[key] for key in wanted])
-    return data.rows(rows)
+    return data.rows(np.isin(data.y, [by_key[key] for key in wanted]))
+
+
+def read_frame(
+    path: str | PathLike[str],
+    options: TableOptions,
+    columns_used: Callable[[list[str]], list[str]],
+) -> tuple[Any, list[str]]:
+    """(a data frame of a CSV, TSV or TXT file with a header, what was found in it), for formulas.
+
+    Rows with a missing value in a column that is used, of all that there are, or in the weights
+    are refused, or left out if the options say so.
+    """
+    import pandas as pd
+
+    shown = str(path)
+    why = "a formula names its own columns"
+    options.require_plain(shown, why, but=("delimiter", "decimal", "na", "drop_na", "weight"))
+    plain, content = open_file(path)
+    if plain not in TABLES:
+        fail(shown, f"has suffix {plain!r}; --formula reads .csv, .tsv and .txt")
+    text = text_of(shown, content)
+    table = read_columns(shown, text, options, TABLES[plain], labels_as_text=False)
+    names, row_names = table.layout.names, table.layout.row_names
+    if not table.layout.is_named:
+        fail(shown, "has no header, so a formula cannot name its columns")
+    columns = {i: column for i, column in enumerate(table.columns) if i != row_names}
+    twice = [name for name, n in Counter(names[i] for i in columns).items() if n > 1]
+    if twice:
+        fail(shown, f"has several columns called {some(twice)}; a formula needs one name for each")
+    frame = pd.DataFrame({names[i]: column for i, column in columns.items()})
+    if row_names is not None:
+        frame.index = table.columns[row_names]
+    named = {*columns_used(list(frame.columns)), options.weight}
+    kept = table.rows_kept([i for i in columns if names[i] in named], options, table.notes)
+    return (frame if kept is None else frame[kept]), table.notes
+
+
+def read_rows(
+    path: str | PathLike[str],
+    n_features: int,
+    *,
+    target: Target = None,
+    options: TableOptions | None = None,
+) -> DataFile:
+    """Read rows to be classified by a model of so many features, with labels or without.
+
+    A table with that many columns has no labels, one with a column more has them; `y` is then empty
+    or theirs. Rows with a missing feature are left out of X; `kept` says which rows remain, and a
+    label may be missing. An .npz needs no y. Columns that svmlight leaves out at the end are zero.
+
+    Parameters
+    ----------
+    path : path
+        As for `read_data`.
+    n_features : int
+    target : str, int or None
+        The label column of a table that has one.
+    options : TableOptions or None
+        What else is known of a table.
+    """
+    shown, plain = str(path), split_suffix(Path(path))[0]
+    options = options or TableOptions()
+    is_table = plain in TABLES or plain == ".parquet"
+    if is_table or plain == ".npz":
+        options = replace(options, drop_na=is_table, open_labels=True)
+    data = read_data(path, target=target, options=options)
+    n, found = data.X.shape
+    if sp.issparse(data.X) and found < n_features:
+        X = data.X.tocsr()  # rows end at the last entry that is not zero
+        X = sp.csr_matrix((X.data, X.indices, X.indptr), shape=(n, n_features))
+        data = replace(data, X=X)
+    elif found == n_features - 1 and target is None and (is_table or plain == ".npy"):
+        data = read_data(path, options=replace(options, has_labels=False, open_labels=False))
+    if data.X.shape[1] != n_features:
+        words = "a label column" if data.y.size else "no label column"
+        fail(shown, f"has {found} features ({words}); the model was fitted to {n_features}")
+    return data

@@ -8,10 +8,49 @@ from typing import Any
 
 import numpy as np
 
-from momentron.data.exactness import first_changed, may_change
-from momentron.errors import InputError, short
+from momentron.data.exactness import describe_change, first_changed, may_change
+from momentron.data.files._common import DataFile, fail, is_number, labels
+from momentron.data.files.options import TableOptions
+from momentron.errors import InputError, one_line, short
 
 PIECE = 1 << 16  # numbers compared with what was read of them at a time
+
+
+def read_svmlight(shown: str, text: str, options: TableOptions) -> DataFile:
+    """Read lines of `label index:value ...`."""
+    why = "svmlight puts the label first in each line, and names no columns"
+    options.require_plain(shown, why, but=("drop_na", "open_labels"))
+    try:
+        X, y = parse_svmlight(text.encode())
+    except InputError as error:
+        fail(shown, f"cannot be used: {error}", error)
+    except (ValueError, OverflowError) as error:
+        _locate_fault(shown, text)
+        fail(shown, f"cannot be read as svmlight: {one_line(error)}", error)
+    if not len(y) or X.shape[1] == 0:
+        fail(shown, "has no rows with features; give at least one 'label index:value' line")
+    if not (np.isfinite(X.data).all() and np.isfinite(y).all()):
+        _locate_fault(shown, text)
+    return DataFile(X, labels(shown, y))
+
+
+def _locate_fault(shown: str, text: str) -> None:
+    """Raise for the first label, index or value that cannot be one."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        cells = line.split("#", 1)[0].split()
+        if cells and not (is_number(cells[0]) and np.isfinite(float(cells[0]))):
+            fail(shown, f"line {number}: label {one_line(repr(cells[0]), 40)} is not a number")
+        last = -1
+        for cell in cells[1:]:
+            index, _, value = cell.partition(":")
+            if index == "qid":
+                continue
+            bad = one_line(repr(cell), 40)
+            if not index.isdecimal() or not is_number(value) or not np.isfinite(float(value)):
+                fail(shown, f"line {number}: {bad} is not index:value with a finite value")
+            if int(index) <= last:
+                fail(shown, f"line {number}: {bad} comes after index {last}; sort the indices")
+            last = int(index)
 
 
 def parse_svmlight(text: bytes, line: int = 1, **options: Any) -> tuple[Any, np.ndarray]:
@@ -67,11 +106,3 @@ def _require_kept(text: bytes, X: Any, y: np.ndarray, line: int) -> None:
                 row = int(np.searchsorted(labels, places[start + changed], side="right"))
                 change = describe_change(texts[changed], float(numbers[start + changed]))
                 raise InputError(f"row {row} after line {line - 1}: the {name} {change}")
-
-
-def describe_change(text: str, value: float) -> str:
-    """Return what float64 would make of a number, and the remedy."""
-    shown = text if len(text) <= 40 else text[:39] + "…"
-    return (
-        f"{shown} would become {value!r} in float64; write at most 15 digits, or rescale the column"
-    )
