@@ -204,64 +204,52 @@ class Scan:
 
     def _products(self, X: Any) -> np.ndarray:
         products = np.asarray(X @ self.w.astype(X.dtype, copy=False)).astype(np.float64, copy=False)
-        if self.is_compact:
-            products = np.column_stack([products, np.zeros(products.shape[0])])
-        return products
+        return self._completed(products)
+
+    def _completed(self, products: np.ndarray) -> np.ndarray:
+        """Products with all columns of a classifier, from those with what was sent of it."""
+        if not self.is_compact:
+            return products
+        return np.column_stack([products, np.zeros(products.shape[0], products.dtype)])
 
     def _tops(
         self, X: Any, mine: np.ndarray, codes: np.ndarray, index: Any, bar: np.ndarray
-    ) -> np.ndarray | float:
+    ) -> np.ndarray:
         """Sure upper bounds of the largest of some rows' scores; none below `bar` is sharpened.
 
         A row whose score is below the largest by more than twice the error is below it in truth.
+        The others are looked at again, in float64 and then in extended precision.
         """
-        tops = mine.max(axis=0) if self.labels.circulates else mine.max()
+        labels, w = self.labels, self.w
+        tops = mine.max(axis=0 if labels.circulates else None)
         error = self.error(SINGLE_ROUNDOFF if X.dtype == np.float32 else UNIT_ROUNDOFF)
-        bounds = tops + error
+        bounds = np.asarray(tops + error)
         if not np.any(bounds > bar):
             return bounds
         near = mine >= tops - 2.0 * error
-        if self.labels.circulates:
+        if labels.circulates:
             near &= bounds > bar
         place = np.argwhere(near)
         which = np.arange(codes.size)[index][place[:, 0]]
-        if not self.labels.is_paired:
-            return self._sharper(X, codes, which, float(bounds))
-        if place.shape[0] > MOST_SHARPENED:
+        if X.dtype == np.float32:  # two classes: those of many were turned into float64 before
+            scores = labels.block_scores(np.asarray(in_float64(X[which]) @ w), codes[which])
+            error, top = self.error(UNIT_ROUNDOFF), float(scores.max())
+            bounds = np.minimum(bounds, top + error)
+            which = which[scores >= top - 2.0 * error]
+        if which.size > MOST_SHARPENED:
             return bounds
-        sharper = self._extended_pairs(X, codes[which], which, place[:, 1])
-        if not self.labels.circulates:
+        few = as_operator(X[which], np.zeros(which.size))
+        products = few.sharp_scores(np.arange(which.size), w.astype(np.longdouble))
+        scores = labels.block_scores(self._completed(products), codes[which])
+        if labels.is_paired:
+            scores = scores[np.arange(which.size), place[:, 1]]
+        rounded = scores.astype(np.float64)
+        sharper = rounded + np.abs(rounded) * gamma(4) + up(self.error(EXTENDED_ROUNDOFF))
+        if not labels.circulates:
             return np.minimum(bounds, sharper.max())
         best = np.full_like(bounds, -np.inf)
         np.maximum.at(best, place[:, 1], sharper)
         return np.where(np.isneginf(best), bounds, np.minimum(bounds, best))
-
-    def _sharper(self, X: Any, codes: np.ndarray, which: np.ndarray, bound: float) -> float:
-        """The largest score of two classes' rows, in float64 and then in extended precision."""
-        if X.dtype == np.float32:
-            rows = in_float64(X[which])
-            scores = self.labels.block_scores(np.asarray(rows @ self.w), codes[which])
-            error = self.error(UNIT_ROUNDOFF)
-            top = float(scores.max())
-            bound = min(bound, top + error)
-            which = which[scores >= top - 2.0 * error]
-        if which.size > MOST_SHARPENED:
-            return bound
-        products = _sharp_products(X[which], self.w)
-        top = up(float(self.labels.block_scores(products, codes[which]).max()), 2)
-        return min(bound, up(top + self.error(EXTENDED_ROUNDOFF)))
-
-    def _extended_pairs(
-        self, X: Any, own: np.ndarray, which: np.ndarray, other: np.ndarray
-    ) -> np.ndarray:
-        """Sure upper bounds of some pairs' scores, in extended precision."""
-        F = _sharp_products(X[which], self.w)
-        if self.is_compact:
-            F = np.column_stack([F, np.zeros(F.shape[0], np.longdouble)])
-        rows = np.arange(which.size)
-        scores = F[rows, other] - F[rows, own]
-        rounded = scores.astype(np.float64)
-        return rounded + np.abs(rounded) * gamma(4) + up(self.error(EXTENDED_ROUNDOFF))
 
     def _weigh(self, scores: np.ndarray, arcs: Any, part: ScanResult) -> np.ndarray:
         """The weights of rows that share arcs, and their sums."""
@@ -283,12 +271,6 @@ class Scan:
         if self.labels.is_paired:
             scores = (scores + self.b).max(axis=1) - self.b[code]
         worst.offer(code, scores, place, block.X, block.first)
-
-
-def _sharp_products(X: Any, w: np.ndarray) -> np.ndarray:
-    """Xw in extended precision, for the few rows that decide a margin."""
-    operator = as_operator(X, np.zeros(X.shape[0]))
-    return operator.sharp_scores(np.arange(X.shape[0]), w.astype(np.longdouble))
 
 
 def _add(a: ScanResult, b: ScanResult) -> None:
