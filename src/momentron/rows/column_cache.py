@@ -8,13 +8,12 @@ import numpy as np
 
 from momentron.arithmetic.clock import require_time
 from momentron.arithmetic.submatrices import copied, mirror_in_place, strips_of, submatrix
-from momentron.arithmetic.threads import in_threads, reading_parts, shares_of
+from momentron.arithmetic.threads import in_threads, reading_parts
 
 COLUMNS = 512  # computed at a time: enough for products in several threads to run at full speed
 RUN = 128  # columns of single precision that are summed at a time
 STRIP = 256  # rows of a block computed or copied at a time
 TILE_VALUES = 1 << 22  # values computed or copied at a time: 32 MB
-SINGLE_VALUES = 1 << 20  # the same of single precision in each thread: 4 MB
 
 Index = np.ndarray | slice
 
@@ -34,8 +33,7 @@ class ColumnCache:
     ----------
     compute : callable
         compute(rows, cols) = K[rows][:, cols]; rows and cols are index arrays or slices. What it
-        returns is read only. By symmetry this gives columns, too. In single precision several
-        threads call it.
+        returns is read only. By symmetry this gives columns, too.
     n : int
         K has shape (n, n).
     max_bytes : int
@@ -168,18 +166,11 @@ class ColumnCache:
         """Compute some columns, use them, and keep as many as there are places."""
         index = _as_run(columns)
 
-        def fill(rows: slice) -> None:
+        for rows in strips_of(0, self.n, max(1, TILE_VALUES // columns.size)):
             require_time()
             tile = self._compute(index, rows)
             self._store[places, rows] = tile[: places.size]
             self._add(weights, tile, total[..., rows])
-
-        # a user's own function is called in one thread, a formula has threads of its own
-        if self._is_single:
-            in_threads(fill, shares_of(self.n, self.n * columns.size, SINGLE_VALUES))
-        else:
-            for strip in strips_of(0, self.n, max(1, TILE_VALUES // columns.size)):
-                fill(strip)
         self.evaluations += columns.size * self.n
         # only now, so that an error on the way leaves no half of a column behind
         kept = columns[: places.size]
@@ -240,7 +231,7 @@ class ColumnCache:
         if is_symmetric:
             step = min(step, STRIP)
 
-        def fill(start: int) -> None:
+        for start in range(0, lacking.size, step):
             require_time()
             part = lacking[start : start + step]
             others = rest[start:] if is_symmetric else rest
@@ -248,16 +239,7 @@ class ColumnCache:
             values[np.ix_(part, others)] = computed
             if is_symmetric:
                 values[np.ix_(others[part.size :], part)] = computed[:, part.size :].T
-
-        starts = range(0, lacking.size, step)
-        if self._is_single:
-            in_threads(fill, starts)
-        else:
-            for start in starts:
-                fill(start)
-        widths = (rest.size - start if is_symmetric else rest.size for start in starts)
-        heights = (min(step, lacking.size - start) for start in starts)
-        self.evaluations += sum(w * h for w, h in zip(widths, heights, strict=True))
+            self.evaluations += computed.size
 
     # --- room --------------------------------------------------------------------------------
 
