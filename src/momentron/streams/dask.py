@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from threading import Event
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +34,7 @@ PATIENCE = 20.0  # seconds without any worker, or scheduler, after which the fit
 GREETING = 3.0  # seconds for a scheduler to answer
 ATTEMPTS = 4  # at one pass, where a worker took the task with it as it died
 
+Finding = tuple[Any, dict[int, int]]  # None without rows; and the checksums of the blocks seen
 Groups = list[tuple[str | None, list[int]]]  # partitions to be folded, and the worker for it
 
 
@@ -122,21 +123,21 @@ class DaskStream(Stream):
     # --- one pass ------------------------------------------------------------------------------
 
     def _fold(self, task: PassTask) -> Any:
-        task = _WithChecksums(task)
         if self.client is None:
             alone: Groups = [(None, [i]) for i in range(self.n_blocks)]
-            part = self._compute_all([self._tree(task, alone)])[0]
+            (part,) = self._compute_all([self._tree(task, alone)])
         else:
-            part = self._retried(
-                lambda: self._compute_all([self._tree(self._scatter(task), self._places())])[0]
+            (part,) = self._retried(
+                lambda: self._compute_all([self._tree(self._scatter(task), self._places())])
             )
         require_time()
-        if part is None:
+        found, checksums = part
+        if found is None:
             raise InputError("every partition is empty; give at least one row")
-        for number, checksum in sorted(part.checksums.items()):
+        for number, checksum in sorted(checksums.items()):
             self.require_same(number, checksum)
-        self.require_all(part.checksums)
-        return part.found
+        self.require_all(checksums)
+        return found
 
     def _retried(self, work: Callable[[], Any]) -> Any:
         """The work, begun again where a worker died that was to do a part of it."""
@@ -229,7 +230,6 @@ class DaskStream(Stream):
         """Until all are done; gives up where no worker has been there for some time."""
         from distributed import wait
 
-        alone_since: float | None = None
         while True:
             try:
                 wait(futures, timeout=_at_most(1.0))
@@ -239,21 +239,20 @@ class DaskStream(Stream):
                 self.report(min(0.99, done / len(futures)))
                 require_time()
             workers = self._workers()
-            if workers:
-                alone_since = None
-                if not self._pins <= workers:
-                    raise ConnectionError("a worker was lost with its partitions")
-                continue
-            alone_since = alone_since or time.perf_counter()
-            if time.perf_counter() - alone_since > PATIENCE:
-                self._give_up()
+            if not workers:
+                self._require_workers()
+            elif not self._pins <= workers:
+                raise ConnectionError("a worker was lost with its partitions")
 
     def _require_workers(self) -> None:
         """Wait a little for a worker, and give up if none comes."""
         begin = time.perf_counter()
         while not self._workers():
             if time.perf_counter() - begin > PATIENCE:
-                self._give_up()
+                raise ClusterError(
+                    f"no worker of {self.client!r} has answered for {PATIENCE:.0f} s, and the fit "
+                    "stopped; start workers and fit again, from a checkpoint if there is one"
+                )
             require_time()
             time.sleep(_at_most(0.5))
 
@@ -266,12 +265,6 @@ class DaskStream(Stream):
             return set(self.client.sync(ask, callback_timeout=_at_most(5.0)))
         except (OSError, TimeoutError):
             return set()
-
-    def _give_up(self) -> None:
-        raise ClusterError(
-            f"no worker of {self.client!r} has answered for {PATIENCE:.0f} s, and the fit stopped; "
-            "start workers and fit again, from a checkpoint if there is one"
-        )
 
     # --- what the first look needs -------------------------------------------------------------
 
@@ -304,28 +297,6 @@ class DaskStream(Stream):
         return dask.annotate(workers=[place], allow_other_workers=False)
 
 
-class _Checked(NamedTuple):
-    """What a task found, and the checksums of the blocks that it saw."""
-
-    found: Any
-    checksums: dict[int, int]
-
-
-class _WithChecksums:
-    """A task that also brings back the checksums of its blocks."""
-
-    def __init__(self, task: PassTask) -> None:
-        self._task = task
-
-    def __call__(self, block: Block, so_far: _Checked | None = None) -> _Checked:
-        found = self._task(block, None if so_far is None else so_far.found)
-        return _Checked(found, {block.number: block.checksum()})
-
-    def merge(self, a: _Checked, b: _Checked) -> _Checked:
-        """Both, in a."""
-        return _Checked(self._task.merge(a.found, b.found), a.checksums | b.checksums)
-
-
 def _on_threads(values: list[Any], given_up: Event) -> list[Any]:
     """The values, computed by Dask without a cluster; no task begins after it was given up."""
     import dask
@@ -344,30 +315,30 @@ def _at_most(seconds: float) -> float:
     return max(0.01, min(seconds, time_left()))
 
 
-def fold(task: PassTask, arguments: Sequence[tuple[int, int, Any, Any, Any]]) -> Any:
-    """What a task finds in some partitions; None where none of them has rows with a weight."""
-    found = None
+def fold(task: PassTask, arguments: Sequence[tuple[int, int, Any, Any, Any]]) -> Finding:
+    """What a task finds in some partitions."""
+    found, checksums = None, {}
     for number, first, X, y, is_kept in arguments:
         if _size(X, y) == 0 or not (is_kept is None or is_kept.any()):
             continue
         block = _block(X, y, number, first)
+        checksums[number] = block.checksum()
         if is_kept is not None:
             rows = np.flatnonzero(is_kept)
             block = Block(block.X[rows], block.y[rows], number, first)
         part = task(block, found)
         found = part if found is None else task.merge(found, part)
-    return found
+    return found, checksums
 
 
-def merged(task: PassTask, findings: Sequence[Any]) -> Any:
+def merged(task: PassTask, findings: Sequence[Finding]) -> Finding:
     """Several findings as one. Those given are left as they are: others may still need them."""
-    present = [finding for finding in findings if finding is not None]
-    if len(present) <= 1:
-        return present[0] if present else None
-    total = copy.deepcopy(present[0])
-    for finding in present[1:]:
-        total = task.merge(total, finding)
-    return total
+    present = [found for found, _ in findings if found is not None]
+    checksums = {number: sums[number] for _, sums in findings for number in sums}
+    total = copy.deepcopy(present[0]) if len(present) > 1 else next(iter(present), None)
+    for found in present[1:]:
+        total = task.merge(total, found)
+    return total, checksums
 
 
 def _block(X: Any, y: Any, number: int = 0, first: int = 0) -> Block:
