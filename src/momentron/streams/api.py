@@ -195,7 +195,7 @@ def stream_margin(
         except OutOfTime:
             raise InputError(
                 f"max_time={budget.max_time:g} ended in the first pass over the data, which had "
-                f"read {stream.reached:.0%} of them; without it nothing is known: allow more time"
+                f"read {stream.share:.0%} of them; without it nothing is known: allow more time"
             ) from None
         outcome = solve(
             problem,

@@ -41,7 +41,9 @@ class Block:
 
     @property
     def nbytes(self) -> int:
-        return nbytes(self.X) + self.y.nbytes
+        X = self.X
+        parts = [X] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr]
+        return sum(part.nbytes for part in parts) + self.y.nbytes
 
     def checksum(self) -> int:
         """What tells a block from one that was changed by accident: the same in every process.
@@ -169,13 +171,6 @@ def _is_plain(X: Any) -> bool:
 def kind_of(labels: np.ndarray) -> str:
     """Whether labels are numbers, booleans or text, which must not be mixed in a stream."""
     return _KINDS.get(labels.dtype.kind, "text")
-
-
-def nbytes(X: Any) -> int:
-    """Bytes of an array or a CSR matrix."""
-    if sp.issparse(X):
-        return int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
-    return int(X.nbytes)
 
 
 def tiles(X: Any) -> Iterator[slice]:

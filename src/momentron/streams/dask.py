@@ -34,7 +34,8 @@ PATIENCE = 20.0  # seconds without any worker, or scheduler, after which the fit
 GREETING = 3.0  # seconds for a scheduler to answer
 ATTEMPTS = 4  # at one pass, where a worker took the task with it as it died
 
-Finding = tuple[Any, dict[int, int]]  # None without rows; and the checksums of the blocks seen
+Seen = dict[int, tuple[int, int]]  # the checksum and the bytes of each block
+Finding = tuple[Any, Seen]  # what a task found, None without rows, and in which blocks
 Groups = list[tuple[str | None, list[int]]]  # partitions to be folded, and the worker for it
 
 
@@ -131,12 +132,13 @@ class DaskStream(Stream):
                 lambda: self._compute_all([self._tree(self._scatter(task), self._places())])
             )
         require_time()
-        found, checksums = part
+        found, seen = part
         if found is None:
             raise InputError("every partition is empty; give at least one row")
-        for number, checksum in sorted(checksums.items()):
+        for number, (checksum, nbytes) in sorted(seen.items()):
             self.require_same(number, checksum)
-        self.require_all(checksums)
+            self.report(1.0, nbytes)
+        self.require_all(seen)
         return found
 
     def _retried(self, work: Callable[[], Any]) -> Any:
@@ -317,28 +319,28 @@ def _at_most(seconds: float) -> float:
 
 def fold(task: PassTask, arguments: Sequence[tuple[int, int, Any, Any, Any]]) -> Finding:
     """What a task finds in some partitions."""
-    found, checksums = None, {}
+    found, seen = None, {}
     for number, first, X, y, is_kept in arguments:
         if _size(X, y) == 0 or not (is_kept is None or is_kept.any()):
             continue
         block = _block(X, y, number, first)
-        checksums[number] = block.checksum()
+        seen[number] = block.checksum(), block.nbytes
         if is_kept is not None:
             rows = np.flatnonzero(is_kept)
             block = Block(block.X[rows], block.y[rows], number, first)
         part = task(block, found)
         found = part if found is None else task.merge(found, part)
-    return found, checksums
+    return found, seen
 
 
 def merged(task: PassTask, findings: Sequence[Finding]) -> Finding:
     """Several findings as one. Those given are left as they are: others may still need them."""
     present = [found for found, _ in findings if found is not None]
-    checksums = {number: sums[number] for _, sums in findings for number in sums}
+    seen = {number: part[number] for _, part in findings for number in part}
     total = copy.deepcopy(present[0]) if len(present) > 1 else next(iter(present), None)
     for found in present[1:]:
         total = task.merge(total, found)
-    return total, checksums
+    return total, seen
 
 
 def _block(X: Any, y: Any, number: int = 0, first: int = 0) -> Block:

@@ -49,7 +49,6 @@ class FirstPassResult:
     longest: float = 0.0
     stored: int = 0
     total: Any = 0.0
-    nbytes: int = 0
     kept: list[Rows] = field(default_factory=list)
 
     @property
@@ -129,7 +128,6 @@ class FirstPass:
         sample = Shortlist(self.n_sample) if so_far is None else so_far.sample.begun()
         kind = kind_of(block.y)
         found = FirstPassResult(X.shape[1], sp.issparse(X), X.dtype.itemsize, kind, sample)
-        found.nbytes = block.nbytes
         if self.wanted is not None and (kept := block.kept(self.wanted)) is not None:
             found.kept = [kept]
         self._measure(block, found)
@@ -179,7 +177,6 @@ class FirstPass:
         a.itemsize = max(a.itemsize, b.itemsize)
         a.longest, a.stored = max(a.longest, b.longest), max(a.stored, b.stored)
         a.total = a.total + b.total
-        a.nbytes += b.nbytes
         a.kept += b.kept
         a.sample.take(b.sample)
         return a
@@ -231,34 +228,26 @@ def row_keys(numbers: np.ndarray, seed: int) -> np.ndarray:
 # --- how far rows lie from a centre: the unit in which Algorithm 1 takes its steps ---------------
 
 
-@dataclass
-class Farthest:
-    """max ‖x‖² − 2⟨x, c⟩ over rows."""
-
-    value: float
-    nbytes: int
-
-
 class Spread:
-    """The task of measuring max‖x − c‖."""
+    """The task of measuring max‖x − c‖: it finds max ‖x‖² − 2⟨x, c⟩."""
 
     def __init__(self, centre: np.ndarray) -> None:
         self.centre = centre
 
-    def __call__(self, block: Block, so_far: Any = None) -> Farthest:
+    def __call__(self, block: Block, so_far: Any = None) -> float:
         farthest = -np.inf
         for rows in tiles(block.X):
             X = in_float64(block.X[rows])
             squares = squared_row_norms(X) if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
             farthest = max(farthest, float((squares - 2.0 * (X @ self.centre)).max()))
-        return Farthest(farthest, block.nbytes)
+        return farthest
 
     @staticmethod
-    def merge(a: Farthest, b: Farthest) -> Farthest:
-        return Farthest(max(a.value, b.value), a.nbytes + b.nbytes)
+    def merge(a: float, b: float) -> float:
+        return max(a, b)
 
 
 def centred_radius(stream: Stream, found: FirstPassResult) -> float:
     """max‖x − c‖ over all the rows, c their mean, rounded up; at the cost of a pass."""
     centre = found.centre
-    return found.radius_about(stream.run(Spread(centre)).value + float(centre @ centre))
+    return found.radius_about(stream.run(Spread(centre)) + float(centre @ centre))

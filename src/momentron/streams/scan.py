@@ -54,7 +54,6 @@ class ScanResult:
     depth: int
     worst: Shortlist
     n_rows: int = 0
-    nbytes: int = 0
 
 
 class Scan:
@@ -142,7 +141,7 @@ class Scan:
         codes = block.codes(self.classes)
         for rows in self._tiles(block.X):
             _add(found, self._tile(block, rows, codes[rows], found, known))
-        found.n_rows, found.nbytes = block.y.size, block.nbytes
+        found.n_rows = block.y.size
         return found
 
     @staticmethod
@@ -151,7 +150,6 @@ class Scan:
         _add(a, b)
         a.worst.take(b.worst)
         a.n_rows += b.n_rows
-        a.nbytes += b.nbytes
         return a
 
     # --- one tile ------------------------------------------------------------------------------

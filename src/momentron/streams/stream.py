@@ -1,6 +1,5 @@
 """Passes over blocks: a task for each block, and one answer for all of them."""
 
-import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection
@@ -41,10 +40,8 @@ class Stream(ABC):
         Time spent in passes.
     is_remote : bool
         Whether what a task holds travels over a network.
-    share_of_pass : float
-        How much of the present pass is done; 0 between passes.
-    reached : float
-        How much of the present or last pass was done.
+    share : float
+        How much of the present pass is done, or was when it failed; 0 between passes.
     is_kept : ndarray of bool, optional
         Which rows have a weight, where others have none: to tasks these are not there.
     """
@@ -53,13 +50,11 @@ class Stream(ABC):
     nbytes: int = 0
     seconds: float = 0.0
     is_remote: bool = False
-    share_of_pass: float = 0.0
-    reached: float = 0.0
+    share: float = 0.0
     is_kept: np.ndarray | None = None
     n_blocks: int
     _checksums: dict[int, int]
-    _begun: float = math.nan
-    _per_pass: int = 0
+    _clock: float = 0.0
 
     def __init__(self, n_blocks: int) -> None:
         self.n_blocks = n_blocks
@@ -72,15 +67,13 @@ class Stream(ABC):
 
     def run(self, task: PassTask) -> Any:
         """One pass."""
-        self._begun, self.reached = time.perf_counter(), 0.0
+        self._clock, self.share = time.perf_counter(), 0.0
         try:
             found = self._fold(task)
         finally:
-            self.seconds += time.perf_counter() - self._begun
-            self._begun, self.share_of_pass = math.nan, 0.0
+            self.report(self.share)
         self.passes += 1
-        self.nbytes += found.nbytes
-        self._per_pass = found.nbytes
+        self.share = 0.0
         return found
 
     def count(self, passes: int, nbytes: int, seconds: float) -> None:
@@ -89,26 +82,18 @@ class Stream(ABC):
         self.nbytes += nbytes
         self.seconds += seconds
 
-    @property
-    def seconds_now(self) -> float:
-        """`seconds`, with those of the present pass."""
-        running = 0.0 if math.isnan(self._begun) else time.perf_counter() - self._begun
-        return self.seconds + running
-
-    @property
-    def nbytes_now(self) -> int:
-        """`nbytes`, with an estimate for the present pass."""
-        return self.nbytes + int(self.share_of_pass * self._per_pass)
-
-    def report(self, share: float) -> None:
-        """Say how much of the pass is done."""
-        self.share_of_pass = self.reached = share
+    def report(self, share: float, nbytes: int = 0) -> None:
+        """How much of the pass is done, and how many more bytes were read."""
+        now = time.perf_counter()
+        self.seconds += now - self._clock
+        self._clock, self.share = now, share
+        self.nbytes += nbytes
 
     def activity(self) -> str:
         """What is being read, as a table says it while a pass is running."""
-        speed = self.nbytes_now / max(self.seconds_now, 1e-9) / 1e6
-        passes = self.passes + self.share_of_pass
-        return f"{passes:.1f} passes, {self.nbytes_now / 1e9:.3f} GB read at {speed:.0f} MB/s"
+        speed = self.nbytes / max(self.seconds, 1e-9) / 1e6
+        passes = self.passes + self.share
+        return f"{passes:.1f} passes, {self.nbytes / 1e9:.3f} GB read at {speed:.0f} MB/s"
 
     def numbered(self, result: MarginResult) -> MarginResult:
         """The result with numbers of rows as among all that were given."""
@@ -165,15 +150,14 @@ class DiskStream(Stream):
         with Reader(self.source, self.n_blocks) as reader:
             for block, checksum in reader:
                 self.require_same(block.number, checksum)
-                n_rows += block.y.size
+                n_rows, nbytes = n_rows + block.y.size, block.nbytes
                 if self.is_kept is not None:
                     block = block.weighted(self.is_kept, n_kept)
                     n_kept += block.y.size
                 if block.y.size:
                     part = task(block, found)
                     found = part if found is None else task.merge(found, part)
-                    self._per_pass = max(self._per_pass, found.nbytes)
-                self.report((block.number + 1) / self.n_blocks)
+                self.report((block.number + 1) / self.n_blocks, nbytes)
         if self.is_kept is not None:
             require_weights(self.is_kept, n_rows)
         return found
