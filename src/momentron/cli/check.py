@@ -1,7 +1,7 @@
 """`momentron check`: are the classes linearly separable, and why."""
 
-import json
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from momentron.cli.inputs import Loaded, OrderOption, Source, as_order, load_data, reads_data
-from momentron.cli.output import answer, progress
+from momentron.cli.output import answer, progress, say_json
 from momentron.cli.verdict_text import print_summary
 from momentron.data.safefiles import require_writable
 from momentron.separability import FeatureRole, Verdict, check_separability, feature_roles
@@ -80,13 +80,7 @@ def check(
         with progress("finding the features needed", max_time=max_time, quiet=as_json):
             roles = feature_roles(verdict, loaded.design.X, loaded.design.y, max_time=max_time)
     summary = summarise(loaded, verdict, roles)
-
-    def show() -> None:
-        if as_json:
-            print(json.dumps(summary))
-        else:
-            print_summary(summary)
-
+    show = partial(say_json if as_json else print_summary, summary)
     answer(show, proof, verdict.to_json(), word=None if as_json else "saved")
     raise typer.Exit(EXIT_CODES[verdict.kind])
 

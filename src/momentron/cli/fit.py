@@ -1,6 +1,5 @@
 """`momentron fit`: the certified margin of a data set."""
 
-import json
 import math
 from dataclasses import replace
 from functools import partial
@@ -15,7 +14,7 @@ from momentron.api import plan_fit, reads_in_blocks
 from momentron.cli.inputs import Source, load_data, reads_data
 from momentron.cli.methods import named_solver
 from momentron.cli.model import write_model
-from momentron.cli.output import answer, say_facts
+from momentron.cli.output import answer, say_facts, say_json
 from momentron.data.safefiles import require_writable
 from momentron.errors import InputError, short
 from momentron.estimators import labels_of
@@ -147,13 +146,7 @@ def fit(
         summary |= {"read": loaded.taken}
         through = None if kernel is None else (kernel, fitted.rows.kernel, rows.X)
         write = partial(write_model, result=result, levels=loaded.levels, kernel=through)
-
-    def show() -> None:
-        if as_json:
-            print(json.dumps(summary))
-        else:
-            print_summary(summary)
-
+    show = partial(say_json if as_json else print_summary, summary)
     answer(show, save, write, word=None if as_json else "saved")
     raise typer.Exit(0 if result.status.is_final else BUDGET_REACHED)
 

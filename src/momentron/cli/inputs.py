@@ -11,9 +11,10 @@ import numpy as np
 import typer
 
 from momentron import datasets
-from momentron.data.files import TableOptions, read_frame, read_whole
+from momentron.data.files import DataFile, TableOptions, read_frame, read_whole
 from momentron.data.files._common import some
-from momentron.errors import InputError, short
+from momentron.data.files.readers import restrict
+from momentron.errors import InputError
 from momentron.separability.designs import Design, read_design
 from momentron.separability.designs.spelling import columns_of
 
@@ -158,19 +159,17 @@ def as_order(text: str | None) -> list[str] | None:
 
 def load_data(source: Source) -> Loaded:
     """DATA of the command line; counts become one row per outcome that was seen."""
+    path, title = source.path, Path(source.data or "digits").name
     if source.formula is not None:
         return _load_formula(source, source.formula)
-    if source.path is None:
-        return _load_known(source)
-    file = read_whole(source.path, source.target, source.classes, options=source.table)
-    design = Design(
-        file.X,
-        file.y,
-        file.weights,
-        feature_names=file.feature_names,
-        row_names=file.row_names,
-    )
-    return Loaded(design.ungrouped(), Path(source.data or "").name, file.taken, file.levels)
+    if path is not None:
+        file = read_whole(path, source.target, source.classes, options=source.table)
+    else:
+        file = _known_dataset(source)
+        title = ", ".join([title, *([" against ".join(source.classes)] if source.classes else [])])
+    names: dict[str, Any] = {"feature_names": file.feature_names, "row_names": file.row_names}
+    design = Design(file.X, file.y, file.weights, **names).ungrouped()
+    return Loaded(design, title, file.taken, file.levels)
 
 
 def _load_formula(source: Source, formula: str) -> Loaded:
@@ -187,21 +186,12 @@ def _load_formula(source: Source, formula: str) -> Loaded:
     return Loaded(design, Path(source.data or "").name, taken)
 
 
-def _load_known(source: Source) -> Loaded:
+def _known_dataset(source: Source) -> DataFile:
     """One of the known datasets, of which an option for tables says nothing."""
-    name, classes = source.data or "digits", source.classes
+    name = source.data or "digits"
     if source.weight is not None:
         raise InputError(f"--weight {source.weight} names a column of a file; give one")
     source.table.require_plain(name, "it is a known dataset, not a table")
     bunch = datasets.load(name)
-    X, y = bunch.X, np.asarray(bunch.y)
-    if classes is None:
-        return Loaded(Design(X, y).ungrouped(), name)
-    labels = y.astype(str)
-    for label in classes:
-        if label not in labels:
-            known = ", ".join(sorted(set(labels)))
-            raise InputError(f"{name} has no class {short(label)}; its classes are {known}")
-    kept = np.isin(labels, classes)
-    title = f"{name}, {classes[0]} against {classes[1]}"
-    return Loaded(Design(X[kept], y[kept]).ungrouped(), title)
+    file = DataFile(bunch.X, np.asarray(bunch.y))
+    return file if source.classes is None else restrict(name, file, source.classes)

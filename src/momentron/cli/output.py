@@ -1,10 +1,11 @@
 """What commands print and write. Text from data, files and errors is shown, never interpreted."""
 
+import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from rich.console import Console
 from rich.progress import (
@@ -32,6 +33,11 @@ def say_facts(title: str, facts: Sequence[tuple[str, object]]) -> None:
     """Print a title, if there is one, and below it one fact per line; those without a value go."""
     lines = [f"{name:<15} {value}" for name, value in facts if value not in (None, "")]
     say(*([title] if title else []), *lines)
+
+
+def say_json(summary: dict[str, Any]) -> None:
+    """Print one JSON object."""
+    print(json.dumps(summary))
 
 
 def complain(text: str) -> None:

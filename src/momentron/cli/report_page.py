@@ -211,7 +211,7 @@ def _opened(card: str) -> str:
 def _svg(display: MarginDisplay | MarginDistributionDisplay, title: str) -> str:
     """A picture in the colours of the page, which refers to nothing outside itself."""
     text = io.StringIO()
-    with styled({"svg.fonttype": "none"}):
+    with styled(**{"svg.fonttype": "none"}):
         figure, axes = saved_figure(size=SIZE)
         display.plot(axes)
         for artist in figure.findobj():

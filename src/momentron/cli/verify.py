@@ -2,8 +2,9 @@
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -12,12 +13,11 @@ from momentron.cli.output import complain, say
 from momentron.data.safefiles import open_regular
 from momentron.errors import InputError
 from momentron.separability import Verdict
-from momentron.separability.fates import WORDS, sentence_on_estimates
+from momentron.separability.fates import WORDS, Estimate, sentence_on_estimates
 from momentron.verify import ProofError
 from momentron.verify import verify as verify_proof
 from momentron.verify.errors import NotJSON
 from momentron.verify.limits import MAX_CHARACTERS, load_proof
-from momentron.verify.proof import read_interval
 
 REJECTED = 1
 NAMED = 40  # coefficients that are listed by name; more are counted
@@ -66,31 +66,27 @@ def verify(
         complain(
             f"warning: {loaded.title} has no column names, so those in the proof are not compared"
         )
-    lower, upper = read_interval(claim)
+    # under the names that DATA gives its columns
+    verdict = Verdict.from_json(json.dumps(claim | {"names": design.feature_names}))
     intercept = "with an intercept" if claim["fit_intercept"] else "without an intercept"
-    margin = f"{intercept}, best margin in [{lower!r}, {upper!r}]"
-    if claim["kind"] == "undecided":
+    margin = f"{intercept}, best margin in [{verdict.lower!r}, {verdict.upper!r}]"
+    if verdict.kind == "undecided":
         say(f"undecided: for {loaded.title} only an interval is proven, {margin}")
         raise typer.Exit(REJECTED)
-    kind = claim["kind"] + _order(claim)
-    estimates = _estimates(claim | {"names": design.feature_names})
-    say(f"verified: {loaded.title} is {kind} {margin}, in exact arithmetic{estimates}")
+    kind = verdict.kind
+    if verdict.family == "ordinal":  # whose signs depend on the order
+        kind += f" in the order {' < '.join(verdict.classes)},"
+    say(
+        f"verified: {loaded.title} is {kind} {margin}, in exact arithmetic; in the {verdict.model} "
+        f"{_on_estimates(verdict.estimates)}"
+    )
 
 
-def _order(claim: dict[str, Any]) -> str:
-    """The order of the classes, on which the signs of an ordinal model depend."""
-    if claim["family"] != "ordinal":
-        return ""
-    return f" in the order {' < '.join(claim['data']['classes'])},"
-
-
-def _estimates(claim: dict[str, Any]) -> str:
-    """What was proven of the coefficients, under the names that DATA gives its columns."""
-    verdict = Verdict.from_json(json.dumps(claim))
-    found, words = verdict.estimates, f"; in the {verdict.model}"
-    if not found:
-        return f"{words} nothing is said about estimates"
-    if len(found) <= NAMED:
-        return f"{words} {sentence_on_estimates(found)}"
-    counts = Counter(WORDS[estimate.estimate] for estimate in found)
-    return f"{words} estimates: {', '.join(f'{n} {word}' for word, n in counts.items())}"
+def _on_estimates(estimates: Sequence[Estimate]) -> str:
+    """What was proven of the coefficients."""
+    if not estimates:
+        return "nothing is said about estimates"
+    if len(estimates) <= NAMED:
+        return sentence_on_estimates(estimates)
+    counts = Counter(WORDS[estimate.estimate] for estimate in estimates)
+    return f"estimates: {', '.join(f'{n} {word}' for word, n in counts.items())}"

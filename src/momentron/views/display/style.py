@@ -5,10 +5,8 @@ chosen for them: pictures that are only saved are made without pyplot.
 """
 
 import io
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from momentron.data.safefiles import Pathname, require_writable
@@ -22,7 +20,7 @@ INK, GREY = "#222222", "#767676"
 CLASS_COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, YELLOW, INK)
 CLASS_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # a second way to tell classes apart
 
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "font.size": 9.0,
     "axes.titlesize": 10.0,
     "axes.titlelocation": "left",
@@ -49,13 +47,12 @@ def require() -> None:
         raise ImportError('pictures need matplotlib: pip install "momentron[plot]"') from None
 
 
-def styled(more: Mapping[str, Any] = MappingProxyType({})) -> AbstractContextManager[Any]:
-    """Within it, new axes look like ours; `more` are other settings of matplotlib."""
+def styled(**more: Any) -> Any:
+    """A context in which new axes look like ours; `more` are other settings of matplotlib."""
     require()
     import matplotlib
 
-    context: AbstractContextManager[Any] = matplotlib.rc_context({**SETTINGS, **more})
-    return context
+    return matplotlib.rc_context(SETTINGS | more)
 
 
 def saved_figure(
