@@ -11,7 +11,7 @@ from momentron.api import max_margin
 from momentron.separability import check_separability
 from momentron.solvers.base import Candidates
 from momentron.verify import verify
-from momentron.views.display.race import scale_to_best
+from momentron.views.display.curves import scale_to_best
 from momentron.views.display.style import INK
 from paper.curves import (
     DESCENT,

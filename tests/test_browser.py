@@ -13,7 +13,7 @@ from browser import Browser, find
 from test_report import case
 from test_repr_html import SHOWN
 
-from momentron.cli.report_page import examine, render
+from momentron.cli.report import examine, render
 
 pytestmark = [
     pytest.mark.browser,

@@ -10,7 +10,7 @@ from command_line import run
 from test_repr_html import VOID, Reader
 
 from momentron import verify
-from momentron.cli.report_page import examine, render
+from momentron.cli.report import examine, render
 from momentron.datasets import make_separable
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed: no pictures")

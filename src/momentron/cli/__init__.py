@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from momentron.cli import check, fit, info, predict, race, report, verify
-from momentron.cli.output import complain, say
-from momentron.cli.streams import fill_closed_descriptors, guarded_streams
+from momentron.cli.output import complain, fill_closed_descriptors, guarded_streams, say
 from momentron.errors import InputError
 
 EXAMPLES = {  # that the help of each command ends with

@@ -1,17 +1,57 @@
-"""`momentron report`: one page about a data set."""
+"""`momentron report`: findings about a data set, and the page that shows them.
 
+The page is the template report.html, filled in: one file that needs nothing else.
+"""
+
+import base64
+import hashlib
+import io
+import re
 import shlex
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
-from typing import Annotated
+from string import Template
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from momentron.cli.check import EXIT_CODES
+from momentron.cli.info import versions
 from momentron.cli.inputs import Source, load_data, reads_data
 from momentron.cli.output import answer, progress, say
-from momentron.cli.report_page import examine, render
 from momentron.data.safefiles import require_writable
-from momentron.views.display.style import require
+from momentron.estimators import MaxMarginClassifier
+from momentron.separability.check import check_separability
+from momentron.separability.features import FeatureRole, feature_roles
+from momentron.separability.verdict import Verdict
+from momentron.views.display import MarginDisplay, MarginDistributionDisplay
+from momentron.views.display.style import CLASS_COLOURS, GREY, INK, require, saved_figure, styled
+from momentron.views.display.views import Fitted
+from momentron.views.markup import escape, facts_table, rows_table, shortened
+
+ROLE_SECONDS = 10.0  # for all features together, where no other time is given
+FEATURES_SHOWN = 40
+MOST_POINTS = 1500
+BAR = 12  # characters of the longest bar
+SIZE = (5.2, 3.5)  # inches of a picture: its text is readable on a phone
+LARGEST_PROOF = 4 << 20  # bytes that are put into the page itself
+# the page's colours, in light and in dark, in place of those of a picture on paper
+VARIABLES = {colour.lower(): f"var(--c{c})" for c, colour in enumerate(CLASS_COLOURS)} | {
+    INK: "var(--ink)",
+    "#000000": "var(--ink)",
+    GREY: "var(--soft)",
+    "#e4e4e4": "var(--line)",
+    "#ffffff": "var(--paper)",
+}
+ROLES = {  # of a feature, by whether it is needed: in a table, and in a sentence
+    True: ("needed", "needed, since the classes are not separable without it"),
+    False: ("can go", "can go, since they stay separable without it alone"),
+    None: ("not known", "not known in the time given"),
+}
 
 
 @reads_data("formula", "weight", "failures")
@@ -57,3 +97,204 @@ def report(
 
     answer(show, out, page, word="written")
     raise typer.Exit(EXIT_CODES[verdict.kind])
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Everything that a report shows.
+
+    Attributes
+    ----------
+    title : str
+        What to call the data.
+    X, y : the data
+    verdict : Verdict
+    model : MaxMarginClassifier
+        Fitted; where nothing separates, the classifier that is used instead.
+    roles : list of FeatureRole
+        Empty where the classes are not separable.
+    feature_names : sequence of str, or None
+    """
+
+    title: str
+    X: Any
+    y: np.ndarray
+    verdict: Verdict
+    model: MaxMarginClassifier
+    roles: list[FeatureRole]
+    feature_names: Sequence[str] | None = None
+
+    @property
+    def geometry(self) -> MarginDisplay:
+        """The rows with the classifier; where the classes overlap, with the rows that show it.
+
+        Of many rows, some and all that are marked.
+        """
+        fitted = Fitted.from_estimator(self.model)
+        if not self.verdict.is_separable and self.verdict.conflict:
+            fitted = Fitted.from_verdict(self.verdict)
+        display = MarginDisplay(fitted, self.X, self.y, names=self.feature_names)
+        points, marked = display.view.points, fitted.marked
+        if len(points) > MOST_POINTS:
+            marked = marked if fitted.weights is not None else marked[:MOST_POINTS]
+            some = np.linspace(0, len(points) - 1, MOST_POINTS).astype(int)
+            kept = np.union1d(some, marked)
+            display.fitted = replace(fitted, marked=np.searchsorted(kept, marked))
+            display.view = replace(display.view, points=points[kept])
+            display.codes = display.codes[kept]
+        return display
+
+    @property
+    def distances(self) -> MarginDistributionDisplay:
+        """How far the classifier keeps the rows."""
+        fitted = Fitted.from_estimator(self.model)
+        fitted = replace(fitted, lower=self.verdict.lower, upper=self.verdict.upper)
+        return MarginDistributionDisplay(fitted, self.X, self.y)
+
+    @property
+    def proof_digest(self) -> str:
+        """SHA-256 of the proof, as `--proof` writes it."""
+        return hashlib.sha256(self.verdict.to_json().encode()).hexdigest()
+
+
+def examine(
+    X: Any,
+    y: Any,
+    *,
+    title: str = "data",
+    feature_names: Sequence[str] | None = None,
+    fit_intercept: bool = True,
+    max_time: float | None = None,
+    watch: Callable[[str, float], None] = lambda words, share: None,
+) -> Findings:
+    """Decide, fit, and ask what each feature does.
+
+    Parameters
+    ----------
+    X, y : the data
+    title : str
+    feature_names : sequence of str, optional
+    fit_intercept : bool
+    max_time : float, optional
+        Seconds for each of the three steps.
+    watch : callable, optional
+        Told what is being done, and the share of the work that is done.
+
+    Returns
+    -------
+    Findings
+    """
+    watch("deciding separability", 0.0)
+    verdict = check_separability(
+        X,
+        y,
+        fit_intercept=fit_intercept,
+        decimals="binary",
+        feature_names=feature_names,
+        max_time=max_time,
+    )
+    watch("fitting the classifier", 0.4)
+    model = MaxMarginClassifier(fit_intercept=fit_intercept, max_time=max_time)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the report says all that they would
+        model.fit(X, y)
+    roles: list[FeatureRole] = []
+    if verdict.is_separable:
+        watch("finding the features needed", 0.6)
+        seconds = ROLE_SECONDS if max_time is None else max_time
+        roles = feature_roles(verdict, X, y, max_time=seconds)
+    watch("writing the page", 0.95)
+    return Findings(title, X, np.asarray(y), verdict, model, roles, feature_names)
+
+
+def render(findings: Findings, *, source: str = "DATA", options: str = "") -> str:
+    """The report as HTML.
+
+    Parameters
+    ----------
+    findings : Findings
+    source : str
+        The data as the command line names them, for the commands to repeat.
+    options : str
+        Further options of those commands.
+    """
+    verdict, text = findings.verdict, findings.verdict.to_json()
+    classes, (n, d) = verdict.classes, findings.X.shape
+    words = " against ".join(classes) if len(classes) == 2 else f"{len(classes)} classes, jointly"
+    proof_facts = {"SHA-256 of the proof": findings.proof_digest, "size": f"{len(text):,} bytes"}
+    link = "<p>The proof is too large for this page; the first command writes it.</p>"
+    if len(text) <= LARGEST_PROOF:
+        encoded = base64.b64encode(text.encode()).decode()
+        link = (
+            f'<p><a class="button" download="proof.json" '
+            f'href="data:application/json;base64,{encoded}">Save the proof</a></p>'
+        )
+    template = Template(files("momentron.cli").joinpath("report.html").read_text("utf-8"))
+    return template.substitute(
+        title=escape(findings.title),
+        kind=verdict.kind,
+        n_rows=f"{n:,}",
+        n_features=f"{d:,}",
+        classes=escape(shortened(words, 80)),
+        heading=verdict.kind.capitalize(),
+        verdict=_opened(verdict._repr_html_()),
+        meaning=f"<p>{escape(verdict.paper_sentence)}</p>",
+        scatter=_svg(findings.geometry, "the rows in two dimensions"),
+        histogram=_svg(findings.distances, "histogram of signed distances"),
+        classifier=_opened(findings.model.result_._repr_html_()),
+        roles=_needed(findings.roles),
+        feature_table=_features(findings),
+        proof_facts=facts_table(proof_facts),
+        proof_link=link,
+        source=escape(shlex.quote(source)),
+        options=escape(options),
+        verify_options=escape(options.replace(" --no-intercept", "")),
+        versions=facts_table(versions()),
+    )
+
+
+def _opened(card: str) -> str:
+    """What a notebook shows, with its details."""
+    return card.replace("<details>", "<details open>")
+
+
+def _svg(display: MarginDisplay | MarginDistributionDisplay, title: str) -> str:
+    """A picture in the colours of the page, which refers to nothing outside itself."""
+    text = io.StringIO()
+    with styled(**{"svg.fonttype": "none"}):
+        figure, axes = saved_figure(size=SIZE)
+        display.plot(axes)
+        for artist in figure.findobj():
+            artist.set_clip_on(False)  # nothing is outside the axes
+        figure.savefig(text, format="svg", transparent=True)
+    svg = text.getvalue()
+    body = svg[svg.index(">", svg.index("<svg")) + 1 :]
+    body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", body, flags=re.DOTALL)
+    body = re.sub(r' id="[A-Za-z]{2}[\w.]*_\d+"', "", body)  # which two pictures share
+    body = re.sub("#[0-9a-f]{6}", lambda found: VARIABLES.get(found[0], found[0]), body)
+    width, height = (72.0 * side for side in SIZE)
+    head = f'<svg class="picture" role="img" aria-label="{title}" viewBox="0 0 {width} {height}">'
+    return head + body
+
+
+def _features(findings: Findings) -> str:
+    coef, names = np.atleast_2d(findings.model.coef_), findings.feature_names
+    strength, d = np.abs(coef).max(axis=0), coef.shape[1]
+    top = max(float(strength.max()), 1e-300)
+    roles = {role.feature: ROLES[role.is_needed][0] for role in findings.roles}
+    rows = []
+    for j in np.argsort(-strength, kind="stable")[:FEATURES_SHOWN].tolist():
+        value = float(coef[0, j]) if len(coef) == 1 else float(strength[j])
+        name = shortened(names[j]) if names is not None else f"feature {j}"
+        bar = "█" * max(1, round(BAR * float(strength[j]) / top))
+        rows.append((name, value, roles.get(j, ""), bar))
+    heads = ("feature", "weight", "role" if roles else "", "")
+    left_out = f"<p>{d - len(rows):,} more are not listed.</p>" if len(rows) < d else ""
+    return rows_table(heads, rows) + left_out
+
+
+def _needed(roles: list[FeatureRole]) -> str:
+    """How many features the separation depends on."""
+    kinds = [role.is_needed for role in roles]
+    counts = [f"{kinds.count(kind):,} {ROLES[kind][1]}" for kind in ROLES if kind in kinds]
+    return f"Of {len(kinds):,} features: {'; '.join(counts)}." if roles else ""

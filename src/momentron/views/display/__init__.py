@@ -12,13 +12,11 @@ Each has `from_…` constructors that compute and draw, `plot(ax=…)` to draw a
 `ax_` and `figure_`. Importing this package does not import matplotlib.
 """
 
+from momentron.views.display.curves import RaceDisplay, TraceDisplay, TrackDisplay
 from momentron.views.display.distribution import MarginDistributionDisplay
 from momentron.views.display.evolution import EvolutionDisplay
 from momentron.views.display.margin import MarginDisplay
 from momentron.views.display.path import PathDisplay
-from momentron.views.display.race import RaceDisplay
-from momentron.views.display.trace import TraceDisplay
-from momentron.views.display.track import TrackDisplay
 
 __all__ = [
     "EvolutionDisplay",

@@ -133,20 +133,13 @@ class PathDisplay:
 
     def _name_ticks(self, place: Mapping[float, float]) -> None:
         """A tick for each C, or for some of many, and one for ∞ behind a line."""
-        from matplotlib.ticker import FuncFormatter, LogFormatterMathtext, NullFormatter
+        from matplotlib.ticker import FuncFormatter, LogFormatterSciNotation, NullFormatter
 
-        infinity = place[np.inf]
+        infinity, names = place[np.inf], LogFormatterSciNotation()
         self.ax_.axvline(infinity, color=INK, linewidth=0.6, linestyle=":")
         finite = [C for C in place if np.isfinite(C)]
         self.ax_.set_xticks([*finite[:: -(-len(finite) // MOST_TICKS) or 1], infinity])
-        in_decades = LogFormatterMathtext()
-        in_decades.set_axis(self.ax_.xaxis)
-
-        def name(C: float, _: Any = None) -> str:
-            if infinity == C:
-                return "∞"
-            is_decade = np.isclose(np.log10(C), np.round(np.log10(C)))
-            return str(in_decades(C)) if is_decade else f"{C:.3g}"
-
-        self.ax_.xaxis.set_major_formatter(FuncFormatter(name))
+        names.set_axis(self.ax_.xaxis)
+        called = FuncFormatter(lambda C, _=None: "∞" if infinity == C else str(names(C)))
+        self.ax_.xaxis.set_major_formatter(called)
         self.ax_.xaxis.set_minor_formatter(NullFormatter())

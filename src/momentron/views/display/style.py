@@ -11,7 +11,7 @@ from typing import Any
 
 from momentron.data.safefiles import Pathname, require_writable
 from momentron.errors import InputError, short
-from momentron.views.printable import printable, shortened
+from momentron.views.markup import printable, shortened
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart
 BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
@@ -35,8 +35,6 @@ SETTINGS: dict[str, Any] = {
     "svg.hashsalt": "momentron",
 }
 SIZE = (6.4, 4.2)  # inches of a picture with one panel
-# what traces are drawn against
-COSTS = {"iteration": "iterations", "passes": "passes over the data", "seconds": "seconds"}
 
 
 def require() -> None:

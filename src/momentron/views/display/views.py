@@ -71,7 +71,7 @@ class Fitted:
     @classmethod
     def from_result(cls, result: "MarginResult", X: Any) -> "Fitted":
         """A linear result, or one of a kernel whose matrix X is."""
-        coef, width = result.coef, np.shape(X)[1]
+        coef, width = result.coef, as_rows(X).shape[1]
         if coef.shape[-1] != width:
             raise InputError(
                 f"the result has {coef.shape[-1]} weights and X has {width} columns; pass the X "
@@ -129,7 +129,7 @@ class Fitted:
 
 
 def _linear(coef: np.ndarray, intercept: Any) -> Decision:
-    return lambda rows: np.asarray(rows @ coef.T) + intercept
+    return lambda X: np.asarray(as_rows(X) @ coef.T) + intercept
 
 
 def last_step(estimator: Any, attribute: str) -> Any:
@@ -179,15 +179,14 @@ class ClassifierDisplay(ABC):
         cls, result: "MarginResult", X: Any, y: Any, *, ax: Any = None, **options: Any
     ) -> Self:
         """Draw what `max_margin` returned for these data; see `from_estimator`."""
-        rows = as_rows(X)
-        return cls._drawn(Fitted.from_result(result, rows), rows, y, ax, options)
+        return cls._drawn(Fitted.from_result(result, X), X, y, ax, options)
 
     @classmethod
     def from_verdict(
         cls, verdict: "Verdict", X: Any, y: Any, *, ax: Any = None, **options: Any
     ) -> Self:
         """Draw the hyperplane of a proof, or the rows in conflict where there is none."""
-        return cls._drawn(Fitted.from_verdict(verdict), as_rows(X), y, ax, options)
+        return cls._drawn(Fitted.from_verdict(verdict), X, y, ax, options)
 
     @classmethod
     def _drawn(cls, fitted: Fitted, X: Any, y: Any, ax: Any, options: dict[str, Any]) -> Self:
