@@ -84,7 +84,9 @@ def choose_classifier(problem: CertifiedProblem, outcome: Outcome) -> Choice:
         return _fallback(in_memory, outcome, Classifier(outcome.last_w, outcome.last_b))
     sample = problem.sampled()  # a fit to rows that are not here would cost passes
     if sample is not None:
-        return _fallback(sample, outcome)._replace(margin=-math.inf)  # of the other rows
+        choice = _fallback(sample, outcome)
+        has_all = sample.n_rows == problem.n_rows
+        return choice if has_all else choice._replace(margin=-math.inf)  # of the other rows
     margin = _margin_in_time(problem, outcome.last_w, outcome)
     return _at_unit_length(problem, outcome, outcome.last_w, margin)
 
