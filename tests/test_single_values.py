@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from momentron import max_margin
 from momentron.arithmetic.rounding import gamma
-from momentron.certificate import certify_classifier, certify_margin
+from momentron.certificate import certify_margin, classifier_bounds
 from momentron.certificate.roundings import has_single_errors, recomputed
 from momentron.rows import KernelOperator, kernel
 from momentron.rows.column_cache import SquareStore
@@ -245,8 +245,8 @@ def test_a_classifier_with_its_own_intercept(rough, seed):
     b = float(rng.normal())
     outputs = p.operator.kernel.block(slice(None), slice(None)) @ w[0] + b
     true = float(-p.labels.scores(outputs).max())
-    assert certify_classifier(p, w, b) <= true + 1e-12
-    assert certify_classifier(p, w, b, products=w[1]) <= true + 1e-12
+    assert classifier_bounds(p, w, b)[0] <= true + 1e-12
+    assert classifier_bounds(p, w, b, products=w[1])[0] <= true + 1e-12
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -71,9 +71,15 @@ def certify_admitted(
     problem: "Problem", w: np.ndarray, q: np.ndarray, *, sharp: bool = False
 ) -> Certificate:
     """The certificate of a pair that has been copied and checked by `admitted`."""
-    margin = to_user(problem, margin_bound(problem, w, sharp=sharp), -np.inf)
-    upper = to_user(problem, dual_bound(problem, q, sharp=sharp), np.inf)
-    return Certificate.from_bounds(margin, upper)
+    margin, upper = margin_bound(problem, w, sharp=sharp), dual_bound(problem, q, sharp=sharp)
+    return certificate_of(problem, margin, upper)
+
+
+def certificate_of(problem: "Problem", margin: float, upper: float) -> Certificate:
+    """The interval of two bounds in the units of the operator."""
+    return Certificate.from_bounds(
+        to_user(problem, margin, -np.inf), to_user(problem, upper, np.inf)
+    )
 
 
 @standard_arithmetic()
@@ -83,14 +89,15 @@ def certify_margin(problem: "Problem", w: np.ndarray, *, sharp: bool = False) ->
     return to_user(problem, margin_bound(problem, w, sharp=sharp), -np.inf)
 
 
-def certify_classifier(
+@standard_arithmetic()
+def classifier_bounds(
     problem: "Problem", w: np.ndarray, b: Any, *, products: np.ndarray | None = None
-) -> float:
-    """A sure lower bound on the margin of w with the intercepts b, which need not be the best.
+) -> tuple[float, float]:
+    """Sure lower and upper bounds on the margin of w with intercepts b, which need not be the best.
 
-    In the units of X, and negative where the classifier errs on a row: the bound on the least
-    y (x·w + b)/‖w‖, or on that of the differences of outputs with many classes. It allows for eight
-    more roundings of each entry of w and b.
+    In the units of X, and negative where the classifier errs on a row: bounds on the least
+    y (x·w + b)/‖w‖, or on that of the differences of outputs with many classes. They allow for
+    eight more roundings of each entry of w and b.
 
     Parameters
     ----------
@@ -102,14 +109,6 @@ def certify_classifier(
     products : ndarray, optional
         Xw as `Operator.exact_scores` has it, if it is at hand for a w that was `recomputed`.
     """
-    return classifier_bounds(problem, w, b, products=products)[0]
-
-
-@standard_arithmetic()
-def classifier_bounds(
-    problem: "Problem", w: np.ndarray, b: Any, *, products: np.ndarray | None = None
-) -> tuple[float, float]:
-    """Sure lower and upper bounds of what `certify_classifier` bounds from below."""
     base = problem.base
     if products is None:
         w = recomputed(base, admitted(w, base.zeros().shape, "w"))

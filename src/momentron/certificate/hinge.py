@@ -8,13 +8,13 @@ which is the best margin itself where no slack pays.
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from momentron.arithmetic.environment import standard_arithmetic
 from momentron.arithmetic.rounding import UNIT_ROUNDOFF, accurate_sum, down, up
-from momentron.certificate.bounds import LONG, length_bound, to_user
+from momentron.certificate.bounds import LONG, certificate_of, length_bound
 from momentron.certificate.interval import Certificate
 from momentron.certificate.roundings import (
     has_single_errors,
@@ -42,9 +42,7 @@ def certify_hinge(
     value, bound = objective_bound(problem, v)[0], box_bound(problem, alpha, sharp=sharp)
     lower = down(1.0 / up(math.sqrt(2.0 * value))) if value > 0.0 else math.inf
     upper = up(1.0 / down(math.sqrt(2.0 * bound))) if bound > 0.0 else math.inf
-    return Certificate.from_bounds(
-        to_user(problem, lower, -np.inf), to_user(problem, upper, np.inf)
-    )
+    return certificate_of(problem, lower, upper)
 
 
 def objective_bound(problem: "Problem", v: np.ndarray) -> tuple[float, float]:
@@ -58,7 +56,7 @@ def objective_bound(problem: "Problem", v: np.ndarray) -> tuple[float, float]:
         return math.inf, 0.0
 
     def worst_scores(w: np.ndarray) -> np.ndarray:
-        scores = base.labels.scores(base.operator.exact_scores(w) + _shift(b))
+        scores = base.labels.scores(base.operator.exact_scores(w) + (b if b.size > 1 else b[0]))
         # larger scores are worse, so the error is added; b and the sums round as well
         scores += score_errors(base, slice(None), w, norm, UNIT_ROUNDOFF, 24)
         scores += 64.0 * UNIT_ROUNDOFF * largest
@@ -74,10 +72,6 @@ def objective_bound(problem: "Problem", v: np.ndarray) -> tuple[float, float]:
         if value < best:
             best, chosen = value, stretch
     return best, chosen
-
-
-def _shift(b: np.ndarray) -> Any:
-    return b if b.size > 1 else float(b[0])
 
 
 def _value(prices: np.ndarray, scores: np.ndarray, norm: float, stretch: float) -> float:

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from momentron.arithmetic.clock import OutOfTime, until
-from momentron.certificate import certify_classifier
+from momentron.certificate import classifier_bounds
 from momentron.fitting.fallback import Candidate, Classifier, fallback
 from momentron.result import MarginResult
 from momentron.solvers import Solver
-from momentron.solvers.certified_problem import CertifiedProblem
-from momentron.solvers.loop import Outcome
+from momentron.solvers.loop import Run
+from momentron.solvers.margin_problem import CertifiedProblem
 from momentron.solvers.problem import Problem
 from momentron.status import Predictor, Status
 
@@ -39,7 +39,7 @@ class Choice(NamedTuple):
     predictor: Predictor = Predictor.BEST_SO_FAR
 
 
-def make_result(problem: CertifiedProblem, solver: Solver, outcome: Outcome) -> MarginResult:
+def make_result(problem: CertifiedProblem, solver: Solver, outcome: Run) -> MarginResult:
     """The outcome in the user's units."""
     begin = time.perf_counter()
     chosen, is_soft = choose_classifier(problem, outcome), problem.is_soft
@@ -73,7 +73,7 @@ def make_result(problem: CertifiedProblem, solver: Solver, outcome: Outcome) -> 
     )
 
 
-def choose_classifier(problem: CertifiedProblem, outcome: Outcome) -> Choice:
+def choose_classifier(problem: CertifiedProblem, outcome: Run) -> Choice:
     """The classifier of a result; what takes time ends when the outcome says that it must."""
     margin, in_memory = outcome.certificate.margin, problem.in_memory()
     if in_memory is not None and in_memory.is_soft:
@@ -91,7 +91,7 @@ def choose_classifier(problem: CertifiedProblem, outcome: Outcome) -> Choice:
     return _at_unit_length(problem, outcome, outcome.last_w, margin)
 
 
-def _in_time(outcome: Outcome, compute: Callable[[], T], default: T) -> T:
+def _in_time(outcome: Run, compute: Callable[[], T], default: T) -> T:
     """What is computed before the result must be there; the default if time or Ctrl-C ends it."""
     try:
         with until(outcome.closing):
@@ -104,7 +104,7 @@ def _in_time(outcome: Outcome, compute: Callable[[], T], default: T) -> T:
 
 
 def _at_unit_length(
-    problem: CertifiedProblem, outcome: Outcome, w: np.ndarray, margin: float
+    problem: CertifiedProblem, outcome: Run, w: np.ndarray, margin: float
 ) -> Choice:
     """w at unit length, and the best intercepts for it."""
     if w.dtype == np.longdouble:
@@ -116,7 +116,7 @@ def _at_unit_length(
     return Choice(coef, intercept, -math.inf if math.isnan(margin) else margin)
 
 
-def _margin_in_time(problem: CertifiedProblem, w: np.ndarray, outcome: Outcome) -> float:
+def _margin_in_time(problem: CertifiedProblem, w: np.ndarray, outcome: Run) -> float:
     """A sure lower bound on the margin of w; none where the time for it is over."""
     return _in_time(outcome, lambda: problem.certified_margin(w, sharp=True), -math.inf)
 
@@ -131,7 +131,7 @@ def _intercept(problem: Problem, scores: np.ndarray) -> Any:
 # --- a soft margin -------------------------------------------------------------------------------
 
 
-def _soft(problem: Any, outcome: Outcome) -> Choice:
+def _soft(problem: Any, outcome: Run) -> Choice:
     """The classifier of the certificate; the fallback where that is far from the best and worse.
 
     With the plain hinge w and b are as they were proposed. With the squared hinge (w, √(2C) ξ) at
@@ -153,11 +153,11 @@ def _soft(problem: Any, outcome: Outcome) -> Choice:
             return choice
     w, b = own
     if not is_hinge:
-        margin, scale = certify_classifier(problem, w, b, products=products), lower or 1.0
+        margin, scale = classifier_bounds(problem, w, b, products=products)[0], lower or 1.0
         return Choice(
             problem.coef_of(w) / scale, problem.intercept_in_units_of_x(b) / scale, margin
         )
-    margin = certify_classifier(problem, *problem.to_unit_length(w, b)) if w.any() else -math.inf
+    margin = classifier_bounds(problem, *problem.to_unit_length(w, b))[0] if w.any() else -math.inf
     with np.errstate(over="ignore", under="ignore"):
         return Choice(np.ldexp(problem.coef_of(w), -problem.exponent), b, margin)
 
@@ -176,7 +176,7 @@ def _without_slack(problem: Problem, w: np.ndarray) -> tuple[Classifier, np.ndar
 
 
 def _fallback(
-    problem: Problem, outcome: Outcome, own: Classifier | None = None, *, handicap: float = 0.5
+    problem: Problem, outcome: Run, own: Classifier | None = None, *, handicap: float = 0.5
 ) -> Choice:
     """The fallback at unit length, or the method's own classifier if that errs much less."""
     candidates: list[Candidate] = []
@@ -187,7 +187,7 @@ def _fallback(
     w, b = problem.to_unit_length(*found)
     margin = 0.0
     if w.any():
-        margin = _in_time(outcome, lambda: certify_classifier(problem, w, b), -math.inf)
+        margin = _in_time(outcome, lambda: classifier_bounds(problem, w, b)[0], -math.inf)
     intercept = problem.intercept_in_units_of_x(b)
     return Choice(problem.coef_of(w), intercept, margin, found.predictor)
 

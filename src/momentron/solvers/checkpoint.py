@@ -26,7 +26,7 @@ from momentron.data.safefiles import (
     write_atomically,
 )
 from momentron.errors import InputError, SolverError, WriteWarning
-from momentron.solvers.certified_problem import CertifiedProblem
+from momentron.solvers.margin_problem import CertifiedProblem
 from momentron.views.trace import Row, Trace
 
 if TYPE_CHECKING:
@@ -59,15 +59,14 @@ def rows_of_trace(arrays: Mapping[str, np.ndarray]) -> list[Row]:
     if found.ndim != 2:
         raise unusable(f"its trace has shape {found.shape}")
     table = taken("trace", arrays, np.empty((found.shape[0], len(Trace.columns))))
-    columns = dict(zip(Trace.columns, table.T, strict=True))
-    integers = [field.name for field in fields(Row) if field.type in (int, "int")]
-    counts = np.array([columns[name] for name in integers])
-    if not (np.diff(columns["iteration"], prepend=0.0) > 0.0).all():
+    is_count = [field.type in (int, "int") for field in fields(Row)]
+    counts = table[:, is_count]  # the first are the iterations
+    if not (np.diff(counts[:, 0], prepend=0.0) > 0.0).all():
         raise unusable("its trace does not have its iterations in order")
     if not ((counts >= 0.0) & (counts < 2.0**53)).all():
         raise unusable("its trace has counts that are not whole numbers of at least 0")
     return [
-        Row(**{k: int(v) if k in integers else v for k, v in zip(columns, values, strict=True)})
+        Row(*[int(v) if whole else v for v, whole in zip(values, is_count, strict=True)])
         for values in table.tolist()
     ]
 

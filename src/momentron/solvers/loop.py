@@ -15,9 +15,9 @@ from momentron.arithmetic.threads import one_thread
 from momentron.certificate import Certificate, admitted, relative_gap
 from momentron.errors import SolverError
 from momentron.solvers.base import Candidates, RunOptions, Solver, Start
-from momentron.solvers.certified_problem import CertifiedProblem
 from momentron.solvers.checkpoint import Checkpoint
 from momentron.solvers.iterate import Iterate, References
+from momentron.solvers.margin_problem import CertifiedProblem
 from momentron.status import Status
 from momentron.views.trace import Row, Trace
 
@@ -87,23 +87,6 @@ class Turns:
         self._budget = replace(self._budget, max_time=0.0)
 
 
-@dataclass
-class Outcome:
-    """What the loop hands over: the best pair seen, certified, and how it ended."""
-
-    status: Status
-    certificate: Certificate
-    w: np.ndarray
-    last_w: np.ndarray
-    last_b: np.ndarray | None  # the method's own intercepts for last_w, if it names any
-    q: Any  # as the problem has weights
-    n_iter: int
-    passes: int
-    seconds: float
-    trace: Trace
-    closing: float  # when the result must be there, on the clock of `time.perf_counter`
-
-
 class Certified(NamedTuple):
     """A pair with the certificate that was computed from it."""
 
@@ -119,19 +102,21 @@ def solve(
     *,
     checkpoint: Checkpoint | None = None,
     **options: Any,
-) -> Outcome:
+) -> "Run":
     """Run a method until its certified gap is within the tolerance, or a budget ends.
 
     A `checkpoint` is read before the first step, if it exists, and written after some of them;
     the other options are those of `Run`. Ctrl-C ends the run with what it has.
     """
     with checkpoint or nullcontext(), one_thread():
-        return Run(problem, solver, budget, **options).outcome(checkpoint)
+        run = Run(problem, solver, budget, **options)
+        run.complete(checkpoint)
+        return run
 
 
 @dataclass
 class Run:
-    """One solve: the best w and the best q that were proposed, and when to stop.
+    """One solve: the best w and the best q that were proposed, when to stop, and how it ended.
 
     Both are copies that no solver can reach. Which proposal is best is judged by the solver's own
     claims, `lower` and `upper` in units of R: claims that lie cost digits, never truth. What is
@@ -156,6 +141,19 @@ class Run:
         In the place of the problem's own `certify`, for whoever needs no proof.
     record_every : int
         Which iterations the trace keeps.
+
+    Attributes
+    ----------
+    status : Status
+    w, q : ndarray, and weights as the problem has them
+        The best pair, which is the one certified once the run is over.
+    certificate : Certificate
+    last_w, last_b : ndarray
+        The last iterate, and the method's own intercepts for it, if it names any.
+    closing : float
+        When the result must be there, on the clock of `time.perf_counter`.
+    seconds : float
+        What it took.
     """
 
     problem: CertifiedProblem
@@ -186,36 +184,32 @@ class Run:
         self._vanishing = min(self.budget.tol, self.solver.vanishing(self.budget.tol))
         self._references: References = []
 
-    def outcome(self, checkpoint: Checkpoint | None = None) -> Outcome:
-        """Run it."""
+    @property
+    def n_iter(self) -> int:
+        return self.trace.n_iter
+
+    @property
+    def passes(self) -> int:
+        return self.seen.passes
+
+    def complete(self, checkpoint: Checkpoint | None = None) -> None:
+        """Run to the end, and certify the pair of the result."""
         problem, budget, clock = self.problem, self.budget, self.clock
         deadline = clock.deadline(budget.max_time) - problem.closing_seconds()
         try:
             with until(deadline):
-                status = self._iterate(deadline, checkpoint)
+                self.status = self._iterate(deadline, checkpoint)
         except KeyboardInterrupt:
-            status = Status.INTERRUPTED
+            self.status = Status.INTERRUPTED
         except OutOfTime:
-            status = Status.TIME_BUDGET
-        if status in (Status.INTERRUPTED, Status.TIME_BUDGET):
+            self.status = Status.TIME_BUDGET
+        if self.status in (Status.INTERRUPTED, Status.TIME_BUDGET):
             problem.close()
-        closing = time.perf_counter() + budget.patience
-        if status is not Status.INTERRUPTED:
-            closing = max(closing, clock.deadline(budget.max_time + budget.grace))
-        done = self._closed(status, closing)
-        return Outcome(
-            status=status,
-            certificate=done.certificate,
-            w=done.w,
-            last_w=self.last_w,
-            last_b=self.last_b,
-            q=done.q,
-            n_iter=self.trace.n_iter,
-            passes=self.seen.passes,
-            seconds=clock.total(),
-            trace=self.trace,
-            closing=closing,
-        )
+        self.closing = time.perf_counter() + budget.patience
+        if self.status is not Status.INTERRUPTED:
+            self.closing = max(self.closing, clock.deadline(budget.max_time + budget.grace))
+        self.w, self.q, self.certificate = self._closed()
+        self.seconds = clock.total()
 
     def _iterate(self, deadline: float, checkpoint: Checkpoint | None) -> Status:
         """Step after step, until there is a status."""
@@ -371,16 +365,16 @@ class Run:
             self._certified = Certified(w, q, certificate)
         return self._answer(self._certified.certificate)
 
-    def _closed(self, status: Status, closing: float) -> Certified:
+    def _closed(self) -> Certified:
         """The best pair, certified; where there is no time for it, the one certified last."""
         try:
-            with until(closing):
-                self._close(status)
+            with until(self.closing):
+                self._close()
         except (KeyboardInterrupt, OutOfTime):
             pass
         return self._certified or Certified(self.w, self.q, without_time(self.problem))
 
-    def _close(self, status: Status) -> None:
+    def _close(self) -> None:
         """Certify the pair of the result; sharply where rounding is what is left of the gap."""
         # until here the last iterate may be the solver's own array
         self.last_w = self.problem.admitted_w(self.last_w)
@@ -391,7 +385,7 @@ class Run:
         if done is not None and done.w is self.w and done.q is self.q:
             return
         certificate = self._certificate(sharp=False)
-        is_short = status in (Status.TIME_BUDGET, Status.INTERRUPTED)
+        is_short = self.status in (Status.TIME_BUDGET, Status.INTERRUPTED)
         gap = relative_gap(max(0.0, self.lower), self.upper)
         if not is_short and gap < 0.5 * certificate.gap:
             self._certificate(sharp=True)

@@ -34,8 +34,13 @@ from momentron.rows import Operator
 from momentron.rows.base import shallow_copy
 from momentron.rows.kernels.choice import KernelChoice
 from momentron.rows.validation import CleanData, TrainingData, operator_of
-from momentron.solvers.certified_problem import CertifiedProblem, SparseDual, rows_above_rounding
-from momentron.solvers.margin_problem import NOTHING_NEAR, Evaluation
+from momentron.solvers.margin_problem import (
+    NOTHING_NEAR,
+    CertifiedProblem,
+    Evaluation,
+    SparseDual,
+    rows_above_rounding,
+)
 
 __all__ = ["KernelChoice", "Problem", "rows_of"]
 

@@ -23,9 +23,8 @@ from momentron.dual.losses import Exponential
 from momentron.rows.base import shallow_copy
 from momentron.rows.validation import TrainingData
 from momentron.solvers.base import RunOptions
-from momentron.solvers.certified_problem import CertifiedProblem, SparseDual
 from momentron.solvers.checkpoint import section, unusable
-from momentron.solvers.margin_problem import NOTHING_NEAR, Evaluation
+from momentron.solvers.margin_problem import NOTHING_NEAR, CertifiedProblem, Evaluation, SparseDual
 from momentron.solvers.problem import Problem
 from momentron.streams.auto import BlockRounds, MemoryPlan
 from momentron.streams.blocks import Rows
