@@ -8,9 +8,9 @@ from test_active_set import assert_optimal, coin_labels, gram_form
 
 from momentron import max_margin
 from momentron.arithmetic.clock import until
-from momentron.solvers.auto import selection
 from momentron.solvers.auto.exchange import exchange
 from momentron.solvers.auto.pivots import few_violators, pivot
+from momentron.solvers.auto.rows import on_support
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.status import Status
 
@@ -133,9 +133,9 @@ def test_no_room_and_no_inverse_end_them(monkeypatch):
 
 def test_the_support_is_where_weight_outweighs_slack():
     lam, p = np.array([2.0, 1e-9, 0.0, 3.0, 1.0]), np.array([1.0, 1.5, 0.5, 1.0, 1.1])
-    kept = selection.on_support(lam, p, np.ones(5), 4)
+    kept = on_support(lam, p, np.ones(5), 4)
     assert kept.tolist() == [2.0, 0.0, 0.0, 3.0, 1.0]
-    assert selection.on_support(lam, p, np.ones(5), 2).tolist() == [2.0, 0.0, 0.0, 3.0, 0.0]
+    assert on_support(lam, p, np.ones(5), 2).tolist() == [2.0, 0.0, 0.0, 3.0, 0.0]
 
 
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e4])

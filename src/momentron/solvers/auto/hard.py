@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from momentron.solvers.auto import selection
 from momentron.solvers.auto.exchange import MOST_FREE, exchange, gathered
 from momentron.solvers.auto.forms import Form
 from momentron.solvers.auto.gram_form import GramForm
@@ -19,7 +18,8 @@ from momentron.solvers.auto.interior import InteriorPoint, interior_point
 from momentron.solvers.auto.newton import Schedule, multipliers, soft_path
 from momentron.solvers.auto.pivots import SolveStraight, few_violators, pivot
 from momentron.solvers.auto.primal_form import ProductForm
-from momentron.solvers.auto.refine import refine
+from momentron.solvers.auto.rational_optimum import refine
+from momentron.solvers.auto.rows import on_support, sample
 from momentron.solvers.auto.search import End, Phase, Search
 from momentron.solvers.auto.working_sets import WorkingSets
 from momentron.solvers.base import Start
@@ -73,9 +73,9 @@ def first_working_set(sets: WorkingSets) -> np.ndarray:
     rng, labels = np.random.default_rng(0), sets.labels
     size = min(sets.settings.small, sets.capacity)
     if not labels.is_paired:
-        return selection.sample(labels.codes, size, rng)
+        return sample(labels.codes, size, rng)
     wrong = labels.per_example
-    few = selection.sample(labels.codes, max(size // wrong, 1), rng, least=0.0)
+    few = sample(labels.codes, max(size // wrong, 1), rng, least=0.0)
     return (few[:, None] * wrong + np.arange(wrong)).ravel()
 
 
@@ -334,7 +334,7 @@ class SolveByPivots(Solve):
 
     def advance(self, work: Search) -> Phase:
         sets, answer = work.sets, work.answer
-        lam = selection.on_support(answer.lam, answer.p, sets.base.row_norms**2, work.rank)
+        lam = on_support(answer.lam, answer.p, sets.base.row_norms**2, work.rank)
         support = np.flatnonzero(lam)
         violators = int(np.count_nonzero(answer.p < 1.0))
         size = int(PIVOT_ROOM * support.size) + 2 * violators

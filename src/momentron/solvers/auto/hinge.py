@@ -7,7 +7,6 @@ import warnings
 
 import numpy as np
 
-from momentron.solvers.auto import selection
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.exchange import exchange, gathered
 from momentron.solvers.auto.forms import Form, Values, hinge_values
@@ -17,6 +16,7 @@ from momentron.solvers.auto.kernel_blocks import KernelBlocks
 from momentron.solvers.auto.landmarks import Landmarks
 from momentron.solvers.auto.newton import Loss, Schedule, box_multipliers, minimise
 from momentron.solvers.auto.primal_form import PrimalForm
+from momentron.solvers.auto.rows import sample
 from momentron.solvers.auto.search import Engine
 from momentron.solvers.auto.settings import AutoSettings
 from momentron.solvers.auto.soft import (
@@ -192,7 +192,7 @@ class HingeEngine(Engine):
         size = max(settings.box_sample, 5 * sets.operator.shape[1])
         if sets.size <= 4 * size:
             return
-        index = selection.sample(sets.labels.codes, size, np.random.default_rng(0), least=0.0)
+        index = sample(sets.labels.codes, size, np.random.default_rng(0), least=0.0)
         form = PrimalForm(sets.plain_rows(index), self.deadline, settings)
         prices = self.problem.prices[index]
         loss = Loss(_stiffness(form, prices, FIRST), prices, 0.5 * prices)

@@ -14,8 +14,7 @@ from momentron.arithmetic.submatrices import sign_in_place
 from momentron.rows.kernels import require_semidefinite
 from momentron.solvers.auto.forms import Values
 from momentron.solvers.auto.gram_form import GramForm
-from momentron.solvers.auto.kernel_point import KernelPoint
-from momentron.solvers.auto.landmarks import Landmarks
+from momentron.solvers.auto.landmarks import KernelPoint, Landmarks
 from momentron.solvers.auto.linear_algebra import parts_of
 from momentron.solvers.auto.newton import PROGRESS, Loss, Schedule, box_multipliers
 from momentron.solvers.auto.settings import AutoSettings

@@ -13,12 +13,11 @@ import math
 import numpy as np
 
 from momentron.rows import KernelOperator
-from momentron.solvers.auto import selection
-from momentron.solvers.auto.class_newton import ClassNewton, PairTable
+from momentron.solvers.auto.class_newton import ClassNewton, PairTable, balanced
 from momentron.solvers.auto.class_rows import class_rows
-from momentron.solvers.auto.class_witness import balanced
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Bounds
+from momentron.solvers.auto.rows import sample
 from momentron.solvers.auto.search import Engine, Phase
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.solvers.auto.splitting import ShiftedInverse, Splitting
@@ -151,7 +150,7 @@ class ClassMargin(ClassEngine):
     def from_sample(self, size: int) -> tuple[np.ndarray, np.ndarray]:
         """(W, b) of about so many examples, roughly, at the same share of risk and norm."""
         n = self.rows.n
-        index = selection.sample(self.labels.codes, size, np.random.default_rng(0), least=0.0)
+        index = sample(self.labels.codes, size, np.random.default_rng(0), least=0.0)
         C = self.newton.C * n / index.size
         shares = self.shares if isinstance(self.shares, float) else self.shares[index]
         some = self.rows.some(index), self.pairs.some(index)
@@ -433,7 +432,7 @@ class ClassKernel(ClassEngine):
         assert kernel is not None
         self.operator, self.tol, self.is_few = kernel, tol, is_few
         rng = np.random.default_rng(0)
-        self.S = selection.sample(labels.codes, settings.kernel_first, rng, least=0.0)
+        self.S = sample(labels.codes, settings.kernel_first, rng, least=0.0)
         self.table = labels.zeros(labels.codes.size)  # the multipliers of all pairs
         self.w, self.b = self.problem.base.zeros(), np.zeros(labels.n_classes)
         self.goal = KERNEL_ROUGH_GAP

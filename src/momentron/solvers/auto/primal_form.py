@@ -8,10 +8,10 @@ from scipy.linalg import blas
 
 from momentron.arithmetic.clock import require_time
 from momentron.arithmetic.threads import own_threads
-from momentron.solvers.auto.conjugate import ConjugateGradients
 from momentron.solvers.auto.deadline import Deadline, seconds_of
 from momentron.solvers.auto.forms import Direction, Form, InteriorStep, Point
 from momentron.solvers.auto.linear_algebra import (
+    ConjugateGradients,
     add_to_diagonal,
     back_solve,
     cholesky,

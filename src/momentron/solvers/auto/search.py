@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from momentron.solvers.auto import selection
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Form
+from momentron.solvers.auto.rows import opposite_twins
 from momentron.solvers.auto.working_sets import Answer, WorkingSets
 from momentron.solvers.base import Candidates, Primal, Start
 from momentron.solvers.convergence import BudgetWarning
@@ -211,7 +211,7 @@ class Search(Engine):
         sets = self.sets
         if not sets.is_plain or sets.matrix is None:
             return False
-        twins = selection.opposite_twins(sets.matrix, sets.signs(slice(None)), self.answer.p)
+        twins = opposite_twins(sets.matrix, sets.signs(slice(None)), self.answer.p)
         if twins is None:
             return False
         self.weigh_alone(twins)

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from momentron.arithmetic.clock import time_left
-from momentron.solvers.auto import selection
 from momentron.solvers.auto.deadline import seconds_of
 from momentron.solvers.auto.forms import Form, Values
 from momentron.solvers.auto.gram_form import GramForm
@@ -32,6 +31,7 @@ from momentron.solvers.auto.newton import (
     step_along_mean,
 )
 from momentron.solvers.auto.primal_form import PrimalForm, ProductForm, product_seconds
+from momentron.solvers.auto.rows import sample
 from momentron.solvers.auto.search import End, Phase, Search, run
 from momentron.solvers.auto.soft_columns import ColumnNewton, SolveByColumns
 from momentron.solvers.auto.working_sets import WorkingSets
@@ -147,7 +147,7 @@ class SolveAll(Phase):
             form.warm(start.w, start.b, weights)
         elif n > 4 * size and not sets.is_wide(n):
             # tall data: the first step on all the rows then sees little more than the true support
-            index = selection.sample(sets.labels.codes, size, np.random.default_rng(0), least=0.0)
+            index = sample(sets.labels.codes, size, np.random.default_rng(0), least=0.0)
             small, C = _open(search, index), search.C * n / index.size
             step_along_mean(small, C)
             soft_margin(small, C, max_steps=2, slack=0.1)

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from momentron.arithmetic.clock import require_time, time_left
-from momentron.solvers.auto.conjugate import ConjugateGradients
 from momentron.solvers.auto.forms import Direction
-from momentron.solvers.auto.kernel_point import KernelPoint
-from momentron.solvers.auto.landmarks import Landmarks
+from momentron.solvers.auto.landmarks import KernelPoint, Landmarks
+from momentron.solvers.auto.linear_algebra import ConjugateGradients
 from momentron.solvers.auto.newton import NEARLY_FULL, Loss, line_search
 from momentron.solvers.auto.search import End, Phase, Search
 from momentron.solvers.base import Start

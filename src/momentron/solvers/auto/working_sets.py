@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.rows import KernelOperator, Operator
-from momentron.rows.kernels import as_kernel, require_semidefinite
-from momentron.solvers.auto import selection
+from momentron.rows.kernels import require_semidefinite
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Form
 from momentron.solvers.auto.gram_form import GramForm
@@ -19,6 +17,7 @@ from momentron.solvers.auto.rows import (
     PairRows,
     SignedRows,
     WorkingRows,
+    smallest,
 )
 from momentron.solvers.auto.settings import AutoSettings
 from momentron.solvers.problem import Problem
@@ -383,14 +382,6 @@ class WorkingSets:
             return np.inf
         return self.problem.dual_norm(self.dual_set.normalize(lam))
 
-    def operator_of(self, examples: np.ndarray) -> Operator:
-        """An operator of some of the examples."""
-        if self.matrix is not None:
-            return self.matrix.some(examples)
-        assert self.kernel is not None
-        block = self.kernel.block(examples, examples)
-        return KernelOperator(as_kernel("precomputed", X=block).bind(block), 0)
-
     # --- choosing rows -------------------------------------------------------------------------
 
     def smallest(self, p: np.ndarray, size: int, kept: np.ndarray) -> np.ndarray:
@@ -405,4 +396,4 @@ class WorkingSets:
         return W
 
     def _smallest(self, p: np.ndarray, size: int, kept: np.ndarray) -> np.ndarray:
-        return selection.smallest(self.dual_set, p, max(size, 1), kept)
+        return smallest(self.dual_set, p, max(size, 1), kept)
