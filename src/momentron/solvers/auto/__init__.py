@@ -12,8 +12,8 @@ from momentron.solvers.auto.class_rows import WideRows
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.hard import first_phase
 from momentron.solvers.auto.hinge import HingeEngine
+from momentron.solvers.auto.last_digits import after_floats
 from momentron.solvers.auto.multiclass import ClassKernel, ClassMargin
-from momentron.solvers.auto.rational_optimum import after_floats
 from momentron.solvers.auto.search import Engine, Search
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.solvers.auto.soft import soft_phase

@@ -15,12 +15,12 @@ from momentron.solvers.auto.exchange import MOST_FREE, exchange, gathered
 from momentron.solvers.auto.forms import Form
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.interior import InteriorPoint, interior_point
+from momentron.solvers.auto.last_digits import Refine
 from momentron.solvers.auto.newton import Schedule, multipliers, soft_path
 from momentron.solvers.auto.pivots import SolveStraight, few_violators, pivot
 from momentron.solvers.auto.primal_form import ProductForm
-from momentron.solvers.auto.rational_optimum import refine
 from momentron.solvers.auto.rows import on_support, sample
-from momentron.solvers.auto.search import End, Phase, Search
+from momentron.solvers.auto.search import SUPPORT, End, Phase, Search
 from momentron.solvers.auto.working_sets import WorkingSets
 from momentron.solvers.base import Start
 
@@ -38,8 +38,7 @@ WIDE = 3000
 CAREFUL = (0.05, 60)  # accuracy of directions where many rows, this share of them, have slack
 MANY = 0.25
 FIRST_SIGMA, LATER_SIGMA = 1e4, 1e5  # of the multipliers after a ranking, and in later rounds
-SUPPORT = 1e-9  # multipliers below this share of the largest are not support,
-ROUGH_SUPPORT = 0.01  # and after a rough interior solve, where every multiplier is positive
+ROUGH_SUPPORT = 0.01  # the same after a rough interior solve, where every multiplier is positive
 ROOM, ROUGH_ROOM = 2.0, 2.5  # the next working set's size, as a multiple of the support
 ROUGH_GAP = 3e-3  # the gap of the interior point's first leg, before the pass over all the rows,
 TELLING_GAP = 0.01  # and that from which the pass tells which rows matter
@@ -48,7 +47,6 @@ CROWDED = 0.85  # support vectors, as a share of the rank, from which exchanges 
 POLISHED = 0.01  # the gap from which multipliers may polish an interior solution,
 POLISHES = (1e6, 1e9, 1e12)  # their σ in units of 1/mean‖a‖²,
 POLISHED_SUPPORT = 1e-6  # and the share of the largest weight below which they begin from zero
-REFINED_ORDER = 3000  # of the system that is refined in extended precision
 
 
 def first_phase(search: Search, start: Start | None = None) -> Phase:
@@ -347,25 +345,6 @@ class SolveByPivots(Solve):
         work.W = W
         work.close(form, solved, is_exact=True)
         return self.proceed(work, form, replace(self, sigma=LATER_SIGMA))
-
-
-class Refine(Phase):
-    """Extended precision for w on the support, a proposal beside the one in float64."""
-
-    def advance(self, work: Search) -> Phase:
-        answer, sets = work.answer, work.sets
-        assert sets.matrix is not None
-        support = work.W[answer.lam[work.W] > SUPPORT * float(answer.lam.max())]
-        order = support.size + work.rank
-        if order <= REFINED_ORDER and not work.deadline.has_passed():
-            signs = sets.signs(support)
-            rows = sets.matrix.rows(support) * signs[:, None]
-            refined = refine(rows, signs, sets.fits_intercept)
-            if refined is not None:
-                lam = np.zeros(work.size)
-                lam[support] = np.maximum(refined[1], 0.0)
-                work.answer = replace(answer.with_weights(lam), w=refined[0])
-        return End()
 
 
 # --- the hard margin of a form -------------------------------------------------------------------

@@ -17,6 +17,7 @@ from momentron.solvers.base import Candidates, Primal, Start
 from momentron.solvers.convergence import BudgetWarning
 from momentron.solvers.problem import Problem
 
+SUPPORT = 1e-9  # multipliers below this share of the largest are not support
 CROWDED_ROUNDS = 6  # solves with as many rows as the memory allows, before giving up
 ROUNDING_GAP = 1e-8  # the gap that only rounding keeps open, if no row outside is worse than inside
 REFINED_GAP = 0.1  # the gap, relative to the margin, at which a support looks right

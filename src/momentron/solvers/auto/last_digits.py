@@ -17,12 +17,31 @@ import numpy as np
 from scipy.linalg import lapack
 
 from momentron.arithmetic.clock import OutOfTime, until
-from momentron.solvers.auto.hard import SUPPORT
-from momentron.solvers.auto.search import End, Phase, Search
+from momentron.solvers.auto.search import SUPPORT, End, Phase, Search
 from momentron.solvers.rational.memory import TooLarge
 from momentron.solvers.rational.nearest import Vector, Weights, Wolfe, dot
 
+REFINED_ORDER = 3000  # of the system that is refined in extended precision
 STEPS = 6  # of refinement; three or four reach the end
+
+
+class Refine(Phase):
+    """Extended precision for w on the support, a proposal beside the one in float64."""
+
+    def advance(self, work: Search) -> Phase:
+        answer, sets = work.answer, work.sets
+        assert sets.matrix is not None
+        support = work.W[answer.lam[work.W] > SUPPORT * float(answer.lam.max())]
+        order = support.size + work.rank
+        if order <= REFINED_ORDER and not work.deadline.has_passed():
+            signs = sets.signs(support)
+            rows = sets.matrix.rows(support) * signs[:, None]
+            refined = refine(rows, signs, sets.fits_intercept)
+            if refined is not None:
+                lam = np.zeros(work.size)
+                lam[support] = np.maximum(refined[1], 0.0)
+                work.answer = replace(answer.with_weights(lam), w=refined[0])
+        return End()
 
 
 def refine(
