@@ -240,9 +240,7 @@ def test_persisted_frames_stay_too(cluster, data):
 
 
 def test_source_read_by_workers(cluster, data, tmp_path):
-    from momentron.solvers import Auto
-    from momentron.solvers.loop import Budget
-    from momentron.streams import open_file, stream_margin
+    from momentron.streams import open_file
 
     np.save(tmp_path / "rows.npy", data.X)
     np.save(tmp_path / "y.npy", data.y)
@@ -250,7 +248,7 @@ def test_source_read_by_workers(cluster, data, tmp_path):
     stream = DaskStream.from_source(source, cluster.client)
     held = stream._holders()
     assert all(len(places) == 1 for places in held.values())
-    there = stream_margin(stream, solver=Auto(), budget=Budget(1e-11, 40), fit_intercept=True)
+    there = max_margin(stream, tol=1e-11, max_iter=40)
     assert stream._holders() == held  # read once, by the worker that keeps it
     agrees(there, max_margin(data.X, data.y, tol=1e-11))
 

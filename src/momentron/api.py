@@ -23,7 +23,10 @@ from momentron.rows.kernels import Kernel
 from momentron.rows.validation import TrainingData
 from momentron.solvers import Solver
 from momentron.solvers.loop import Callback
-from momentron.streams import Stream, as_stream, is_dask, is_source, stream_margin
+from momentron.streams import Stream, as_stream, is_dask, is_source
+from momentron.streams.api import stream_margin
+
+DATA_ARGUMENTS = {"X", "y", "sample_weight", "initial", "callback"}  # the others are options
 
 
 def max_margin(
@@ -164,27 +167,9 @@ def max_margin(
     ----------
     Ji, Srebro, Telgarsky (2021), *Fast margin maximization via dual acceleration*, ICML.
     """
+    given = locals()
     options = FitOptions.from_arguments(
-        method=method,
-        kernel=kernel,
-        gamma=gamma,
-        degree=degree,
-        coef0=coef0,
-        cache_size=cache_size,
-        fit_intercept=fit_intercept,
-        C=C,
-        penalty=penalty,
-        class_weight=class_weight,
-        loss=loss,
-        tol=tol,
-        max_iter=max_iter,
-        max_time=max_time,
-        max_memory=max_memory,
-        block_size=block_size,
-        checkpoint=checkpoint,
-        verbose=verbose,
-        random_state=random_state,
-        record_every=record_every,
+        **{name: value for name, value in given.items() if name not in DATA_ARGUMENTS}
     )
     needs_rows = None if initial is None else "initial"
     plan = plan_fit(X, y, options, sample_weight=sample_weight, needs_rows=needs_rows)
@@ -338,18 +323,7 @@ def fit_path(
             stopwatch=plan.stopwatch,
         )
     assert plan.blocks is not None
-    result = stream_margin(
-        plan.blocks,
-        solver=options.solver,
-        budget=options.budget,
-        fit_intercept=options.fit_intercept,
-        block_size=options.block_size,
-        random_state=options.random_state,
-        callback=callback,
-        verbose=options.verbose,
-        checkpoint=options.checkpoint,
-        record_every=options.record_every,
-    )
+    result = stream_margin(plan.blocks, options, callback)
     return [Fits([Fit(result)], result.classes)]
 
 

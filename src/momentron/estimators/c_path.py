@@ -1,6 +1,5 @@
 """`margin_path`: soft margins along a path of C, each with its own certificate."""
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -20,24 +19,7 @@ from momentron.views.table import Table
 
 @dataclass(frozen=True)
 class PathRow:
-    """One fit of a path.
-
-    Attributes
-    ----------
-    C : float
-    label : Any
-        The class that is fitted against the rest; None where all are fitted together.
-    lower, upper, gap : float
-        The certified interval of this fit.
-    margin : float
-        Proven lower bound on the margin of this classifier.
-    support : int
-        Rows with a dual weight.
-    error : float
-        The share of the held-out rows that the classifier of this C gets wrong; NaN without them.
-    seconds : float
-    status : Status
-    """
+    """One fit of a path: a row of a `MarginPath`, which describes its columns."""
 
     C: float
     label: Any
@@ -79,7 +61,15 @@ class MarginPath(Table[PathRow]):
         errors: dict[float, float] | None = None,
     ) -> None:
         self.results, self.classes, self.errors = results, classes, errors or {}
-        self._rows = list(_rows_of(results, classes, self.errors))
+        self._rows = []
+        for C, found in results.items():
+            each = found if isinstance(found, list) else [found]
+            labels = classes.tolist() if len(each) > 1 else [None]
+            error = self.errors.get(C, float("nan"))
+            for label, result in zip(labels, each, strict=True):
+                interval = result.lower, result.upper, result.gap, result.margin
+                row = C, label, *interval, result.support.size, error
+                self._rows.append(PathRow(*row, result.seconds, result.status))
 
     @property
     def best_C(self) -> float:
@@ -110,27 +100,6 @@ class MarginPath(Table[PathRow]):
         rows = [[getattr(row, name) for name in names] for row in self]
         first = self._rows[0]
         return card("MarginPath", repr(self), first.lower, first.upper, rows_table(names, rows))
-
-
-def _rows_of(
-    results: dict[float, Any], classes: np.ndarray, errors: dict[float, float]
-) -> Iterator[PathRow]:
-    for C, found in results.items():
-        each = found if isinstance(found, list) else [found]
-        labels: Sequence[Any] = classes.tolist() if len(each) > 1 else [None]
-        for label, result in zip(labels, each, strict=True):
-            yield PathRow(
-                C=C,
-                label=label,
-                lower=result.lower,
-                upper=result.upper,
-                gap=result.gap,
-                margin=result.margin,
-                support=result.support.size,
-                error=errors.get(C, float("nan")),
-                seconds=result.seconds,
-                status=result.status,
-            )
 
 
 def margin_path(

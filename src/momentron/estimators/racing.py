@@ -24,9 +24,7 @@ DEFAULT_METHODS = (
     "gradient-descent",
 )
 MARKS = (10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000)
-WIDTH = 80  # columns of a terminal, which a table keeps to
-LONGEST_NAME = 30
-CELL = 11
+WIDTH, LONGEST_NAME, CELL = 80, 30, 11  # columns of a table, and of its parts
 
 Watch = Callable[[str, float], None]
 
@@ -54,7 +52,7 @@ class Race:
         return {name: result.trace for name, result in self.results.items()}
 
     def margins(self, passes: int) -> dict[str, float]:
-        """The margin of each method's iterate after so many passes, or after its first step."""
+        """The margin of each method's iterate after a number of passes, or after its first step."""
         found = {}
         for name, trace in self.traces.items():
             place = int(np.searchsorted(trace["passes"], passes, side="right")) - 1
@@ -78,11 +76,11 @@ class Race:
         earlier = [mark for mark in MARKS if mark < self.passes]
         marks = [*earlier[-(columns - 1) :], self.passes]
         table = {mark: self.margins(mark) for mark in marks}
-        heads = "".join(f"{mark:>{CELL}}" for mark in marks)
-        lines = [f"{'passes':<{width}}{heads}"]
+        lines = [f"{'passes':<{width}}" + "".join(f"{mark:>{CELL}}" for mark in marks)]
         for name in self.results:
             cells = "".join(f"{table[mark][name]:>{CELL}.4g}" for mark in marks)
-            lines.append(f"{_short(name, width):<{width}}{cells}")
+            shown = name if len(name) <= width else name[: width - 1] + "…"
+            lines.append(f"{shown:<{width}}{cells}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -115,7 +113,8 @@ def race(
     best : MarginResult, optional
         The optimum, if you have it; else method="auto" finds it.
     max_time : float, optional
-        Seconds for the optimum; no limit where None.
+        Seconds for each method, and for the optimum; None: no limit. The status of a result says
+        whether its method had time for all passes.
     watch : callable, optional
         Called with a method's name and the share of the race that is done.
 
@@ -142,8 +141,16 @@ def race(
                 watch(name, (number + min(row.passes / passes, 1.0)) / len(solvers))
             return bool(row.passes >= passes)
 
-        options: dict[str, Any] = {"tol": 0.0, "max_iter": passes, "fit_intercept": fit_intercept}
-        results[name] = max_margin(X, y, method=solver, callback=is_over, **options)
+        results[name] = max_margin(
+            X,
+            y,
+            method=solver,
+            callback=is_over,
+            tol=0.0,
+            max_iter=passes,
+            fit_intercept=fit_intercept,
+            max_time=max_time,
+        )
         if not len(results[name].trace):
             raise InputError(f"{name!r} did not finish an iteration: {results[name].status}")
     if best is None:
@@ -164,7 +171,3 @@ def _named(methods: Any) -> dict[str, Solver]:
     if not methods:
         raise InputError("methods is empty; name at least one")
     return {str(name): as_method(method) for name, method in methods.items()}
-
-
-def _short(name: str, width: int) -> str:
-    return name if len(name) <= width else name[: width - 1] + "…"

@@ -11,7 +11,6 @@ from momentron.streams.api import (
     is_dask,
     is_source,
     open_file,
-    stream_margin,
 )
 from momentron.streams.reader import BlockError
 from momentron.streams.source import ArraySource, NpySource, Source
@@ -30,5 +29,4 @@ __all__ = [
     "is_source",
     "open_file",
     "parse_size",
-    "stream_margin",
 ]

@@ -14,12 +14,13 @@ from momentron.data.arguments import parse_size
 from momentron.data.files._common import require_file
 from momentron.errors import InputError, short
 from momentron.fitting.answer import make_result
+from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
 from momentron.rows.validation import clean_weights
 from momentron.solvers import Solver
 from momentron.solvers.checkpoint import Checkpoint, unusable
 from momentron.solvers.identity import parameters_of
-from momentron.solvers.loop import Budget, Callback, solve
+from momentron.solvers.loop import Callback, solve
 from momentron.streams.auto import MemoryPlan
 from momentron.streams.first_pass import FirstPass, FirstPassResult
 from momentron.streams.problem import BlockProblem
@@ -168,29 +169,21 @@ class BlockData:
 
 
 def stream_margin(
-    stream: Stream,
-    *,
-    solver: Solver,
-    budget: Budget,
-    fit_intercept: bool,
-    block_size: int | str | None = None,
-    random_state: Any = None,
-    callback: Callback | None = None,
-    verbose: int = 0,
-    checkpoint: str | PathLike[str] | None = None,
-    record_every: int = 1,
+    stream: Stream, options: FitOptions, callback: Callback | None = None
 ) -> MarginResult:
     """Maximise the margin over a stream; what `max_margin` calls for data in blocks."""
-    stopwatch = Stopwatch()
-    size = BLOCK_BYTES if block_size is None else parse_size(block_size)
-    file = None if checkpoint is None else _checkpoint(checkpoint, stream, solver, fit_intercept)
+    stopwatch, solver, budget = Stopwatch(), options.solver, options.budget
+    memory = SET_SHARE * (options.block_size or BLOCK_BYTES)
+    file = None
+    if options.checkpoint is not None:
+        file = _checkpoint(options.checkpoint, stream, solver, options.fit_intercept)
     with (
         until(stopwatch.deadline(budget.max_time)),
-        TableReporter(activity=stream.activity) if verbose else nullcontext() as table,
+        TableReporter(activity=stream.activity) if options.verbose else nullcontext() as table,
     ):
         try:
             problem = open_problem(
-                stream, solver, fit_intercept, SET_SHARE * size, random_state, file
+                stream, solver, options.fit_intercept, memory, options.random_state, file
             )
         except OutOfTime:
             raise InputError(
@@ -201,12 +194,12 @@ def stream_margin(
             problem,
             solver,
             budget,
-            random_state=random_state,
+            random_state=options.random_state,
             callback=callback,
             reporter=table,
             stopwatch=stopwatch,
             checkpoint=file,
-            record_every=record_every,
+            record_every=options.record_every,
         )
     return stream.numbered(make_result(problem, solver, outcome))
 
