@@ -10,12 +10,12 @@ kernel, from a sample where rows are many:
 with c the columns' means and s their deviations, so that no column counts more for being written in
 smaller units; sparse columns are not centred. With many classes the loss is that of the softmax. C
 is in proportion to 1/mean‖(x − c)/s‖². The minimiser is found by L-BFGS in variables in which the
-sample is white. A kernel's columns are Nyström's features, made of the images of some rows.
+sample is white. The columns of a kernel are its values for some of the rows, the landmarks.
 """
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -27,7 +27,6 @@ from scipy.special import expit, log_softmax
 from sklearn.utils.sparsefuncs import inplace_column_scale, mean_variance_axis
 
 from momentron.arithmetic.clock import OutOfTime, regardless, require_time, until
-from momentron.rows import KernelOperator
 from momentron.solvers.problem import Problem
 from momentron.status import Predictor
 
@@ -38,8 +37,7 @@ ACCURACY = 1e-4  # L-BFGS ends where a step lowers the mean loss by no more than
 MEMORY, MEMORY_ENTRIES = 10, 20_000_000  # steps that L-BFGS remembers, and numbers in their list
 WHITENED = 1500  # columns up to which a sample is whitened; above, standardised columns have to do
 CONSTANT, TINY = 1e-12, 1e-30  # relative to their mean, or to the most, that columns must vary
-ALIKE = 1e-9  # images of a kernel that differ by less, relative to their mean, are all equal
-RIDGE = 1e-10  # added to the diagonal of a kernel's matrix, in units of its mean
+DIFFERENT = 10  # columns of a kernel, which are nearly collinear, count as at most this many
 COMPARED = 2000  # rows that were not in the sample on which it is compared with candidates
 
 
@@ -176,29 +174,8 @@ def sample(codes: np.ndarray, size: int) -> np.ndarray:
     return np.sort(np.append(chosen, np.array(missing, np.intp)))
 
 
-class Features(NamedTuple):
-    """Standardised columns of a sample, and the classifiers that their coefficients are.
-
-    Attributes
-    ----------
-    X : ndarray or sparse matrix of shape (m, d)
-        (columns − centre)/scale.
-    centre, scale : ndarray of shape (d,)
-    square : float
-        The mean of ‖x‖² over the rows of X.
-    to_w : callable
-        The classifier of coefficients of the columns, as the problem has it.
-    """
-
-    X: Any
-    centre: np.ndarray
-    scale: np.ndarray
-    square: float
-    to_w: Callable[[np.ndarray], np.ndarray]
-
-
-def _columns(rows: Any, fit_intercept: bool) -> Features:
-    """The columns of a matrix, each in its own scale; `rows` are overwritten."""
+def _standardised(rows: Any, fit_intercept: bool) -> tuple[np.ndarray, np.ndarray]:
+    """(centre, scale) of the columns; the rows become (rows − centre)/scale, 0 where constant."""
     if sp.issparse(rows):
         mean, variance = mean_variance_axis(rows, axis=0)
         scale = np.sqrt(variance if fit_intercept else variance + mean * mean)
@@ -208,60 +185,24 @@ def _columns(rows: Any, fit_intercept: bool) -> Features:
         rows -= centre.astype(rows.dtype)
         scale = np.sqrt(np.einsum("ij,ij->j", rows, rows, dtype=np.float64) / rows.shape[0])
     varies = scale > np.maximum(CONSTANT * np.abs(centre), TINY * scale.max(initial=0.0))
-    scale = np.where(varies, scale, 1.0)
+    inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=varies).astype(rows.dtype)
     if sp.issparse(rows):
-        inplace_column_scale(rows, np.where(varies, 1.0 / scale, 0.0).astype(rows.dtype))
+        inplace_column_scale(rows, inverse)
     else:
-        rows *= np.where(varies, 1.0 / scale, 0.0).astype(rows.dtype)
-    return Features(rows, centre, scale, max(1.0, float(varies.sum())), np.asarray)
+        rows *= inverse
+    return centre, np.where(varies, scale, np.inf)
 
 
-def _images(
-    kernel: KernelOperator, index: np.ndarray, landmarks: np.ndarray, fit_intercept: bool
-) -> Features:
-    """Nyström's features of the named rows, all in one scale: they have no meaning one by one.
-
-    It is that of the median row, since images of outliers may be very long.
-    """
-    m = landmarks.size
-    require_time(float(m) ** 3 / 3e10)
-    K = np.array(kernel.block(landmarks, landmarks))
-    ridge = RIDGE * float(np.trace(K)) / m
-    for _ in range(5):
-        K.flat[:: m + 1] += ridge
-        try:
-            factor = cholesky(K, lower=True, check_finite=False)
-            break
-        except np.linalg.LinAlgError:
-            ridge *= 100.0
-    else:
-        raise np.linalg.LinAlgError("the kernel's matrix is not positive definite")
-    values = kernel.block(index, landmarks)
-    rows = np.ascontiguousarray(solve_triangular(factor, values.T, lower=True).T)
-    mean = rows.mean(axis=0)
-    centre = mean if fit_intercept else np.zeros(m)
-    rows -= centre
-    scale = float(np.median(np.linalg.norm(rows, axis=1)))
-    if not scale > ALIKE * float(np.linalg.norm(mean)):
-        raise np.linalg.LinAlgError("the images of all rows are the same")
-    rows /= scale
-
-    def to_w(W: np.ndarray) -> np.ndarray:
-        return kernel.combine(landmarks, solve_triangular(factor, W, lower=True, trans=1))
-
-    return Features(rows, centre, np.full(m, scale), 1.0, to_w)
-
-
-def _minimised(features: Features, loss: Loss, *, fit_intercept: bool) -> np.ndarray:
+def _minimised(X: Any, loss: Loss, penalty: float, fit_intercept: bool) -> np.ndarray:
     """V of shape (d + 1, outputs) with the least penalised mean loss, intercepts in the last row.
 
     The variables are L^T V, where L L^T is the Hessian at V = 0, as some of the rows have it.
     """
-    X, d = features.X, features.X.shape[1]
-    penalty = np.full((d + 1, 1), features.square / (C * loss.mass))
-    penalty[d] = 0.0 if fit_intercept else 1.0
+    d = X.shape[1]
     shape = (d + 1, loss.n_outputs)
-    factor = None
+    ridge = np.full((d + 1, 1), penalty)
+    ridge[d] = 0.0 if fit_intercept else 1.0
+    factor = np.eye(0)
     if d <= WHITENED:
         rows = X[sample(loss.codes, 1000 + 3 * d)]
         rows = rows.toarray() if sp.issparse(rows) else rows
@@ -271,11 +212,11 @@ def _minimised(features: Features, loss: Loss, *, fit_intercept: bool) -> np.nda
         diagonal = H.ravel()[:: d + 2]  # a view
         diagonal += np.maximum(1.0 - diagonal, 1e-6)  # columns that hardly vary in the sample
         H *= loss.curvature
-        diagonal += penalty[:, 0]
+        diagonal += ridge[:, 0]
         factor = cholesky(H, lower=True, check_finite=False)
 
     def solved(A: np.ndarray, trans: int) -> np.ndarray:
-        if factor is None:
+        if not factor.size:
             return A
         return np.asarray(solve_triangular(factor, A, lower=True, trans=trans, check_finite=False))
 
@@ -284,9 +225,8 @@ def _minimised(features: Features, loss: Loss, *, fit_intercept: bool) -> np.nda
         V = solved(u.reshape(shape), 1)
         mean_loss, G = loss.at(X @ V[:d].astype(X.dtype) + V[d] * float(fit_intercept))
         sums = G.sum(axis=0) * float(fit_intercept)
-        gradient = np.vstack([X.T @ G.astype(X.dtype), sums]) + penalty * V
-        value = mean_loss + 0.5 * float(np.sum(penalty * V * V))
-        return value, solved(gradient, 0).ravel()
+        gradient = np.vstack([X.T @ G.astype(X.dtype), sums]) + ridge * V
+        return mean_loss + 0.5 * float(np.sum(ridge * V * V)), solved(gradient, 0).ravel()
 
     memory = int(np.clip(MEMORY_ENTRIES // math.prod(shape), 2, MEMORY))
     options = {"maxiter": 100, "ftol": ACCURACY, "gtol": 0.0, "maxcor": memory}
@@ -338,17 +278,20 @@ class _Fitting:
     def _fit(self, size: int, n_landmarks: int) -> None:
         """Keep the classifier that is fitted to a sample."""
         kernel, matrix = self.operator.as_kernel(), self.operator.as_matrix()
-        codes = self.loss.codes
-        index = sample(codes, size)
+        index = sample(self.loss.codes, size)
+        landmarks = sample(self.loss.codes, n_landmarks)
         if kernel is not None:
-            features = _images(kernel, index, sample(codes, n_landmarks), self.fit_intercept)
+            X: Any = np.array(kernel.block(index, landmarks))
         else:
             assert matrix is not None, "rows are those of a matrix or of a kernel"
-            features = _columns(matrix.X[index], self.fit_intercept)
-        V = _minimised(features, self.loss.some(index), fit_intercept=self.fit_intercept)
-        W = V[:-1] / features.scale[:, None]
-        b = (V[-1] - features.centre @ W) * float(self.fit_intercept)
-        w = features.to_w(W)
+            X = matrix.X[index]
+        centre, scale = _standardised(X, self.fit_intercept)
+        loss, most = self.loss.some(index), X.shape[1] if kernel is None else DIFFERENT
+        square = max(1.0, min(most, float(np.isfinite(scale).sum())))  # mean‖x‖²
+        V = _minimised(X, loss, square / (C * loss.mass), self.fit_intercept)
+        W = V[:-1] / scale[:, None]
+        b = (V[-1] - centre @ W) * float(self.fit_intercept)
+        w = W if kernel is None else kernel.combine(landmarks, W)
         if not (np.isfinite(w).all() and np.isfinite(b).all()):
             raise np.linalg.LinAlgError("the fit overflowed")
         if self.loss.n_outputs == 1:
