@@ -64,38 +64,36 @@ __all__ = [
     "verify",
 ]
 
-# loaded when they are first asked for: `python -m momentron.verify` needs numpy only
+# loaded when a name of theirs is first asked for: `python -m momentron.verify` needs numpy only
 _LATER = {
-    "BudgetWarning": "solvers.convergence",
-    "Certificate": "certificate",
-    "ClassifierMargin": "estimators.classifier_margin",
-    "Iterate": "solvers.iterate",
-    "KernelMaxMarginClassifier": "estimators",
-    "KernelMaxMarginClassifierCV": "estimators",
-    "MarginPath": "estimators.c_path",
-    "MarginResult": "result",
-    "MarginTracker": "estimators.tracker",
-    "MaxMarginClassifier": "estimators",
-    "MaxMarginClassifierCV": "estimators",
-    "Problem": "solvers.problem",
-    "Race": "estimators.racing",
-    "Verdict": "separability",
-    "certify": "estimators.classifier_margin",
-    "check_separability": "separability",
-    "margin_of": "estimators.classifier_margin",
-    "margin_path": "estimators.c_path",
-    "max_margin": "api",
-    "race": "estimators.racing",
+    "api": ("max_margin",),
+    "certificate": ("Certificate",),
+    "estimators": (
+        "KernelMaxMarginClassifier",
+        "KernelMaxMarginClassifierCV",
+        "MaxMarginClassifier",
+        "MaxMarginClassifierCV",
+    ),
+    "estimators.c_path": ("MarginPath", "margin_path"),
+    "estimators.classifier_margin": ("ClassifierMargin", "certify", "margin_of"),
+    "estimators.racing": ("Race", "race"),
+    "estimators.tracker": ("MarginTracker",),
+    "result": ("MarginResult",),
+    "separability": ("Verdict", "check_separability"),
+    "solvers.convergence": ("BudgetWarning",),
+    "solvers.iterate": ("Iterate",),
+    "solvers.problem": ("Problem",),
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER.values():
+    if name in _LATER:
         return import_module(f"momentron.{name}")
-    if name not in _LATER:
-        raise AttributeError(f"module 'momentron' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"momentron.{_LATER[name]}"), name)
-    return value
+    for module, names in _LATER.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(f"momentron.{module}"), name)
+            return value
+    raise AttributeError(f"module 'momentron' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

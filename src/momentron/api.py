@@ -8,6 +8,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from momentron.arithmetic.clock import Stopwatch
 from momentron.arithmetic.environment import standard_arithmetic
 from momentron.arithmetic.threads import with_one_thread
@@ -185,21 +187,11 @@ IN_BLOCKS = (".npy", ".parquet", ".svm", ".svmlight", ".libsvm")  # files that h
 
 @dataclass(frozen=True)
 class Plan:
-    """Where the rows of a fit are read: from memory, or from blocks in every pass.
+    """Where the rows of a fit are read: from memory, or from blocks in every pass."""
 
-    Attributes
-    ----------
-    data : TrainingData or None
-        The rows in memory, checked.
-    blocks : Stream or None
-        The rows in blocks, none of which has been read yet. One of the two is None.
-    stopwatch : Stopwatch
-        Running since the plan was begun.
-    """
-
-    data: TrainingData | None
-    blocks: Stream | None
-    stopwatch: Stopwatch
+    data: TrainingData | None  # the rows in memory, checked; or else
+    blocks: Stream | None  # the rows in blocks, none of which has been read yet
+    stopwatch: Stopwatch  # running since the plan was begun
 
 
 def plan_fit(
@@ -252,7 +244,11 @@ def reads_in_blocks(X: Any, options: FitOptions, *, needs_rows: str | None = Non
     be resumed from them; sources and Dask collections always are. Tensors whose copy on the host
     would be large are where nothing needs all the rows at once.
     """
-    if options.block_size is not None or is_dask(X) or is_source(X):
+    if options.block_size is not None:
+        return True
+    if isinstance(X, np.ndarray):
+        return False
+    if is_dask(X) or is_source(X):
         return True
     if is_path(X):
         file = Path(X).expanduser()

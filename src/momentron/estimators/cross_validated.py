@@ -178,16 +178,12 @@ def _scores(
 ) -> tuple[list[float], int]:
     """(the score of every C in one fold, how many of its fits ended short of an answer)."""
     plan = model._plan(*fold.train, options)
-    scores: list[float] = []
-    n_short, last = 0, None
+    scores, n_short = [], 0
     for found in fit_path(plan, options, Cs, is_split=model._is_split):
         if found.is_interrupted:
             raise KeyboardInterrupt  # what it has by then are scores of some folds
-        if last is None or not found.classifies_as(last):  # cut fits often end alike
-            model._take(plan.data, found)
-            score = float(scorer(model, *fold.test, **fold.score))
-        scores.append(score)
-        last = found
+        model._take(plan.data, found)
+        scores.append(float(scorer(model, *fold.test, **fold.score)))
         n_short += not all(result.status.is_final for result in found.results)
     return scores, n_short
 

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,36 +24,18 @@ from momentron.views.table import Table
 
 @dataclass(frozen=True)
 class Look:
-    """One look at a model.
+    """One look at a model."""
 
-    Attributes
-    ----------
-    step : float
-        As the caller counts them.
-    margin, margin_upper : float
-        The margin of the classifier lies between them, as `margin_of` says it.
-    share, share_upper : float
-        That over the best margin which any classifier has on the same features.
-    best, best_upper : float
-        This best margin lies between them.
-    loss : float
-        Cross-entropy, the average over the rows, unless the caller named one.
-    norm : float
-        ‖W‖; with two outputs, of the difference of its rows.
-    angle : float
-        To the certified classifier, in degrees.
-    """
-
-    step: float
-    margin: float
-    margin_upper: float
-    share: float
+    step: float  # as the caller counts them
+    margin: float  # the margin of the classifier, as `margin_of` says it, is at least this
+    margin_upper: float  # and at most this
+    share: float  # of the best margin which any classifier has on the same features, at least
     share_upper: float
-    best: float
+    best: float  # this best margin, at least
     best_upper: float
-    loss: float
-    norm: float
-    angle: float
+    loss: float  # cross-entropy, the average over the rows, unless the caller named one
+    norm: float  # ‖W‖; with two outputs, of the difference of its rows
+    angle: float  # to the certified classifier, in degrees
 
 
 class Looks(Table[Look]):
@@ -73,8 +55,7 @@ class Looks(Table[Look]):
         return f"Looks({len(self)} rows; last: {self._rows[-1] if self._rows else None})"
 
 
-@dataclass(frozen=True)
-class Scene:
+class Scene(NamedTuple):
     """Features with the problem that they pose, and its certified optimum, if it was solved."""
 
     problem: Problem

@@ -30,21 +30,11 @@ FALLBACK_SHARE = 0.2  # of the time that is left, for what classes have that tim
 
 
 class FitRows(NamedTuple):
-    """The rows of a fit or of several: weighed, measured and seen through the kernel, once.
+    """The rows of a fit or of several: weighed, measured and seen through the kernel, once."""
 
-    Attributes
-    ----------
-    data : TrainingData
-        The rows that have a weight.
-    clean : CleanData
-        The same as an operator.
-    kernel : Kernel or None
-        With its parameters as numbers.
-    """
-
-    data: TrainingData
-    clean: CleanData
-    kernel: Kernel | None
+    data: TrainingData  # the rows that have a weight
+    clean: CleanData  # the same as an operator
+    kernel: Kernel | None  # with its parameters as numbers
 
     @classmethod
     def of(cls, data: TrainingData, options: FitOptions) -> "FitRows":
@@ -165,14 +155,6 @@ class Fits(NamedTuple):
         """Whether any fit that ended short had too little memory for kernel values."""
         short = (fit for fit in self.fits if not fit.result.status.is_final)
         return any(fit.is_crowded for fit in short)
-
-    def classifies_as(self, other: "Fits") -> bool:
-        """Whether the classifiers are the same, to the last bit."""
-        pairs = zip(self.results, other.results, strict=True)
-        return all(
-            np.array_equal(a.coef, b.coef) and np.array_equal(a.intercept, b.intercept)
-            for a, b in pairs
-        )
 
 
 # --- one fit -------------------------------------------------------------------------------------

@@ -40,42 +40,21 @@ DEFAULTS = ("scale", 3, 0.0, 1000.0)  # of gamma, degree, coef0 and cache_size
 
 @dataclass(frozen=True)
 class FitOptions:
-    """All that a fit depends on beside the data, checked; made by `from_arguments`.
-
-    Attributes
-    ----------
-    solver : Solver
-    kernel : KernelChoice or None
-    fit_intercept : bool
-    C : float
-    loss : Loss
-    penalty : {"squared_hinge", "hinge"}
-        What slack costs, where C is finite.
-    class_weight : dict, "balanced" or None
-    budget : Budget
-        The tolerance, the iterations, the seconds and the memory.
-    random_state : int, Generator or None
-    verbose : int
-    block_size : int or None
-        Bytes of a block, where data are to be read in blocks.
-    checkpoint : Path or None
-    record_every : int
-        Iterations between two rows of the trace.
-    """
+    """All that a fit depends on besides the data, checked; made by `from_arguments`."""
 
     solver: Solver
     kernel: KernelChoice | None
     fit_intercept: bool
     C: float
     loss: Loss
-    budget: Budget
-    penalty: str = PENALTIES[0]
+    budget: Budget  # the tolerance, the iterations, the seconds and the memory
+    penalty: str = PENALTIES[0]  # what slack costs, where C is finite
     class_weight: Any = None
     random_state: Any = None
     verbose: int = 0
-    block_size: int | None = None
+    block_size: int | None = None  # bytes of a block, where data are to be read in blocks
     checkpoint: Path | None = None
-    record_every: int = 1
+    record_every: int = 1  # iterations between two rows of the trace
 
     @classmethod
     def from_arguments(
