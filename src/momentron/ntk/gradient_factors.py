@@ -127,11 +127,9 @@ class Factor(Gradients):
     def cost(unit: Unit, outputs: int, across: bool) -> FormCost:
         """Of one example and some outputs at a time; `across` if all outputs are paired."""
 
-    @abstractmethod
     def begin(self, rows: slice) -> None:
-        """Make room for u and δ of these rows."""
+        """Make room for u and δ of these rows, unless there is room for all."""
 
-    @abstractmethod
     def finish(self, rows: slice) -> None:
         """All calls and outputs of these rows are in: put them into the form that is kept."""
 
@@ -215,12 +213,6 @@ class GramFactor(Factor):
         deltas = 2.0 * unit.channels * (pairs if across else outputs)
         pair = P * P * (2.0 * unit.fan_in + deltas + ELEMENTWISE * pairs)
         return FormCost(stored, 0, ELEMENTWISE * stored, pair)
-
-    def begin(self, rows: slice) -> None:
-        """There is room for all rows."""
-
-    def finish(self, rows: slice) -> None:
-        """Nothing is left to do: u and δ are what is kept."""
 
     def add_products(
         self, other: Self, rows: slice, columns: slice, pairs: Sequence[OutputPair]

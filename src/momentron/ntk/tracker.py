@@ -158,12 +158,13 @@ class KernelTracker:
         self._kernels: list[np.ndarray] = []
         self.settings: dict[str, str] = {}  # what the rows depend on besides those given here
         self.folder: Path | None = None
+        self._depends_on: dict[str, str] = {}
         if folder is not None:
             self.open_folder(folder)
 
     def open_folder(self, folder: Pathname) -> None:
         """Go on from the looks in a folder, if there are any, and keep further ones there."""
-        self.folder = Path(folder)
+        self.folder, self._depends_on = Path(folder), self._identity()
         require_writable_folder(self.folder)
         if (self.folder / ROWS).exists():
             self.rows = self._read(self.folder / ROWS)
@@ -268,7 +269,7 @@ class KernelTracker:
         self.rows.append(row)
         self._kernels.append(kernel)
         if self.folder is not None:
-            content = {"format": FORMAT, "identity": self._identity(), "rows": self.rows}
+            content = {"format": FORMAT, "identity": self._depends_on, "rows": self.rows}
             write_atomically(self.folder / ROWS, json.dumps(content, indent=1) + "\n")
 
     def _file(self, epoch: float) -> Path:
@@ -289,11 +290,13 @@ class KernelTracker:
             with open_regular(path) as stream:
                 content = json.load(stream)
             form, identity, rows = content["format"], content["identity"], content["rows"]
+            for row in rows:
+                as_epoch(row["epoch"])
         except (OSError, ValueError, KeyError, TypeError):
             raise InputError(f"{path} is not a file of looks; name another folder") from None
         if form != FORMAT:
             raise InputError(f"{path} has format {form}, not {FORMAT}; name another folder")
-        for name, value in self._identity().items():
+        for name, value in self._depends_on.items():
             if identity.get(name) != value:
                 raise InputError(
                     f"{path.parent} holds looks with another {name} ({short(identity.get(name))}, "
