@@ -130,6 +130,23 @@ def test_labels_that_are_no_outputs(model, X):
         EmpiricalNTK(model, outputs=0).pairs(X, np.zeros(7, int))
 
 
+def test_differences_keep_their_digits_in_single_precision(X):
+    class Shared(nn.Module):
+        """Three outputs with a large part in common, which drops out of their differences."""
+
+        def __init__(self):
+            super().__init__()
+            self.common, self.own = nn.Linear(4, 1), nn.Linear(4, K)
+
+        def forward(self, x):
+            return 1e3 * self.common(x) + self.own(x)
+
+    model = Shared()
+    single = EmpiricalNTK(model).pairs(X, LABELS)
+    double = EmpiricalNTK(model.double()).pairs(X, LABELS)
+    assert np.abs(single - double).max() <= 1e-6 * np.abs(double).max()
+
+
 def test_directions_and_weights_that_do_not_fit(model, X):
     ntk = EmpiricalNTK(model)
     with pytest.raises(InputError, match="direction is ndarray; pass a mapping"):

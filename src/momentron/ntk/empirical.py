@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -25,7 +26,6 @@ from momentron.ntk.model_structure import examine
 from momentron.ntk.plan import KernelShape, make_plan
 from momentron.ntk.results import (
     ResultType,
-    label_differences,
     normalize_in_place,
     require_finite,
 )
@@ -210,13 +210,23 @@ class EmpiricalNTK(JacobianProducts):
         if (X2 is None) != (y2 is None):
             raise InputError("X2 and y2 go together; one of them is missing")
         left, right = self._sides(X1, X2)
+        if right is None and y2 is not None and y2 is not y1:
+            right = copy(left)
         readout = Readout(self.outputs)
         with torch.enable_grad():
             k = examine(self.model, left.few(4)).n_outputs
-        c1 = readout.places(y1, len(left), "y1", k)
-        c2 = c1 if y2 is None else readout.places(y2, len(right or left), "y2", k)
-        kernel = torch.as_tensor(self._kernel(PER_OUTPUT, left, right, options))
-        return ResultType.parse(self.dtype).finished(label_differences(kernel, c1, c2))
+        left.places = readout.places(y1, len(left), "y1", k)
+        if right is not None:
+            right.places = readout.places(y2, len(right), "y2", k)
+        normalize, _, _ = self._settings("", **options)
+        unscaled: KernelOptions = {**options, "normalize": False}
+        kernel = torch.as_tensor(self._kernel(PER_OUTPUT, left, right, unscaled))
+        if normalize:
+            unscaled.pop("progress", None)
+            rows = torch.as_tensor(self.diagonal(X1, **unscaled))
+            columns = rows if X2 is None else torch.as_tensor(self.diagonal(X2, **unscaled))
+            normalize_in_place(kernel, rows, columns)
+        return ResultType.parse(self.dtype).finished(kernel)
 
     def diagonal(self, X: Any, **options: Unpack[KernelOptions]) -> Any:
         """K(x, x) for each row of X, without any other entry of the kernel.
@@ -279,7 +289,10 @@ class EmpiricalNTK(JacobianProducts):
         few = examples.few(4)
         structure = examine(self.model, few, chosen_parameters(self.model, self.parameters))
         readout = Readout(self.outputs)
-        structure = replace(structure, n_outputs=len(readout.numbers(structure.n_outputs)))
+        width = len(readout.numbers(structure.n_outputs))
+        if examples.places is not None:
+            width = max(width - 1, 1)
+        structure = replace(structure, n_outputs=width)
         dtype = torch.promote_types(next(self.model.parameters()).dtype, torch.float32)
         views = [structure, structure.without_units()] if structure.units else [structure]
         plan = make_plan(views, shape, dtype.itemsize, limit)

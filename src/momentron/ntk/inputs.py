@@ -22,12 +22,16 @@ Outputs = int | slice | Iterable[int] | None
 
 @dataclass(frozen=True)
 class Readout:
-    """Picks the outputs that are differentiated.
+    """Turns the outputs A of some examples into what is differentiated.
+
+    With labels c, example i has one difference A_c − A_j for each wrong output j, in rising order:
+    the features of the paper's reduction from many classes to two. A single output stands for the
+    difference of two classes and only takes the sign of the label.
 
     Attributes
     ----------
     chosen : int, slice, sequence of int or None
-        None for all.
+        The outputs that are read; None for all.
     """
 
     chosen: Outputs = None
@@ -60,9 +64,18 @@ class Readout:
             )
         return found
 
-    def __call__(self, outputs: Tensor) -> Tensor:
-        """What is read of the outputs of some examples, an (n, k) matrix."""
-        return outputs if self.chosen is None else outputs[:, self.numbers(outputs.shape[1])]
+    def __call__(self, outputs: Tensor, places: Tensor | None = None) -> Tensor:
+        """What is read of an (n, k) matrix of outputs; of labelled examples, differences."""
+        if self.chosen is not None:
+            outputs = outputs[:, self.numbers(outputs.shape[1])]
+        if places is None:
+            return outputs
+        true, k = places.to(outputs.device).unsqueeze(1), outputs.shape[1]
+        if k == 1:
+            return outputs * (2 * true - 1)
+        wrong = torch.arange(k - 1, device=outputs.device).unsqueeze(0)
+        # differentiated as they are: the difference of two kernels would lose digits
+        return outputs.gather(1, true) - outputs.gather(1, wrong + (wrong >= true))
 
     def places(self, y: Any, n: int, name: str, k: int) -> Tensor:
         """Labels, numbers of outputs, as places among those that are read.
@@ -128,6 +141,7 @@ class Examples:
                     f"of that shape or of {math.prod(input_shape)} entries"
                 )
             self.shape = input_shape
+        self.places: Tensor | None = None  # of their labels among the outputs, if labelled
         first = next(model.parameters(), None)
         if first is None:
             raise InputError("the model has 0 parameters; its kernel needs at least 1")
@@ -144,6 +158,10 @@ class Examples:
     def rows(self, start: int, stop: int) -> Tensor:
         """Examples start to stop as a new tensor, in which the model may work in place."""
         return self.like(self.X[start:stop])
+
+    def places_of(self, rows: slice) -> Tensor | None:
+        """The places of the labels of these rows, if there are labels."""
+        return None if self.places is None else self.places[rows]
 
     def like(self, part: Any) -> Tensor:
         """Other rows as a new tensor on the same device, of the same type and shape."""

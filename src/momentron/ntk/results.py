@@ -79,25 +79,6 @@ def require_finite(kernel: Tensor) -> Tensor:
     return kernel
 
 
-def label_differences(kernel: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """⟨g_c − g_a, g'_c' − g'_b⟩ for all a ≠ c and b ≠ c', from all ⟨g_a, g'_b⟩, in their memory.
-
-    c and c' are the places of the labels among the outputs. The g of a single output takes the sign
-    of the label.
-    """
-    k = kernel.shape[2]
-    left, right = left.to(kernel.device), right.to(kernel.device)
-    if k == 1:
-        return kernel.mul_(((2 * left - 1)[:, None] * (2 * right - 1))[..., None, None])
-    places = torch.arange(k - 1, device=kernel.device)
-    wrong = (places + (places >= right[:, None])).unsqueeze(1).expand(-1, k - 1, -1)
-    true = right[:, None, None].expand(-1, k - 1, 1)
-    for row, c in zip(kernel, left, strict=True):
-        ahead = row[:, c].unsqueeze(1) - row[:, places + (places >= c)]
-        row[:, :-1, :-1] = ahead.gather(2, true) - ahead.gather(2, wrong)
-    return kernel[:, :, :-1, :-1]
-
-
 def block_matrix(kernel: Any) -> Any:
     """The kernel of all examples and outputs, from one that keeps the outputs apart.
 

@@ -186,7 +186,7 @@ class Sweep:
             layers.append(y)
 
         with hooked((module for factor in factors for module in factor.unit.modules), on_call):
-            found = self.readout(flat_outputs(self.model(x), len(x)))
+            found = self.readout(flat_outputs(self.model(x), len(x)), X.places_of(rows))
         for factor in factors:
             if calls[id(factor)] != len(factor.unit.positions):
                 raise InputError(_other_calls(factor.unit, calls[id(factor)]))

@@ -52,12 +52,13 @@ class ExampleGradients:
         x, n = X.rows(rows.start, rows.stop), rows.stop - rows.start
         if self.is_vectorised:
             found, own = self._forward(x)
-            found = self.readout(found)
+            found = self.readout(found, X.places_of(rows))
             for o in outputs:
                 yield o, slice(0, n), _gradients(found[:, o].sum(), own, o != outputs[-1])
             return
         for i in range(n):
-            found = self.readout(flat_outputs(self.model(x[i : i + 1]), 1))
+            place = X.places_of(slice(rows.start + i, rows.start + i + 1))
+            found = self.readout(flat_outputs(self.model(x[i : i + 1]), 1), place)
             for o in outputs:
                 gradients = _gradients(found[0, o], self.parameters, o != outputs[-1])
                 yield o, slice(i, i + 1), [gradient.unsqueeze(0) for gradient in gradients]
