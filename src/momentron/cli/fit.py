@@ -118,9 +118,8 @@ def fit(
         assert data is not None
         if source.weight is not None or class_weight is not None:
             raise InputError(
-                "--weight and --class-weight are for data that are read whole (--in-memory); "
-                "blocks have the hard margin, which weights do not change: leave rows of weight 0 "
-                "out"
+                "--weight and --class-weight are for data that are read whole (--in-memory): "
+                "weights do not change a hard margin; leave rows of weight 0 out of the file"
             )
         source.table.require_plain(data, "it is read in blocks; pass --in-memory")
         with blocks.opened() as stream:
@@ -211,7 +210,8 @@ def print_summary(summary: dict[str, Any]) -> None:
         hint = "" if summary["is_soft"] else f"; for a soft margin pass -C, such as {option}"
         classifier = f"{summary['classifier']}{hint}"
     error, seconds = summary["training_error"], summary["seconds"]
-    steps = f"{summary['iterations']} iterations, {summary['passes']} passes"
+    steps, passes = summary["iterations"], summary["passes"]
+    counts = f"{steps} iteration{'s' * (steps != 1)}, {passes} pass{'es' * (passes != 1)}"
     facts = [
         ("read", "; ".join(summary.get("read", ()))),
         ("verdict", summary["status"]),
@@ -219,7 +219,7 @@ def print_summary(summary: dict[str, Any]) -> None:
         ("support", f"{summary['support']} of {n} rows"),
         ("classifier", classifier),
         ("training error", "not counted" if error is None else f"{error:.4%}"),
-        ("work", f"{summary['method']}, {steps}, {seconds:.3f} s"),
+        ("work", f"{summary['method']}, {counts}, {seconds:.3f} s"),
     ]
     if in_blocks:
         read = summary["bytes_read"]

@@ -1,6 +1,5 @@
 """`momentron info`: what this installation is made of."""
 
-import json
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -8,9 +7,10 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from joblib import cpu_count
 from threadpoolctl import threadpool_info
 
-from momentron.cli.output import say_facts
+from momentron.cli.output import say_facts, say_json
 from momentron.data.safefiles import cache_dir
 from momentron.datasets import DATASETS
 from momentron.datasets.loaders import ENVIRONMENT
@@ -24,36 +24,12 @@ def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Print versions, linear algebra libraries, threads and data folders, for bug reports."""
-    found = gather()
-    if as_json:
-        print(json.dumps(found))
-        return
-    libraries = [", ".join(f"{key} {of[key]}" for key in of) for of in found["blas"]]
-    facts = [
-        *found["versions"].items(),
-        ("not installed", ", ".join(found["missing"]) or "nothing"),
-        ("platform", found["platform"]),
-        ("processors", found["processors"]),
-        ("long double", f"{found['long_double_bits']} bits of precision"),
-        *(("library", words) for words in libraries),
-        ("data folder", found["data_folder"] or f"none ({ENVIRONMENT} is not set)"),
-        ("cache", found["cache"]),
-        ("known data sets", ", ".join(found["datasets"])),
-    ]
-    say_facts("", facts)
-
-
-def gather() -> dict[str, Any]:
-    """Everything the command prints, as plain values."""
-    here = versions(*NEEDED, *OPTIONAL)
-    return {
+    here, missing = versions(*NEEDED, *OPTIONAL), f"none ({ENVIRONMENT} is not set)"
+    found: dict[str, Any] = {
         "versions": here,
         "missing": [name for name in OPTIONAL if name not in here],
         "platform": f"{platform.system()} {platform.release()}, {platform.machine()}",
-        # those that this process may use
-        "processors": len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count() or 1,
+        "processors": cpu_count(),  # those that this process may use
         "long_double_bits": int(np.finfo(np.longdouble).nmant) + 1,
         "blas": [
             {name: library[name] for name in OF_LIBRARY if library.get(name)}
@@ -63,6 +39,22 @@ def gather() -> dict[str, Any]:
         "cache": str(cache_dir()),
         "datasets": list(DATASETS),
     }
+    if as_json:
+        say_json(found)
+        return
+    libraries = [", ".join(f"{key} {of[key]}" for key in of) for of in found["blas"]]
+    facts = [
+        *here.items(),
+        ("not installed", ", ".join(found["missing"]) or "nothing"),
+        ("platform", found["platform"]),
+        ("processors", found["processors"]),
+        ("long double", f"{found['long_double_bits']} bits of precision"),
+        *(("library", words) for words in libraries),
+        ("data folder", found["data_folder"] or missing),
+        ("cache", found["cache"]),
+        ("known datasets", ", ".join(found["datasets"])),
+    ]
+    say_facts("", facts)
 
 
 def versions(*names: str) -> dict[str, str]:

@@ -104,15 +104,11 @@ class Source:
         said: list[str] = []
         for option in fields(self)[1:]:
             name, value = f"--{option.name.replace('_', '-')}", getattr(self, option.name)
-            if isinstance(value, list):
-                for entry in value:
-                    said += [name, entry]
-            elif isinstance(value, tuple):
-                said += [name, *value]
-            elif value is True:
-                said.append(name)
-            elif isinstance(value, str):
-                said += [name, value]
+            for entry in value if isinstance(value, list) else [value]:
+                if entry is True:
+                    said.append(name)
+                elif entry:
+                    said += [name, *([entry] if isinstance(entry, str) else entry)]
         return said
 
 

@@ -49,14 +49,9 @@ def write_model(
 
 
 def load_model(path: Path) -> tuple[Classifier, dict[str, list[str]]]:
-    """(a fitted classifier, the levels of its dummies); nothing in the file is executed.
+    """(a fitted classifier, the levels of its dummies, the one left out first).
 
-    The level that was left out comes first.
-
-    Raises
-    ------
-    InputError
-        Where the file is not such a model.
+    Nothing in the file is executed; what is not such a model is an InputError.
     """
     try:
         with open_regular(path) as file, np.load(file, allow_pickle=False) as archive:

@@ -61,19 +61,8 @@ def progress(
 ) -> Iterator[Callable[[str, float], None]]:
     """A bar on standard error that is gone at the end; nothing where that is not a terminal.
 
-    Parameters
-    ----------
-    words : str
-        What is being done.
-    max_time : float, optional
-        Seconds after which the work ends in any case.
-    quiet : bool
-        Show nothing.
-
-    Yields
-    ------
-    callable
-        Takes what is being done now, and the share of the work that is done.
+    `words` say what is being done; after `max_time` seconds the work ends in any case. What is
+    yielded takes what is being done now, and the share of the work that is done.
     """
     if max_time is not None:
         words = f"{words}, at most {max_time:g} s"
@@ -147,12 +136,7 @@ class Guarded:
     """A stream that shows what it can: other characters as ASCII, nothing once nobody reads.
 
     Work goes on after the reader of a pipe has left: files are still to be written, and the exit
-    code is an answer, too.
-
-    Parameters
-    ----------
-    stream : text file or None
-        None where the stream was closed before the program began.
+    code is an answer, too. A stream that was closed before the program began is None.
     """
 
     def __init__(self, stream: IO[str] | None) -> None:

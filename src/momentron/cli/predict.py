@@ -68,16 +68,11 @@ def as_csv(values: np.ndarray, classes: np.ndarray | None, kept: np.ndarray | No
     """One line per row: a label, a decision value, or one output per class; empty if not kept."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    if classes is None:
-        head, rows = ["label"], [[label] for label in values.tolist()]
-    elif values.ndim == 1:
-        head, rows = ["decision"], [[repr(value)] for value in values.tolist()]
-    else:
-        head, rows = classes.tolist(), [list(map(repr, row)) for row in values.tolist()]
+    head = ["label" if classes is None else "decision"]
+    if classes is not None and values.ndim == 2:
+        head = classes.tolist()
     writer.writerow(head)
-    if kept is None:
-        writer.writerows(rows)
-    else:
-        answered = iter(rows)
-        writer.writerows(next(answered) if is_kept else [""] * len(head) for is_kept in kept)
+    rows = iter(values.reshape(len(values), -1).tolist())
+    for is_kept in np.ones(len(values), bool) if kept is None else kept:
+        writer.writerow(next(rows) if is_kept else [""] * len(head))
     return text.getvalue()

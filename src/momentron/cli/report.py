@@ -167,22 +167,9 @@ def examine(
     max_time: float | None = None,
     watch: Callable[[str, float], None] = lambda words, share: None,
 ) -> Findings:
-    """Decide, fit, and ask what each feature does.
+    """Decide, fit, and ask what each feature does, with `max_time` seconds for each of the three.
 
-    Parameters
-    ----------
-    X, y : the data
-    title : str
-    feature_names : sequence of str, optional
-    fit_intercept : bool
-    max_time : float, optional
-        Seconds for each of the three steps.
-    watch : callable, optional
-        Told what is being done, and the share of the work that is done.
-
-    Returns
-    -------
-    Findings
+    `watch` is told what is being done, and the share of the work that is done.
     """
     watch("deciding separability", 0.0)
     verdict = check_separability(
@@ -210,13 +197,8 @@ def examine(
 def render(findings: Findings, *, source: str = "DATA", options: str = "") -> str:
     """The report as HTML.
 
-    Parameters
-    ----------
-    findings : Findings
-    source : str
-        The data as the command line names them, for the commands to repeat.
-    options : str
-        Further options of those commands.
+    `source` are the data as the command line names them, for the commands to repeat, and `options`
+    further options of those commands.
     """
     verdict, text = findings.verdict, findings.verdict.to_json()
     classes, (n, d) = verdict.classes, findings.X.shape
@@ -230,18 +212,18 @@ def render(findings: Findings, *, source: str = "DATA", options: str = "") -> st
             f'href="data:application/json;base64,{encoded}">Save the proof</a></p>'
         )
     template = Template(files("momentron.cli").joinpath("report.html").read_text("utf-8"))
-    return template.substitute(
+    page = template.substitute(
         title=escape(findings.title),
         kind=verdict.kind,
         n_rows=f"{n:,}",
         n_features=f"{d:,}",
         classes=escape(shortened(words, 80)),
         heading=verdict.kind.capitalize(),
-        verdict=_opened(verdict._repr_html_()),
+        verdict=verdict._repr_html_(),
         meaning=f"<p>{escape(verdict.paper_sentence)}</p>",
         scatter=_svg(findings.geometry, "the rows in two dimensions"),
         histogram=_svg(findings.distances, "histogram of signed distances"),
-        classifier=_opened(findings.model.result_._repr_html_()),
+        classifier=findings.model.result_._repr_html_(),
         roles=_needed(findings.roles),
         feature_table=_features(findings),
         proof_facts=facts_table(proof_facts),
@@ -251,11 +233,7 @@ def render(findings: Findings, *, source: str = "DATA", options: str = "") -> st
         verify_options=escape(options.replace(" --no-intercept", "")),
         versions=facts_table(versions()),
     )
-
-
-def _opened(card: str) -> str:
-    """What a notebook shows, with its details."""
-    return card.replace("<details>", "<details open>")
+    return page.replace("<details>", "<details open>")
 
 
 def _svg(display: MarginDisplay | MarginDistributionDisplay, title: str) -> str:

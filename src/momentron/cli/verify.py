@@ -1,8 +1,6 @@
 """`momentron verify`: check a proof against the data it is for."""
 
 import json
-from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,14 +11,13 @@ from momentron.cli.output import complain, say
 from momentron.data.safefiles import open_regular
 from momentron.errors import InputError
 from momentron.separability import Verdict
-from momentron.separability.fates import WORDS, Estimate, sentence_on_estimates
+from momentron.separability.fates import sentence_on_estimates
 from momentron.verify import ProofError
 from momentron.verify import verify as verify_proof
 from momentron.verify.errors import NotJSON
 from momentron.verify.limits import MAX_CHARACTERS, load_proof
 
 REJECTED = 1
-NAMED = 40  # coefficients that are listed by name; more are counted
 
 
 @reads_data()
@@ -76,17 +73,8 @@ def verify(
     kind = verdict.kind
     if verdict.family == "ordinal":  # whose signs depend on the order
         kind += f" in the order {' < '.join(verdict.classes)},"
+    words = sentence_on_estimates(verdict.estimates) or "nothing is said about estimates"
     say(
         f"verified: {loaded.title} is {kind} {margin}, in exact arithmetic; in the {verdict.model} "
-        f"{_on_estimates(verdict.estimates)}"
+        f"{words}"
     )
-
-
-def _on_estimates(estimates: Sequence[Estimate]) -> str:
-    """What was proven of the coefficients."""
-    if not estimates:
-        return "nothing is said about estimates"
-    if len(estimates) <= NAMED:
-        return sentence_on_estimates(estimates)
-    counts = Counter(WORDS[estimate.estimate] for estimate in estimates)
-    return f"estimates: {', '.join(f'{n} {word}' for word, n in counts.items())}"

@@ -33,7 +33,7 @@ def as_progress(progress: Progress, words: str) -> Tell:
     0.5
     """
     if progress is None or progress is False:
-        return _say_nothing
+        return lambda share: None
     if progress is True:
         return Line(words)
     if not callable(progress):
@@ -70,7 +70,3 @@ class Line:
         end = "\n" if share >= 1.0 or not is_terminal else ""
         start = "\r\x1b[K" if is_terminal else ""
         print(f"{start}{text}", end=end, file=sys.stderr, flush=True)
-
-
-def _say_nothing(share: float) -> None:
-    pass

@@ -89,12 +89,10 @@ class Trace(Table[Row]):
             return "<div><strong>Trace</strong>: empty</div>"
         last, count = self._rows[-1], len(self._rows)
         # the first row, the last, and some between, ever further apart
-        shown = sorted({round((count - 1) ** (k / (SHOWN - 1))) for k in range(SHOWN)} | {0})
+        shown = sorted({0, *(round((count - 1) ** (k / (SHOWN - 1))) for k in range(SHOWN))})
         names = ("iteration", "seconds", "passes", "margin", "lower", "upper")
-        rows = [[getattr(self._rows[k], name) for name in names] for k in shown if 0 <= k < count]
-        sentence = (
-            f"{count} rows, {last.passes} passes in {last.seconds:.3g} s. These are running "
-            "estimates; the certificate of the result is proven"
-        )
-        lower, upper = min(last.lower, last.upper), max(last.lower, last.upper)
-        return card("Trace", sentence, max(lower, 0.0), upper, rows_table(names, rows))
+        rows = [[getattr(self._rows[k], name) for name in names] for k in shown if k < count]
+        work = f"{count} rows, {last.passes} passes in {last.seconds:.3g} s"
+        words = f"{work}. These are running estimates; the certificate of the result is proven"
+        lower, upper = sorted((last.lower, last.upper))
+        return card("Trace", words, max(lower, 0.0), upper, rows_table(names, rows))

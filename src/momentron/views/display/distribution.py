@@ -72,12 +72,8 @@ class MarginDistributionDisplay(ClassifierDisplay):
             self.ax_.axvspan(fitted.lower, fitted.upper, color=INK, alpha=0.25, linewidth=0)
             self.ax_.axvline(fitted.lower, **dashed)
             self.ax_.axvline(fitted.upper, label=label, **dashed)
-        if k > 2:
-            self.ax_.set_xlabel("lead of the true class over the best wrong one")
-        elif fitted.is_distance:
-            self.ax_.set_xlabel("signed distance to the boundary")
-        else:
-            self.ax_.set_xlabel("label × decision value")
+        name = "signed distance to the boundary" if fitted.is_distance else "label × decision value"
+        self.ax_.set_xlabel("lead of the true class over the best wrong one" if k > 2 else name)
         self.ax_.set_ylabel("rows")
         if legend:
             self.ax_.legend(fontsize="small", loc="best")

@@ -277,10 +277,10 @@ def _positions(
     found = []
     for feature in features:
         if isinstance(feature, str):
-            if names is None or feature not in names:
+            if feature not in (names or ()):
                 known = "X has no names" if names is None else f"it has {list(names)}"
                 raise InputError(f"X has no feature {short(feature)}; {known}")
-            feature = list(names).index(feature)
+            feature = list(names or ()).index(feature)
         if not 0 <= int(feature) < width:
             raise InputError(f"feature {feature} does not exist; X has {width} of them, from 0")
         found.append(int(feature))
@@ -295,25 +295,21 @@ def _slice(
     fitted: Fitted, X: Any, rows: Any, pair: tuple[int, int], names: Sequence[str] | None
 ) -> View:
     """Two features as they are, with the others held at their means."""
-    called = [str(names[j]) if names is not None else f"feature {j}" for j in pair]
+    first, second = (str(names[j]) if names is not None else f"feature {j}" for j in pair)
+    points, on_slice = _dense(rows[:, pair]), fitted.decide
+    if on_slice is None:
+        return View(points, (first, second), None)
     means = np.asarray(rows.mean(axis=0), np.float64).ravel()
     columns = getattr(X, "columns", None)
 
     def decide(points: np.ndarray) -> np.ndarray:
         full = np.tile(means, (len(points), 1))
         full[:, pair] = points
-        if columns is not None:  # the estimator knows its features by name
-            full = type(X)(full, columns=columns)
-        assert fitted.decide is not None
-        return np.asarray(fitted.decide(full))
+        # an estimator may know its features by name
+        return np.asarray(on_slice(full if columns is None else type(X)(full, columns=columns)))
 
     note = "" if rows.shape[1] == 2 else "boundary where the other features are at their means"
-    return View(
-        _dense(rows[:, pair]),
-        (called[0], called[1]),
-        None if fitted.decide is None else decide,
-        note if fitted.decide is not None else "",
-    )
+    return View(points, (first, second), decide, note)
 
 
 def _along_distance(fitted: Fitted, rows: Any, decision: np.ndarray) -> View:
