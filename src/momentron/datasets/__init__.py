@@ -1,6 +1,6 @@
 """Data sets: synthetic problems whose best margin is known, and loaders for real ones.
 
-Importing this package loads numpy only, and never touches the network.
+Importing this package loads nothing that `max_margin` does not need, and never touches the network.
 """
 
 from momentron.datasets.loaders import DATASETS, load

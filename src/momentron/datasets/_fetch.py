@@ -12,28 +12,34 @@ from pathlib import Path
 
 from momentron.data.safefiles import write_atomically
 
-TIMEOUT = 60.0
-"""Seconds without an answer after which a download gives up."""
-
-FAILURES = (OSError, ValueError, http.client.HTTPException)
-"""What a download can raise: URLError and timeouts are OSErrors, a cut transfer is not."""
-
-CIFAR10_URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
-CIFAR10_MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
-_CIFAR10_MEMBERS = (  # the first training batch, which marks the set as complete, comes last
-    "batches.meta.txt",
-    "test_batch.bin",
-    *(f"data_batch_{i}.bin" for i in range(5, 0, -1)),
-)
+TIMEOUT = 60.0  # seconds without an answer after which a download gives up
+FAILURES = (OSError, ValueError, http.client.HTTPException, tarfile.TarError)
+MD5 = {  # of the files for which it is known
+    "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+    "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
+    "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
+    "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
+    "cifar-10-binary.tar.gz": "c32a1d4ab5d03f1284b67883e8d87530",
+}
 
 
 @dataclass(frozen=True)
 class Remote:
-    """A file: its mirrors in order of preference, its place in the cache, its MD5 if known."""
+    """A file to download.
+
+    Attributes
+    ----------
+    urls : tuple of str
+        Its mirrors, in order of preference.
+    path : str
+        Its place in the cache; of an archive, the folder for its members.
+    members : tuple of str
+        The base names of the files to take from an archive.
+    """
 
     urls: tuple[str, ...]
-    file: str
-    md5: str | None = None
+    path: str
+    members: tuple[str, ...] = ()
 
 
 def fetch(remote: Remote, cache: Path) -> None:
@@ -41,45 +47,39 @@ def fetch(remote: Remote, cache: Path) -> None:
 
     Raises
     ------
-    OSError, ValueError, http.client.HTTPException
+    OSError, ValueError, http.client.HTTPException, tarfile.TarError
         The last mirror's failure; nothing is left behind under the final name.
     """
-    if not (cache / remote.file).exists():
-        _write(cache / remote.file, _download(remote.urls, remote.md5))
+    path = cache / remote.path
+    if not remote.members:
+        if not path.exists():
+            _write(path, _download(remote.urls))
+        return
+    with tarfile.open(fileobj=io.BytesIO(_download(remote.urls))) as tar:
+        # only known base names are written, so a member's own path cannot lead elsewhere
+        found = {Path(member.name).name: member for member in tar.getmembers() if member.isfile()}
+        for name in remote.members:
+            member = tar.extractfile(found[name]) if name in found else None
+            if member is None:
+                raise ValueError(f"{remote.urls[0]} lacks {name}")
+            _write(path / name, member.read())
 
 
-def fetch_cifar10(cache: Path) -> None:
-    """Download the CIFAR-10 archive and keep its binary batches.
-
-    Only known base names are written, so a member's own path cannot lead elsewhere.
-    """
-    content = _download((CIFAR10_URL,), CIFAR10_MD5)
-    try:
-        with tarfile.open(fileobj=io.BytesIO(content)) as tar:
-            members = {Path(m.name).name: m for m in tar.getmembers() if m.isfile()}
-            for name in _CIFAR10_MEMBERS:
-                member = tar.extractfile(members[name]) if name in members else None
-                if member is None:
-                    raise ValueError(f"{CIFAR10_URL} lacks {name}")
-                _write(cache / "cifar10" / name, member.read())
-    except tarfile.TarError as error:
-        raise ValueError(f"{CIFAR10_URL} is not a readable archive ({error})") from error
-
-
-def _download(urls: tuple[str, ...], md5: str | None) -> bytes:
+def _download(urls: tuple[str, ...]) -> bytes:
     """The content of the first mirror that has it, whole and with the right MD5."""
-    for i, url in enumerate(urls):
+    *mirrors, last = urls
+    for url in mirrors:
         try:
-            with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
-                content: bytes = answer.read()  # which raises where less came than announced
-            found = hashlib.md5(content, usedforsecurity=False).hexdigest()
-            if md5 not in (None, found):
-                raise ValueError(f"{url} has MD5 {found}, not {md5}")
-            return content
+            return _download((url,))
         except FAILURES:
-            if i == len(urls) - 1:
-                raise
-    raise ValueError("there is no address to download from")
+            continue
+    with urllib.request.urlopen(last, timeout=TIMEOUT) as answer:
+        content: bytes = answer.read()  # which raises where less came than announced
+    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    expected = MD5.get(last.rsplit("/", 1)[1], found)
+    if found != expected:
+        raise ValueError(f"{last} has MD5 {found}, not {expected}")
+    return content
 
 
 def _write(path: Path, content: bytes) -> None:
