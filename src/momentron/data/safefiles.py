@@ -144,22 +144,24 @@ class Lock:
         self._held: IO[bytes] | None = None
 
     def __enter__(self) -> None:
-        if fcntl is None:
-            return
-        while True:
+        while fcntl is not None and self._held is None:
             try:
                 file = open(self._file, "ab", buffering=0, opener=_open_lock)
             except OSError as error:
                 raise InputError(f"{self._path} cannot be locked: {reason(error)}") from error
-            if not _is_locked(file.fileno()):
+            try:
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
                 file.close()
                 raise InputError(
                     f"another run is writing {self._path}; wait for its end or name another path"
-                )
-            if _is_same(file.fileno(), self._file):
+                ) from None
+            except OSError:
+                pass  # there are no locks on this file system
+            if os.fstat(file.fileno()).st_nlink:
                 self._held = file
-                return
-            file.close()  # the one who held it has removed the file since it was opened here
+            else:
+                file.close()  # whoever held it has removed the file since it was opened here
 
     def __exit__(self, *error: object) -> None:
         if self._held is None:
@@ -184,24 +186,6 @@ def _create_beside(path: Path, mode: int) -> tuple[int, Path]:
             return os.open(temporary, _CREATE | _NO_LINKS | os.O_EXCL, mode), temporary
         except FileExistsError:
             continue
-
-
-def _is_locked(descriptor: int) -> bool:
-    """Whether the lock is ours now, or there are no locks on this file system."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        pass
-    return True
-
-
-def _is_same(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.lstat())
-    except FileNotFoundError:
-        return False
 
 
 def _kind_of(path: Pathname) -> str:

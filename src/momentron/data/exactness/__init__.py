@@ -16,7 +16,7 @@ Certificates and proofs speak of the data as float64, so every way in asks `as_e
 - Dates, complex numbers and masked entries are refused.
 """
 
-from momentron.data.exactness.arrays import as_exact, require_exact
+from momentron.data.exactness.arrays import as_exact
 from momentron.data.exactness.decimals import (
     READINGS,
     as_decimal,
@@ -38,7 +38,6 @@ __all__ = [
     "is_rounded",
     "is_tensor",
     "may_change",
-    "require_exact",
     "require_reading",
     "row_parts",
     "shortest_decimals",

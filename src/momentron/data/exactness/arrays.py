@@ -38,7 +38,7 @@ def as_exact(X: Any, decimals: str = "binary") -> Any:
     if sp.issparse(X):
         X = canonical(X)
         data = _as_floats(X.data, decimals)
-        return X if data is X.data else _with_entries(X, data)
+        return X if data is X.data else type(X)((data, X.indices, X.indptr), shape=X.shape)
     if isinstance(X, np.ma.MaskedArray):
         if np.ma.is_masked(X):
             raise InputError(
@@ -55,19 +55,6 @@ def as_exact(X: Any, decimals: str = "binary") -> Any:
     if columns is None:
         return _as_floats(_as_array(X), decimals)
     return _from_columns(X, columns, decimals)
-
-
-def require_exact(X: Any) -> None:
-    """Raise InputError with the first entry of X that float64 cannot hold exactly."""
-    if type(X) is np.ndarray:
-        _require(X)
-    else:
-        as_exact(X)
-
-
-def _with_entries(X: Any, data: np.ndarray) -> Any:
-    """A sparse matrix with other entries in the same places."""
-    return type(X)((data, X.indices, X.indptr), shape=X.shape)
 
 
 def _as_floats(values: np.ndarray, decimals: str = "binary") -> np.ndarray:

@@ -2,8 +2,7 @@
 
 from momentron.data.files._common import DataFile
 from momentron.data.files.options import TableOptions
-from momentron.data.files.paths import is_path, read_whole
-from momentron.data.files.readers import read_data, read_frame, read_rows
+from momentron.data.files.readers import is_path, read_data, read_frame, read_rows, read_whole
 
 __all__ = [
     "DataFile",
