@@ -6,15 +6,12 @@ A[B, P]ᵀ q_B = −Σ q a over the rest. In the same way w on P follows exactly
 columns F, which stays as proposed: A[B, P] w_P = −A[B, F] w_F.
 """
 
-import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
-from flint import fmpq
 
 from momentron.arithmetic.clock import require_time
 from momentron.separability.cone import Cone, by_column
@@ -108,26 +105,16 @@ def minor(K: Any, order: np.ndarray) -> tuple[list[int], list[int]]:
 
 def null_space(rows: list[Vector], pivot: list[int], free: list[int]) -> dict[int, Vector]:
     """For each free coordinate the vector orthogonal to all rows that has no other free one."""
-    vectors = {f: {f: fmpq(1)} for f in free}
-    if rows and free:
-        right = [{f: -a[f] for f in free if f in a} for a in rows]
-        for c, values in solve_rows(rows, pivot, right).items():
-            for f, v in values.items():
-                vectors[f][c] = v
-    return {f: whole_vector(v) for f, v in vectors.items()}
-
-
-def whole_vector(v: dict[int, fmpq]) -> Vector:
-    """The shortest multiple of a vector in integers, in the order of its coordinates."""
-    numbers, _ = over_one_denominator(v.values())
-    return dict(sorted(zip(v, primitive(numbers), strict=True)))
-
-
-def over_one_denominator(values: Iterable[fmpq]) -> tuple[list[int], int]:
-    """(numerators, positive denominator) of some rationals."""
-    values = list(values)
-    common = math.lcm(*(int(v.q) for v in values))
-    return [int(v.p) * (common // int(v.q)) for v in values], common
+    if not rows or not free:
+        return {f: {f: 1} for f in free}
+    solution, denominator = solve_rows(rows, pivot, [{f: -a.get(f, 0) for f in free} for a in rows])
+    vectors = {f: {f: denominator} for f in free}
+    for c, values in solution.items():
+        for f, v in values.items():
+            vectors[f][c] = v
+    return {
+        f: dict(sorted(zip(v, primitive([*v.values()]), strict=True))) for f, v in vectors.items()
+    }
 
 
 def pivot_order(matrix: np.ndarray) -> np.ndarray:
@@ -180,8 +167,8 @@ def exact_boundary(cone: Cone, basis: Basis, q: np.ndarray) -> list[ExactWeights
             equations[c][i] = row[c]
     unknowns = list(range(basis.pairs.size))
     right = [{0: -total[c]} for c in equations]
-    found = solve_rows(list(equations.values()), unknowns, right)
-    solution, denominator = over_one_denominator(found[i].get(0, fmpq(0)) for i in unknowns)
+    found, denominator = solve_rows(list(equations.values()), unknowns, right)
+    solution = [found[i].get(0, 0) for i in unknowns]
     if any(v <= 0 for v in solution):
         raise NotExact(f"{sum(v <= 0 for v in solution)} weights of the basis are not positive")
     groups = [ExactWeights(rest, numerators, 1), ExactWeights(basis.pairs, solution, denominator)]
@@ -200,11 +187,10 @@ def exact_direction(cone: Cone, basis: Basis, w: np.ndarray, bits: int) -> list[
         whole[cone.columns[position]] = value << (shift - int(cone.exponents[position]))
     rows, sides = cone.vectors(basis.pairs), cone.sides(whole, basis.pairs)
     coordinates = cone.columns[basis.columns].tolist()
-    found = solve_rows(rows, coordinates, [{0: -s} for s in sides])
-    solution, denominator = over_one_denominator(found[c].get(0, fmpq(0)) for c in coordinates)
+    found, denominator = solve_rows(rows, coordinates, [{0: -s} for s in sides])
     answer = [v * denominator for v in whole]
-    for c, v in zip(coordinates, solution, strict=True):
-        answer[c] = v
+    for c in coordinates:
+        answer[c] = found[c].get(0, 0)
     return answer
 
 

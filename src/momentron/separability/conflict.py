@@ -6,15 +6,17 @@ labels are a conflict of two rows, found by hashing before anything is solved.
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.optimize import linprog
 
-from momentron.arithmetic.clock import require_time
-from momentron.separability.basis import Basis, ExactWeights, pivot_order
+from momentron.arithmetic.clock import require_time, time_left
+from momentron.separability.basis import Basis, ExactWeights
 from momentron.separability.cone import Cone
-from momentron.separability.deadline import call_within_deadline
-from momentron.solvers.rational.memory import TooLarge, require_memory
+from momentron.solvers.rational.memory import TooLarge
 from momentron.solvers.rational.systems import pivot_columns, solve_whole
 
-LARGEST_CROSSOVER = 2e9  # products: some seconds, and the verdict stands without a conflict
+SOME = 8  # times the size of a conflict: pairs among which it is looked for first
+LARGEST_PROGRAM = 4e6  # entries
+SECONDS = 2.0  # of one program, which nothing can interrupt
 NEGLIGIBLE = 1e-9  # weights below this share of the largest are rounding errors
 
 
@@ -51,67 +53,30 @@ def duplicate_conflict(cone: Cone, i: int, j: int) -> ExactWeights:
 def circuit_conflict(cone: Cone, basis: Basis, q: np.ndarray) -> ExactWeights | None:
     """At most r + 1 boundary pairs, of rank r, with positive weights that cancel exactly.
 
-    Moves the weight of one pair after the other onto a basis, as the crossover of an interior
-    point to a vertex does: O(n·r²) flops.
+    HiGHS proposes a vertex of {q ≥ 0, Aᵀq = 0, Σq = 1}, of the heaviest pairs if these suffice; the
+    verdict stands without a conflict.
     """
-    if (basis.boundary.size - basis.pairs.size) * float(basis.pairs.size) ** 2 > LARGEST_CROSSOVER:
-        return None
-    try:
-        with np.errstate(all="ignore"):  # entries too far apart for floats: no conflict from them
-            support, weights = _crossover(cone, basis, q)
-        return exact_circuit(cone, support[weights > NEGLIGIBLE * weights.max()])
-    except (TooLarge, ZeroDivisionError, np.linalg.LinAlgError):
-        return None
-
-
-def _crossover(cone: Cone, basis: Basis, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(r + 1 pairs, weights of them with Σ q a ≈ 0): a vertex of {q ≥ 0, Aᵀq = 0, Σq = 1}."""
     size = basis.columns.size + 1
-    require_memory(24.0 * (basis.boundary.size + size) * size, "a crossover")
-    part = cone.A[basis.boundary][:, basis.columns]
-    V = part.toarray() if sp.issparse(part) else part
-    V = np.column_stack([V / np.abs(V).max(axis=0), np.ones(len(V))])
-    places, size = pivot_order(q[:, None] * V), V.shape[1]
-    members, outside = places[:size].copy(), places[size:]
-    inverse = call_within_deadline(2.0 * size**3, np.linalg.inv, V[members].T)
-    shares = q / q.sum()
-    weights = shares[members]
-    waiting = [outside[np.argsort(q[outside])]]
-    while waiting:
-        require_time()
-        group = waiting.pop()
-        if group.size > 1:  # all at once, if no weight of a member falls below zero
-            moved = weights + inverse @ (shares[group] @ V[group])
-            if (moved >= 0.0).all():
-                weights = moved
-            else:
-                waiting += [group[group.size // 2 :], group[: group.size // 2]]
-            continue
-        if group.size == 0:
-            continue
-        i = int(group[0])
-        step = inverse @ V[i]  # a_i as a combination of the members
-        amount = shares[i]
-        falling = step < -1e-12
-        limits = np.where(falling, weights / np.where(falling, -step, 1.0), np.inf)
-        leaving = int(limits.argmin())
-        if limits[leaving] >= amount:
-            weights += amount * step
-            continue
-        weights += limits[leaving] * step
-        weights[leaving] = amount - limits[leaving]
-        members[leaving] = i
-        row = inverse[leaving] / step[leaving]
-        inverse -= np.outer(step, row)
-        inverse[leaving] = row
-    target = np.zeros(size)
-    target[-1] = 1.0
-    if not np.isfinite(inverse).all():
-        raise np.linalg.LinAlgError("the basis is singular")
-    sharp, *_ = call_within_deadline(
-        30.0 * size**3, np.linalg.lstsq, V[members].T, target, rcond=None
-    )
-    return basis.boundary[members], np.maximum(sharp, 0.0)
+    heavy_first = np.argsort(-q, kind="stable")
+    for n_pairs in (SOME * size, q.size):
+        seconds = min(SECONDS, time_left())
+        if seconds <= 0.0 or min(n_pairs, q.size) * size > LARGEST_PROGRAM:
+            return None
+        members = basis.boundary[heavy_first[:n_pairs]]
+        part = sp.csr_array(cone.A[members][:, basis.columns])
+        found = linprog(
+            np.zeros(members.size),
+            A_eq=sp.vstack([part.T, np.ones((1, members.size))]),
+            b_eq=np.eye(size)[-1],
+            method="highs-ds",
+            options={"time_limit": seconds},
+        )
+        if found.status == 0:
+            try:
+                return exact_circuit(cone, members[found.x > NEGLIGIBLE * found.x.max()])
+            except (TooLarge, ZeroDivisionError):
+                return None
+    return None
 
 
 def exact_circuit(cone: Cone, support: np.ndarray) -> ExactWeights | None:

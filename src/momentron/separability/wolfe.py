@@ -125,10 +125,8 @@ class _Faces:
                 for c in self.vectors[pair].keys() & total.keys():
                     total[c] += int(weight * common) * self.vectors[pair][c]
             rows = [{pair: self.vectors[pair].get(c, 0) for pair in self.basis} for c in total]
-            found = solve_rows(rows, self.basis, [{0: v} for v in total.values()])
-            correction = {
-                pair: Fraction(int(v[0].p), int(v[0].q) * common) for pair, v in found.items() if v
-            }
+            found, below = solve_rows(rows, self.basis, [{0: v} for v in total.values()])
+            correction = {pair: Fraction(v[0], below * common) for pair, v in found.items() if v}
         ratios = [math.floor(share / self.q[pair]) + 1 for pair, share in correction.items()]
         factor = max([1, *ratios])
         self.q = {pair: factor * weight for pair, weight in self.q.items()}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from flint import fmpq, fmpz_mat, nmod_mat
+from flint import fmpz_mat, nmod_mat
 
 from momentron.arithmetic.clock import require_time, time_left
 from momentron.solvers.rational.memory import TooLarge
@@ -19,8 +19,6 @@ PRIME = 8388593  # below 2^23: float64 adds up 2^30 residues exactly
 PIECE = 2e9  # multiplications between two looks at the clock
 MAX_EQUATIONS = 2500
 MAX_ELIMINATION = 3e11  # multiplications modulo the prime: some seconds
-SHORT_EQUATION = 3  # unknowns of an equation that is solved for one of them first
-MANY_EQUATIONS = 24  # from which on equations are looked at for that
 IN_PROCESS = 0.5  # seconds of a call of python-flint, which nothing can interrupt
 INTERVAL = 0.02  # seconds between two looks at a process
 CHILD = """
@@ -69,10 +67,11 @@ def solve_many(matrix: list[list[int]], right: list[list[int]]) -> tuple[list[li
 
 
 def solving_seconds(rows: list[list[int]]) -> float:
-    """About how long python-flint takes for an augmented system."""
-    size, bits = len(rows), max((abs(v).bit_length() for row in rows for v in row), default=0)
-    many = len(rows[0]) - size if rows else 0
-    return 1e-12 * size**3 * (size + many) * bits * max(1.0, bits / 500)
+    """About how long python-flint takes for an augmented system, by Hadamard's bound."""
+    size = len(rows)
+    lines = [row[:size] for row in rows], list(zip(*rows, strict=True))[:size]
+    bits = [sum(max(map(int.bit_length, line)) + 4 for line in part) for part in lines]
+    return 8e-13 * size**2 * len(rows[0]) * min(bits)
 
 
 def _solved_by_a_child(
@@ -105,98 +104,24 @@ def _solved_by_a_child(
 
 def solve_rows(
     rows: list[Vector], unknowns: list[int], right: list[Vector]
-) -> dict[int, dict[int, fmpq]]:
-    """For each unknown its values, by right side, zeros left out: Σ rows[i][j] x_j = right[i].
+) -> tuple[dict[int, Vector], int]:
+    """(numerators by unknown and right side, zeros left out; their positive denominator).
 
-    Rows may have entries for others than the unknowns: these do not count. Equations of few
-    unknowns, such as those of dummies, give one each, which is replaced in all others; what is left
-    is small. Raises as `solve_many`.
+    Σ rows[i][j] x_j = right[i]. Rows may have entries for others than the unknowns: these do not
+    count. Raises as `solve_many`.
     """
-    wanted = set(unknowns)
-    if len(rows) != len(wanted):
+    if len(rows) != len(unknowns):
         raise ZeroDivisionError("the system is not square")
-    equations = [{j: fmpq(v) for j, v in row.items() if j in wanted and v} for row in rows]
-    sides = [{m: fmpq(v) for m, v in b.items() if v} for b in right]
-    given = _eliminated(equations, sides) if len(rows) > MANY_EQUATIONS else []
-    gone = {i for _, i in given}
-    open_rows = [i for i in range(len(rows)) if i not in gone]
-    found = _core(
-        [equations[i] for i in open_rows],
-        [sides[i] for i in open_rows],
-        sorted(wanted - {unknown for unknown, _ in given}),
-    )
-    for unknown, i in reversed(given):
-        require_time()
-        total = dict(sides[i])
-        for j, v in equations[i].items():
-            if j != unknown:
-                _subtract(total, v, found[j])
-        found[unknown] = {m: v / equations[i][unknown] for m, v in total.items()}
-    return found
-
-
-def _eliminated(
-    equations: list[dict[int, fmpq]], sides: list[dict[int, fmpq]]
-) -> list[tuple[int, int]]:
-    """(unknown, equation) that gives it, in order; each is replaced in all other equations."""
-    holders: dict[int, set[int]] = {}
-    for i, row in enumerate(equations):
-        for j in row:
-            holders.setdefault(j, set()).add(i)
-    given: list[tuple[int, int]] = []
-    waiting = [i for i, row in enumerate(equations) if len(row) <= SHORT_EQUATION]
-    done: set[int] = set()
-    while waiting:
-        require_time()
-        i = waiting.pop()
-        if i in done or not 0 < len(equations[i]) <= SHORT_EQUATION:
-            continue
-        unknown = min(equations[i], key=lambda j: len(holders[j]))
-        done.add(i)
-        given.append((unknown, i))
-        rest = {j: v for j, v in equations[i].items() if j != unknown}
-        for other in holders.pop(unknown) - done:
-            factor = equations[other].pop(unknown) / equations[i][unknown]
-            for j in _subtract(equations[other], factor, rest):
-                holders[j] ^= {other}  # an entry that is new, or gone
-            _subtract(sides[other], factor, sides[i])
-            if len(equations[other]) <= SHORT_EQUATION:
-                waiting.append(other)
-    return given
-
-
-def _subtract(target: dict[int, fmpq], factor: fmpq, row: dict[int, fmpq]) -> list[int]:
-    """target −= factor · row; the entries that are new, or gone."""
-    changed = []
-    for j, v in row.items():
-        value = target.get(j, 0) - factor * v
-        if j not in target or not value:
-            changed.append(j)
-        target[j] = value
-        if not value:
-            del target[j]
-    return changed
-
-
-def _core(
-    equations: list[dict[int, fmpq]], sides: list[dict[int, fmpq]], unknowns: list[int]
-) -> dict[int, dict[int, fmpq]]:
-    """The unknowns that short equations do not give."""
-    numbers = sorted({m for side in sides for m in side})
-    if not unknowns or not numbers:
-        if any(not row for row in equations):
-            raise ZeroDivisionError("the system is singular")
-        return {j: {} for j in unknowns}
-    matrix, right = [], []
-    for row, side in zip(equations, sides, strict=True):
-        common = math.lcm(*(int(v.q) for part in (row, side) for v in part.values()))
-        matrix.append([int(row.get(j, 0) * common) for j in unknowns])
-        right.append([int(side.get(m, 0) * common) for m in numbers])
-    solution, denominator = solve_many(matrix, right)
-    return {
-        j: {m: fmpq(v, denominator) for m, v in zip(numbers, x, strict=True) if v}
+    numbers = sorted({m for side in right for m, v in side.items() if v})
+    if not numbers:
+        return {j: {} for j in unknowns}, 1
+    matrix = [[row.get(j, 0) for j in unknowns] for row in rows]
+    solution, denominator = solve_many(matrix, [[b.get(m, 0) for m in numbers] for b in right])
+    found = {
+        j: {m: v for m, v in zip(numbers, x, strict=True) if v}
         for j, x in zip(unknowns, solution, strict=True)
     }
+    return found, denominator
 
 
 def primitive(row: list[int]) -> list[int]:
