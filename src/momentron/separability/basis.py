@@ -59,7 +59,7 @@ def find_basis(cone: Cone, boundary: np.ndarray, q: np.ndarray, *, by_weight: bo
     Sparse rows can be taken by weight alone; a dense elimination minds rounding, too.
     """
     A = cone.A[boundary]
-    heavy_first = np.argsort(-q[boundary], kind="stable")
+    heavy_first = np.argsort(-q, kind="stable")
     residues = cone.residues(boundary)
     if by_weight and sp.issparse(A):
         rows, chosen = minor(residues, heavy_first)
@@ -69,7 +69,7 @@ def find_basis(cone: Cone, boundary: np.ndarray, q: np.ndarray, *, by_weight: bo
         return Basis(boundary, boundary[:0], columns)
     part = A[:, columns]
     part = part.toarray() if sp.issparse(part) else part.copy()
-    part *= q[boundary][:, None]
+    part *= q[:, None]
     part /= np.maximum(part.max(axis=0), -part.min(axis=0))
     leading = pivot_order(part)[: columns.size]
     return Basis(boundary, np.sort(boundary[leading]), columns)

@@ -3,8 +3,9 @@
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from momentron.data.arguments import as_flag, as_number
 from momentron.data.exactness import READINGS, is_rounded, require_reading
 from momentron.errors import InputError, short
 from momentron.separability.basis import (
-    Basis,
     ExactWeights,
     NotExact,
     enclosed_boundary,
@@ -56,7 +56,6 @@ from momentron.verify.limits import LONGEST_NAME, load_proof
 from momentron.verify.outcomes import label_texts
 from momentron.verify.proof import Proof, read_interval
 
-SMALL = 20_000  # entries up to which a conflict that floats miss is found by exact steps
 LARGE = 4e9  # flops of an interior-point iteration above which `max_margin` is asked first
 GRACE = 0.4  # seconds beyond the budget, for reading the data and for closing
 ESTIMATES_SECONDS = 4.0  # for the fates of the coefficients, unless `max_time` says how long
@@ -166,7 +165,7 @@ def check_separability(
     >>> check_separability([[0.0], [5e-324]], ["a", "b"]).kind
     'separable'
     """
-    start, spent = time.perf_counter(), math.inf
+    start = time.perf_counter()
     fit_intercept = as_flag("fit_intercept", fit_intercept)
     require_reading(decimals)
     design = read_design(X, y, data=data, sample_weight=sample_weight, decimals=decimals)
@@ -175,27 +174,26 @@ def check_separability(
     names = design.named(feature_names)
     seconds = seconds_of(max_time)
     grace = max(GRACE, seconds / 20)  # to read the data, and to close
-    cone, otherwise, reason = None, None, None
+    otherwise, reason = None, None
+    model = partial(
+        Cone,
+        y=design.y,
+        fit_intercept=fit_intercept,
+        family=family,
+        link=link,
+        sample_weight=design.sample_weight,
+        order=order,
+        reference=design.reference if reference is None else reference,
+    )
     with standard_arithmetic(), one_thread():
         try:
             with until(start + max(seconds, grace)):
-                cone = Cone(
-                    design.X,
-                    design.y,
-                    fit_intercept=fit_intercept,
-                    family=family,
-                    link=link,
-                    decimals=decimals,
-                    sample_weight=design.sample_weight,
-                    order=order,
-                    reference=design.reference if reference is None else reference,
-                )
+                cone = model(design.X, decimals=decimals)
             decision = _Decision(cone)
             proof = decision.within(start + seconds, grace)
             reason = decision.reason and _why(decision.reason, max_time, seconds)
-            spent = time.perf_counter() - start
-            if spent < OTHER_SECONDS:
-                otherwise = _kind_otherwise(cone, proof, start + seconds)
+            if time.perf_counter() - start < OTHER_SECONDS:
+                otherwise = _kind_otherwise(model, cone, proof, start + seconds)
             if estimates and proof["complete"]:
                 end = start + seconds
                 if max_time is None:
@@ -208,8 +206,8 @@ def check_separability(
             labels = label_texts(design.y)
             name = family or default_family(labels)
             classes = classes_of(name, labels)
-            model = Family(name, link_of(name, link), len(classes), fit_intercept)
-            proof = empty_proof(n, d, classes, model, decimals)
+            unread = Family(name, link_of(name, link), len(classes), fit_intercept)
+            proof = empty_proof(n, d, classes, unread, decimals)
     proof["names"] = None if names is None else [name[:LONGEST_NAME] for name in names]
     return Verdict(
         proof["kind"],
@@ -231,10 +229,12 @@ def _why(reason: str, max_time: float | None, seconds: float) -> str:
     return f"time ran out after {taken:g} s; pass max_time={max(60.0, 10.0 * taken):g}"
 
 
-def _kind_otherwise(cone: Cone, proof: dict[str, Any], moment: float) -> str | None:
-    """The kind in the other reading of decimals; None where it was not decided.
+def _kind_otherwise(
+    model: Callable[..., Cone], cone: Cone, proof: dict[str, Any], moment: float
+) -> str | None:
+    """The kind in the other reading of decimals; None if it was not decided.
 
-    The two readings differ by half a unit in the last place at most, so where they disagree the
+    The two readings differ by half a unit in the last place at most, so if they disagree the
     verdict rests on such differences. A margin far above them settles the question, and numbers
     that both readings share leave none.
     """
@@ -249,8 +249,7 @@ def _kind_otherwise(cone: Cone, proof: dict[str, Any], moment: float) -> str | N
     reading = next(word for word in READINGS if word != cone.table.decimals)
     try:
         with until(min(moment, time.perf_counter() + OTHER_SECONDS)):
-            other = cone.reread(reading)
-            return str(_Decision(other).proof()["kind"])
+            return str(_Decision(model(cone.given, decimals=reading)).proof()["kind"])
     except (OutOfTime, TooLarge, ProofTooLarge):
         return None
 
@@ -311,7 +310,7 @@ class _Decision:
                 with until(time.perf_counter() + grace):
                     return self.undecided()
             except (OutOfTime, ProofTooLarge):
-                return build_proof(self.cone, "undecided", upper=math.inf)
+                return build_proof(self.cone, "undecided", ends=(0.0, math.inf))
 
     def proof(self) -> dict[str, Any]:
         """A verified proof, from floats where they see enough and else from exact steps."""
@@ -353,11 +352,11 @@ class _Decision:
     def undecided(self) -> dict[str, Any]:
         """A verified proof of an interval, and of nothing else, in little time."""
         if not self.cone.family.compares_classes:
-            return build_proof(self.cone, "undecided", upper=math.inf)
+            return build_proof(self.cone, "undecided", ends=(0.0, math.inf))
         is_quick = reading_seconds(self.cone) < QUICK
         dual = class_means(self.cone) if is_quick else two_rows(self.cone)
         upper = upper_bound(self.cone, dual)
-        return self._verified(build_proof(self.cone, "undecided", dual=dual, upper=upper))
+        return self._verified(build_proof(self.cone, "undecided", dual=dual, ends=(0.0, upper)))
 
     def _verified(self, proof: dict[str, Any]) -> dict[str, Any]:
         """The proof, once its JSON has been verified: what is written is what will be read."""
@@ -366,12 +365,7 @@ class _Decision:
 
     def _separable(self, found: Interval) -> dict[str, Any]:
         return build_proof(
-            self.cone,
-            "separable",
-            w=found.w,
-            dual=found.dual,
-            lower=found.lower,
-            upper=found.upper,
+            self.cone, "separable", w=found.w, dual=found.dual, ends=(found.lower, found.upper)
         )
 
     def _from_floats(
@@ -384,9 +378,7 @@ class _Decision:
             return self._separable(margin_interval(cone, apart))
         boundary = np.flatnonzero(~proposal.strict)
         q = refine_weights(cone, boundary, proposal.q[boundary])
-        weights = np.zeros(proposal.q.size)
-        weights[boundary] = q
-        basis = find_basis(cone, boundary, weights, by_weight=bits == DIRECTION_BITS[0])
+        basis = find_basis(cone, boundary, q, by_weight=bits == DIRECTION_BITS[0])
         w: list[int] | None = None
         if proposal.strict.any():
             w = [0] * cone.n_coordinates
@@ -401,16 +393,8 @@ class _Decision:
         if conflict is None and cone.family.compares_classes:
             # the verdict stands without a conflict; the verification comes first
             with suppress(OutOfTime), until(deadline() - reading_seconds(cone, 3.0)):
-                conflict = self._conflict(basis, q)
+                conflict = circuit_conflict(cone, basis, q)
         return build_proof(cone, kind, w=w, boundary=groups, conflict=conflict, basis=enclosure)
-
-    def _conflict(self, basis: Basis, q: np.ndarray) -> ExactWeights | None:
-        """A smallest conflict, from floats or else by exact steps, if one is found."""
-        conflict = circuit_conflict(self.cone, basis, q)
-        if conflict is None and self.cone.size * self.cone.n_coordinates < SMALL:
-            with suppress(TooLarge):
-                conflict = exact_pair(self.cone).conflict
-        return conflict
 
     def _by_exact_steps(self, conflict: ExactWeights | None) -> dict[str, Any]:
         found = exact_pair(self.cone)
@@ -433,13 +417,7 @@ class _Decision:
         w = one_sided_column(self.cone)
         if w is None or conflict is None:
             raise TooLarge("no exact system, and no one-sided column")
-        return self._verified(
-            build_proof(
-                self.cone,
-                "quasi-separable",
-                w=w,
-                boundary=[conflict],
-                conflict=conflict,
-                complete=False,
-            )
+        proof = build_proof(
+            self.cone, "quasi-separable", w=w, boundary=[conflict], conflict=conflict
         )
+        return self._verified(proof | {"complete": False})

@@ -52,8 +52,10 @@ class Cone:
         Which pairs rows make.
     reference : int
         The class with which the others are contrasted.
+    given : ndarray or csr_array of shape (n, table.d)
+        X in floats.
     X : ndarray or csr_array of shape (n, d)
-        The columns `table.used` of X: the others hold zeros only.
+        The columns `table.used` of it: the others hold zeros only.
     classes : list of str
     codes : ndarray of shape (n,)
         The class of each row, as an index into `classes`; −1 if the row is left out.
@@ -74,15 +76,14 @@ class Cone:
         order: Sequence[Any] | None = None,
         reference: Any = None,
     ) -> None:
-        self._given = (y, family, link, sample_weight, order, reference)
         if family is not None:
             link_of(family, link)  # a model that is not supported is refused before y is read
-        self._X = _thinned(_as_floats(X, require_reading(decimals)))
-        self.n = self._X.shape[0]
+        self.given = _thinned(_as_floats(X, require_reading(decimals)))
+        self.n = self.given.shape[0]
         # only a check: as an array, labels of a list may merge
         clean_targets(y, self.n, are_classes=family not in COUNTS)
         left_out = zero_weight_rows(sample_weight, self.n)
-        self.table = Table(self._X, label_texts(y), decimals, left_out, require_time)
+        self.table = Table(self.given, label_texts(y), decimals, left_out, require_time)
         self.family, self.classes = _modelled(self.table, y, family, link, fit_intercept, order)
         self.reference = self._reference(reference)
         self.k = len(self.classes)
@@ -92,30 +93,15 @@ class Cone:
                 f"fit into {memory_cap() / 2**30:.1f} GB; check the classes two by two"
             )
         self.codes = self._codes()
-        self.X = self._X
+        self.X = self.given
         if self.table.used.size < self.table.d:
-            self.X = _with_columns(self._X, self.table.used)
+            self.X = _with_columns(self.given, self.table.used)
         others = [self.family.others(c) for c in range(self.k)]
         lists = np.array([row + [0] * (max(map(len, others)) - len(row)) for row in others])
         counts = np.array([*map(len, others), 0])[self.codes]  # code −1 has none
         self.starts = np.cumsum(counts) - counts
         self.example = np.repeat(np.arange(self.n), counts)
         self.other = lists[self.own, np.arange(self.example.size) - self.starts[self.example]]
-
-    def reread(self, decimals: str) -> "Cone":
-        """The cone of the same floats in another reading."""
-        y, family, link, weights, order, reference = self._given
-        return Cone(
-            self._X,
-            y,
-            fit_intercept=self.fit_intercept,
-            family=family,
-            link=link,
-            decimals=decimals,
-            sample_weight=weights,
-            order=order,
-            reference=reference,
-        )
 
     def _codes(self) -> np.ndarray:
         index = {name: c for c, name in enumerate(self.classes)}

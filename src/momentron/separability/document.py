@@ -51,9 +51,7 @@ def build_proof(
     conflict: ExactWeights | None = None,
     dual: ExactWeights | None = None,
     basis: np.ndarray | None = None,
-    lower: float = 0.0,
-    upper: float = 0.0,
-    complete: bool = True,
+    ends: tuple[float, float] = (0.0, 0.0),
 ) -> dict[str, Any]:
     """A proof with the fields of docs/proof-format.md."""
     table = cone.table
@@ -61,8 +59,8 @@ def build_proof(
     proof["data"] |= {"left_out": table.left_out, "sha256": table.sha256}
     return proof | {
         "kind": kind,
-        "complete": complete and kind != "undecided",
-        "margin": {"lower": float(lower).hex(), "upper": float(upper).hex()},
+        "complete": kind != "undecided",
+        "margin": {"lower": float(ends[0]).hex(), "upper": float(ends[1]).hex()},
         "weights": _sparse_vector(cone, w or []),
         "boundary": [_group(cone, part) for part in boundary or []],
         "conflict": [_group(cone, conflict, labels=True)] if conflict is not None else [],

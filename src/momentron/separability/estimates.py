@@ -351,9 +351,9 @@ class EstimateProver:
         sign = 1 if max(signs) > 0 else -1
         try:
             with until(self.moment):
-                if not any(signs):  # w is inside K, so that the form takes both signs near it
-                    return self._around(g)
                 bound, t = self._decide([sign * v for v in g])
+                if not any(signs):  # w is inside K, so that the form takes both signs near it
+                    self.directions.append(self._lifted(self._decide([-sign * v for v in g])[1]))
         except OutOfTime:
             self.reason = LATE
             return "undecided", None
@@ -364,17 +364,6 @@ class EstimateProver:
             self.directions.append(self._lifted(t))
             return "undetermined", None
         return ("+inf" if sign > 0 else "-inf"), self._added(bound, [sign * v for v in g])
-
-    def _around(self, g: list[int]) -> tuple[str, None]:
-        """Two directions on either side of w, along a null vector on which the form is not zero."""
-        place = next(c for c, v in zip(self.free, g, strict=True) if v)
-        v = self._dense(self.null.get(place, {place: 1}))
-        slopes, sides = self.cone.sides(v, self.strict), self.cone.sides(self.w, self.strict)
-        factor = max(1 + abs(slope) // s for slope, s in zip(slopes, sides, strict=True))
-        for sign in (1, -1):
-            both = [factor * a + sign * b for a, b in zip(self.w, v, strict=True)]
-            self.directions.append({c: value for c, value in enumerate(both) if value})
-        return "undetermined", None
 
     @property
     def _has_room(self) -> bool:
