@@ -85,13 +85,16 @@ def _solved_by_a_child(
         stderr=subprocess.DEVNULL,
     )
     try:
-        message: bytes | None = marshal.dumps((left, right))
+        # all at once: what `communicate` has not sent when its timeout expires, it never sends
+        assert child.stdin is not None
+        with child.stdin:
+            child.stdin.write(marshal.dumps((left, right)))
+        child.stdin = None
         while True:
             try:
-                answer, _ = child.communicate(message, timeout=INTERVAL)
+                answer, _ = child.communicate(timeout=INTERVAL)
                 break
             except subprocess.TimeoutExpired:
-                message = None
                 require_time()
     finally:
         child.kill()
