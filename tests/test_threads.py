@@ -17,7 +17,6 @@ from momentron.arithmetic import blas_libraries, threads
 from momentron.arithmetic.submatrices import submatrix
 from momentron.rows import SparseOperator
 from momentron.solvers.auto.linear_algebra import gram_product, symmetric_product
-from momentron.solvers.auto.rows import gram_columns_of
 
 pytestmark = pytest.mark.clock
 
@@ -239,9 +238,6 @@ def test_products_in_parts(number, shape, monkeypatch):
     M = symmetric_product(A)
     assert np.allclose(M, A.T @ A, atol=1e-10)
     assert M.flags.f_contiguous
-    if shape[0]:
-        new = np.arange(0, shape[0], 2)
-        assert np.allclose(gram_columns_of(A, new), A @ A[new].T, atol=1e-10)
 
 
 def test_submatrix():

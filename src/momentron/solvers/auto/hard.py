@@ -44,9 +44,6 @@ ROUGH_GAP = 3e-3  # the gap of the interior point's first leg, before the pass o
 TELLING_GAP = 0.01  # and that from which the pass tells which rows matter
 PIVOT_ROOM = 1.3  # the size of a working set for pivots, as a multiple of the support
 CROWDED = 0.85  # support vectors, as a share of the rank, from which exchanges have no room
-POLISHED = 0.01  # the gap from which multipliers may polish an interior solution,
-POLISHES = (1e6, 1e9, 1e12)  # their σ in units of 1/mean‖a‖²,
-POLISHED_SUPPORT = 1e-6  # and the share of the largest weight below which they begin from zero
 
 
 def first_phase(search: Search, start: Start | None = None) -> Phase:
@@ -404,7 +401,7 @@ def solve_by_newton(
 def solve_by_interior_point(
     form: Form, tol: float, begin: InteriorPoint | None = None
 ) -> tuple[Form, np.ndarray]:
-    """(form, λ) by the interior point, polished by multipliers.
+    """(form, λ) by the interior point.
 
     Where the Gram matrix has lost too many digits, the rows are reduced by QR and solved again.
     """
@@ -412,31 +409,11 @@ def solve_by_interior_point(
     bounds = form.true_bounds(lam)
     if form.is_solved(bounds, tol):
         return form, lam
-    gap = bounds.gap
-    if gap < POLISHED:
-        lam, gap = polish(form, lam, gap, tol)
-        if gap <= 4.0 * max(tol, form.gap_floor(bounds.upper)):
-            return form, lam
     reduced = form.reduced()
     if reduced is not None:
         other, other_lam = solve_by_interior_point(reduced, tol)
         other_bounds = other.true_bounds(other_lam)
-        is_better_witness = gap >= 1.0 and other_bounds.upper < bounds.upper
-        if not other_bounds.gap > gap or is_better_witness:
+        is_better_witness = bounds.gap >= 1.0 and other_bounds.upper < bounds.upper
+        if not other_bounds.gap > bounds.gap or is_better_witness:
             return other, other_lam
     return form, lam
-
-
-def polish(form: Form, lam: np.ndarray, gap: float, tol: float) -> tuple[np.ndarray, float]:
-    """Multiplier steps with a fixed large σ from an interior solution, kept only if they help."""
-    support, point = POLISHED_SUPPORT * float(lam.max()), form.point
-    for sigma in POLISHES:
-        start = np.where(lam > support, lam, 0.0)
-        schedule = Schedule(sigma, 1.0, sigma, updates=8)
-        trial, trial_gap = multipliers(form, start, schedule, tol, from_rows=True)
-        if trial_gap < gap:
-            lam, gap, point = trial, trial_gap, form.point
-        form.point = point
-        if gap <= tol:
-            break
-    return lam, gap

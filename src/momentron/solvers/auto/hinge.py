@@ -3,7 +3,6 @@ are few.
 """
 
 import math
-import warnings
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from momentron.solvers.auto.landmarks import Landmarks
 from momentron.solvers.auto.newton import Loss, Schedule, box_multipliers, minimise
 from momentron.solvers.auto.primal_form import PrimalForm
 from momentron.solvers.auto.rows import sample
-from momentron.solvers.auto.search import Engine
+from momentron.solvers.auto.search import Search
 from momentron.solvers.auto.settings import AutoSettings
 from momentron.solvers.auto.soft import (
     has_room_for_factors,
@@ -26,7 +25,6 @@ from momentron.solvers.auto.soft import (
 )
 from momentron.solvers.auto.working_sets import Answer, WorkingSets
 from momentron.solvers.base import Candidates, Primal, Start
-from momentron.solvers.convergence import BudgetWarning
 from momentron.solvers.problem import Problem
 
 GOAL = 0.25  # the gap to which working sets are solved, as a share of the tolerance
@@ -45,7 +43,7 @@ NEAR = 1e-4  # how near to the margin a row's weight is taken from a start, not 
 CLEAR = 1e-3  # a weight below this share of its slack, in units of ‖a‖², is zero; at C the same
 
 
-class HingeEngine(Engine):
+class HingeEngine(Search):
     """Rounds of working sets: solved, and checked against all the rows, which often are the set.
 
     Newton with multipliers is fast where many rows are at their bounds; what it leaves open is for
@@ -60,24 +58,18 @@ class HingeEngine(Engine):
         settings: AutoSettings,
         start: Start | None = None,
     ) -> None:
-        self.problem, self.tol, self.deadline, self.start = problem, tol, deadline, start
-        self.sets = WorkingSets(problem, deadline, settings)
-        self.settings = settings
+        super().__init__(problem, WorkingSets(problem, deadline, settings), tol)
+        self.start = start
         self.v, self.alpha = problem.zeros(), problem.prices.copy()
         self.values = Values(float(problem.prices.sum()), 0.0)
         self.is_interruptible = True  # w = 0 has an objective, too
-        self.answer: Answer | None = None  # of the last round, or of a start
+        self.is_known = False  # whether there is an answer, of the last round or of a start
         self.blocks: KernelBlocks | None = None  # while they get on
-        self.W = np.arange(self.sets.size)
-        self.rounds = 0
-        self.goal = self.last_goal = GOAL * tol  # the gap to which sets are solved
+        self.W = np.arange(self.size)
+        self.gap_goal = self.last_goal = GOAL * tol  # the gap to which sets are solved
         self.is_rough = True  # whether the answer, if any, is far from the last one
         price = float(np.mean(problem.prices * problem.row_norms**2))
         self.by_products = suits_products(self.sets, price)  # all the rows, without any factor
-
-    @property
-    def _has_all(self) -> bool:
-        return self.W.size == self.sets.size
 
     def advance(self) -> None:
         if self.rounds == 0:
@@ -91,9 +83,9 @@ class HingeEngine(Engine):
         if self.by_products:
             self._solve_by_products()
             return
-        form = self.sets.open_all() if self._has_all else self.sets.open(self.W)
+        form = self.sets.open_all() if self.has_all else self.sets.open(self.W)
         few = self.settings.box_few if form.gram is None else self.settings.box_few_values
-        if self.answer is None and form.m <= few:
+        if not self.is_known and form.m <= few:
             self._solve_inside(form)
         else:
             alpha, is_closed = self._multiply(form)
@@ -122,9 +114,7 @@ class HingeEngine(Engine):
         if prices.sum() * np.mean(sets.operator.row_norms**2) > SMALL_PRICES:
             return False
         w = sets.plain_rows(np.arange(sets.size)).combine(prices)
-        answer = self._look(w, np.zeros(0), prices)
-        self.is_done = bool(answer.p.max() <= 1.0)
-        self.answer = answer if self.is_done else None
+        self.is_done = bool(self._look(w, np.zeros(0), prices).p.max() <= 1.0)
         return self.is_done
 
     # --- working sets --------------------------------------------------------------------------
@@ -133,19 +123,17 @@ class HingeEngine(Engine):
         """All the rows, or those that can matter as far as a start or a sample tells."""
         sets, start, few = self.sets, self.start, self.settings.box_few_values
         if start is not None:
-            weights = np.zeros(sets.size)
-            weights[: start.q.size] = start.q
-            self.answer = sets.evaluate(start.w, start.b, weights, is_exact=False)
-            self.is_rough = False
+            self.set_answer(start.w, start.b, self.weights_of(start), is_exact=False)
+            self.is_known, self.is_rough = True, False
             self._narrow()
         has_room = self.by_products or sets.has_room_for_all
         if self._suits_blocks():
             self._begin_blocks()
-        elif self.answer is not None:
-            if self._has_all and not has_room:
-                self.W = sets.smallest(self.answer.p, sets.capacity, self.W[:0])
+        elif self.is_known:
+            if self.has_all and not has_room:
+                self.W = self.smallest(sets.capacity, self.W[:0])
         elif not has_room or (sets.is_kernel and sets.size > few):
-            self.W, self.goal = first_working_set(sets), SETTLED
+            self.W, self.gap_goal = first_working_set(sets), SETTLED
         elif sets.is_plain and not (sets.is_wide(sets.size) or self.by_products):
             self._solve_sample()
 
@@ -161,7 +149,7 @@ class HingeEngine(Engine):
     def _begin_blocks(self) -> None:
         sets, prices = self.sets, self.problem.prices
         self.blocks = KernelBlocks(sets, prices, self.settings, self.tol)
-        if self.answer is None:
+        if not self.is_known:
             self.blocks.begin()
             return
         answer = self.answer
@@ -174,14 +162,15 @@ class HingeEngine(Engine):
         if is_near and not blocks.is_settled:
             blocks.settle()
         w, values = blocks.classifier(), blocks.values
-        self.answer = self.sets.evaluate(w, blocks.b, blocks.alpha, is_exact=True)
+        self.set_answer(w, blocks.b, blocks.alpha, is_exact=True)
+        self.is_known = True
         self._propose(w, blocks.b, blocks.alpha, values)
         self.is_done = values.gap <= self.last_goal or self.deadline.has_passed()
         if blocks.is_stuck and not self.is_done:
             self.blocks, self.is_rough = None, False
             self._narrow()
             if self.W.size > self.sets.capacity:
-                self.W = self.sets.smallest(self.answer.p, 1, np.flatnonzero(self.answer.p < 1.0))
+                self.W = self.smallest(1, np.flatnonzero(self.answer.p < 1.0))
 
     def _solve_sample(self) -> None:
         """A first classifier from some of the rows.
@@ -197,50 +186,39 @@ class HingeEngine(Engine):
         prices = self.problem.prices[index]
         loss = Loss(_stiffness(form, prices, FIRST), prices, 0.5 * prices)
         minimise(form, loss, max_steps=SAMPLE_STEPS, slack=SAMPLE_SLACK)
-        self.answer = sets.evaluate(*form.answer(), np.zeros(sets.size), is_exact=False)
+        self.set_answer(*form.answer(), np.zeros(sets.size), is_exact=False)
+        self.is_known = True
 
     def _narrow(self) -> None:
         """The rows below the margin, and some above; all where that saves little."""
-        assert self.answer is not None
         sets, p = self.sets, self.answer.p
         if self.by_products:
             return
         support = np.flatnonzero(p < 1.0 + 1e-9)
         size = max(self.settings.small, int(ROOM * support.size))
         if (sets.is_plain or sets.is_kernel) and 2 * size < sets.size:
-            self.W = sets.smallest(p, size, support)
+            self.W = self.smallest(size, support)
 
     def _choose_next(self) -> None:
         """Rows outside that are below the margin join the working set; none, and it is done."""
-        assert self.answer is not None
         sets, settings, p = self.sets, self.settings, self.answer.p.copy()
         p[self.W] = np.inf
         n_below = int(np.count_nonzero(p < 1.0 - 1e-9))
-        is_last = self.goal <= self.last_goal and (self._has_all or not n_below)
+        is_last = self.gap_goal <= self.last_goal and (self.has_all or not n_below)
         is_last |= self.values.gap <= 0.5 * self.tol or self.rounds >= settings.rounds
         if is_last or self.deadline.has_passed():
             self.is_done = True
             return
         # a set that leaves rows out need not be solved better than it tells
-        self.goal = max(self.last_goal, min(self.goal, AHEAD * self.values.gap))
+        self.gap_goal = max(self.last_goal, min(self.gap_goal, AHEAD * self.values.gap))
         if not n_below:
-            self.goal = self.last_goal
+            self.gap_goal = self.last_goal
         elif self.W.size >= sets.capacity:
             self.is_done = True
-            self._tell_of_memory()
+            self.tell_of_memory(" or take penalty='squared_hinge'")
         else:
             n_near = int(np.count_nonzero(p < 1.0 + ABOVE))
             self.W = sets.smallest(p, min(n_near, max(settings.small, self.W.size)), self.W)
-
-    def _tell_of_memory(self) -> None:
-        sets, self.deadline.has_refused = self.sets, True
-        option = "cache_size" if sets.is_kernel else "max_memory"
-        warnings.warn(
-            f"{option} allows working sets of {sets.capacity} rows, and more have weight: the "
-            f"interval is wider than asked for; raise {option}, or take penalty='squared_hinge'",
-            BudgetWarning,
-            stacklevel=2,
-        )
 
     # --- Newton with multipliers ---------------------------------------------------------------
 
@@ -256,19 +234,19 @@ class HingeEngine(Engine):
             Loss(sigma, prices, alpha),
             Schedule(sigma, GROWTH, _stiffness(form, prices, LAST), UPDATES),
             lambda alpha: form.values(alpha, prices).gap,
-            self.goal,
+            self.gap_goal,
             max_steps=NEWTON_STEPS,
             slack=lambda gap: SLACK if gap > SETTLED else 0.0,
             is_first=is_first,
             tell=(lambda alpha: self._take(form, alpha)) if tells else None,
         )
-        return alpha, gap <= self.goal
+        return alpha, gap <= self.gap_goal
 
     def _first_weights(self, form: Form, prices: np.ndarray) -> tuple[np.ndarray, float, bool]:
         """(α, σ, whether α says nothing about which rows are between), with the form at a start."""
         first, last = (_stiffness(form, prices, most) for most in (FIRST, LAST))
         known = np.zeros(form.m)
-        if self.answer is not None:
+        if self.is_known:
             answer, p = self.answer, self.answer.p[self.W]
             known = np.clip(answer.lam[self.W], 0.0, prices)
             self.sets.warm(form, answer.w, answer.b, known)
@@ -277,7 +255,7 @@ class HingeEngine(Engine):
         if form.gram is not None:
             return known, first, False
         # around half the price the smoothed hinge errs as much above the margin as below it
-        return 0.5 * prices, first if self.answer is None else min(2.0 * first, last), True
+        return 0.5 * prices, min(2.0 * first, last) if self.is_known else first, True
 
     def _sided(self, p: np.ndarray, known: np.ndarray, prices: np.ndarray) -> np.ndarray:
         """Weights by the rows' sides, but those of the rows near the margin."""
@@ -294,7 +272,7 @@ class HingeEngine(Engine):
         if solved is None:
             return False
         self._take(form, solved)
-        return form.values(solved, prices).gap <= self.goal
+        return form.values(solved, prices).gap <= self.gap_goal
 
     # --- the interior point --------------------------------------------------------------------
 
@@ -333,15 +311,13 @@ class HingeEngine(Engine):
 
     def _take(self, form: Form, alpha: np.ndarray) -> None:
         """Look at all the rows, and propose the form's point and α if they are no worse."""
-        every = alpha
-        if not self._has_all:
-            every = np.zeros(self.sets.size)
-            every[self.W] = alpha
-        self.answer = self._look(*self.sets.answer(form), every)
+        self.is_known = True
+        self._look(*self.sets.answer(form), self.spread(alpha))
 
     def _look(self, w: np.ndarray, b: np.ndarray, alpha: np.ndarray) -> Answer:
         """All the rows as a classifier and weights see them, which are proposed."""
-        answer = self.sets.evaluate(w, b, alpha, is_exact=True)
+        self.set_answer(w, b, alpha, is_exact=True)
+        answer = self.answer
         norm, q, length = self.sets.base.norm(w), None, math.inf
         if alpha.any():
             q = self.sets.dual_set.normalize(alpha)

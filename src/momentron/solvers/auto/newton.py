@@ -224,15 +224,16 @@ class Schedule(NamedTuple):
 
 
 def multipliers(
-    form: Form, lam: np.ndarray, schedule: Schedule, tol: float, *, from_rows: bool = False
+    form: Form, lam: np.ndarray, schedule: Schedule, tol: float
 ) -> tuple[np.ndarray, float]:
     """The method of multipliers for the hard margin: (λ, true gap); inf where Newton stalled.
 
     Stalling means about as many support vectors as features; the interior point is better there.
-    Once the gap looks closed, margins are computed from the rows (from the start if `from_rows`),
-    since a Gram matrix may show a gap that is not there.
+    Once the gap looks closed, margins are computed from the rows: a Gram matrix may show a gap that
+    is not there.
     """
     sigma, last, best = schedule.first / form.scale, schedule.last / form.scale, math.inf
+    from_rows = False
     max_steps = STALLED if form.is_explicit else STALLED_BY_GRAM
     for _ in range(schedule.updates):
         support = lam > 0.0

@@ -8,16 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.clock import require_time
-from momentron.arithmetic.submatrices import sign_in_place, submatrix
-from momentron.arithmetic.threads import in_threads, own_threads
+from momentron.arithmetic.submatrices import sign_in_place
 from momentron.dual.dualsets import DualSet
 from momentron.rows import KernelOperator, MatrixOperator, dense, sparse
 from momentron.rows.sparse import SplitRows
 from momentron.solvers.auto.linear_algebra import (
     gram_product,
     matvec,
-    parts_of,
-    pieces_for,
     rmatvec,
 )
 
@@ -56,30 +53,11 @@ class WorkingRows(ABC):
     def gram(self) -> np.ndarray:
         """K = AAᵀ, C-ordered."""
 
-    @abstractmethod
-    def _gram_columns(self, new: np.ndarray) -> np.ndarray:
-        """The named columns of K."""
-
     def written_out(
         self, widest: float = math.inf, most: float = MAX_WRITTEN
     ) -> "SignedRows | None":
         """The rows as those of a matrix; None where that is not known, too large or too wide."""
         return None
-
-    def extend_gram(self, last: np.ndarray, at: np.ndarray, known: np.ndarray) -> np.ndarray:
-        """K, given that K[known, known] is last[at, at]: only the new rows cost products."""
-        # in its new place an entry of the last K is row and column `source`; those of new rows are
-        # picked from anywhere, and written over
-        source = np.zeros(self.m, np.intp)
-        source[known] = at
-        K = submatrix(last, source)
-        new = np.setdiff1d(np.arange(self.m), known, assume_unique=True)
-        for start in range(0, new.size, NEW_COLUMNS):
-            part = new[start : start + NEW_COLUMNS]
-            block = self._gram_columns(part)
-            K[:, part] = block
-            K[part] = block.T
-        return K
 
 
 class SignedRows(WorkingRows):
@@ -151,9 +129,6 @@ class SignedRows(WorkingRows):
         sign_in_place(K, self.signs)
         return K
 
-    def _gram_columns(self, new: np.ndarray) -> np.ndarray:
-        return gram_columns_of(self.X, new) * self.signs[:, None] * self.signs[new]
-
 
 class MatrixSource:
     """Examples as the rows of a matrix, dense or CSR."""
@@ -170,9 +145,9 @@ class MatrixSource:
         """Xᵀ a."""
         return self.X.T @ a
 
-    def gram(self, columns: np.ndarray | None = None) -> np.ndarray:
-        """⟨x, x′⟩ of all the examples, or with some of them."""
-        return gram_of(self.X) if columns is None else gram_columns_of(self.X, columns)
+    def gram(self) -> np.ndarray:
+        """⟨x, x′⟩ of all the examples."""
+        return gram_of(self.X)
 
     def matrix(self) -> Any:
         """X, if there is such a matrix."""
@@ -192,10 +167,8 @@ class KernelSource:
     def combine(self, a: np.ndarray) -> np.ndarray:
         return self.kernel.rough_combine(self.examples, a)
 
-    def gram(self, columns: np.ndarray | None = None) -> np.ndarray:
-        if columns is None:
-            return self.kernel.square(self.examples, rough=self.is_rough)
-        return self.kernel.block(self.examples, self.examples[columns])
+    def gram(self) -> np.ndarray:
+        return self.kernel.square(self.examples, rough=self.is_rough)
 
     def matrix(self) -> Any:
         return None
@@ -256,17 +229,6 @@ class PairRows(WorkingRows):
         sign_in_place(K, self.outputs[:, 0].astype(K.dtype))
         return K
 
-    def _gram_columns(self, new: np.ndarray) -> np.ndarray:
-        if not self._is_paired:
-            block = self.source.gram(new)
-            block *= self.outputs
-            block *= self.outputs[new, 0]
-            return block
-        few, at = np.unique(self.place[new], return_inverse=True)
-        block = self.source.gram(few)[self.place[:, None], at]
-        block *= self.outputs @ self.outputs[new].T
-        return block
-
     def written_out(self, widest: float = math.inf, most: float = MAX_WRITTEN) -> SignedRows | None:
         X = self.source.matrix()
         if X is None:
@@ -296,20 +258,6 @@ def sparse_gram(X: Any) -> np.ndarray:
         part = slice(start, start + NEW_COLUMNS)
         gram[part] = (X[part] @ X.T).toarray()
     return gram
-
-
-def gram_columns_of(X: Any, new: np.ndarray) -> np.ndarray:
-    """The named columns of XXᵀ, dense."""
-    if sp.issparse(X):
-        return (X @ X[new].T).toarray()
-    columns, right = np.empty((X.shape[0], new.size)), X[new].T
-    flops = 2.0 * float(X.shape[0]) * new.size * X.shape[1]
-
-    def multiply(part: slice) -> None:
-        np.matmul(X[part], right, out=columns[part])
-
-    in_threads(multiply, parts_of(X.shape[0], max(own_threads(flops), pieces_for(flops))))
-    return columns
 
 
 def sample(

@@ -172,16 +172,15 @@ class Search(Engine):
 
     def close(self, form: Form, lam: np.ndarray, *, is_exact: bool) -> None:
         """Take over the form's point, and pass over all the rows."""
+        self.set_answer(*self.sets.answer(form), self.spread(lam), is_exact=is_exact)
+
+    def spread(self, lam: np.ndarray) -> np.ndarray:
+        """Weights of the working set as those of all the rows."""
         if self.has_all:
-            known = self.sets.evaluate_by_gram(form, lam) if math.inf == self.C else None
-            if known is not None:
-                self.answer = known
-                return
-            weights = lam
-        else:
-            weights = np.zeros(self.size)
-            weights[self.W] = lam
-        self.set_answer(*self.sets.answer(form), weights, is_exact=is_exact)
+            return lam
+        weights = np.zeros(self.size)
+        weights[self.W] = lam
+        return weights
 
     def set_answer(
         self,
@@ -226,16 +225,21 @@ class Search(Engine):
         self.crowded_rounds += 1
         if self.crowded_rounds < CROWDED_ROUNDS:
             return False
-        support = int(np.count_nonzero(self.answer.lam))
+        self.tell_of_memory()
+        return True
+
+    def tell_of_memory(self, remedy: str = "") -> None:
+        """Warn that the working sets that the memory allows are too small."""
+        sets, support = self.sets, int(np.count_nonzero(self.answer.lam))
         option = "cache_size" if sets.is_kernel else "max_memory"
         warnings.warn(
             f"{option} allows working sets of {sets.capacity} rows, {support} of which have "
-            f"weight, and more are needed: the interval is wider than asked for; raise {option}",
+            f"weight, and more are needed: the interval is wider than asked for; raise {option}"
+            f"{remedy}",
             BudgetWarning,
             stacklevel=2,
         )
         self.deadline.has_refused = True
-        return True
 
     def is_finished(self, form: Form) -> bool:
         """A witness, every row seen, or no row outside W worse than the worst inside."""

@@ -22,12 +22,10 @@ from momentron.solvers.auto.rows import (
 from momentron.solvers.auto.settings import AutoSettings
 from momentron.solvers.problem import Problem
 
-TELLING_SQUARE = 1e-3  # a squared margin, in units of ‖a‖², that a Gram matrix shows to 13 digits
 FLAT_WIDTH = 2500  # d·k up to which the rows of a working set of pairs are written out
 # Rows per feature up to which rows are seen through their Gram matrix; and rows up to which that is
 # 1.
 WIDE_RATIO, WIDE_SMALL = 1.5, 300
-KNOWN_SHARE = 0.4  # of a Gram matrix that must be known for the rest to be added to it
 
 
 @dataclass(eq=False)
@@ -98,7 +96,6 @@ class WorkingSets:
         self.is_dense = self.matrix is not None and not self.matrix.is_sparse
         self.width = self.operator.shape[1] * self.labels.n_outputs
         self._shift: np.ndarray | None = None
-        self._known_gram: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def capacity(self) -> int:
@@ -271,7 +268,7 @@ class WorkingSets:
         return PairRows(source, place, self.labels.output_signs(W), dual_set, shares)
 
     def _centred_rows(self, examples: np.ndarray) -> Any:
-        """Rows of X; dense ones less one point, the same in all rounds so that K is reused.
+        """Rows of X; dense ones less one point, the same in all rounds.
 
         Where there are intercepts this changes b alone, and nothing cancels against it.
         """
@@ -280,11 +277,10 @@ class WorkingSets:
         if not self.fits_intercept:
             return X
         if not isinstance(X, np.ndarray):  # a larger set than the last one, if that was dense
-            if self._shift is not None:
-                self._shift = self._known_gram = None
+            self._shift = None
             return X
         if self._shift is None:
-            self._shift, self._known_gram = X.sum(axis=0) / X.shape[0], None
+            self._shift = X.sum(axis=0) / X.shape[0]
         return X - self._shift
 
     def shift_of(self, w: np.ndarray) -> np.ndarray | float:
@@ -294,27 +290,10 @@ class WorkingSets:
         return self.labels.free_intercepts(self._shift @ w)
 
     def _gram(self, W: np.ndarray, rows: WorkingRows) -> np.ndarray:
-        """K on the rows W, with the part that is known from the last working set."""
-        if self.kernel is not None and self.kernel.is_rough:
-            return rows.gram()  # what is known it keeps itself
-        K = None
-        if self._known_gram is not None and self._has_room_for_two(W.size):
-            old, last = self._known_gram
-            at = np.minimum(np.searchsorted(old, W), old.size - 1)
-            known = old[at] == W
-            if known.mean() >= KNOWN_SHARE:
-                K = rows.extend_gram(last, at[known], np.flatnonzero(known))
-        if K is None:
-            self._known_gram = None
-            K = rows.gram()
-        self._known_gram = W, K
+        K = rows.gram()
         if self.kernel is not None and not self.kernel.kernel.is_semidefinite:
             require_semidefinite(K, W, self.kernel.kernel.relative_error)
         return K
-
-    def _has_room_for_two(self, m: int) -> bool:
-        """Whether the last Gram matrix may stay while the next is made."""
-        return self.kernel is None or 3 * self.settings.form_bytes * m**2 <= self.kernel.cache_bytes
 
     # --- all the rows --------------------------------------------------------------------------
 
@@ -352,24 +331,6 @@ class WorkingSets:
     def _per_row(self, values: np.ndarray) -> np.ndarray:
         """Values of the examples, for each of their constraints."""
         return values[self.labels.examples(np.arange(self.size))]
-
-    def evaluate_by_gram(self, form: Form, lam: np.ndarray) -> Answer | None:
-        """What the Gram matrix of all the rows tells without a pass over them.
-
-        One pass in place of three, which is much where rows are few: that of Zᵀq, which is −w but
-        for its length. None where there is no such matrix, or an intercept, or another w, or where
-        squares have cost too many digits.
-        """
-        if form.gram is None or not self.is_plain or self.fits_intercept:
-            return None
-        if not np.array_equal(form.point.x, lam):
-            return None
-        gradient = self.operator.cached_adjoint(self.labels.mix(self.dual_set.normalize(lam)))
-        upper = self.operator.norm(gradient)
-        if upper**2 < TELLING_SQUARE * form.scale:
-            return None
-        w, products = -float(lam.sum()) * gradient, self.signs(slice(None)) * form.p
-        return Answer(self, w, form.point.b, lam, products, form.p, upper)
 
     def _margins(self, products: np.ndarray, b: np.ndarray) -> np.ndarray:
         if b.size:
