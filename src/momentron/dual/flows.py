@@ -87,13 +87,11 @@ def balance_flow(log_flow: np.ndarray, start: np.ndarray | None = None) -> Balan
     8.0
     """
     L = np.array(log_flow, dtype=np.float64)
-    k = _order(L, "log_flow")
+    k = L.shape[0]
     L.flat[:: k + 1] = -np.inf
     arcs = ~np.isneginf(L)
     L[~arcs] = 0.0
     b = np.zeros(k) if start is None else np.array(start, dtype=np.float64)
-    if b.shape != (k,):
-        raise InputError(f"start has shape {b.shape}; it must be ({k},), one potential per class")
     if not (np.abs(L).max() <= FARTHEST and np.abs(b).max() <= FARTHEST):
         raise InputError(f"log_flow or start has NaN or a size above {FARTHEST:g}: shift or scale")
     L[~arcs] = ABSENT
@@ -256,7 +254,10 @@ def circulation(flow: np.ndarray) -> np.ndarray:
         M ≥ 0 with S∘M balanced to a few roundings and of mass 1; zero on the arcs that lie on no
         cycle, and zero throughout where there is no cycle.
     """
-    S = _checked_flow(flow)
+    S = np.array(flow, np.result_type(flow, np.float64))
+    S.flat[:: S.shape[0] + 1] = 0.0
+    if not (S.min() >= 0.0 and S.max() < np.inf):
+        raise InputError(f"flow lies in [{S.min()}, {S.max()}]; every entry must be finite, ≥ 0")
     M = np.zeros_like(S)
     top = S.max()
     relative = S / (top or 1.0)
@@ -318,7 +319,7 @@ def minimum_mean_cycle(differences: np.ndarray) -> MeanCycle:
     (2.0, array([-0.5,  0.5]))
     """
     D = np.array(differences, dtype=np.float64)
-    k = _order(D, "differences")
+    k = D.shape[0]
     D.flat[:: k + 1] = np.inf
     arcs = ~np.isposinf(D)
     largest = float(np.abs(D[arcs]).max(initial=0.0))
@@ -358,22 +359,6 @@ def _best_cycle(D: np.ndarray, policy: list[int]) -> tuple[float, list[int]]:
             cycle = path[path.index(node) :]
             best = min(best, (math.fsum(D[c, policy[c]] for c in cycle) / len(cycle), cycle))
     return best
-
-
-def _order(matrix: np.ndarray, name: str) -> int:
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] < 2:
-        raise InputError(f"{name} has shape {matrix.shape}; it must be (k, k), k ≥ 2 classes")
-    return matrix.shape[0]
-
-
-def _checked_flow(flow: np.ndarray) -> np.ndarray:
-    """A copy without diagonal, in float64 or extended precision."""
-    S = np.array(flow)
-    S = S.astype(np.result_type(S, np.float64))
-    S.flat[:: _order(S, "flow") + 1] = 0.0
-    if not (S.min() >= 0.0 and S.max() < np.inf):
-        raise InputError(f"flow lies in [{S.min()}, {S.max()}]; every entry must be finite, ≥ 0")
-    return S
 
 
 def _components(arcs: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:

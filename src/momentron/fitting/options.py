@@ -181,7 +181,7 @@ def _checked_penalty(penalty: Any, solver: Solver) -> str:
             f"penalty={short(penalty)} must be 'squared_hinge' or 'hinge': it says what slack costs"
             f"{meant(penalty, PENALTIES)}"
         )
-    if penalty == "hinge" and not solver.solves_hinge:
+    if penalty == "hinge" and not solver.uses_working_sets:
         raise InputError(
             f"penalty='hinge' is solved by method='auto' alone, not by {solver.name!r}; its "
             "weights live in a box, which first-order methods for margins do not know"
@@ -207,7 +207,7 @@ def _budget(solver: Solver, tol: Any, max_iter: Any, max_time: Any, max_memory: 
     if not seconds > 0.0:
         raise InputError(f"max_time={short(max_time)} must be {wanted}")
     memory = None if max_memory is None else parse_size(max_memory, "max_memory")
-    if memory is not None and not solver.plans_memory:
+    if memory is not None and not solver.uses_working_sets:
         raise InputError(
             f"max_memory={short(max_memory)} has no meaning for method={solver.name!r}, which "
             "takes a few vectors; leave it out"

@@ -2,12 +2,11 @@
 
 import math
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from momentron.data.arguments import as_count, as_generator
+from momentron.data.arguments import as_count, as_generator, as_number
 from momentron.dual.combination import Combination, direction
 from momentron.errors import InputError, short
 from momentron.solvers.base import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
@@ -142,9 +141,8 @@ class Adaptive(Solver):
             _check_plan(n_steps, epsilon, delta, margin)
         else:
             _refuse(plan, "it goes with parameters='theory'")
-        self.step_size = unit_step if step is None else as_schedule(_number("step", step))
-        usual = paper_momentum if momentum is None else _number("momentum", momentum)
-        self.momentum = as_schedule(usual)
+        self.step_size = as_schedule(unit_step if step is None else step)
+        self.momentum = as_schedule(paper_momentum if momentum is None else momentum, "momentum")
         self.batch = as_count("batch", batch)
         self.n_steps = n_steps
         self.epsilon = epsilon
@@ -264,19 +262,14 @@ def _check_plan(
     for name, value in (("epsilon", epsilon), ("margin", margin), ("delta", delta)):
         if value is None:
             continue
-        limit = 1.0 if name == "delta" else math.inf
-        if not isinstance(value, Real) or isinstance(value, bool) or not 0.0 < value < limit:
-            where = "in (0, 1)" if name == "delta" else "above 0"
-            raise InputError(f"{name}={short(value)} must be a number {where}")
+        limit, wanted = math.inf, "a number above 0"
+        if name == "delta":
+            limit, wanted = 1.0, "a number in (0, 1)"
+        if not 0.0 < as_number(name, value, wanted) < limit:
+            raise InputError(f"{name}={short(value)} must be {wanted}")
 
 
 def _refuse(values: dict[str, Any], reason: str) -> None:
     for name, value in values.items():
         if value is not None:
             raise InputError(f"{name}={short(value)} has no meaning here: {reason}; leave it out")
-
-
-def _number(name: str, value: Any) -> Any:
-    if not callable(value) and (not isinstance(value, Real) or isinstance(value, bool)):
-        raise InputError(f"{name}={short(value)} must be a number or a function of t")
-    return value

@@ -157,13 +157,10 @@ class Solver(ABC):
         Whether it begins from a start without dual weights, too.
     wants_tight_radius : bool
         Whether its steps depend on the unit R.
-    plans_memory : bool
-        Whether it keeps to `RunOptions.memory`; one that takes a few vectors need not.
     uses_working_sets : bool
-        Whether, on data in blocks, it works on `CertifiedProblem.rounds` and never asks for the
-        weights of all rows: the first pass then need not sum them.
-    solves_hinge : bool
-        Whether it knows the soft margin with the plain hinge, whose weights live in a box.
+        Whether it solves sets of rows exactly. It then keeps to `RunOptions.memory`, solves the
+        plain hinge, and on data in blocks works on `CertifiedProblem.rounds`, without the weights
+        of all rows: the first pass need not sum them.
     needs_memory : str or None
         Why the method cannot run on data in blocks, as the user reads it; None where it can.
     """
@@ -174,9 +171,7 @@ class Solver(ABC):
     warm_starts: ClassVar[bool] = False
     starts_anywhere: ClassVar[bool] = False
     wants_tight_radius: ClassVar[bool] = True
-    plans_memory: ClassVar[bool] = False
     uses_working_sets: ClassVar[bool] = False
-    solves_hinge: ClassVar[bool] = False
     needs_memory: ClassVar[str | None] = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

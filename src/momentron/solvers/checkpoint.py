@@ -71,7 +71,7 @@ def rows_of_trace(arrays: Mapping[str, np.ndarray]) -> list[Row]:
     ]
 
 
-class Checkpoint:
+class Checkpoint(Lock):
     """A file that holds the progress of one solve; a context in which no other run may write it.
 
     Parameters
@@ -87,19 +87,12 @@ class Checkpoint:
     def __init__(
         self, path: str | os.PathLike[str], identity: Mapping[str, str], every: float = EVERY
     ) -> None:
+        super().__init__(path)
         self.path = Path(path)
         self.identity = dict(identity)
         self._every = every
         self._written = time.perf_counter()
-        self._lock = Lock(self.path)
         require_writable(self.path)
-
-    def __enter__(self) -> "Checkpoint":
-        self._lock.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._lock.__exit__(*error)
 
     def read(self) -> Arrays | None:
         """The arrays of the file, checked; None where there is no file."""

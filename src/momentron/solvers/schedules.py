@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from momentron.data.arguments import as_number
 from momentron.errors import InputError
 
 Schedule = Callable[[int], float]
@@ -42,9 +43,11 @@ def paper_momentum(t: int) -> float:
     return t / (t + 1.0)
 
 
-def as_schedule(value: float | Schedule) -> Schedule:
+def as_schedule(value: float | Schedule, name: str = "step") -> Schedule:
     """A constant, or a function of t, as a function of t."""
-    return value if callable(value) else Constant(float(value))
+    if callable(value):
+        return value
+    return Constant(as_number(name, value, "a number or a function of t"))
 
 
 def checked_step(theta: Schedule, t: int) -> float:

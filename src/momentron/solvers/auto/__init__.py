@@ -113,9 +113,7 @@ class Auto(Solver):
     uses_loss = False
     warm_starts = True
     wants_tight_radius = False
-    plans_memory = True
     uses_working_sets = True
-    solves_hinge = True
     default_max_iter = 1000
     settings: AutoSettings = SETTINGS
 
