@@ -104,10 +104,10 @@ def test_the_module_itself_may_be_imported_late():
 def test_each_thread_has_its_own():
     printed = run(
         "import threading; from floating_point import set_environment\n"
-        "from momentron.arithmetic.environment import fault, use_standard_arithmetic\n"
+        "from momentron.arithmetic.environment import fault, standard_arithmetic\n"
         "set_environment('flush')\n"
         "def work():\n"
-        "    seen.append(fault()); use_standard_arithmetic(); seen.append(fault())\n"
+        "    seen.append(fault()); standard_arithmetic().__enter__(); seen.append(fault())\n"
         "seen = []; thread = threading.Thread(target=work); thread.start(); thread.join()\n"
         "print(seen[0] is None, seen[1] is None, fault() is None)\n"
     )

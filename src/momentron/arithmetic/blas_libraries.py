@@ -44,28 +44,22 @@ class Blas:
 
 def loaded_blas() -> list[Blas]:
     """Those of numpy and scipy, or all that are loaded where these cannot be told."""
-    found = _loaded_openblas()
-    if found:
-        return found
+    try:
+        found = [Blas.of_openblas(ctypes.CDLL(str(path))) for path in _loaded_paths()]
+    except OSError:
+        found = []
+    known = [blas for blas in found if blas is not None]
+    if len(known) == len(found) == len(OURS):
+        return known
     from threadpoolctl import ThreadpoolController  # whose search takes milliseconds
 
-    found = []
+    known = []
     for library in ThreadpoolController().select(user_api="blas").lib_controllers:
         # threadpoolctl lets one thread alone set the number of an OpenBLAS: we set it ourselves
         own = Blas.of_openblas(library.dynlib)
         is_per_thread = getattr(library, "threading_layer", "") == "openmp"
-        found.append(own or Blas(library.get_num_threads, library.set_num_threads, is_per_thread))
-    return found
-
-
-def _loaded_openblas() -> list[Blas]:
-    """Those of numpy and scipy, if both are OpenBLAS with threads of their own; else none."""
-    try:
-        found = [Blas.of_openblas(ctypes.CDLL(str(path))) for path in _loaded_paths()]
-    except OSError:
-        return []
-    known = [blas for blas in found if blas is not None]
-    return known if len(known) == len(found) == len(OURS) else []
+        known.append(own or Blas(library.get_num_threads, library.set_num_threads, is_per_thread))
+    return known
 
 
 def _loaded_paths() -> list[Path]:

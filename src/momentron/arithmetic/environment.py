@@ -96,16 +96,6 @@ class standard_arithmetic:
             ctypes.CDLL(None).fesetenv(self._users)
 
 
-def use_standard_arithmetic() -> None:
-    """Set the standard environment for the rest of this thread's life: for threads of our own.
-
-    A new thread inherits its creator's environment; one that was made earlier has the environment
-    of then.
-    """
-    if fault() is not None:
-        _replace_environment()
-
-
 def _replace_environment() -> Any:
     """The environment that was in force, with the standard one in its place."""
     found = fault()

@@ -28,17 +28,6 @@ def submatrix(K: np.ndarray, index: np.ndarray, out: np.ndarray | None = None) -
     return out
 
 
-def copied(K: np.ndarray) -> np.ndarray:
-    """A copy of a C-ordered K."""
-    out = np.empty_like(K)
-
-    def copy(rows: slice) -> None:
-        out[rows] = K[rows]
-
-    by_strips(copy, K.shape)
-    return out
-
-
 def sign_in_place(K: np.ndarray, signs: np.ndarray) -> None:
     """K_ij becomes s_i K_ij s_j."""
 

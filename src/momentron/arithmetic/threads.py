@@ -23,7 +23,7 @@ from weakref import ref
 
 from momentron.arithmetic.blas_libraries import Blas, loaded_blas
 from momentron.arithmetic.clock import require_time
-from momentron.arithmetic.environment import use_standard_arithmetic
+from momentron.arithmetic.environment import standard_arithmetic
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -182,7 +182,8 @@ def _helpers() -> ThreadPoolExecutor:
 
 
 def _begin_helping() -> None:
-    use_standard_arithmetic()
+    # for the rest of its life: a thread that was made earlier has the environment of then
+    standard_arithmetic().__enter__()
     _have_one_thread_here()
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 SHORT, LONG = 2.0**-60, 2.0**60  # between them, no product with the scaled data over- or underflows
 
 
+@standard_arithmetic()
 def certify(
     problem: "Problem", w: np.ndarray, q: np.ndarray, *, sharp: bool = False
 ) -> Certificate:
@@ -62,15 +63,7 @@ def certify(
     -----
     Costs one pass over the data for w, and one over the rows with q_i > 0.
     """
-    w = admitted(w, problem.zeros().shape, "w")
-    return certify_admitted(problem, w, admitted(q, (problem.size,), "q"), sharp=sharp)
-
-
-@standard_arithmetic()
-def certify_admitted(
-    problem: "Problem", w: np.ndarray, q: np.ndarray, *, sharp: bool = False
-) -> Certificate:
-    """The certificate of a pair that has been copied and checked by `admitted`."""
+    w, q = admitted(w, problem.zeros().shape, "w"), admitted(q, (problem.size,), "q")
     margin, upper = margin_bound(problem, w, sharp=sharp), dual_bound(problem, q, sharp=sharp)
     return certificate_of(problem, margin, upper)
 

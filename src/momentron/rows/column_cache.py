@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from momentron.arithmetic.clock import require_time
-from momentron.arithmetic.submatrices import copied, mirror_in_place, strips_of, submatrix
+from momentron.arithmetic.submatrices import mirror_in_place, strips_of, submatrix
 from momentron.arithmetic.threads import in_threads, reading_parts
 
 COLUMNS = 512  # computed at a time: enough for products in several threads to run at full speed
@@ -321,7 +321,7 @@ class SquareStore:
         kept = self._kept
         if kept is None or kept.rows.size != W.size or not kept.holds(W):
             kept = self._renewed(W, max_bytes)
-        return copied(kept.K) if np.array_equal(kept.rows, W) else submatrix(kept.K, kept.place[W])
+        return kept.K.copy() if np.array_equal(kept.rows, W) else submatrix(kept.K, kept.place[W])
 
     def keep(self, W: np.ndarray, max_bytes: int) -> None:
         """Keep K[W][:, W], unless what is kept holds it."""

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.arithmetic.submatrices import copied
 from momentron.arithmetic.threads import in_threads, own_threads
 from momentron.rows.base import MatrixOperator, read_only_rows, shallow_copy
 
@@ -125,7 +124,7 @@ class SharedGram:
         """A copy of it."""
         if self._K is None:
             self._K = compute()
-        return copied(self._K)
+        return self._K.copy()
 
 
 class SparseOperator(MatrixOperator):

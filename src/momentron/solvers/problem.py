@@ -15,7 +15,7 @@ from momentron.certificate import (
     Certificate,
     admitted,
     box_weights,
-    certify_admitted,
+    certify,
     certify_hinge,
     certify_margin,
     deciding_rows_in_double,
@@ -359,7 +359,7 @@ class Problem(CertifiedProblem):
         return admitted(q, (self.size,), "q")
 
     def certify(self, w: np.ndarray, q: np.ndarray, *, sharp: bool = False) -> Certificate:
-        proved = certify_hinge if self.penalty.has_box else certify_admitted
+        proved = certify_hinge if self.penalty.has_box else certify
         return proved(self, w, q, sharp=sharp)
 
     def in_memory(self) -> "Problem":
