@@ -16,12 +16,16 @@ from momentron.estimators import (
     MaxMarginClassifier,
     MaxMarginClassifierCV,
 )
-from momentron.rows.kernels import GaussianKernel, Kernel, LinearKernel, PolynomialKernel
+from momentron.rows.kernels import GaussianKernel, LinearKernel, PolynomialKernel
 
 __all__ = ["register_converters", "to_onnx"]
 
-LINEAR = (MaxMarginClassifier, MaxMarginClassifierCV)
-KERNEL = (KernelMaxMarginClassifier, KernelMaxMarginClassifierCV)
+CLASSIFIERS = (
+    MaxMarginClassifier,
+    MaxMarginClassifierCV,
+    KernelMaxMarginClassifier,
+    KernelMaxMarginClassifierCV,
+)
 
 
 def to_onnx(model: Any, X: Any, **options: Any) -> Any:
@@ -63,11 +67,9 @@ def register_converters() -> None:
         from skl2onnx import update_registered_converter
     except ImportError:
         raise ImportError('ONNX graphs need skl2onnx: pip install "momentron[onnx]"') from None
-    for kinds, convert in ((LINEAR, _convert_linear), (KERNEL, _convert_kernel)):
-        for kind in kinds:
-            update_registered_converter(
-                kind, f"Momentron{kind.__name__}", _set_outputs, convert, parser=_parse
-            )
+    for kind in CLASSIFIERS:
+        name = f"Momentron{kind.__name__}"
+        update_registered_converter(kind, name, _set_outputs, _convert, parser=_parse)
 
 
 def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
@@ -83,90 +85,95 @@ def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> A
 
 def _set_outputs(operator: Any) -> None:
     """The types and shapes of the outputs."""
-    from skl2onnx.common.data_types import (
-        DoubleTensorType,
-        FloatTensorType,
-        Int64TensorType,
-        StringTensorType,
-    )
+    from skl2onnx.common import data_types as types
 
-    model, given = operator.raw_operator, operator.inputs[0].type
-    n, k = given.shape[0] if given.shape else None, model.classes_.size
-    is_text = model.classes_.dtype.kind in "OUS"
-    is_double = isinstance(given, DoubleTensorType)
-    operator.outputs[0].type = (StringTensorType if is_text else Int64TensorType)([n])
-    shape = [n] if k == 2 else [n, k]
-    operator.outputs[1].type = (DoubleTensorType if is_double else FloatTensorType)(shape)
+    classes, given = operator.raw_operator.classes_, operator.inputs[0].type
+    n = given.shape[0] if given.shape else None
+    label = types.StringTensorType if _is_text(classes) else types.Int64TensorType
+    is_double = isinstance(given, types.DoubleTensorType)
+    decision = types.DoubleTensorType if is_double else types.FloatTensorType
+    operator.outputs[0].type = label([n])
+    operator.outputs[1].type = decision([n] if classes.size == 2 else [n, classes.size])
+
+
+def _is_text(classes: np.ndarray) -> bool:
+    return classes.dtype.kind in "OUS"
 
 
 class Graph:
-    """Nodes of a graph under construction: each method adds one and returns its output's name."""
+    """A graph under construction: inputs of its nodes are names of outputs, or arrays."""
 
     def __init__(self, scope: Any, container: Any) -> None:
         self.scope, self.container = scope, container
 
-    def node(self, kind: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
-        """A node of ONNX's own operators."""
+    def node(self, kind: str, *inputs: Any, output: str | None = None, **attributes: Any) -> str:
+        """A node of ONNX's own operators; returns the name of its output."""
+        names = [given if isinstance(given, str) else self._constant(given) for given in inputs]
         output = output or self.scope.get_unique_variable_name(kind.lower())
         name = self.scope.get_unique_operator_name(kind)
-        self.container.add_node(kind, list(inputs), [output], name=name, **attributes)
+        self.container.add_node(kind, names, [output], name=name, **attributes)
         return output
 
-    def constant(self, value: Any) -> str:
-        """A constant: float64, integers or text, as the array is."""
+    def _constant(self, array: np.ndarray) -> str:
+        """float64, integers or text, as the array is."""
         from onnx import TensorProto
 
-        array = np.asarray(value)
         kinds = {"f": TensorProto.DOUBLE, "i": TensorProto.INT64}
-        kind = kinds.get(array.dtype.kind, TensorProto.STRING)
-        flat = array.ravel().tolist()
+        kind, flat = kinds.get(array.dtype.kind, TensorProto.STRING), array.ravel().tolist()
         if kind == TensorProto.STRING:
             flat = [str(label).encode() for label in flat]
         name = self.scope.get_unique_variable_name("constant")
         self.container.add_initializer(name, kind, list(array.shape), flat)
         return name
 
-    def cast(self, name: str, kind: int, output: str | None = None) -> str:
-        """Another type."""
-        return self.node("Cast", name, output=output, to=kind)
 
+def _convert(scope: Any, operator: Any, container: Any) -> None:
+    """Outputs X Wᵀ + b, or K(x, support vectors) αᵀ + b, and the labels that they name."""
+    from onnx import TensorProto
+    from skl2onnx.common.data_types import DoubleTensorType
 
-def _convert_linear(scope: Any, operator: Any, container: Any) -> None:
-    """Outputs X Wᵀ + b."""
     graph, model = Graph(scope, container), operator.raw_operator
-    X = _input(graph, operator)
-    _finish(graph, operator, graph.node("MatMul", X, graph.constant(model.coef_.T.copy())))
+    label, decision = (output.full_name for output in operator.outputs)
+    values = graph.node("Cast", operator.inputs[0].full_name, to=TensorProto.DOUBLE)
+    if not hasattr(model, "support_vectors_"):
+        weights = model.coef_
+    else:
+        values, weights = _kernel_values(graph, model, values)
+    products = graph.node("MatMul", values, weights.T.copy())
+    outputs = graph.node("Add", products, np.asarray(model.intercept_, float))
+    if model.classes_.size == 2:
+        outputs = graph.node("Reshape", outputs, np.array([-1]))
+        is_second = graph.node("Greater", outputs, np.array([0.0]))
+        codes = graph.node("Cast", is_second, to=TensorProto.INT64)
+    else:
+        codes = graph.node("ArgMax", outputs, axis=1, keepdims=0)
+    names = model.classes_ if _is_text(model.classes_) else model.classes_.astype(np.int64)
+    graph.node("Gather", names, codes, output=label, axis=0)
+    is_double = isinstance(operator.outputs[1].type, DoubleTensorType)
+    kind = TensorProto.DOUBLE if is_double else TensorProto.FLOAT
+    graph.node("Cast", outputs, output=decision, to=kind)
 
 
-def _convert_kernel(scope: Any, operator: Any, container: Any) -> None:
-    """Outputs K(x, support vectors) αᵀ + b."""
-    graph, model = Graph(scope, container), operator.raw_operator
-    X, dual = _input(graph, operator), model.dual_coef_
-    kernel = model._kernel
+def _kernel_values(graph: Graph, model: Any, X: str) -> tuple[str, np.ndarray]:
+    """(K(x, v) for all rows and support vectors, their coefficients)."""
+    kernel, dual = model._kernel, model.dual_coef_
     if model.support_.size == 0:  # w = 0: any values do
-        values, dual = X, np.zeros((dual.shape[0], model.n_features_in_))
-    elif kernel is None:  # precomputed: the values of all rows of the fit are given
+        return X, np.zeros((dual.shape[0], model.n_features_in_))
+    if kernel is None:  # precomputed: the values of all rows of the fit are given
         whole = np.zeros((dual.shape[0], model.shape_fit_[1]))
         whole[:, model.support_] = dual
-        values, dual = X, whole
-    else:
-        vectors = model.support_vectors_
-        vectors = vectors.toarray() if sp.issparse(vectors) else np.asarray(vectors)
-        values = _kernel_values(graph, kernel, X, vectors.astype(np.float64))
-    _finish(graph, operator, graph.node("MatMul", values, graph.constant(dual.T.copy())))
-
-
-def _kernel_values(graph: Graph, kernel: Kernel, X: str, vectors: np.ndarray) -> str:
-    """K(x, v) for all rows and support vectors."""
+        return X, whole
+    vectors = model.support_vectors_
+    vectors = (vectors.toarray() if sp.issparse(vectors) else np.asarray(vectors)).astype(float)
     if type(kernel) is GaussianKernel:
-        return _gaussian(graph, kernel.gamma, X, vectors)
+        return _gaussian(graph, kernel.gamma, X, vectors), dual
     if type(kernel) is LinearKernel:
-        return graph.node("MatMul", X, graph.constant(vectors.T.copy()))
+        return graph.node("MatMul", X, vectors.T.copy()), dual
     if type(kernel) is PolynomialKernel:
         # γ goes into the vectors: runtimes fuse a product with a number in single precision
-        products = graph.node("MatMul", X, graph.constant(kernel.gamma * vectors.T))
-        moved = graph.node("Add", products, graph.constant(np.array([float(kernel.coef0)])))
-        return graph.node("Pow", moved, graph.constant(np.array([float(kernel.degree)])))
+        products = graph.node("MatMul", X, kernel.gamma * vectors.T)
+        moved = graph.node("Add", products, np.array([float(kernel.coef0)]))
+        return graph.node("Pow", moved, np.array([float(kernel.degree)])), dual
     raise InputError(
         f"{short(kernel)} has no ONNX graph; the kernels that have are 'linear', 'rbf', 'poly' and "
         "'precomputed'"
@@ -177,38 +184,10 @@ def _gaussian(graph: Graph, gamma: float, X: str, vectors: np.ndarray) -> str:
     """exp(−γ‖x − v‖²), seen from the mean of the support vectors, where fewer digits cancel."""
     centre = vectors.mean(axis=0)
     vectors = vectors - centre
-    moved = graph.node("Sub", X, graph.constant(centre))
-    products = graph.node("MatMul", moved, graph.constant(-2.0 * vectors.T))
-    ones = graph.constant(np.ones((vectors.shape[1], 1)))
+    moved = graph.node("Sub", X, centre)
+    products = graph.node("MatMul", moved, -2.0 * vectors.T)
+    ones = np.ones((vectors.shape[1], 1))
     squares = graph.node("MatMul", graph.node("Mul", moved, moved), ones)
-    own = graph.constant(np.einsum("ij,ij->i", vectors, vectors))
+    own = np.einsum("ij,ij->i", vectors, vectors)
     distances = graph.node("Add", graph.node("Add", products, squares), own)
-    return graph.node("Exp", graph.node("Mul", distances, graph.constant(np.array([-gamma]))))
-
-
-def _input(graph: Graph, operator: Any) -> str:
-    """The rows, in float64."""
-    from onnx import TensorProto
-
-    return graph.cast(operator.inputs[0].full_name, TensorProto.DOUBLE)
-
-
-def _finish(graph: Graph, operator: Any, products: str) -> None:
-    """Intercepts, the decision values, and the labels that they name."""
-    from onnx import TensorProto
-    from skl2onnx.common.data_types import DoubleTensorType
-
-    model = operator.raw_operator
-    label, decision = (output.full_name for output in operator.outputs)
-    outputs = graph.node("Add", products, graph.constant(np.asarray(model.intercept_, float)))
-    if model.classes_.size == 2:
-        outputs = graph.node("Reshape", outputs, graph.constant(np.array([-1])))
-        is_second = graph.node("Greater", outputs, graph.constant(np.array([0.0])))
-        codes = graph.cast(is_second, TensorProto.INT64)
-    else:
-        codes = graph.node("ArgMax", outputs, axis=1, keepdims=0)
-    is_text = model.classes_.dtype.kind in "OUS"
-    names = model.classes_ if is_text else model.classes_.astype(np.int64)
-    graph.node("Gather", graph.constant(names), codes, output=label, axis=0)
-    is_double = isinstance(operator.outputs[1].type, DoubleTensorType)
-    graph.cast(outputs, TensorProto.DOUBLE if is_double else TensorProto.FLOAT, output=decision)
+    return graph.node("Exp", graph.node("Mul", distances, np.array([-gamma])))

@@ -28,7 +28,7 @@ class Status(StrEnum):
     """
 
     OPTIMAL = "certified optimal: the gap is within the tolerance"
-    NOT_SEPARABLE = "not separable within tolerance: no classifier has a larger margin"
+    NOT_SEPARABLE = "not separable within tolerance: no classifier has a margin above the tolerance"
     ITERATION_BUDGET = "iteration budget reached before the tolerance"
     TIME_BUDGET = "time budget reached before the tolerance"
     STOPPED = "stopped by the callback"

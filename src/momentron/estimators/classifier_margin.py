@@ -162,12 +162,12 @@ def as_optimum(optimum: Any, problem: Problem) -> Certificate | None:
             f"optimum={short(optimum)} must be 'solve', a MarginResult, a Certificate or None"
         )
     if optimum.is_soft:
-        raise InputError("optimum is of a soft margin, which is no margin; pass one with C=inf")
+        raise InputError("optimum is a soft margin, not a margin; pass a result with C=inf")
     is_same = np.array_equal(optimum.classes, problem.classes)
     if optimum.n_rows != problem.n_rows or not is_same:
         raise InputError(
-            f"optimum is of {optimum.n_rows} rows of {optimum.classes.size} classes, and here are "
-            f"{problem.n_rows} rows of {problem.classes.size}; pass that of the same rows"
+            f"optimum is for {optimum.n_rows} rows of {optimum.classes.size} classes, but X has "
+            f"{problem.n_rows} rows of {problem.classes.size}; pass the result for the same rows"
         )
     return optimum.certificate
 

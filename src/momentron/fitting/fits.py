@@ -246,8 +246,7 @@ def fit_against_rest(
     fits = []
     for c in range(k):
         two = rows.against_rest(c)
-        left = budget.max_time - stopwatch.seconds()
-        if ending is None and left <= 0.0:
+        if ending is None and stopwatch.seconds() >= budget.max_time:
             ending = Status.TIME_BUDGET
         if ending is not None:
             fit = without_solve(two, options, ending)
@@ -263,7 +262,7 @@ def fit_against_rest(
         if _is_needy(fit.result):
             assert fit.problem is not None
             if shared is None:
-                seconds = budget.grace
+                seconds, left = budget.grace, budget.max_time - stopwatch.seconds()
                 if ending is None and left < math.inf:
                     seconds = max(seconds, FALLBACK_SHARE * left)
                 shared = fallback_against_rest(fit.problem, codes, k, seconds=seconds)
