@@ -47,11 +47,11 @@ class Contraction:
         return self.axes == 2
 
     def shape(self, k: int, *examples: int) -> tuple[int, ...]:
-        """Of the array in memory, for k outputs of n1 × n2 examples, or of n with themselves."""
+        """Of the array in memory, for k outputs of n1 × n2 examples."""
         return (k,) * self.axes + examples
 
     def output_pairs(self, total: Tensor, a: range, b: range, *examples: slice) -> list[OutputPair]:
-        """Of outputs a of some rows with outputs b of some columns, or of the same rows."""
+        """Of outputs a of some rows with outputs b of some columns."""
         if self.axes == 0:
             every = slice(0, len(a))
             return [OutputPair(every, every, total[examples])]

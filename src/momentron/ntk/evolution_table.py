@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -72,14 +70,10 @@ class KernelEvolution(Table[EvolutionRow]):
 
     def to_csv(self, path: str | Path | None = None) -> str:
         """The table as CSV text, digits enough to read every float back; written where a path."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns)
-        for row in self._rows:
-            writer.writerow([repr(value) for value in astuple(row)])
+        text: str = self.to_pandas().to_csv(index=False, lineterminator="\n")
         if path is not None:
-            write_atomically(path, text.getvalue())
-        return text.getvalue()
+            write_atomically(path, text)
+        return text
 
     def plot(
         self,

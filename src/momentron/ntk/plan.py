@@ -189,8 +189,6 @@ class _Work(NamedTuple):
         """Bytes of the blocks that are held, of a batch under way, and of scratch arrays."""
         alone = self.shape.symmetric and columns >= self.shape.n1 and self.partners == 1
         kept = columns + (0 if alone else step)
-        if not columns and self.partners > 1:  # on the diagonal two chunks of outputs are paired
-            kept += step
         entries = kept * self.total.stored + step * (self.total.passing + self.patches)
         entries += 3 * self.scratch + 2 * columns * step
         return self.itemsize * entries + step * self.structure.graph_bytes + 16 * columns * step
