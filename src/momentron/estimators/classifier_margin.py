@@ -10,7 +10,7 @@ from momentron.api import fit, plan_fit
 from momentron.arithmetic.rounding import UNIT_ROUNDOFF, down, up
 from momentron.certificate import Certificate, classifier_bounds, to_safe_length
 from momentron.certificate import certify as certify_pair
-from momentron.data.coefficients import as_coef, as_intercept
+from momentron.data.models import as_coef, as_intercept
 from momentron.errors import InputError, short
 from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult

@@ -11,8 +11,7 @@ import numpy as np
 from momentron.api import max_margin
 from momentron.certificate import Certificate
 from momentron.data.arguments import as_count, as_flag
-from momentron.data.coefficients import as_coef, as_intercept
-from momentron.data.models import last_layer, to_last_layer, weights_of
+from momentron.data.models import as_coef, as_intercept, last_layer, to_last_layer, weights_of
 from momentron.errors import InputError, short
 from momentron.estimators.classifier_margin import as_optimum, proven_margin, share_bounds
 from momentron.result import MarginResult

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.data.coefficients import as_coef
+from momentron.data.models import as_coef
 from momentron.errors import InputError, short
 from momentron.result import MarginResult
 from momentron.solvers import Solver, Start

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from momentron.certificate import read_only
-from momentron.data.coefficients import as_coef
+from momentron.data.models import as_coef
 from momentron.solvers.base import Primal
 from momentron.solvers.margin_problem import CertifiedProblem
 from momentron.views.trace import Row

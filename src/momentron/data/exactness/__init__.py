@@ -20,12 +20,14 @@ from momentron.data.exactness.arrays import as_exact
 from momentron.data.exactness.decimals import (
     READINGS,
     as_decimal,
+    describe_change,
+    first_changed,
     is_rounded,
+    may_change,
     require_reading,
     shortest_decimals,
 )
 from momentron.data.exactness.tensors import as_host, copied_bytes, is_tensor, row_parts
-from momentron.data.exactness.text import describe_change, first_changed, may_change
 
 __all__ = [
     "READINGS",

@@ -8,10 +8,9 @@ from typing import Any, NoReturn
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.data.exactness.decimals import as_decimal, widened
+from momentron.data.exactness.decimals import as_decimal, first_changed, widened
 from momentron.data.exactness.sparse import canonical
 from momentron.data.exactness.tensors import as_host, is_tensor
-from momentron.data.exactness.text import first_changed
 from momentron.errors import InputError, InputTypeError, one_line, short
 
 LARGEST_SAFE = 2**53
