@@ -94,7 +94,9 @@ def test_features_are_chosen_by_position_or_name(ax):
         MarginDisplay.from_estimator(model, frame, DEEP.y, features=[0], ax=ax)
 
 
-@pytest.mark.parametrize("shape", ["kernel", "sparse", "pipeline", "one feature", "three classes"])
+@pytest.mark.parametrize(
+    "shape", ["kernel", "sparse", "pipeline", "one feature", "three classes", "against the rest"]
+)
 def test_every_kind_of_classifier_is_drawn(ax, shape):
     X, y, model = DEEP.X, DEEP.y, MaxMarginClassifier()
     if shape == "kernel":
@@ -108,6 +110,7 @@ def test_every_kind_of_classifier_is_drawn(ax, shape):
     else:
         X, y = load_iris(return_X_y=True)
         model = MaxMarginClassifier(C=10.0)
+        model.set_params(multi_class="ovr" if shape == "against the rest" else "joint")
     model.fit(X, y)
     assert MarginDisplay.from_estimator(model, X, y, ax=ax).marked_ is not None
     display = MarginDistributionDisplay.from_estimator(model, X, y, ax=Figure().subplots())

@@ -16,6 +16,7 @@ from momentron.cli.output import answer, cell, progress, say_facts, say_json
 from momentron.data.safefiles import require_writable
 from momentron.separability import FeatureRole, Verdict, check_separability, feature_roles
 from momentron.separability.class_pairs import most_separated_first
+from momentron.separability.fates import feature_labels
 
 EXIT_CODES = {"separable": 0, "quasi-separable": 3, "overlapping": 4, "undecided": 5}
 # what a summary says in the verdict's own words
@@ -115,37 +116,29 @@ def summarise(loaded: Loaded, verdict: Verdict, roles: list[FeatureRole]) -> dic
         "class_pairs": [asdict(pair) for pair in pairs],
         "conflict": [[r.row, r.label, r.against, r.weight] for r in verdict.conflict],
         "read": [*loaded.taken, order] if verdict.family == "ordinal" else loaded.taken,
-        "constant": _constant(loaded, verdict),
+        "constant": _constant(design.X, verdict),
         "row_names": None if row_names is None else [str(name) for name in row_names],
         "feature_names": design.feature_names,
-        "direction": _direction(loaded, verdict) if is_quasi and not is_joint else [],
+        "direction": _direction(verdict) if is_quasi and not is_joint else [],
         "needed_features": [role.feature for role in roles if role.is_needed],
         "spare_features": [role.feature for role in roles if role.is_needed is False],
     }
 
 
-def _column_names(loaded: Loaded) -> list[str]:
-    design = loaded.design
-    return design.feature_names or [f"column {i}" for i in range(design.X.shape[1])]
-
-
-def _constant(loaded: Loaded, verdict: Verdict) -> list[str]:
+def _constant(X: Any, verdict: Verdict) -> list[str]:
     """The columns that are the same in every row, which repeat the intercept if there is one."""
     if not verdict.proof["fit_intercept"]:
         return []
-    X = loaded.design.X
     least, most = X.min(axis=0), X.max(axis=0)
     least, most = (np.ravel(v.toarray() if hasattr(v, "toarray") else v) for v in (least, most))
-    names = _column_names(loaded)
+    names = feature_labels(verdict.proof)
     return [names[i] for i in np.flatnonzero(least == most).tolist()]
 
 
-def _direction(loaded: Loaded, verdict: Verdict) -> list[list[Any]]:
+def _direction(verdict: Verdict) -> list[list[Any]]:
     """The features along which no row is on the wrong side, with their weights, largest first."""
-    weights = np.ravel(verdict.coef)
-    used = np.flatnonzero(weights)
-    order = used[np.argsort(-np.abs(weights[used]), kind="stable")]
-    names = _column_names(loaded)
+    weights, names = np.ravel(verdict.coef), feature_labels(verdict.proof)
+    order = np.argsort(-np.abs(weights), kind="stable")[: np.count_nonzero(weights)]
     return [[names[i], float(weights[i] / np.abs(weights).max())] for i in order.tolist()]
 
 

@@ -1,10 +1,11 @@
 """`momentron fit`: the certified margin of a data set."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 import numpy as np
 import typer
@@ -23,6 +24,7 @@ from momentron.result import MarginResult
 from momentron.status import Predictor
 from momentron.streams import BlockData
 
+Answer = tuple[MarginResult, dict[str, Any], Callable[[IO[bytes]], None]]  # result, summary, model
 BUDGET_REACHED = 1
 # what a summary has from the result as it is
 SAME = ("method", "lower", "upper", "gap", "margin", "is_soft", "passes", "seconds")
@@ -115,39 +117,55 @@ def fit(
     is_file = data is not None and Path(data).expanduser().exists()  # else a known dataset, or none
     may_choose = is_file and out_of_core is None and classes is None
     if wants_blocks or (may_choose and reads_in_blocks(data, options)):
-        assert data is not None
-        if source.weight is not None or class_weight is not None:
-            raise InputError(
-                "--weight and --class-weight are for data that are read whole (--in-memory): "
-                "weights do not change a hard margin; leave rows of weight 0 out of the file"
-            )
-        source.table.require_plain(data, "it is read in blocks; pass --in-memory")
-        with blocks.opened() as stream:
-            result = fit_plan(plan_fit(stream, None, options), options).results[0]
-        # no pass is spent on counting the errors of a classifier that has some
-        error = 0.0 if result.margin > 0.0 else None
-        summary = summarise(result, Path(data).name, result.coef.shape[-1], error)
-        summary |= {"bytes_read": result.bytes_read}
-        write = partial(write_model, result=result, levels={})
+        result, summary, write = _fit_blocks(source, blocks, options, class_weight)
     else:
-        loaded = load_data(source)
-        design = loaded.design
-        plan = plan_fit(design.X, design.y, options, sample_weight=design.sample_weight)
-        rows = plan.data
-        assert rows is not None, "arrays are in memory"
-        weights = as_class_weight(class_weight, rows.classes)
-        options = replace(options, class_weight=weights)
-        (fitted,) = fit_plan(plan, options).fits
-        assert fitted.rows is not None, "the rows with a weight"
-        result = fitted.result
-        error = float(np.mean(labels_of(fitted.outputs(), result.classes) != fitted.rows.data.y))
-        summary = summarise(result, loaded.title, rows.X.shape[1], error)
-        summary |= {"read": loaded.taken}
-        through = None if kernel is None else (kernel, fitted.rows.kernel, rows.X)
-        write = partial(write_model, result=result, levels=loaded.levels, kernel=through)
+        result, summary, write = _fit_rows(source, options, kernel, class_weight)
     show = partial(say_json if as_json else print_summary, summary)
     answer(show, save, write, word=None if as_json else "saved")
     raise typer.Exit(0 if result.status.is_final else BUDGET_REACHED)
+
+
+def _fit_blocks(
+    source: Source, blocks: BlockData, options: FitOptions, class_weight: str | None
+) -> Answer:
+    """Fit to a file that is read in every pass."""
+    if source.weight is not None or class_weight is not None:
+        raise InputError(
+            "--weight and --class-weight are for data that are read whole (--in-memory): weights "
+            "do not change a hard margin; leave rows of weight 0 out of the file"
+        )
+    source.table.require_plain(blocks.path, "it is read in blocks; pass --in-memory")
+    with blocks.opened() as stream:
+        result = fit_plan(plan_fit(stream, None, options), options).results[0]
+    # no pass is spent on counting the errors of a classifier that has some
+    error = 0.0 if result.margin > 0.0 else None
+    summary = summarise(result, Path(blocks.path).name, result.coef.shape[-1], error)
+    summary["bytes_read"] = result.bytes_read
+    return result, summary, partial(write_model, result=result, levels={})
+
+
+def _fit_rows(
+    source: Source, options: FitOptions, kernel: str | None, class_weight: str | None
+) -> Answer:
+    """Fit to rows in memory; errors are counted among those that have a weight."""
+    loaded = load_data(source)
+    design = loaded.design
+    plan = plan_fit(design.X, design.y, options, sample_weight=design.sample_weight)
+    rows = plan.data
+    assert rows is not None, "arrays are in memory"
+    options = replace(options, class_weight=as_class_weight(class_weight, rows.classes))
+    (fitted,) = fit_plan(plan, options).fits
+    result, fitted_rows = fitted.result, fitted.rows
+    assert fitted_rows is not None
+    error = float(np.mean(labels_of(fitted.outputs(), result.classes) != fitted_rows.data.y))
+    summary = summarise(result, loaded.title, rows.X.shape[1], error)
+    summary["read"] = loaded.taken
+    through = None if kernel is None else (kernel, fitted_rows.kernel, rows.X)
+    return (
+        result,
+        summary,
+        partial(write_model, result=result, levels=loaded.levels, kernel=through),
+    )
 
 
 def as_class_weight(text: str | None, classes: np.ndarray) -> str | dict[Any, float] | None:

@@ -90,7 +90,7 @@ def progress(
 
 def require_reader() -> None:
     """Refuse to compute what is printed and nothing else, where standard output is closed."""
-    if isinstance(sys.stdout, Guarded) and sys.stdout.is_gone:
+    if getattr(sys.stdout, "is_gone", False):
         raise InputError("standard output is closed; write the answer to a file with --out")
 
 

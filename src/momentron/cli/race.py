@@ -1,5 +1,6 @@
 """`momentron race`: several methods side by side for the same number of passes."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -34,19 +35,15 @@ def race(
     X, y = loaded.design.X, loaded.design.y
     with progress("racing") as watch:
         found = run_race(X, y, solvers, passes=passes, fit_intercept=intercept, watch=watch)
-    best = found.best
-
-    def show() -> None:
-        say(
-            f"{loaded.title}: margins by the number of passes over the data",
-            *str(found).splitlines(),
-            f"best margin in [{best.lower:.9g}, {best.upper:.9g}]",
-            best.status,
-        )
-
     picture = b""
     if plot is not None:
         figure, axes = saved_figure(size=(7.0, 4.5))
         found.plot(axes, title=loaded.title)
         picture = picture_of(plot, figure)
-    answer(show, plot, picture, word="drawn")
+    lines = [
+        f"{loaded.title}: margins by the number of passes over the data",
+        *str(found).splitlines(),
+        f"best margin in [{found.best.lower:.9g}, {found.best.upper:.9g}]",
+        str(found.best.status),
+    ]
+    answer(partial(say, *lines), plot, picture, word="drawn")

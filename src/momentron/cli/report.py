@@ -11,6 +11,7 @@ import shlex
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -22,7 +23,7 @@ import typer
 from momentron.cli.check import EXIT_CODES
 from momentron.cli.info import versions
 from momentron.cli.inputs import Source, load_data, reads_data
-from momentron.cli.output import answer, progress, say
+from momentron.cli.output import answer, progress, say_facts
 from momentron.data.safefiles import require_writable
 from momentron.estimators import MaxMarginClassifier
 from momentron.separability.check import check_separability
@@ -88,13 +89,8 @@ def report(
         options = "".join(f" {shlex.quote(word)}" for word in words)
         page = render(findings, source=source.data or "digits", options=options)
     verdict = findings.verdict
-
-    def show() -> None:
-        say(
-            f"{loaded.title}: {verdict.sentence}",
-            f"best margin     in [{verdict.lower:.12g}, {verdict.upper:.12g}]",
-        )
-
+    margin = ("best margin", f"in [{verdict.lower:.12g}, {verdict.upper:.12g}]")
+    show = partial(say_facts, f"{loaded.title}: {verdict.sentence}", [margin])
     answer(show, out, page, word="written")
     raise typer.Exit(EXIT_CODES[verdict.kind])
 

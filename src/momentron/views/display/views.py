@@ -58,14 +58,15 @@ class Fitted:
         last = last_step(estimator, "certificate_")
         coef: Any = getattr(last, "coef_", ())
         is_plain = len(coef) == 1 and last is estimator
+        is_split = isinstance(last.certificate_, list)  # each class has an interval of its own
         return cls(
             estimator.decision_function,
             np.asarray(last.classes_),
-            last.certificate_.lower,
-            last.certificate_.upper,
+            0.0 if is_split else last.certificate_.lower,
+            np.inf if is_split else last.certificate_.upper,
             np.asarray(last.support_),
             direction=coef[0] if is_plain else None,
-            is_distance=not np.isfinite(last.C) or not last.margin_ > 0.0,
+            is_distance=not np.isfinite(last.C) or not np.all(last.margin_ > 0.0),
         )
 
     @classmethod
