@@ -12,14 +12,13 @@ from momentron.solvers.auto.forms import Point
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.hard import solve_by_exchange
 from momentron.solvers.auto.rows import SignedRows
-from momentron.solvers.auto.settings import SETTINGS
 
 
-def gram_form(X, signs, fit_intercept=False, settings=SETTINGS):
+def gram_form(X, signs, fit_intercept=False):
     loss = Exponential()
     dual_set = ClassBalanced(signs, loss) if fit_intercept else Simplex(signs.size, loss)
     rows = SignedRows(np.ascontiguousarray(X, dtype=float), signs, dual_set)
-    return GramForm(rows, rows.gram(), Deadline(), settings)
+    return GramForm(rows, rows.gram(), Deadline())
 
 
 def assert_optimal(form, lam, signs, fit_intercept, tol):

@@ -15,7 +15,7 @@ from momentron.datasets import (
 )
 from momentron.dual.dualsets import Simplex
 from momentron.dual.losses import Exponential
-from momentron.solvers.auto import AutoSettings, newton
+from momentron.solvers.auto import newton
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Direction
 from momentron.solvers.auto.interior import interior_point
@@ -280,11 +280,9 @@ def test_columns_of_zeros_change_nothing(fit_intercept, overlap):
     assert not np.delete(padded.coef, places).any()
     used = np.flatnonzero(wide.any(axis=0))
     rows = SignedRows(wide, y, Simplex(900, Exponential()))
-    form = primal_form(rows, Deadline(), AutoSettings())
+    form = primal_form(rows, Deadline())
     assert isinstance(form, NarrowForm) and np.array_equal(form.used, used)
     form.warm(np.arange(70.0), np.zeros(0), np.zeros(900))
     np.testing.assert_allclose(form.p, y * (wide @ np.arange(70.0)), atol=1e-10)
     assert np.array_equal(form.answer()[0], np.where(wide.any(axis=0), np.arange(70.0), 0.0))
-    assert type(primal_form(SignedRows(X, y, rows.dual_set), Deadline(), AutoSettings())) is (
-        PrimalForm
-    )
+    assert type(primal_form(SignedRows(X, y, rows.dual_set), Deadline())) is (PrimalForm)

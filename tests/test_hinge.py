@@ -27,10 +27,10 @@ from momentron.solvers.auto import Auto, AutoSettings
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Direction, Values
 from momentron.solvers.auto.gram_form import GramForm
-from momentron.solvers.auto.kernel_blocks import Twins, open_gap
 from momentron.solvers.auto.newton import Loss, Schedule, box_multipliers
 from momentron.solvers.auto.primal_form import NarrowForm, PrimalForm
 from momentron.solvers.auto.rows import SignedRows
+from momentron.solvers.auto.soft_kernel import Twins, open_gap
 from momentron.solvers.auto.working_sets import WorkingSets
 from momentron.solvers.problem import Problem
 from tests.command_line import run

@@ -122,7 +122,7 @@ def test_no_room_and_no_inverse_end_them(monkeypatch):
     guess[np.flatnonzero(guess)[:2]] = False
     assert pivot(form, guess) is not None
     for settings in (AutoSettings(pivot_room=0), AutoSettings(pivots=1)):
-        assert pivot(gram_form(X, signs, settings=settings), guess) is None
+        assert pivot(gram_form(X, signs), guess, settings) is None
 
     def singular(matrix):
         raise np.linalg.LinAlgError

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from momentron import BudgetWarning, Status, max_margin
 from momentron.rows import kernel
-from momentron.solvers.auto import Auto, AutoSettings, soft_columns
+from momentron.solvers.auto import Auto, AutoSettings, soft_kernel
 
 BY_COLUMNS = Auto(AutoSettings(column_support=20))
 BY_FACTORS = Auto(AutoSettings(column_stiffness=0.0))
@@ -23,13 +23,13 @@ def counted(monkeypatch):
     """Newton steps through columns so far; single precision also for few rows."""
     steps = []
     monkeypatch.setattr(kernel, "MANY_ROWS", 100)
-    step = soft_columns.ColumnNewton.step
+    step = soft_kernel.ColumnNewton.step
 
     def count(self):
         steps.append(self)
         return step(self)
 
-    monkeypatch.setattr(soft_columns.ColumnNewton, "step", count)
+    monkeypatch.setattr(soft_kernel.ColumnNewton, "step", count)
     return steps
 
 
@@ -101,7 +101,7 @@ def test_time_that_ends_between_two_steps(counted, monkeypatch):
     X, y, _ = overlapping(8, n=600)
     best = max_margin(X, y, kernel="rbf", C=1.0, method=BY_FACTORS)
     left = iter([1e3, 1e3, 1e3, 0.0])
-    monkeypatch.setattr(soft_columns, "time_left", lambda: next(left))
+    monkeypatch.setattr(soft_kernel, "time_left", lambda: next(left))
     found = max_margin(X, y, kernel="rbf", C=1.0, tol=1e-12, method=BY_COLUMNS)
     assert found.status is Status.TIME_BUDGET and len(counted) == 2
     assert 0.0 < found.lower <= best.upper and best.lower <= found.upper

@@ -13,7 +13,6 @@ Intercepts are columns of Z here.
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
@@ -78,15 +77,6 @@ class PairTable:
         return diagonal
 
 
-class Step(NamedTuple):
-    """What a Newton step did: products, length, √(gᵀH⁻¹g) before it, and pairs that changed."""
-
-    products: int
-    length: float
-    decrement: float
-    changed: int
-
-
 class ClassNewton:
     """The point (W, b) with its outputs F = XW, and Newton steps from it.
 
@@ -145,17 +135,16 @@ class ClassNewton:
 
     # --- a step --------------------------------------------------------------------------------
 
-    def step(self, accuracy: float, slack: np.ndarray, image: np.ndarray) -> Step:
-        """Towards the minimiser, given `slack()` and its `image` here."""
+    def step(self, accuracy: float, slack: np.ndarray, image: np.ndarray) -> tuple[float, float]:
+        """Towards the minimiser, given `slack()` and its `image` here: (length, √(gᵀH⁻¹g))."""
         active = slack > 0.0
         index = np.flatnonzero(active.any(axis=1))
         local, S = self.pairs.some(index), self._weighed(active[index], index)
         rows = self.rows_at(index, self._precision(index, local.diagonal(S)))
         gradient = self._gradient(slack, image)
-        direction, products = self._direction(Hessian(rows, local, S, self.C), gradient, accuracy)
+        direction = self._direction(Hessian(rows, local, S, self.C), gradient, accuracy)
         decrement = math.sqrt(max(-rows.dot(gradient, direction), 0.0))
-        length, changed = self._move(direction, active)
-        return Step(products, length, decrement, changed)
+        return self._move(direction, active), decrement
 
     def slide(self, slack: np.ndarray, image: np.ndarray) -> None:
         """Down the gradient to the lowest point: a cheap first step, which most pairs leave."""
@@ -170,23 +159,23 @@ class ClassNewton:
         gradient -= self.rows.of_centre(b_gradient)
         return np.concatenate([gradient, b_gradient[None]])
 
-    def _move(self, direction: np.ndarray, active: np.ndarray) -> tuple[float, int]:
-        """To the lowest point along a direction: (its length, pairs that a full step changes)."""
+    def _move(self, direction: np.ndarray, active: np.ndarray) -> float:
+        """To the lowest point along a direction; how many times as long as it that is."""
         rows, db = self.rows, np.zeros_like(self.b)
         dW = rows.renewed(direction[: rows.width])
         if rows.fits_intercept:
             db = direction[-1] - rows.at_centre(dW)
         dF = rows.scores(dW)
         rest, dp = self.target - self.margins(), self.pairs.margins(dF + db)
-        length, changed = 1.0, int(np.count_nonzero((rest - dp > 0.0) != active))
-        if changed:
+        length = 1.0
+        if not np.array_equal(rest - dp > 0.0, active):
             slope, curvature = rows.dot(self.W, dW), rows.dot(dW, dW)
             along = Direction.of(dW, db, dp.ravel(), slope, curvature)
             loss = Loss(self.C, shares=self._flat_shares())
             length = line_search(along, loss.stiffness * rest.ravel(), loss)
         self.W, self.b = self.W + length * dW, self.b + length * db
         self.F = self.F + length * dF
-        return length, changed
+        return length
 
     def _weighed(self, active: np.ndarray, index: np.ndarray) -> np.ndarray:
         """The pairs of the named rows that count, each by its share."""
@@ -213,10 +202,8 @@ class ClassNewton:
             self._active = last = self.rows.active(index, precision, self.settings.memory // 4)
         return last
 
-    def _direction(
-        self, hessian: "Hessian", gradient: np.ndarray, accuracy: float
-    ) -> tuple[np.ndarray, int]:
-        """(−H⁻¹g to a relative accuracy, products it took).
+    def _direction(self, hessian: "Hessian", gradient: np.ndarray, accuracy: float) -> np.ndarray:
+        """−H⁻¹g to a relative accuracy.
 
         An old preconditioner is given up where it takes twice the products that it took when new.
         """
@@ -241,7 +228,7 @@ class ClassNewton:
             self._usual_products = gradients.products - products
         elif is_new:
             self._usual_products = products
-        return gradients.x, gradients.products
+        return gradients.x
 
     def _precondition(self, r: np.ndarray) -> np.ndarray:
         return centred(r.copy() if self.blocks is None else self.blocks.apply(r))

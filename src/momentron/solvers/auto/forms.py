@@ -15,7 +15,6 @@ import numpy as np
 from momentron.dual.dualsets import DualSet
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.rows import WorkingRows
-from momentron.solvers.auto.settings import AutoSettings
 
 if TYPE_CHECKING:
     from momentron.solvers.auto.gram_form import GramForm
@@ -198,7 +197,6 @@ class Form(Movable):
 
     is_explicit: bool = True
     rows: WorkingRows
-    settings: AutoSettings
     squares: np.ndarray
     Y: np.ndarray
 

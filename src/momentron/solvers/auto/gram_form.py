@@ -12,7 +12,6 @@ from momentron.solvers.auto.forms import UNBOUNDED, Bounds, Direction, Form, Int
 from momentron.solvers.auto.linear_algebra import add_to_diagonal, back_solve, cholesky_of, matvec
 from momentron.solvers.auto.primal_form import ReducedForm
 from momentron.solvers.auto.rows import WorkingRows
-from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 
 if TYPE_CHECKING:
     from momentron.solvers.auto.newton import Loss
@@ -37,13 +36,12 @@ class GramForm(Form):
         rows: WorkingRows,
         K: np.ndarray,
         deadline: Deadline,
-        settings: AutoSettings = SETTINGS,
         *,
         is_explicit: bool = True,
         outside: np.ndarray | float = 0.0,
         balance: np.ndarray | float = 0.0,
     ) -> None:
-        self.rows, self.deadline, self.settings = rows, deadline, settings
+        self.rows, self.deadline = rows, deadline
         self.K, self.Y = K, rows.dual_set.columns
         self.is_explicit = is_explicit and rows.is_explicit
         self.outside, self.balance = outside, balance
@@ -109,7 +107,7 @@ class GramForm(Form):
         rows = self.rows.written_out() if self.is_explicit else None
         if rows is None or rows.is_sparse:
             return None
-        return ReducedForm(rows, self.deadline, self.settings)
+        return ReducedForm(rows, self.deadline)
 
     # --- systems -------------------------------------------------------------------------------
 

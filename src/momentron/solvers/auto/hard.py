@@ -21,6 +21,7 @@ from momentron.solvers.auto.pivots import SolveStraight, few_violators, pivot
 from momentron.solvers.auto.primal_form import ProductForm
 from momentron.solvers.auto.rows import on_support, sample
 from momentron.solvers.auto.search import SUPPORT, End, Phase, Search
+from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.solvers.auto.working_sets import WorkingSets
 from momentron.solvers.base import Start
 
@@ -57,7 +58,7 @@ def first_phase(search: Search, start: Start | None = None) -> Phase:
         return SolveStraight(ranked) if SolveStraight.suits(search) else ranked
     if sets.is_plain and not sets.is_dense and sets.width > WIDE:
         rows = sets.plain_rows(np.arange(sets.size))
-        form = ProductForm(rows, sets.operator.row_norms**2, sets.deadline, sets.settings)
+        form = ProductForm(rows, sets.operator.row_norms**2, sets.deadline)
         return RankByProducts(form, PRODUCT_CS)
     search.W = first_working_set(sets)
     return RankWorkingSets(PAIR_CS if sets.labels.is_paired else SAMPLE_CS)
@@ -239,7 +240,7 @@ class SolveByNewton(Solve):
             form, lam = work.open(is_cold=False), work.answer.lam[work.W]
         exchanged, exchanges = None, self.exchanges
         if exchanges and form.gram is not None:
-            exchanged = solve_by_exchange(form.gram, lam, work.goal, work.rank)
+            exchanged = solve_by_exchange(form.gram, lam, work.goal, work.rank, work.settings)
             exchanges = exchanged is not None
         if exchanged is not None:
             lam, is_solved = exchanged, True
@@ -336,7 +337,7 @@ class SolveByPivots(Solve):
         W = work.smallest(max(work.settings.small, size), support)
         form = sets.open_gram(W)
         sets.warm(form, answer.w, answer.b, lam[W])
-        solved = solve_by_exchange(form, lam[W], work.goal, work.rank)
+        solved = solve_by_exchange(form, lam[W], work.goal, work.rank, work.settings)
         if solved is None:
             return SolveByNewton(self.sigma).advance(work)
         work.W = W
@@ -347,7 +348,9 @@ class SolveByPivots(Solve):
 # --- the hard margin of a form -------------------------------------------------------------------
 
 
-def solve_by_exchange(form: GramForm, lam: np.ndarray, tol: float, rank: int) -> np.ndarray | None:
+def solve_by_exchange(
+    form: GramForm, lam: np.ndarray, tol: float, rank: int, settings: AutoSettings = SETTINGS
+) -> np.ndarray | None:
     """λ from the support of the one given, by exchanges or pivots; None where the gap stays open.
 
     More rows than the rank have a singular Gram matrix, and are not tried; with nearly as many,
@@ -357,11 +360,11 @@ def solve_by_exchange(form: GramForm, lam: np.ndarray, tol: float, rank: int) ->
     size = np.count_nonzero(support)
     if size <= rank and form.bounds(lam).gap <= tol:
         return lam
-    exchanged = _exchanged(form, support, rank)
+    exchanged = _exchanged(form, support, rank, settings)
     if exchanged is None:
         single = gathered(form, lam) > 0.0
         if np.count_nonzero(single) < size:
-            exchanged = _exchanged(form, single, rank)
+            exchanged = _exchanged(form, single, rank, settings)
     if exchanged is None:
         return None
     bounds = form.bounds(exchanged)
@@ -373,7 +376,9 @@ def solve_by_exchange(form: GramForm, lam: np.ndarray, tol: float, rank: int) ->
     return None
 
 
-def _exchanged(form: GramForm, support: np.ndarray, rank: int) -> np.ndarray | None:
+def _exchanged(
+    form: GramForm, support: np.ndarray, rank: int, settings: AutoSettings
+) -> np.ndarray | None:
     """λ by exchanges, or by pivots; None where neither gets there.
 
     A kernel has no end of features, and exchanges have room in it however many rows there are.
@@ -383,7 +388,7 @@ def _exchanged(form: GramForm, support: np.ndarray, rank: int) -> np.ndarray | N
         return None
     has_room = not form.is_explicit or size <= CROWDED * rank
     exchanged = exchange(form, support) if has_room else None
-    return pivot(form, support) if exchanged is None else exchanged
+    return pivot(form, support, settings) if exchanged is None else exchanged
 
 
 def solve_by_newton(

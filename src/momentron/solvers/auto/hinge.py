@@ -11,7 +11,6 @@ from momentron.solvers.auto.exchange import exchange, gathered
 from momentron.solvers.auto.forms import Form, Values, hinge_values
 from momentron.solvers.auto.hard import first_working_set
 from momentron.solvers.auto.interior import InteriorPoint, interior_point
-from momentron.solvers.auto.kernel_blocks import KernelBlocks
 from momentron.solvers.auto.landmarks import Landmarks
 from momentron.solvers.auto.newton import Loss, Schedule, box_multipliers, minimise
 from momentron.solvers.auto.primal_form import PrimalForm
@@ -23,6 +22,7 @@ from momentron.solvers.auto.soft import (
     open_by_products,
     suits_products,
 )
+from momentron.solvers.auto.soft_kernel import KernelBlocks
 from momentron.solvers.auto.working_sets import Answer, WorkingSets
 from momentron.solvers.base import Candidates, Primal, Start
 from momentron.solvers.problem import Problem
@@ -182,7 +182,7 @@ class HingeEngine(Search):
         if sets.size <= 4 * size:
             return
         index = sample(sets.labels.codes, size, np.random.default_rng(0), least=0.0)
-        form = PrimalForm(sets.plain_rows(index), self.deadline, settings)
+        form = PrimalForm(sets.plain_rows(index), self.deadline)
         prices = self.problem.prices[index]
         loss = Loss(_stiffness(form, prices, FIRST), prices, 0.5 * prices)
         minimise(form, loss, max_steps=SAMPLE_STEPS, slack=SAMPLE_SLACK)

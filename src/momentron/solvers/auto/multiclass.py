@@ -143,9 +143,9 @@ class ClassMargin(ClassEngine):
 
     def step(self, accuracy: float) -> tuple[float, float]:
         """A Newton step: (its length, √(gᵀH⁻¹g)/‖W‖ before it)."""
-        step = self.newton.step(accuracy, self.slack, self.image)
+        length, decrement = self.newton.step(accuracy, self.slack, self.image)
         self.look()
-        return step.length, step.decrement / max(self.rows.norm(self.newton.W), 1e-300)
+        return length, decrement / max(self.rows.norm(self.newton.W), 1e-300)
 
     def from_sample(self, size: int) -> tuple[np.ndarray, np.ndarray]:
         """(W, b) of about so many examples, roughly, at the same share of risk and norm."""

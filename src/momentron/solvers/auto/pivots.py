@@ -21,6 +21,7 @@ from momentron.solvers.auto.exchange import MOST_FREE, SINGULAR, FreeMargins
 from momentron.solvers.auto.forms import VANISHED, Point
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.search import End, Phase, Search
+from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 
 SATISFIED = 1.0 - 1e-12  # a functional margin of 1, but for rounding,
 SHORT_SATISFIED = 1.0 - 1e-11  # and with margins from the rows themselves
@@ -36,7 +37,7 @@ def few_violators(size: int) -> int:
     return 10 + size // 10
 
 
-def pivot(form: GramForm, S: np.ndarray) -> np.ndarray | None:
+def pivot(form: GramForm, S: np.ndarray, settings: AutoSettings = SETTINGS) -> np.ndarray | None:
     """λ at the optimum, with the form taken there; None where pivots do not get there.
 
     Parameters
@@ -44,8 +45,9 @@ def pivot(form: GramForm, S: np.ndarray) -> np.ndarray | None:
     form : GramForm
     S : ndarray of bool, shape (m,)
         A guess of the support, nearly right.
+    settings : AutoSettings
     """
-    left, margins = form.settings.pivots, FreeMargins(form)
+    left, margins = settings.pivots, FreeMargins(form)
     for _ in range(CORRECTIONS):
         solved = _with_positive_weights(margins, S)
         if solved is None:
@@ -58,7 +60,7 @@ def pivot(form: GramForm, S: np.ndarray) -> np.ndarray | None:
         first = np.flatnonzero(S)
         if violators > few_violators(first.size):
             return None
-        slots = min(form.m, first.size + form.settings.pivot_room)
+        slots = min(form.m, first.size + settings.pivot_room)
         smallest = SINGULAR * form.scale
         support = Support(_Products(form), form.squares, form.Y, slots, smallest)
         try:

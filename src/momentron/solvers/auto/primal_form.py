@@ -25,7 +25,6 @@ from momentron.solvers.auto.linear_algebra import (
     thin_qr,
 )
 from momentron.solvers.auto.rows import SignedRows
-from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 
 if TYPE_CHECKING:
     from momentron.solvers.auto.newton import Loss
@@ -142,12 +141,11 @@ class PrimalForm(Form):
         self,
         rows: SignedRows,
         deadline: Deadline,
-        settings: AutoSettings = SETTINGS,
         *,
         borrow: bool = False,
         squares: np.ndarray | None = None,
     ) -> None:
-        self.rows, self.deadline, self.settings = rows, deadline, settings
+        self.rows, self.deadline = rows, deadline
         self.Y = rows.dual_set.columns
         if squares is None:
             squares = rows.squares()
@@ -294,17 +292,11 @@ class PrimalInterior:
 class NarrowForm(PrimalForm):
     """Dense rows without the columns in which all of them are zero, such as the rims of images."""
 
-    def __init__(
-        self,
-        rows: SignedRows,
-        used: np.ndarray,
-        deadline: Deadline,
-        settings: AutoSettings = SETTINGS,
-    ) -> None:
+    def __init__(self, rows: SignedRows, used: np.ndarray, deadline: Deadline) -> None:
         self.used, self.width = used, rows.d
         X = np.ascontiguousarray(rows.X[:, used])
         narrow = SignedRows(X, rows.signs, rows.dual_set, rows.shares)
-        super().__init__(narrow, deadline, settings)
+        super().__init__(narrow, deadline)
 
     def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
         super().warm(w[self.used], b, u)
@@ -316,25 +308,23 @@ class NarrowForm(PrimalForm):
         return w, b
 
 
-def primal_form(rows: SignedRows, deadline: Deadline, settings: AutoSettings) -> PrimalForm:
+def primal_form(rows: SignedRows, deadline: Deadline) -> PrimalForm:
     """The form of a copied working set, in the columns that it uses."""
     most = (1.0 - UNUSED) * rows.d
     if not rows.is_sparse and np.count_nonzero(rows.X[:A_FEW].any(axis=0)) < most:
         used = np.flatnonzero(rows.X.any(axis=0))
         if 0 < used.size < most:
-            return NarrowForm(rows, used, deadline, settings)
-    return PrimalForm(rows, deadline, settings)
+            return NarrowForm(rows, used, deadline)
+    return PrimalForm(rows, deadline)
 
 
 class ReducedForm(PrimalForm):
     """Few rows in many features, rewritten in their span by QR: no squared condition number."""
 
-    def __init__(
-        self, rows: SignedRows, deadline: Deadline, settings: AutoSettings = SETTINGS
-    ) -> None:
+    def __init__(self, rows: SignedRows, deadline: Deadline) -> None:
         self.Q, R = thin_qr(rows.X.T)
         reduced = SignedRows(np.ascontiguousarray(R.T), rows.signs, rows.dual_set, rows.shares)
-        super().__init__(reduced, deadline, settings)
+        super().__init__(reduced, deadline)
 
     def answer(self) -> tuple[np.ndarray, np.ndarray]:
         w, b = super().answer()
@@ -365,11 +355,10 @@ class ProductForm(PrimalForm):
         rows: SignedRows,
         squares: np.ndarray,
         deadline: Deadline,
-        settings: AutoSettings = SETTINGS,
         *,
         is_scaled: bool = False,
     ) -> None:
-        super().__init__(rows, deadline, settings, borrow=True, squares=squares)
+        super().__init__(rows, deadline, borrow=True, squares=squares)
         self.accuracy = SOLVING if is_scaled else RANKING
         self.is_scaled = is_scaled
 

@@ -33,7 +33,7 @@ from momentron.solvers.auto.newton import (
 from momentron.solvers.auto.primal_form import PrimalForm, ProductForm, product_seconds
 from momentron.solvers.auto.rows import sample
 from momentron.solvers.auto.search import End, Phase, Search, run
-from momentron.solvers.auto.soft_columns import ColumnNewton, SolveByColumns
+from momentron.solvers.auto.soft_kernel import ColumnNewton, SolveByColumns
 from momentron.solvers.auto.working_sets import WorkingSets
 from momentron.solvers.base import Start
 
@@ -105,7 +105,7 @@ def _factor_seconds(sets: WorkingSets) -> float:
 def open_by_products(sets: WorkingSets) -> ProductForm:
     """A form on all the rows, with directions good enough to solve them."""
     rows, squares = sets.plain_rows(np.arange(sets.size)), sets.base.row_norms**2
-    return ProductForm(rows, squares, sets.deadline, sets.settings, is_scaled=True)
+    return ProductForm(rows, squares, sets.deadline, is_scaled=True)
 
 
 # --- all the rows --------------------------------------------------------------------------------
@@ -158,15 +158,15 @@ class SolveAll(Phase):
 
 def _open(search: Search, index: np.ndarray) -> Form:
     """A form on some of the rows, as they are."""
-    sets, settings = search.sets, search.settings
+    sets = search.sets
     d = sets.operator.shape[1]
     if sets.is_dense:
         sets.deadline.require(float(index.size) * d * min(8, index.size, d))
     rows = sets.plain_rows(index)
     if sets.is_wide(rows.m):
-        return GramForm(rows, rows.gram(), sets.deadline, settings)
+        return GramForm(rows, rows.gram(), sets.deadline)
     squares = sets.base.row_norms[index] ** 2
-    return PrimalForm(rows, sets.deadline, settings, borrow=True, squares=squares)
+    return PrimalForm(rows, sets.deadline, borrow=True, squares=squares)
 
 
 def _slack_weights(search: Search, form: Form) -> np.ndarray:
@@ -314,5 +314,5 @@ class SolveSome(Phase):
         rows = sets.rows(search.W)
         K = rows.gram()
         add_to_diagonal(K, 1.0 / (search.C * rows.shares))
-        form = GramForm(rows, K, sets.deadline, search.settings, is_explicit=False)
+        form = GramForm(rows, K, sets.deadline, is_explicit=False)
         return solve_by_interior_point(form, 1e-12)

@@ -158,7 +158,7 @@ class WorkingSets:
         flat = rows.written_out(FLAT_WIDTH, self._most_entries)
         if flat is None:
             return self._gram_form(W, rows)
-        return primal_form(flat, self.deadline, self.settings)
+        return primal_form(flat, self.deadline)
 
     @property
     def has_room_for_all(self) -> bool:
@@ -171,9 +171,7 @@ class WorkingSets:
         if not self.is_plain or self.is_wide(self.size):
             return self.open(every)
         squares = self.base.row_norms**2
-        return PrimalForm(
-            self.plain_rows(every), self.deadline, self.settings, borrow=True, squares=squares
-        )
+        return PrimalForm(self.plain_rows(every), self.deadline, borrow=True, squares=squares)
 
     def open_gram(self, W: np.ndarray, *, is_rough: bool = False) -> GramForm:
         """A form by the Gram matrix of the rows W, wide or not."""
@@ -195,7 +193,7 @@ class WorkingSets:
 
     def _gram_form(self, W: np.ndarray, rows: WorkingRows) -> GramForm:
         K = self._gram(W, rows)
-        return GramForm(rows, K, self.deadline, self.settings)
+        return GramForm(rows, K, self.deadline)
 
     def plain_rows(self, index: np.ndarray) -> SignedRows:
         """The named rows of two classes as they are: not centred, since that takes a copy."""
