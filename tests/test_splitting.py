@@ -13,7 +13,7 @@ from momentron import Status, max_margin
 from momentron.arithmetic.cholesky import inverse_in_place
 from momentron.arithmetic.clock import OutOfTime, until
 from momentron.solvers import Auto
-from momentron.solvers.auto import AutoSettings, class_witness
+from momentron.solvers.auto import AutoSettings, class_newton
 from momentron.solvers.auto.class_newton import PairTable
 from momentron.solvers.auto.class_rows import ActiveMatrix
 from momentron.solvers.auto.multiclass import ClassMargin
@@ -230,7 +230,7 @@ def test_a_factor_of_all_classes_solves_what_conjugate_gradients_do(has_border):
     Q = pairs.ones() * rng.random((90, 4)) * (rng.random((90, 4)) < 0.7)
     rows = ActiveMatrix(X, np.arange(90), has_border)
     image = rows.adjoint(pairs.mix(Q))
-    v = class_witness._solve_directly(rows, pairs, Q, image)
+    v = class_newton._solve_directly(rows, pairs, Q, image)
     again = rows.adjoint(pairs.mix(Q * pairs.margins(rows.times(v))))
     np.testing.assert_allclose(again, image, atol=1e-9)
 
