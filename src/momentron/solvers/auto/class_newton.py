@@ -26,6 +26,14 @@ from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 
 PRODUCTS = 200  # for one direction
 STALE = 2.0  # an old preconditioner is given up after this multiple of what a new one needed
+# Of the search for a witness:
+ROUNDS, IDLE = 12, 5  # of rescaling, and those in which ‖Zᵀq‖ may not halve
+FAINT = 1e-10  # a weight below this share of the largest is left out
+STIFFNESS = 1e8  # the weight of least squares against the identity, in units of its trace
+WITNESS_PRODUCTS = 60  # in one round
+RIDGE = 1e-14  # of a matrix with ones on the diagonal
+WITNESS_BYTES = 32  # for an entry of it: that, a copy, a factor, and what they are made of
+SMALL = 1e-15  # ‖Zᵀq‖ / (mass · mean‖x‖) at which rounding is all there is
 
 
 def centred(V: np.ndarray) -> np.ndarray:
@@ -256,15 +264,6 @@ class Hessian:
         width = self.rows.width
         product[:width] += V[:width]
         return product
-
-
-ROUNDS, IDLE = 12, 5  # of rescaling, and those in which ‖Zᵀq‖ may not halve
-FAINT = 1e-10  # a weight below this share of the largest is left out
-STIFFNESS = 1e8  # the weight of least squares against the identity, in units of its trace
-WITNESS_PRODUCTS = 60  # in one round
-RIDGE = 1e-14  # of a matrix with ones on the diagonal
-WITNESS_BYTES = 32  # for an entry of it: that, a copy, a factor, and what they are made of
-SMALL = 1e-15  # ‖Zᵀq‖ / (mass · mean‖x‖) at which rounding is all there is
 
 
 def balanced(newton: ClassNewton, weights: np.ndarray) -> np.ndarray:

@@ -26,6 +26,12 @@ from momentron.solvers.auto.rows import sample
 from momentron.solvers.auto.settings import AutoSettings
 from momentron.solvers.auto.working_sets import WorkingSets
 
+TAME = (1e-30, 1e30)  # K_ii that single precision has room for
+SMALL_PART = 1 << 21  # numbers that one thread works on at a time
+RIDGE = 1e-4  # added to the landmarks' Gram matrix, in units of ‖a‖²
+LEAST_REST = 0.02  # the least that the landmarks leave of a row, in the same units
+STEPS, SLACK = 20, 0.05  # Newton steps for each loss; see `minimise`
+
 
 class KernelPoint:
     """Weights α, intercepts b, the scores Σ α_j y_j K_ij, and the margins p = y·scores + Yb.
@@ -99,13 +105,6 @@ class KernelPoint:
         n = self.y.size
         room = max(16, self.kernel.cache_bytes // 4 // (16 * n))
         return sample(self.codes, min(self.settings.landmarks, n // 2, room), rng)
-
-
-TAME = (1e-30, 1e30)  # K_ii that single precision has room for
-SMALL_PART = 1 << 21  # numbers that one thread works on at a time
-RIDGE = 1e-4  # added to the landmarks' Gram matrix, in units of ‖a‖²
-LEAST_REST = 0.02  # the least that the landmarks leave of a row, in the same units
-STEPS, SLACK = 20, 0.05  # Newton steps for each loss; see `minimise`
 
 
 class Landmarks(Movable):

@@ -23,6 +23,7 @@ from momentron.solvers.rational.nearest import Vector, Weights, Wolfe, dot
 
 REFINED_ORDER = 3000  # of the system that is refined in extended precision
 STEPS = 6  # of refinement; three or four reach the end
+VANISHED = 1e-12  # of the rows' length, at which ‖Zᵀq‖ shows that nothing separates
 
 
 class Refine(Phase):
@@ -92,9 +93,6 @@ def _refined(
     if not best.any():
         return None
     return best[:d], best[d : d + m]
-
-
-VANISHED = 1e-12  # of the rows' length, at which ‖Zᵀq‖ shows that nothing separates
 
 
 def after_floats(search: Search, end: Phase) -> Phase:

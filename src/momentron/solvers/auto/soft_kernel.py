@@ -45,6 +45,18 @@ GOAL = 0.25  # the gap at which they end, as a share of the tolerance
 # To settle and certify: rows near the margin without weight, as a share of all, and how often the
 # values of these and of the rows with weight are computed or read.
 CLOSING = (0.3, 2.5)
+# Of the plain hinge, whose weights move in blocks:
+ENTRY_BYTES = 32  # for each entry of a block's Gram matrix: that, the last, and a factor
+ROOM, MORE = 1.2, 0.6  # rows of a block as a multiple of the free ones, and of the violators
+UPDATES, SLACK = 6, 0.01  # of the multipliers on a block; see `minimise`
+GROWTH = 5.0  # of σ, on a block and from block to block. On the first block it begins at this
+FIRST, LAST = (3.0, 30.0), (100.0, 1e5)  # share of C, or in units of 1/mean‖a‖²; and it ends there
+LANDMARK_FIRST = (0.5, 10.0)  # and this is where it begins through landmarks
+AHEAD = 0.03  # the gap to which a block is solved, as a share of that of all
+IDLE = 10  # blocks without progress
+# The tolerance from which single precision does for columns, and the largest price, in units of
+# 1/mean‖a‖², up to which it does.
+LEAST_TOL, MOST_PRICE = 5e-7, 30.0
 
 
 class ColumnNewton(KernelPoint):
@@ -235,19 +247,6 @@ class SolveByColumns(Phase):
             return newton.begin()
         assert search.sets.kernel is not None
         return newton.resume(newton.y * search.sets.kernel.coefficients(start.w), start.b)
-
-
-ENTRY_BYTES = 32  # for each entry of a block's Gram matrix: that, the last, and a factor
-ROOM, MORE = 1.2, 0.6  # rows of a block as a multiple of the free ones, and of the violators
-UPDATES, SLACK = 6, 0.01  # of the multipliers on a block; see `minimise`
-GROWTH = 5.0  # of σ, on a block and from block to block. On the first block it begins at this
-FIRST, LAST = (3.0, 30.0), (100.0, 1e5)  # share of C, or in units of 1/mean‖a‖²; and it ends there
-LANDMARK_FIRST = (0.5, 10.0)  # and this is where it begins through landmarks
-AHEAD = 0.03  # the gap to which a block is solved, as a share of that of all
-IDLE = 10  # blocks without progress
-# The tolerance from which single precision does for columns, and the largest price, in units of
-# 1/mean‖a‖², up to which it does.
-LEAST_TOL, MOST_PRICE = 5e-7, 30.0
 
 
 class KernelBlocks(KernelPoint):
