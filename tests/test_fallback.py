@@ -24,6 +24,7 @@ from momentron.arithmetic.clock import until
 from momentron.certificate import classifier_bounds
 from momentron.fitting import fallback as sampling
 from momentron.fitting.fallback import Candidate, Classifier, SampleSize, fallback
+from momentron.rows import ComputedRows
 from momentron.solvers import SOLVERS
 from momentron.solvers.problem import KernelChoice, Problem
 
@@ -291,3 +292,18 @@ def test_ours_is_not_compared_on_the_rows_it_was_fitted_to(monkeypatch):
     monkeypatch.setattr(sampling, "ROWS_PER_COLUMN", 0)
     chosen = fallback(problem, candidates=[known], handicap=1.0)
     assert chosen.w is w
+
+
+def test_computed_rows_are_not_written_to():
+    class Stored(ComputedRows):
+        def __init__(self, A):
+            self.A, self.shape, self.dtype = A, A.shape, A.dtype
+
+        def rows(self, index):
+            return self.A if len(index) == len(self.A) else self.A[index]
+
+    X, y = overlapping(300)
+    given = X.copy()
+    found = fallback(Problem.from_data(Stored(given), y))
+    assert np.array_equal(given, X)
+    assert errors(X, y, *found) <= peer_errors(X, y) + 0.02

@@ -285,6 +285,8 @@ class _Fitting:
         else:
             assert matrix is not None, "rows are those of a matrix or of a kernel"
             X = matrix.X[index]
+            if not (sp.issparse(X) or isinstance(matrix.X, np.ndarray)):
+                X = np.array(X)  # computed rows may be a view of the user's own
         centre, scale = _standardised(X, self.fit_intercept)
         loss, most = self.loss.some(index), X.shape[1] if kernel is None else DIFFERENT
         square = max(1.0, min(most, float(np.isfinite(scale).sum())))  # mean‖x‖²
