@@ -96,18 +96,17 @@ class Fit:
     rows: FitRows | None = None
     problem: Problem | None = None
 
-    def with_classifier(self, w: np.ndarray, b: float, predictor: Predictor) -> "Fit":
-        """The fit with another classifier of two classes, a fallback, of whose margin nothing is
-        known."""
-        problem, rows, result = self.problem, self.rows, self.result
-        assert problem is not None and rows is not None
-        w, b = problem.to_unit_length(w, b)
+    def with_classifier(
+        self, coef: np.ndarray, intercept: Any, margin: float, predictor: Predictor
+    ) -> "Fit":
+        """The same question, answered by another classifier."""
+        result = self.result
         result = replace(
             result,
-            coef=rows.among_given(problem.coef_of(w)),
-            intercept=problem.intercept_in_units_of_x(b),
-            certificate=result.certificate.with_margin(-math.inf, is_bound=not result.is_soft),
-            is_fallback=True,
+            coef=coef,
+            intercept=intercept,
+            certificate=result.certificate.with_margin(margin, is_bound=not result.is_soft),
+            is_fallback=predictor is not Predictor.BEST_SO_FAR,
             predictor=predictor,
         )
         return replace(self, result=result)
@@ -260,13 +259,17 @@ def fit_against_rest(
             ending = Status.INTERRUPTED
             turns.end()
         if _is_needy(fit.result):
-            assert fit.problem is not None
+            problem = fit.problem
+            assert problem is not None
             if shared is None:
                 seconds, left = budget.grace, budget.max_time - stopwatch.seconds()
                 if ending is None and left < math.inf:
                     seconds = max(seconds, FALLBACK_SHARE * left)
-                shared = fallback_against_rest(fit.problem, codes, k, seconds=seconds)
-            fit = fit.with_classifier(shared.w[..., c], float(shared.b[c]), shared.predictor)
+                shared = fallback_against_rest(problem, codes, k, seconds=seconds)
+            w, b = problem.to_unit_length(shared.w[..., c], float(shared.b[c]))
+            coef, intercept = problem.coef_of(w), problem.intercept_in_units_of_x(b)
+            coef = rows.among_given(coef)
+            fit = fit.with_classifier(coef, intercept, -math.inf, shared.predictor)
         fits.append(fit)
     return fits
 
@@ -332,15 +335,6 @@ def _with_last(last: Fit, options: FitOptions, status: Status) -> Fit:
     """The last classifier for a soft margin of another C, where there is no time to solve that."""
     assert last.rows is not None
     fit, result = without_solve(last.rows, options, status), last.result
-    predictor = result.predictor
-    return replace(
-        fit,
-        result=replace(
-            fit.result,
-            coef=result.coef,
-            intercept=result.intercept,
-            certificate=fit.result.certificate.with_margin(result.margin, is_bound=False),
-            is_fallback=result.is_fallback,
-            predictor=Predictor.BEST_SO_FAR if predictor is Predictor.MARGIN else predictor,
-        ),
-    )
+    is_margin = result.predictor is Predictor.MARGIN
+    predictor = Predictor.BEST_SO_FAR if is_margin else result.predictor
+    return fit.with_classifier(result.coef, result.intercept, result.margin, predictor)
