@@ -6,6 +6,7 @@ which whole numbers can do.
 """
 
 import math
+import sys
 import warnings
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,7 +18,6 @@ from momentron.api import max_margin
 from momentron.arithmetic.clock import OutOfTime, deadline, require_time, time_left, until
 from momentron.separability.basis import ExactWeights
 from momentron.separability.cone import Cone, whole_multiples
-from momentron.separability.roots import root_down, root_up
 from momentron.solvers.rational.memory import TooLarge
 from momentron.status import Status
 
@@ -140,7 +140,7 @@ def lower_bound(cone: Cone, w: list[int]) -> float:
     length = _squared_norm([v[: cone.n_features] for v in vectors])
     if length == 0:
         return 0.0
-    return root_down(Fraction(least**2, cone.scale**2) / length)
+    return _root(Fraction(least**2, cone.scale**2) / length)
 
 
 def _squared_norm(vectors: list[list[int]]) -> Fraction:
@@ -162,7 +162,23 @@ def upper_bound(cone: Cone, dual: ExactWeights) -> float:
     square = sum(v * v for column in columns for v in column)
     if len(vectors) > 1:  # what the other classes sum to, class 0 has with the other sign
         square += sum(sum(column) ** 2 for column in columns)
-    return root_up(Fraction(square, (sum(dual.numerators) * cone.scale) ** 2))
+    return _root(Fraction(square, (sum(dual.numerators) * cone.scale) ** 2), up=True)
+
+
+def _root(value: Fraction, *, up: bool = False) -> float:
+    """The largest float whose square is at most the value, or the smallest that is at least it."""
+    if value <= 0:
+        return 0.0
+    shift = (value.numerator.bit_length() - value.denominator.bit_length()) // 2
+    try:
+        root = math.ldexp(math.sqrt(value / Fraction(4) ** shift), shift)
+    except OverflowError:
+        return math.inf if up else sys.float_info.max
+    outward, inward = (math.inf, 0.0) if up else (0.0, math.inf)
+    root = math.nextafter(root, inward)
+    while root < math.inf and (Fraction(root) ** 2 < value if up else Fraction(root) ** 2 > value):
+        root = math.nextafter(root, outward)
+    return min(root, math.inf if up else sys.float_info.max)
 
 
 def balanced(cone: Cone, q: np.ndarray) -> ExactWeights:
