@@ -420,3 +420,9 @@ def test_an_order_on_the_command_line(capsys, tmp_path):
     assert run(capsys, "verify", proof, data, "--target", "s", "--order", "high,mid,low").code == 1
     assert "lacks the label" in run(capsys, *words, "--order", "low,mid").err
     assert "has no order" in run(capsys, *words[:4], "--order", "low,mid,high").err
+
+
+def test_rows_of_zeros_without_an_intercept_overlap():
+    verdict = checked(np.zeros((30, 2)), np.arange(30) % 2, fit_intercept=False)
+    assert verdict.kind == "overlapping"
+    assert {e.estimate for e in verdict.estimates} == {"aliased"}

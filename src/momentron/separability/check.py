@@ -397,16 +397,11 @@ class _Decision:
         return build_proof(cone, kind, w=w, boundary=groups, conflict=conflict, basis=enclosure)
 
     def _by_exact_steps(self, conflict: ExactWeights | None) -> dict[str, Any]:
-        found = exact_pair(self.cone)
-        if not found.boundary:
-            return self._separable(margin_interval(self.cone, found.w))
-        return build_proof(
-            self.cone,
-            "quasi-separable" if found.w else "overlapping",
-            w=found.w,
-            boundary=found.boundary,
-            conflict=conflict or found.conflict,
-        )
+        w, boundary, smallest = exact_pair(self.cone)
+        if not boundary:
+            return self._separable(margin_interval(self.cone, w))
+        kind, conflict = "quasi-separable" if w else "overlapping", conflict or smallest
+        return build_proof(self.cone, kind, w=w, boundary=boundary, conflict=conflict)
 
     def _partial(self, conflict: ExactWeights | None) -> dict[str, Any]:
         """A proof for data too large for an exact system: a one-sided column, and a conflict.

@@ -253,12 +253,13 @@ class EstimateProver:
     def _inside(self) -> np.ndarray:
         """w in the coordinates of C: c·t > 0 on all strict pairs."""
         factor = math.lcm(*(self.null[c][c] for c in self.free if c in self.null))
+        shares = [factor // self.null[c][c] if c in self.null else factor for c in self.free]
+        return self._in_floats([self.w[c] * v for c, v in zip(self.free, shares, strict=True)])
+
+    def _in_floats(self, t: list[int]) -> np.ndarray:
+        """t in the coordinates of C, of length 1."""
         low = min(self._scaled[1], default=0)
-        inside = []
-        for c, e in zip(self.free, self._scaled[1], strict=True):
-            share = factor // self.null[c][c] if c in self.null else factor
-            inside.append(self.w[c] * share << (e - low))
-        return unit_floats(inside)
+        return unit_floats([v << (e - low) for v, e in zip(t, self._scaled[1], strict=True)])
 
     # --- bounds by one pair or two ---------------------------------------------------------------
 
@@ -404,9 +405,7 @@ class EstimateProver:
 
     def _outside(self, t: list[int]) -> list[int]:
         """Some strict pairs with c·t ≤ 0, the worst first; near zero exact numbers decide."""
-        low = min(self._scaled[1], default=0)
-        scaled = [v << (e - low) for v, e in zip(t, self._scaled[1], strict=True)]
-        sides = self._scaled[0] @ unit_floats(scaled)
+        sides = self._scaled[0] @ self._in_floats(t)
         near = np.flatnonzero(sides < SAME)
         near = near[np.argsort(sides[near], kind="stable")]
         exact = self.cone.sides(self._dense(self._lifted(t)), self.strict[near])
@@ -457,11 +456,7 @@ class EstimateProver:
         alone, size, lucky = [], len(G), 0
         while len(G) > 1 and self._has_room:
             t, _ = self._proposed(G[:size].sum(axis=0))
-            turned = np.zeros(len(G), bool)
-            if t is not None:
-                low = min(self._scaled[1])
-                scaled = [v << (e - low) for v, e in zip(t, self._scaled[1], strict=True)]
-                turned = G @ unit_floats(scaled) < 0.0
+            turned = np.zeros(len(G), bool) if t is None else G @ self._in_floats(t) < 0.0
             if t is not None and turned.sum() > 1:
                 self.directions.append(self._lifted(t))
                 lucky += 1

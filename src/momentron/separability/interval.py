@@ -72,15 +72,10 @@ def margin_interval(cone: Cone, w: list[int] | None) -> Interval:
 
 def _first_interval(cone: Cone) -> Interval:
     """[0, an upper bound]: from the classes' means if there is time to read X, else two rows."""
-    few = [
-        (c, j)
-        for c, j in combinations(range(min(cone.k, FEW_CLASSES)), 2)
-        if j in cone.family.others(c)
-    ]
-    duals = [two_rows(cone, *both) for both in few]
-    if reading_seconds(cone) < min(SECONDS, time_left() / 4):
-        every = combinations(range(cone.k), 2)
-        duals = [class_means(cone, c, j) for c, j in every if j in cone.family.others(c)]
+    is_quick = reading_seconds(cone) < min(SECONDS, time_left() / 4)
+    make, k = (class_means, cone.k) if is_quick else (two_rows, min(cone.k, FEW_CLASSES))
+    both = [(c, j) for c, j in combinations(range(k), 2) if j in cone.family.others(c)]
+    duals = [make(cone, c, j) for c, j in both]
     bounds = [upper_bound(cone, dual) for dual in duals]
     best = int(np.argmin(bounds))
     return Interval(0.0, bounds[best], [], duals[best])
@@ -136,20 +131,12 @@ def lower_bound(cone: Cone, w: list[int]) -> float:
     least = min(cone.sides(w), default=0)
     if least <= 0:
         return 0.0
-    vectors = [w[c : c + cone.width] for c in range(0, len(w), cone.width)]
-    length = _squared_norm([v[: cone.n_features] for v in vectors])
-    if length == 0:
-        return 0.0
-    return _root(Fraction(least**2, cone.scale**2) / length)
-
-
-def _squared_norm(vectors: list[list[int]]) -> Fraction:
-    """Σ‖w_c‖² with w_0 = 0; with more than one the least over all shifts by one vector."""
-    total = sum(v * v for vector in vectors for v in vector)
-    if len(vectors) == 1:
-        return Fraction(total)
-    common = sum(sum(column) ** 2 for column in zip(*vectors, strict=True))
-    return total - Fraction(common, len(vectors) + 1)
+    vectors = [w[c : c + cone.width][: cone.n_features] for c in range(0, len(w), cone.width)]
+    length = Fraction(sum(v * v for vector in vectors for v in vector))
+    if len(vectors) > 1:  # the least over all shifts by one vector; w_0 = 0
+        sums = [sum(column) for column in zip(*vectors, strict=True)]
+        length -= Fraction(sum(v * v for v in sums), len(vectors) + 1)
+    return _root(Fraction(least**2, cone.scale**2) / length) if length else 0.0
 
 
 def upper_bound(cone: Cone, dual: ExactWeights) -> float:

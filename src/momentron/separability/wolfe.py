@@ -7,7 +7,6 @@ is finite. The supports F are independent up to one relation: the first is a sma
 """
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -24,28 +23,19 @@ BYTES_PER_INTEGER = 100  # with its coordinate
 GUESS_FLOPS = 1e9  # of one call of non-negative least squares
 
 
-@dataclass(frozen=True)
-class GoldmanTuckerPair:
-    """A Goldman–Tucker pair: w by coordinate (empty where all are boundary pairs), and q."""
-
-    w: Vector
-    boundary: list[ExactWeights]
-    conflict: ExactWeights | None
-
-
-def exact_pair(cone: Cone) -> GoldmanTuckerPair:
-    """Decide by exact arithmetic alone.
+def exact_pair(cone: Cone) -> tuple[Vector, list[ExactWeights], ExactWeights | None]:
+    """(w, boundary weights, a conflict) by exact arithmetic alone; w is empty if all overlap.
 
     Raises
     ------
     OutOfTime
         When the deadline comes first.
     TooLarge
-        Where all pairs in all coordinates do not fit into memory.
+        If all pairs in all coordinates do not fit into memory.
     """
     faces = _Faces(cone)
     w = faces.reduce()
-    return GoldmanTuckerPair(w, [_as_weights(faces.q)] if faces.q else [], faces.conflict)
+    return w, [_as_weights(faces.q)] if faces.q else [], faces.conflict
 
 
 def _as_weights(q: dict[int, Fraction]) -> ExactWeights:
