@@ -208,10 +208,11 @@ def check_separability(
             classes = classes_of(name, labels)
             unread = Family(name, link_of(name, link), len(classes), fit_intercept)
             proof = empty_proof(n, d, classes, unread, decimals)
+        ends = read_interval(proof)
     proof["names"] = None if names is None else [name[:LONGEST_NAME] for name in names]
     return Verdict(
         proof["kind"],
-        *read_interval(proof),
+        *ends,
         proof,
         time.perf_counter() - start,
         design.given,
