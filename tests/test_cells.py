@@ -121,7 +121,6 @@ def test_odd_cells_are_what_the_csv_module_reads_or_refused(door, tmp_path):
 
 
 def test_a_formula_sees_the_same_cells(tmp_path):
-    pytest.importorskip("pandas")
     path, accepted = tmp_path / "t.csv", 0
     for seed in range(300):
         text, mark = table_of(seed)
@@ -209,7 +208,6 @@ def test_a_line_of_one_quoted_cell_is_a_row_that_lacks_cells(tmp_path):
 
 
 def test_a_formula_needs_one_name_per_column(tmp_path):
-    pytest.importorskip("pandas")
     path = tmp_path / "t.csv"
     path.write_text("a,a,label\n1,2,x\n3,4,y\n")
     with pytest.raises(InputError, match="several columns called a"):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix, diags, vstack
 
 from momentron.data.arguments import as_generator
 from momentron.datasets.synthetic import (
@@ -75,8 +78,6 @@ def make_sparse_separable(
     >>> float(round((p.y * (p.X @ p.coef)).min(), 12))
     0.2
     """
-    from scipy.sparse import vstack
-
     check_sizes(n_samples, n_features, n_support, fit_intercept)
     check_number("margin", margin, above=0.0)
     check_number("density", density, above=0.0)
@@ -90,10 +91,10 @@ def make_sparse_separable(
     w, informative, other = _spread_direction(rng, n_features, min(n_features, 2 * k * n_blocks))
     b = float(margin * rng.standard_normal()) if fit_intercept else 0.0
     base, q = _block_rows(rng, w, informative, y[:n_support], margin, b, fit_intercept)
-    features = _RowFeatures(rng, informative, other, n_features)
-    top = base + _exchange(features, w, q, y[:n_support], max(1, k // 2))
+    draw = partial(_draw_rows, rng, (informative, other), n_features)
+    top = base + _exchange(draw, w, q, y[:n_support], max(1, k // 2))
     heights = margin * (1.05 + rng.exponential(size=n_samples - n_support))
-    rest = features.rows(n_samples - n_support, k)
+    rest = draw(n_samples - n_support, k)
     _lift(rest, w, y[n_support:] * heights - b)
     X = vstack([top, rest], format="csr")
     problem = shuffled(rng, X, y, float(margin), w, b, q, fit_intercept)
@@ -121,8 +122,6 @@ def _block_rows(
     fit_intercept: bool,
 ) -> tuple[Any, Floats]:
     """Return the support rows before noise, and their dual weights."""
-    from scipy.sparse import csr_matrix
-
     n = len(y)
     sides = [np.flatnonzero(y == s) for s in (-1, 1)] if fit_intercept else [np.arange(n)]
     n_blocks = min(len(informative), *(len(rows) for rows in sides))
@@ -141,35 +140,20 @@ def _block_rows(
     return csr_matrix((data, np.concatenate(pieces), indptr), shape=(n, len(w))), q
 
 
-class _RowFeatures:
-    """Draws sparse rows with distinct features, part of them where w lives."""
-
-    def __init__(
-        self,
-        rng: np.random.Generator,
-        informative: NDArray[np.int64],
-        other: NDArray[np.int64],
-        d: int,
-    ) -> None:
-        self.rng, self.informative, self.other, self.d = rng, informative, other, d
-
-    def rows(self, n: int, k: int) -> Any:
-        """Return n rows of k standard normal entries over √k, as CSR."""
-        from scipy.sparse import csr_matrix
-
-        n_other = min(k // 2, len(self.other))
-        picks = [
-            self._one_per_stratum(pool, n, count)
-            for pool, count in ((self.informative, k - n_other), (self.other, n_other))
-        ]
-        indices = np.concatenate(picks, axis=1).ravel()
-        data = self.rng.standard_normal(n * k) / np.sqrt(k)
-        return csr_matrix((data, indices, np.arange(0, n * k + 1, k)), shape=(n, self.d))
-
-    def _one_per_stratum(self, pool: NDArray[np.int64], n: int, k: int) -> NDArray[np.int64]:
-        # One draw from each of k strata of the (shuffled) pool: distinct without rejection.
-        edges = np.arange(k + 1) * len(pool) // max(k, 1)
-        return pool[self.rng.integers(edges[:-1], edges[1:], size=(n, k))]
+def _draw_rows(
+    rng: np.random.Generator, pools: tuple[NDArray[np.int64], ...], d: int, n: int, k: int
+) -> Any:
+    """Return n rows of k standard normal entries over √k, part of them where w lives, as CSR."""
+    informative, other = pools
+    n_other = min(k // 2, len(other))
+    picks = []
+    for pool, count in ((informative, k - n_other), (other, n_other)):
+        # One draw from each of `count` strata of the (shuffled) pool: distinct without rejection.
+        edges = np.arange(count + 1) * len(pool) // max(count, 1)
+        picks.append(pool[rng.integers(edges[:-1], edges[1:], size=(n, count))])
+    indices = np.concatenate(picks, axis=1).ravel()
+    data = rng.standard_normal(n * k) / np.sqrt(k)
+    return csr_matrix((data, indices, np.arange(0, n * k + 1, k)), shape=(n, d))
 
 
 def _lift(X: Any, w: Floats, heights: Floats) -> None:
@@ -182,14 +166,14 @@ def _lift(X: Any, w: Floats, heights: Floats) -> None:
         X.data += (missing / squares)[row] * w_own
 
 
-def _exchange(features: _RowFeatures, w: Floats, q: Floats, y: NDArray[np.int64], k: int) -> Any:
+def _exchange(
+    draw: Callable[[int, int], Any], w: Floats, q: Floats, y: NDArray[np.int64], k: int
+) -> Any:
     """Return noise E with E w = 0 and Σ q_i y_i e_i = 0; each row shares with its neighbours."""
-    from scipy.sparse import csr_matrix, diags
-
     n = len(q)
     if n == 1:
         return csr_matrix((1, len(w)))
-    V = features.rows(n, k)
+    V = draw(n, k)
     _lift(V, w, np.zeros(n))
     following = np.roll(np.arange(n), -1)
     V = diags(np.minimum(q, q[following])) @ V

@@ -102,10 +102,10 @@ def _read(shown: str, plain: str, content: bytes, options: TableOptions) -> Data
     if plain in BINARY:
         return BINARY[plain](shown, content, options)
     text = text_of(shown, content)
-    first = text.lstrip().split("\n", 1)[0]
-    if plain == ".txt" and options.delimiter is None and _SVMLIGHT_LINE.match(first):
-        plain = ".svm"
-    if plain in SVMLIGHT:
+    is_svmlight = plain in SVMLIGHT
+    if plain == ".txt" and options.delimiter is None:
+        is_svmlight = bool(_SVMLIGHT_LINE.match(text.lstrip().split("\n", 1)[0]))
+    if is_svmlight:
         return read_svmlight(shown, text, options)
     return read_table(shown, text, options, TABLES[plain])
 
