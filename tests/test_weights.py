@@ -432,7 +432,7 @@ def test_the_command_line_takes_a_column_of_weights(capsys, tmp_path):
     assert fit(tmp_path / "b.csv", "--class-weight", "balanced", "-C", "0.5")["gap"] <= 1e-6
     for words, message in [
         (("--weight", "nothing"), "has no column 'nothing'"),
-        (("--weight", "label"), "weights need one of their own"),
+        (("--weight", "label"), "weights need another column"),
         (("--class-weight", "2"), "must be 'balanced', or label=weight pairs"),
         (("--class-weight", "7=1"), "names '7'"),
         (("--weight", "a", "--out-of-core"), "read whole"),
