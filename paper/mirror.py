@@ -23,9 +23,9 @@ from momentron.solvers.schedules import (
     Schedule,
     as_schedule,
     checked_lambda,
-    checked_share,
     checked_step,
     paper_lambda,
+    require_share,
 )
 
 
@@ -376,7 +376,7 @@ class AcceleratedMirrorDescent:
     def _lambda(self, state: MirrorState) -> float:
         if self.check_schedule:
             return checked_lambda(self.schedule, state.t, state.lam)
-        return checked_share(self.schedule, state.t)
+        return require_share(state.t, float(self.schedule(state.t)))
 
     def _rate(self, state: MirrorState, lam: float, theta: float, scale: float) -> float:
         """λ²L/(αθ), if no term of Lemma B.3's sum was negative."""

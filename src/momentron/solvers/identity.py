@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.errors import InputError
+from momentron.errors import InputError, short
 from momentron.rows.base import row_blocks
 from momentron.rows.validation import TrainingData
 
@@ -62,8 +62,9 @@ def content_of(name: str, value: Any) -> str:
     try:
         return _content(value)
     except (TypeError, AttributeError, ValueError, RecursionError, pickle.PicklingError) as error:
+        shown = f"<{type(value).__qualname__}>" if " at 0x" in repr(value) else short(value)
         raise InputError(
-            f"checkpoint cannot recognise {name}={_short(value)} in another process: "
+            f"checkpoint cannot recognise {name}={shown} in another process: "
             f"{_plain(error)}; let it hold numbers, text, arrays and functions of these alone, or "
             "leave checkpoint out"
         ) from None
@@ -109,8 +110,3 @@ def _plain(error: BaseException) -> str:
     """The message of an error in one line, without addresses."""
     text = " ".join(str(error).split())
     return type(error).__name__ if "0x" in text or not text else text
-
-
-def _short(value: Any) -> str:
-    text = f"<{type(value).__qualname__}>" if " at 0x" in repr(value) else repr(value)
-    return text if len(text) <= 80 else text[:79] + "…"

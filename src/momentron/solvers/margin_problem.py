@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from momentron.certificate import Certificate, admitted
-from momentron.dual.dualsets import Scored
+from momentron.dual.dualsets import DualSet, Scored
 from momentron.dual.penalty import HARD, Penalty
 from momentron.errors import InputError, SolverError
 
@@ -66,6 +66,8 @@ class MarginProblem(ABC):
         The smoothness of ψ: steps are divided by it.
     psi_zero : float
         ψ(0).
+    dual_set : DualSet
+        Where the weights of all rows are in memory.
     """
 
     classes: np.ndarray
@@ -74,6 +76,7 @@ class MarginProblem(ABC):
     exponent: int
     rho: float
     psi_zero: float
+    dual_set: DualSet
 
     # --- classifiers ---------------------------------------------------------------------------
 
@@ -85,9 +88,9 @@ class MarginProblem(ABC):
     def norm(self, w: np.ndarray) -> float:
         """‖w‖ in the space where the classifier lives."""
 
-    @abstractmethod
     def functional_margin(self, scores: np.ndarray) -> float:
         """The least −⟨z, w⟩ for the best intercepts, from the scores of an evaluation."""
+        return self.dual_set.margin(scores)
 
     def margin(self, w: np.ndarray, scores: np.ndarray) -> float:
         """γ(w) = margin of the scores / ‖w‖, in units of R; γ(0) = 0."""
@@ -142,13 +145,13 @@ class MarginProblem(ABC):
 
     # --- the loss ------------------------------------------------------------------------------
 
-    @abstractmethod
     def risk(self, psi: float) -> float:
         """R, the average loss (least over b), from ψ."""
+        return self.dual_set.risk(psi)
 
-    @abstractmethod
     def risk_slope(self, psi: float) -> float:
         """The factor c with ∇R(w) = c Zᵀ∇ψ(Zw)."""
+        return self.dual_set.risk_slope(psi)
 
     def potential(self, scores: np.ndarray) -> float:
         """ψ from the scores of an evaluation; NaN in blocks, where the scores do not tell."""

@@ -98,6 +98,7 @@ class Problem(CertifiedProblem):
         self.weights = None if weights is None else read_only(weights)
         self.classes = read_only(np.array([-1, 1]) if classes is None else classes)
         self._shape = operator.zeros(*labels.trailing).shape if self.is_soft else ()
+        self._n_more = labels.n_outputs if penalty.has_box else labels.size  # numbers after w
         row_norms = labels.row_norms(operator.row_norms)
         if penalty.has_ridge:
             # a bound on √(‖z‖² + r): three more roundings, and those of √r
@@ -224,14 +225,10 @@ class Problem(CertifiedProblem):
         w = self.operator.zeros(*self.labels.trailing)
         return self.joined(w, np.zeros(self._n_more)) if self.is_soft else w
 
-    @property
-    def _n_more(self) -> int:
-        """How many numbers a classifier of a soft margin has after w."""
-        return self.labels.n_outputs if self.penalty.has_box else self.size
-
     def joined(self, w: np.ndarray, more: Any) -> np.ndarray:
         """The flat array of w and ξ/√r, or of w and the intercepts for the hinge."""
-        return np.concatenate([w.ravel(), np.broadcast_to(more, (self._n_more,))])
+        more = more if np.ndim(more) else np.full(self._n_more, more)
+        return np.concatenate([w.ravel(), more])
 
     def parts(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The two parts of such an array, as views; b is zero where there are no intercepts."""
@@ -255,9 +252,6 @@ class Problem(CertifiedProblem):
             return self.labels.scores(self.operator.apply(w / self.radius))
         head, more = self.parts(w / self.radius)
         return self.labels.scores(self.operator.apply(head)) - self.penalty.root * more
-
-    def functional_margin(self, scores: np.ndarray) -> float:
-        return self.dual_set.margin(scores)
 
     def margin(self, w: np.ndarray, scores: np.ndarray) -> float:
         return float(scores[0]) if self.penalty.has_box else super().margin(w, scores)
@@ -311,12 +305,6 @@ class Problem(CertifiedProblem):
 
     def shortfall(self, old: Scored, new: Scored, theta: float) -> float:
         return self.dual_set.shortfall(old, new, theta)
-
-    def risk_slope(self, psi: float) -> float:
-        return self.dual_set.risk_slope(psi)
-
-    def risk(self, psi: float) -> float:
-        return self.dual_set.risk(psi)
 
     def potential(self, scores: np.ndarray) -> float:
         return self.dual_set.link(scores)[1]

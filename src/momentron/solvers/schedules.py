@@ -68,12 +68,8 @@ def checked_momentum(beta: Schedule, t: int) -> float:
     return _require(0.0 <= value <= 1.0, f"the momentum β_{t} is", value, "lie in [0, 1]")
 
 
-def checked_share(schedule: Schedule, t: int) -> float:
+def require_share(t: int, value: float) -> float:
     """λ_t, in (0, 1]."""
-    return _share(t, float(schedule(t)))
-
-
-def _share(t: int, value: float) -> float:
     return _require(0.0 < value <= 1.0, f"the schedule gives λ_{t} =", value, "lie in (0, 1]")
 
 
@@ -90,8 +86,8 @@ def checked_lambda(schedule: Schedule, t: int, previous: float) -> float:
         if value != 1.0:
             raise InputError(f"the schedule gives λ_0 = {value}; the paper's condition wants 1")
         return value
-    _share(t - 1, previous)
-    _share(t, value)
+    require_share(t - 1, previous)
+    require_share(t, value)
     excess = 1.0 / value**2 - 1.0 / value - 1.0 / previous**2
     if excess > 1e-9 / value**2:  # schedules at equality may round past it
         raise InputError(
