@@ -233,6 +233,4 @@ def cross_entropy(problem: Problem, outputs: np.ndarray) -> float:
     """The average over the rows of ln Σ_j exp(F_j − F_c), which is ln(1 + e^(−y f)) for two."""
     leads = problem.labels.scores(outputs).reshape(problem.n_rows, -1)
     with np.errstate(over="ignore", invalid="ignore"):
-        top = np.maximum(leads.max(axis=1), 0.0)
-        sums = np.exp(-top) + np.exp(leads - top[:, None]).sum(axis=1)
-        return float(np.mean(top + np.log(sums)))
+        return float(np.logaddexp.reduce(leads, axis=1, initial=0.0).mean())
