@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from momentron.arithmetic.clock import OutOfTime, time_left
-from momentron.dual.labels import Labels
 from momentron.solvers.auto import Auto
 from momentron.solvers.base import Candidates, Primal, State
 from momentron.solvers.checkpoint import unusable
@@ -96,6 +95,9 @@ class BlockRounds(State):
         found = outcome.w if outcome.certificate.margin > 0.0 else outcome.last_w
         coef, b, _ = inner.classifier(found.astype(np.float64))
         w, labels = problem.labels.from_coef(coef), problem.labels
+        scores = labels.block_scores(np.asarray(self.working.X @ w) + b, self.working.codes)
+        margins = -(scores.max(axis=1) if labels.is_paired else scores).astype(np.float64)
+        margins[dual.rows] = -np.inf
         # rows whose margin is below that of the working set
         bars = np.full(labels.n_classes, -upper)
         if not labels.is_paired:  # −y(x·w) > yb − margin, y = −1 and +1
@@ -103,8 +105,7 @@ class BlockRounds(State):
         b = np.broadcast_to(b, labels.n_classes)
         scores, margin, worst = problem.rank(w, n_worst=self.plan.worst, b=b, bars=bars)
         self.proposal = Candidates([Primal(w, scores)], q, upper / problem.radius)
-        gap = 1.0 - margin / max(upper, 1e-300)
-        self._renew(labels, w, b, dual.rows, worst, gap)
+        self._renew(margins, worst, gap=1.0 - margin / max(upper, 1e-300))
 
     def proposed(self, problem: "BlockProblem") -> Candidates:
         """What the last round proposes."""
@@ -113,16 +114,11 @@ class BlockRounds(State):
         self.proposal.ending = Status.TIME_BUDGET if is_late else self.ending
         return self.proposal
 
-    def _renew(
-        self,
-        labels: Labels,
-        w: np.ndarray,
-        b: np.ndarray,
-        support: np.ndarray,
-        worst: Rows | None,
-        gap: float,
-    ) -> None:
-        """Rows that the classifier serves worse than the working set's own join it."""
+    def _renew(self, margins: np.ndarray, worst: Rows | None, gap: float) -> None:
+        """Rows that the classifier serves worse than the working set's own join it.
+
+        `margins` are those of the working set, −∞ for rows with weight.
+        """
         working, finest = self.working, self.tol / 4.0
         if worst is not None:
             is_new = ~np.isin(worst.numbers, working.numbers)
@@ -134,26 +130,14 @@ class BlockRounds(State):
             return
         self.asked = max(finest, min(ROUGH, 0.05 * gap))
         room = self.plan.rows - worst.size
-        if working.size > room:
-            working = working.chosen(self._kept(labels, w, b, support, room))
+        if working.size > room:  # rows with weight stay, those nearest to them, some of each class
+            kept = np.isneginf(margins)
+            kept[np.argsort(margins, kind="stable")[: max(room, 0)]] = True
+            for code in np.unique(working.codes):
+                rows = np.flatnonzero(working.codes == code)
+                kept[rows[np.argmin(margins[rows])]] = True
+            working = working.chosen(np.flatnonzero(kept))
         self.working = Rows.joined([working, worst])
-
-    def _kept(
-        self, labels: Labels, w: np.ndarray, b: np.ndarray, support: np.ndarray, room: int
-    ) -> np.ndarray:
-        """The rows with weight, those nearest to the margin, and some of every class."""
-        working = self.working
-        products = np.asarray(working.X @ w).astype(np.float64)
-        scores = labels.block_scores(products + (b if labels.is_paired else b[0]), working.codes)
-        margins = -(scores.max(axis=1) if labels.is_paired else scores)
-        margins[support] = -np.inf
-        kept = np.zeros(working.size, bool)
-        kept[np.argsort(margins, kind="stable")[: max(room, 0)]] = True
-        kept[support] = True
-        for code in range(labels.n_classes):
-            rows = np.flatnonzero(working.codes == code)
-            kept[rows[np.argmin(margins[rows])]] = True
-        return np.flatnonzero(kept)
 
     # --- for checkpoints -----------------------------------------------------------------------
 
