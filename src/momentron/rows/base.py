@@ -46,6 +46,11 @@ def norm_upper_bounds(squares: np.ndarray, length: int) -> np.ndarray:
     return np.sqrt(squares) * (1.0 + gamma(length + 4)) + length * UNDERFLOW**0.5
 
 
+def nonzero_rows(a: np.ndarray) -> np.ndarray:
+    """The numbers of the rows where a, of shape (n,) or (n, k), is not zero."""
+    return np.flatnonzero(a if a.ndim == 1 else a.any(axis=1))
+
+
 def shallow_copy(thing: T) -> T:
     """A new object with the same attributes; ten times as fast as copy.copy."""
     other = object.__new__(type(thing))
@@ -234,24 +239,10 @@ class Operator(ABC):
         """X w on the named rows, in extended precision; as many roundings as `exact_scores`."""
 
     @abstractmethod
-    def sharp_adjoint(self, a: np.ndarray) -> np.ndarray:
-        """Xᵀ a in extended precision, over the rows where a is not zero: one rounding per row."""
-
     def adjoint_norm_bound(
         self, a: np.ndarray, weighted_norms: float, *, sharp: bool = False
     ) -> float:
         """A sure upper bound of ‖Xᵀa‖, given one of Σ |a_i| ‖x_i‖."""
-        n_nonzero = int(np.count_nonzero(a if a.ndim == 1 else a.any(axis=1)))
-        if sharp:
-            # one rounding per row for the products; as many again for the mass of a
-            vector = self.sharp_adjoint(a)
-            error = gamma(2 * n_nonzero + 8, EXTENDED_ROUNDOFF) * weighted_norms
-        else:
-            vector = self.exact_adjoint(a)
-            error = gamma(self.adjoint_depth(n_nonzero)) * weighted_norms
-        # weights and entries below the smallest float may have vanished
-        underflow = n_nonzero * vector.size * UNDERFLOW * (1.0 + self.radius)
-        return up(norm_bounds(vector)[1] + error + underflow)
 
     @property
     def dense_entries(self) -> int:
@@ -261,10 +252,6 @@ class Operator(ABC):
     @abstractmethod
     def score_depth(self, w: np.ndarray) -> int:
         """The longest chain of roundings in one entry of `exact_scores(w)`."""
-
-    @abstractmethod
-    def adjoint_depth(self, n_nonzero: int) -> int:
-        """The longest chain of roundings in one entry of `exact_adjoint`."""
 
 
 class MatrixOperator(Operator):
@@ -310,3 +297,26 @@ class MatrixOperator(Operator):
 
     def products_at(self, rows: np.ndarray, w: np.ndarray) -> np.ndarray:
         return np.asarray(self.some(rows).X @ w)
+
+    @abstractmethod
+    def sharp_adjoint(self, a: np.ndarray) -> np.ndarray:
+        """Xᵀ a in extended precision, over the rows where a is not zero: one rounding per row."""
+
+    @abstractmethod
+    def adjoint_depth(self, n_nonzero: int) -> int:
+        """The longest chain of roundings in one entry of `exact_adjoint`."""
+
+    def adjoint_norm_bound(
+        self, a: np.ndarray, weighted_norms: float, *, sharp: bool = False
+    ) -> float:
+        n_nonzero = nonzero_rows(a).size
+        if sharp:
+            # one rounding per row for the products; as many again for the mass of a
+            vector = self.sharp_adjoint(a)
+            error = gamma(2 * n_nonzero + 8, EXTENDED_ROUNDOFF) * weighted_norms
+        else:
+            vector = self.exact_adjoint(a)
+            error = gamma(self.adjoint_depth(n_nonzero)) * weighted_norms
+        # weights and entries below the smallest float may have vanished
+        underflow = n_nonzero * vector.size * UNDERFLOW * (1.0 + self.radius)
+        return up(norm_bounds(vector)[1] + error + underflow)

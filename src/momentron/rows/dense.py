@@ -6,7 +6,13 @@ import numpy as np
 
 from momentron.arithmetic.clock import require_time
 from momentron.arithmetic.threads import WORTH_READING, in_threads, reading_parts
-from momentron.rows.base import MatrixOperator, block_rows, read_only_rows, row_blocks
+from momentron.rows.base import (
+    MatrixOperator,
+    block_rows,
+    nonzero_rows,
+    read_only_rows,
+    row_blocks,
+)
 
 LONG_ROW = 64
 
@@ -108,7 +114,7 @@ class DenseOperator(MatrixOperator):
 
     def exact_adjoint(self, a: np.ndarray) -> np.ndarray:
         total: np.ndarray | None = None
-        nonzero = np.flatnonzero(a if a.ndim == 1 else a.any(axis=1))
+        nonzero = nonzero_rows(a)
         reads_all = self._reads_all(nonzero.size)
         for rows in row_blocks(self.shape[0] if reads_all else nonzero.size, self.shape[1]):
             require_time()
@@ -126,7 +132,7 @@ class DenseOperator(MatrixOperator):
 
     def sharp_adjoint(self, a: np.ndarray) -> np.ndarray:
         total = np.zeros((self.shape[1], *a.shape[1:]), np.longdouble)
-        nonzero = np.flatnonzero(a if a.ndim == 1 else a.any(axis=1))
+        nonzero = nonzero_rows(a)
         for part in row_blocks(nonzero.size, self.shape[1]):
             index = nonzero[part]
             weights = a[index].astype(np.longdouble)

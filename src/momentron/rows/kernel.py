@@ -14,7 +14,7 @@ from momentron.arithmetic.rounding import (
     root_up,
     up,
 )
-from momentron.rows.base import Operator, row_blocks, shallow_copy
+from momentron.rows.base import Operator, nonzero_rows, row_blocks, shallow_copy
 from momentron.rows.column_cache import ColumnCache, SquareStore
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class KernelOperator(Operator):
         """(a, Ka, 0), over the rows where a is not zero."""
         w = np.zeros((3, *a.shape), np.result_type(a.dtype, np.float64))
         w[0] = a
-        nonzero = _nonzero_rows(a)
+        nonzero = nonzero_rows(a)
         kept = self._square.scores(nonzero, a[nonzero]) if a.dtype == np.float64 else None
         if kept is not None and kept[0].size == self.shape[0]:  # all of K is there
             w[1][kept[0]] = kept[1]
@@ -133,7 +133,7 @@ class KernelOperator(Operator):
             return self.combine(rows, a)
         w = self.zeros(*a.shape[1:])
         np.add.at(w[0], rows, a.astype(np.float64, copy=False))
-        nonzero = _nonzero_rows(w[0])
+        nonzero = nonzero_rows(w[0])
         w[1], w[2] = self._rough.product(nonzero, w[0][nonzero])
         return w
 
@@ -146,7 +146,7 @@ class KernelOperator(Operator):
         """w with scores in double precision on the named rows, and on others that cost nothing."""
         w = w.copy()
         is_open = w[2].reshape(self.shape[0], -1).any(axis=1)
-        nonzero = _nonzero_rows(w[0])
+        nonzero = nonzero_rows(w[0])
         coef = w[0][nonzero].astype(np.float64, copy=False)
         kept = self._square.scores(nonzero, coef)
         if kept is not None:
@@ -183,7 +183,7 @@ class KernelOperator(Operator):
 
     def adjoint_norm(self, a: np.ndarray) -> float:
         """√(aᵀKa), from the kernel values of the rows where a is not zero."""
-        nonzero = _nonzero_rows(a)
+        nonzero = nonzero_rows(a)
         is_known = self._square.holds(nonzero) or self._cache.holds(nonzero)
         if self._rough is None or is_known or not self._rough.serves(nonzero):
             return math.sqrt(max(0.0, self._squared_norm(a, np.float64)))
@@ -228,7 +228,7 @@ class KernelOperator(Operator):
 
     def recomputed(self, w: np.ndarray) -> np.ndarray:
         """Scores again: in double precision where a is not zero, and else as w[2] tells."""
-        nonzero = _nonzero_rows(w[0])
+        nonzero = nonzero_rows(w[0])
         if self._rough is None or not self._rough.serves(nonzero) or self._cache.holds(nonzero):
             return self._with_scores(w[0])
         last, precision = self._last_in_double, np.result_type(w.dtype, np.float64)
@@ -252,7 +252,7 @@ class KernelOperator(Operator):
         return self._with_scores(a)
 
     def sharp_scores(self, index: np.ndarray, w: np.ndarray) -> np.ndarray:
-        nonzero = _nonzero_rows(w[0])
+        nonzero = nonzero_rows(w[0])
         coef = w[0][nonzero].astype(np.longdouble)
         scores = np.empty((index.size, *coef.shape[1:]), np.longdouble)
         for part in row_blocks(index.size, nonzero.size):
@@ -260,17 +260,9 @@ class KernelOperator(Operator):
             scores[part] = np.einsum("ij,j...->i...", values, coef)
         return scores
 
-    def sharp_adjoint(self, a: np.ndarray) -> np.ndarray:
-        a = a.astype(np.longdouble, copy=False)
-        scores = self.sharp_scores(np.arange(self.shape[0]), a[None])
-        return self.classifier(a, scores)
-
     def score_depth(self, w: np.ndarray) -> int:
         # one per coefficient; one more where these are in extended precision and are rounded first
-        return _nonzero_rows(w[0]).size + 2
-
-    def adjoint_depth(self, n_nonzero: int) -> int:
-        return n_nonzero + 2
+        return nonzero_rows(w[0]).size + 2
 
     def magnitude(self, w: np.ndarray, norm: float) -> float:
         """√(Σ_l (Σ_j √K_jj |a_jl|)²), rounded up: what errors of K and of sums are relative to.
@@ -281,7 +273,7 @@ class KernelOperator(Operator):
         return self._magnitude(w[0])
 
     def _magnitude(self, a: np.ndarray) -> float:
-        nonzero = _nonzero_rows(a)
+        nonzero = nonzero_rows(a)
         weights = np.abs(a[nonzero].astype(np.float64, copy=False))
         sums = np.atleast_1d(self.row_norms[nonzero] @ weights)
         _, exponent = np.frexp(float(sums.max(initial=0.0)))
@@ -291,7 +283,7 @@ class KernelOperator(Operator):
 
     def norm_bounds(self, w: np.ndarray) -> tuple[float, float]:
         """Sure lower and upper bounds of ‖w‖, for a w that is `recomputed`."""
-        nonzero = _nonzero_rows(w[0])
+        nonzero = nonzero_rows(w[0])
         if nonzero.size == 0 or self.radius == 0.0:
             return 0.0, 0.0
         coef = w[0][nonzero].astype(np.longdouble)
@@ -307,14 +299,14 @@ class KernelOperator(Operator):
         if self.radius == 0.0 or not a.any():
             return 0.0
         square = self._squared_norm(a, np.longdouble if sharp else np.float64)
-        size = _nonzero_rows(a).size
+        size = nonzero_rows(a).size
         sums = gamma(size + 4, EXTENDED_ROUNDOFF) if sharp else gamma(size + 4)
         error = self._square_error(a, min(weighted_norms, self._magnitude(a)), sums)
         return root_up(up(square + error))
 
     def _squared_norm(self, a: np.ndarray, precision: type) -> float:
         """aᵀKa over the rows where a is not zero: scores in the given precision, then a sum."""
-        nonzero = _nonzero_rows(a)
+        nonzero = nonzero_rows(a)
         coef = a[nonzero].astype(precision, copy=False)
         weights = a[nonzero].astype(np.longdouble)
         if precision is np.float64:
@@ -338,15 +330,10 @@ class KernelOperator(Operator):
         magnitude and γ the rounding of the scores' sums. The outer sum has as many terms as a has
         entries, each at most |a_i| √K_ii M (1 + γ + ε), and is rounded to float64 at its end.
         """
-        size = _nonzero_rows(a).size
+        size = nonzero_rows(a).size
         terms = size * (a.shape[1] if a.ndim == 2 else 1)
         outer = gamma(4 * terms + 8, EXTENDED_ROUNDOFF) + gamma(2)
         relative = up(sums + self.kernel_error + outer)
         mass = float(np.abs(a).sum(dtype=np.float64))
         lost = 8.0 * (terms + size * mass) * UNDERFLOW * (1.0 + self.radius)
         return up(relative * magnitude * magnitude + lost, 8)
-
-
-def _nonzero_rows(a: np.ndarray) -> np.ndarray:
-    """The numbers of the rows where a is not zero."""
-    return np.flatnonzero(a if a.ndim == 1 else a.any(axis=1))

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.threads import in_threads, own_threads
-from momentron.rows.base import MatrixOperator, read_only_rows, shallow_copy
+from momentron.rows.base import MatrixOperator, nonzero_rows, read_only_rows, shallow_copy
 
 
 def squared_row_norms(X: Any) -> np.ndarray:
@@ -231,7 +231,7 @@ class SparseOperator(MatrixOperator):
         return _products(rows, rows.data.astype(np.longdouble), w)
 
     def sharp_adjoint(self, a: np.ndarray) -> np.ndarray:
-        nonzero = np.flatnonzero(a if a.ndim == 1 else a.any(axis=1))
+        nonzero = nonzero_rows(a)
         columns = self.sparse_rows(nonzero).tocsc()
         return _products(columns, columns.data, a[nonzero].astype(np.longdouble))
 
