@@ -14,9 +14,9 @@ from momentron.dual.labels import as_labels
 from momentron.streams import ArraySource, BlockError, parse_size
 from momentron.streams.blocks import Block
 from momentron.streams.first_pass import FirstPass
-from momentron.streams.reader import Reader
 from momentron.streams.scan import Scan
 from momentron.streams.shortlist import Shortlist
+from momentron.streams.stream import Reader
 
 
 class Pieces:

@@ -12,9 +12,8 @@ from momentron.streams.api import (
     is_source,
     open_file,
 )
-from momentron.streams.reader import BlockError
 from momentron.streams.source import ArraySource, NpySource, Source
-from momentron.streams.stream import DiskStream, Stream
+from momentron.streams.stream import BlockError, DiskStream, Stream
 
 __all__ = [
     "ArraySource",

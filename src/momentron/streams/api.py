@@ -22,9 +22,9 @@ from momentron.solvers.checkpoint import Checkpoint, unusable
 from momentron.solvers.identity import parameters_of
 from momentron.solvers.loop import Callback, solve
 from momentron.streams.auto import MemoryPlan
+from momentron.streams.evidence import row_numbers
 from momentron.streams.first_pass import FirstPass, FirstPassResult
 from momentron.streams.problem import BlockProblem
-from momentron.streams.row_weights import row_numbers
 from momentron.streams.source import BLOCK_BYTES, ArraySource, NpySource, Source
 from momentron.streams.stream import DiskStream, Stream
 from momentron.streams.svmlight import SvmlightSource

@@ -19,11 +19,11 @@ from momentron.arithmetic.clock import OutOfTime, require_time, time_left, until
 from momentron.errors import InputError
 from momentron.streams.blocks import Block, as_block
 from momentron.streams.partitions import aligned_arrays, frame_parts, places_of
-from momentron.streams.reader import Work
 from momentron.streams.source import Source
 from momentron.streams.stream import (
     PassTask,
     Stream,
+    Work,
     count_blocks,
     entries_per_row,
     require_weights,

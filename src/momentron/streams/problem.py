@@ -29,9 +29,14 @@ from momentron.solvers.problem import Problem
 from momentron.streams.auto import BlockRounds, MemoryPlan
 from momentron.streams.blocks import Rows
 from momentron.streams.combination import BlockCombination
-from momentron.streams.evidence import Evidence, Weights
+from momentron.streams.evidence import (
+    Evidence,
+    RowWeights,
+    Weights,
+    weights_from_arrays,
+    worst_weights,
+)
 from momentron.streams.first_pass import FirstPassResult, centred_radius
-from momentron.streams.row_weights import RowWeights, weights_from_arrays, worst_weights
 from momentron.streams.scan import Scan, ScanResult
 from momentron.streams.stream import Stream
 
