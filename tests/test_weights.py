@@ -395,6 +395,17 @@ def test_blocks_leave_out_rows_without_weight(door, tmp_path):
     assert max_margin(InBlocks(X[kept], y[kept]), class_weight="balanced").lower > 0.0
 
 
+def test_a_checkpoint_on_blocks_is_for_the_same_rows(tmp_path):
+    X, y, s, kept = separable_with_noise()
+    options = {"checkpoint": tmp_path / "state", "block_size": 280}
+    first = max_margin(X, y, sample_weight=s, **options)
+    again = max_margin(X, y, sample_weight=2.0 * s, **options)  # the same rows count
+    assert again.certificate == first.certificate
+    s[kept[0]] = 0.0
+    with pytest.raises(InputError, match="its data are not those of this pass"):
+        max_margin(X, y, sample_weight=s, **options)
+
+
 def test_dask_collections_leave_out_rows_without_weight():
     da = pytest.importorskip("dask.array")
     dd = pytest.importorskip("dask.dataframe")

@@ -32,6 +32,7 @@ from momentron.views.reporting import TableReporter
 
 SVMLIGHT = (".svm", ".svmlight", ".libsvm")
 BLOCKS_IN_MEMORY = 40  # blocks, working set and what solves it, with room to spare
+SMALL_SAMPLE = 500  # rows for methods without working sets: they show how far rows lie apart
 SET_SHARE = 8  # blocks whose memory the working set takes
 
 
@@ -222,7 +223,8 @@ def open_problem(
     order, wanted = _named_rows(saved) if has_sets and saved is not None else (None, None)
     plan = MemoryPlan.within(memory, stream.entries_per_row())
     seed = random_state if isinstance(random_state, int) else 0
-    found: FirstPassResult = stream.run_first(FirstPass(plan.sample, seed, wanted))
+    n_sample = plan.sample if has_sets else min(plan.sample, SMALL_SAMPLE)
+    found: FirstPassResult = stream.run_first(FirstPass(n_sample, seed, wanted))
     found.require_usable()
     if saved is not None:
         _require_same_data(stream, saved)
