@@ -188,12 +188,9 @@ def _require_finite(X: Any, first: int = 0) -> None:
 def clean_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     """(classes, codes): the labels in sorted order, and the place of each row's label there."""
     y = clean_targets(y, n_rows, are_classes=False)
-    if y.dtype.kind in "biuf":  # two whole numbers need neither sorting nor a look at each
-        low, high = y.min(), y.max()
-        is_high = y == high
-        is_pair = low != high and float(low).is_integer() and float(high).is_integer()
-        if is_pair and (is_high | (y == low)).all():
-            return np.array([low, high]), is_high.astype(np.intp)
+    pair = _two_numbers(y)
+    if pair is not None and all(float(label).is_integer() for label in pair[0]):
+        return pair
     _require_classes(y)
     classes, codes = sorted_labels(y)
     if classes.size < 2:
@@ -205,6 +202,9 @@ def clean_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 def sorted_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(the different labels in order, the place of each label there)."""
+    pair = _two_numbers(y)
+    if pair is not None:
+        return pair
     try:
         labels, codes = np.unique(y, return_inverse=True)
     except TypeError:
@@ -212,6 +212,16 @@ def sorted_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             "y mixes labels that have no order, such as text and numbers; pass strings alone"
         ) from None
     return labels, codes.ravel()
+
+
+def _two_numbers(y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """The same where labels are two numbers, which need no sorting; else None."""
+    if y.dtype.kind not in "biuf":
+        return None
+    low, high = y.min(), y.max()
+    is_high = y == high
+    is_pair = low != high and (is_high | (y == low)).all()
+    return (np.array([low, high]), is_high.astype(np.intp)) if is_pair else None
 
 
 def _require_distinct(given: Any, y: np.ndarray) -> None:

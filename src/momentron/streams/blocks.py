@@ -9,10 +9,9 @@ import scipy.sparse as sp
 from xxhash import xxh3_64_intdigest
 
 from momentron.arithmetic.clock import require_time
-from momentron.data.exactness.sparse import canonical
 from momentron.errors import InputError, short
 from momentron.rows.base import row_blocks
-from momentron.rows.validation import clean_matrix, clean_targets
+from momentron.rows.validation import as_matrix, clean_targets
 
 LARGE = 256  # a large tile is this many times as large: a fraction of a second
 _KINDS = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers"}
@@ -138,9 +137,8 @@ class Rows:
 def as_block(X: Any, y: Any, number: int, first: int, width: int | None = None) -> Block:
     """A block from what a source gives, checked for its shape and type."""
     try:
-        if not _is_plain(X):
-            X = clean_matrix(X)
-            X = sp.csr_array(X) if sp.issparse(X) else np.ascontiguousarray(X)
+        X = as_matrix(X)
+        X = sp.csr_array(X) if sp.issparse(X) else np.ascontiguousarray(X)
         y = clean_targets(y, X.shape[0])
     except ValueError as error:
         raise InputError(f"block {number}: {error}") from error
@@ -149,23 +147,6 @@ def as_block(X: Any, y: Any, number: int, first: int, width: int | None = None) 
             f"block {number} has {X.shape[1]} features but the first has {width}; they must agree"
         )
     return Block(X, y, number, first)
-
-
-def _is_plain(X: Any) -> bool:
-    """Whether products read X as it is."""
-    if sp.issparse(X):
-        is_float = X.dtype.kind == "f" and X.dtype.itemsize in (4, 8)
-        # what it says of its own form may be out of date, and products would read other memory
-        return X.format == "csr" and is_float and X.shape[0] > 0 and canonical(X) is X
-    return (
-        type(X) is np.ndarray
-        and X.ndim == 2
-        and X.dtype.kind == "f"
-        and X.dtype.itemsize in (4, 8)
-        and X.dtype.isnative
-        and X.flags.c_contiguous
-        and X.shape[0] > 0
-    )
 
 
 def kind_of(labels: np.ndarray) -> str:

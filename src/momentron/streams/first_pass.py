@@ -131,7 +131,7 @@ class FirstPass:
         if self.wanted is not None and (kept := block.kept(self.wanted)) is not None:
             found.kept = [kept]
         self._measure(block, found)
-        labels, codes = _labels_of(block, so_far)
+        labels, codes = sorted_labels(block.y)
         keys = row_keys(block.numbers, self.seed)
         for code, label in enumerate(labels.tolist()):
             index = np.flatnonzero(codes == code)
@@ -180,18 +180,6 @@ class FirstPass:
         a.kept += b.kept
         a.sample.take(b.sample)
         return a
-
-
-def _labels_of(block: Block, so_far: FirstPassResult | None) -> tuple[np.ndarray, np.ndarray]:
-    """(labels, the place of each row's label among them); some may be missing in this block."""
-    if so_far is not None and len(so_far.counts) == 2:
-        # most often there is no third, and nothing to sort
-        labels = so_far.classes
-        try:
-            return labels, block.codes(labels)
-        except InputError:
-            pass
-    return sorted_labels(block.y)
 
 
 def _largest_square(tile: Any) -> float:
