@@ -136,8 +136,7 @@ def as_matrix(X: Any) -> Any:
         )
     if sp.issparse(X):
         return X
-    strides = sorted(abs(s) for s in X.strides)
-    if (X.size and strides[0] != X.itemsize) or any(s < 0 for s in X.strides):
+    if min(X.strides) < 0 or (X.size and min(X.strides) != X.itemsize):
         X = np.ascontiguousarray(X)  # else each product would copy it anew
     return X
 
@@ -189,8 +188,10 @@ def clean_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     """(classes, codes): the labels in sorted order, and the place of each row's label there."""
     y = clean_targets(y, n_rows, are_classes=False)
     pair = _two_numbers(y)
-    if pair is not None and all(float(label).is_integer() for label in pair[0]):
-        return pair
+    if pair is not None:
+        low, high = pair[0].tolist()
+        if low % 1 == high % 1 == 0:  # whole numbers, and finite ones
+            return pair
     _require_classes(y)
     classes, codes = sorted_labels(y)
     if classes.size < 2:
