@@ -14,7 +14,7 @@ from momentron.separability.cone import Cone
 from momentron.solvers.rational.memory import TooLarge
 from momentron.solvers.rational.systems import pivot_columns, solve_whole
 
-SOME = 8  # times the size of a conflict: pairs among which it is looked for first
+SOME = 20  # times the size of a conflict: pairs among which it is looked for first
 LARGEST_PROGRAM = 4e6  # entries
 SECONDS = 2.0  # of one program, which nothing can interrupt
 NEGLIGIBLE = 1e-9  # weights below this share of the largest are rounding errors

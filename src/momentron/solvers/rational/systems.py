@@ -19,7 +19,7 @@ PRIME = 8388593  # below 2^23: float64 adds up 2^30 residues exactly
 PIECE = 2e9  # multiplications between two looks at the clock
 MAX_EQUATIONS = 2500
 MAX_ELIMINATION = 3e11  # multiplications modulo the prime: some seconds
-IN_PROCESS = 0.5  # seconds of a call of python-flint, which nothing can interrupt
+IN_PROCESS = 1.0  # seconds of a call of python-flint, which nothing can interrupt
 INTERVAL = 0.02  # seconds between two looks at a process
 CHILD = """
 import marshal, sys
