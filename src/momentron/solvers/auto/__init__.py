@@ -129,10 +129,10 @@ class Auto(Solver):
         """Choose the engine.
 
         Pairs (example, wrong label) that are too many for exact solves on working sets of them go
-        to the joint engine; those of a kernel only if all examples nearly fit a working set. So do
-        fewer pairs where alternating directions are likely to be faster; where they are not, exact
-        solves take over. All else goes to working sets: soft margins in phases of their own, hard
-        ones in the phases rank, solve, refine.
+        to the engine of many classes; those of a kernel only if all examples nearly fit a working
+        set. So do fewer pairs where alternating directions are likely to be faster; where they are
+        not, exact solves take over. All else goes to working sets: soft margins in phases of their
+        own, hard ones in the phases rank, solve, refine.
         """
         deadline, settings = Deadline(), self.settings.within(options.memory)
         work: Engine
@@ -151,11 +151,11 @@ class Auto(Solver):
         kernel = problem.operator.as_kernel()
         has_many = _has_many_pairs(problem, settings)
         is_few = not has_many and _may_split(problem, options, settings)
-        is_joint = has_many or is_few
-        if is_joint and kernel is None:
+        has_pairs = has_many or is_few
+        if has_pairs and kernel is None:
             work = ClassMargin(problem, deadline, options.start, settings, is_few=is_few)
             closing = exact
-        elif is_joint and kernel and ClassKernel.fits(kernel, settings):
+        elif has_pairs and kernel and ClassKernel.fits(kernel, settings):
             start = options.start
             work = ClassKernel(problem, options.tol, deadline, settings, start, is_few=is_few)
             closing = exact if is_few else None

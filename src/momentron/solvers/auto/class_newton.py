@@ -47,7 +47,7 @@ def centred(V: np.ndarray) -> np.ndarray:
 
 
 class PairTable:
-    """The labels' part of the joint margin, on outputs F of shape (n, k).
+    """The labels' part of the margin, on outputs F of shape (n, k).
 
     An example i of class c has k − 1 pairs (i, j), whose functional margins are F_ic − F_ij. Tables
     hold a number for every pair, and zero in column c of row i.

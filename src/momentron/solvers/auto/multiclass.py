@@ -258,13 +258,13 @@ class Begin(Phase):
 class Split(Phase):
     """Alternating directions, some steps at a time; Newton goes on where they are slow."""
 
-    def __init__(self, K: np.ndarray, joint: ClassMargin, start: Start | None) -> None:
-        self.K, newton = K, joint.newton
-        joint.inverse = ShiftedInverse(K, SPLIT_RHO, joint.inverse)
-        fits_intercept, C = joint.rows.fits_intercept, joint.C * joint.shares
-        self.splitting = Splitting(joint.inverse, joint.pairs, fits_intercept, C)
+    def __init__(self, K: np.ndarray, work: ClassMargin, start: Start | None) -> None:
+        self.K, newton = K, work.newton
+        work.inverse = ShiftedInverse(K, SPLIT_RHO, work.inverse)
+        fits_intercept, C = work.rows.fits_intercept, work.C * work.shares
+        self.splitting = Splitting(work.inverse, work.pairs, fits_intercept, C)
         if start is not None:
-            self.splitting.go_to(joint.multipliers(start.q), newton.F + newton.b)
+            self.splitting.go_to(work.multipliers(start.q), newton.F + newton.b)
         self.looks: list[Bounds] = []
         self.changes = 0  # of ρ
 
@@ -287,7 +287,7 @@ class Split(Phase):
             self._balance(work)
         return self
 
-    def _balance(self, joint: ClassMargin) -> None:
+    def _balance(self, work: ClassMargin) -> None:
         """Another ρ where the gap falls slowly, and one bound moves much more than the other.
 
         A small ρ is good for the margin, a large one for the weights.
@@ -301,21 +301,21 @@ class Split(Phase):
         if max(factor, 1.0 / factor) > least:
             self.changes += 1
             rho = self.splitting.inverse.rho * min(max(factor, 1.0 / most), most)
-            joint.inverse = ShiftedInverse(self.K, rho)
-            self.splitting.change(joint.inverse)
+            work.inverse = ShiftedInverse(self.K, rho)
+            self.splitting.change(work.inverse)
 
-    def _give_up(self, joint: ClassMargin) -> Phase:
+    def _give_up(self, work: ClassMargin) -> Phase:
         """Newton, from here if this separates; exact solves for few pairs."""
-        newton, joint.inverse = joint.newton, None
-        if joint.is_few:
-            joint.is_done = joint.has_given_up = True
+        newton, work.inverse = work.newton, None
+        if work.is_few:
+            work.is_done = work.has_given_up = True
             return self
         if self.looks[-1].gap < 1.0:
-            joint.weigh(joint.q)
-            joint.look()
+            work.weigh(work.q)
+            work.look()
             return Close(ACCURACY)
         newton.go_to(np.zeros_like(newton.W), np.zeros_like(newton.b))
-        joint.look()
+        work.look()
         return Begin(None, was_split=True)
 
 
@@ -377,34 +377,34 @@ class Close(Phase):
             self._update_multipliers(work, gap, may_grow=is_near)
         return self
 
-    def _watch(self, joint: ClassMargin, gap: float, relative: float) -> None:
+    def _watch(self, work: ClassMargin, gap: float, relative: float) -> None:
         """Give up where rounding has the last word."""
         if gap < 1.0:
-            is_better = gap <= 0.9 * joint.gap
+            is_better = gap <= 0.9 * work.gap
             patience = PATIENCE[0] if relative < ROUNDING else PATIENCE[1]
         else:  # no margin yet, and perhaps there is none
-            is_better = joint.upper <= 0.7 * self.last_upper
-            self.last_upper = min(joint.upper, self.last_upper)
+            is_better = work.upper <= 0.7 * self.last_upper
+            self.last_upper = min(work.upper, self.last_upper)
             patience = PATIENCE[2]
         self.failures = 0 if is_better else self.failures + 1
-        joint.is_done = self.failures >= patience
-        joint.gap = min(joint.gap, gap)
+        work.is_done = self.failures >= patience
+        work.gap = min(work.gap, gap)
 
-    def _update_multipliers(self, joint: ClassMargin, gap: float, *, may_grow: bool) -> None:
+    def _update_multipliers(self, work: ClassMargin, gap: float, *, may_grow: bool) -> None:
         """u ← slack (1 − c/C); where that brought little, a larger penalty c."""
-        newton, self.steps = joint.newton, 0
+        newton, self.steps = work.newton, 0
         before, largest = newton.C, LAST
-        if may_grow and gap > 0.5 * self.last_gap and before * joint.scale < largest:
-            newton.C = min(4.0 * before, joint.C)
+        if may_grow and gap > 0.5 * self.last_gap and before * work.scale < largest:
+            newton.C = min(4.0 * before, work.C)
         self.last_gap = gap
-        newton.target = joint.pairs.ones() + joint.slack * (before / newton.C - before / joint.C)
-        joint.look()
+        newton.target = work.pairs.ones() + work.slack * (before / newton.C - before / work.C)
+        work.look()
 
-    def _is_due(self, joint: ClassMargin) -> bool:
+    def _is_due(self, work: ClassMargin) -> bool:
         """Whether it is time to look for a witness: seldom, since that costs several steps."""
         self.tries += 1
-        is_due = not joint.is_soft and self.tries in WITNESS_STEPS
-        return is_due and bool((joint.newton.margins() <= 0.0).sum() > joint.pairs.labels.size)
+        is_due = not work.is_soft and self.tries in WITNESS_STEPS
+        return is_due and bool((work.newton.margins() <= 0.0).sum() > work.pairs.labels.size)
 
 
 # --- kernels ------------------------------------------------------------------------------------
