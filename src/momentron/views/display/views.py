@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from momentron.result import MarginResult
     from momentron.separability.verdict import Verdict
 
-SAMPLE = 1_000  # rows that are enough to find the directions in which they vary most
+SAMPLE = 500  # rows that are enough to find the directions in which they vary most
 ROUNDING = 1e-7  # of the largest variation: below it a direction is noise
 MARGIN_SIZE = 0.08  # of a picture, around its points
 
