@@ -226,7 +226,7 @@ def test_values_are_shown_shortly():
 def test_memory_that_does_not_suffice_for_a_hinge_is_named_with_the_remedy():
     rows = np.random.default_rng(0).normal(size=(66, 200))
     labels = np.arange(66) % 11
-    with pytest.warns(momentron.BudgetWarning, match="raise max_memory, or take penalty='squared"):
+    with pytest.warns(momentron.BudgetWarning, match="raise max_memory or take penalty='squared"):
         short = momentron.max_margin(rows, labels, C=1.0, penalty="hinge", max_memory=300_000)
     assert short.status is momentron.Status.NO_ROOM
     enough = momentron.max_margin(rows, labels, C=1.0, penalty="hinge")
