@@ -10,7 +10,6 @@ from scipy.sparse import csr_array
 
 from momentron.arithmetic.rounding import gamma
 from momentron.arithmetic.threads import in_threads, one_thread
-from momentron.ntk import TwoLayerReLUKernel
 from momentron.rows.kernels import BoundKernel, Kernel
 from momentron.rows.kernels.base import Index
 from momentron.solvers import Adaptive, BatchPerceptron, Solver
@@ -21,6 +20,7 @@ from momentron.views.display.style import GREEN, VERMILLION
 from paper.curves import PERCEPTRON, Method, log_spaced, record
 from paper.data import Sample
 from paper.figure import Measured, Part, Report
+from paper.two_layer import TwoLayerReLUKernel
 
 FEW_ROWS = 8  # up to which sparse products beat dense ones
 

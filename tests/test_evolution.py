@@ -222,7 +222,7 @@ def test_labels_must_fit():
         kernel_evolution(network(), TRAIN, TEST[0])
 
 
-# loops, loaders and folders of the user's own
+# loops and optimisers of the user
 
 
 def test_an_optimizer_of_another_model_is_refused():
@@ -269,124 +269,6 @@ def test_fractions_of_an_epoch():
     assert table["lower"][[3, 5]] == pytest.approx(whole["lower"], rel=1e-9)
     assert len(np.unique(table["lower"])) == 6
     assert "0.5" in str(table)
-
-
-def loader(shuffle=True, **options):
-    codes = torch.tensor(np.unique(TRAIN[1], return_inverse=True)[1])
-    data = torch.utils.data.TensorDataset(torch.tensor(TRAIN[0]), codes)
-    return torch.utils.data.DataLoader(data, batch_size=8, shuffle=shuffle, **options)
-
-
-def coded(pair):
-    return pair[0], np.unique(pair[1], return_inverse=True)[1]
-
-
-def test_loaders_and_datasets():
-    table = kernel_evolution(network(), loader(), coded(TEST), epochs=[0, 2, 10], lr=0.1)
-    arrays = evolve(epochs=[0])
-    assert table["lower"][0] == pytest.approx(arrays["lower"][0], rel=1e-9)
-    assert table["train_error"][-1] < 0.2
-    again = kernel_evolution(network(), loader(), coded(TEST), epochs=[0, 2, 10], lr=0.1)
-    assert again.to_csv() == table.to_csv()
-    dataset = loader().dataset
-    same = kernel_evolution(network(), dataset, dataset, epochs=[0, 2], lr=0.1, batch_size=8)
-    whole = kernel_evolution(
-        network(), coded(TRAIN), coded(TRAIN), epochs=[0, 2], lr=0.1, batch_size=8
-    )
-    assert same.to_csv() == whole.to_csv()
-    with pytest.raises(InputError, match="batch_size has no meaning beside a DataLoader"):
-        kernel_evolution(network(), loader(), coded(TEST), batch_size=8)
-    bare = torch.utils.data.DataLoader(torch.zeros(5, 3))
-    with pytest.raises(InputError, match=r"test gives Tensor as a batch; it must give \(X, y\)"):
-        kernel_evolution(network(), loader(), bare)
-
-
-def test_a_loader_that_is_only_iterated():
-    class Stream(torch.utils.data.IterableDataset):
-        def __iter__(self):
-            return iter(loader(shuffle=False).dataset)
-
-    stream = torch.utils.data.DataLoader(Stream(), batch_size=8)
-    table = kernel_evolution(network(), stream, coded(TEST), epochs=[0, 3], lr=0.1)
-    fixed = kernel_evolution(network(), loader(shuffle=False), coded(TEST), epochs=[0, 3], lr=0.1)
-    assert table.to_csv() == fixed.to_csv()
-    with pytest.raises(InputError, match="a fraction, and the loader does not know its length"):
-        kernel_evolution(network(), stream, coded(TEST), epochs=[0.5], lr=0.1)
-
-
-@pytest.mark.parametrize("source", ["arrays", "loader", "own generator"])
-def test_a_run_goes_on_where_it_was(tmp_path, source):
-    def run(model, folder, epochs, **options):
-        train = coded(TRAIN) if source == "arrays" else loader()
-        if source == "own generator":
-            train = loader(generator=torch.Generator().manual_seed(3))
-        more = {"batch_size": 8} if source == "arrays" else {}
-        adam = torch.optim.Adam(model.parameters(), lr=0.01)
-        return kernel_evolution(
-            model,
-            train,
-            coded(TEST),
-            epochs=epochs,
-            optimizer=adam,
-            folder=folder,
-            **options,
-            **more,
-        )
-
-    marks = [0, 0.4, 2, 3.7, 6]
-    whole = run(network(dropout=0.3), None, marks)
-    for folder, stop in (("a", 0.4), ("b", 2), ("c", 3.7)):
-        first = run(
-            network(dropout=0.3),
-            tmp_path / folder,
-            marks,
-            callback=lambda s, stop=stop: s.epoch == stop,
-        )
-        assert first["epoch"][-1] == stop
-        seen = []
-        last = run(
-            network(dropout=0.3, seed=9),  # other weights: those of the file count
-            tmp_path / folder,
-            marks,
-            callback=lambda s, seen=seen: seen.append(s.epoch),
-        )
-        assert seen == [mark for mark in marks if mark > stop]
-        assert last.to_csv() == whole.to_csv()
-    again = run(network(dropout=0.3), tmp_path / "a", marks, callback=lambda s: 1 / 0)
-    assert again.to_csv() == whole.to_csv()
-    assert len(list((tmp_path / "a").glob("kernel-*.npy"))) == len(marks)
-
-
-def test_folders_of_other_runs_are_refused(tmp_path):
-    evolve(folder=tmp_path / "run", epochs=[0, 1])
-    for options, words in (
-        ({"tol": 1e-3}, "holds looks with another fit"),
-        ({"method": "momentum"}, "another method"),
-        ({"lr": 0.2}, r"another lr \('0\.1', now '0\.2'\)"),
-        ({"batch_size": 4}, r"another batch_size \('8', now '4'\)"),
-        ({"model": nn.Linear(5, 3).double()}, "is of another model"),
-    ):
-        with pytest.raises(InputError, match=words):
-            evolve(**{"folder": tmp_path / "run", "epochs": [0, 1]} | options)
-    (tmp_path / "run" / "training.pt").write_bytes(b"nonsense")
-    with pytest.raises(InputError, match=r"training\.pt cannot be read"):
-        evolve(folder=tmp_path / "run", epochs=[0, 1])
-    (tmp_path / "run" / "looks.json").write_text("{}")
-    with pytest.raises(InputError, match="is not a file of looks"):
-        evolve(folder=tmp_path / "run", epochs=[0, 1])
-
-
-def test_a_tracker_goes_on_in_its_folder(tmp_path):
-    model = network()
-    tracker = KernelTracker(TRAIN, TEST, folder=tmp_path)
-    tracker.look(model, 0)
-    tracker.look(model, 0.5)
-    later = KernelTracker(TRAIN, TEST, folder=tmp_path)
-    assert len(later) == 2
-    assert later.evolution.to_csv() == tracker.evolution.to_csv()
-    assert isinstance(later.kernel(0.5), np.memmap)
-    later.look(model, 0.5)
-    assert later.evolution["epoch"].tolist() == [0.0, 0.5]
 
 
 # the table

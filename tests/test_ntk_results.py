@@ -1,6 +1,8 @@
 """What a tangent kernel refuses to choose from, the arrays that it returns, and its reprs."""
 
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -198,14 +200,26 @@ def test_reprs_are_short(model, X):
     assert repr(tracker) == "KernelTracker(1 looks, at epochs [1.5])"
 
 
-def test_kernels_of_late_steps_have_files_of_their_own(model, X, tmp_path):
-    tracker = KernelTracker((X, LABELS), (X[:2], LABELS[:2]), folder=tmp_path)
-    steps = (1234567, 1234568, 1234568.5)
-    kernels = []
-    for step in steps:
-        kernels.append(tracker.look(model, step).kernel)
-        with torch.no_grad():
-            model[0].weight.mul_(1.5)
-    for step, kernel in zip(steps, kernels, strict=True):
-        assert np.array_equal(tracker.kernel(step), kernel)
-    assert not np.array_equal(kernels[0], kernels[1])
+@pytest.mark.slow
+def test_error_without_torch_names_the_extra():
+    code = (
+        "import sys\n"
+        "class Absent:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'torch':\n"
+        "            raise ImportError(name)\n"
+        "sys.meta_path.insert(0, Absent())\n"
+        "import momentron.ntk\n"
+        "try:\n    momentron.ntk.EmpiricalNTK\n"
+        "except ImportError as error:\n    print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == 'EmpiricalNTK needs torch: pip install "momentron[ntk]"'
+
+
+def test_unknown_names_are_attribute_errors():
+    import momentron.ntk
+
+    with pytest.raises(AttributeError, match="no attribute 'NTK'"):
+        momentron.ntk.NTK  # noqa: B018
+    assert set(momentron.ntk.__all__) <= set(dir(momentron.ntk))

@@ -10,7 +10,6 @@ import pytest
 
 from momentron import max_margin
 from momentron.datasets import load
-from momentron.ntk import TwoLayerReLUKernel
 from momentron.solvers import Adaptive, BatchPerceptron
 from paper import FIGURES, Figure3, fig3, runner, tangent
 from paper.data import Sample
@@ -25,6 +24,7 @@ from paper.tangent import (
     TestRows,
     measure_curve,
 )
+from paper.two_layer import TwoLayerReLUKernel
 
 needs_matplotlib = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None,

@@ -1,4 +1,4 @@
-"""Tangent kernels: of any torch network, and of the two-layer ReLU network in closed form.
+"""Tangent kernels of any torch network, and how they change while it is trained.
 
 `EmpiricalNTK`, `KernelTracker`, `block_matrix` and `kernel_evolution` need torch (the extra `ntk`),
 which is loaded when they are first asked for; all others need numpy only.
@@ -17,7 +17,6 @@ from momentron.ntk.spectra import (
     participation_ratio,
     spectrum,
 )
-from momentron.ntk.two_layer import PreparedRows, TwoLayerReLUKernel
 
 if TYPE_CHECKING:
     from momentron.ntk.empirical import EmpiricalNTK
@@ -30,8 +29,6 @@ __all__ = [
     "EvolutionRow",
     "KernelEvolution",
     "KernelTracker",
-    "PreparedRows",
-    "TwoLayerReLUKernel",
     "block_matrix",
     "centred_alignment",
     "effective_rank",

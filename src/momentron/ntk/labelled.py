@@ -1,4 +1,4 @@
-"""Examples with labels as torch users have them: pairs, datasets and loaders."""
+"""Examples with labels, and what a network makes of them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from momentron.errors import InputError, short
 from momentron.ntk.inputs import Examples
 
-BATCH = 256  # examples that are read, or pass through the model to be classified, at once
+BATCH = 256  # examples that pass through the model to be classified at once
 
 Data = Any
-"""(X, y), a Dataset or a DataLoader: what gives examples with labels."""
+"""(X, y): examples with labels."""
 
 
 class Labelled(NamedTuple):
@@ -28,22 +27,9 @@ class Labelled(NamedTuple):
 
 
 def as_labelled(data: Data, name: str) -> Labelled:
-    """All examples, in the order of the dataset; torch's random state is left as it was.
-
-    A loader's own order, and what it leaves out (`drop_last`), is for training alone. A dataset
-    that can only be iterated is read as its loader gives it.
-    """
-    if isinstance(data, Dataset | DataLoader):
-        with torch.random.fork_rng([]):
-            batches = [as_batch(batch, name) for batch in _in_order(data)]
-        if not batches:
-            raise InputError(f"{name} has 0 examples; it needs at least 1")
-        X = torch.cat([torch.as_tensor(x) for x, _ in batches])
-        return Labelled(X, np.concatenate([on_host(y) for _, y in batches]))
+    """A pair of as many examples as labels."""
     if not isinstance(data, tuple | list) or len(data) != 2:
-        raise InputError(
-            f"{name} is {type(data).__name__}; pass a pair (X, y), a Dataset or a DataLoader"
-        )
+        raise InputError(f"{name} is {type(data).__name__}; pass a pair (X, y)")
     X, y = data[0], on_host(data[1])
     if y.shape != (len(X),):
         raise InputError(
@@ -51,21 +37,6 @@ def as_labelled(data: Data, name: str) -> Labelled:
             f"they must have shape ({len(X)},)"
         )
     return Labelled(X, y)
-
-
-def _in_order(data: Dataset | DataLoader) -> Any:
-    if not isinstance(data, DataLoader):
-        return DataLoader(data, batch_size=BATCH)
-    if isinstance(data.dataset, IterableDataset) or data.batch_size is None:
-        return data
-    return DataLoader(data.dataset, batch_size=data.batch_size, collate_fn=data.collate_fn)
-
-
-def as_batch(batch: Any, name: str) -> tuple[Any, Any]:
-    """The two parts of a batch."""
-    if not isinstance(batch, tuple | list) or len(batch) != 2:
-        raise InputError(f"{name} gives {type(batch).__name__} as a batch; it must give (X, y)")
-    return batch[0], batch[1]
 
 
 def on_host(values: Any) -> np.ndarray:

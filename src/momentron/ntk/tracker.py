@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from numbers import Real
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,12 +11,6 @@ from torch import nn
 
 from momentron.api import max_margin
 from momentron.data.arguments import as_count
-from momentron.data.safefiles import (
-    Pathname,
-    open_regular,
-    require_writable_folder,
-    write_atomically,
-)
 from momentron.errors import InputError, short
 from momentron.ntk.empirical import EmpiricalNTK
 from momentron.ntk.evolution_table import EvolutionRow, KernelEvolution
@@ -29,17 +21,12 @@ from momentron.ntk.labelled import (
     as_labelled,
     modes_kept,
     network_error,
-    on_host,
 )
 from momentron.ntk.spectra import kernel_alignment
 from momentron.result import MarginResult
 from momentron.solvers import Solver, as_solver
-from momentron.solvers.identity import digest_of, parameters_of
 from momentron.status import Status
 from momentron.views.progress import Progress, Tell, as_progress, part_of
-
-ROWS = "looks.json"
-FORMAT = 2
 
 
 @dataclass(frozen=True, repr=False)
@@ -78,9 +65,9 @@ class KernelTracker:
 
     Parameters
     ----------
-    train, test : (X, y), Dataset or DataLoader
-        The examples to look at, with labels of any kind; read once. The network has one output per
-        class, or a single one for two.
+    train, test : (X, y)
+        The examples to look at, with labels of any kind. The network has one output per class, or a
+        single one for two.
     method, fit_intercept, tol, max_iter
         Of the predictor, as in `max_margin`; the paper fits no intercept, and its method is
         "adaptive".
@@ -88,9 +75,6 @@ class KernelTracker:
         Of method="adaptive".
     normalize, input_shape, max_memory, outputs, parameters
         As in `EmpiricalNTK`; the limit holds for each kernel.
-    folder : path, optional
-        Keep the kernels there, as .npy files, and the rows: a tracker that is made again with the
-        same data goes on from its last look. Without, all kernels stay in memory.
     progress : bool or callable, optional
         Of each look; see `momentron.views.progress`.
 
@@ -132,7 +116,6 @@ class KernelTracker:
         max_memory: str | int = "1GB",
         outputs: Outputs = None,
         parameters: Selection = None,
-        folder: Pathname | None = None,
         progress: Progress = None,
     ) -> None:
         as_count("seed", seed, 0)
@@ -156,19 +139,6 @@ class KernelTracker:
         as_progress(progress, "")  # refused now if it is invalid
         self.rows: list[dict[str, Any]] = []
         self._kernels: list[np.ndarray] = []
-        self.settings: dict[str, str] = {}  # what the rows depend on besides those given here
-        self.folder: Path | None = None
-        self._depends_on: dict[str, str] = {}
-        if folder is not None:
-            self.open_folder(folder)
-
-    def open_folder(self, folder: Pathname) -> None:
-        """Go on from the looks in a folder, if there are any, and keep further ones there."""
-        self.folder, self._depends_on = Path(folder), self._identity()
-        require_writable_folder(self.folder)
-        if (self.folder / ROWS).exists():
-            self.rows = self._read(self.folder / ROWS)
-            self._kernels = [self._mapped(row["epoch"]) for row in self.rows]
 
     def look(self, model: nn.Module, epoch: float, *, tell: Tell | None = None) -> Snapshot:
         """Take a look at the model as it is, in evaluation mode, and leave it as it was.
@@ -210,7 +180,10 @@ class KernelTracker:
             "network_error": errors[0],
             "train_error": errors[1],
         }
-        self._keep(row, kernel)
+        count = sum(seen["epoch"] < epoch for seen in self.rows)
+        del self.rows[count:], self._kernels[count:]
+        self.rows.append(row)
+        self._kernels.append(kernel)
         return Snapshot(epoch, kernel, cross, result)
 
     def examples(self, model: nn.Module, which: Labelled) -> Examples:
@@ -243,7 +216,7 @@ class KernelTracker:
         )
 
     def kernel(self, epoch: float) -> np.ndarray:
-        """The training kernel of the look at this epoch; with a folder, mapped from its file."""
+        """The training kernel of the look at this epoch."""
         seen = [row["epoch"] for row in self.rows]
         if epoch in seen:
             return self._kernels[seen.index(epoch)]
@@ -251,76 +224,7 @@ class KernelTracker:
 
     def __repr__(self) -> str:
         epochs = [f"{row['epoch']:g}" for row in self.rows]
-        where = "" if self.folder is None else f", kept in {self.folder}"
-        return f"KernelTracker({len(epochs)} looks, at epochs [{', '.join(epochs)}]{where})"
-
-    def drop_after(self, epoch: float) -> None:
-        """Forget what was seen later than this epoch: the training went back."""
-        count = sum(row["epoch"] <= epoch for row in self.rows)
-        del self.rows[count:], self._kernels[count:]
-
-    def _keep(self, row: dict[str, Any], kernel: np.ndarray) -> None:
-        """Keep a look in memory, or in the folder: the kernel as .npy, all rows as text."""
-        epoch = row["epoch"]
-        self.drop_after(np.nextafter(epoch, -1.0))
-        if self.folder is not None:
-            write_atomically(self._file(epoch), lambda stream: np.save(stream, kernel))
-            kernel = self._mapped(epoch)
-        self.rows.append(row)
-        self._kernels.append(kernel)
-        if self.folder is not None:
-            content = {"format": FORMAT, "identity": self._depends_on, "rows": self.rows}
-            write_atomically(self.folder / ROWS, json.dumps(content, indent=1) + "\n")
-
-    def _file(self, epoch: float) -> Path:
-        assert self.folder is not None
-        return self.folder / f"kernel-{epoch!r}.npy"  # all digits: steps may be millions
-
-    def _mapped(self, epoch: float) -> np.ndarray:
-        path = self._file(epoch)
-        try:
-            found: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path} cannot be read: {error}; delete the folder") from None
-        return found
-
-    def _read(self, path: Path) -> list[dict[str, Any]]:
-        """The rows in a folder, unless they are of other data or settings."""
-        try:
-            with open_regular(path) as stream:
-                content = json.load(stream)
-            form, identity, rows = content["format"], content["identity"], content["rows"]
-            for row in rows:
-                as_epoch(row["epoch"])
-        except (OSError, ValueError, KeyError, TypeError):
-            raise InputError(f"{path} is not a file of looks; name another folder") from None
-        if form != FORMAT:
-            raise InputError(f"{path} has format {form}, not {FORMAT}; name another folder")
-        for name, value in self._depends_on.items():
-            if identity.get(name) != value:
-                raise InputError(
-                    f"{path.parent} holds looks with another {name} ({short(identity.get(name))}, "
-                    f"now {short(value)}); name another folder, or delete it"
-                )
-        return list(rows)
-
-    def _identity(self) -> dict[str, str]:
-        """What the rows depend on besides the model."""
-        solver: Any = self._fit["method"]
-        settings = {name: value for name, value in self._fit.items() if name != "method"}
-        kernel = {
-            name: value
-            for name, value in self._kernel.items()
-            if name != "max_memory" and not callable(value)
-        }
-        return {
-            "training data": _digest(self.train),
-            "test data": _digest(self.test),
-            "method": f"{solver.name}({parameters_of(solver)})",
-            "fit": repr(settings),
-            "kernel": repr(kernel),
-            **self.settings,
-        }
+        return f"KernelTracker({len(epochs)} looks, at epochs [{', '.join(epochs)}])"
 
 
 def as_epoch(epoch: Any) -> float:
@@ -337,8 +241,3 @@ def predict(result: MarginResult, cross: np.ndarray) -> np.ndarray:
     if outputs.ndim == 1:
         return result.classes[(outputs > 0.0).astype(int)]
     return result.classes[outputs.argmax(axis=1)]
-
-
-def _digest(data: Labelled) -> str:
-    y = data.y if data.y.dtype.kind != "O" else data.y.astype(str)
-    return digest_of(on_host(data.X), y)

@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from sklearn.svm import SVC
 
 from momentron.errors import InputError
-from momentron.ntk import TwoLayerReLUKernel, two_layer
+from paper import two_layer
+from paper.two_layer import TwoLayerReLUKernel
 
 
 @pytest.fixture
@@ -155,32 +156,8 @@ def run(code):
 
 @pytest.mark.slow
 def test_torch_is_not_imported():
-    code = "from momentron.ntk import TwoLayerReLUKernel; import sys; print('torch' in sys.modules)"
+    code = "import sys, paper.two_layer; print('torch' in sys.modules)"
     assert run(code) == "False"
-
-
-@pytest.mark.slow
-def test_error_without_torch_names_the_extra():
-    code = (
-        "import sys\n"
-        "class Absent:\n"
-        "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name == 'torch':\n"
-        "            raise ImportError(name)\n"
-        "sys.meta_path.insert(0, Absent())\n"
-        "import momentron.ntk\n"
-        "try:\n    momentron.ntk.EmpiricalNTK\n"
-        "except ImportError as error:\n    print(error)"
-    )
-    assert run(code) == 'EmpiricalNTK needs torch: pip install "momentron[ntk]"'
-
-
-def test_unknown_names_are_attribute_errors():
-    import momentron.ntk
-
-    with pytest.raises(AttributeError, match="no attribute 'NTK'"):
-        momentron.ntk.NTK  # noqa: B018
-    assert set(momentron.ntk.__all__) <= set(dir(momentron.ntk))
 
 
 def test_examples_in_docstrings():
