@@ -53,7 +53,9 @@ class Table:
             raise Refused("X contains NaN or infinity; every entry must be finite")
         self.ends = np.append(0, np.cumsum(lengths))
         self.sha256 = self._digest(lengths, columns, values)
-        self.used, self._places = np.unique(columns, return_inverse=True)
+        is_wide = self.d > columns.size
+        self.used = np.unique(columns) if is_wide else np.flatnonzero(np.bincount(columns))
+        self._places = np.searchsorted(self.used, columns).astype(np.int32)
         if self.used.size == 0 < self.d:
             self.used = np.zeros(1, np.int64)
         self._integers = np.empty(values.size, np.int64)
