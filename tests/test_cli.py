@@ -326,7 +326,7 @@ def test_a_full_disk_does_not_lose_the_answer(csv, tmp_path, command):
     assert done.returncode == 2
     assert "best margin     in [" in done.stdout
     assert len(done.stderr.splitlines()) == 1
-    assert "the answer above stands" in done.stderr
+    assert "the answer above is valid" in done.stderr
     assert list(target.parent.iterdir()) == []
 
 

@@ -56,7 +56,7 @@ def test_a_name_a_class_and_an_object():
         ("broken_solvers:Mine", "cannot be imported: ZeroDivisionError"),
         ("own_solvers:Mime", "has no 'Mime'; its solvers are: half, Mine, Greedy, Unfinished"),
         ("own_solvers:number", "is an object of type int; it must be a subclass"),
-        ("own_solvers:Greedy", "cannot be made without arguments: .*appetite"),
+        ("own_solvers:Greedy", "cannot be created without arguments: .*appetite"),
         ("own_solvers:Unfinished", "is not complete: it does not define candidates, step"),
     ],
 )

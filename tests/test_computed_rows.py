@@ -87,10 +87,10 @@ def test_default_products_are_those_of_the_rows():
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("rows", lambda index: np.ones((index.size, 2)), r"rows gave \(80, 2\) where .* \(80, 6\)"),
+        ("rows", lambda index: np.ones((index.size, 2)), r"rows returned \(80, 2\); .* \(80, 6\)"),
         ("rows", lambda index: np.ones((index.size, 6), complex), "complex"),
-        ("times", lambda w: [1.0], r"times gave list where an array of shape \(80,\) is due"),
-        ("transposed_times", lambda a: np.ones(3), r"transposed_times gave \(3,\) where"),
+        ("times", lambda w: [1.0], r"times returned list; .* \(80,\)"),
+        ("transposed_times", lambda a: np.ones(3), r"transposed_times returned \(3,\);"),
         ("shape", (80,), r"shape is \(80,\); set it in __init__ to \(rows, features\)"),
     ],
 )

@@ -274,12 +274,12 @@ def test_pictures_of_classes_against_the_rest():
     y = np.arange(60) % 3
     X = rng.normal(size=(60, 2)) + 2.0 * np.eye(3, 2)[y]
     model = MaxMarginClassifier(C=1.0, multi_class="ovr").fit(X, y)
-    with pytest.raises(InputError, match="one of 0, 1, 2: each class has a solve of its own"):
+    with pytest.raises(InputError, match="one of 0, 1, 2: each class has its own solve"):
         TraceDisplay.from_estimator(model)
     display = TraceDisplay.from_estimator(model, label=1)
     assert display.certificate is model.certificate_[1]
     joint = MaxMarginClassifier(C=1.0).fit(X, y)
-    with pytest.raises(InputError, match="there is one solve"):
+    with pytest.raises(InputError, match="there is only one solve"):
         TraceDisplay.from_estimator(joint, label=1)
     path = margin_path(X, y, Cs=[0.1, 1.0], multi_class="ovr").plot()
     assert len(path.ax_.lines) == 6

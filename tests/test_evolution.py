@@ -189,16 +189,16 @@ def test_tensors_and_flat_rows_of_images():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"epochs": []}, "epochs=.* must be a whole number of at least 0"),
+        ({"epochs": []}, "epochs=.* must be an integer of at least 0"),
         ({"epochs": -1}, "epochs=-1 must"),
-        ({"epochs": [0, float("nan")]}, "must be a whole number"),
-        ({"epochs": [0, -0.5]}, "must be a whole number"),
+        ({"epochs": [0, float("nan")]}, "must be an integer"),
+        ({"epochs": [0, -0.5]}, "must be an integer"),
         ({"lr": 0.0}, "lr=0.0 must be a number above 0"),
         ({"batch_size": 0}, "batch_size=0 must be an integer of at least 1"),
         ({"seed": -1}, "seed=-1"),
         ({"model": network(4), "epochs": [1]}, r"\(2, 4\); 3 classes need \(2, 3\)"),
         ({"model": network(1)}, "3 classes need"),
-        ({"lr": 1e200}, "take a smaller lr"),
+        ({"lr": 1e200}, "use a smaller lr"),
         ({"max_memory": "1KB"}, "pass a larger max_memory"),
         ({"method": "newton", "epochs": [10**9]}, "'newton' is not known"),
     ],
@@ -210,7 +210,7 @@ def test_what_cannot_be_is_refused(options, words):
 
 def test_a_rate_beside_an_optimizer_is_refused():
     model = network()
-    with pytest.raises(InputError, match="lr has no meaning beside optimizer"):
+    with pytest.raises(InputError, match="lr has no effect with optimizer"):
         evolve(model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
 
 

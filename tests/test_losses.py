@@ -303,7 +303,7 @@ class Nameless(Omega):
         (Broken(), "log_value must give one finite number per score"),
         (Flat(), r"rho\(n\)=0.0 must be a positive"),
         (Nameless(), "Nameless has no name"),
-        (Omega, r"pass an object of it: loss=Omega\(\)"),
+        (Omega, r"pass an instance: loss=Omega\(\)"),
     ],
 )
 def test_what_is_no_loss_is_refused(loss, words):

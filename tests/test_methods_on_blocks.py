@@ -128,7 +128,7 @@ def test_what_blocks_do_not_have_is_explained():
         def step(self, problem, state):
             problem.scores(state.now.w)
 
-    with pytest.raises(AttributeError, match="must say so by its class attribute needs_memory"):
+    with pytest.raises(AttributeError, match="must say so in its class attribute needs_memory"):
         max_margin(X, y, method=Careless(), block_size=1500)
 
 

@@ -79,7 +79,7 @@ def test_frozen_parameters_are_refused_by_name(model, X):
     "dtype", [np.float16, np.int64, "complex128", torch.bfloat16, torch.int64, "fast", 3]
 )
 def test_types_that_no_result_has(model, dtype):
-    with pytest.raises(InputError, match="must be float64 or float32, of numpy or of torch"):
+    with pytest.raises(InputError, match="must be float64 or float32, from numpy or torch"):
         EmpiricalNTK(model, dtype=dtype)
 
 

@@ -174,7 +174,7 @@ def test_classes_without_time_have_one_classifier_for_all(form):
     X += 3.0 * np.random.default_rng(1).normal(size=X.shape)
     for C in (np.inf, 1.0):
         model = MaxMarginClassifier(multi_class="ovr", C=C, max_time=1e-9)
-        with pytest.warns((BudgetWarning, NotSeparableWarning), match="for these classes, a logis"):
+        with pytest.warns((BudgetWarning, NotSeparableWarning), match="predict uses a logistic"):
             model.fit(form(X), y)
         assert {result.predictor for result in model.result_} == {Predictor.LOGISTIC}
         np.testing.assert_allclose(np.linalg.norm(model.coef_, axis=1), 1.0)

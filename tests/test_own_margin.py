@@ -199,7 +199,7 @@ def test_a_tracker_follows_layers_and_networks():
     assert by_hand.look(model).share == pytest.approx(wanted.share, rel=1e-5)
     with pytest.raises(InputError, match="softmax"):
         tracker.look(torch.nn.Sequential(model, torch.nn.Softmax(1)))
-    with pytest.raises(InputError, match="is no linear layer"):
+    with pytest.raises(InputError, match="is not a linear layer"):
         MarginTracker(X, y).look(model)
     with pytest.raises(InputError, match="no linear layer"):
         tracker.look(torch.nn.Sequential(torch.nn.ReLU()))

@@ -135,7 +135,7 @@ def test_unknown_method():
 
 
 def test_a_class_is_not_yet_a_solver():
-    with pytest.raises(InputError, match=r"pass an object of it: method=Momentum\(\)"):
+    with pytest.raises(InputError, match=r"pass an instance: method=Momentum\(\)"):
         max_margin([[1.0], [2.0]], [0, 1], method=Momentum)
 
 

@@ -77,7 +77,7 @@ def test_checkpoint_on_the_command_line(files, capsys):
         (["rows.npy", "--out-of-core", "--memory", "plenty"], "memory='plenty'"),
         (["rows.npy", "--out-of-core", "--C", "1"], "hard margin"),
         (["rows.npy", "--out-of-core", "--method", "adaptive"], "needs the data in memory"),
-        (["rows.npy", "--out-of-core", "--classes", "1", "2"], "take no --classes"),
+        (["rows.npy", "--out-of-core", "--classes", "1", "2"], "exclude --classes"),
     ],
 )
 def test_bad_options(files, capsys, monkeypatch, arguments, message):

@@ -332,7 +332,7 @@ def test_certify_takes_what_results_have_and_refuses_the_rest(data):
     assert certify(problem, result.coef[None], result.full_dual()).gap < 1e-6
     with pytest.raises(InputError, match=r"coef has shape \(3, 2\); these data need"):
         certify(problem, np.ones((3, 2)), result.full_dual())
-    with pytest.raises(InputError, match="as full_dual"):
+    with pytest.raises(InputError, match="the shape of full_dual"):
         certify(problem, result.coef, result.dual[:1])
 
 

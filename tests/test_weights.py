@@ -315,7 +315,7 @@ def test_bad_weights(weights, message):
         (np.ones(59), "X has 60 rows but sample_weight has shape"),
         (np.ones((60, 1)), "has shape"),
         (2.0, "has shape"),
-        (["a"] * 60, "some of it is not a number"),
+        (["a"] * 60, "some entries are not numbers"),
         (np.zeros(60), "zero for every row"),
     ],
 )
@@ -333,7 +333,7 @@ def test_weights_of_another_kind(weights, message):
         ({0: -1.0}, r"class_weight\[0\]=-1.0"),
         ({0: "a"}, r"class_weight\[0\]='a'"),
         ({0: math.nan}, r"class_weight\[0\]=nan"),
-        ({"x": 2.0}, "class_weight names 'x', which is not a label of y"),
+        ({"x": 2.0}, "class_weight has the key 'x', but the labels of y are"),
     ],
 )
 def test_bad_class_weights(class_weight, message):
@@ -344,7 +344,7 @@ def test_bad_class_weights(class_weight, message):
 
 def test_weights_that_multiply_to_nothing_are_refused():
     X, y, s = overlapping(0)
-    with pytest.raises(InputError, match="its own times that of its class"):
+    with pytest.raises(InputError, match="the product of its sample and class weights"):
         max_margin(X, y, C=1.0, sample_weight=1e-90 * (s + 1), class_weight={0: 1e-90})
 
 
@@ -402,7 +402,7 @@ def test_a_checkpoint_on_blocks_is_for_the_same_rows(tmp_path):
     again = max_margin(X, y, sample_weight=2.0 * s, **options)  # the same rows count
     assert again.certificate == first.certificate
     s[kept[0]] = 0.0
-    with pytest.raises(InputError, match="its data are not those of this pass"):
+    with pytest.raises(InputError, match="it belongs to a different data set"):
         max_margin(X, y, sample_weight=s, **options)
 
 
@@ -446,7 +446,7 @@ def test_the_command_line_takes_a_column_of_weights(capsys, tmp_path):
         (("--weight", "label"), "weights need another column"),
         (("--class-weight", "2"), "must be 'balanced', or label=weight pairs"),
         (("--class-weight", "7=1"), "names '7'"),
-        (("--weight", "a", "--out-of-core"), "read whole"),
+        (("--weight", "a", "--out-of-core"), "need the data in memory"),
     ]:
         ended = run(capsys, "fit", tmp_path / "b.csv", *words)
         assert ended.code == 2 and message in ended.err

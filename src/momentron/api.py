@@ -223,8 +223,8 @@ def plan_fit(
         sample_weight = file.weights if is_column else sample_weight
     elif is_column:
         raise InputError(
-            f"sample_weight={short(sample_weight)} names a column, for a file that is read whole; "
-            "pass one weight for each row"
+            f"sample_weight={short(sample_weight)} is a column name, for which X must be a file "
+            "read into memory; pass one weight per row"
         )
     if in_blocks:
         X = Path(X) if is_path(X) else X
@@ -273,7 +273,7 @@ def _refusal_of_blocks(options: FitOptions, needs_rows: str | None) -> str | Non
         kernel = short(options.kernel.kernel)
         return f"kernel={kernel} needs the data in memory; leave it out for blocks"
     if math.isfinite(options.C):
-        return f"C={options.C} needs the data in memory; blocks have the hard margin, C=inf"
+        return f"C={options.C} needs the data in memory; blocks support only the hard margin"
     if options.loss.name != Exponential.name:
         return f"loss={options.loss.name!r} needs the data in memory; leave it out for blocks"
     if solver.needs_memory is not None:

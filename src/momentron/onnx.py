@@ -175,7 +175,7 @@ def _kernel_values(graph: Graph, model: Any, X: str) -> tuple[str, np.ndarray]:
         moved = graph.node("Add", products, np.array([float(kernel.coef0)]))
         return graph.node("Pow", moved, np.array([float(kernel.degree)])), dual
     raise InputError(
-        f"{short(kernel)} has no ONNX graph; the kernels that have are 'linear', 'rbf', 'poly' and "
+        f"{short(kernel)} has no ONNX graph; supported kernels: 'linear', 'rbf', 'poly' and "
         "'precomputed'"
     )
 

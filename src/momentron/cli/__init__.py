@@ -104,7 +104,7 @@ def run(app: typer.Typer, args: list[str] | None = None) -> None:
         except (ValueError, OSError, ImportError, MemoryError) as error:
             # scikit-learn and numpy raise plain ValueErrors on bad arrays; ours are InputErrors
             kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
-            complain(f"{kind}{str(error).strip() or 'no more is known'}")
+            complain(f"{kind}{str(error).strip() or 'no details are known'}")
         sys.exit(BAD_INPUT)
 
 

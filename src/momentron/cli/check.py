@@ -39,22 +39,22 @@ def check(
     link: Annotated[
         str | None,
         typer.Option(
-            help="logit (the default), probit, cloglog, loglog, cauchit, cdf; log or logc of "
-            "binomial models; log of counts."
+            help="logit (the default), probit, cloglog, loglog, cauchit, cdf; log or logc for "
+            "binomial models; log for counts."
         ),
     ] = None,
     order: OrderOption = None,
     intercept: Annotated[bool, typer.Option(help="Fit an intercept.")] = True,
     decimals: Annotated[
-        str, typer.Option(help="Floats as the shortest decimals that print as them, or binary.")
+        str, typer.Option(help="Read floats as their shortest decimals, or as binary numbers.")
     ] = "shortest",
     max_time: Annotated[float | None, typer.Option(help="Time budget in seconds.")] = None,
     proof: Annotated[Path | None, typer.Option(help="Write the proof to this JSON file.")] = None,
     reference: Annotated[
         str | None,
         typer.Option(
-            help="The class that multinomial contrasts are against; the class that is not the "
-            "event of the links log and logc."
+            help="Reference class of multinomial contrasts; with the links log and logc, the "
+            "class that is not the event."
         ),
     ] = None,
     features: Annotated[

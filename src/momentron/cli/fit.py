@@ -40,7 +40,7 @@ def fit(
     max_iter: Annotated[int | None, typer.Option(help="Iteration budget.")] = None,
     max_time: Annotated[float | None, typer.Option(help="Time budget in seconds.")] = None,
     max_memory: Annotated[
-        str | None, typer.Option(help="Memory besides the data, such as 1GB.")
+        str | None, typer.Option(help="Memory limit, not counting the data, such as 1GB.")
     ] = None,
     intercept: Annotated[bool, typer.Option(help="Fit an unpenalised intercept.")] = True,
     C: Annotated[
@@ -75,10 +75,10 @@ def fit(
         str | None, typer.Option(help="Memory limit for --out-of-core, about 700MB by default.")
     ] = None,
     dask: Annotated[
-        str | None, typer.Option(help="Scheduler address: its workers read DATA, and keep it.")
+        str | None, typer.Option(help="Dask scheduler address; its workers read DATA and keep it.")
     ] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Write the state here, and continue from it.")
+        Path | None, typer.Option(help="Save progress to this file, and resume from it.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -93,7 +93,7 @@ def fit(
     wants_blocks = bool(out_of_core) or dask is not None or memory is not None
     if wants_blocks and (data is None or classes is not None or out_of_core is False):
         raise InputError(
-            "--out-of-core, --memory and --dask need DATA, and take no --classes or --in-memory"
+            "--out-of-core, --memory and --dask need DATA, and exclude --classes and --in-memory"
         )
     blocks = BlockData(data or "", source.target, memory, dask)
     options = FitOptions.from_arguments(
@@ -131,8 +131,8 @@ def _fit_blocks(
     """Fit to a file that is read in every pass."""
     if source.weight is not None or class_weight is not None:
         raise InputError(
-            "--weight and --class-weight are for data that are read whole (--in-memory): weights "
-            "do not change a hard margin; leave rows of weight 0 out of the file"
+            "--weight and --class-weight need the data in memory (--in-memory); weights do not "
+            "change a hard margin, but remove rows of weight 0 from the file"
         )
     source.table.require_plain(blocks.path, "it is read in blocks; pass --in-memory")
     with blocks.opened() as stream:

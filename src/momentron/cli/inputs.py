@@ -38,7 +38,7 @@ class Source:
     ] = None
     target: Annotated[str | None, typer.Option(help="Label column: a name or a position.")] = None
     classes: Annotated[
-        tuple[str, str] | None, typer.Option(help="Keep the rows of these two classes.")
+        tuple[str, str] | None, typer.Option(help="Keep only the rows of these two classes.")
     ] = None
     formula: Annotated[
         str | None, typer.Option(help="Such as 'y ~ C(treat) * dose'; needs the extra formula.")
@@ -46,13 +46,13 @@ class Source:
     columns: Annotated[
         Names,
         typer.Option(
-            help="Features to use: names or positions, with commas or the option repeated."
+            help="Features to use: names or positions, separated by commas or one per option."
         ),
     ] = None
     drop: Annotated[Names, typer.Option(help="Columns to leave out, such as an identifier.")] = None
     delimiter: Annotated[
         str | None,
-        typer.Option(help="Between cells: , ; | tab or space; detected automatically by default."),
+        typer.Option(help="Cell delimiter: , ; | tab or space; detected automatically by default."),
     ] = None
     decimal: Annotated[
         str | None,
@@ -61,7 +61,7 @@ class Source:
     na: Annotated[
         Names,
         typer.Option(
-            help="What stands for a missing value; by default NA, NaN, null, . and an empty cell."
+            help="Text of a missing value; by default NA, NaN, null, . and an empty cell."
         ),
     ] = None
     drop_na: Annotated[
@@ -77,8 +77,8 @@ class Source:
     failures: Annotated[
         str | None,
         typer.Option(
-            help="This column counts the failures of each row of grouped data, and the column of "
-            "--target the successes."
+            help="For grouped data: the column with the number of failures; --target is the "
+            "column with the number of successes."
         ),
     ] = None
 
@@ -186,7 +186,7 @@ def _known_dataset(source: Source) -> DataFile:
     """One of the known datasets, of which an option for tables says nothing."""
     name = source.data or "digits"
     if source.weight is not None:
-        raise InputError(f"--weight {source.weight} names a column of a file; give one")
+        raise InputError(f"--weight {source.weight} needs a file with that column; give DATA")
     source.table.require_plain(name, "it is a known dataset, not a table")
     bunch = datasets.load(name)
     file = DataFile(bunch.X, np.asarray(bunch.y))

@@ -41,13 +41,13 @@ def named_solver(method: str) -> Solver:
         solver = solver() if isinstance(solver, type) else solver
     except TypeError as error:
         raise InputError(
-            f"--method {short(method)} cannot be made without arguments: {error}; let the module "
-            "hold an object of it, and name that object"
+            f"--method {short(method)} cannot be created without arguments: {error}; create an "
+            "instance in the module, and name that instance"
         ) from error
     if not isinstance(solver, Solver):
         raise InputError(
             f"--method {short(method)} is an object of type {type(solver).__name__}; it must be a "
-            "subclass of momentron.solvers.Solver, or an object of one"
+            "subclass of momentron.solvers.Solver, or an instance of one"
         )
     return solver
 

@@ -69,7 +69,7 @@ def load_model(path: Path) -> tuple[Classifier, dict[str, list[str]]]:
         return _classifier(found), levels
     except (KeyError, ValueError, TypeError, IndexError) as error:
         raise InputError(
-            f"{path} is not a model of momentron fit --save: {reason(error)}"
+            f"{path} was not written by momentron fit --save: {reason(error)}"
         ) from error
 
 
@@ -82,7 +82,7 @@ def _classifier(found: dict[str, np.ndarray]) -> Classifier:
     outputs = coef.shape[:-1]
     is_whole = coef.ndim in (1, 2) and classes.ndim == 1 and intercept.shape in ((), outputs)
     if not is_whole or outputs not in ((), (classes.size,)) or classes.size < 2:
-        raise ValueError("its arrays do not fit each other")
+        raise ValueError("the shapes of its arrays do not match")
     if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
         raise ValueError("it has a number that is not finite")
     linear = MaxMarginClassifier()
@@ -97,14 +97,14 @@ def _with_kernel(found: dict[str, np.ndarray], coef: np.ndarray) -> KernelMaxMar
     model.support_ = np.asarray(found["rows"], np.int64)
     model.dual_coef_ = np.atleast_2d(coef)
     if model.support_.shape != coef.shape[-1:]:
-        raise ValueError("its arrays do not fit each other")
+        raise ValueError("the shapes of its arrays do not match")
     if model.kernel == "precomputed":
         model._kernel, model.support_vectors_ = None, np.empty((0, 0))
         model.n_features_in_ = int(found.get("n_rows", model.support_.max(initial=-1) + 1))
         return model
     vectors = np.asarray(found["support_vectors"], np.float64)
     if vectors.ndim != 2 or len(vectors) != len(model.support_) or not np.isfinite(vectors).all():
-        raise ValueError("its support vectors do not fit its coefficients")
+        raise ValueError("its support vectors do not match its coefficients")
     options: dict[str, Any] = {k: cast(found[k]) for k, cast in PARAMETERS.items() if k in found}
     model._kernel = as_kernel(model.kernel, X=vectors, **options)
     model.support_vectors_, model.n_features_in_ = vectors, vectors.shape[1]

@@ -126,7 +126,7 @@ def answer(
     show()
     if failure is not None:
         raise InputError(
-            f"{path} could not be written: {reason(failure)}; the answer above stands"
+            f"{path} could not be written: {reason(failure)}; the answer above is valid"
         ) from failure
     if path is not None and word is not None:
         say(f"{word:<15} {path}")

@@ -22,14 +22,14 @@ from momentron.estimators import labels_of
 def predict(
     model: Annotated[Path, typer.Argument(help="A model that `momentron fit --save` wrote.")],
     data: Annotated[
-        str, typer.Argument(help="The rows: any file that `fit` reads, labels or not.")
+        str, typer.Argument(help="The rows: any file that `fit` reads, with labels or without.")
     ],
     source: Source,
     decision: Annotated[
         bool, typer.Option("--decision", help="Decision values instead of labels.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Write the CSV here, not to the output.")
+        Path | None, typer.Option("-o", "--out", help="Write the CSV to this file.")
     ] = None,
 ) -> None:
     """Classify rows with a saved model; the answer is CSV with one line per row.

@@ -50,8 +50,8 @@ VARIABLES = {colour.lower(): f"var(--c{c})" for c, colour in enumerate(CLASS_COL
 }
 ROLES = {  # of a feature, by whether it is needed: in a table, and in a sentence
     True: ("needed", "needed, since the classes are not separable without it"),
-    False: ("can go", "can go, since they stay separable without it alone"),
-    None: ("not known", "not known in the time given"),
+    False: ("can go", "can be left out, since the others still separate the classes"),
+    None: ("not known", "undecided within the time limit"),
 }
 
 

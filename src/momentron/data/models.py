@@ -32,12 +32,12 @@ def weights_of(model: Any) -> tuple[Any, Any]:
     """(W, b) of weights, of a linear layer, or of whatever has coef_ or coef; b may be None."""
     if isinstance(model, tuple):
         if len(model) != 2:
-            raise InputError(f"the model is a tuple of {len(model)}; pass (W, b)")
+            raise InputError(f"the model is a tuple of length {len(model)}; pass (W, b)")
         return model
     if is_module(model):
         if not is_linear(model):
             raise InputError(
-                f"{type(model).__name__} is no linear layer; pass its last layer, or make the "
+                f"{type(model).__name__} is not a linear layer; pass its last layer, or create the "
                 "tracker with features='penultimate'"
             )
         return model.weight, model.bias
@@ -55,14 +55,14 @@ def is_linear(layer: Any) -> bool:
 def last_layer(model: Any, name: str | None = None) -> Any:
     """The linear layer of this name, or the last one of the network."""
     if not is_module(model):
-        raise InputError(f"a network of torch is needed here, not {type(model).__name__}")
+        raise InputError(f"the model must be a torch.nn.Module, not {type(model).__name__}")
     layers = {key: layer for key, layer in model.named_modules() if is_linear(layer)}
     if not layers:
         raise InputError(f"{type(model).__name__} has no linear layer; pass features as a callable")
     if name is None:
         return list(layers.values())[-1]
     if name not in layers:
-        raise InputError(f"layer={name!r} is none of the linear layers: {', '.join(layers)}")
+        raise InputError(f"layer={name!r} is not one of the linear layers: {', '.join(layers)}")
     return layers[name]
 
 
@@ -101,8 +101,8 @@ def _require_last(met: list[tuple[Any, Any]], outputs: Any, name: str | None) ->
         raise InputError(f"the last linear layer was used {len(met)} times; name another as layer=")
     if name is None and outputs is not met[0][1]:
         raise InputError(
-            "the network does something with the outputs of its last linear layer, such as a "
-            "softmax; say by its name which layer is meant: layer=..."
+            "the network transforms the outputs of its last linear layer, for example by a "
+            "softmax; name the layer that is meant: layer=..."
         )
 
 
@@ -167,4 +167,4 @@ def _expected(name: str, given: tuple[int, ...], shape: tuple[int, ...]) -> str:
         wanted = f"{shape}: one row for each of the {shape[0]} classes, in sorted order"
     is_turned = len(given) == 2 and given[::-1] in (shape, (1, *shape), (2, *shape))
     remedy = "; transpose it" if is_turned else ""
-    return f"{name} has shape {given}; these data need {wanted}, as coef has it{remedy}"
+    return f"{name} has shape {given}; these data need {wanted}, like coef{remedy}"

@@ -93,7 +93,7 @@ def require_writable_folder(folder: Pathname) -> None:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(
-            f"{one_line(folder, 120)} cannot be made: {reason(error)}; name another folder"
+            f"{one_line(folder, 120)} cannot be created: {reason(error)}; name another folder"
         ) from error
     require_writable(Path(folder) / ".momentron-probe")
 
@@ -154,7 +154,7 @@ class Lock:
             except BlockingIOError:
                 file.close()
                 raise InputError(
-                    f"another run is writing {self._path}; wait for its end or name another path"
+                    f"another run is writing {self._path}; wait until it ends, or name another path"
                 ) from None
             except OSError:
                 pass  # there are no locks on this file system

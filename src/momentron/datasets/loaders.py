@@ -204,7 +204,7 @@ _SETS = {
 _BUNDLED = {"digits": "load_digits", "breast-cancer": "load_breast_cancer", "iris": "load_iris"}
 
 DATASETS: tuple[str, ...] = (*_BUNDLED, *_SETS)
-"""The names that `load` knows."""
+"""The names that `load` accepts."""
 
 
 def load(
@@ -314,13 +314,13 @@ def _read_files(name: str, data_dir: str | os.PathLike[str] | None, download: bo
         elif not download:
             remedy += ", or allow download=True"
         looked = ", ".join(map(str, places))
-        raise InputError(f"data set {short(name)} is in none of: {looked}; {remedy}")
+        raise InputError(f"data set {short(name)} was not found in: {looked}; {remedy}")
     try:
         return source.read(paths)
     except _BROKEN as error:
         shown = " or ".join(map(str, paths))
         raise InputError(
-            f"{shown} cannot be read ({one_line(error)}); delete it and get it again"
+            f"{shown} cannot be read ({one_line(error)}); delete it and download it again"
         ) from error
 
 

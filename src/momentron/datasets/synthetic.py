@@ -378,7 +378,7 @@ def _cancel_exactly(
     g = min(digits - int(k.sum()).bit_length() - 3, 30)
     if g < 4:
         raise InputError(
-            f"n_support is {len(y)}; {dtype} is exact to fewer rows: lower it or use float64"
+            f"n_support is {len(y)}; {dtype} is exact for fewer rows only: lower it or use float64"
         )
     whole = np.rint(np.clip(X, -4.0, 4.0) * 2.0**g).astype(np.int64)
     whole[-1] = 0

@@ -93,7 +93,7 @@ def balance_flow(log_flow: np.ndarray, start: np.ndarray | None = None) -> Balan
     L[~arcs] = 0.0
     b = np.zeros(k) if start is None else np.array(start, dtype=np.float64)
     if not (np.abs(L).max() <= FARTHEST and np.abs(b).max() <= FARTHEST):
-        raise InputError(f"log_flow or start has NaN or a size above {FARTHEST:g}: shift or scale")
+        raise InputError(f"log_flow or start has NaN or an entry beyond ±{FARTHEST:g}: rescale")
     L[~arcs] = ABSENT
     components, kept = _components(arcs)
     log_scale, flow, log_parts = np.zeros(k), np.zeros((k, k)), []

@@ -68,8 +68,8 @@ class Loss(ABC):
         """Refuse a loss that has no theorem with an intercept."""
         if not self.allows_intercept:
             raise InputError(
-                f"loss={self.name!r} is proved without an intercept only; set fit_intercept=False "
-                "or loss='exponential'"
+                f"loss={self.name!r} does not support an intercept; set fit_intercept=False or "
+                "loss='exponential'"
             )
 
     def link(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
@@ -194,7 +194,7 @@ class ShiftedLogistic(Loss):
     @property
     def _known_shift(self) -> float:
         if self.shift is None:
-            raise InputError("ShiftedLogistic() has no shift yet; for_size(n) gives it that of n")
+            raise InputError("ShiftedLogistic() has no shift yet; for_size(n) sets it for n rows")
         return self.shift
 
 
@@ -223,7 +223,7 @@ def as_loss(loss: str | Loss) -> Loss:
         return loss
     if isinstance(loss, type) and issubclass(loss, Loss):
         raise InputError(
-            f"loss={loss.__name__} is a class; pass an object of it: loss={loss.__name__}()"
+            f"loss={loss.__name__} is a class; pass an instance: loss={loss.__name__}()"
         )
     if not isinstance(loss, str) or loss not in LOSSES:
         if isinstance(loss, str) and loss in ("hinge", "squared_hinge"):
@@ -241,7 +241,7 @@ def _require_contract(loss: Loss) -> None:
     fitted, name = loss.for_size(n), getattr(loss, "name", None)
     if not isinstance(name, str):
         raise InputError(f"{type(loss).__name__} has no name; give the class one: name = '...'")
-    told = f"loss={name!r} cannot be followed: "
+    told = f"loss={name!r} cannot be used: "
     value = np.asarray(fitted.log_value(_PROBES.copy()), float)
     slope = np.asarray(fitted.log_slope(_PROBES.copy()), float)
     for part, array in (("log_value", value), ("log_slope", slope)):

@@ -53,7 +53,7 @@ class ClassifierMargin:
         if self.optimum is None:
             return text
         if math.isnan(self.share):
-            return f"{text}; nothing that separates the rows is known"
+            return f"{text}; no classifier that separates the rows is known"
         return f"{text}, at least {_percent(self.share)} % of the best margin"
 
 
@@ -202,8 +202,8 @@ def certify(problem: Problem, coef: Any, dual: Any, *, sharp: bool = False) -> C
     wanted = problem.labels.dual_of(np.zeros(problem.size)).shape
     if np.shape(dual) != wanted:
         raise InputError(
-            f"dual has shape {np.shape(dual)}; these data need {wanted}, as full_dual() has it: a "
-            "weight for every row, and of many classes for every label"
+            f"dual has shape {np.shape(dual)}; these data need {wanted}, the shape of full_dual(): "
+            "one weight per row, and with three or more classes per row and label"
         )
     q = problem.labels.from_dual(np.asarray(dual, np.float64))
     return certify_pair(problem, w, q, sharp=sharp)

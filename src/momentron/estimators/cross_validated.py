@@ -102,8 +102,8 @@ class CrossValidated(MarginClassifier):
         n_short = sum(n_short for _, n_short in scored)
         if n_short:
             warnings.warn(
-                f"{n_short} of {self.scores_.size} fits to folds ended above tol; their scores are "
-                "those of what they found: raise max_time, max_iter or tol",
+                f"{n_short} of {self.scores_.size} fits to folds ended above tol, so their scores "
+                "are for suboptimal classifiers: raise max_time, max_iter or tol",
                 BudgetWarning,
                 stacklevel=3,
             )

@@ -53,7 +53,7 @@ class KernelMargin(MarginClassifier):
         """The weights of the features, shape (1, d) or (k, d); for kernel="linear" alone."""
         kernel = getattr(self, "_kernel", None)
         if kernel is None or not kernel.is_linear:
-            raise AttributeError('coef_ exists for kernel="linear" alone, after fit')
+            raise AttributeError('coef_ exists only for kernel="linear", after fit')
         return np.asarray(self.dual_coef_ @ self.support_vectors_)
 
     def _products(self) -> Callable[[Any], np.ndarray]:

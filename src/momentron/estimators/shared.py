@@ -326,7 +326,7 @@ def _what_predicts(results: list[MarginResult], is_split: bool) -> str:
     if len(kinds) == 1 and not is_split:
         instead = " instead" if kinds[0] is Predictor.LOGISTIC else ""
         return f"predict uses {kinds[0]}{instead}"
-    return "predict uses, for these classes, " + " or ".join(kinds)
+    return "for each of these classes predict uses " + " or ".join(kinds)
 
 
 def _overlapping(results: list[MarginResult], classes: np.ndarray) -> str:

@@ -130,7 +130,7 @@ class MarginTracker:
         if features is not None and optimum is not None:
             raise InputError("optimum is for features that stay the same; leave it out")
         if layer is not None and features is None:
-            raise InputError(f"layer={short(layer)} goes with features; name those, too")
+            raise InputError(f"layer={short(layer)} needs features; pass those, too")
         self.X, self.y = X, y
         self.fit_intercept = as_flag("fit_intercept", fit_intercept)
         self.features, self.layer = features, layer
@@ -172,8 +172,8 @@ class MarginTracker:
         intercept = as_intercept(b, W, problem.classes.size)
         if not self.fit_intercept and intercept.any():
             raise InputError(
-                "the model has an intercept and this tracker's optimum has none; make it with "
-                "fit_intercept=True"
+                "the model has an intercept and this tracker's optimum has none; create the "
+                "tracker with fit_intercept=True"
             )
         step = float(len(self.looks) if step is None else step)
         found = _measured(scene, coef, intercept, step, loss)

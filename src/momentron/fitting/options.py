@@ -183,8 +183,8 @@ def _checked_penalty(penalty: Any, solver: Solver) -> str:
         )
     if penalty == "hinge" and not solver.uses_working_sets:
         raise InputError(
-            f"penalty='hinge' is solved by method='auto' alone, not by {solver.name!r}; its "
-            "weights live in a box, which first-order methods for margins do not know"
+            f"method={solver.name!r} does not support penalty='hinge', whose dual weights have "
+            "upper bounds; use method='auto'"
         )
     return penalty
 
@@ -210,7 +210,7 @@ def _budget(solver: Solver, tol: Any, max_iter: Any, max_time: Any, max_memory: 
     if memory is not None and not solver.uses_working_sets:
         raise InputError(
             f"max_memory={short(max_memory)} has no meaning for method={solver.name!r}, which "
-            "takes a few vectors; leave it out"
+            "needs only a few vectors; leave it out"
         )
     return Budget(float(tol), steps, seconds, memory)
 
@@ -226,13 +226,11 @@ def default_memory() -> int:
 
 
 def as_grid(Cs: Any) -> list[float]:
-    """Values of C in growing order: as given, or so many from 1e-4 to 1e4, evenly in log C."""
+    """Values of C in growing order: as given, or that many, log-spaced from 1e-4 to 1e4."""
     if isinstance(Cs, Integral) and not isinstance(Cs, bool):
         return [float(C) for C in np.logspace(-4.0, 4.0, as_count("Cs", Cs, most=MOST_PRICES))]
     if isinstance(Cs, str) or not isinstance(Cs, Iterable) or getattr(Cs, "shape", None) == ():
-        raise InputError(
-            f"Cs={short(Cs)} must be a sequence of positive numbers, or how many to try"
-        )
+        raise InputError(f"Cs={short(Cs)} must be a sequence of positive numbers, or their number")
     grid = sorted(checked_C(C) for C in Cs)
     if not grid:
         raise InputError("Cs is empty; a path needs at least one C")

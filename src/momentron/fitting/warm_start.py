@@ -61,7 +61,7 @@ def _start_anywhere(problem: Problem, initial: Any, solver: Solver) -> Start:
     """The start at weights that a user names, in the units of X."""
     is_array = isinstance(initial, list | tuple) or bool(getattr(initial, "shape", ()))
     if not is_array or not solver.starts_anywhere:
-        also = ", or an array of the shape of coef" if solver.starts_anywhere else ""
+        also = ", or an array shaped like coef" if solver.starts_anywhere else ""
         raise InputError(
             f"initial={short(initial)} must be the MarginResult of an earlier call{also}, for "
             f"method={solver.name!r}"

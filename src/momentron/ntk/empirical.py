@@ -311,6 +311,6 @@ class EmpiricalNTK(JacobianProducts):
         right = self._examples(X2, "X2")
         if left.shape != right.shape:
             raise InputError(
-                f"X1 has examples of shape {left.shape} and X2 of {right.shape}; they must be alike"
+                f"X1 has examples of shape {left.shape} and X2 of {right.shape}; they must agree"
             )
         return left, right

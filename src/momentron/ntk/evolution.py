@@ -147,7 +147,7 @@ def _optimizer(
         parameters = [p for p in model.parameters() if p.requires_grad]
         return torch.optim.SGD(parameters, lr=USUAL_RATE if lr is None else float(lr))
     if lr is not None:
-        raise InputError("lr has no meaning beside optimizer, which has its own; drop one")
+        raise InputError("lr has no effect with optimizer, which has its own; pass only one")
     trained = {id(p) for p in model.parameters() if p.requires_grad}
     owned = {id(p) for group in optimizer.param_groups for p in group["params"]}
     if not trained & owned:
@@ -173,6 +173,6 @@ def snapshot_epochs(epochs: int | Iterable[float]) -> list[float]:
         found = []
     if not found:
         raise InputError(
-            f"epochs={short(epochs)} must be a whole number of at least 0, or some numbers"
+            f"epochs={short(epochs)} must be an integer of at least 0, or a list of epochs"
         )
     return found

@@ -87,7 +87,7 @@ class Readout:
             raise InputError(f"{name} has shape {labels.shape}; it must be ({n},), one per example")
         if labels.dtype.kind not in "iu":
             raise InputError(
-                f"{name} has dtype {labels.dtype}; labels are whole numbers, those of the outputs"
+                f"{name} has dtype {labels.dtype}; labels must be integers, the numbers of outputs"
             )
         known = [0, 1] if k == 1 else self.numbers(k)
         missing = np.setdiff1d(labels, known)
@@ -226,7 +226,7 @@ def chosen_parameters(model: nn.Module, selection: Selection = None) -> dict[str
         if not any(p.requires_grad for p in matched):
             raise InputError(
                 f"parameters={short(pattern)} matches frozen parameters only; call "
-                "requires_grad_(True) on those that the kernel is to be about"
+                "requires_grad_(True) on those that the kernel should cover"
             )
         chosen.update(id(p) for p in matched)
     return {name: p for name, p in trained.items() if id(p) in chosen}

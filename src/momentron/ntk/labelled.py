@@ -85,7 +85,7 @@ def class_outputs(model: nn.Module, x: Tensor, classes: np.ndarray) -> Tensor:
         )
     if not bool(outputs.isfinite().all()):
         raise InputError(
-            "the outputs of the network are not finite: training went astray; take a smaller lr"
+            "the outputs of the network are not finite: training diverged; use a smaller lr"
         )
     return outputs
 

@@ -42,7 +42,7 @@ class ResultType:
                 found = np.dtype(object)
             if found in _NUMPY:
                 return cls(_NUMPY[found], False)
-        raise InputError(f"dtype={short(dtype)} must be float64 or float32, of numpy or of torch")
+        raise InputError(f"dtype={short(dtype)} must be float64 or float32, from numpy or torch")
 
     def zeros(self, device: torch.device, *shape: int) -> Tensor:
         """Where a result is added up."""

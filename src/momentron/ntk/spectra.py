@@ -118,7 +118,7 @@ def _on_host(values: Any) -> Any:
 def _pair(K: Any, L: Any) -> tuple[np.ndarray, np.ndarray]:
     left, right = as_kernel(K, "K"), as_kernel(L, "L")
     if left.shape != right.shape:
-        raise InputError(f"K has shape {left.shape} and L {right.shape}; they must be alike")
+        raise InputError(f"K has shape {left.shape} and L {right.shape}; they must agree")
     return left, right
 
 

@@ -155,6 +155,6 @@ def _expected(X: ComputedRows, method: str, found: Any, shape: tuple[int, ...]) 
     if not isinstance(found, np.ndarray) or found.shape != shape:
         what = found.shape if isinstance(found, np.ndarray) else type(found).__name__
         raise InputError(
-            f"{type(X).__name__}.{method} gave {what} where an array of shape {shape} is due"
+            f"{type(X).__name__}.{method} returned {what}; it must return an array of shape {shape}"
         )
     return found.astype(np.float64, copy=False)

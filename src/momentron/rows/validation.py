@@ -210,7 +210,7 @@ def sorted_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         labels, codes = np.unique(y, return_inverse=True)
     except TypeError:
         raise InputError(
-            "y mixes labels that have no order, such as text and numbers; pass strings alone"
+            "y mixes labels that have no order, such as text and numbers; pass only strings"
         ) from None
     return labels, codes.ravel()
 
@@ -310,7 +310,7 @@ def clean_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
             given = np.asarray(sample_weight, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(
-            "sample_weight must be one number for each row; some of it is not a number"
+            "sample_weight must be one number for each row; some entries are not numbers"
         ) from error
     if given.shape != (n_rows,):
         raise InputError(

@@ -57,8 +57,7 @@ def class_factors(class_weight: Any, data: TrainingData) -> np.ndarray | None:
     if missing and k - len(missing) != len(class_weight):
         unknown = [label for label in class_weight if label not in labels]
         raise InputError(
-            f"class_weight names {short(unknown[0])}, which is not a label of y, and not "
-            f"{short(missing[0])}, which is; use the labels of y"
+            f"class_weight has the key {short(unknown[0])}, but the labels of y are {short(labels)}"
         )
     return np.array([float(class_weight.get(label, 1.0)) for label in labels])
 
@@ -80,8 +79,8 @@ def weighed(data: TrainingData, class_weight: Any, *, is_square: bool = False) -
         if is_lost.any():
             i = int(is_lost.argmax())
             raise InputError(
-                f"row {i} has weight {float(product[i])!r}, its own times that of its class; it "
-                f"must be {WANTED_WEIGHT}"
+                f"row {i} has weight {float(product[i])!r}, the product of its sample and class "
+                f"weights; it must be {WANTED_WEIGHT}"
             )
         weights = product
     if not (weights > 0.0).all():

@@ -55,7 +55,7 @@ def as_solver(method: str | Solver) -> Solver:
         return method
     if isinstance(method, type) and issubclass(method, Solver):
         name = method.__name__
-        raise InputError(f"method={name} is a class; pass an object of it: method={name}()")
+        raise InputError(f"method={name} is a class; pass an instance: method={name}()")
     if not isinstance(method, str) or method not in SOLVERS:
         raise InputError(
             f"method={short(method)} is not known; choose one of {list(SOLVERS)}, or pass a Solver"

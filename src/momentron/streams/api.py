@@ -68,7 +68,7 @@ def as_stream(
         is_kept = None if weights is None or weights.all() else weights > 0.0
     if isinstance(X, Stream):
         if sample_weight is not None:
-            raise InputError("sample_weight is for data, not for a stream that is open already")
+            raise InputError("sample_weight is not supported for a stream that is already open")
         return X
     if is_dask(X):
         from momentron.streams.dask import DaskStream
@@ -78,7 +78,7 @@ def as_stream(
         return DiskStream(open_file(X, y, size), is_kept)
     if callable(getattr(X, "block", None)):
         if y is not None:
-            raise InputError("y must be None where X gives its labels block by block")
+            raise InputError("y must be None if X gives its labels block by block")
         return DiskStream(X, is_kept)
     return DiskStream(ArraySource(X, y, size), is_kept)
 
@@ -188,8 +188,8 @@ def stream_margin(
             )
         except OutOfTime:
             raise InputError(
-                f"max_time={budget.max_time:g} ended in the first pass over the data, which had "
-                f"read {stream.share:.0%} of them; without it nothing is known: allow more time"
+                f"max_time={budget.max_time:g} expired after {stream.share:.0%} of the first pass "
+                "over the data, without which nothing is known: allow more time"
             ) from None
         outcome = solve(
             problem,
@@ -232,7 +232,7 @@ def open_problem(
     if wanted is not None and order is not None:
         rows = found.wanted_rows()
         if rows is None or rows.size != wanted.size:
-            raise unusable(f"it names rows up to {wanted[-1]}, and there are {found.n_rows}")
+            raise unusable(f"it names rows up to {wanted[-1]}, but there are {found.n_rows}")
         first = rows.chosen(np.searchsorted(rows.numbers, order))
         if np.unique(first.codes).size != found.classes.size:
             raise unusable("its working set does not have rows of every class")
@@ -252,7 +252,7 @@ def _require_same_data(stream: Stream, saved: Mapping[str, np.ndarray]) -> None:
     """Refuse a checkpoint of other blocks."""
     content = saved.get("problem.content")
     if content is None or not np.array_equal(content, stream.content):
-        raise unusable("it is of another run: its data are not those of this pass")
+        raise unusable("it belongs to a different data set")
 
 
 def _checkpoint(

@@ -93,7 +93,7 @@ class Block:
             label = self.y[~known.astype(bool)].tolist()[0]
             raise InputError(
                 f"block {self.number} has label {short(label)}, which the first pass over the data "
-                "did not meet; a source must give the same blocks in every pass"
+                "did not contain; a source must give the same blocks in every pass"
             )
         return places
 

@@ -158,8 +158,8 @@ class DaskStream(Stream):
                     raise
                 if attempt == ATTEMPTS - 1:
                     raise ClusterError(
-                        f"a pass failed {ATTEMPTS} times as workers were lost: {error}; start "
-                        "reliable workers, and continue from a checkpoint"
+                        f"a pass failed {ATTEMPTS} times because workers were lost: {error}; "
+                        "start reliable workers, and continue from a checkpoint"
                     ) from error
         raise AssertionError("the last attempt returns or raises")
 
@@ -406,7 +406,7 @@ def connected(address: str) -> Iterator[Any]:
             connecting = Work(lambda _: Client(address, timeout=GREETING, set_as_default=False))
             client = connecting.result()
     except Exception as error:  # whatever it makes of what answers there
-        reason = " ".join(str(error).split()) or "it is silent"
+        reason = " ".join(str(error).split()) or "no response"
         raise ClusterError(
             f"no Dask scheduler answers at {address}: {reason}; start one, or give an address like "
             "tcp://host:8786"

@@ -277,7 +277,7 @@ class Evidence:
             return q
         raise SolverError(
             f"q is {type(q).__name__}, not weights that this problem gave; in blocks they come "
-            "from evaluate, from combination, and from mixing these"
+            "from evaluate or combination, or from mixing such weights"
         )
 
     def mix(self, a: Any, x: float, b: Any, y: float) -> Weights:

@@ -51,7 +51,7 @@ class ParquetSource:
                 self._read_schema(path, schema, target)
                 self.rows = max(1, block_size // (len(self.features) * self.dtype.itemsize))
             elif schema.names != self.names:
-                raise InputError(f"{file} has other columns than {files[0].name}; they must agree")
+                raise InputError(f"{file} and {files[0].name} differ in columns; they must agree")
             for group in range(metadata.num_row_groups):
                 parts = math.ceil(metadata.row_group(group).num_rows / self.rows)
                 self.pieces += [(str(file), group, part) for part in range(parts)]

@@ -94,7 +94,7 @@ class BlockProblem(CertifiedProblem):
         if name in ("operator", "dual_set", "scores", "size"):
             raise AttributeError(
                 f"a problem in blocks has no {name!r}, which takes all the rows at once; a method "
-                "that cannot do without it must say so by its class attribute needs_memory"
+                "that needs it must say so in its class attribute needs_memory"
             )
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 

@@ -136,7 +136,7 @@ class NpySource(TableSource):
     ) -> None:
         self.table = NpyFile(path)
         if len(self.table.shape) != 2 or 0 in self.table.shape:
-            raise InputError(f"{path} has shape {self.table.shape}; give 2-D with a row at least")
+            raise InputError(f"{path} has shape {self.table.shape}; give 2-D with at least one row")
         n, width = self.table.shape
         self.labels, self.column = labels, column
         if labels is None:

@@ -255,7 +255,7 @@ def _require_untouched(before: Block, checksum: int, block: Block) -> None:
     if np.may_share_memory(before.values, block.values) and before.checksum() != checksum:
         raise InputError(
             f"block {block.number} was written over block {before.number}, which is still in use; "
-            "a source must give every block in memory of its own"
+            "a source must allocate new memory for every block"
         )
 
 
@@ -269,8 +269,8 @@ class DiskStream(Stream):
     def _fold(self, task: PassTask) -> Any:
         if count_blocks(self.source) != self.n_blocks:
             raise InputError(
-                f"the source has {len(self.source)} blocks and had {self.n_blocks}; the data must "
-                "not change while they are read"
+                f"the source had {self.n_blocks} blocks in the first pass and now has "
+                f"{len(self.source)}; the data must not change while they are read"
             )
         found: Any = None
         n_rows = n_kept = 0

@@ -85,7 +85,7 @@ def require_file(path: str | Path, shown: str | None = None) -> None:
     if stat.S_ISDIR(mode):
         fail(shown, "is a directory; give a file in it")
     if not stat.S_ISREG(mode):
-        fail(shown, "is a pipe, a socket or a device; copy what it gives to a file first")
+        fail(shown, "is a pipe, a socket or a device; copy its contents to a file first")
 
 
 def position(

@@ -64,7 +64,7 @@ def text_of(shown: str, content: bytes) -> str:
     except UnicodeDecodeError as error:
         fail(shown, f"is not UTF-8 text (byte {error.start}); save it as UTF-8", error)
     if "\0" in text:
-        fail(shown, "has zero bytes, so it is not a text file; give it its true suffix")
+        fail(shown, "has zero bytes, so it is not a text file; give it the right suffix")
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
@@ -110,7 +110,7 @@ def _refuse_cell(shown: str, number: int, line: str, delimiter: str, why: str) -
         at, column = found.end(), column + 1
     rest = line[at:]
     if re.fullmatch(r'"(?:[^"]|"")*', rest):
-        why = "its quotes are not closed in this line; a cell must stand in one line"
+        why = "its quote is not closed; a cell must end on the line on which it begins"
     elif re.match(r'"(?:[^"]|"")*"', rest):
         why = "text follows its closing quote; write a quote inside quotes as two"
     fail(shown, f"line {number}, column {column} ({one_line(repr(rest), 40)}): {why}")

@@ -141,7 +141,7 @@ def split_suffix(path: Path) -> tuple[str, str]:
 def restrict(shown: str, data: DataFile, classes: Sequence[Any]) -> DataFile:
     """Keep the rows of the classes named."""
     if np.ndim(data.y) != 1:
-        fail(shown, "has counts, not labels, so no --classes can be kept")
+        fail(shown, "has counts, not labels; leave --classes out")
     present = np.unique(data.y)
     by_key = {exact_key(label): label for label in present}
     wanted = {
@@ -186,11 +186,11 @@ def read_whole(
     if Path(path).suffix.lower() != ".npy":
         fail(
             str(path),
-            "has its labels in a column, whose name or position y must be; labels of their own go "
-            "with a .npy file of features",
+            "has its labels in a column; pass its name or position as y (separate labels are "
+            "supported for .npy files only)",
         )
     if options is not None:
-        options.require_plain(str(path), "it has features alone")
+        options.require_plain(str(path), "it has only features")
     data = DataFile(as_exact(_read_array(path)), _read_array(y) if names_file else y)
     return data if classes is None else restrict(str(path), data, classes)
 

@@ -81,7 +81,7 @@ def _refuse_underscores(text: bytes, line: int) -> None:
             if b"_" in cell:
                 shown = cell[:40].decode("latin-1")
                 raise InputError(
-                    f"line {number}: {short(shown)} has an underscore; write numbers alone"
+                    f"line {number}: {short(shown)} has an underscore; write plain numbers"
                 )
 
 

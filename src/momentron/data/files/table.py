@@ -287,7 +287,7 @@ class Table:
         known = names if self.layout.is_named or name in names else None
         place = position(self.shown, name, known, len(names), what="column")
         if place == self.layout.row_names:
-            fail(self.shown, f"column {place} has the row names; name another")
+            fail(self.shown, f"column {place} has the row names; choose another")
         return place
 
     def _roles(self, options: TableOptions) -> tuple[list[int], int | None, int | None]:
@@ -320,7 +320,7 @@ class Table:
                 fail(
                     self.shown,
                     f"column {short(name)} has {len(_present(self.columns[place]))} different "
-                    "values in as many rows: it names rows; leave it out with --drop "
+                    "values in as many rows, like an identifier; leave it out with --drop "
                     f"{one_line(name, 40)}, or list all features with --columns",
                 )
         return features, weights, failures
@@ -388,7 +388,7 @@ class Table:
             fail(
                 self.shown,
                 f"column {short(name)} has {len(found)} different texts in as many rows, so it is "
-                f"no category; leave it out with --drop {one_line(name, 40)}",
+                f"not a category; leave it out with --drop {one_line(name, 40)}",
             )
         unknown = sorted(found.difference(known or found))
         if unknown:
@@ -416,7 +416,7 @@ def _present(column: Column) -> Column:
 
 
 def _others(words: int, n_present: int) -> str:
-    """How many of the other cells of a column are no numbers either."""
+    """How many of the other cells of a column are not numbers either."""
     rest = n_present - 1
     others, verb = ("the other cell", "is") if rest == 1 else (f"the other {rest} cells", "are")
     if not rest:

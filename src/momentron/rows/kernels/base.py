@@ -161,6 +161,6 @@ def require_features(B: Any, n_features: int) -> None:
     """Raise unless B has as many columns as the rows that the kernel is bound to."""
     if B.shape[1] != n_features:
         raise InputError(
-            f"the rows have {B.shape[1]} features, but those the kernel is bound to have "
+            f"the rows have {B.shape[1]} features, but the kernel was given rows with "
             f"{n_features}; they must agree"
         )

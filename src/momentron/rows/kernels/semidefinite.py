@@ -57,9 +57,9 @@ def _refusal(value: float, vector: np.ndarray, rows: np.ndarray, allowed: float)
     named = ", ".join(f"{vector[i]:.3g} of row {rows[i]}" for i in order)
     return InputError(
         f"the kernel is not positive semidefinite: on {rows.size} rows its matrix, scaled to the "
-        f"diagonal 1, has the eigenvalue {value:.6g} where {-allowed:.2g} is rounding (the unit "
-        f"vector with {named} shows it); compute it in float64, or add {-2.0 * value:.1g} times "
-        "its diagonal"
+        f"diagonal 1, has the eigenvalue {value:.6g}, below the {-allowed:.2g} that rounding "
+        f"explains (the unit vector with {named} shows it); compute it in float64, or add "
+        f"{-2.0 * value:.1g} times its diagonal"
     )
 
 

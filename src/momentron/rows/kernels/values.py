@@ -186,8 +186,8 @@ class CallableKernel(Kernel):
             i, j = bad[0]
             raise InputError(
                 f"the kernel {self.name} gives {float(low[i, j])!r} and "
-                f"{float(high[i, j])!r} for rows {A[i]} and {B[j]}, as the order or the number of "
-                "rows in the call has it; it must be a symmetric function of two rows"
+                f"{float(high[i, j])!r} for rows {A[i]} and {B[j]}, depending on the order or "
+                "number of rows in the call; it must be a symmetric function of two rows"
             )
         return float(((high - low)[limits > 0.0] / limits[limits > 0.0]).max(initial=0.0))
 

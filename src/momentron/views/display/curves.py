@@ -91,13 +91,13 @@ class TraceDisplay:
         last = last_step(estimator, "result_")
         if not isinstance(last.result_, list):
             if label is not None:
-                raise InputError(f"label={short(label)}, but there is one solve; leave it out")
+                raise InputError(f"label={short(label)}, but there is only one solve; leave it out")
             return cls.from_result(last.result_, ax=ax, **options)
         labels = last.classes_.tolist()
         if label not in labels:
             known = ", ".join(map(repr, labels))
             raise InputError(
-                f"label={short(label)} must be one of {known}: each class has a solve of its own"
+                f"label={short(label)} must be one of {known}: each class has its own solve"
             )
         return cls.from_result(last.result_[labels.index(label)], ax=ax, **options)
 

@@ -115,7 +115,7 @@ def require_picture(path: Pathname) -> None:
     known = FigureCanvasBase.get_supported_filetypes()
     if suffix[1:].lower() not in known:
         endings = ", ".join(f".{name}" for name in sorted(known))
-        raise InputError(f"{path} has ending {suffix!r}; pictures have one of {endings}")
+        raise InputError(f"{path} has suffix {suffix!r}; use one of {endings}")
 
 
 def picture_of(path: Pathname, figure: Any, dpi: int = 160) -> bytes:

@@ -283,7 +283,7 @@ def _positions(
                 raise InputError(f"X has no feature {short(feature)}; {known}")
             feature = list(names or ()).index(feature)
         if not 0 <= int(feature) < width:
-            raise InputError(f"feature {feature} does not exist; X has {width} of them, from 0")
+            raise InputError(f"feature {feature} does not exist; X has features 0 to {width - 1}")
         found.append(int(feature))
     return found[0], found[1]
 
