@@ -11,7 +11,6 @@ an empty support: what such a problem takes elsewhere is mostly Python's own tim
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from scipy.linalg import blas
@@ -29,6 +28,7 @@ SHORT_SINGULAR = 1e-10  # a pivot in units of the longest ‖a‖², at which a 
 NOTHING = 1e-12  # of a unit of the entering weight: what rounding may have left of a zero
 CORRECTIONS = 3  # runs of pivots on a Gram matrix, each from margins made anew,
 FRESH_STARTS = 4  # and on short rows
+NOBODY = -1  # the holder of a slot that is free
 DROPS = 5  # solves in which rows without weight are dropped
 
 
@@ -62,9 +62,9 @@ def pivot(form: GramForm, S: np.ndarray, settings: AutoSettings = SETTINGS) -> n
             return None
         slots = min(form.m, first.size + settings.pivot_room)
         smallest = SINGULAR * form.scale
-        support = Support(_Products(form), form.squares, form.Y, slots, smallest)
+        support = Support(form.K, form.Y, form.squares, slots, smallest, is_gram=True)
         try:
-            support.take(first, point.x[first], point.b, point.p)
+            support.take(first, point.x[first], point.b)
         except np.linalg.LinAlgError:
             return None
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -93,56 +93,24 @@ def _with_positive_weights(margins: FreeMargins, S: np.ndarray) -> tuple[np.ndar
     return None
 
 
-class Products(Protocol):
-    """Inner products of rows."""
-
-    def among(self, rows: np.ndarray, j: int | np.ndarray) -> np.ndarray:
-        """Of some rows with one, or with others."""
-
-    def margins(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """What weights of some rows give all of them."""
-
-    def moved(self, j: int, rows: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """The same of weight 1 on row j and −u on some rows."""
-
-
-class _Products:
-    """Those of a form."""
-
-    def __init__(self, form: GramForm) -> None:
-        self.K = form.K
-
-    def among(self, rows: np.ndarray, j: int | np.ndarray) -> np.ndarray:
-        return self.K[j, rows] if isinstance(j, int) else self.K[np.ix_(rows, j)]
-
-    def margins(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        return weights @ self.K[rows]
-
-    def moved(self, j: int, rows: np.ndarray, u: np.ndarray) -> np.ndarray:
-        return self.K[j] - u @ self.K[rows]
-
-
-class _ShortProducts:
-    """Those of signed rows in memory."""
-
-    def __init__(self, A: np.ndarray) -> None:
-        self.A = A
-
-    def among(self, rows: np.ndarray, j: int | np.ndarray) -> np.ndarray:
-        return self.A[rows] @ self.A[j].T
-
-    def margins(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        return self.A @ (weights @ self.A[rows])
-
-    def moved(self, j: int, rows: np.ndarray, u: np.ndarray) -> np.ndarray:
-        return self.A @ (self.A[j] - u @ self.A[rows])
-
-
 class Support:
     """S, its multipliers, and the inverse of its bordered Gram matrix, kept by rank-one updates.
 
     The matrix is [[0, Y_Sᵀ], [Y_S, K_SS]]. Its rows and columns have slots, the first r of them for
     the intercepts; slots that no row holds are zero in the inverse and in `x`.
+
+    Parameters
+    ----------
+    rows : ndarray
+        K, or the signed rows a where K = aaᵀ.
+    Y : ndarray, shape (m, r)
+    squares : ndarray, shape (m,)
+        The diagonal of K.
+    slots : int
+    smallest : float
+        The pivot at which a row is a combination of others.
+    is_gram : bool
+        Whether `rows` is K.
 
     Attributes
     ----------
@@ -153,51 +121,86 @@ class Support:
     """
 
     def __init__(
-        self, rows: Products, squares: np.ndarray, Y: np.ndarray, slots: int, smallest: float
+        self,
+        rows: np.ndarray,
+        Y: np.ndarray,
+        squares: np.ndarray,
+        slots: int,
+        smallest: float,
+        *,
+        is_gram: bool,
     ) -> None:
-        self.rows, self.squares, self.Y, self.smallest = rows, squares, Y, smallest
+        self.rows, self.Y, self.squares, self.smallest = rows, Y, squares, smallest
         self.r = r = Y.shape[1]
-        self._members = np.zeros(slots, np.intp)
-        self._is_held = np.zeros(slots, bool)
+        self._holders = [NOBODY] * slots
         self.x = np.zeros(r + slots)
         self.inverse = np.zeros((r + slots, r + slots), order="F")
-        self.p = np.zeros(Y.shape[0])
+        # the border and the rows of the slots, whose products with (a, y) are those of the matrix
+        self._bordered = None if is_gram else np.concatenate((rows, Y), axis=1)
+        self._width = width = rows.shape[1]
+        self._held = np.zeros((r + slots, width if is_gram else width + r))
+        self._held[:r, 0 if is_gram else width :] = Y.T if is_gram else np.eye(r)
         self.ray: np.ndarray | None = None
 
     @property
-    def members(self) -> np.ndarray:
+    def slots(self) -> list[int]:
+        """Those that rows hold."""
+        return [slot for slot, row in enumerate(self._holders) if row != NOBODY]
+
+    @property
+    def members(self) -> list[int]:
         """The rows of S."""
-        return self._members[self._is_held]
+        return [row for row in self._holders if row != NOBODY]
 
     @property
     def lam(self) -> np.ndarray:
         """Their multipliers."""
-        return self.x[self.r :][self._is_held]
+        return self.x[self.r :][self.slots]
 
-    def take(self, members: np.ndarray, lam: np.ndarray, b: np.ndarray, p: np.ndarray) -> None:
+    def _products(self, j: int | list[int]) -> np.ndarray:
+        """Of row j, or of several, with the border and the rows of the slots."""
+        if self._bordered is None:
+            return self._held[:, j]
+        return self._held @ self._bordered[j].T
+
+    def margins(self) -> np.ndarray:
+        """Of all the rows."""
+        total = self.x @ self._held
+        return total if self._bordered is None else self._bordered @ total
+
+    def take(self, members: np.ndarray, lam: np.ndarray, b: np.ndarray) -> None:
         """Begin with these rows and their multipliers; LinAlgError where they are singular."""
-        self._members[: members.size], self._is_held[: members.size] = members, True
-        self.x[: self.r], self.x[self.r : self.r + members.size], self.p = b, lam, p
+        end = self.r + members.size
+        self._holders[: members.size] = members.tolist()
+        self._held[self.r : end, : self._width] = self.rows[members]
+        self.x[: self.r], self.x[self.r : end] = b, lam
         self._invert()
 
     def begin(self, p: np.ndarray, left: int, is_late: Callable[[], bool | None]) -> int:
         """From nothing: the row with the smallest p enters, with an intercept one of each class."""
         if not self.r:
-            return self._enter(int(p.argmin()), left, is_late)
-        signs = self.Y[:, 0]
-        first = int(np.where(signs > 0.0, p, np.inf).argmin())
-        second = int(np.where(signs > 0.0, np.inf, p).argmin())
+            return self._enter(int(p.argmin()), 0.0, left, is_late)
+        is_positive = self.Y[:, 0] > 0.0
+        first = int(np.where(is_positive, p, np.inf).argmin())
+        second = int(np.where(is_positive, np.inf, p).argmin())
         # the first alone holds w = 0, b = 1 with λ = 0; the second's margin is −1 there
-        self.take(np.array([first]), np.zeros(1), np.ones(1), signs.copy())
-        return self._enter(second, left, is_late)
+        self.x[0] = self.inverse[0, 1] = self.inverse[1, 0] = 1.0
+        self.inverse[0, 0] = -self.squares[first]
+        self._hold(0, first)
+        return self._enter(second, -1.0, left, is_late)
+
+    def _hold(self, slot: int, j: int) -> None:
+        """Give a slot to row j."""
+        self._holders[slot] = j
+        self._held[self.r + slot, : self._width] = self.rows[j]
 
     def _invert(self) -> np.ndarray:
         """Make the inverse anew: of the slots that are held, which are named."""
-        r, S = self.r, self.members
-        slots = np.append(np.arange(r), r + np.flatnonzero(self._is_held))
+        r = self.r
+        slots = np.array([*range(r), *(r + slot for slot in self.slots)], np.intp)
         matrix = np.zeros((slots.size, slots.size))
-        matrix[r:, :r], matrix[:r, r:] = self.Y[S], self.Y[S].T
-        matrix[r:, r:] = self.rows.among(S, S)
+        matrix[:, r:] = self._products(self.members)[slots]
+        matrix[r:, :r] = matrix[:r, r:].T
         inverse = np.linalg.inv(matrix)
         self.inverse[:] = 0.0
         self.inverse[slots[:, None], slots] = inverse
@@ -213,7 +216,6 @@ class Support:
         if not (np.isfinite(solved).all() and solved[self.r :].min() >= 0.0):
             return False
         self.x = solved
-        self.p = self.rows.margins(self.members, self.lam) + self.Y @ solved[: self.r]
         return True
 
     def run(self, left: int, satisfied: float, is_late: Callable[[], bool | None]) -> int:
@@ -222,42 +224,39 @@ class Support:
         They end also where weights cancel, and `ray` has them.
         """
         while left > 0 and self.ray is None:
-            j = int(self.p.argmin())
-            if self.p[j] >= satisfied or j in self.members:  # which rounding has left there
+            p = self.margins()
+            j = int(p.argmin())
+            margin = float(p[j])
+            if margin >= satisfied or j in self._holders:  # which rounding has left there
                 break
-            left = self._enter(j, left, is_late)
+            left = self._enter(j, margin, left, is_late)
         return left
 
-    def _enter(self, j: int, left: int, is_late: Callable[[], bool | None]) -> int:
+    def _enter(self, j: int, margin: float, left: int, is_late: Callable[[], bool | None]) -> int:
         """Raise λ_j from zero until its margin is 1; rows whose λ falls to zero leave."""
-        weight, is_fresh, r, S = 0.0, False, self.r, self._members
-        square = float(self.squares[j])
-        column = np.empty(self.x.size)
-        column[:r] = self.Y[j]
-        column[r:] = self.rows.among(S, j)
+        weight, is_fresh, r = 0.0, False, self.r
+        square, column = float(self.squares[j]), self._products(j)
         while left > 0 and not is_late():
             left -= 1
             u = self.inverse @ column
             curvature, falls = square - float(column @ u), u[r:]
-            full = (1.0 - float(self.p[j])) / curvature if curvature > self.smallest else math.inf
+            full = (1.0 - margin) / curvature if curvature > self.smallest else math.inf
             times = np.where(falls > NOTHING, self.x[r:] / falls, np.inf)
             slot = int(times.argmin())
             empty = float(times[slot])
             t = min(full, empty)
             if not t < math.inf:  # a combination of the others, whose weights cancel with it
                 if is_fresh or not self._is_inverted():
-                    self.ray = np.zeros(self.p.size)
-                    self.ray[self.members] = np.maximum(-falls[self._is_held], 0.0)
+                    self.ray = np.zeros(self.Y.shape[0])
+                    self.ray[self.members] = np.maximum(-falls[self.slots], 0.0)
                     self.ray[j] = 1.0
                     return left
                 is_fresh = True
                 continue
             is_fresh = False
             self.x -= t * u
-            self.p = self.p + t * self.rows.moved(j, S, falls)
-            if r:
-                self.p -= self.Y @ (t * u[:r])
             weight += t
+            margin += t * curvature
             if full <= empty:
                 return left if self._add(j, weight, u, curvature) else 0
             if not self._drop(slot):
@@ -274,12 +273,13 @@ class Support:
 
     def _add(self, j: int, weight: float, u: np.ndarray, curvature: float) -> bool:
         """Whether there was a slot for row j."""
-        slot = int(self._is_held.argmin())
-        if self._is_held[slot]:
+        if NOBODY not in self._holders:
             return False
+        slot = self._holders.index(NOBODY)
         u[self.r + slot] = -1.0
         self.inverse = blas.dger(1.0 / curvature, u, u, a=self.inverse, overwrite_a=1)
-        self._members[slot], self._is_held[slot], self.x[self.r + slot] = j, True, weight
+        self.x[self.r + slot] = weight
+        self._hold(slot, j)
         return True
 
     def _drop(self, slot: int) -> bool:
@@ -287,8 +287,8 @@ class Support:
         place = self.r + slot
         column = self.inverse[:, place].copy()
         pivot = float(column[place])
-        self._is_held[slot] = False
-        if not pivot > 0.0 or not self._is_held.any():
+        self._holders[slot] = NOBODY
+        if not pivot > 0.0 or not self.slots:
             return False
         self.inverse = blas.dger(-1.0 / pivot, column, column, a=self.inverse, overwrite_a=1)
         self.inverse[place] = self.inverse[:, place] = 0.0  # but for rounding they are
@@ -324,7 +324,7 @@ class SolveStraight(Phase):
         squares = np.einsum("ij,ij->i", A, A)
         smallest = SHORT_SINGULAR * max(float(squares.max()), 1e-300)
         Y, slots = signs[:, None][:, :r], sets.width + r
-        support = Support(_ShortProducts(A), squares, Y, slots, smallest)
+        support = Support(A, Y, squares, slots, smallest, is_gram=False)
         left = work.settings.straight_pivots + 10 * sets.width
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             left = support.begin(A @ A.sum(axis=0), left, require_time)
