@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -228,6 +229,47 @@ if child == 0:
 assert os.waitpid(child, 0)[1] == 0
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads cannot be counted here")
+def test_a_fit_in_a_forked_child_wakes_no_blas_threads():
+    script = """
+import os
+import numpy as np
+from momentron import max_margin
+from momentron.arithmetic.threads import _found
+A = np.random.default_rng(0).normal(size=(300, 300))
+X, y = A[:200, :5], np.where(A[:200, :5].sum(axis=1) > 0.0, 1, -1)
+blas = lambda: [library.count() for library in _found()[0]]
+before, result, product = blas(), max_margin(X, y), A @ A
+child = os.fork()
+if child == 0:
+    again = max_margin(X, y)
+    is_same = (again.lower, again.upper) == (result.lower, result.upper)
+    is_same = is_same and np.array_equal(again.coef, result.coef) and blas() == before
+    is_alone = len(os.listdir("/proc/self/task")) == 1
+    is_working = np.array_equal(A @ A, product)  # by threads that are started now
+    os._exit(0 if is_same and is_alone and is_working else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120, env=environment)
+
+
+def test_more_threads_than_were_started_are_started():
+    libraries = blas_libraries.loaded_blas()
+    before = [library.count() for library in libraries]
+    A = np.random.default_rng(0).normal(size=(300, 300))
+    product = A @ A
+    try:
+        for count in (max(before) + 2, 1, max(before) + 1):
+            for library in libraries:
+                library.set(count)
+            assert {library.count() for library in libraries} == {count}
+            assert np.allclose(A @ A, product)
+    finally:
+        for library, count in zip(libraries, before, strict=True):
+            library.set(count)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 700), (700, 3), (400, 300), (0, 4)])

@@ -16,6 +16,7 @@ import scipy
 
 OURS = (np, scipy)
 PREFIXES, SUFFIXES = ("scipy_", ""), ("64_", "_64", "")
+NUMBERS = ("blas_cpu_number", "blas_num_threads")  # of threads in use, and of those there may be
 OPENMP = 2  # what `openblas_get_parallel` says of such a build
 
 
@@ -38,8 +39,23 @@ class Blas:
             verbs = [name % verb for verb in ("get_num_threads", "set_num_threads", "get_parallel")]
             if all(hasattr(library, verb) for verb in verbs):
                 count, set_count, parallel = (getattr(library, verb) for verb in verbs)
-                return None if parallel() == OPENMP else cls(count, set_count)
+                return None if parallel() == OPENMP else cls(count, _lazy(library, set_count))
         return None
+
+
+def _lazy(library: Any, set_count: Callable[[int], Any]) -> Callable[[int], Any]:
+    """Set the number without starting anew the threads that a fork has ended, which then spin."""
+    if not all(hasattr(library, name) for name in NUMBERS):
+        return set_count
+    number, started = (ctypes.c_int.in_dll(library, name) for name in NUMBERS)
+
+    def set_lazily(count: int) -> None:
+        if count > started.value:
+            set_count(count)
+        else:
+            number.value = count
+
+    return set_lazily
 
 
 def loaded_blas() -> list[Blas]:
