@@ -98,7 +98,10 @@ def test_products_of_computed_rows_are_those_of_their_floats(rows, problem, tmp_
     if not hasattr(X, "transposed_times"):
         pytest.skip("these rows are not computed")
     every = np.asarray(X.rows(np.arange(X.shape[0])))
+    for index in (np.array([7]), np.arange(5, 8), np.array([9, 2, 9])):
+        assert np.array_equal(X.rows(index), every[index])  # the same floats, alone or together
     rng = np.random.default_rng(0)
-    w, a = rng.normal(size=X.shape[1]), rng.normal(size=X.shape[0])
-    np.testing.assert_allclose(X.times(w), every @ w, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(X.transposed_times(a), every.T @ a, rtol=1e-9, atol=1e-9)
+    for more in ((), (3,)):
+        w, a = rng.normal(size=(X.shape[1], *more)), rng.normal(size=(X.shape[0], *more))
+        np.testing.assert_allclose(X.times(w), every @ w, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(X.transposed_times(a), every.T @ a, rtol=1e-9, atol=1e-9)

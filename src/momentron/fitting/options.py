@@ -85,7 +85,8 @@ class FitOptions:
         solver, loss = as_method(method), as_loss(loss)
         if not solver.uses_loss and loss.name != Exponential.name:
             raise InputError(
-                f"loss={loss.name!r} has no meaning for method={solver.name!r}; leave it out"
+                f"loss={loss.name!r} has no meaning for method={solver.name!r}; leave it out, or "
+                "choose a method that follows a loss, such as 'momentum'"
             )
         require_class_weight(class_weight)
         require_verbose(verbose)
