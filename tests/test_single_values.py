@@ -14,7 +14,7 @@ from momentron.certificate.roundings import has_single_errors, recomputed
 from momentron.rows import KernelOperator, kernel
 from momentron.rows.column_cache import SquareStore
 from momentron.rows.kernels import GaussianKernel, PolynomialKernel
-from momentron.rows.kernels.single import RoughScores
+from momentron.rows.kernels.single import SingleScores
 from momentron.solvers.problem import KernelChoice, Problem
 from momentron.status import Status
 
@@ -62,14 +62,14 @@ def test_every_score_is_within_its_bound(seed):
     shape = (60,) if seed % 2 else (60, 3)
     a = rng.normal(size=shape) * 10.0 ** rng.uniform(-3, 3, shape) * 2.0 ** rng.integers(-300, 300)
     index = np.sort(rng.permutation(60)[: rng.integers(1, 61)])
-    rough = RoughScores(bound.single, bound.row_norms, 10**7)
+    rough = SingleScores(bound.single, bound.row_norms, 10**7)
     for _ in range(2):  # computed, and from the cache
-        scores, blur = rough.product(index, a[index])
+        scores, error = rough.product(index, a[index])
         exact = bound.block(slice(None), index).astype(np.longdouble) @ a[index]
         norms = bound.row_norms
         sums = np.tensordot(norms[index], np.abs(a[index]), axes=1)
         known = (bound.relative_error + gamma(8)) * np.multiply.outer(norms, sums)
-        assert (np.abs(scores - exact) <= blur + known).all()
+        assert (np.abs(scores - exact) <= error + known).all()
 
 
 def exact_value(kernel, x, z):
@@ -137,9 +137,9 @@ def test_rows_whose_squares_are_hardly_there():
 def test_coefficients_next_to_the_largest_float():
     bound = GaussianKernel(0.1).bind(points(0, 30, 2))
     a, index = np.full(1, 1.7e308), np.array([3])
-    scores, blur = RoughScores(bound.single, bound.row_norms, 10**6).product(index, a)
+    scores, error = SingleScores(bound.single, bound.row_norms, 10**6).product(index, a)
     exact = bound.block(slice(None), index) @ a
-    assert (np.abs(scores - exact) <= blur).all() and (blur < 1e304).all()
+    assert (np.abs(scores - exact) <= error).all() and (error < 1e304).all()
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def test_nothing_is_claimed_where_single_precision_tells_too_little():
 def rough(monkeypatch):
     """Single precision for however few rows, whoever asks."""
     monkeypatch.setattr(kernel, "MANY_ROWS", 1)
-    monkeypatch.setattr(RoughScores, "serves", lambda *_: True)
+    monkeypatch.setattr(SingleScores, "serves", lambda *_: True)
 
 
 def problem(seed, *, fit_intercept=True, classes=2, kernel="rbf"):
@@ -287,9 +287,9 @@ def test_memory_for_single_precision_is_the_cache_s():
     X = points(1, 1500, 4)
     operator = KernelOperator(GaussianKernel(0.1).bind(X), 4 * 1500 * 100)
     operator.rough_combine(np.arange(400), np.ones(400))
-    assert operator._rough.cache.nbytes <= 4 * 1500 * 100
+    assert operator._single.cache.nbytes <= 4 * 1500 * 100
     operator.reserve(4 * 1500 * 60)
-    assert operator._rough.cache.nbytes <= 4 * 1500 * 40
+    assert operator._single.cache.nbytes <= 4 * 1500 * 40
 
 
 def test_rows_are_rounded_when_values_are_asked_for():

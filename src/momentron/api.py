@@ -74,22 +74,22 @@ def max_margin(
         float32 and float64 are read in place, in any layout. Tensors may require gradients, be
         sparse, bfloat16 or float16, or on another device: their values come to the host a block at
         a time, and whenever a block is read where a copy would take more than 256 MB. Or the path
-        of a file: CSV, TSV, svmlight, .npz, .npy or .parquet, which is read whole up to 256 MB.
+        of a file: CSV, TSV, svmlight, .npz, .npy or .parquet, read into memory up to 256 MB.
         Data larger than memory: the path of a larger .npy, .parquet or svmlight file or of a folder
         of .parquet files, any object that follows `momentron.streams.Source`, or a Dask array or
         data frame; for a hard margin without a kernel, by any method but "adaptive".
     y : array of shape (n,)
         Two classes or more: strings, integers or booleans. The joint margin of two classes would be
         √2 times the binary margin, which is the one that is kept for them. Where X is a path, the
-        label column by name or position, or None for the usual one; beside a .npy file of features,
-        the labels or the path of a .npy file of them.
+        label column by name or position, or None for the default; for a .npy file of features, also
+        the labels themselves or the path of a .npy file of them.
     method : str or Solver
         "auto", or a name from `momentron.solvers.SOLVERS`, or a solver with its own parameters,
         such as ``Momentum(step=0.5)``.
     kernel : {"linear", "rbf", "poly", "laplacian", "precomputed"}, callable or Kernel, optional
         Classify in the feature space of a kernel; margins are then distances in that space. A
-        callable f(A, B) gives the matrix of kernel values; X itself is that matrix where
-        "precomputed". Without a kernel, X is read as it is.
+        callable f(A, B) gives the matrix of kernel values; with "precomputed",
+        X itself is that matrix. Without a kernel, X is read as it is.
     gamma, degree, coef0
         Kernel parameters, for kernels with a name, as in scikit-learn's SVC.
     cache_size : float
@@ -98,56 +98,56 @@ def max_margin(
     fit_intercept : bool
         An unpenalised intercept b, one per class where there are many; without it b = 0.
     C : float
-        Infinite for the hard margin. A finite C asks for the soft margin with squared hinge,
+        inf: the hard margin. A finite C gives the soft margin with squared hinge,
         min ½‖w‖² + C Σ ξ_i², as in scikit-learn's LinearSVC; it is the hard margin of the kernel
         K + I/(2C), and lower and upper then bound 1/√(2 · least objective). With many classes there
         is a slack for each wrong label.
     penalty : {"squared_hinge", "hinge"}
         What slack costs where C is finite: C ξ², as in LinearSVC, or C ξ, as in SVC and
         LinearSVC(loss="hinge"): min ½‖w‖² + C Σ max(0, 1 − y_i f(x_i)). With the hinge `dual` is
-        α, 0 ≤ α_i ≤ C; only method="auto" solves it. Its name is not `loss`, since that names the
-        tail that first-order methods follow to a margin, hard or soft.
+        α, 0 ≤ α_i ≤ C; only method="auto" supports it. Not to be confused with `loss`, which
+        first-order methods follow to a margin, hard or soft.
     sample_weight : array of shape (n,), optional
         How much each row counts: its C is C times its weight. A row of weight 2 is the same as the
-        row twice, also for gamma="scale"; one of weight 0 is left out. All other weights change
-        nothing where C is infinite, since slack has no price then; but the classifier that stands
-        in where nothing separates counts rows by them. Where X is the path of a file that is read
-        whole, a column of it by name or position.
+        row twice, also for gamma="scale"; one of weight 0 is left out. Other weights have no effect
+        if C is infinite, since slack is not allowed then, except on the logistic regression that is
+        the fallback for classes that overlap. If X is the path of a file that is read into memory,
+        one of its columns by name or position.
     class_weight : dict or "balanced", optional
         Factors of these weights by label, 1 for labels that are not named; "balanced" gives every
-        class the same weight in all, n/(k·n_c) for each of its n_c rows.
+        class the same total weight: n/(k·n_c) for each of its n_c rows.
     loss : {"exponential", "logistic", "shifted-logistic"} or Loss
-        For the methods that follow a loss; only "exponential" goes with an intercept.
+        For the methods that follow a loss; only "exponential" supports an intercept.
     tol : float
         Stop when the certified relative gap (upper − lower)/upper is at most this. Data whose
         upper bound falls below tol · max‖x_i‖ are reported as not separable within tolerance.
     max_iter : int, optional
-        The method's own default where None.
+        None: the default of the method.
     max_time : float, optional
-        Seconds; no limit where None.
+        Seconds; None: no limit.
     max_memory : int or str, optional
         Bytes, such as "1GB", that method="auto" may take for working sets, factors and copies of
-        rows, beside X itself and the memory for kernel values, which is `cache_size`. By default a
+        rows, besides X itself and the memory for kernel values, which is `cache_size`. By default a
         quarter of the machine's memory, or 2 GB if that is less. What does not fit is not begun:
         the interval may then be wider than asked for, and a warning says so.
     initial : MarginResult or array, optional
         Start from an earlier result, for the same features: another C, or more rows below the old
-        ones. The methods that follow a loss (momentum and its dual form, gradient descent and its
-        normalised kin, `TorchOptimizer`) begin at functional margin 1 then, or at any weights: an
-        array of the shape of `coef`, in the units of X, whose length counts.
+        ones. The methods that follow a loss (momentum and its dual form, gradient descent, also
+        normalised, `TorchOptimizer`) scale it to functional margin 1. They can also start from an
+        array shaped like `coef`, in the units of X, which is not rescaled.
     block_size : int or str, optional
-        Read X in blocks of so many bytes, such as "64MB"; memory stays within some 40 blocks. By
-        default what is in memory is read whole, and large files in blocks of 16 MB.
+        Read X in blocks of this many bytes, such as "64MB"; peak memory is about 40 blocks. By
+        default, only large files are read in blocks, of 16 MB.
     checkpoint : path, optional
         A file to which the state is written every few seconds, and from which a run that was killed
-        goes on, also one of `momentron fit --checkpoint`. For methods whose state is a few arrays:
-        "auto" has one for data in blocks, in which it then reads a file of any size.
+        resumes, also one of `momentron fit --checkpoint`. For methods whose state is a few arrays;
+        "auto" supports it for data in blocks, and then reads files of any size in blocks.
     callback : callable, optional
-        Called with each trace row, as an `Iterate`, which has the classifier, too;
+        Called with each trace row, as an `Iterate`, which also has the classifier;
         a true return value stops the run.
     record_every : int
-        Keep every so many iterations in the trace, and call back as often; beside them the first,
-        and in the trace the last.
+        Record one iteration in this many in the trace, and call back as often; the first is always
+        included, and in the trace the last.
     verbose : int
         1 prints a table as the method runs.
     random_state : int, Generator or None
@@ -181,7 +181,7 @@ def max_margin(
 
 # --- the door ------------------------------------------------------------------------------------
 
-LARGEST_WHOLE = 256 * 2**20  # bytes of a file, or of a tensor's copy, up to which it is read whole
+LARGEST_WHOLE = 256 * 2**20  # bytes of a file or a tensor's copy: larger ones are read in blocks
 IN_BLOCKS = (".npy", ".parquet", ".svm", ".svmlight", ".libsvm")  # files that have blocks
 
 

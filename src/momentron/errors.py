@@ -13,7 +13,7 @@ class InputTypeError(InputError, TypeError):
 
 
 class ArithmeticEnvironmentError(RuntimeError):
-    """The processor's arithmetic is not what bounds and proofs assume, and could not be set so."""
+    """The processor's arithmetic is not what proofs assume, and could not be changed to it."""
 
 
 class NotSeparableWarning(UserWarning):
@@ -25,7 +25,7 @@ class SolverError(ValueError):
 
 
 class ContradictionError(RuntimeError):
-    """Two proven bounds contradict each other: what they were proven of must have changed."""
+    """Two proven bounds contradict each other: the data must have changed in between."""
 
 
 class WriteWarning(UserWarning):

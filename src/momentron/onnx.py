@@ -1,7 +1,7 @@
 """Fitted classifiers as ONNX graphs, for any runtime; needs the extra `onnx` (skl2onnx).
 
 Graphs compute in float64 whatever the type of their input, so that decision values agree with ours
-to the type of the output: float32, or float64 where the input is.
+to the precision of the output: float64 if the input is float64, otherwise float32.
 """
 
 from typing import Any
@@ -40,7 +40,7 @@ def to_onnx(model: Any, X: Any, **options: Any) -> Any:
     X : array or data frame
         Rows of the type that the model will be given; one is enough.
     **options
-        Of `skl2onnx.to_onnx`, such as `target_opset`.
+        Passed to `skl2onnx.to_onnx`, such as `target_opset`.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def to_onnx(model: Any, X: Any, **options: Any) -> Any:
 
 
 def register_converters() -> None:
-    """Make `skl2onnx` know our classifiers; `to_onnx` does so itself."""
+    """Register our classifiers with `skl2onnx`; `to_onnx` does so itself."""
     try:
         from skl2onnx import update_registered_converter
     except ImportError:

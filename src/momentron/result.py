@@ -29,22 +29,22 @@ class MarginResult(Marked):
         (upper − lower)/upper.
     margin : float
         A proven lower bound on the margin of this classifier, which is the least
-        y (x·coef + intercept)/‖coef‖ over the training rows: negative where it errs on one, −inf
-        where nothing is proven. Where C = inf and it separates, it is `lower` but for rounding.
+        y (x·coef + intercept)/‖coef‖ over the training rows: negative if it misclassifies one, −inf
+        if nothing is proven. If C = inf and it separates, it equals `lower` up to rounding.
     coef : ndarray of shape (d,), or (k, d) for k ≥ 3 classes
-        The classifier. With C = inf of unit length: y (x·coef + intercept) is a distance in the
-        units of X. With a finite C in the scale of its problem, as support vector machines have it:
+        The classifier. With C = inf, of unit length: y (x·coef + intercept) is a distance in the
+        units of X. With a finite C, in the scale of its problem, as in support vector machines:
         ½‖w‖² + Σ C_i max(0, 1 − y (x·w + b))² is at most 1/(2 lower²), and at least 1/(2 upper²),
-        whatever the status (see Notes). With penalty="hinge" the same of
-        ½‖w‖² + Σ C_i max(0, 1 − y (x·w + b)). Of unit length again where `is_fallback`.
+        whatever the status (see Notes). With penalty="hinge", the same holds for
+        ½‖w‖² + Σ C_i max(0, 1 − y (x·w + b)). Of unit length again if `is_fallback`.
         With a kernel: one number per example, w = Σ coef_i φ(x_i), so d is n.
     intercept : float, or ndarray of shape (k,)
     support : ndarray of shape (s,)
         The rows with a dual weight above rounding level, by number, in sorted order.
     dual : ndarray of shape (s,), or (s, k)
         The weights of these rows: q with γ̄ ≤ ‖Σ q_i y_i x_i‖ = upper (mass 1, or ½ per class with
-        an intercept). With many classes, of each example and wrong label; what flows out of a class
-        flows in where there are intercepts. `full_dual` has a weight for every row. Rows with less
+        an intercept). With three or more classes: one per example and wrong label, which with
+        intercepts balance for each class. `full_dual` has a weight for every row. Rows with less
         than 1e-12 of the largest weight are left out of both: the length is `upper` up to that
         share of the rows' lengths.
         With penalty="hinge" they are α itself, 0 ≤ α_i ≤ C_i and w = Σ α_i y_i x_i up to the gap.
@@ -54,26 +54,26 @@ class MarginResult(Marked):
     support_labels : ndarray of shape (s,)
         The labels of these rows.
     n_rows, n_iter, passes : int
-        Rows of the data, iterations, and passes over the data, the first look at blocks included.
+        Rows of the data, iterations, and passes over the data, the first pass over blocks included.
     bytes_read : int
-        Of data in blocks, in all passes.
+        Bytes of blocks read, in all passes.
     seconds, pass_seconds : float
-        Of work in all, and in reading blocks.
+        Time in total, and for reading blocks.
     trace : Trace
     certificate : Certificate
     classes : ndarray of shape (k,)
-        Of two, the second is the one with positive decision values.
+        With two classes, the second has positive decision values.
     method : str
     is_fallback : bool
-        Whether the method ended without a classifier worth the name: none that separates, or a soft
-        margin far from the best. Then coef and intercept are those of a logistic regression
-        (`momentron.fitting.fallback`), or of what there was time for.
+        Whether the method ended without a useful classifier: none that separates, or a soft
+        margin far from the best. Then coef and intercept come from a logistic regression
+        (`momentron.fitting.fallback`), or from whatever there was time for.
     predictor : Predictor
         Which classifier coef and intercept are; as text, such as "a logistic regression".
     is_soft : bool
         Whether C was finite.
     penalty : str
-        What slack cost, if it was: "squared_hinge" or "hinge".
+        How slack was penalised, if C was finite: "squared_hinge" or "hinge".
 
     Notes
     -----
@@ -128,7 +128,7 @@ class MarginResult(Marked):
         return self.certificate.margin
 
     def full_dual(self) -> np.ndarray:
-        """The weights of all rows, shape (n,) or (n, k): zero but on the support."""
+        """The weights of all rows, shape (n,) or (n, k): zero except on the support."""
         full = np.zeros((self.n_rows, *self.dual.shape[1:]), self.dual.dtype)
         full[self.support] = self.dual
         return full
@@ -138,21 +138,22 @@ class MarginResult(Marked):
         return (
             f"MarginResult: {self.status}\n"
             f"  {what} in [{self.lower:.12g}, {self.upper:.12g}], gap {self.gap:.2e}\n"
-            f"  method {self.method}, {self.n_iter} iterations, {self.passes} passes over "
-            f"{self.n_rows} rows, {self.seconds:.3f} s, {self.support.size} rows with weight"
+            f"  method {self.method}, {self.n_iter} iteration{'s' * (self.n_iter != 1)}, "
+            f"{self.passes} pass{'es' * (self.passes != 1)} over {self.n_rows} rows, "
+            f"{self.seconds:.3f} s, {self.support.size} rows with weight"
         )
 
     def plot(self, X: Any = None, y: Any = None, *, ax: Any = None, **options: Any) -> Any:
-        """Draw what fits; needs the extra `plot` (matplotlib).
+        """Draw the solve or the data; needs the extra `plot` (matplotlib).
 
         Parameters
         ----------
         X, y : array-like, optional
-            The data. Without them the picture is of the solve: the interval as it closes. With two
-            features it is the boundary and the margin; with more, how far the rows are from it.
+            The data. Without them the picture shows the solve: the interval as it closes. With two
+            features it shows the boundary and the margin; with more, the distances of the rows.
         ax : matplotlib Axes, optional
         **options
-            Of the display's own `plot`.
+            Passed to the `plot` method of the display.
 
         Returns
         -------

@@ -13,16 +13,16 @@ class Status(StrEnum):
     NOT_SEPARABLE
         No classifier has a margin above the tolerance; dual weights prove it.
     ITERATION_BUDGET
-        `max_iter` ended first. The interval holds, but is wider than asked.
+        `max_iter` was reached first. The interval is valid, but wider than asked for.
     TIME_BUDGET
-        Likewise `max_time`.
+        `max_time` was reached first, likewise.
     STOPPED
-        The callback ended it first.
+        The callback stopped it.
     INTERRUPTED
-        The user did.
+        The user stopped it.
     NO_ROOM
-        The next step was not begun: it would have taken longer than what was left of `max_time`, or
-        more than the memory allowed.
+        The next step was not begun: it would have exceeded the time left of `max_time`, or the
+        memory allowed.
     STALLED
         Rounding errors allow no smaller gap.
     """
@@ -52,7 +52,7 @@ class Predictor(StrEnum):
     BEST_SO_FAR
         The best that the method had found when it ended.
     LOGISTIC
-        A logistic regression, since the method found no classifier worth the name.
+        A logistic regression, since the method found no useful classifier.
     CONSTANT
         The intercepts alone: every row has the same class.
     """

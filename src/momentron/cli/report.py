@@ -69,7 +69,7 @@ def report(
     """Write a report: one HTML page with the verdict, its proof, pictures, and how to repeat it.
 
     The page needs no network and no scripts; drawing it needs the extra plot (matplotlib). Exit
-    codes are those of `momentron check`.
+    codes are the same as for `momentron check`.
     """
     require_writable(out)
     require()

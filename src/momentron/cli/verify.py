@@ -31,7 +31,7 @@ def verify(
 ) -> None:
     """Check a proof of separability in exact arithmetic, trusting no solver.
 
-    Say of the table what was said to `momentron check`: it must be read in the same way.
+    Use the same table options as for `momentron check`, so that the file is read the same way.
 
     Exit code 0: the proof holds. 1: it does not hold, or its verdict is undecided. 2: a file cannot
     be read.

@@ -228,10 +228,10 @@ def load(
     name : str
         One of `DATASETS`. "digits", "breast-cancer" and "iris" come with scikit-learn.
     subset : int or None
-        Keep this many training rows, evenly spaced over those of `classes` (files are often
-        sorted by class, so the first rows would not do). At most the number there is.
+        Keep at most this many training rows of `classes`, evenly spaced (files are often sorted by
+        class, so the first rows would not do).
     classes : sequence of labels or of class names, or None
-        Keep only these classes, two at least.
+        Keep only these classes, at least two.
     data_dir : path or None
         A folder to look in first.
     download : bool

@@ -93,7 +93,7 @@ def balance_flow(log_flow: np.ndarray, start: np.ndarray | None = None) -> Balan
     L[~arcs] = 0.0
     b = np.zeros(k) if start is None else np.array(start, dtype=np.float64)
     if not (np.abs(L).max() <= FARTHEST and np.abs(b).max() <= FARTHEST):
-        raise InputError(f"log_flow or start has NaN or an entry beyond ±{FARTHEST:g}: rescale")
+        raise InputError(f"log_flow or start has NaN or a size above {FARTHEST:g}; rescale it")
     L[~arcs] = ABSENT
     components, kept = _components(arcs)
     log_scale, flow, log_parts = np.zeros(k), np.zeros((k, k)), []
@@ -331,9 +331,9 @@ def minimum_mean_cycle(differences: np.ndarray) -> MeanCycle:
     v, mean, fell = np.zeros(k), 2.0, 0
     cycle: list[int] = []
     for step in range(k * (k + 20)):
-        reach = D + (v - mean)
-        choice = reach.argmin(axis=1)
-        least = reach[rows, choice]
+        candidates = D + (v - mean)
+        choice = candidates.argmin(axis=1)
+        least = candidates[rows, choice]
         better = least < v - 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(v).max())
         if not better.any() or step - fell > k:  # k steps suffice unless a cycle is below the mean
             break

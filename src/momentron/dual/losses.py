@@ -24,8 +24,8 @@ class Loss(ABC):
     """A strictly increasing ℓ with ℓ(−∞) = 0, ℓ(∞) = ∞ and an exponential left tail.
 
     The theorems ask two things of ψ: that it is ρ-smooth in the ℓ∞ norm, and ‖∇ψ‖₁ ≥ 1 (paper,
-    section 5.1). Where nobody has proved them, the interval of `Momentum` adds what each step
-    lacks of the first, and is given up where the second fails: a wrong ρ costs width, not truth.
+    section 5.1). If they are not proved, the interval of `Momentum` adds the shortfall of each step
+    in the first, and is given up if the second fails: a wrong ρ costs width, never correctness.
 
     Attributes
     ----------
@@ -121,8 +121,8 @@ class Logistic(Loss):
     Parameters
     ----------
     smoothness : float, optional
-        ρ, by which steps are divided; n, the paper's, where it is left out. With 1 the steps are
-        those of the exponential loss: the first of them is so long that no theorem covers it.
+        ρ, by which steps are divided; by default n, as in the paper. With 1, steps are as long as
+        for the exponential loss: the first of them is so long that no theorem covers it.
     """
 
     name = "logistic"
@@ -162,7 +162,7 @@ class ShiftedLogistic(Loss):
     Parameters
     ----------
     shift : float, optional
-        What takes the place of ln n.
+        Used instead of ln n.
     """
 
     name = "shifted-logistic"

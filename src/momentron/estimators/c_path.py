@@ -36,17 +36,17 @@ class PathRow:
 class MarginPath(Table[PathRow]):
     """What `margin_path` returns: `path["C"]` is a column, `path[-1]` a row; `plot` draws it.
 
-    One row for each C, in growing order; where every class is fitted against the rest, one for
-    each C and class. The columns are C, label (the class that is fitted against the rest, or None),
-    lower, upper and gap (the certified interval), margin (of this classifier, at least), support
-    (rows with a dual weight), error (on the held-out rows, NaN without them), seconds and status.
+    One row per C, in increasing order; if every class is fitted against the rest, one row per C
+    and class. The columns are C, label (the class that is fitted against the rest, or None),
+    lower, upper and gap (the certified interval), margin (a lower bound for this classifier),
+    support (number of rows with a dual weight), error (on held-out rows, or NaN), seconds, status.
 
     Attributes
     ----------
     results : dict of float to MarginResult, or to a list of them with one per class
-        By C.
+        The result for each C.
     errors : dict of float to float
-        By C, where rows were held out.
+        The error for each C on held-out rows, if there are any.
     classes : ndarray of shape (k,)
     """
 
@@ -73,7 +73,7 @@ class MarginPath(Table[PathRow]):
 
     @property
     def best_C(self) -> float:
-        """The C with the fewest errors on the held-out rows; the smallest of several."""
+        """The C with the fewest errors on the held-out rows; with ties, the smallest."""
         if not self.errors:
             raise InputError("best_C needs held-out rows; pass X_test and y_test to margin_path")
         return min(self.errors, key=lambda C: self.errors[C])
@@ -122,15 +122,15 @@ def margin_path(
     X, y, sample_weight
         As in `max_margin`, in memory.
     Cs : sequence of float, or int
-        Solved in growing order, whatever the order given; a number means so many from 1e-4 to
-        1e4, evenly in log C. `inf` is the hard margin.
+        Solved in increasing order, whatever the order given; an integer n means n values log-spaced
+        from 1e-4 to 1e4. `inf` is the hard margin.
     X_test, y_test : optional
-        Held-out rows, of which the path counts the errors.
+        Held-out rows, on which the path counts the errors.
     multi_class : {"joint", "ovr"}
         As in `MaxMarginClassifier`.
     **options
-        Of `max_margin`: `penalty`, `kernel`, `tol`, `fit_intercept`, `class_weight` and others, but
-        C, initial and what is for data in blocks. `max_time` is for the whole path.
+        Passed to `max_margin`: `penalty`, `kernel`, `tol`, `fit_intercept`, `class_weight` and all
+        others except C, initial and the options of blocks. `max_time` is for the whole path.
 
     Returns
     -------

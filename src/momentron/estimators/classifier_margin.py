@@ -26,14 +26,14 @@ class ClassifierMargin:
     Attributes
     ----------
     lower, upper : float
-        The least y (x·w + b)/‖w‖ over the rows lies between them, in the units of X: negative where
+        The least y (x·w + b)/‖w‖ over the rows lies between them, in the units of X: negative if
         the classifier errs. With many classes, the least lead of a row's own class over another,
-        divided by ‖W‖. Of w = 0 it is 0.
+        divided by ‖W‖. For w = 0 it is 0.
     optimum : Certificate or None
-        The interval of the best margin that any classifier has.
+        A proven interval on the best margin of any classifier.
     share, share_upper : float
-        The margin over the best one lies between them; NaN without an optimum, or where nothing
-        separates the rows, so that the best margin is 0.
+        The ratio of the margin to the best one lies between them; NaN without an optimum, or if
+        nothing separates the rows, so that the best margin is 0.
     """
 
     lower: float
@@ -81,13 +81,13 @@ def margin_of(
     Parameters
     ----------
     X, y
-        As `max_margin` takes them, in memory.
+        As in `max_margin`, in memory.
     W : array or tensor of shape (d,) or (1, d), or (k, d) for k ≥ 3 classes
-        As `coef`, `coef_` and `torch.nn.Linear.weight` have it, in any length: one row per class,
-        in the sorted order of the labels. Of two classes (2, d), too, of which the difference of
-        the rows decides.
+        Like `coef`, `coef_` and `torch.nn.Linear.weight`, of any length: one row per class, in the
+        sorted order of the labels. With two classes also (2, d), of which the difference of
+        the rows counts.
     b : number, or array with one entry per row of W, optional
-        As given, not the best for W. Without it there is no intercept, in the optimum either.
+        Used as given, even if it is not the best for W. None: no intercept, nor in the optimum.
     optimum : "solve", MarginResult, Certificate or None
         What to compare with: solved here by `max_margin`, an earlier result for the same rows, or
         nothing.
@@ -147,9 +147,9 @@ def proven_margin(
     low, high = classifier_bounds(problem, w, b, products=products)
     if problem.classes.size == 2:  # w and b may be differences of two outputs', rounded once
         length = float(np.linalg.norm(w)) if w.size else 0.0
-        reach = problem.longest + (float(abs(b)) / length if length > 0.0 else math.inf)
-        blur = np.ldexp(8.0 * UNIT_ROUNDOFF * reach, problem.exponent)
-        low, high = down(low - blur), up(high + blur)
+        longest = problem.longest + (float(abs(b)) / length if length > 0.0 else math.inf)
+        rounding = np.ldexp(8.0 * UNIT_ROUNDOFF * longest, problem.exponent)
+        low, high = down(low - rounding), up(high + rounding)
     return low, high, outputs
 
 
@@ -178,14 +178,14 @@ def certify(problem: Problem, coef: Any, dual: Any, *, sharp: bool = False) -> C
     Parameters
     ----------
     problem : Problem
-        Of a hard margin, from `Problem.from_data`.
+        A problem with a hard margin, from `Problem.from_data`.
     coef : array of shape (d,) or (1, d), or (k, d) for k ≥ 3 classes
-        As results have it; its length does not matter. With a kernel one number per example.
+        Like `MarginResult.coef`; its length does not matter. With a kernel: one number per example.
     dual : array of shape (n,), or (n, k)
-        As `MarginResult.full_dual` has it. Any weights: they are clipped at zero and rescaled into
-        the dual set.
+        Like `MarginResult.full_dual()`. Any weights will do: they are clipped at zero and rescaled
+        into the dual set.
     sharp : bool
-        Use extended precision for the rows that decide, where the platform has it. Without it the
+        Use extended precision for the rows that decide, where available. Without it the
         bounds lose about d·u·R, R the longest row; with it some 2,000 times less.
 
     Returns

@@ -64,8 +64,8 @@ class CrossValidated(MarginClassifier):
         X : array, sparse matrix or data frame of shape (n, d), in memory
         y : array of shape (n,)
         sample_weight : array of shape (n,), optional
-            Of the fits, and of the scores: there only where the scorer asks for it, if metadata
-            routing is enabled.
+            Used in the fits, and in the scores: with metadata routing, only if the scorer asks for
+            it.
         **params
             For the splitter and the scorer, such as `groups`, with metadata routing enabled.
         """
@@ -197,35 +197,35 @@ class MaxMarginClassifierCV(CrossValidated, LinearMargin):
     Parameters
     ----------
     Cs : int or sequence of float
-        Values of C to choose from; a number means so many from 1e-4 to 1e4, evenly in log C.
+        Values of C to choose from; an integer n means n values log-spaced from 1e-4 to 1e4.
         `inf` is the hard margin.
     cv : int, splitter or iterable, optional
-        As everywhere in scikit-learn: 5 stratified folds where None.
+        As in scikit-learn; None: 5 stratified folds.
     scoring : str or callable, optional
-        As everywhere in scikit-learn: accuracy where None.
+        As in scikit-learn; None: accuracy.
     refit : bool
-        Fit to all the rows with the best C. Without it there are `C_` and `scores_`, and no
+        Fit to all the rows with the best C. If False, there are `C_` and `scores_`, but no
         classifier.
     n_jobs : int, optional
-        Folds at work at once, in processes of their own.
+        Number of folds to fit in parallel, each in its own process.
     method, fit_intercept, penalty, class_weight, multi_class, loss, tol, max_iter, max_memory
         As in `MaxMarginClassifier`.
     max_time : float, optional
-        Seconds in all: every fold has an equal share, and the last fit what they leave.
+        Seconds in total: every fold gets an equal share, and the final fit what is left.
     verbose, random_state
         As in `MaxMarginClassifier`.
 
     Attributes
     ----------
     C_ : float
-        The C with the best mean score; the smallest of several.
+        The C with the best mean score; with ties, the smallest.
     Cs_ : ndarray of shape (n_Cs,)
         In growing order.
     scores_ : ndarray of shape (n_folds, n_Cs)
     best_score_ : float
         The mean score of `C_` over the folds.
     classes_, n_support_, support_, intercept_, dual_coef_, coef_ : ndarray
-        As those of a `MaxMarginClassifier` with `C_`, fitted to all the rows; so are all others.
+        As in a `MaxMarginClassifier` with `C_`, fitted to all the rows; so are all others.
 
     Examples
     --------
@@ -281,10 +281,9 @@ class KernelMaxMarginClassifierCV(CrossValidated, KernelMargin):
     Attributes
     ----------
     C_, Cs_, scores_, best_score_
-        As those of a `MaxMarginClassifierCV`.
+        As in `MaxMarginClassifierCV`.
     classes_, n_support_, support_, intercept_, dual_coef_, support_vectors_ : ndarray
-        As those of a `KernelMaxMarginClassifier` with `C_`, fitted to all the rows; so are all
-        others.
+        As in a `KernelMaxMarginClassifier` with `C_`, fitted to all the rows; so are all others.
 
     Examples
     --------

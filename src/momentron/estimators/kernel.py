@@ -50,7 +50,7 @@ class KernelMargin(MarginClassifier):
 
     @property
     def coef_(self) -> np.ndarray:
-        """The weights of the features, shape (1, d) or (k, d); for kernel="linear" alone."""
+        """The weights of the features, shape (1, d) or (k, d); only for kernel="linear"."""
         kernel = getattr(self, "_kernel", None)
         if kernel is None or not kernel.is_linear:
             raise AttributeError('coef_ exists only for kernel="linear", after fit')
@@ -85,14 +85,14 @@ class KernelMargin(MarginClassifier):
 class KernelMaxMarginClassifier(KernelMargin, FittedClassifier):
     """The classifier with the largest margin in a kernel's feature space, and a proof of it.
 
-    Two classes or more. Memory beyond the data is `cache_size` and a few arrays of n·k numbers.
+    Two or more classes. Memory beyond the data is `cache_size` and a few arrays of n·k numbers.
 
     Parameters
     ----------
     kernel : {"rbf", "linear", "poly", "laplacian", "precomputed"}, callable or Kernel
         A callable f(A, B) returns the values for the rows of A and B.
     gamma, degree, coef0
-        Kernel parameters, for kernels with a name, as in scikit-learn's SVC.
+        Parameters of kernels given by name, as in scikit-learn's SVC.
     cache_size : float
         Memory in MB for kernel values.
     method, fit_intercept, C, penalty, class_weight, loss, tol, max_iter, max_memory
@@ -104,19 +104,19 @@ class KernelMaxMarginClassifier(KernelMargin, FittedClassifier):
     ----------
     margin_ : float
         Proven lower bound on the margin of this classifier, a distance in feature space: negative
-        where it errs on a training row.
+        if it misclassifies a training row.
     support_ : ndarray of shape (n_support,)
-        Rows of X that the classifier is made of.
+        Rows of X with a dual weight.
     support_vectors_ : array or sparse matrix of shape (n_support, d)
-        Those rows; none where the kernel is precomputed.
+        These rows; empty for a precomputed kernel.
     dual_coef_ : ndarray of shape (1, n_support), or (k, n_support)
-        What the classifier is made of, w = Σ dual_coef_i φ(x_i): of unit length in feature space
+        The classifier is w = Σ dual_coef_i φ(x_i): of unit length in feature space
         with C = inf, in the scale of ½‖w‖² + C Σ max(0, 1 − y f)² with a finite C. With
         penalty="hinge": y_i α_i, 0 ≤ α_i ≤ C_i, as in SVC.
     coef_ : ndarray of shape (1, d), or (k, d)
-        The weights of the features, where the kernel is "linear".
+        The weights of the features, for kernel="linear" only.
     certificate_, intercept_, n_support_, shape_fit_, classes_, n_iter_, status_, result_
-        As those of a `MaxMarginClassifier`.
+        As in `MaxMarginClassifier`.
 
     Examples
     --------

@@ -47,7 +47,7 @@ class LinearMargin(MarginClassifier):
 class MaxMarginClassifier(LinearMargin, FittedClassifier):
     """A linear classifier with the largest margin, and a proof of how large that is.
 
-    Two classes or more, of any labels; with three or more the margin is the joint one over all
+    Two or more classes, with any labels; with three or more the margin is the joint one over all
     examples and wrong labels, with one unpenalised intercept per class.
 
     Parameters
@@ -56,8 +56,8 @@ class MaxMarginClassifier(LinearMargin, FittedClassifier):
         As in `max_margin`.
     max_time : float, optional
         Wall-clock seconds for the whole fit. With multi_class="ovr" they are for all the classes
-        together; those for which the time is too short have the classifiers of one logistic
-        regression for all of them.
+        together; classes for which the time is too short get the classifiers of one logistic
+        regression.
     verbose, random_state
         As in `max_margin`.
     multi_class : {"joint", "ovr"}
@@ -66,31 +66,31 @@ class MaxMarginClassifier(LinearMargin, FittedClassifier):
         lists with one entry per class, and `margin_` is an array.
     warm_start : bool
         Start from the last fit: for another C, or for more rows below the old ones. Only
-        method="auto" can.
+        method="auto" supports it.
 
     Attributes
     ----------
     margin_ : float
         Proven lower bound on the margin of this classifier, the least y (x·coef_ + intercept_)/
-        ‖coef_‖ over the training rows: negative where it errs on one of them.
+        ‖coef_‖ over the training rows: negative if it misclassifies one of them.
     certificate_ : Certificate
-        Proven interval on the best margin that any classifier has; with a finite C, on 1/√(2·value)
-        of the soft margin's problem.
+        Proven interval on the best margin of any classifier; with a finite C, on
+        1/√(2·least objective).
     coef_ : ndarray of shape (1, d), or (k, d) for k ≥ 3 classes
         Of unit length with C = inf: `decision_function` of two classes is a signed distance in the
         units of X. With a finite C in the scale of ½‖w‖² + C Σ max(0, 1 − y f)², without the
         square for penalty="hinge".
     intercept_ : ndarray of shape (1,), or (k,)
     dual_coef_ : ndarray of shape (1, n_support), or (k, n_support)
-        What the classifier is made of: coef_ = dual_coef_ @ X[support_], up to the certified gap.
-        They are y_i q_i over the best margin, q the certified weights; with many classes, of each
-        class: the weights of all wrong labels where it is the true one, less the weight of that
-        label where it is wrong. With a finite C and penalty="hinge": y_i α_i, 0 ≤ α_i ≤ C_i, as in
-        SVC. Where nothing separates, y_i q_i: weights that prove it.
+        coef_ = dual_coef_ @ X[support_], up to the certified gap.
+        They are y_i q_i over the best margin, with q the certified weights. With many classes, each
+        class has, for its own rows, the sum of the weights of all wrong labels, and for others the
+        negative of its weight as a wrong label. With a finite C and penalty="hinge": y_i α_i,
+        0 ≤ α_i ≤ C_i, as in SVC. If nothing separates the classes: y_i q_i, weights that prove it.
     support_ : ndarray of shape (n_support,)
         Rows of X with a dual weight.
     n_support_ : ndarray of shape (k,)
-        How many of them each class has.
+        The number of these rows in each class.
     shape_fit_ : tuple of int
         The shape of X.
     classes_ : ndarray of shape (k,)

@@ -103,10 +103,10 @@ def race(
     Parameters
     ----------
     X, y
-        As `max_margin` takes them.
+        As in `max_margin`.
     methods : mapping of names to methods, or iterable of methods, optional
-        Each as `max_margin` takes it: a name, or a solver of ours or yours. By default those of the
-        paper's Figure 1.
+        Each as in `max_margin`: a name, or a solver. By default the methods of the paper's
+        Figure 1.
     passes : int
         Passes over the data for each, at least 2.
     fit_intercept : bool
@@ -116,7 +116,7 @@ def race(
         Seconds for each method, and for the optimum; None: no limit. The status of a result says
         whether its method had time for all passes.
     watch : callable, optional
-        Called with a method's name and the share of the race that is done.
+        Called with a method's name and the fraction of the race that is done.
 
     Returns
     -------

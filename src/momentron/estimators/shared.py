@@ -35,7 +35,7 @@ RESCALE = "centre and rescale the features"
 
 
 class MarginClassifier(Marked, ClassifierMixin, BaseEstimator):
-    """What a classifier made of the fits of `max_margin` knows, however these were chosen."""
+    """What all classifiers share that are fitted by `max_margin`, however C was chosen."""
 
     multi_class: str
     # one value, or one per class where each is fitted against the rest
@@ -106,9 +106,9 @@ class MarginClassifier(Marked, ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """Outputs of shape (n,): positive means classes_[1]. Signed distances with C = inf.
 
-        With three classes or more, the outputs F of shape (n, k): the largest names the class. For
-        a precomputed kernel X holds the values for the rows of the fit, shape (n, n_fit). The
-        outputs of a Dask collection are a Dask array, not computed yet.
+        With three or more classes, outputs of shape (n, k); the largest decides the class. For
+        a precomputed kernel, X has the values for the rows of the fit, shape (n, n_fit). For a Dask
+        collection, the outputs are a Dask array that is not computed yet.
         """
         check_is_fitted(self)
         if is_dask(X):
@@ -120,7 +120,7 @@ class MarginClassifier(Marked, ClassifierMixin, BaseEstimator):
         return outputs if self.classes_.size > 2 else outputs[:, 0]
 
     def predict(self, X: Any) -> np.ndarray:
-        """Labels, shape (n,); of a Dask collection a Dask array, not computed yet."""
+        """Labels, shape (n,); for a Dask collection, a Dask array that is not computed yet."""
         if is_dask(X):
             check_is_fitted(self)
             return lazily(self._nameless(X).predict, X, None, self.classes_.dtype)
@@ -179,10 +179,10 @@ class FittedClassifier(MarginClassifier):
     ) -> Self:
         """Fit to the rows of X, shape (n, d), with labels y and weights, shape (n,).
 
-        Warns with `NotSeparableWarning` or `BudgetWarning` where the answer is short of optimal;
-        the fitted classifier works in either case. X may be a path, as for `max_margin`, and the
-        matrix of kernel values, of shape (n, n), where the kernel is "precomputed". Without a
-        kernel X and y may be Dask collections, or X a source of blocks.
+        Warns with `NotSeparableWarning` or `BudgetWarning` if the answer is not optimal; the fitted
+        classifier works in either case. X may be a path, as for `max_margin`; with
+        kernel="precomputed", it is the matrix of kernel values, of shape (n, n). Without a
+        kernel, X and y may be Dask collections, or X a source of blocks.
         """
         options, is_warm = self._options(), as_flag("warm_start", self.warm_start)
         is_split = self._is_split

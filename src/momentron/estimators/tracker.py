@@ -62,12 +62,12 @@ class Scene(NamedTuple):
 
 
 class MarginTracker:
-    """Follows a classifier through its training: its margin, and what share of the best that is.
+    """Follow a classifier through its training: its margin, and its share of the best margin.
 
-    Where the features stay the same, as for a linear model or a last layer on a frozen network, X
-    holds them, and the optimum is solved once. Where they change with the network, name `features`:
-    the optimum is then the best margin that *any* last layer would have on the features of that
-    moment. It is another number at each look, and each costs a solve; `optimum_every` makes them
+    If the features stay the same, as for a linear model or a last layer on a frozen network, pass
+    them as X, and the optimum is solved once. If they change with the network, pass `features`:
+    the optimum is then the best margin that *any* last layer could have on the current features.
+    It changes from look to look, and each look costs a solve; `optimum_every` makes solves
     rarer. A share of 1 says that the last layer is as good as its features allow, not that the
     features are good.
 
@@ -83,18 +83,18 @@ class MarginTracker:
         What the classifier sees of X. "penultimate": the input of the network's last linear layer,
         in evaluation mode and without gradients. A callable is given the model and X. None: X.
     layer : str, optional
-        The name of the last layer, where the network ends with something else, such as a softmax.
+        The name of the last layer, if the network ends with something else, such as a softmax.
     optimum : MarginResult, optional
-        Of the same rows, where you have it already; only without `features`.
+        The optimum for the same rows, if you already have it; only without `features`.
     optimum_every : int
-        With `features`, solve at each such look; share and angle of the others are NaN.
+        With `features`, solve at one look in this many; at the others, share and angle are NaN.
     tol, max_time
-        Of the solves, as in `max_margin`.
+        For the solves, as in `max_margin`.
 
     Attributes
     ----------
     looks : Looks
-        A row per look; `to_frame()` makes a pandas frame of them.
+        One row per look; `to_frame()` converts them to a pandas frame.
     cpu_seconds : float
         Processor time spent in this tracker, solves included.
 
@@ -152,7 +152,7 @@ class MarginTracker:
         Parameters
         ----------
         model : array, (W, b), linear layer, network, or object with coef_ and intercept_
-            Weights as `margin_of` takes them. A tuple is (W, b). A network other than a linear
+            Weights as in `margin_of`. A tuple is (W, b). A network other than a linear
             layer needs `features`.
         step : float, optional
             Your own count, such as the epoch; else the number of looks so far.

@@ -50,7 +50,7 @@ class EmpiricalNTK(JacobianProducts):
     layer that is called several times, or shares its weights with another, has its gradients added
     before inner products are taken.
 
-    The cost is that of one backward pass per example and output, and of matrix products. With F
+    The cost is one backward pass per example and output, plus matrix products. With F
     inputs and C outputs read at P positions, a layer costs the lesser of 2·outputs·C·F and
     2·P²·(F + outputs·C) flops per entry of K.
 
@@ -58,7 +58,7 @@ class EmpiricalNTK(JacobianProducts):
     ----------
     model : torch.nn.Module
         It maps a batch, one example per row, to a tensor with one row per example. It must be in
-        evaluation mode where that matters (batch normalisation, dropout), and is left as it is.
+        evaluation mode if that matters (batch normalisation, dropout), and is not changed.
     input_shape : tuple of int, optional
         Shape of one example, e.g. (3, 32, 32): rows of a 2-D array are reshaped to it, so that the
         kernel can be handed to scikit-learn.
@@ -75,15 +75,15 @@ class EmpiricalNTK(JacobianProducts):
         and ``[…]`` as in file names (``head``, ``*.bias``, ``blocks.[0-3]``), or a function of
         name and parameter that says yes or no. All that require a gradient by default.
     dtype : dtype, optional
-        float64 or float32. Of numpy (float64 by default), results are numpy arrays; of torch, they
-        are tensors on the model's device.
+        float64 or float32. With a numpy dtype (float64 by default), results are numpy arrays; with
+        a torch dtype, tensors on the model's device.
 
     Notes
     -----
     Products are taken in the type of the model's parameters (at least float32) and added up over
-    layers in that of the result. Examples are moved to the model's device and type as they are
-    read; whole numbers stay so if the model has an embedding. `progress` takes the forms that
-    `momentron.views.progress` explains.
+    layers in the type of the result. Examples are moved to the model's device and type as they are
+    read; integers stay integers if the model has an embedding. `momentron.views.progress` explains
+    the values of `progress`.
 
     References
     ----------
@@ -146,10 +146,10 @@ class EmpiricalNTK(JacobianProducts):
         Parameters
         ----------
         X1, X2 : array-like or Tensor of shape (n1, ...) and (n2, ...)
-            Without X2, or with X2 the same object as X1, the kernel of X1 with itself, computed on
+            Without X2, or if X2 is X1, the kernel of X1 with itself, computed on
             one side of the diagonal and mirrored.
         **options
-            Those of `KernelOptions`.
+            As in `KernelOptions`.
 
         Returns
         -------
@@ -160,7 +160,7 @@ class EmpiricalNTK(JacobianProducts):
     def per_output(self, X1: Any, X2: Any = None, **options: Unpack[KernelOptions]) -> Any:
         """⟨∇A_o(x), ∇A_p(x')⟩ for all pairs of examples and of outputs.
 
-        Parameters are those of a call. `block_matrix` turns it into an (n1·k) × (n2·k) kernel.
+        Parameters as in a call. `block_matrix` turns it into an (n1·k) × (n2·k) kernel.
 
         Returns
         -------
@@ -171,7 +171,7 @@ class EmpiricalNTK(JacobianProducts):
     def same_output(self, X1: Any, X2: Any = None, **options: Unpack[KernelOptions]) -> Any:
         """⟨∇A_o(x), ∇A_o(x')⟩: one kernel per output, the diagonal of `per_output`.
 
-        Parameters are those of a call.
+        Parameters as in a call.
 
         Returns
         -------
@@ -197,7 +197,7 @@ class EmpiricalNTK(JacobianProducts):
         X1, X2 : array-like or Tensor
             As in a call.
         y1, y2 : array-like of int, of shape (n1,) and (n2,)
-            Labels as numbers of outputs; of a model with a single output 0 or 1, which give
+            Labels as output numbers; for a model with a single output, 0 or 1, which give
             ∓∇A.
         **options
             As in a call; features are divided by the length of the derivatives of all outputs.
@@ -231,7 +231,7 @@ class EmpiricalNTK(JacobianProducts):
     def diagonal(self, X: Any, **options: Unpack[KernelOptions]) -> Any:
         """K(x, x) for each row of X, without any other entry of the kernel.
 
-        Parameters are those of a call. Normalised, all are 1, or 0 where there is no derivative.
+        Parameters as in a call. Normalised, all are 1, or 0 where all derivatives are 0.
 
         Returns
         -------

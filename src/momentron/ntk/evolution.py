@@ -42,9 +42,9 @@ def kernel_evolution(
 
     .. math:: K_t(x, x') = \sum_o ⟨∇_θ A_o(x; θ_t), ∇_θ A_o(x'; θ_t)⟩
 
-    K_0 is the neural tangent kernel; later ones tell what training has made of it. Each snapshot
+    K_0 is the neural tangent kernel; later ones show how training changes it. Each snapshot
     costs the kernels of `EmpiricalNTK` for n and n_test × n examples, and one solve. One n × n
-    kernel per snapshot is kept for the alignment with the last. To train in a loop of your own,
+    kernel per snapshot is kept for the alignment with the last. To write your own training loop,
     with a DataLoader for instance, use `KernelTracker`.
 
     Parameters
@@ -55,26 +55,26 @@ def kernel_evolution(
     train, test : (X, y)
         Arrays or tensors of shape (n, ...), and labels of any kind.
     epochs : int or iterable of numbers
-        When to take snapshots; 0 is before training, the largest ends it, and a fraction is taken
-        to the nearest batch. An int asks for 0, 1, 2, 4, 8 and so on, and itself.
+        When to take snapshots; 0 is before training, the largest ends it, and fractions are rounded
+        to the nearest batch. An int n means 0, 1, 2, 4, 8 and so on, and n.
     lr : float, optional
-        Step size of plain mini-batch gradient descent; 0.01 unless given.
+        Step size of plain mini-batch gradient descent; 0.01 by default.
     batch_size : int
     seed : int
-        Draws the order of the examples and all else that training draws (dropout), and is the seed
-        of method="adaptive". The model's weights are as they come.
+        Seed for the order of the examples and everything else random in training (dropout), and for
+        method="adaptive". The model's initial weights do not depend on it.
     loss : callable, optional
-        loss(outputs, y) with y as whole numbers from 0; cross entropy unless given.
+        loss(outputs, y) with y as integers from 0; cross entropy by default.
     optimizer : torch.optim.Optimizer, optional
-        In place of plain steps. It must own parameters of the model.
+        Used instead of plain gradient descent. It must own parameters of the model.
     callback : callable, optional
         Called with the `Snapshot` at each epoch that is computed; a true return value ends the
         training there.
     progress : bool or callable, optional
-        True for a line on standard error, or a function of the share of the snapshots that is done.
+        True for a line on standard error, or a function of the fraction of snapshots done.
     **options
-        Of `KernelTracker`: method, fit_intercept, tol and max_iter of the predictor, and normalize,
-        input_shape, max_memory, outputs and parameters of the kernel.
+        Passed to `KernelTracker`: method, fit_intercept, tol and max_iter of the predictor, and
+        normalize, input_shape, max_memory, outputs and parameters of the kernel.
 
     Returns
     -------
@@ -125,13 +125,13 @@ def kernel_evolution(
 
 
 def _batches(n: int, size: int) -> Iterator[Tensor]:
-    """Indices of the examples of one batch after the other, each epoch in an order of its own."""
+    """Indices of the examples of one batch after the other, each epoch in its own order."""
     while True:
         yield from torch.randperm(n).split(size)
 
 
 def usual_loss(outputs: Tensor, y: Tensor) -> Tensor:
-    """Cross entropy; of a single output, that of its sign."""
+    """Cross entropy; for a single output, of its sign."""
     if outputs.shape[1] == 1:
         return functional.binary_cross_entropy_with_logits(outputs[:, 0], y.to(outputs.dtype))
     return functional.cross_entropy(outputs, y)
@@ -140,7 +140,7 @@ def usual_loss(outputs: Tensor, y: Tensor) -> Tensor:
 def _optimizer(
     model: nn.Module, lr: float | None, optimizer: torch.optim.Optimizer | None
 ) -> torch.optim.Optimizer:
-    """The user's optimiser, or that of plain steps."""
+    """The user's optimiser, or plain gradient descent."""
     if lr is not None and (not isinstance(lr, Real) or isinstance(lr, bool) or not lr > 0.0):
         raise InputError(f"lr={short(lr)} must be a number above 0")
     if optimizer is None:

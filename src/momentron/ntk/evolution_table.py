@@ -69,7 +69,7 @@ class KernelEvolution(Table[EvolutionRow]):
             raise InputError("an evolution has 0 rows; it needs at least 1")
 
     def to_csv(self, path: str | Path | None = None) -> str:
-        """The table as CSV text, digits enough to read every float back; written where a path."""
+        """The table as CSV text that keeps every float exactly; also written to `path`, if any."""
         text: str = self.to_pandas().to_csv(index=False, lineterminator="\n")
         if path is not None:
             write_atomically(path, text)
@@ -88,11 +88,11 @@ class KernelEvolution(Table[EvolutionRow]):
         Parameters
         ----------
         path : path, optional
-            Save the picture there, in the format that its ending names, without a window.
+            Save the picture there, in the format given by the suffix, without a window.
         ax : matplotlib Axes, or three of them, optional
             Draw in these. By default the picture is saved, or new ones are made by pyplot.
         show : {"errors", "margins", "alignments"}, optional
-            One panel in place of all three; needed where `ax` is a single one.
+            One panel instead of all three; needed if `ax` is a single one.
         title : str
 
         Returns

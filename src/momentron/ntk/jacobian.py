@@ -27,9 +27,9 @@ class KernelOptions(TypedDict, total=False):
     ----------
     normalize : bool
     max_memory : str or int
-        In place of those given to the constructor.
+        Instead of the values given to the constructor.
     progress : bool or callable
-        True for a line on standard error, or a function of the share that is done.
+        True for a line on standard error, or a function of the fraction done.
     """
 
     normalize: bool | None
@@ -59,7 +59,7 @@ class JacobianProducts(ABC):
         ----------
         X : array-like or Tensor of shape (n, ...)
         direction : mapping of str to array-like or Tensor
-            By names of the chosen parameters, each of its parameter's shape; those that are left
+            From names of chosen parameters to arrays of the same shape; parameters that are left
             out do not move.
         progress : bool or callable, optional
 
@@ -115,7 +115,7 @@ class JacobianProducts(ABC):
         Parameters
         ----------
         X1, X2 : array-like or Tensor of shape (n1, ...) and (n2, ...)
-            X2 is X1 unless given.
+            X2 is X1 by default.
         v : array-like or Tensor of shape (n2,) or (n2, m)
         **options
             As in a call of the kernel.

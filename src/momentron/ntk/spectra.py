@@ -64,7 +64,7 @@ def kernel_alignment(K: Any, L: Any) -> float:
 
 
 def centred_alignment(K: Any, L: Any) -> float:
-    """The alignment of HKH and HLH, H = I − 11ᵀ/n: what both have in common is taken out first.
+    """The alignment of HKH and HLH, H = I − 11ᵀ/n: of both kernels after centring.
 
     Between 0 and 1 for kernels (Cortes, Mohri and Rostamizadeh 2012; "linear CKA" of features).
 
@@ -77,7 +77,7 @@ def centred_alignment(K: Any, L: Any) -> float:
 
 
 def label_kernel(y: Any) -> np.ndarray:
-    """1 where two examples have the same label, else 0: the kernel that knows the classes.
+    """1 where two examples have the same label, else 0: the ideal kernel for these classes.
 
     >>> label_kernel(["a", "b", "a"])[0]
     array([1., 0., 1.])
@@ -90,10 +90,10 @@ def label_kernel(y: Any) -> np.ndarray:
 
 
 def label_alignment(K: Any, y: Any) -> float:
-    """The centred alignment of a kernel with that of the labels (`label_kernel`).
+    """The centred alignment of a kernel with the kernel of the labels (`label_kernel`).
 
-    It is 0 where the kernel knows nothing of the classes, and 1 where it knows nothing else. For
-    two classes the centred label kernel is that of y = ±1, whatever the classes' sizes.
+    It is 0 if the kernel says nothing about the classes, and 1 if it says nothing else. For two
+    classes, y = ±1 gives the same alignment, whatever the sizes of the classes.
 
     >>> round(label_alignment(label_kernel([0, 0, 1]) + 4.0, [0, 0, 1]), 12)
     1.0

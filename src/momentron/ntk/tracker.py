@@ -58,10 +58,10 @@ class Snapshot:
 
 
 class KernelTracker:
-    """Looks at the tangent kernel of a network that you train, whenever you say so.
+    """Record the tangent kernel of a network that you train, whenever you call `look`.
 
-    Each look computes the kernel of the training examples and that of the test examples with them,
-    and fits the maximum-margin predictor; the rows are those of `kernel_evolution`.
+    Each look computes the kernel of the training examples and the kernel of the test with the
+    training examples, and fits the maximum-margin predictor; rows are as in `kernel_evolution`.
 
     Parameters
     ----------
@@ -69,14 +69,14 @@ class KernelTracker:
         The examples to look at, with labels of any kind. The network has one output per class, or a
         single one for two.
     method, fit_intercept, tol, max_iter
-        Of the predictor, as in `max_margin`; the paper fits no intercept, and its method is
-        "adaptive".
+        For the predictor, as in `max_margin`; the paper fits no intercept, and uses
+        method="adaptive".
     seed : int
-        Of method="adaptive".
+        The seed of method="adaptive".
     normalize, input_shape, max_memory, outputs, parameters
-        As in `EmpiricalNTK`; the limit holds for each kernel.
+        As in `EmpiricalNTK`; the memory limit is for each kernel.
     progress : bool or callable, optional
-        Of each look; see `momentron.views.progress`.
+        For each look; see `momentron.views.progress`.
 
     Attributes
     ----------
@@ -141,16 +141,16 @@ class KernelTracker:
         self._kernels: list[np.ndarray] = []
 
     def look(self, model: nn.Module, epoch: float, *, tell: Tell | None = None) -> Snapshot:
-        """Take a look at the model as it is, in evaluation mode, and leave it as it was.
+        """Record the model as it is now, in evaluation mode, without changing it.
 
         Parameters
         ----------
         model : torch.nn.Module
         epoch : int or float
-            How far the training is, in units of your own. A look at an epoch that is not after the
-            last takes the place of all from there on: the training was taken up again from there.
+            How far the training is, in any unit. A look at an epoch that is not after the last one
+            replaces all looks from that epoch on, as if training had been resumed there.
         tell : callable, optional
-            Told the share that is done, in place of `progress`.
+            Called with the fraction done, instead of `progress`.
 
         Returns
         -------

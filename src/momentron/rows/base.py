@@ -201,7 +201,7 @@ class Operator(ABC):
         return 4.0 * math.sqrt(gamma(self.shape[0]) + self.kernel_error)
 
     @property
-    def reach(self) -> float:
+    def some_row_length(self) -> float:
         """A length that some row surely has: a little below R, unless that is padded."""
         return 0.9 * self.radius
 

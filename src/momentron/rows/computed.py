@@ -14,11 +14,11 @@ from momentron.rows.dense import DenseOperator
 
 
 class ComputedRows(ABC):
-    """A kind of rows: what `max_margin` takes as X where there is no matrix.
+    """Rows that are computed on demand: what `max_margin` takes as X if there is no matrix.
 
-    A subclass sets `shape` and says what the rows are. These floats are the data: what is certified
-    holds for them. `times` and `transposed_times` serve solvers alone, which nobody believes, so
-    that a fast product may round as it likes.
+    A subclass sets `shape` and computes the rows. These floats are the data for which everything is
+    certified. `times` and `transposed_times` are used by solvers only, which nothing trusts, so a
+    fast product may round as it likes.
 
     Attributes
     ----------
@@ -53,8 +53,8 @@ class ComputedRows(ABC):
         """The named rows, an array of shape (m, d) for m numbers; may be called by any thread.
 
         A row must have the same floats whenever it is asked for, alone or with others. Sums that
-        BLAS orders by the size of a product may differ in the last digit: add up in an order of
-        your own.
+        BLAS orders by the size of a product may differ in the last digit: add up in a fixed
+        order.
         """
 
     def times(self, w: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ from momentron.rows.column_cache import ColumnCache, SquareStore
 
 if TYPE_CHECKING:
     from momentron.rows.kernels import BoundKernel
-    from momentron.rows.kernels.single import RoughScores
+    from momentron.rows.kernels.single import SingleScores
 
 MANY_ROWS = 1000  # from which single precision saves more than it costs
 
@@ -56,13 +56,13 @@ class KernelOperator(Operator):
         self.radius = float(self.row_norms.max())
         # sums round values that are up to 1 + ε too large: what that adds is counted here
         self.kernel_error = up(kernel.relative_error * (1.0 + gamma(n + 8)))
-        self._rough: RoughScores | None = None
+        self._single: SingleScores | None = None
         self._last_in_double: np.ndarray | None = None  # what was made for the certificate last
         if kernel.matrix is not None:
             self._cache = ColumnCache.complete(kernel.matrix)
         else:
             self._cache = ColumnCache(kernel.block, n, cache_bytes)
-            self._rough = kernel.rough_scores(cache_bytes) if n >= MANY_ROWS else None
+            self._single = kernel.single_scores(cache_bytes) if n >= MANY_ROWS else None
         self._square = SquareStore(kernel.block, n)
 
     def for_solver(self) -> "KernelOperator":
@@ -71,7 +71,7 @@ class KernelOperator(Operator):
         return other
 
     @property
-    def reach(self) -> float:
+    def some_row_length(self) -> float:
         return 0.9 * math.sqrt(float(self.kernel.diagonal().max()))
 
     def as_kernel(self) -> "KernelOperator":
@@ -81,18 +81,18 @@ class KernelOperator(Operator):
         """Leave n_bytes of the cache's memory to others: fewer columns are kept."""
         if self.kernel.matrix is None:
             self._cache.resize(max(0, self.cache_bytes - n_bytes))
-            if self._rough is not None:
-                self._rough.resize(max(0, self.cache_bytes - n_bytes))
+            if self._single is not None:
+                self._single.resize(max(0, self.cache_bytes - n_bytes))
 
     @property
     def is_rough(self) -> bool:
         """Whether values in single precision, with a proven bound, serve for most scores."""
-        return self._rough is not None
+        return self._single is not None
 
     @property
     def evaluations(self) -> int:  # type: ignore[override]
         """How many kernel values were computed so far, those for the diagonal included."""
-        rough = 0 if self._rough is None else self._rough.evaluations
+        rough = 0 if self._single is None else self._single.evaluations
         other = self._square.evaluations + self.kernel.diagonal_evaluations
         return self._cache.evaluations + rough + other
 
@@ -129,20 +129,20 @@ class KernelOperator(Operator):
 
     def rough_combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
         """The same with scores in single precision where available, as w[2] tells."""
-        if self._rough is None:
+        if self._single is None:
             return self.combine(rows, a)
         w = self.zeros(*a.shape[1:])
         np.add.at(w[0], rows, a.astype(np.float64, copy=False))
         nonzero = nonzero_rows(w[0])
-        w[1], w[2] = self._rough.product(nonzero, w[0][nonzero])
+        w[1], w[2] = self._single.product(nonzero, w[0][nonzero])
         return w
 
     def rough_product(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
         """K[:, rows] @ a for distinct rows, in single precision where available."""
-        cache = self._cache if self._rough is None else self._rough.cache
+        cache = self._cache if self._single is None else self._single.cache
         return cache.product(rows, a)
 
-    def partly_exact(self, w: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def with_exact_rows(self, w: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """w with scores in double precision on the named rows, and on others that cost nothing."""
         w = w.copy()
         is_open = w[2].reshape(self.shape[0], -1).any(axis=1)
@@ -185,9 +185,9 @@ class KernelOperator(Operator):
         """√(aᵀKa), from the kernel values of the rows where a is not zero."""
         nonzero = nonzero_rows(a)
         is_known = self._square.holds(nonzero) or self._cache.holds(nonzero)
-        if self._rough is None or is_known or not self._rough.serves(nonzero):
+        if self._single is None or is_known or not self._single.serves(nonzero):
             return math.sqrt(max(0.0, self._squared_norm(a, np.float64)))
-        scores, _ = self._rough.product(nonzero, a[nonzero])
+        scores, _ = self._single.product(nonzero, a[nonzero])
         return math.sqrt(max(0.0, float(np.sum(a[nonzero] * scores[nonzero]))))
 
     def centred_radius(self) -> float:
@@ -207,10 +207,10 @@ class KernelOperator(Operator):
 
         Else it is kept, if scores in single precision ask for some in double precision as well.
         """
-        if self._rough is None:
+        if self._single is None:
             return self._cache.block(rows, rows)
         if rough:
-            return self._rough.cache.block(rows, rows)
+            return self._single.cache.block(rows, rows)
         if 24 * rows.size**2 > self.cache_bytes:  # a copy, and a factor of it, are all there is for
             return self._cache.block(rows, rows)
         return self._square.values(rows, self.cache_bytes // 2)
@@ -222,21 +222,21 @@ class KernelOperator(Operator):
     # --- for the certificate -----------------------------------------------------------------
 
     def in_double(self, w: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        w = self.partly_exact(w, rows)
+        w = self.with_exact_rows(w, rows)
         self._last_in_double = w.copy()
         return w
 
     def recomputed(self, w: np.ndarray) -> np.ndarray:
         """Scores again: in double precision where a is not zero, and else as w[2] tells."""
         nonzero = nonzero_rows(w[0])
-        if self._rough is None or not self._rough.serves(nonzero) or self._cache.holds(nonzero):
+        if self._single is None or not self._single.serves(nonzero) or self._cache.holds(nonzero):
             return self._with_scores(w[0])
         last, precision = self._last_in_double, np.result_type(w.dtype, np.float64)
         if last is not None and np.array_equal(last[0], w[0]):
             return last.astype(precision)
         again = np.empty((3, *w.shape[1:]), precision)
         again[0] = w[0]
-        again[1], again[2] = self._rough.product(nonzero, w[0][nonzero])
+        again[1], again[2] = self._single.product(nonzero, w[0][nonzero])
         if 8 * nonzero.size**2 <= self.cache_bytes // 4:
             self._square.keep(nonzero, self.cache_bytes // 2)  # the norms need it again
         return self.in_double(again, nonzero)

@@ -115,8 +115,6 @@ FEW = 8  # of so many rows one counts: then picking those is cheaper than readin
 class SharedGram:
     """XXᵀ of all the rows, computed when it is first asked for and kept for further fits."""
 
-    is_lent_whole = True  # what it returns is always a copy
-
     def __init__(self) -> None:
         self._K: np.ndarray | None = None
 

@@ -337,7 +337,7 @@ class Run:
         problem = self.problem
         if problem.is_soft:
             return None  # a soft margin is positive, however small
-        longest = problem.to_units_of_x(problem.reach)
+        longest = problem.to_units_of_x(problem.some_row_length)
         if certificate.upper > max(tol, LARGEST_ROUNDING) * longest:
             return None  # where rounding hides everything, it shows nothing
         floor = problem.to_units_of_x(problem.resolution)  # all that a witness can reach

@@ -249,7 +249,7 @@ class CertifiedProblem(MarginProblem):
 
     @property
     @abstractmethod
-    def reach(self) -> float:
+    def some_row_length(self) -> float:
         """A length in units of R that some row of Z surely has."""
 
     @property

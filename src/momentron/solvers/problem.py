@@ -193,8 +193,8 @@ class Problem(CertifiedProblem):
         return radius or 1.0
 
     @property
-    def reach(self) -> float:
-        return self.operator.reach / self.radius
+    def some_row_length(self) -> float:
+        return self.operator.some_row_length / self.radius
 
     @property
     def resolution(self) -> float:  # type: ignore[override]

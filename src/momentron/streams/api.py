@@ -37,7 +37,7 @@ SET_SHARE = 8  # blocks whose memory the working set takes
 
 
 def is_source(X: Any) -> bool:
-    """Whether X comes in blocks already: an open stream, or what follows `Source`."""
+    """Whether X already comes in blocks: an open stream, or an object that follows `Source`."""
     return isinstance(X, Stream) or (callable(getattr(X, "block", None)) and hasattr(X, "__len__"))
 
 
@@ -49,16 +49,16 @@ def is_dask(X: Any) -> bool:
 def as_stream(
     X: Any, y: Any = None, block_size: int | str | None = None, sample_weight: Any = None
 ) -> Stream:
-    """The stream of blocks that X and y are.
+    """X and y as a stream of blocks.
 
     Parameters
     ----------
     X : path, Source, dask array or data frame, array, memory-map, sparse matrix, or Stream
-    y : labels of the rows; a path of a .npy file, or the name of a column, where X is a path
+    y : labels of the rows; a path of a .npy file, or the name of a column, if X is a path
     block_size : int or str, optional
-        Bytes of a block, such as "64MB", where X does not come in blocks already.
+        Bytes per block, such as "64MB", if X does not already come in blocks.
     sample_weight : array or Dask collection, optional
-        Rows without a weight are left out: all that weights change of a hard margin.
+        Rows of weight 0 are left out; other weights do not change a hard margin.
     """
     size = BLOCK_BYTES if block_size is None else parse_size(block_size)
     is_kept = None

@@ -80,7 +80,7 @@ class FirstPassResult:
         return np.asarray(self.total / self.n_rows)
 
     @cached_property
-    def reach(self) -> float:
+    def some_row_length(self) -> float:
         """max‖x − centre‖ over the sample, which may be all the rows, as `radius_about` has it."""
         _, _, X = self.sample.rows()
         rows = (X.toarray() if sp.issparse(X) else X) - self.centre

@@ -55,7 +55,7 @@ class BlockProblem(CertifiedProblem):
     plan : MemoryPlan
         How many rows working sets may have.
     first : Rows, optional
-        The rows with which working sets begin; the sample of the first pass where None.
+        The rows with which working sets begin; None: the sample of the first pass.
     """
 
     resolution = 1e-15
@@ -118,7 +118,7 @@ class BlockProblem(CertifiedProblem):
         """What the sample shows, without a pass: about that of all the rows."""
         if not self._labels.fit_intercept or self.longest == 0.0:
             return self.longest or 1.0
-        return self._found.reach * self._labels.radius_factor
+        return self._found.some_row_length * self._labels.radius_factor
 
     def for_solver(self, *, tight: bool = False) -> "BlockProblem":
         """Itself, since passes are counted, or the same in units of the tight radius.
@@ -134,7 +134,7 @@ class BlockProblem(CertifiedProblem):
         return problem
 
     @property
-    def reach(self) -> float:
+    def some_row_length(self) -> float:
         return 0.9 * self._found.longest / self._unit
 
     def closing_seconds(self) -> float:

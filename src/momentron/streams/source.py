@@ -26,7 +26,7 @@ class Source(Protocol):
     `len(source)` is the number of blocks, at least 1. `source.block(i)` gives (X, y): X of shape
     (m, d), m ≥ 1, dense or sparse, with the same d and the same kind in every block, and y with m
     labels. It is called from one thread at a time, in order, once per pass, and must give the same
-    rows each time. Blocks of 4 to 64 MB serve best. For a Dask cluster the source is pickled.
+    rows each time. Blocks of 4 to 64 MB work best. For a Dask cluster the source is pickled.
 
     Examples
     --------

@@ -1,11 +1,11 @@
 """How far a long computation is: one form of `progress` for every function that takes it.
 
-    None, False   nothing is said
-    True          one line on standard error, renewed as the work goes on
-    a callable    progress(share), with the share of the work that is done, rising from 0 to 1
+    None, False   nothing is shown
+    True          one line on standard error, updated as the work goes on
+    a callable    progress(share), with the fraction of the work that is done, rising from 0 to 1
 
-The last call is progress(1.0). An exception that the callable raises ends the work. For a bar of
-tqdm: ``bar = tqdm(total=1.0)`` and ``progress=lambda share: bar.update(share - bar.n)``.
+The last call is progress(1.0). An exception that the callable raises ends the work. For a tqdm bar:
+``bar = tqdm(total=1.0)`` and ``progress=lambda share: bar.update(share - bar.n)``.
 """
 
 import sys
@@ -38,7 +38,7 @@ def as_progress(progress: Progress, words: str) -> Tell:
         return Line(words)
     if not callable(progress):
         raise InputError(
-            f"progress={short(progress)} must be True, False, None or a function of the share done"
+            f"progress={short(progress)} must be True, False, None or a function of the fraction"
         )
     return progress
 

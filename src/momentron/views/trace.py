@@ -20,10 +20,10 @@ class Row:
     margin : float
         Of the current iterate.
     lower, upper : float
-        The best bounds met so far, as the method computed them: running estimates, without
-        rounding bounds. The certificate of the result has them.
+        The best bounds so far, as the method computed them: running estimates, without
+        rounding bounds, which only the certificate of the result has.
     evaluations : int
-        Kernel values computed so far; none where there is no kernel.
+        Kernel values computed so far; 0 without a kernel.
     theorem_lower, theorem_upper : float
         The interval of the method's own theory at this iteration; NaN for methods without one.
     """
@@ -50,7 +50,7 @@ class Trace(Table[Row]):
     Parameters
     ----------
     every : int
-        Of the iterations the first, the last and each of these are kept.
+        Keep one iteration in this many, and always the first and the last.
 
     Attributes
     ----------

@@ -21,22 +21,22 @@ class TableOptions:
     target : str, int or None
         The column of labels, by name or position.
     columns, drop : tuple of str or int
-        The columns to use as features, all where empty; and those to leave out.
+        The columns to use as features (empty: all), and those to leave out.
     delimiter : str or None
         One character; a space stands for any white space.
     decimal : {".", ","} or None
     na : tuple of str or None
-        What stands for a missing value; empty cells, NA, N/A, NaN, null and a point where None.
+        Text of missing values; None: empty cells, NA, N/A, NaN, null and a point.
     drop_na : bool
         Leave out rows with a missing value in a column that is used; else they are an error.
     dummies : bool
-        Text columns become one column of 0 and 1 per level but the first.
+        One-hot encode text columns, dropping the first level.
     weight : str, int or None
         A column of weights or frequencies.
     failures : str, int or None
         A column of failures; the target then has the successes of grouped data.
     levels : mapping of str to sequence of str
-        The levels of text columns, the first being left out: those of an earlier reading.
+        The levels of text columns in an earlier reading; the first is left out.
     has_labels : bool
         Whether a column has labels; else all are features, as in rows to be classified.
     open_labels : bool

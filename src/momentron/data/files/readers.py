@@ -72,7 +72,7 @@ def read_data(
     -----
     The first row of a table is a header if a feature column has text in it above something else,
     or nothing but text, or if its label cell reads target, label, class or y above numbers (or
-    beside the names 0, 1, 2, …). Empty cells and markers such as NA do not count as text, so that a
+    next to the names 0, 1, 2, …). Empty cells and markers such as NA do not count as text, so a
     missing value in a first row is reported, not taken for a name. A first column without a heading
     has row names. TRUE and FALSE are 1 and 0.
 
@@ -169,8 +169,8 @@ def read_whole(
 ) -> DataFile:
     """Read a file at once.
 
-    y is the label column, by name or position, or None for the usual one. Beside a .npy file of
-    features alone it may be the labels themselves, or the path of a .npy file of them. `classes`
+    y is the label column, by name or position, or None for the default. For a .npy file with
+    only features it may be the labels themselves, or the path of a .npy file of them. `classes`
     are the labels of the rows to keep, `options` what else is known of a table, and
     `weight` its column of weights.
     """
@@ -245,7 +245,7 @@ def read_rows(
     target: Target = None,
     options: TableOptions | None = None,
 ) -> DataFile:
-    """Read rows to be classified by a model of so many features, with labels or without.
+    """Read rows to be classified by a model of `n_features`, with labels or without.
 
     A table with that many columns has no labels, one with a column more has them; `y` is then empty
     or theirs. Rows with a missing feature are left out of X; `kept` says which rows remain, and a

@@ -12,7 +12,7 @@ from momentron.errors import InputError
 from momentron.rows.base import shallow_copy
 
 if TYPE_CHECKING:
-    from momentron.rows.kernels.single import RoughScores
+    from momentron.rows.kernels.single import SingleScores
 
 Index = np.ndarray | slice  # some of the rows: their numbers, or a run of them
 
@@ -78,7 +78,7 @@ class BoundKernel(ABC):
         """A copy whose attributes may be set."""
         return shallow_copy(self)
 
-    def rough_scores(self, max_bytes: int) -> "RoughScores | None":
+    def single_scores(self, max_bytes: int) -> "SingleScores | None":
         """Scores from values in single precision, where a bound on their error is known."""
         return None
 

@@ -40,7 +40,7 @@ def as_kernel(
         The training rows, from which gamma="scale" is computed.
     gamma : "scale", "auto" or float
         γ > 0 of "rbf", "poly" and "laplacian": 1/(d · variance of all entries of X), 1/d, or a
-        number. Others have none and ignore it, as scikit-learn does.
+        number. Other kernels ignore it, as in scikit-learn.
     degree : int
         The degree of "poly", at least 1.
     coef0 : float

@@ -31,7 +31,7 @@ from momentron.rows.kernels.points import (
     inner_products,
     pieces,
 )
-from momentron.rows.kernels.single import RoughScores, SingleValues, power_weights
+from momentron.rows.kernels.single import SingleScores, SingleValues, power_weights
 
 TILE_SIDE = 256  # the shorter side of a tile: long enough for a matrix product
 SINGLE_TILE_SIDE = 512  # the same in single precision
@@ -116,9 +116,9 @@ class BoundPairwise(BoundKernel):
     def block(self, rows: Index, cols: Index) -> np.ndarray:
         return self.values(self.points, rows, cols)
 
-    def rough_scores(self, max_bytes: int) -> RoughScores | None:
+    def single_scores(self, max_bytes: int) -> SingleScores | None:
         single = self.single
-        return None if single is None else RoughScores(single, self.row_norms, max_bytes)
+        return None if single is None else SingleScores(single, self.row_norms, max_bytes)
 
     @cached_property
     def single(self) -> SingleValues | None:

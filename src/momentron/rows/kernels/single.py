@@ -135,7 +135,7 @@ def power_weights(degree: int, diagonal: np.ndarray, d: int) -> np.ndarray | Non
     return up(math.sqrt(error), 8) * (np.sqrt(diagonal) * (1.0 + 1e-6) + 1e-9 * math.sqrt(top))
 
 
-class RoughScores:
+class SingleScores:
     """Ka for coefficients a on some columns, and a bound on its error, at half the price.
 
     Parameters

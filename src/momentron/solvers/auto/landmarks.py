@@ -81,7 +81,7 @@ class KernelPoint:
         w = self.kernel.rough_combine(weighed, (self.y * self.alpha)[weighed])
         w = self.kernel.recomputed(w)
         least = self.y * w[1] + self.Y @ self.b - w[2]
-        self.scores = self.kernel.partly_exact(w, np.flatnonzero(least < 1.01))[1]
+        self.scores = self.kernel.with_exact_rows(w, np.flatnonzero(least < 1.01))[1]
         self.p = self.y * self.scores + self.Y @ self.b
 
     def classifier(self) -> np.ndarray:

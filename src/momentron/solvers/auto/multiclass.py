@@ -524,7 +524,7 @@ class ClassKernel(ClassEngine):
         blur = self.operator.single_errors(self.w)
         if blur is not None and np.count_nonzero(~inside & (least < 1.0)) < many:
             near = np.flatnonzero(least - 2.0 * blur.max(axis=1) < 1.0)
-            self.w = self.operator.partly_exact(self.w, near)
+            self.w = self.operator.with_exact_rows(self.w, near)
             least = self._least_margins()
         below = np.flatnonzero(~inside & (least < 1.0 - 0.1 * self.tol))
         self.is_done = self.rounds >= KERNEL_ROUNDS

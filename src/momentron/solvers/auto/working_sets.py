@@ -313,7 +313,7 @@ class WorkingSets:
             if blur is not None:
                 fuzz = self._per_row(2.0 * blur.reshape(products.shape[0], -1).max(axis=1))
                 near = self.labels.examples(np.flatnonzero(p - fuzz < 1.01))
-                w = self.kernel.partly_exact(w, np.unique(near))
+                w = self.kernel.with_exact_rows(w, np.unique(near))
                 products = self.operator.apply(w)
             return Answer(self, w, b, lam, products, self._margins(products, b))
         matrix = self.matrix

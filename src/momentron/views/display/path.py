@@ -25,11 +25,11 @@ class PathDisplay:
     ----------
     results : mapping of float to MarginResult, or to a list of them
         The result for each C; `inf` is the hard margin. Lists have one result per class, fitted
-        against the rest, each drawn as a curve of its own.
+        against the rest, each drawn as a separate curve.
     errors : mapping of str to mapping of float to float, optional
         Curves of error rates by name, each from C to a rate.
     names : sequence of str, optional
-        Of the classes, where the results are lists.
+        Names of the classes, if the results are lists.
 
     Attributes
     ----------
