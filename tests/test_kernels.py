@@ -312,7 +312,7 @@ def test_bad_rows():
         as_kernel("poly", gamma=1.0, X=X).bind(X)
     with pytest.raises(InputError, match=r"shape \(3,\)"):
         as_kernel("rbf", X=np.ones(3))
-    with pytest.raises(InputError, match=r"have 3 features.*have 2"):
+    with pytest.raises(InputError, match=r"have 3 features.*with 2"):
         LinearKernel().bind(X / 1e200).cross(np.ones((1, 3)))
     for scale, value in ((1e-155, "inf"), (1e200, "0.0")):
         with pytest.raises(InputError, match=f"gamma='scale' is {value} for X"):
