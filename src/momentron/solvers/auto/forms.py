@@ -283,6 +283,10 @@ class Form(Movable):
     def margins_of(self, index: np.ndarray, u: np.ndarray) -> np.ndarray:
         """What weights u add to the margins of the named rows."""
 
+    def part(self, index: np.ndarray, weights: np.ndarray) -> "Form | None":
+        """The named rows at the same point, where the others keep these weights, if that pays."""
+        return None
+
     def forget(self) -> None:
         """Give up the memory of what is kept from one direction to the next."""
 

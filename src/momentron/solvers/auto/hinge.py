@@ -238,6 +238,7 @@ class HingeEngine(Search):
             max_steps=NEWTON_STEPS,
             slack=lambda gap: SLACK if gap > SETTLED else 0.0,
             is_first=is_first,
+            most_near=min(form.m // 2, self.sets.capacity),
             tell=(lambda alpha: self._take(form, alpha)) if tells else None,
         )
         return alpha, gap <= self.gap_goal

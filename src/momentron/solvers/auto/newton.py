@@ -36,6 +36,8 @@ SLOW = 0.3  # a gap above this share of the last is not falling
 ROUNDING = 1e-9  # a gap at which one that is not falling has reached rounding
 PROGRESS = 0.7  # a gap below this share of the best is progress
 IDLE = 8  # updates without progress
+REACH = 2.0  # how far margins are expected to move in an update, in units of the last one's mean
+FEWEST = 0.05  # the share of the rows that are not held: held too tightly, these go astray
 
 
 class Loss(NamedTuple):
@@ -259,6 +261,42 @@ def multipliers(
     return lam, form.true_bounds(lam).gap
 
 
+def minimise_near(
+    form: Form,
+    loss: Loss,
+    reach: float,
+    most: int,
+    max_steps: int,
+    slack: float,
+    *,
+    from_centre: bool,
+) -> np.ndarray:
+    """The weights of `minimise` in a box, by up to `most` rows near the margin; p is anew.
+
+    From update to update most rows keep their weights, at a bound: those are held whose margins
+    would have to move by more than `reach`. A pass over all the rows shows whether any has moved
+    after all; then Newton goes on with all of them.
+    """
+    z, upper, centre = loss.at(form.p), np.asarray(loss.upper), np.asarray(loss.centre)
+    held, least = loss.weights(z), int(FEWEST * form.m)
+    distance = np.maximum(-z, z - upper) / loss.stiffness  # to where there is curvature
+    reach = max(reach, float(np.partition(distance, least)[least]))
+    is_near = (distance < reach) | loss.is_between(centre)
+    index = np.flatnonzero(is_near)
+    part = form.part(index, held) if form.point.x.size < index.size <= most else None
+    if part is not None:
+        some = loss._replace(upper=upper[index], centre=centre[index])
+        minimise(part, some, max_steps=max_steps, slack=slack, from_centre=from_centre)
+        form.point, from_centre = part.point, False
+        form.refresh()
+        weights = loss.weights(loss.at(form.p))
+        if np.array_equal(weights[~is_near], held[~is_near]):
+            return weights
+    found = minimise(form, loss, max_steps=max_steps, slack=slack, from_centre=from_centre)
+    form.refresh()
+    return found.weights
+
+
 def box_multipliers(
     form: Form,
     loss: Loss,
@@ -269,23 +307,23 @@ def box_multipliers(
     max_steps: int,
     slack: Callable[[float], float],
     is_first: bool = False,
+    most_near: int = 0,
     tell: Callable[[np.ndarray], None] | None = None,
 ) -> tuple[np.ndarray, float]:
     """The method of multipliers in a box, from the loss's centre: (the best α, its gap).
 
     The form is left at that α's point. `measure` is the gap of α there, `slack` what a minimisation
     may leave at such a gap (see `minimise`), and `tell` hears of each better α. `is_first` means
-    that the centre says nothing about which rows are between the bounds.
+    that the centre says nothing about which rows are between the bounds; `most_near` is how many
+    rows may be copied to work on them alone.
     """
     top, last = 1e5 / form.scale, schedule.last
     best, found, point, idle = math.inf, np.asarray(loss.centre), form.point, 0
-    gap = math.inf if is_first else measure(found)
+    gap, reach = math.inf if is_first else measure(found), math.inf
     for _ in range(schedule.updates):
-        alpha = minimise(
-            form, loss, max_steps=max_steps, slack=slack(best), from_centre=not is_first
-        ).weights
-        form.refresh()
-        is_first = False
+        p, how = form.p, (reach, most_near, max_steps, slack(best))
+        alpha = minimise_near(form, loss, *how, from_centre=not is_first)
+        is_first, reach = False, REACH * float(np.abs(form.p - p).mean())
         before, gap = gap, measure(alpha)
         idle = 0 if gap < PROGRESS * best else idle + 1
         if gap > SLOW * before:  # the same stiffness again would take long

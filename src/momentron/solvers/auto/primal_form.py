@@ -1,5 +1,6 @@
 """The forms in the space of w: d × d matrices, or conjugate gradients on products with the rows."""
 
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -159,6 +160,8 @@ class PrimalForm(Form):
         self.ridge[rows.d :] = 0.0
         self._H: np.ndarray | None = None  # Σ s a aᵀ over the rows S, lower half
         self._S = np.zeros(self.m, bool)
+        self._whole: tuple[PrimalForm, np.ndarray] | None = None  # of a part, and its rows there
+        self.pull: float | np.ndarray = 0.0  # Aᵀα of the rows that a part leaves out
         self.reset()
 
     def newton_flops(self, size: int) -> float:
@@ -221,14 +224,13 @@ class PrimalForm(Form):
 
     def _towards(self, dx: np.ndarray) -> Direction:
         """A step of x as a direction."""
-        penalised = self.ridge * dx
-        slope, curvature = float(self.point.x @ penalised), float(dx @ penalised)
-        return Direction(dx, NOWHERE, self.A.products(dx), slope, curvature)
+        slope = float((self.ridge * self.point.x - self.pull) @ dx)
+        return Direction(dx, NOWHERE, self.A.products(dx), slope, float((self.ridge * dx) @ dx))
 
     def direction(
         self, loss: "Loss", weights: np.ndarray, between: np.ndarray, *, rough: bool = False
     ) -> Direction:
-        gradient = self.A.combine(weights) - self.ridge * self.point.x
+        gradient = self.A.combine(weights) + self.pull - self.ridge * self.point.x
         return self._towards(self.newton_step(between, loss.sigma, gradient))
 
     def newton_step(self, S: np.ndarray, sigma: float, gradient: np.ndarray) -> np.ndarray:
@@ -249,6 +251,11 @@ class PrimalForm(Form):
 
     def _hessian(self, S: np.ndarray) -> np.ndarray:
         """A_SᵀA_S, rows with shares of C multiplied by them: not to be written to."""
+        if self._whole is not None:
+            whole, index = self._whole
+            among_all = np.zeros(whole.m, bool)
+            among_all[index] = S
+            return whole._hessian(among_all)
         changed = np.flatnonzero(self._S != S)
         H, joins = self._H, S[changed]
         if H is None or changed.size > RENEWED * np.count_nonzero(S):
@@ -260,6 +267,15 @@ class PrimalForm(Form):
                 H = self.A.add_square(H, index, self.rows.shares_at(index), sign)
         self._H, self._S = H, S.copy()
         return H
+
+    def part(self, index: np.ndarray, weights: np.ndarray) -> "PrimalForm":
+        part, held = copy(self), weights.copy()
+        held[index] = 0.0
+        part.pull, part._whole = self.A.combine(held), (self, index)
+        part.A = self.A.some(index)
+        part.rows, part.Y, part.squares = part.A.rows, part.A.Y, self.squares[index]
+        part.point = self.point._replace(p=self.p[index])
+        return part
 
     def _zeros(self) -> np.ndarray:
         return np.zeros((self.A.k, self.A.k), order="F")
