@@ -183,7 +183,7 @@ def test_children_that_crash_or_hang_are_findings():
 
 @pytest.mark.adversarial
 def test_the_command_prints_a_table():
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     none = [text for name in CAMPAIGNS if name != "problems" for text in (f"--{name}", "0")]
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.hostile", "--problems", "3", "--seed", "3", *none],

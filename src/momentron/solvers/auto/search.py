@@ -238,9 +238,8 @@ class Search(Engine):
         sets, support = self.sets, int(np.count_nonzero(self.answer.lam))
         option = "cache_size" if sets.is_kernel else "max_memory"
         warnings.warn(
-            f"{option} allows working sets of {sets.capacity} rows, {support} of which have "
-            f"weight, and more are needed: the interval is wider than asked for; raise {option}"
-            f"{remedy}",
+            f"{option} leaves room for working sets of {sets.capacity} rows only ({support} have "
+            f"weight so far): the interval is wider than requested; raise {option}{remedy}",
             BudgetWarning,
             stacklevel=2,
         )
