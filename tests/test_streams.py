@@ -192,7 +192,7 @@ def test_working_set_stays_within_its_room():
     for _ in range(12):
         solver.step(problem, state)
         uppers.append(solver.candidates(problem, state).upper)
-        assert state.working.size <= 600 + 150
+        assert state.numbers.size <= 600 + 150
     assert np.all(np.diff(uppers) <= 1e-9 * uppers[0])
 
 

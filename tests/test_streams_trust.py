@@ -4,6 +4,7 @@ import math
 import signal
 import threading
 import time
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -14,6 +15,7 @@ from momentron import InputError, Status, max_margin
 from momentron.errors import SolverError
 from momentron.solvers import Auto, BatchPerceptron, Momentum
 from momentron.solvers.checkpoint import Checkpoint
+from momentron.streams import ArraySource
 from momentron.streams.api import open_problem
 from momentron.streams.blocks import Block
 from momentron.streams.evidence import BoundedGradient, mixed
@@ -276,8 +278,7 @@ class OwnIndex(Auto):
     """Chooses rows by an index that changes."""
 
     def step(self, problem, state):
-        index = np.arange(state.working.size).view(Unsteady)
-        state.working = state.working.chosen(index)
+        state.numbers = state.numbers.view(Unsteady)
         super().step(problem, state)
 
 
@@ -759,3 +760,36 @@ def test_partitions_that_hang_end_at_the_deadline(method, alarm):
         max_margin(lazy, y, method=method)
     assert time.perf_counter() - begin < 2.0
     released.set()
+
+
+class Forged(Momentum):
+    """Weights of the problem's own, said to prove more than they do."""
+
+    def candidates(self, problem, state):
+        found = super().candidates(problem, state)
+        found.q = replace(found.q, upper=1e-3)
+        return found
+
+
+class Uneven(Auto):
+    """Weights of the working set that are not the solver's: what they prove is computed."""
+
+    def candidates(self, problem, state):
+        found = super().candidates(problem, state)
+        found.q = problem.weights_of_working_set(np.arange(1.0, state.numbers.size + 1.0))
+        found.upper = 0.0
+        return found
+
+
+def test_weights_that_the_problem_did_not_make_are_refused():
+    X, y = two_classes()
+    with pytest.raises(SolverError, match="not weights that this problem gave"):
+        max_margin(ArraySource(X, y, 500), method=Forged(), max_iter=5)
+
+
+def test_weights_of_a_working_set_prove_what_they_prove():
+    X, y = two_classes(60, 3, seed=1)
+    result = max_margin(ArraySource(X, y, 500), method=Uneven(), max_iter=3)
+    best = max_margin(X, y, tol=1e-9)
+    assert result.lower <= best.upper
+    assert result.upper >= best.lower

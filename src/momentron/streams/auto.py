@@ -55,9 +55,12 @@ class BlockRounds(State):
     memory asks for it. As rows with weight never leave, the upper bound falls in every round.
     Three to ten passes are usual. Rows among which nothing separates prove it for all of them.
 
+    The rows of the working set belong to the problem, which knows that they are of the stream.
+
     Attributes
     ----------
-    working : Rows
+    numbers : ndarray
+        Of the rows of the working set.
     plan : MemoryPlan
     tol, deadline : float
         As in `RunOptions`.
@@ -69,7 +72,7 @@ class BlockRounds(State):
         Why there is no further round.
     """
 
-    working: Rows
+    numbers: np.ndarray
     plan: MemoryPlan
     tol: float
     deadline: float
@@ -82,12 +85,13 @@ class BlockRounds(State):
         remaining = min(self.deadline - time.perf_counter(), time_left())
         if remaining <= 0.0:
             raise OutOfTime
-        inner = problem.of_rows(self.working)
+        working = problem._working
+        inner = problem.of_rows(working)
         outcome = solve(inner, Auto(), Budget(self.asked, Auto.default_max_iter, remaining))
         if outcome.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        upper, dual = outcome.certificate.upper, inner.sparse_dual(outcome.q)
-        q = problem.weights_on(self.working.chosen(dual.rows), dual.weights, upper)
+        q = problem.weights_of_working_set(outcome.q)
+        upper, dual = q.upper, inner.sparse_dual(outcome.q)
         if outcome.status is Status.NOT_SEPARABLE:  # nor is the whole: all that is to be known
             nothing = Primal(problem.zeros(), np.zeros(problem.labels.arcs.size))
             self.proposal = Candidates([nothing], q, upper / problem.radius)
@@ -95,7 +99,7 @@ class BlockRounds(State):
         found = outcome.w if outcome.certificate.margin > 0.0 else outcome.last_w
         coef, b, _ = inner.classifier(found.astype(np.float64))
         w, labels = problem.labels.from_coef(coef), problem.labels
-        scores = labels.block_scores(np.asarray(self.working.X @ w) + b, self.working.codes)
+        scores = labels.block_scores(np.asarray(working.X @ w) + b, working.codes)
         margins = -(scores.max(axis=1) if labels.is_paired else scores).astype(np.float64)
         margins[dual.rows] = -np.inf
         # rows whose margin is below that of the working set
@@ -105,7 +109,9 @@ class BlockRounds(State):
         b = np.broadcast_to(b, labels.n_classes)
         scores, margin, worst = problem.rank(w, n_worst=self.plan.worst, b=b, bars=bars)
         self.proposal = Candidates([Primal(w, scores)], q, upper / problem.radius)
-        self._renew(margins, worst, gap=1.0 - margin / max(upper, 1e-300))
+        gap = 1.0 - margin / max(upper, 1e-300)
+        problem._working = self._renewed(working, margins, worst, gap)
+        self.numbers = problem._working.numbers
 
     def proposed(self, problem: "BlockProblem") -> Candidates:
         """What the last round proposes."""
@@ -114,12 +120,12 @@ class BlockRounds(State):
         self.proposal.ending = Status.TIME_BUDGET if is_late else self.ending
         return self.proposal
 
-    def _renew(self, margins: np.ndarray, worst: Rows | None, gap: float) -> None:
-        """Rows that the classifier serves worse than the working set's own join it.
+    def _renewed(self, working: Rows, margins: np.ndarray, worst: Rows | None, gap: float) -> Rows:
+        """The working set, joined by rows that the classifier serves worse than its own.
 
         `margins` are those of the working set, −∞ for rows with weight.
         """
-        working, finest = self.working, self.tol / 4.0
+        finest = self.tol / 4.0
         if worst is not None:
             is_new = ~np.isin(worst.numbers, working.numbers)
             worst = worst.chosen(np.flatnonzero(is_new)) if is_new.any() else None
@@ -127,7 +133,7 @@ class BlockRounds(State):
             if self.asked <= finest:
                 self.ending = Status.STALLED  # rounding is all that is left of the gap
             self.asked = finest
-            return
+            return working
         self.asked = max(finest, min(ROUGH, 0.05 * gap))
         room = self.plan.rows - worst.size
         if working.size > room:  # rows with weight stay, those nearest to them, some of each class
@@ -137,14 +143,13 @@ class BlockRounds(State):
                 rows = np.flatnonzero(working.codes == code)
                 kept[rows[np.argmin(margins[rows])]] = True
             working = working.chosen(np.flatnonzero(kept))
-        self.working = Rows.joined([working, worst])
+        return Rows.joined([working, worst])
 
     # --- for checkpoints -----------------------------------------------------------------------
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """The rows of the set by their numbers: the pass that opens the next run reads them."""
-        numbers = self.working.numbers
-        return {"t": np.array(self.t), "asked": np.array(self.asked), "numbers": numbers}
+        return {"t": np.array(self.t), "asked": np.array(self.asked), "numbers": self.numbers}
 
     def from_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
         t, asked = arrays.get("t"), arrays.get("asked")

@@ -10,6 +10,7 @@ an upper bound ‖Zᵀμ‖ that no weights have.
 import math
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -107,8 +108,6 @@ class Weights:
 
     Attributes
     ----------
-    _source : Evidence
-        Of the problem that made them; those of another problem are refused.
     proved : BoundedGradient
         What passes over these data have proved.
     vector : ndarray
@@ -121,7 +120,6 @@ class Weights:
         The weights of single rows, where these are known.
     """
 
-    _source: "Evidence"
     proved: BoundedGradient
     vector: np.ndarray
     mass: float = 1.0
@@ -161,8 +159,10 @@ class Evidence:
         self._upper = longest
         self._of_passes = math.inf  # the least bound that the weights of a single pass prove
         self.best_on_rows: Weights | None = None  # those with the least bound proved on rows
+        self._made: WeakSet[Weights] = WeakSet()  # a copy, or one that says more, is refused
         nothing = BoundedGradient(np.zeros(shape), mass=0.0)
-        self.nothing = Weights(self, nothing, nothing.vector, 0.0, rows=RowWeights.none(labels))
+        none = RowWeights.none(labels)
+        self.nothing = self._own(Weights(nothing, nothing.vector, 0.0, rows=none))
 
     # --- classifiers ---------------------------------------------------------------------------
 
@@ -205,6 +205,10 @@ class Evidence:
 
     # --- weights -------------------------------------------------------------------------------
 
+    def _own(self, weights: Weights) -> Weights:
+        self._made.add(weights)
+        return weights
+
     def of_pass(self, result: ScanResult, flow: np.ndarray) -> Weights:
         """The weights that a pass gave to all the rows; flow is what the arcs weigh in all."""
         labels, error = self._labels, 0.0
@@ -219,7 +223,7 @@ class Evidence:
         # the sums and the masses by which they are divided both err, each by its own chain
         gradient = self._gradient(vector, error, result.depth)
         self._of_passes = min(self._of_passes, gradient.bound)
-        return Weights(self, gradient, gradient.vector)
+        return self._own(Weights(gradient, gradient.vector))
 
     def on_rows(self, rows: Rows, weights: np.ndarray, upper: float = math.inf) -> Weights:
         """Weights on rows in memory, near the dual set; upper is what they prove there.
@@ -245,7 +249,7 @@ class Evidence:
             error = up((apart + gamma(depth + 8)) * self._longest)
         gradient = self._gradient(vector, error, depth, down(1.0, depth + 8))
         own = RowWeights(rows.numbers, rows.codes, weights)
-        found = Weights(self, gradient, gradient.vector, upper=upper, rows=own)
+        found = self._own(Weights(gradient, gradient.vector, upper=upper, rows=own))
         best = self.best_on_rows
         if upper < (math.inf if best is None else best.upper):
             self.best_on_rows = found
@@ -269,11 +273,12 @@ class Evidence:
 
     def claimed(self, vector: np.ndarray, mass: float) -> Weights:
         """Weights that nothing proves."""
-        return Weights(self, self.nothing.proved, read_only(vector.reshape(self._shape)), mass)
+        vector = read_only(vector.reshape(self._shape))
+        return self._own(Weights(self.nothing.proved, vector, mass))
 
     def require_own(self, q: Any) -> Weights:
         """Weights that a solver proposes, which must be of this problem."""
-        if type(q) is Weights and q._source is self:
+        if type(q) is Weights and q in self._made:
             return q
         raise SolverError(
             f"q is {type(q).__name__}, not weights that this problem gave; in blocks they come "
@@ -291,7 +296,8 @@ class Evidence:
         rows = None
         if one.rows is not None and other.rows is not None:
             rows = one.rows.mixed(x, other.rows, y)
-        return Weights(self, proved, vector, x * one.mass + y * other.mass, rows=rows)
+        mass = x * one.mass + y * other.mass
+        return self._own(Weights(proved, vector, mass, rows=rows))
 
     # --- both ----------------------------------------------------------------------------------
 

@@ -249,9 +249,9 @@ class BlockProblem(CertifiedProblem):
     # --- working sets --------------------------------------------------------------------------
 
     def rounds(self, options: RunOptions) -> BlockRounds:
-        first = self._first or self._sample()
+        self._working = self._first or self._sample()
         plan = self._plan.of_classes(self.classes.size)
-        return BlockRounds(first, plan, options.tol, options.deadline)
+        return BlockRounds(self._working.numbers, plan, options.tol, options.deadline)
 
     def _sample(self) -> Rows:
         rows = self._found.sample.chosen()
@@ -266,9 +266,13 @@ class BlockProblem(CertifiedProblem):
             data, fit_intercept=has_intercept, loss=Exponential(), C=math.inf, kernel=None
         )
 
-    def weights_on(self, rows: Rows, weights: np.ndarray, upper: float) -> Weights:
-        """Weights on some rows, and the upper bound that they prove there: it holds for all."""
-        return self._evidence.on_rows(rows, weights, upper)
+    def weights_of_working_set(self, q: np.ndarray) -> Weights:
+        """Weights on the working set, and the upper bound that they prove: it holds for all."""
+        rows = self._working
+        problem = self.of_rows(rows)
+        proved = certify(problem, problem.zeros(), q, sharp=True).upper
+        dual = problem.sparse_dual(q)
+        return self._evidence.on_rows(rows.chosen(dual.rows), dual.weights, proved)
 
     def sampled(self) -> Problem | None:
         sample, rows = self._found.sample, self._sample()
