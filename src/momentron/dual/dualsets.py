@@ -204,8 +204,8 @@ class ClassBalanced(Simplex):
         loss.require_intercept()
         self.signs = signs
         self.classes = (
-            read_only(np.flatnonzero(signs > 0)),
-            read_only(np.flatnonzero(signs < 0)),
+            read_only((signs > 0).nonzero()[0]),
+            read_only((signs < 0).nonzero()[0]),
         )
         super().__init__(signs.size, loss)
 

@@ -199,7 +199,7 @@ class SparseDual:
 def rows_above_rounding(dual: np.ndarray) -> np.ndarray:
     """The places of the weights, or of the rows of weights, that are above rounding level."""
     totals = dual if dual.ndim == 1 else dual.sum(axis=1)
-    return np.flatnonzero(totals > 1e-12 * totals.max(initial=0.0))
+    return (totals > 1e-12 * totals.max(initial=0.0)).nonzero()[0]
 
 
 class CertifiedProblem(MarginProblem):

@@ -62,7 +62,9 @@ def exchange(
         if upper is not None:
             off = max(10.0 * off, ROUNDING * float(np.abs(alpha).sum()) * form.scale)
         falls, rises = free & (alpha <= 0.0), free & (alpha >= bound)
-        enters = ~free & np.where(full, point.p > 1.0 + off, point.p <= 1.0 - off)
+        enters = ~free & (point.p <= 1.0 - off)
+        if fixed is not None:
+            enters = np.where(full, ~free & (point.p > 1.0 + off), enters)
         count = np.count_nonzero(falls | rises | enters)
         if count == 0:
             form.point = point

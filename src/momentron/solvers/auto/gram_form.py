@@ -60,7 +60,8 @@ class GramForm(Form):
         return size**3 / 3.0 + 2.0 * self.m**2
 
     def reset(self) -> None:
-        self.point = self.at_weights(np.zeros(self.m), np.zeros(self.Y.shape[1]))
+        nothing = np.zeros(self.m)
+        self.point = Point(nothing, np.zeros(self.Y.shape[1]), nothing + self.outside)
 
     def margins(self, x: np.ndarray, b: np.ndarray, *, from_rows: bool = False) -> np.ndarray:
         # K has squared the condition number of the rows; A(Aᵀu) has not

@@ -102,7 +102,7 @@ class Support:
     Parameters
     ----------
     rows : ndarray
-        K, or the signed rows a where K = aaᵀ.
+        K, or the signed rows a where K = aaᵀ and r ≤ 1.
     Y : ndarray, shape (m, r)
     squares : ndarray, shape (m,)
         The diagonal of K.
@@ -139,7 +139,7 @@ class Support:
         self._bordered = None if is_gram else np.concatenate((rows, Y), axis=1)
         self._width = width = rows.shape[1]
         self._held = np.zeros((r + slots, width if is_gram else width + r))
-        self._held[:r, 0 if is_gram else width :] = Y.T if is_gram else np.eye(r)
+        self._held[:r, 0 if is_gram else width :] = Y.T if is_gram else 1.0
         self.ray: np.ndarray | None = None
 
     @property
@@ -288,7 +288,7 @@ class Support:
         column = self.inverse[:, place].copy()
         pivot = float(column[place])
         self._holders[slot] = NOBODY
-        if not pivot > 0.0 or not self.slots:
+        if not pivot > 0.0 or max(self._holders) == NOBODY:
             return False
         self.inverse = blas.dger(-1.0 / pivot, column, column, a=self.inverse, overwrite_a=1)
         self.inverse[place] = self.inverse[:, place] = 0.0  # but for rounding they are

@@ -255,7 +255,8 @@ class WorkingSets:
 
     def rows(self, W: np.ndarray, *, is_rough: bool = False) -> WorkingRows:
         """The rows W, as few numbers as there are."""
-        dual_set, shares = self.dual_set.some(W), self.shares_at(W)
+        dual_set = self.dual_set if W.size == self.size else self.dual_set.some(W)
+        shares = self.shares_at(W)
         if self.is_plain:
             return SignedRows(self._centred_rows(W), self.signs(W), dual_set, shares)
         examples, place = np.unique(self.labels.examples(W), return_inverse=True)
