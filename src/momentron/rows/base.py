@@ -48,7 +48,7 @@ def norm_upper_bounds(squares: np.ndarray, length: int) -> np.ndarray:
 
 def nonzero_rows(a: np.ndarray) -> np.ndarray:
     """The numbers of the rows where a, of shape (n,) or (n, k), is not zero."""
-    return (a if a.ndim == 1 else a.any(axis=1)).nonzero()[0]
+    return (a if a.ndim == 1 else np.asarray(a.any(axis=1))).nonzero()[0]
 
 
 def shallow_copy(thing: T) -> T:

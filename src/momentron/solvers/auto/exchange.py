@@ -46,26 +46,26 @@ def exchange(
     """
     fewest, patience, margins = form.m + 1, PATIENCE, FreeMargins(form)
     full = np.zeros(form.m, bool) if full is None else full
-    bound = np.inf if upper is None else upper
     for number in range(EXCHANGES):
         size = np.count_nonzero(free)
         if not size or (size > MOST_FREE and form.gram is None):
             return None
         if form.deadline.has_passed(size**3 / 3.0):
             return None
-        fixed = np.where(full, bound, 0.0) if full.any() else None
+        fixed = np.where(full, upper, 0.0) if upper is not None and full.any() else None
         solved = margins.equalise(free, fixed)
         if solved is None:
             return None
         alpha, point = solved
-        off = SATISFIED
-        if upper is not None:
-            off = max(10.0 * off, ROUNDING * float(np.abs(alpha).sum()) * form.scale)
-        falls, rises = free & (alpha <= 0.0), free & (alpha >= bound)
-        enters = ~free & (point.p <= 1.0 - off)
-        if fixed is not None:
-            enters = np.where(full, ~free & (point.p > 1.0 + off), enters)
-        count = np.count_nonzero(falls | rises | enters)
+        if upper is None:
+            wrong = np.where(free, alpha <= 0.0, point.p <= 1.0 - SATISFIED)
+        else:
+            off = ROUNDING * float(np.abs(alpha).sum()) * form.scale
+            off = max(10.0 * SATISFIED, off)
+            rises = free & (alpha >= upper)
+            wrong = np.where(free, (alpha <= 0.0) | rises, point.p <= 1.0 - off)
+            wrong = np.where(full, point.p > 1.0 + off, wrong)
+        count = np.count_nonzero(wrong)
         if count == 0:
             form.point = point
             return alpha
@@ -75,7 +75,9 @@ def exchange(
                 return None
         if number > 0:  # from a guess that is nearly right, the first exchange makes more wrong
             fewest = min(fewest, int(count))
-        free, full = (free & ~falls & ~rises) | enters, (full & ~enters) | rises
+        free = free ^ wrong
+        if upper is not None:
+            full = (full & ~wrong) | rises
     return None
 
 
@@ -96,7 +98,6 @@ class FreeMargins:
         one is solved with that one's factor.
         """
         index = free.nonzero()[0]
-        fixed = np.zeros(self.form.m) if fixed is None else fixed
         found = self._by_last(index, fixed)
         if found is not None:
             return found
@@ -112,29 +113,32 @@ class FreeMargins:
         self._last = index, factor
         return self._point(index, back_solve(factor, self._targets(index, fixed)), fixed)
 
-    def _targets(self, index: np.ndarray, fixed: np.ndarray) -> np.ndarray:
+    def _targets(self, index: np.ndarray, fixed: np.ndarray | None) -> np.ndarray:
         """The right sides: margins of 1, and the intercepts' columns."""
         targets = np.ones((index.size, 1 + self.Y.shape[1]))
         targets[:, 1:] = self.Y[index]
-        if fixed.any():
+        if fixed is not None:
             targets[:, 0] -= self.form.margins_of(index, fixed)
             targets[:, 0] -= self.form.scale * (self.Y[index] @ (self.Y.T @ fixed))
         return targets
 
     def _point(
-        self, index: np.ndarray, solved: np.ndarray, fixed: np.ndarray
+        self, index: np.ndarray, solved: np.ndarray, fixed: np.ndarray | None
     ) -> tuple[np.ndarray, Point] | None:
         """The weights and the point that solve for those right sides."""
-        alpha, b = fixed.copy(), np.zeros(self.Y.shape[1])
+        alpha = np.zeros(self.form.m) if fixed is None else fixed.copy()
+        b = -(self.Y.T @ alpha)
         if b.size:
-            alpha[index], b = balanced_parts(solved, self.Y[index], -(self.Y.T @ fixed))
+            alpha[index], b = balanced_parts(solved, self.Y[index], b)
         else:
             alpha[index] = solved[:, 0]
         if not np.isfinite(alpha).all():
             return None
         return alpha, self.form.at_weights(alpha, b)
 
-    def _by_last(self, index: np.ndarray, fixed: np.ndarray) -> tuple[np.ndarray, Point] | None:
+    def _by_last(
+        self, index: np.ndarray, fixed: np.ndarray | None
+    ) -> tuple[np.ndarray, Point] | None:
         """The same by the last factor, bordered by what has come and gone; None where that is much.
 
         With z on the last set, t for the rows that came and multipliers for those that went:
