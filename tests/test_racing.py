@@ -123,7 +123,7 @@ def test_schedules_starts_and_slack(torch, data):
 
 
 def test_what_optimisers_cannot(torch, data):
-    with pytest.raises(InputError, match="has no kernels"):
+    with pytest.raises(InputError, match="does not support kernels"):
         max_margin(data.X, data.y, kernel="rbf", method=TorchOptimizer(torch.optim.SGD, lr=1.0))
     with pytest.raises(InputError, match="must be a class or function"):
         TorchOptimizer("Adam")

@@ -24,7 +24,7 @@ OPENMP = 2  # what `openblas_get_parallel` says of such a build
 class Blas:
     """A BLAS library: how many threads it has, and a way to set that.
 
-    With OpenMP each thread has a number of its own.
+    With OpenMP each thread has its own number.
     """
 
     count: Callable[[], int]
@@ -33,7 +33,7 @@ class Blas:
 
     @classmethod
     def of_openblas(cls, library: Any) -> "Blas | None":
-        """An OpenBLAS with threads of its own; None where it is not one."""
+        """An OpenBLAS with its own threads; None if it is not one."""
         for prefix, suffix in product(PREFIXES, SUFFIXES):
             name = f"{prefix}openblas_%s{suffix}"
             verbs = [name % verb for verb in ("get_num_threads", "set_num_threads", "get_parallel")]
@@ -44,7 +44,7 @@ class Blas:
 
 
 def _lazy(library: Any, set_count: Callable[[int], Any]) -> Callable[[int], Any]:
-    """Set the number without starting anew the threads that a fork has ended, which then spin."""
+    """Set the number without restarting the threads that a fork has ended, which then spin."""
     if not all(hasattr(library, name) for name in NUMBERS):
         return set_count
     number, started = (ctypes.c_int.in_dll(library, name) for name in NUMBERS)

@@ -145,7 +145,7 @@ def _call(name: str, *arguments: Any) -> None:
 
 @cache
 def _routine(name: str, count: int) -> Any:
-    """A routine that takes so many addresses."""
+    """A routine that takes this many addresses."""
     api = ctypes.pythonapi
     api.PyCapsule_GetName.restype = ctypes.c_char_p
     api.PyCapsule_GetName.argtypes = [ctypes.py_object]

@@ -58,7 +58,7 @@ def time_left() -> float:
 
 
 def require_time(seconds: float = 0.0) -> None:
-    """Raise OutOfTime unless there is time for a piece of work of so many seconds."""
+    """Raise OutOfTime unless there is time for work that takes this many seconds."""
     moment = _deadline.get()
     if moment != math.inf and time.perf_counter() + seconds >= moment:
         raise OutOfTime
@@ -81,7 +81,7 @@ class Stopwatch:
         return self.before + self.seconds()
 
     def deadline(self, seconds: float) -> float:
-        """When so many seconds of this run will be over, on the clock of `time.perf_counter`."""
+        """When this run will have lasted this many seconds, on the clock of `time.perf_counter`."""
         return time.perf_counter() + seconds - self.seconds()
 
     def leave_out(self, other: "Stopwatch") -> None:

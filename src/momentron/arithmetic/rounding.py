@@ -116,7 +116,7 @@ def _root_bounds(total: float, roundings: int, size: int) -> tuple[float, float]
     """Bounds of √Σv² from the computed sum: a root halves its relative error.
 
     Of the three more roundings one is the root's, one makes up for the half that is cut off, and
-    one covers squares that have vanished beside a sum above _SMALL_SQUARE.
+    one covers squares that have vanished next to a sum above _SMALL_SQUARE.
     """
     norm = math.sqrt(total)
     roundings = roundings // 2 + 3

@@ -138,7 +138,7 @@ class _Call:
 
 
 def _have_one_thread_here() -> None:
-    """Where each thread has a number of its own."""
+    """Where each thread has its own number."""
     for library in _found()[1]:
         library.set(1)
 
@@ -234,14 +234,14 @@ def in_threads(function: Callable[[T], Any], items: Sequence[T]) -> None:
 
 
 def own_threads(flops: float) -> int:
-    """How many threads of our own are worth waking for so much arithmetic."""
+    """How many threads of our own are worth waking for this many flops."""
     if flops < WORTH_OWN_THREADS:
         return 1
     return min(_calls.threads(), MOST_PARTS)
 
 
 def reading_parts(rows: int, entries: float) -> list[slice]:
-    """Runs of rows for a product that reads so many entries of them: one for each thread, or more.
+    """Runs of rows for a product that reads this many entries: one for each thread, or more.
 
     Memory and not arithmetic is what such products wait for.
     """
@@ -252,9 +252,9 @@ def reading_parts(rows: int, entries: float) -> list[slice]:
 
 
 def shares_of(rows: int, amount: float, most: float) -> list[slice]:
-    """Runs of equally many rows, each with no more than `most` of the amount of work in all.
+    """Runs of equally many rows, each with no more than `most` of the total work.
 
-    Their number is a multiple of that of the threads, so that these end together; little work is
+    Their number is a multiple of the number of threads, which then end together; little work is
     not divided.
     """
     if amount < WORTH_FILLING:

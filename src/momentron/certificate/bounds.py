@@ -89,7 +89,7 @@ def classifier_bounds(
     """Sure lower and upper bounds on the margin of w with intercepts b, which need not be the best.
 
     In the units of X, and negative where the classifier errs on a row: bounds on the least
-    y (x·w + b)/‖w‖, or on that of the differences of outputs with many classes. They allow for
+    y (x·w + b)/‖w‖, or with many classes on the least difference of outputs. They allow for
     eight more roundings of each entry of w and b.
 
     Parameters
@@ -100,7 +100,7 @@ def classifier_bounds(
     b : float, or ndarray of shape (k,)
         In the units of the operator.
     products : ndarray, optional
-        Xw as `Operator.exact_scores` has it, if it is at hand for a w that was `recomputed`.
+        Xw as from `Operator.exact_scores`, if it is known for a w that was `recomputed`.
     """
     base = problem.base
     if products is None:

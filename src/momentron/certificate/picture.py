@@ -28,7 +28,7 @@ def number(value: float, digits: int = 6) -> str:
 
 
 def outward(lower: float, upper: float, digits: int = 2) -> tuple[str, str]:
-    """The ends of an interval, rounded outward, with so many digits of its width.
+    """The ends of an interval, rounded outward, with this many digits of its width.
 
     What is between the true ends is between these.
 

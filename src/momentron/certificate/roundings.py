@@ -117,7 +117,7 @@ def adjoint_norm_bound(
     """A sure upper bound of ‖Zᵀq‖ for q ≥ 0, given one of Σ q‖z‖."""
     labels, root = problem.labels, problem.penalty.root
     bound = problem.operator.adjoint_norm_bound(labels.mix(q), weighted_norms, sharp=sharp)
-    if labels.roundings > 0:  # the coefficients are sums of weights, each rounded so often
+    if labels.roundings > 0:  # the coefficients are sums of weights, each rounded that often
         bound = up(bound + gamma(labels.roundings + 1) * weighted_norms)
     if not problem.penalty.has_ridge:
         return bound

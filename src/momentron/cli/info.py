@@ -58,7 +58,7 @@ def info(
 
 
 def versions(*names: str) -> dict[str, str]:
-    """Our version, Python's, and those of the packages named that are installed."""
+    """The versions of momentron, of Python, and of the named packages that are installed."""
     found = {"momentron": version("momentron"), "python": platform.python_version()}
     for name in names or NEEDED:
         try:

@@ -1,4 +1,4 @@
-"""What every command is told of its data: a file, a named set, or the bundled digits."""
+"""What every command is told about its data: a file, a named set, or the bundled digits."""
 
 import functools
 import inspect
@@ -84,7 +84,7 @@ class Source:
 
     @property
     def table(self) -> TableOptions:
-        """What was said of a table, besides its label column."""
+        """What was said about a table, besides its label column."""
         names = {option.name for option in fields(TableOptions)} - {"target"}
         said = {name: value for name, value in vars(self).items() if name in names}
         lists = {name: tuple(value) for name, value in said.items() if isinstance(value, list)}

@@ -24,7 +24,7 @@ def named_solver(method: str) -> Solver:
     if not (module_name and name):
         raise InputError(
             f"--method {short(method)} is not known; choose one of {', '.join(SOLVERS)}, or name a "
-            f"solver of your own as module:Class{meant(method, SOLVERS)}"
+            f"your own solver as module:Class{meant(method, SOLVERS)}"
         )
     module = _imported(method, module_name)
     solver = getattr(module, name, None)

@@ -70,7 +70,7 @@ def to_last_layer(model: Any, X: Any, name: str | None = None) -> tuple[Any, Any
     """(W, b, features): the last linear layer of a network, and what reaches it from the rows X.
 
     The network is run in evaluation mode, without gradients, some rows at a time; its mode is put
-    back. Where no layer is named, the outputs must be those of the layer that was taken.
+    back. If no layer is named, the outputs must be the outputs of the layer that was taken.
     """
     torch = sys.modules.get("torch")
     layer = last_layer(model, name)

@@ -62,7 +62,7 @@ def longer_cycles(flow: np.ndarray) -> list[tuple[float, np.ndarray]]:
     """A circulation as a sum of cycles: (mass, classes) of each, up to rounding.
 
     From the heaviest arc on, the walk follows the heaviest arc out of each class until it meets
-    itself. Each turn empties an arc at least, so that there are no more than k² of them.
+    itself. Each turn empties at least one arc, so that there are no more than k² of them.
     """
     flow = flow.copy()
     cycles: list[tuple[float, np.ndarray]] = []

@@ -33,7 +33,7 @@ class Vertex:
 
     @classmethod
     def summed(cls, index: np.ndarray, weight: np.ndarray) -> "Vertex":
-        """The weights, with those of repeated rows added up."""
+        """The weights, added up for repeated rows."""
         if index.size == 1:
             return cls(index, weight)
         distinct, place = np.unique(index, return_inverse=True)
@@ -119,13 +119,13 @@ class Simplex:
     def link_near(
         self, scores: np.ndarray, near: np.ndarray
     ) -> tuple[np.ndarray, float, np.ndarray]:
-        """(q, ψ, what makes the next link faster), given that of nearby scores, or nothing."""
+        """(q, ψ, what makes the next link faster), given the last for nearby scores, if any."""
         return *self.link(scores), near
 
     def margin(self, scores: np.ndarray) -> float:
         """min_{q ∈ C} −⟨q, scores⟩: the margin times ‖w‖, for the best intercept.
 
-        Right to two roundings of its own, or below: scores in extended precision may cancel.
+        Right to two roundings, or below: scores in extended precision may cancel.
         """
         return -float(scores.max())
 

@@ -43,7 +43,7 @@ class Penalty:
     def squared_hinge(
         cls, C: float, weights: np.ndarray | None, exponent: int, labels: Labels
     ) -> "Penalty":
-        """That of C and the rows' factors of it, for an X that was divided by 2^exponent.
+        """The penalty for C and the rows' factors of it, for an X divided by 2^exponent.
 
         The root stays a normal float where C itself, scaled by 4^exponent, would not.
         """

@@ -44,7 +44,7 @@ class Fold(NamedTuple):
 
     train: tuple[Any, Any, Any]  # X, y, sample_weight
     test: tuple[Any, Any]
-    score: Mapping[str, Any]  # what the scorer is given beside these
+    score: Mapping[str, Any]  # what the scorer is given besides these
 
 
 class CrossValidated(MarginClassifier):

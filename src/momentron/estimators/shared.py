@@ -155,7 +155,7 @@ def all_or_nothing(model: MarginClassifier) -> Iterator[None]:
 
 @cache
 def _names_of_options(kind: Any) -> tuple[str, ...]:
-    """Those of a class's parameters that a fit has, found once: signatures take a while."""
+    """The parameters of a class that a fit has, found once: signatures take a while."""
     return tuple(name for name in kind._get_param_names() if name not in NOT_OF_FITS)
 
 
@@ -167,7 +167,7 @@ def keep_parameters(model: MarginClassifier, given: Mapping[str, Any]) -> None:
 
 
 class FittedClassifier(MarginClassifier):
-    """A classifier fitted once; its parameters are those of `max_margin`."""
+    """A classifier fitted once, with the parameters of `max_margin`."""
 
     warm_start: bool
 
@@ -211,7 +211,7 @@ class FittedClassifier(MarginClassifier):
 
     @abstractmethod
     def _can_start(self, n_weights: int, X: Any) -> bool:
-        """Whether a classifier of so many weights can start a fit to X."""
+        """Whether a classifier with this many weights can start a fit to X."""
 
 
 def _large_blocks(X: Any) -> Iterator[tuple[int, Any]]:

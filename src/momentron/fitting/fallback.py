@@ -66,7 +66,7 @@ class Classifier:
 
 
 class Candidate(NamedTuple):
-    """A classifier that is at hand, with the products Xw of all rows."""
+    """A classifier that is already known, with the products Xw of all rows."""
 
     classifier: Classifier
     products: np.ndarray
@@ -89,7 +89,7 @@ def fallback(
         What the proof took; the fallback takes no longer, or `SECONDS` if that is more. A deadline
         in force is kept too, and Ctrl-C obeyed: what is found by then is compared.
     candidates : sequence of Candidate
-        Classifiers at hand, compared by their errors on rows to which ours was not fitted, if any.
+        Known classifiers, compared by their errors on rows to which ours was not fitted, if any.
     handicap : float
         A candidate is returned if its errors are fewer than this share of ours: smaller differences
         say little about new rows. Where ours was cut short, it is returned if it errs less at all.
@@ -105,7 +105,7 @@ def fallback_against_rest(
 ) -> Classifier:
     """Classifiers of every class against the rest, w[..., c] and b[c], for the price of one.
 
-    `problem` is that of any of the classes: its rows and weights are those of all of them. `codes`
+    `problem` is the problem of any class: rows and weights are the same for all. `codes`
     are the classes of the rows, three or more, and `seconds` what it may take at most.
     """
     fitting = _Fitting(problem, Loss(codes, n_classes, problem.weights, is_split=True))
@@ -114,9 +114,9 @@ def fallback_against_rest(
 
 
 class Loss:
-    """That of outputs of shape (n, 1) or (n, k), given the classes of the rows.
+    """The loss of outputs of shape (n, 1) or (n, k), given the classes of the rows.
 
-    Of two classes it is logistic, of many that of the softmax; `is_split` asks for the sum of the
+    For two classes it is logistic, for many the softmax loss; `is_split` asks for the sum of the
     logistic losses of every class against the rest. Rows count by their weights.
     """
 
@@ -250,7 +250,7 @@ class _Fitting:
         self.is_complete = False
 
     def run_for(self, seconds: float) -> None:
-        """Fit for so long at most, or until the deadline in force, or Ctrl-C."""
+        """Fit for at most this long, or until the deadline in force, or Ctrl-C."""
         first, enough = self._sizes(FIRST), self._sizes(FULL)
         try:
             with regardless():

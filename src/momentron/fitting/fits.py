@@ -275,7 +275,7 @@ def fit_against_rest(
 
 
 def _is_needy(result: MarginResult) -> bool:
-    """Whether time or memory ended before there was a classifier worth the name."""
+    """Whether time or memory ran out before there was a useful classifier."""
     if result.status not in (Status.TIME_BUDGET, Status.NO_ROOM, Status.INTERRUPTED):
         return False
     is_far = result.gap > OPEN if result.is_soft else result.margin <= 0.0

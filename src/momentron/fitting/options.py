@@ -33,7 +33,7 @@ from momentron.solvers.loop import Budget
 from momentron.solvers.problem import KernelChoice, Problem
 
 MOST_PRICES = 10_000  # values of C that a number of them may ask for: each is a fit
-MOST_MEMORY = 2 * 2**30  # bytes that a fit takes by default, beside X and kernel values
+MOST_MEMORY = 2 * 2**30  # bytes that a fit takes by default, besides X and kernel values
 PENALTIES = ("squared_hinge", "hinge")
 DEFAULTS = ("scale", 3, 0.0, 1000.0)  # of gamma, degree, coef0 and cache_size
 

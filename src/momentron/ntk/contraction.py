@@ -21,7 +21,7 @@ _ROWS = 512
 
 
 class OutputPair(NamedTuple):
-    """Outputs of the rows, those of the columns (paired off and summed), and where it goes."""
+    """Outputs of rows and of columns (paired off and summed), and where the sum goes."""
 
     left: slice
     right: slice
@@ -91,7 +91,7 @@ TRACED, SAME_OUTPUT, PER_OUTPUT = (Contraction(axes) for axes in range(3))
 
 
 def mirror(upper: Any, lower: Any = None) -> None:
-    """Copy what is above the diagonal of one matrix to below that of another, or of the same.
+    """Copy what is above the diagonal of a matrix to below the diagonal of another, or the same.
 
     Both are arrays of numpy, or tensors of torch.
     """

@@ -186,7 +186,7 @@ Selection = str | Iterable[str] | Callable[[str, nn.Parameter], bool] | None
 def chosen_parameters(model: nn.Module, selection: Selection = None) -> dict[str, nn.Parameter]:
     """The parameters with requires_grad=True that were chosen, by name, each once.
 
-    A pattern chooses a parameter if it matches its name or that of a module that holds it:
+    A pattern chooses a parameter if it matches its name or the name of a module that holds it:
     "head.weight", "head", "blocks.0", "*.bias", "blocks.[0-3]". A parameter that modules share
     has several names, each of which will do.
 

@@ -107,7 +107,7 @@ def require_repeatable(first: Tensor, second: Tensor) -> None:
 def require_independent(gradient: Tensor | None) -> None:
     """Refuse a model in which the first example's outputs depend on the other examples.
 
-    The gradient is that of these outputs with respect to all examples, where they have one.
+    The gradient is of these outputs with respect to all examples, where they have one.
     """
     if gradient is not None and bool(gradient[1:].any()):
         raise InputError(

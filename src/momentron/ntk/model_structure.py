@@ -144,7 +144,7 @@ def examine(
     model : Module
     x : tensor of shape (4, ...)
     chosen : mapping of str to Parameter, optional
-        The parameters that are differentiated by; all that are trained unless given.
+        The parameters to differentiate by; by default all that are trained.
 
     Raises
     ------
@@ -291,7 +291,7 @@ def hooked(modules: Iterable[nn.Module], on_call: OnCall) -> Iterator[None]:
 
 
 def output_gradients(output: Tensor, layers: Sequence[Tensor], keep: bool) -> list[Tensor | None]:
-    """The derivatives of an output by those of some layers; None where there is none.
+    """The derivatives of an output by the outputs of some layers; None where there is none.
 
     Gradients of weights, which nobody asks for here, are not computed.
     """

@@ -52,7 +52,7 @@ class Plan:
     outputs : int
         Outputs differentiated at a time.
     columns : int
-        Examples of X2 whose derivatives are held while those of X1 pass by.
+        Examples of X2 whose derivatives are held while examples of X1 pass by.
     step : int
         Examples of X1 that pass by at a time; also the size of batches.
     scratch : int

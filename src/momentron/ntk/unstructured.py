@@ -20,7 +20,7 @@ Piece = tuple[int, slice, list[Tensor]]
 class ExampleGradients:
     """∂A_o(x_i)/∂θ for the parameters θ that no structured unit covers.
 
-    The examples of a batch are sent through `torch.func.vmap`, each with parameters of its own that
+    The examples of a batch are sent through `torch.func.vmap`, each with its own parameters that
     share one memory; one backward pass per output then gives the gradients of all of them. A model
     that vmap cannot transform (recurrent layers, control flow on values) is run example by example.
 

@@ -117,7 +117,7 @@ class Operator(ABC):
         return min(2.0 * self.radius, float(np.sqrt(max(0.0, squares.max()) + lost)))
 
     def for_solver(self) -> "Operator":
-        """The same with counts of its own, whose attributes may be set."""
+        """The same with its own counts, whose attributes may be set."""
         return shallow_copy(self)
 
     @abstractmethod

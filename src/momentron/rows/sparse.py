@@ -109,7 +109,7 @@ def _transposed(A: Any) -> Any:
 
 THIN = 4  # entries of a dense matrix that are read as fast as a stored one
 SMALL = 200_000  # entries up to which dense products take less than scipy's preparations
-FEW = 8  # of so many rows one counts: then picking those is cheaper than reading all
+FEW = 8  # if fewer than one row in this many counts, picking rows is cheaper than reading all
 
 
 class SharedGram:

@@ -137,7 +137,7 @@ def as_matrix(X: Any) -> Any:
     if sp.issparse(X):
         return X
     if min(X.strides) < 0 or (X.size and min(X.strides) != X.itemsize):
-        X = np.ascontiguousarray(X)  # else each product would copy it anew
+        X = np.ascontiguousarray(X)  # else each product would copy it again
     return X
 
 
@@ -226,7 +226,7 @@ def _two_numbers(y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def _require_distinct(given: Any, y: np.ndarray) -> None:
-    """Refuse labels that numpy merges: large integers beside floats, or trailing NULs."""
+    """Refuse labels that numpy merges: large integers among floats, or trailing NULs."""
     if hasattr(given, "dtype"):
         return  # an array, a series: its labels have one type already
     labels = {label for label in _plain(given) if not _is_missing(label)}

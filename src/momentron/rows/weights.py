@@ -1,7 +1,7 @@
 """How much rows count: `sample_weight` and `class_weight`, with scikit-learn's meaning.
 
-The price of slack in row i is C·s_i, where s_i is the row's own weight times that of its class. A
-weight of 2 is the same as the row twice, and a weight of 0 as its absence.
+The cost of slack in row i is C·s_i, with s_i the product of its sample weight and class weight. A
+weight of 2 is the same as the row twice, and a weight of 0 the same as leaving it out.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ def _require_weight(weight: float, name: str) -> None:
 def class_factors(class_weight: Any, data: TrainingData) -> np.ndarray | None:
     """The weight of each class; None where all are 1.
 
-    "balanced" gives every class the same weight in all: n/(k n_c), where rows count as often as
+    "balanced" gives every class the same total weight: n/(k n_c), where rows count as often as
     their own weights say.
     """
     if class_weight is None:
@@ -91,7 +91,7 @@ def weighed(data: TrainingData, class_weight: Any, *, is_square: bool = False) -
 def _kept(
     data: TrainingData, kept: np.ndarray, weights: np.ndarray, is_square: bool
 ) -> tuple[TrainingData, np.ndarray]:
-    """(the data of the rows that count, their weights); classes without any are no more."""
+    """(the data of the rows that count, their weights); classes without any are left out."""
     present = np.unique(data.codes[kept])
     if present.size < 2:
         raise InputError(

@@ -114,7 +114,7 @@ class Adaptive(Solver):
 
     name = "adaptive"
     warm_starts = True
-    needs_memory = "each of its iterations draws single rows, which blocks would be read for"
+    needs_memory = "each of its iterations draws single rows, not blocks"
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class Adaptive(Solver):
             _refuse({"step": step, "momentum": momentum}, "parameters='theory' sets its own")
             _check_plan(n_steps, epsilon, delta, margin)
         else:
-            _refuse(plan, "it goes with parameters='theory'")
+            _refuse(plan, "it needs parameters='theory'")
         self.step_size = as_schedule(unit_step if step is None else step)
         self.momentum = as_schedule(paper_momentum if momentum is None else momentum, "momentum")
         self.batch = as_count("batch", batch)
@@ -258,7 +258,7 @@ def _check_plan(
         )
     if n_steps is not None:
         as_count("n_steps", n_steps)
-        _refuse({"delta": delta, "margin": margin}, "it goes with epsilon")
+        _refuse({"delta": delta, "margin": margin}, "it needs epsilon")
     for name, value in (("epsilon", epsilon), ("margin", margin), ("delta", delta)):
         if value is None:
             continue

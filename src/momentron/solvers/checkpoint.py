@@ -37,10 +37,10 @@ EVERY = 5.0  # seconds between two writes
 
 
 def unusable(reason: str) -> InputError:
-    """The error of a checkpoint whose content cannot be, although the file is whole."""
+    """The error for a checkpoint with impossible content, although the file is complete."""
     return InputError(
-        f"the checkpoint cannot be used: {reason}; move it away or name another path, it is left "
-        "as it is"
+        f"the checkpoint cannot be used: {reason}; move it away or name another path (it was not "
+        "changed)"
     )
 
 
@@ -49,7 +49,7 @@ def taken(name: str, arrays: Mapping[str, np.ndarray], fresh: np.ndarray) -> np.
     found = arrays.get(name)
     if found is None or found.shape != fresh.shape or found.dtype.kind not in "fiu":
         shown = "missing" if found is None else f"{found.dtype} of shape {found.shape}"
-        raise unusable(f"{name} is {shown}, and should be real numbers of shape {fresh.shape}")
+        raise unusable(f"{name} is {shown}, but should be real numbers of shape {fresh.shape}")
     return np.array(found, dtype=fresh.dtype)
 
 
@@ -96,7 +96,7 @@ class Checkpoint(Lock):
 
     def read(self) -> Arrays | None:
         """The arrays of the file, checked; None where there is no file."""
-        remedy = "move it away or name another path, it is left as it is"
+        remedy = "move it away or name another path (it was not changed)"
         try:
             with open_regular(self.path, follow_links=False) as file:
                 identity, arrays = read_arrays(file, TITLE)
@@ -118,9 +118,9 @@ class Checkpoint(Lock):
             mine, theirs = self.identity.get(name), found.get(name)
             if mine != theirs:
                 raise InputError(
-                    f"checkpoint {self.path} is of another run: its {name} is {_short(theirs)}, "
-                    f"here it is {_short(mine)}; move it away or name another path, it is left as "
-                    "it is"
+                    f"checkpoint {self.path} is from another run: its {name} is {_short(theirs)}, "
+                    f"here it is {_short(mine)}; move it away or name another path (it was not "
+                    "changed)"
                 )
 
     def resume(self, run: "Run") -> bool:
@@ -199,7 +199,7 @@ def restore_run(run: "Run", arrays: Arrays) -> None:
     trace.n_iter = int(n_iter)
     last, t = trace[-1].iteration if len(trace) else 0, run.state.t
     if t != n_iter or last > n_iter:
-        raise unusable(f"it is of {n_iter:g} iterations, with {t} steps of {last}")
+        raise unusable(f"it counts {n_iter:g} iterations, but {t} steps and a trace up to {last}")
 
 
 def state_arrays(problem: CertifiedProblem, state: Any) -> Arrays:
@@ -256,7 +256,7 @@ def _restored(problem: CertifiedProblem, name: str, arrays: Arrays, fresh: Any) 
         return problem.weights_from_array(taken(name, arrays, problem.weights_to_array(fresh)))
     value = taken(name, arrays, np.asarray(fresh))
     if np.isnan(value) or (isinstance(fresh, int) and value < 0):
-        raise unusable(f"{name} is {value}, and cannot be")
+        raise unusable(f"{name} is {value}, which is impossible")
     return value.item()
 
 

@@ -65,7 +65,7 @@ def content_of(name: str, value: Any) -> str:
         shown = f"<{type(value).__qualname__}>" if " at 0x" in repr(value) else short(value)
         raise InputError(
             f"checkpoint cannot recognise {name}={shown} in another process: "
-            f"{_plain(error)}; let it hold numbers, text, arrays and functions of these alone, or "
+            f"{_plain(error)}; let it hold only numbers, text, arrays and functions of these, or "
             "leave checkpoint out"
         ) from None
 

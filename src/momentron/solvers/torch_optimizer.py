@@ -80,7 +80,7 @@ class TorchOptimizer(Solver):
         if not callable(optimizer):
             raise InputError(
                 f"optimizer={short(optimizer)} must be a class or function that makes an optimiser "
-                "of a list of parameters, such as torch.optim.Adam"
+                "from a list of parameters, such as torch.optim.Adam"
             )
         if objective not in OBJECTIVES:
             raise InputError(f"objective={short(objective)} must be one of {OBJECTIVES}")
@@ -103,7 +103,7 @@ class TorchOptimizer(Solver):
         torch = _torch()
         whole = problem.in_memory()
         if whole is not None and whole.operator.has_coefficient_per_row:
-            raise InputError(f"method={self.name!r} has no kernels; choose 'momentum' for these")
+            raise InputError(f"method={self.name!r} does not support kernels; use 'momentum'")
         first = first_evaluation(problem, options)
         parameter = torch.nn.Parameter(torch.from_numpy(first.w.copy()))
         optimizer = self.optimizer([parameter], **self.options)

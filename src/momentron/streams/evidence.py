@@ -167,7 +167,7 @@ class Evidence:
     # --- classifiers ---------------------------------------------------------------------------
 
     def copied(self, w: np.ndarray) -> np.ndarray:
-        """A proposed classifier as a copy of its own, checked for shape, type and size."""
+        """A private copy of a proposed classifier, checked for shape, type and size."""
         w = admitted(w, self._shape, "w").astype(np.float64, copy=False)
         largest = float(np.abs(w).max(initial=0))
         if not largest <= LARGEST:  # NaN fails too

@@ -22,7 +22,7 @@ LIMITS = {4: 40, 8: 300}  # binary exponents within which squares and quotients 
 
 @dataclass
 class FirstPassResult:
-    """What blocks hold, in all.
+    """What all the blocks hold together.
 
     Attributes
     ----------

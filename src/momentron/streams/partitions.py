@@ -13,7 +13,7 @@ from momentron.errors import InputError, short
 
 
 def frame_parts(X: Any, y: Any) -> list[tuple[Any, Any]]:
-    """Partitions of a data frame with those of its labels."""
+    """Partitions of a data frame, each with the partition of its labels."""
     if isinstance(y, str):
         if y not in X.columns:
             raise InputError(f"X has no column {short(y)}; its columns are {list(X.columns)}")

@@ -272,7 +272,7 @@ class Scan:
 
 
 def _add(a: ScanResult, b: ScanResult) -> None:
-    """The triple and the bounds of b added to those of a."""
+    """The triple and the bounds of b, added to a."""
     np.maximum(a.tops, b.tops, out=a.tops)
     peaks = np.maximum(a.peaks, b.peaks)
     with np.errstate(invalid="ignore"):

@@ -41,7 +41,7 @@ class Stream(ABC):
     passes : int
         How often all the blocks have been read.
     nbytes : int
-        Bytes read in all.
+        Bytes read in total.
     seconds : float
         Time spent in passes.
     is_remote : bool
@@ -146,7 +146,7 @@ class BlockError(OSError):
 
 
 class Work:
-    """call(given_up) in a thread of its own, which is left alone at the deadline or at Ctrl-C.
+    """call(given_up) in a separate thread, which is abandoned at the deadline or at Ctrl-C.
 
     The event is then set, for the work to end as soon as it can.
     """

@@ -138,7 +138,7 @@ def _from_lists(X: Any) -> np.ndarray:
     """Nested lists as an array that numpy did not round."""
     try:
         values = np.asarray(X)
-        # a large integer beside a float is a float by now, and a number beside text is text
+        # a large integer next to a float is a float by now, and a number next to text is text
         is_mixed = values.dtype.kind in "US" or (
             values.dtype.kind == "f" and bool((np.abs(values) >= LARGEST_SAFE).any())
         )
@@ -163,7 +163,7 @@ def _as_array(X: Any) -> np.ndarray:
 
 
 def _columns_of(X: Any) -> list[Any] | None:
-    """The columns of a data frame or table, each of which has a type of its own."""
+    """The columns of a data frame or table, each of which has its own type."""
     if hasattr(X, "iloc") and hasattr(X, "dtypes"):  # pandas
         return [X.iloc[:, j] for j in range(X.shape[1])] if X.ndim == 2 else None
     if hasattr(X, "get_columns"):  # polars
@@ -198,7 +198,7 @@ def _column(column: Any) -> np.ndarray:
 
 
 def _refuse_objects(values: np.ndarray, error: BaseException) -> NoReturn:
-    """Name the first entry that is no number; numpy's message says what one can be."""
+    """Name the first entry that is not a number, with numpy's message."""
     for value in values.ravel().tolist():
         try:
             float(0.0 if value is None else value)  # None is NaN here

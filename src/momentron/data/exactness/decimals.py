@@ -20,7 +20,7 @@ SAFE = 10**15  # decimals with mantissas up to this never share a float
 MOST_PLACES = 22  # 10²² is the last power of ten that is a float
 DOUBT = 1e-6  # units of the 17th digit within which only printing decides
 
-SAFE_DIGITS = 15  # so many always survive: 10¹⁵ < 2⁵²
+SAFE_DIGITS = 15  # this many always survive: 10¹⁵ < 2⁵²
 MOST_DIGITS = 4000  # a float64 written out in full has 1,075 decimals
 PIECE = 1 << 17  # bytes looked at together: they stay in the cache
 _SMALL = re.compile(rb"[eE]-0*[1-9][0-9]{2}")
@@ -90,7 +90,7 @@ Attempt = tuple[np.ndarray, np.ndarray, np.ndarray]  # (m, e, which of them are 
 
 
 def _places(size: np.ndarray, digits: int) -> tuple[np.ndarray, np.ndarray]:
-    """(p, which p are usable): |v|·10^p has so many digits before the point."""
+    """(p, which p are usable): |v|·10^p has this many digits before the point."""
     with np.errstate(divide="ignore"):
         places = digits - 1 - np.floor(np.log10(size))
     usable = (places >= 0) & (places <= MOST_PLACES)

@@ -197,7 +197,7 @@ def _is_header(first: list[str], second: list[str], column: int) -> bool:
     features = first[:column] + first[column + 1 :]
     below = second[:column] + second[column + 1 :]
     if any(_is_text(cell) for cell in features):
-        # text above text may be a row without a header, if a number is beside it
+        # text above text may be a row without a header, if a number is next to it
         has_number = any(is_number(cell) for cell in first)
         changes = len(below) != len(features) or any(
             _is_text(cell) and not _is_text(under)

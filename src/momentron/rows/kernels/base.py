@@ -47,11 +47,11 @@ class BoundKernel(ABC):
         Sure upper bounds of √K_ii. They are a hair above, so that ε r_i r_j also covers values too
         small for float64; zero only where X is zero altogether.
     diagonal_evaluations : int
-        How many kernel values it took to know the diagonal; those read off the data are free.
+        Number of kernel values computed for the diagonal; values read off the data are free.
     is_semidefinite : bool
         Whether K is positive semidefinite by construction; else it has to be checked.
     matrix : ndarray of shape (n, n) or None
-        The whole of K, where it is in memory already: float64, in C or Fortran order.
+        K itself, if it is already in memory: float64, in C or Fortran order.
     """
 
     n: int
@@ -110,7 +110,7 @@ class BoundKernel(ABC):
         self.row_norms = read_only(np.sqrt(diagonal) * grown + pad)
 
     def widen(self, relative: float) -> None:
-        """Let values be wrong by so much more, over √(K_ii K_jj), the diagonal included."""
+        """Allow this much more error, relative to √(K_ii K_jj), the diagonal included."""
         if relative > 0.0:
             self.relative_error = up(self.relative_error + relative)
             self.row_norms = read_only(self.row_norms * up(1.0 + relative, 8))

@@ -183,7 +183,7 @@ class SingleScores:
         top = float(np.max(np.abs(a), initial=0.0))
         if top == 0.0:
             return np.zeros(shape), np.zeros(shape)
-        # so that none over- or underflows; 2^1024 itself is no float
+        # so that none over- or underflows; 2^1024 itself is not a float
         unit = math.ldexp(1.0, min(math.frexp(top)[1], 1023))
         a = np.asarray(a, np.float64).reshape(index.size, -1) / unit
         h, size, k = self._single.weights, np.abs(a), a.shape[1]

@@ -137,7 +137,7 @@ def pivots(K: np.ndarray) -> list[int]:
     """The first independent columns of a matrix of residues modulo the prime."""
     n, d = K.shape
     if float(n) * d * min(n, d) > MAX_ELIMINATION:
-        raise TooLarge(f"{n} × {d} entries; independent columns are not looked for among so many")
+        raise TooLarge(f"{n} × {d} entries; too many to look for independent columns")
     reduced, rank = nmod_mat(n, d, K.astype(np.int64).ravel().tolist(), PRIME).rref()
     found: list[int] = []
     column = 0

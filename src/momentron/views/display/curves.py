@@ -76,7 +76,7 @@ class TraceDisplay:
     def from_result(
         cls, result: "MarginResult", *, ax: Any = None, **options: Any
     ) -> "TraceDisplay":
-        """Draw the solve that `max_margin` returned; `options` are those of `plot`."""
+        """Draw the solve that `max_margin` returned; `options` are passed to `plot`."""
         display = cls(result.trace, result.certificate, method=result.method)
         return display.plot(ax=ax, **options)
 

@@ -30,7 +30,7 @@ class EvolutionDisplay:
     Parameters
     ----------
     columns : mapping of str to ndarray
-        Those of `KernelEvolution`.
+        The columns of `KernelEvolution`.
 
     Attributes
     ----------

@@ -58,7 +58,7 @@ class Fitted:
         last = last_step(estimator, "certificate_")
         coef: Any = getattr(last, "coef_", ())
         is_plain = len(coef) == 1 and last is estimator
-        is_split = isinstance(last.certificate_, list)  # each class has an interval of its own
+        is_split = isinstance(last.certificate_, list)  # each class has its own interval
         return cls(
             estimator.decision_function,
             np.asarray(last.classes_),
@@ -171,7 +171,7 @@ class ClassifierDisplay(ABC):
         ax : matplotlib Axes, optional
             New ones by default.
         **options
-            Those of `plot`, and those that the class names.
+            Passed to `plot`, or named by the class.
         """
         return cls._drawn(Fitted.from_estimator(estimator), X, y, ax, options)
 
