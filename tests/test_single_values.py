@@ -222,7 +222,7 @@ def test_margins_of_any_classifier_are_bounded(rough, seed, classes):
     true = p.dual_set.margin(exact_scores(p, w).astype(np.float64))
     again = recomputed(p, w)
     assert has_single_errors(p, again) or not (a == 0.0).any()
-    true /= p.norm(p.settled(w))
+    true /= p.norm(p.normalised(w))
     assert margin <= true + 1e-12 * abs(true)
     assert margin >= true - 1e-9 * abs(true)  # as sharp as double precision alone
     assert certify_margin(p, 2.0**-600 * w) == pytest.approx(margin, rel=1e-9)
@@ -233,14 +233,14 @@ def test_what_was_made_in_extended_precision_comes_back_as_it_is_asked_for(rough
     w = p.zeros()
     w[0, :20] = np.arange(20.0)  # the same numbers in both
     certify_margin(p, w.astype(np.longdouble), sharp=True)
-    assert p.settled(w).dtype == np.float64
+    assert p.normalised(w).dtype == np.float64
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_classifier_with_its_own_intercept(rough, seed):
     p, rng = problem(seed), np.random.default_rng(seed)
     a = np.where(rng.random(150) < 0.3, rng.normal(size=150), 0.0)
-    w = p.settled(np.stack([a, a, a]))
+    w = p.normalised(np.stack([a, a, a]))
     w = w / p.norm(w)
     b = float(rng.normal())
     outputs = p.operator.kernel.block(slice(None), slice(None)) @ w[0] + b

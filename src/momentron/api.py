@@ -324,5 +324,5 @@ def fit_path(
 
 
 def fit(plan: Plan, options: FitOptions, **more: Any) -> Fits:
-    """The same for the C of the options."""
+    """`fit_path` for the single C of the options."""
     return fit_path(plan, options, [options.C], **more)[0]

@@ -59,7 +59,7 @@ def _lazy(library: Any, set_count: Callable[[int], Any]) -> Callable[[int], Any]
 
 
 def loaded_blas() -> list[Blas]:
-    """Those of numpy and scipy, or all that are loaded where these cannot be told."""
+    """The BLAS of numpy and of scipy, or all that are loaded if these cannot be told apart."""
     try:
         found = [Blas.of_openblas(ctypes.CDLL(str(path))) for path in _loaded_paths()]
     except OSError:

@@ -73,11 +73,11 @@ class Stopwatch:
         self.before = 0.0  # what earlier runs of the same solve took
 
     def seconds(self) -> float:
-        """Of this run: what its budget is measured by."""
+        """Seconds of this run, by which its budget is measured."""
         return time.perf_counter() - self._start - self._excluded
 
     def total(self) -> float:
-        """Of all runs, where a checkpoint was read."""
+        """Seconds of all runs, if a checkpoint was read."""
         return self.before + self.seconds()
 
     def deadline(self, seconds: float) -> float:

@@ -16,7 +16,7 @@ class Certificate:
     lower, upper : float
         lower ≤ γ̄ ≤ upper. lower is never negative, since γ(0) = 0.
     margin : float
-        A proven lower bound on the margin of the classifier itself; negative where it errs.
+        A proven lower bound on the margin of the classifier itself; negative if it errs.
 
     Raises
     ------
@@ -45,7 +45,7 @@ class Certificate:
         return cls(lower=max(0.0, margin), upper=max(0.0, upper), margin=margin)
 
     def with_margin(self, margin: float, *, is_bound: bool) -> "Certificate":
-        """The same with the proven margin of another classifier, which may be a lower bound too."""
+        """The certificate with another classifier's proven margin, which may raise `lower`."""
         lower = max(self.lower, margin) if is_bound else self.lower
         return Certificate(lower, self.upper, margin)
 

@@ -169,7 +169,7 @@ def _fit_rows(
 
 
 def as_class_weight(text: str | None, classes: np.ndarray) -> str | dict[Any, float] | None:
-    """ "balanced", or weights by label, of which a command line has the text."""
+    """ "balanced", or weights by label, from the text of a command line."""
     if text in (None, "balanced"):
         return text
     labels = {str(label): label for label in classes.tolist()}

@@ -15,7 +15,7 @@ from momentron.solvers import SOLVERS, Solver
 def named_solver(method: str) -> Solver:
     """The solver of this name, or the one that a module defines.
 
-    After the colon stands a class, of which an object is made without arguments, or an object.
+    After the colon comes a class, which is instantiated without arguments, or an instance.
     Modules are found in the working directory, as by `python -m`, and among those installed.
     """
     if method in SOLVERS:

@@ -51,7 +51,7 @@ def write_model(
 def load_model(path: Path) -> tuple[Classifier, dict[str, list[str]]]:
     """(a fitted classifier, the levels of its dummies, the one left out first).
 
-    Nothing in the file is executed; what is not such a model is an InputError.
+    Nothing in the file is executed; a file that is not such a model gives an InputError.
     """
     try:
         with open_regular(path) as file, np.load(file, allow_pickle=False) as archive:

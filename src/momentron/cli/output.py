@@ -59,7 +59,7 @@ def cell(text: object) -> Text:
 def progress(
     words: str, *, max_time: float | None = None, quiet: bool = False
 ) -> Iterator[Callable[[str, float], None]]:
-    """A bar on standard error that is gone at the end; nothing where that is not a terminal.
+    """A bar on standard error that is gone at the end; nothing if that is not a terminal.
 
     `words` say what is being done; after `max_time` seconds the work ends in any case. What is
     yielded takes what is being done now, and the share of the work that is done.

@@ -124,7 +124,7 @@ class Findings:
     def geometry(self) -> MarginDisplay:
         """The rows with the classifier; where the classes overlap, with the rows that show it.
 
-        Of many rows, some and all that are marked.
+        If there are many rows: some of them, and all that are marked.
         """
         fitted = Fitted.from_estimator(self.model)
         if not self.verdict.is_separable and self.verdict.conflict:

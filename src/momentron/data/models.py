@@ -109,7 +109,7 @@ def _require_last(met: list[tuple[Any, Any]], outputs: Any, name: str | None) ->
 def as_coef(W: Any, shape: tuple[int, ...], name: str = "W") -> np.ndarray:
     """W in float64, of the shape that results have: (d,), or (k, d) for k ≥ 3 classes.
 
-    Of two classes also (1, d), and (2, d): one row per output, of which the difference decides.
+    With two classes also (1, d), and (2, d): one row per output, whose difference decides.
     """
     given = _dense(W)
     if given.shape == shape:

@@ -60,7 +60,7 @@ class Combination:
     Attributes
     ----------
     w : ndarray
-        As the problem's other classifiers.
+        Like the problem's other classifiers.
     q : ndarray of shape (size,)
     """
 

@@ -164,7 +164,7 @@ def _soft(problem: Any, outcome: Run) -> Choice:
 
 def _without_slack(problem: Problem, w: np.ndarray) -> tuple[Classifier, np.ndarray]:
     """(w without slack and its best intercepts, the products Xw), with slack at unit length."""
-    w = problem.settled(np.asarray(w, np.float64))
+    w = problem.normalised(np.asarray(w, np.float64))
     norm = problem.norm(w)
     head, tail = problem.parts(w / norm if norm > 0.0 else w)
     products = problem.operator.exact_scores(head)

@@ -103,7 +103,7 @@ def fallback(
 def fallback_against_rest(
     problem: Problem, codes: np.ndarray, n_classes: int, *, seconds: float
 ) -> Classifier:
-    """Classifiers of every class against the rest, w[..., c] and b[c], for the price of one.
+    """Classifiers of every class against the rest, w[..., c] and b[c], for the cost of one.
 
     `problem` is the problem of any class: rows and weights are the same for all. `codes`
     are the classes of the rows, three or more, and `seconds` what it may take at most.

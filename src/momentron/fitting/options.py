@@ -32,7 +32,7 @@ from momentron.solvers.identity import content_of, data_identity, parameters_of
 from momentron.solvers.loop import Budget
 from momentron.solvers.problem import KernelChoice, Problem
 
-MOST_PRICES = 10_000  # values of C that a number of them may ask for: each is a fit
+MOST_CS = 10_000  # values of C that Cs=n may ask for: each is a fit
 MOST_MEMORY = 2 * 2**30  # bytes that a fit takes by default, besides X and kernel values
 PENALTIES = ("squared_hinge", "hinge")
 DEFAULTS = ("scale", 3, 0.0, 1000.0)  # of gamma, degree, coef0 and cache_size
@@ -40,7 +40,7 @@ DEFAULTS = ("scale", 3, 0.0, 1000.0)  # of gamma, degree, coef0 and cache_size
 
 @dataclass(frozen=True)
 class FitOptions:
-    """All that a fit depends on besides the data, checked; made by `from_arguments`."""
+    """All that a fit depends on besides the data, checked; created by `from_arguments`."""
 
     solver: Solver
     kernel: KernelChoice | None
@@ -229,7 +229,7 @@ def default_memory() -> int:
 def as_grid(Cs: Any) -> list[float]:
     """Values of C in growing order: as given, or that many, log-spaced from 1e-4 to 1e4."""
     if isinstance(Cs, Integral) and not isinstance(Cs, bool):
-        return [float(C) for C in np.logspace(-4.0, 4.0, as_count("Cs", Cs, most=MOST_PRICES))]
+        return [float(C) for C in np.logspace(-4.0, 4.0, as_count("Cs", Cs, most=MOST_CS))]
     if isinstance(Cs, str) or not isinstance(Cs, Iterable) or getattr(Cs, "shape", None) == ():
         raise InputError(f"Cs={short(Cs)} must be a sequence of positive numbers, or their number")
     grid = sorted(checked_C(C) for C in Cs)

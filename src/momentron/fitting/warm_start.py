@@ -19,7 +19,7 @@ def make_start(
 ) -> Start | None:
     """The start that an earlier result or an array gives, checked against the problem.
 
-    Of the rows that were passed, which begin with those of the result, the problem has `kept`.
+    The rows passed begin with the rows of the result; the problem has the rows `kept` of them.
     """
     if initial is None:
         return None

@@ -254,7 +254,7 @@ class EmpiricalNTK(JacobianProducts):
         right: Examples | None,
         options: KernelOptions,
     ) -> Any:
-        """Of all pairs of examples; without `right`, of `left` with itself."""
+        """The kernel of all pairs of examples; without `right`, of `left` with itself."""
         normalize, limit, tell = self._settings("tangent kernel", **options)
         n1, n2 = len(left), len(left if right is None else right)
         shape = KernelShape(max(n1, n2), min(n1, n2), right is None, contraction.across)

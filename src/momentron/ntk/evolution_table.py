@@ -42,7 +42,7 @@ class EvolutionRow:
 
 
 class KernelEvolution(Table[EvolutionRow]):
-    """Rows of `EvolutionRow`; converts to a dict of arrays, to CSV, to pandas and to a picture.
+    """A table of `EvolutionRow`; converts to a dict of arrays, CSV, pandas or a picture.
 
     Parameters
     ----------

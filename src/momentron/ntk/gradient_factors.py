@@ -125,7 +125,7 @@ class Factor(Gradients):
     @staticmethod
     @abstractmethod
     def cost(unit: Unit, outputs: int, across: bool) -> FormCost:
-        """Of one example and some outputs at a time; `across` if all outputs are paired."""
+        """The cost for one example and some outputs at a time; `across`: all outputs are paired."""
 
     def begin(self, rows: slice) -> None:
         """Make room for u and δ of these rows, unless there is room for all."""
@@ -307,7 +307,7 @@ class WrittenGradients(ExplicitGradients):
 
 
 def written_cost(entries: int, outputs: int, across: bool) -> FormCost:
-    """Of gradients that are written out, for one example."""
+    """The cost of gradients that are written out, for one example."""
     pair = 2.0 * outputs * entries * (outputs if across else 1)
     return FormCost(outputs * entries, 3 * entries, 0.0, pair)
 

@@ -30,7 +30,7 @@ class Linearised:
     model : Module
     chosen : mapping of str to Parameter
     examples : Examples
-        Of which a few are sent through the model to examine it.
+        A few of them are sent through the model to examine it.
     readout : Readout
     """
 

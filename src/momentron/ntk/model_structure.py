@@ -74,7 +74,7 @@ class Unit(NamedTuple):
 
     @property
     def flops(self) -> float:
-        """Of one example in one pass."""
+        """Flops of one example in one pass."""
         return 2.0 * self.groups * self.channels * self.fan_in * self.total_positions
 
 

@@ -169,7 +169,7 @@ def _work(
 
 
 class _Work(NamedTuple):
-    """What the blocks of a plan take, whatever their size; `total` is that of all units."""
+    """What the blocks of a plan take, whatever their size; `total` is for all units."""
 
     structure: ModelStructure
     shape: KernelShape
@@ -194,7 +194,7 @@ class _Work(NamedTuple):
         return self.itemsize * entries + step * self.structure.graph_bytes + 16 * columns * step
 
     def flops(self, columns: int, step: int) -> float:
-        """Of all passes and products, and of the first use of memory."""
+        """Flops of all passes and products, and of the first use of memory."""
         shape, structure = self.shape, self.structure
         passes = self.chunks + structure.n_outputs
         through = 0.0  # the model, for one example: once for units, once for the others

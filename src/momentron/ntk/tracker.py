@@ -37,9 +37,9 @@ class Snapshot:
     ----------
     epoch : int or float
     kernel : ndarray of shape (n, n)
-        Of the training examples.
+        The kernel of the training examples.
     cross : ndarray of shape (n_test, n)
-        Of the test examples with them.
+        The kernel of the test examples with the training examples.
     result : MarginResult
         The maximum-margin predictor in this kernel.
     """

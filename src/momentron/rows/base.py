@@ -104,7 +104,7 @@ class Operator(ABC):
         self.radius = float(row_norms.max(initial=0.0))
 
     def centred_radius(self) -> float:
-        """max‖x_i − c‖ with c the mean of the rows, rounded up, at the price of two passes.
+        """max‖x_i − c‖ with c the mean of the rows, rounded up, at the cost of two passes.
 
         ‖x − c‖² = ‖x‖² − 2x·c + ‖c‖² loses digits where c is long, so the bound is padded by what
         rounding may have lost; it is never above 2R.

@@ -16,7 +16,7 @@ from momentron.dual.dualsets import DualSet, Scored
 from momentron.dual.penalty import HARD, Penalty
 from momentron.errors import InputError, SolverError
 
-NOTHING_NEAR = np.empty(0)
+COLD = np.empty(0)  # no nearby evaluation to start from
 
 __all__ = ["CertifiedProblem", "Evaluation", "MarginProblem", "SparseDual"]
 
@@ -106,7 +106,7 @@ class MarginProblem(ABC):
         raise InputError("initial is for data in memory; name a checkpoint to continue a run")
 
     @abstractmethod
-    def evaluate(self, w: np.ndarray, near: np.ndarray = NOTHING_NEAR) -> Evaluation:
+    def evaluate(self, w: np.ndarray, near: np.ndarray = COLD) -> Evaluation:
         """Scores, weights and ψ of a classifier: one pass.
 
         In blocks it takes two where many classes have intercepts, and `gradient` is then free.

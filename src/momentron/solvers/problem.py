@@ -35,7 +35,7 @@ from momentron.rows.base import shallow_copy
 from momentron.rows.kernels.choice import KernelChoice
 from momentron.rows.validation import CleanData, TrainingData, operator_of
 from momentron.solvers.margin_problem import (
-    NOTHING_NEAR,
+    COLD,
     CertifiedProblem,
     Evaluation,
     SparseDual,
@@ -258,9 +258,9 @@ class Problem(CertifiedProblem):
 
     def start(self) -> Evaluation:
         scores = np.zeros(self.size)
-        return Evaluation(self.zeros(), scores, *self.dual_set.link_near(scores, NOTHING_NEAR))
+        return Evaluation(self.zeros(), scores, *self.dual_set.link_near(scores, COLD))
 
-    def evaluate(self, w: np.ndarray, near: np.ndarray = NOTHING_NEAR) -> Evaluation:
+    def evaluate(self, w: np.ndarray, near: np.ndarray = COLD) -> Evaluation:
         scores = self.scores(w)
         return Evaluation(w, scores, *self.dual_set.link_near(scores, near))
 
@@ -356,7 +356,7 @@ class Problem(CertifiedProblem):
     def certified_margin(self, w: np.ndarray, *, sharp: bool = False) -> float:
         return certify_margin(self, w, sharp=sharp)
 
-    def settled(self, w: np.ndarray) -> np.ndarray:
+    def normalised(self, w: np.ndarray) -> np.ndarray:
         """w at a safe length, with what a solver kept with it recomputed."""
         w = recomputed(self, w)
         w = w if SHORT < self.norm(w) < LONG else to_safe_length(w)
@@ -377,7 +377,7 @@ class Problem(CertifiedProblem):
         return np.asarray(self.penalty.upper)
 
     def classifier(self, w: np.ndarray) -> tuple[np.ndarray, Any, float]:
-        w = self.settled(w)
+        w = self.normalised(w)
         norm, loss = self.norm(w), 0.0
         if norm > 0.0:
             share = self.operator.magnitude(w, norm) / norm

@@ -69,7 +69,7 @@ class Block:
         return np.arange(self.first, self.first + self.y.size)
 
     def kept(self, wanted: np.ndarray) -> "Rows | None":
-        """Those of the rows whose numbers are among the wanted, which are sorted; or None."""
+        """The rows whose numbers are among the wanted ones, which are sorted; or None."""
         start, stop = np.searchsorted(wanted, [self.first, self.first + self.y.size])
         if start == stop:
             return None

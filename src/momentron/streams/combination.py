@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class BlockCombination:
-    """As `momentron.dual.combination.Combination`, for rows that a pass brings back.
+    """Like `momentron.dual.combination.Combination`, for rows that a pass brings back.
 
     A pass evaluates w once it has moved: it gives the scores, and the rows to move along next.
     """

@@ -24,7 +24,7 @@ from momentron.rows.base import shallow_copy
 from momentron.rows.validation import TrainingData
 from momentron.solvers.base import RunOptions
 from momentron.solvers.checkpoint import section, unusable
-from momentron.solvers.margin_problem import NOTHING_NEAR, CertifiedProblem, Evaluation, SparseDual
+from momentron.solvers.margin_problem import COLD, CertifiedProblem, Evaluation, SparseDual
 from momentron.solvers.problem import Problem
 from momentron.streams.auto import BlockRounds, MemoryPlan
 from momentron.streams.blocks import Rows
@@ -81,7 +81,7 @@ class BlockProblem(CertifiedProblem):
         self._shape = self._labels.zeros(found.width).shape
         self._evidence = Evidence(self._labels, self._shape, self.longest)
         at_zero = np.log(self._labels.arc_counts(self.counts))
-        _, self.psi_zero, _ = self._arcs.link_near(at_zero, NOTHING_NEAR)
+        _, self.psi_zero, _ = self._arcs.link_near(at_zero, COLD)
         self._is_closed = False
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -172,7 +172,7 @@ class BlockProblem(CertifiedProblem):
     def start(self) -> Evaluation:
         return replace(self.evaluate(self.zeros()), w=self.zeros())
 
-    def evaluate(self, w: np.ndarray, near: np.ndarray = NOTHING_NEAR) -> Evaluation:
+    def evaluate(self, w: np.ndarray, near: np.ndarray = COLD) -> Evaluation:
         """One pass; two where many classes have intercepts.
 
         There the rows' weights depend on a balance of all k² arcs, and one read would have to

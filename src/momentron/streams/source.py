@@ -73,7 +73,7 @@ class ArraySource(TableSource):
     Parameters
     ----------
     X : ndarray, memmap, sparse matrix, tensor or data frame of shape (n, d)
-        Of a dense tensor each block is converted when it is read, on whatever device it is.
+        For a dense tensor, each block is converted when it is read, on whatever device it is.
     y : array of shape (n,)
     block_size : int
         Bytes of a block.

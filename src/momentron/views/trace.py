@@ -18,7 +18,7 @@ class Row:
     seconds : float
         Since the start; printing and callbacks are not counted.
     margin : float
-        Of the current iterate.
+        The margin of the current iterate.
     lower, upper : float
         The best bounds so far, as the method computed them: running estimates, without
         rounding bounds, which only the certificate of the result has.

@@ -106,7 +106,7 @@ def _up_to_fifteen(size: np.ndarray) -> Attempt:
 
 
 def _sixteen_or_more(size: np.ndarray) -> Attempt:
-    """Of floats that have no decimal of 15 digits."""
+    """The shortest decimals of floats that need more than 15 digits."""
     places, usable = _places(size, 17)
     usable &= size < SAFE
     size = np.where(usable, size, 1.0)

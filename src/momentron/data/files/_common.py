@@ -34,13 +34,13 @@ class DataFile:
     target_name : str or None
         The name of the label column, likewise.
     row_names : list of str or None
-        Of a table that has them; and the numbers of the rows that are left where some were not.
+        The row names of a table that has them; else, if some rows were left out, row numbers.
     weights : ndarray or None
         A column of weights or frequencies.
     taken : list of str
         What was taken as what, in short phrases for a user to see.
     levels : dict
-        Of text columns that became dummies: their levels, the one left out first.
+        The levels of text columns that became dummies, the one left out first.
     kept : ndarray of bool, or None
         Which rows of the file these are, where some were left out for missing values.
     """

@@ -62,7 +62,7 @@ def parse_svmlight(text: bytes, line: int = 1, **options: Any) -> tuple[Any, np.
     line : int
         The number of its first line, for the message.
     **options
-        Of `sklearn.datasets.load_svmlight_file`.
+        Passed to `sklearn.datasets.load_svmlight_file`.
     """
     from sklearn.datasets import load_svmlight_file
 

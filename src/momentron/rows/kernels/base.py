@@ -122,7 +122,7 @@ class BoundValues(BoundKernel):
     Parameters
     ----------
     block, cross : callable
-        As the methods of these names.
+        Like the methods of these names.
     matrix : ndarray of shape (n, n), optional
         All of K: held, not copied.
     """

@@ -39,7 +39,7 @@ class GaussianKernel(PairwiseKernel):
     Far from the origin that would cost digits: where Δ counts, and dense rows are much shorter as
     seen from their mean, they are moved there as they are read. Each coordinate is then rounded
     once, which moves a point by at most uR and ‖x − x′‖² by 8uR²: five more roundings cover it.
-    Where Δ would still hide the answer, differences are squared one by one, at ten times the price.
+    Where Δ would still hide the answer, differences are squared one by one, at ten times the cost.
     """
 
     is_bounded = True

@@ -1,4 +1,4 @@
-"""Kernel values in single precision, at less than half the price, and what they may be wrong by.
+"""Kernel values in single precision, at less than half the cost, and what they may be wrong by.
 
 The rows are scaled by a power of two, so that the longest has a length between ½ and 1, and rounded
 to single precision, u = 2⁻²⁴. Inner products are summed in runs of at most SINGLE_RUN terms, so
@@ -136,7 +136,7 @@ def power_weights(degree: int, diagonal: np.ndarray, d: int) -> np.ndarray | Non
 
 
 class SingleScores:
-    """Ka for coefficients a on some columns, and a bound on its error, at half the price.
+    """Ka for coefficients a on some columns, and a bound on its error, at half the cost.
 
     Parameters
     ----------

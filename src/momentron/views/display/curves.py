@@ -240,7 +240,7 @@ def scale_to_best(axes: Any, best: float, lowest: float | None = None) -> None:
 
 
 class TrackDisplay:
-    """The looks of a `MarginTracker`, one column against the steps.
+    """The looks of a `MarginTracker`: one column plotted against the steps.
 
     Parameters
     ----------

@@ -73,7 +73,7 @@ class MarginDisplay(ClassifierDisplay):
         ax : matplotlib Axes, optional
             New ones by default.
         size : float
-            Of the points.
+            The size of the points.
         legend : bool
         """
         self.figure_, self.ax_ = axes_for(ax)

@@ -35,9 +35,9 @@ class Fitted:
     marked : ndarray
         Rows to be marked, and `marked_name` what they are.
     weights : ndarray or None
-        Of rows in conflict, two classes: with them the averages of both classes coincide.
+        Weights of rows in conflict, two classes: the weighted averages of both classes coincide.
     direction : ndarray of shape (d,) or None
-        Of a linear classifier of two classes.
+        The normal of a linear classifier of two classes.
     is_distance : bool
         Whether decision values are distances, not scaled by a soft margin.
     """
