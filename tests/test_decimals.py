@@ -80,7 +80,7 @@ def test_the_six_lines_on_the_command_line(capsys, tmp_path):
     ended = run(capsys, "check", file, "--proof", proof)
     assert ended.code == 3
     assert "quasi-separable" in ended.out
-    assert "target 2 (the last column)" in ended.out
+    assert "target column: 2 (the last column)" in ended.out
     assert run(capsys, "verify", proof, file).code == 0
     assert run(capsys, "check", file, "--decimals", "binary").code == 4
 

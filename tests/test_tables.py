@@ -53,7 +53,7 @@ def test_each_fault_of_a_hard_file_is_one_line_with_column_count_and_option(writ
     assert data.y.tolist() == ["yes", "no", "yes", "yes"]
     assert data.row_names == ["0", "1", "3", "5"]
     said = "; ".join(data.taken)
-    for phrase in ("target y", "delimiter ';'", "decimal comma", "2 of 6 rows left out"):
+    for phrase in ("target column: y", "delimiter ';'", "decimal comma", "2 of 6 rows left out"):
         assert phrase in said
 
 
@@ -63,7 +63,7 @@ def test_the_same_on_the_command_line(capsys, write, tmp_path):
     assert ended.code == 2 and ended.err.count("\n") == 1
     options = ["--drop", "id,note", "--dummies", "--drop-na"]
     ended = run(capsys, "check", path, *options, "--json", "--proof", proof)
-    assert json.loads(ended.out)["read"][0] == "target y (by its name)"
+    assert json.loads(ended.out)["read"][0] == "target column: y (by its name)"
     assert run(capsys, "verify", proof, path, *options).code == 0
     model = tmp_path / "model.npz"
     assert run(capsys, "fit", path, *options, "--save", model).code == 0

@@ -205,7 +205,7 @@ def _facts(summary: dict[str, Any]) -> list[tuple[str, object]]:
         ("boundary pairs", _some(pairs, n_pairs) if pairs else ""),
         ("needed features", needed),
         ("spare features", spare),
-        ("work", f"{summary['seconds']:.3f} s"),
+        ("time", f"{summary['seconds']:.3f} s"),
     ]
 
 

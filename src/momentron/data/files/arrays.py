@@ -106,7 +106,7 @@ def read_parquet(shown: str, content: bytes, options: TableOptions) -> DataFile:
     why = "by its name" if len(named) == 1 else "the last column"
     usual = named[0] if len(named) == 1 else -1
     if options.target is not None:
-        usual, why = options.target, "as asked"
+        usual, why = options.target, "from --target"
     target = position(shown, usual, names)
     is_label = options.failures is None  # else the target counts successes
     columns = [

@@ -181,12 +181,12 @@ def _label_column(
     if isinstance(target, str) and target in first:
         column = first.index(target)
         if not is_number(target) or _is_header(first, second, column):
-            return position(shown, target, first), True, "as asked"
+            return position(shown, target, first), True, "from --target"
     if target is not None:
         names = first if any(_is_text(cell) for cell in first) else None
         names = None if is_number(str(target)) else names
         column = position(shown, target, names, len(first))
-        return column, _is_header(first, second, column), "as asked"
+        return column, _is_header(first, second, column), "from --target"
     named = [i for i, cell in enumerate(first) if cell.lower() in LABEL_NAMES]
     if len(named) == 1 and _is_header(first, second, named[0]):
         return named[0], True, "by its name"

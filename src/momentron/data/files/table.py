@@ -276,7 +276,7 @@ class Table:
             target if is_named else None,
             row_names,
             None if weights is None else self._numbers(columns, weights),
-            [f"target {target} ({layout.why})", f"features {some(names)}", *notes],
+            [f"target column: {target} ({layout.why})", f"features {some(names)}", *notes],
             levels,
             kept,
         )
