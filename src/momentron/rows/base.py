@@ -21,6 +21,7 @@ BLOCK_BYTES = 1 << 22  # float64 blocks of 4 MB: large enough for BLAS, small ne
 
 
 FEW_ENTRIES = 32  # up to which the length of a vector is faster in Python
+SHORT_DOT = 2048  # entries up to which no BLAS divides a dot product among threads
 
 
 def block_rows(n: int, d: int) -> int:
@@ -159,6 +160,8 @@ class Operator(ABC):
         flat = w.ravel()
         if flat.size <= FEW_ENTRIES:
             return math.hypot(*flat.tolist())
+        if flat.size <= SHORT_DOT:
+            return math.sqrt(flat.dot(flat))
         # not a BLAS dot product: that wakes a second thread, at a cost above the whole norm
         return math.sqrt(np.einsum("i,i->", flat, flat))
 

@@ -60,8 +60,7 @@ def exchange(
         if upper is None:
             wrong = np.where(free, alpha <= 0.0, point.p <= 1.0 - SATISFIED)
         else:
-            off = ROUNDING * float(np.abs(alpha).sum()) * form.scale
-            off = max(10.0 * SATISFIED, off)
+            off = max(10.0 * SATISFIED, ROUNDING * float(np.abs(alpha).sum()) * form.scale)
             rises = free & (alpha >= upper)
             wrong = np.where(free, (alpha <= 0.0) | rises, point.p <= 1.0 - off)
             wrong = np.where(full, point.p > 1.0 + off, wrong)

@@ -63,9 +63,7 @@ def pivot(form: GramForm, S: np.ndarray, settings: AutoSettings = SETTINGS) -> n
         slots = min(form.m, first.size + settings.pivot_room)
         smallest = SINGULAR * form.scale
         support = Support(form.K, form.Y, form.squares, slots, smallest, is_gram=True)
-        try:
-            support.take(first, point.x[first], point.b)
-        except np.linalg.LinAlgError:
+        if not support.take(first, point.x[first], point.b):
             return None
         with np.errstate(divide="ignore", invalid="ignore"):
             left = support.run(left, SATISFIED, form.deadline.has_passed)
@@ -168,13 +166,13 @@ class Support:
         total = self.x @ self._held
         return total if self._bordered is None else self._bordered @ total
 
-    def take(self, members: np.ndarray, lam: np.ndarray, b: np.ndarray) -> None:
-        """Begin with these rows and their multipliers; LinAlgError where they are singular."""
+    def take(self, members: np.ndarray, lam: np.ndarray, b: np.ndarray) -> bool:
+        """Begin with these rows and their multipliers; False where they are singular."""
         end = self.r + members.size
         self._holders[: members.size] = members.tolist()
         self._held[self.r : end, : self._width] = self.rows[members]
         self.x[: self.r], self.x[self.r : end] = b, lam
-        self._invert()
+        return self._invert() is not None
 
     def begin(self, p: np.ndarray, left: int, is_late: Callable[[], bool | None]) -> int:
         """From nothing: the row with the smallest p enters, with an intercept one of each class."""
@@ -194,23 +192,25 @@ class Support:
         self._holders[slot] = j
         self._held[self.r + slot, : self._width] = self.rows[j]
 
-    def _invert(self) -> np.ndarray:
-        """Make the inverse anew: of the slots that are held, which are named."""
+    def _invert(self) -> np.ndarray | None:
+        """Make the inverse anew of the slots that are held, and name them; None where singular."""
         r = self.r
         slots = np.array([*range(r), *(r + slot for slot in self.slots)], np.intp)
         matrix = np.zeros((slots.size, slots.size))
         matrix[:, r:] = self._products(self.members)[slots]
         matrix[r:, :r] = matrix[:r, r:].T
-        inverse = np.linalg.inv(matrix)
+        try:
+            inverse = np.linalg.inv(matrix)
+        except np.linalg.LinAlgError:
+            return None
         self.inverse[:] = 0.0
         self.inverse[slots[:, None], slots] = inverse
         return slots
 
     def renew(self) -> bool:
         """The point with margins of 1 on S, without what rounding has left; whether λ ≥ 0."""
-        try:
-            slots = self._invert()
-        except np.linalg.LinAlgError:
+        slots = self._invert()
+        if slots is None:
             return False
         solved = self.inverse[:, slots[self.r :]].sum(axis=1)
         if not (np.isfinite(solved).all() and solved[self.r :].min() >= 0.0):
@@ -246,7 +246,7 @@ class Support:
             empty = float(times[slot])
             t = min(full, empty)
             if not t < math.inf:  # a combination of the others, whose weights cancel with it
-                if is_fresh or not self._is_inverted():
+                if is_fresh or self._invert() is None:
                     self.ray = np.zeros(self.Y.shape[0])
                     self.ray[self.members] = np.maximum(-falls[self.slots], 0.0)
                     self.ray[j] = 1.0
@@ -262,14 +262,6 @@ class Support:
             if not self._drop(slot):
                 return 0
         return 0
-
-    def _is_inverted(self) -> bool:
-        """Whether the inverse could be made anew, which takes away what rounding has left."""
-        try:
-            self._invert()
-        except np.linalg.LinAlgError:
-            return False
-        return True
 
     def _add(self, j: int, weight: float, u: np.ndarray, curvature: float) -> bool:
         """Whether there was a slot for row j."""
