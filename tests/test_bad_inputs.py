@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
+import momentron
 from momentron import KernelMaxMarginClassifier, MaxMarginClassifier, max_margin
 from momentron.errors import InputError
 from momentron.rows.kernels import PrecomputedKernel
@@ -232,3 +233,20 @@ def test_zero_row_without_intercept_has_no_margin():
     result = max_margin(X, [*LABELS, 0], fit_intercept=False, tol=1e-3)
     assert result.lower == 0.0
     assert result.upper <= 5e-3
+
+
+def test_masked_labels_and_weights_are_refused():
+    X, mask = [[0.0, 1.0], [1.0, 0.0], [5.0, 5.0], [6.0, 7.0]], [0, 1, 0, 0]
+    y, weights = [0, 0, 1, 1], np.ma.masked_array(np.ones(4), mask=mask)
+    labels = np.ma.masked_array(y, mask=mask)
+    verdict = momentron.check_separability(X, y)
+    for call in (
+        lambda: momentron.max_margin(X, labels),
+        lambda: momentron.max_margin(X, y, C=1.0, sample_weight=weights),
+        lambda: momentron.MaxMarginClassifier().fit(X, labels),
+        lambda: momentron.check_separability(X, labels),
+        lambda: momentron.check_separability(X, y, sample_weight=weights),
+        lambda: momentron.verify(verdict, X, labels),
+    ):
+        with pytest.raises(momentron.InputError, match=r"masked|missing|different data"):
+            call()

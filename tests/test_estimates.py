@@ -511,3 +511,12 @@ def test_models_that_are_not_logistic_do_not_cite_a_paper_on_those():
         "The data are quasi-completely separated: in the Poisson regression (Poisson model with "
         "log link) "
     )
+
+
+@pytest.mark.parametrize("unit", [5e-324, 1e-323, 1e-310, 1e-300])
+def test_subnormal_numbers_have_estimates(unit):
+    """The decimals of subnormal numbers are far from them: directions are checked exactly."""
+    X = unit * np.array([[3, 3, 3], [-1, 0, 0], [-1, -3, 0], [3, 0, 2], [0, -2, 0.0]])
+    verdict = check_separability(X, [2, 1, 0, 1, 0])
+    assert verdict.kind == "separable"
+    assert verify(verdict.to_json(), X, [2, 1, 0, 1, 0])

@@ -252,6 +252,12 @@ def _plain(labels: Any) -> list[Any]:
     return [label.item() if isinstance(label, np.generic) else label for label in values]
 
 
+def require_unmasked(name: str, values: Any) -> None:
+    """Raise if some entries of a masked array are masked: what is behind a mask is not data."""
+    if np.ma.is_masked(values):
+        raise InputError(f"{name} is a masked array with masked entries; drop those rows")
+
+
 def clean_targets(y: Any, n_rows: int, *, are_classes: bool = True) -> np.ndarray:
     """y as a 1-D array of labels, one for each row, which need not be classes."""
     if y is None:
@@ -259,6 +265,7 @@ def clean_targets(y: Any, n_rows: int, *, are_classes: bool = True) -> np.ndarra
             "max_margin requires y to be passed, but the target y is None; pass one label for each "
             "row"
         )
+    require_unmasked("y", y)
     if not (type(y) is np.ndarray and y.ndim == 1):
         y = as_host(y) if is_tensor(y) else y
         given = y
@@ -304,6 +311,7 @@ def clean_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
     """The rows' own weights in float64, checked; None where there are none."""
     if sample_weight is None:
         return None
+    require_unmasked("sample_weight", sample_weight)
     try:
         given = np.asarray(sample_weight)
         if given.dtype.kind not in "biuf":

@@ -264,6 +264,16 @@ class Cone:
         return self._scaled[2]
 
     @cached_property
+    def has_all_digits(self) -> bool:
+        """Whether the floats of A are those of the table but for the last of 16 digits.
+
+        The shortest decimals of subnormal numbers, and of narrower types, are farther away.
+        """
+        values = np.abs(self.X.data if sp.issparse(self.X) else self.X)
+        is_wide = values.dtype.itemsize >= 8
+        return is_wide and not np.any((values > 0) & (values < np.finfo(np.float64).tiny))
+
+    @cached_property
     def _scaled(self) -> tuple[Any, np.ndarray, np.ndarray]:
         """(A, columns, exponents), built when first asked for, if there is room."""
         is_dense = self.family.n_blocks == 1 and self.family.n_intercepts <= 1

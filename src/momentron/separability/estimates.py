@@ -406,7 +406,7 @@ class EstimateProver:
     def _outside(self, t: list[int]) -> list[int]:
         """Some strict pairs with c·t ≤ 0, the worst first; near zero exact numbers decide."""
         sides = self._scaled[0] @ self._in_floats(t)
-        near = np.flatnonzero(sides < SAME)
+        near = np.flatnonzero(sides < (SAME if self.cone.has_all_digits else np.inf))
         near = near[np.argsort(sides[near], kind="stable")]
         exact = self.cone.sides(self._dense(self._lifted(t)), self.strict[near])
         return [i for i, s in zip(near.tolist(), exact, strict=True) if s <= 0][:FIRST]

@@ -32,7 +32,7 @@ def label_texts(y: Any) -> list[str]:
     if is_tensor(y):
         y = as_host(y)
     # a list goes to objects: numpy would round large integers beside a float, and cut "a\\0" to "a"
-    array = np.asarray(y) if hasattr(y, "dtype") else np.asarray(y, dtype=object)
+    array = np.ma.asarray(y) if hasattr(y, "dtype") else np.asarray(y, dtype=object)
     values = array.ravel().tolist()
     if array.dtype.kind not in "biuU":  # where equal values may have different texts
         return [_label_text(v) for v in values]
@@ -102,7 +102,7 @@ def zero_weight_rows(sample_weight: Any, n: int) -> list[int]:
 
 def _not_negative(values: Any, name: str, noun: str, wanted: str) -> np.ndarray:
     try:
-        found = np.asarray(values, dtype=np.float64)
+        found = np.ma.filled(np.ma.asarray(values, dtype=np.float64), np.nan)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} must hold {wanted}") from None
     if not (np.isfinite(found).all() and (found >= 0.0).all()):
