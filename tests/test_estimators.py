@@ -28,6 +28,7 @@ from momentron import (
 )
 from momentron.datasets import make_nonseparable, make_separable
 from momentron.estimators.shared import warn_of
+from momentron.rows.kernels import PrecomputedKernel
 
 ESTIMATORS = (
     MaxMarginClassifier(max_iter=1000),
@@ -193,3 +194,12 @@ def test_callback_reaches_the_loop(data):
             data.X, data.y, callback=rows.append
         )
     assert len(rows) == 250
+
+
+def test_a_precomputed_kernel_by_its_class_predicts():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 3))
+    y = np.where(X[:, 0] > 0.0, 1, 0)
+    named = KernelMaxMarginClassifier(kernel="precomputed", C=1.0).fit(X @ X.T, y)
+    by_class = KernelMaxMarginClassifier(kernel=PrecomputedKernel(), C=1.0).fit(X @ X.T, y)
+    assert np.array_equal(named.predict(X @ X.T), by_class.predict(X @ X.T))

@@ -319,7 +319,7 @@ def fit_path(
             stopwatch=plan.stopwatch,
         )
     assert plan.blocks is not None
-    result = stream_margin(plan.blocks, options, callback)
+    result = stream_margin(plan.blocks, options, plan.stopwatch, callback)
     return [Fits([Fit(result)], result.classes)]
 
 

@@ -12,7 +12,7 @@ from momentron.estimators.shared import FittedClassifier, MarginClassifier, keep
 from momentron.fitting.fits import Fits
 from momentron.fitting.options import FitOptions
 from momentron.rows.base import row_blocks
-from momentron.rows.kernels import Kernel
+from momentron.rows.kernels import Kernel, PrecomputedKernel
 from momentron.rows.validation import TrainingData
 from momentron.solvers import Solver
 
@@ -46,7 +46,8 @@ class KernelMargin(MarginClassifier):
 
     @property
     def _is_precomputed(self) -> bool:
-        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+        is_named = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        return is_named or isinstance(self.kernel, PrecomputedKernel)
 
     @property
     def coef_(self) -> np.ndarray:

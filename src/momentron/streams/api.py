@@ -170,10 +170,10 @@ class BlockData:
 
 
 def stream_margin(
-    stream: Stream, options: FitOptions, callback: Callback | None = None
+    stream: Stream, options: FitOptions, stopwatch: Stopwatch, callback: Callback | None = None
 ) -> MarginResult:
     """Maximise the margin over a stream; what `max_margin` calls for data in blocks."""
-    stopwatch, solver, budget = Stopwatch(), options.solver, options.budget
+    solver, budget = options.solver, options.budget
     memory = SET_SHARE * (options.block_size or BLOCK_BYTES)
     file = None
     if options.checkpoint is not None:
