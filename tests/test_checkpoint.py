@@ -203,3 +203,15 @@ def test_a_larger_budget_goes_on_where_the_smaller_ended(data, tmp_path):
     straight = max_margin(data.X, data.y, max_iter=50, **options)
     assert more.certificate == straight.certificate
     assert more.n_iter == 50
+
+
+@pytest.mark.clock
+def test_a_run_that_the_deadline_ends_leaves_its_file(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 50))
+    y = np.sign(X @ rng.normal(size=50))
+    options = {"method": "momentum", "tol": 0.0, "max_iter": 10**6, "max_time": 0.5}
+    iterations = [max_margin(X, y, checkpoint=tmp_path / "state", **options).n_iter]
+    assert (tmp_path / "state").exists()
+    iterations.append(max_margin(X, y, checkpoint=tmp_path / "state", **options).n_iter)
+    assert iterations[1] > iterations[0]

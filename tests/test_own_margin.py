@@ -174,6 +174,7 @@ def test_a_tracker_follows_weights():
 
 
 def test_a_tracker_follows_layers_and_networks():
+    torch.manual_seed(0)
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1, 2], 20)
     X = torch.tensor(rng.normal(size=(60, 4)) + 5.0 * np.eye(4)[y], dtype=torch.float32)

@@ -62,7 +62,7 @@ def load_model(path: Path) -> tuple[Classifier, dict[str, list[str]]]:
         raise
     except Exception as error:  # a damaged archive can raise anything
         raise InputError(
-            f"{path} cannot be read as a model: {reason(error)}; momentron fit --save writes models"
+            f"{path} cannot be read as a model; momentron fit --save writes models"
         ) from error
     try:
         levels = json.loads(str(found["levels"])) if "levels" in found else {}

@@ -35,6 +35,7 @@ ENDINGS = (
 LARGEST_ROUNDING = 1e-4  # or tol, of the longest row: above it nothing is called not separable
 PATIENCE = 0.6  # seconds in which the last certificate must be there, after Ctrl-C or the budget
 PATIENCE_SHARE = 0.06  # or this share of the budget, if that is longer
+CLOSING = 0.05  # seconds before the deadline in which every step is saved
 
 
 @dataclass(frozen=True)
@@ -224,6 +225,7 @@ class Run:
         if checkpoint is not None and checkpoint.resume(self):
             status = self._verdict(None) or self._exhausted()
         while status is None:
+            begun = time.perf_counter()
             solver.step(seen, state)
             candidates = solver.candidates(seen, state)
             row = self._note(self._keep(candidates), candidates)
@@ -235,7 +237,10 @@ class Run:
             if status is not None and row is None:
                 trace.append(self._row(candidates))
             if checkpoint is not None:
-                checkpoint.save(self, is_last=status is not None)
+                # a step that the deadline cuts short leaves nothing to save
+                took = time.perf_counter() - begun
+                is_late = deadline - time.perf_counter() < max(3.0 * took, CLOSING)
+                checkpoint.save(self, is_last=status is not None or is_late)
         return status
 
     def _exhausted(self) -> Status | None:
