@@ -6,6 +6,10 @@ Processor seconds of one thread. Each solver has a process of its own, which loa
 solves up to three times; the best counts, and a time limit ends it. momentron stops at the gap that
 is asked for, the peers at their own default tolerances, which certify nothing. With `--before`,
 another checkout of momentron runs too. What is in the file is not run again.
+
+    python -m benchmarks.cells --tolerances
+
+shows what a certified gap of 1e-3 costs next to one of 1e-6, for every penalty and kind of rows.
 """
 
 import argparse
@@ -147,6 +151,40 @@ def cells() -> Iterator[tuple[str, Cell]]:
     yield "ten classes, hard", Cell(pixels, {"tol": 1e-3})
 
 
+def kinds_of_rows() -> Iterator[tuple[str, Data, dict[str, Any]]]:
+    """A data set of every kind of rows, and its options."""
+    from sklearn.datasets import load_digits
+
+    rng = np.random.default_rng(3)
+    wide = rng.normal(size=(900, 1500))
+    yield "dense, tall", embeddings(), {}
+    yield "dense, wide", (wide, (wide[:, 0] + rng.normal(size=900) > 0.0).astype(int)), {}
+    yield "sparse, few features", rows_of("a9a", 30_000), {}
+    yield "sparse, by products", text(), {}
+    yield "pairs", load_digits(return_X_y=True), {}
+    yield "kernel, noisy", rows_of("a9a", 5000), {"kernel": "rbf"}
+    yield "kernel, clean", rows_of("mnist", 1500), {"kernel": "rbf", "gamma": 1e-7}
+
+
+def tolerances() -> None:
+    """Processor seconds, the best of three, at two tolerances."""
+    print("| rows | penalty | 1e-3 | 1e-6 | ratio |\n|---|---|---|---|---|")
+    for name, (X, y), more in kinds_of_rows():
+        for penalty in ("squared_hinge", "hinge"):
+            best = []
+            for tol in (1e-3, 1e-6):
+                options = {"C": 1.0, "penalty": penalty, "tol": tol, **more}
+                best.append(min(_seconds(X, y, options) for _ in range(REPEATS)))
+            times = " | ".join(f"{seconds:.4f}" for seconds in best)
+            print(f"| {name} | {penalty} | {times} | {best[0] / best[1]:.2f} |", flush=True)
+
+
+def _seconds(X: Any, y: np.ndarray, options: dict[str, Any]) -> float:
+    begin = time.process_time()
+    run_ours(X, y, options)
+    return time.process_time() - begin
+
+
 def run_ours(X: Any, y: np.ndarray, options: dict[str, Any]) -> str:
     from momentron import MaxMarginClassifier, max_margin
 
@@ -249,10 +287,14 @@ def main() -> None:
     parser.add_argument("--before", type=Path, help="another checkout")
     parser.add_argument("--limit", type=float, default=90.0, help="seconds of a process")
     parser.add_argument("--again", action="store_true", help="run our own cells again")
+    parser.add_argument("--tolerances", action="store_true", help="what 1e-3 and 1e-6 cost")
     parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.work:
         work(*asked.work)
+        return
+    if asked.tolerances:
+        tolerances()
         return
     known = json.loads(asked.out.read_text()) if asked.out.exists() else {}
     for name, cell in cells():

@@ -143,7 +143,7 @@ def fit(case: Case) -> dict[str, Any]:
 def long_fit(case: Case, checkpoint: str | Path | None = None) -> str:
     """Many steps of Algorithm 1, and the classifier they end with, to the last bit."""
     from momentron import max_margin
-    from momentron.solvers.identity import digest_of
+    from momentron.solvers.checkpoint import digest_of
 
     result = max_margin(
         str(case.rows),

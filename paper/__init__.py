@@ -8,10 +8,9 @@ from collections.abc import Callable
 from paper.fig1_fig2 import Figure1, Figure2
 from paper.fig3 import Figure3
 from paper.fig4 import Figure4
-from paper.figure import Figure
 from paper.paths import Paths
 from paper.rates import Rates
-from paper.runner import Reproduction, reproduce
+from paper.runner import Figure, Reproduction, reproduce
 
 FIGURES: dict[str, Callable[..., Figure]] = {
     Figure1.name: Figure1.from_mnist,

@@ -1,22 +1,19 @@
 """`python -m paper fig1`: the paper's figures, and its claims about them, measured."""
 
-import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from momentron.cli import run as run_commands
 from momentron.cli.output import cell, say
 from momentron.errors import InputError
-from paper import FIGURES, SEEDED, Reproduction
+from momentron.views.progress import as_progress
+from paper import FIGURES, SEEDED, Figure, Reproduction
 from paper import reproduce as measure
 from paper.judge import measured_words
-from paper.runner import Watch
 
 INTERRUPTED = 130
 EVERYTHING = "all"
@@ -75,7 +72,8 @@ def reproduce(
     for name in names:
         try:
             seeded = {"seeds": more} if more and name in SEEDED else {}
-            print_results(console, name, run(console, name, out, quick, max_time, **seeded))
+            results = run(name, FIGURES[name](quick, **seeded), out, max_time)
+            print_results(console, name, results)
         except InputError as error:
             # one figure's data may be missing where another's are at hand
             failures.append(f"{name}: {error}")
@@ -106,41 +104,10 @@ def parse_seeds(text: str) -> tuple[int, ...]:
     return tuple(seeds)
 
 
-def run(
-    console: Console,
-    name: str,
-    out: Path,
-    quick: bool,
-    max_time: float | None,
-    **options: Sequence[int],
-) -> Reproduction:
-    """Measure one figure under a progress bar."""
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    ) as progress:
-        watch = _watch(progress, name)
-        return measure(FIGURES[name](quick, **options), out, watch=watch, max_time=max_time)
-
-
-def _watch(progress: Progress, name: str) -> Watch:
-    task = progress.add_task(f"{name}: data", total=1.0)
-    last = 0.0
-
-    def watch(part: str, share: float) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last > 0.2:  # the bar's own clock needs no more
-            last = now
-            progress.update(task, description=f"{name}: {part}", completed=share)
-
-    return watch
+def run(name: str, figure: Figure, out: Path, max_time: float | None) -> Reproduction:
+    """Measure one figure, with a line of progress."""
+    tell = as_progress(True, name)
+    return measure(figure, out, watch=lambda part, share: tell(share), max_time=max_time)
 
 
 def print_results(console: Console, name: str, results: Reproduction) -> None:

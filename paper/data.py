@@ -158,15 +158,6 @@ TRAIN, VALIDATION = 0.6, 0.2
 
 
 @dataclass(frozen=True)
-class Split:
-    """Positions of rows to train, to validate and to test on."""
-
-    train: np.ndarray
-    validation: np.ndarray
-    test: np.ndarray
-
-
-@dataclass(frozen=True)
 class Pool:
     """Rows with a constant feature, the longest of length 1, and labels −1 and 1.
 
@@ -199,12 +190,10 @@ class Pool:
         """A hash of every number and label."""
         return fingerprint_of(self.X, self.y)
 
-    def split(self, seed: int) -> Split:
-        """The rows in an order that the seed draws, cut into three."""
+    def split(self, seed: int) -> list[np.ndarray]:
+        """The rows to train, to validate and to test on, in an order that the seed draws."""
         order, n = np.random.default_rng(seed).permutation(self.y.size), self.y.size
-        cuts = [round(TRAIN * n), round((TRAIN + VALIDATION) * n)]
-        train, validation, test = np.split(order, cuts)
-        return Split(train, validation, test)
+        return np.split(order, [round(TRAIN * n), round((TRAIN + VALIDATION) * n)])
 
     def rows(self, index: np.ndarray) -> Any:
         """Some rows, without zeros where these are many."""
@@ -321,9 +310,9 @@ class Placed:
 
 
 class Rows:
-    """Some rows of real data, drawn by the seed; `auto` certifies their best margin.
+    """Some rows of real data, drawn by the seed, with the attributes of `Placed`.
 
-    It has the attributes of `Placed`.
+    `auto` certifies their best margin.
     """
 
     margin = None

@@ -2,18 +2,21 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from momentron.api import max_margin
 from momentron.separability import check_separability
-from momentron.solvers.base import Candidates
+from momentron.solvers.solver import Candidates
 from momentron.verify import verify
 from momentron.views.display.curves import scale_to_best
 from momentron.views.display.style import INK
-from paper.curves import (
+from paper.data import mnist_pair, require_end
+from paper.descent_path import AT_THIS_HORIZON, PART, overtakes, path_part, root_iterations
+from paper.judge import Claim, decade_exponent, since
+from paper.method_curves import (
     DESCENT,
     METHODS,
     MOMENTUM,
@@ -27,33 +30,36 @@ from paper.curves import (
     thin,
     two_panels,
 )
-from paper.data import Sample, mnist_pair, require_end
-from paper.figure import Figure, Measured, Part, Report
-from paper.judge import Claim, since
-from paper.path import AT_THIS_HORIZON, PART, overtakes, path_part, root_iterations
+from paper.runner import Figure, Measured, Part, Report
 
 TOL = 1e-9
 BEST = "auto"
 
 
+@dataclass
 class Figure1(Figure):
-    """Margin against iterations and seconds; the best margin, certified, from `auto`."""
+    """Margin against iterations and seconds; the best margin, certified, from `auto`.
+
+    Attributes
+    ----------
+    iterations : int
+        Of each method.
+    path : int
+        Normalised steps of the path that predicts longer runs.
+    """
 
     name = "fig1"
     title = "Figure 1, margins on separable data"
 
-    def __init__(
-        self, sample: Sample, *, iterations: int, path: int | None = None, quick: bool
-    ) -> None:
-        super().__init__(sample, quick=quick)
-        self.iterations = iterations
-        self.path = iterations if path is None else path
+    _: KW_ONLY
+    iterations: int
+    path: int
 
     @classmethod
     def from_mnist(cls, quick: bool) -> "Figure1":
         """Digits 0 and 1; the quick version has a quarter of the rows and fewer iterations."""
         if quick:
-            return cls(mnist_pair(0, 1, rows=3000), iterations=1000, quick=True)
+            return cls(mnist_pair(0, 1, rows=3000), iterations=1000, path=1000, quick=True)
         return cls(mnist_pair(0, 1), iterations=3000, path=8000, quick=False)
 
     def numbers(self) -> dict[str, Any]:
@@ -82,12 +88,15 @@ class Figure1(Figure):
     def claims(self, measured: Mapping[str, Measured]) -> list[Claim]:
         best = measured[BEST].facts
         margins = {m.name: measured[m.name].columns["margin"] for m in METHODS}
+        root = normalizing_helps(margins, NORMALIZED_ROOT.name, "θ_t = 1/√t")
+        if not root.holds:  # a claim about the long run that has not come true yet
+            root = replace(root, holds=None, word=AT_THIS_HORIZON)
         return [
             self._separable(best),
             momentum_first(margins, measured[PERCEPTRON.name].columns["lower"]),
             perceptron_second(margins),
             normalizing_helps(margins, NORMALIZED.name, "θ_t = 1"),
-            left_at_horizon(normalizing_helps(margins, NORMALIZED_ROOT.name, "θ_t = 1/√t")),
+            root,
             overtakes(measured[PART].columns, margins, "θ_t = 1/√t"),
             self._bound_holds(margins[MOMENTUM.name], best),
             interval_holds(measured[MOMENTUM.name].columns, best),
@@ -201,11 +210,6 @@ def normalizing_helps(margins: Mapping[str, np.ndarray], name: str, step: str) -
     )
 
 
-def left_at_horizon(claim: Claim) -> Claim:
-    """A claim about the long run that has not come true yet is not decided."""
-    return claim if claim.holds else replace(claim, holds=None, word=AT_THIS_HORIZON)
-
-
 def interval_holds(columns: Mapping[str, np.ndarray], best: Mapping[str, Any]) -> Claim:
     """Does the interval of Theorem 3.1 contain the best margin at every iteration that has one."""
     low, high = columns["theorem_lower"], columns["theorem_upper"]
@@ -223,7 +227,11 @@ def interval_holds(columns: Mapping[str, np.ndarray], best: Mapping[str, Any]) -
 
 def rates(margins: Mapping[str, np.ndarray], best: float) -> Claim:
     """The exponents with which γ̄ − γ(w_t) falls over the last decade of iterations."""
-    exponents = {name: decay_exponent(best - margin) for name, margin in margins.items()}
+    last = margins[MOMENTUM.name].size
+    t = np.unique(np.geomspace(max(1.0, last / 10), last, 200).astype(int))
+    exponents = {
+        name: decade_exponent(t, best - margin[t - 1], last) for name, margin in margins.items()
+    }
     older = [value for name, value in exponents.items() if name != MOMENTUM.name]
     ours = exponents[MOMENTUM.name]
     return Claim(
@@ -233,12 +241,6 @@ def rates(margins: Mapping[str, np.ndarray], best: float) -> Claim:
         {f"exponent of {name}": value for name, value in exponents.items()},
         ours < -1.0 and ours < min(older),
     )
-
-
-def decay_exponent(distance: np.ndarray) -> float:
-    """The slope of ln distance against ln t over the last decade of t = 1, 2, …"""
-    t = np.unique(np.geomspace(max(1.0, distance.size / 10), distance.size, 200).astype(int))
-    return float(np.polyfit(np.log(t), np.log(distance[t - 1]), 1)[0])
 
 
 def auto_is_sooner(measured: Mapping[str, Measured]) -> Claim:
@@ -265,15 +267,21 @@ STANDARD = (MOMENTUM, NORMALIZED, DESCENT)
 """The methods on the exponential loss, with the step sizes that the paper's appendix names."""
 
 
+@dataclass
 class Figure2(Figure):
-    """Test error and dual objective against iterations; the proof that nothing separates."""
+    """Test error and dual objective against iterations; the proof that nothing separates.
+
+    Attributes
+    ----------
+    iterations : int
+        Of each method.
+    """
 
     name = "fig2"
     title = "Figure 2, data that are not separable"
 
-    def __init__(self, sample: Sample, *, iterations: int, quick: bool) -> None:
-        super().__init__(sample, quick=quick)
-        self.iterations = iterations
+    _: KW_ONLY
+    iterations: int
 
     @classmethod
     def from_mnist(cls, quick: bool) -> "Figure2":
@@ -415,7 +423,10 @@ class Figure2(Figure):
         t, label = perceptron["iteration"], "Theorem 3.1: momentum is below"
         right.plot(t, self.dual_bound(t), color=MOMENTUM.colour, linestyle=":", label=label)
         proof = measured[PROOF].facts
-        right.text(0.03, 0.05, proof_words(proof), transform=right.transAxes, color=INK)
+        words = f"verdict: {proof['kind']}"
+        if proof["verified"] and proof["kind"] in NOT_SEPARABLE:
+            words = f"not separable: proved, {proof['arithmetic']} arithmetic"
+        right.text(0.03, 0.05, words, transform=right.transAxes, color=INK)
         for axes in (left, right):
             axes.set(xscale="log", yscale="log", xlabel="iterations", xlim=(1, self.iterations))
         ticks = [0.03, 0.05, 0.1, 0.2, 0.5]
@@ -436,13 +447,6 @@ class Figure2(Figure):
             linewidth=0.8,
             label="batch perceptron, last iterate",
         )
-
-
-def proof_words(proof: Mapping[str, Any]) -> str:
-    """The verdict as it stands in the picture."""
-    if proof["verified"] and proof["kind"] in NOT_SEPARABLE:
-        return f"not separable: proved, {proof['arithmetic']} arithmetic"
-    return f"verdict: {proof['kind']}"
 
 
 def performs_well(

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -10,11 +10,11 @@ import numpy as np
 
 from momentron.datasets import load
 from momentron.views.display.style import INK, saved_figure
-from paper.curves import PERCEPTRON, draw_curve, shared_legend
 from paper.data import Sample
-from paper.figure import Figure, Measured, Part
 from paper.judge import Claim, markdown_table, since
-from paper.tangent import (
+from paper.method_curves import PERCEPTRON, draw_curve, shared_legend
+from paper.runner import Figure, Measured, Part
+from paper.two_layer import (
     AGGRESSIVE,
     CACHE_SIZE,
     ORDER,
@@ -83,13 +83,10 @@ class Widths:
             runs = {f: curves for f, curves in finished.items() if f.normalize is normalize}
             if runs:
                 claim = similar(runs, len(self.sample.X), self.iterations, scaling)
-                claims.append(claim if len(runs) == self._planned else left_unfinished(claim))
+                if len(runs) < len(self.seeds) * len(self.widths):
+                    claim = replace(claim, holds=None, word=NOT_ALL_RAN)
+                claims.append(claim)
         return claims
-
-    @property
-    def _planned(self) -> int:
-        """Networks with normalised features, and as many with features as they are."""
-        return len(self.seeds) * len(self.widths)
 
     def details(self, measured: Mapping[str, Measured]) -> str:
         """A table with a row per network."""
@@ -132,11 +129,6 @@ def similar(runs: Mapping[Features, Curves], rows: int, iterations: int, scaling
         | {f"width {w}, seeds with this order": f"{sum(o)} of {len(o)}" for w, o in counts.items()},
         all(sum(orders) > len(orders) / 2 for orders in narrower) if narrower else None,
     )
-
-
-def left_unfinished(claim: Claim) -> Claim:
-    """A claim about all seeds while some of their networks have not run."""
-    return replace(claim, holds=None, word=NOT_ALL_RAN)
 
 
 def unfinished_words(left: Sequence[Features]) -> str:
@@ -182,39 +174,29 @@ SEED = 0
 RAW = "raw-"
 
 
+@dataclass
 class Figure3(Figure):
     """Margin and test error against iterations and kernel values, one column per iteration.
 
-    Parameters
+    Attributes
     ----------
-    sample : Sample
     iterations : int
     raw : Sample
         The rows for the same comparison without normalising the kernel.
     raw_iterations : int
     widths : Widths, optional
         Further networks, on rows of their own.
-    quick : bool
     """
 
     name = "fig3"
     title = "Figure 3, margins through a tangent kernel"
     seed = SEED
 
-    def __init__(
-        self,
-        sample: Sample,
-        *,
-        iterations: int,
-        raw: Sample,
-        raw_iterations: int,
-        widths: Widths | None = None,
-        quick: bool,
-    ) -> None:
-        super().__init__(sample, quick=quick)
-        self.widths = widths
-        self.iterations = iterations
-        self.raw, self.raw_iterations = raw, raw_iterations
+    _: KW_ONLY
+    iterations: int
+    raw: Sample
+    raw_iterations: int
+    widths: Widths | None = None
 
     @classmethod
     def from_mnist(cls, quick: bool, seeds: Sequence[int] = ()) -> "Figure3":
@@ -230,19 +212,14 @@ class Figure3(Figure):
         if seeds:
             rows = mnist_digits(600, 500) if quick else mnist_digits(20_000, 2000)
             widths = Widths(rows, tuple(dict.fromkeys(seeds)))
-        if quick:
-            few = mnist_digits(1500, 1000)
-            return cls(
-                few, iterations=1200, raw=few, raw_iterations=1000, widths=widths, quick=True
-            )
-        few = mnist_digits(6000, 2000)
+        few = mnist_digits(1500, 1000) if quick else mnist_digits(6000, 2000)
         return cls(
-            mnist_digits(),
-            iterations=20_000,
+            few if quick else mnist_digits(),
+            iterations=1200 if quick else 20_000,
             raw=few,
-            raw_iterations=4000,
+            raw_iterations=1000 if quick else 4000,
             widths=widths,
-            quick=False,
+            quick=quick,
         )
 
     def numbers(self) -> dict[str, Any]:

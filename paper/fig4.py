@@ -1,7 +1,8 @@
 """Figure 4: the kernel of AlexNet while it is trained on 128 images of CIFAR-10."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,7 @@ import numpy as np
 from momentron.errors import InputError
 from momentron.views.display.evolution import KERNEL, NETWORK, TRAIN, scale_epochs
 from momentron.views.display.style import BLUE, GREY, INK, VERMILLION, saved_figure
-from paper.curves import shared_legend
-from paper.data import Sample, cifar_pool
-from paper.figure import Figure, Measured, Part, Report
+from paper.data import cifar_pool
 from paper.grid import (
     CONVOLUTIONAL,
     DENSE,
@@ -38,6 +37,8 @@ from paper.grid_report import (
 )
 from paper.grid_statistics import Outcome, by_cell, judge, most_mixed, outcome_of
 from paper.judge import Claim
+from paper.method_curves import shared_legend
+from paper.runner import Figure, Measured, Part, Report
 
 SHOWN = ("test_error", "best_error", "network_error")
 EARLY, LATE = 0.08, 0.85  # of the colour map, whose last shades are too light for lines
@@ -146,45 +147,28 @@ SAID = {
 """The paper's seeds, what it says of them, and where."""
 
 
-@dataclass(frozen=True)
-class Setting:
-    """What is run: the grid, and the course of the seeds that are followed."""
-
-    grid: Grid = field(default_factory=Grid)
-    course: Course = field(default_factory=Course)
-
-
-QUICK = Setting(
-    Grid(
-        cells=(Cell(DENSE, True, 0.1, HE), Cell(CONVOLUTIONAL, False, 0.1, HE)),
-        training=Training(images=40, batch_size=8, loss=0.1, max_epochs=150, stuck_epoch=100),
-        screen=Stage((201, 202), 200, 6),
-        large=Stage((301, 302), 200, 6),
-        wide=Stage((301,), 200, 8),
-        least_fitted=1,
+QUICK = Grid(
+    cells=(Cell(DENSE, True, 0.1, HE), Cell(CONVOLUTIONAL, False, 0.1, HE)),
+    training=Training(images=40, batch_size=8, loss=0.1, max_epochs=150, stuck_epoch=100),
+    screen=Stage((201, 202), 200, 6),
+    large=Stage((301, 302), 200, 6),
+    wide=Stage((301,), 200, 8),
+    least_fitted=1,
+    course=Course(
+        Cell(CONVOLUTIONAL, False, 0.1, HE), 6, epochs=(0, 10), tests=200, iterations=1000
     ),
-    Course(Cell(CONVOLUTIONAL, False, 0.1, HE), 6, epochs=(0, 10), tests=200, iterations=1000),
 )
 
 
-@dataclass(frozen=True)
-class Networks:
-    """The networks of the grid that ran, stage by stage."""
-
-    screen: list[Outcome]
-    large: list[Outcome]
-    wide: list[Outcome]
-
-
+@dataclass
 class Figure4(Figure):
     """Which kernel a seed prefers, in a grid that was registered before it ran.
 
-    Parameters
+    Attributes
     ----------
     sample : Sample
         The pool of images to draw from.
-    setting : Setting
-    quick : bool
+    grid : Grid
     """
 
     name = "fig4"
@@ -192,16 +176,8 @@ class Figure4(Figure):
     seed = next(iter(SAID))
     libraries = ("torch",)
 
-    def __init__(
-        self,
-        sample: Sample,
-        *,
-        setting: Setting,
-        quick: bool,
-    ) -> None:
-        super().__init__(sample, quick=quick)
-        self.setting, self.grid = setting, setting.grid
-        self.seeds = tuple(SAID)
+    _: KW_ONLY
+    grid: Grid
 
     @classmethod
     def from_cifar(cls, quick: bool, seeds: Sequence[int] = ()) -> "Figure4":
@@ -213,17 +189,19 @@ class Figure4(Figure):
         seeds : sequence of int
             For the large stage, besides those registered.
         """
-        require_torch()
-        setting = QUICK if quick else Setting()
-        large = setting.grid.large
-        more = tuple(seed for seed in dict.fromkeys(seeds) if seed not in large.seeds)
-        grid = replace(setting.grid, large=replace(large, seeds=(*large.seeds, *more)))
-        return cls(cifar_pool(), setting=replace(setting, grid=grid), quick=quick)
+        try:
+            import torch  # noqa: F401
+        except ImportError:
+            raise InputError('fig4 needs torch: pip install "momentron[ntk]"') from None
+        grid = QUICK if quick else Grid()
+        every = tuple(dict.fromkeys((*grid.large.seeds, *seeds)))
+        grid = replace(grid, large=replace(grid.large, seeds=every))
+        return cls(cifar_pool(), grid=grid, quick=quick)
 
     def numbers(self) -> dict[str, Any]:
         import torch
 
-        course = self.setting.course
+        course = self.grid.course
         return {
             "title": self.sample.title,
             "images": self.grid.training.images,
@@ -233,14 +211,14 @@ class Figure4(Figure):
             "epochs": ", ".join(map(str, course.epochs)),
             "iterations": course.iterations,
             "tests": course.tests,
-            "seeds": " and ".join(map(str, self.seeds)),
+            "seeds": " and ".join(map(str, SAID)),
             "torch": torch.__version__,
         }
 
     def parts(self) -> list[Part]:
         screen = [self._job_part(job) for job in self._screen()]
         first = len(self.grid.cells)  # the grid with one seed, then the curves, then more seeds
-        return [*screen[:first], *map(self._followed_part, self.seeds), *screen[first:]]
+        return [*screen[:first], *map(self._followed_part, SAID), *screen[first:]]
 
     def parts_after(self, measured: Mapping[str, Measured]) -> list[Part]:
         if not all(job.name in measured for job in self._screen()):
@@ -255,8 +233,8 @@ class Figure4(Figure):
     def claims(self, measured: Mapping[str, Measured]) -> list[Claim]:
         followed = self._followed(measured)
         looks = {seed: by_epoch(part.columns) for seed, part in followed.items()}
-        networks = self.networks(measured)
-        every = [*networks.screen, *networks.large]
+        screen, large, _ = self._stages(measured)
+        every = [*screen, *large]
         return [
             converged(followed, every),
             identical(looks, every),
@@ -265,47 +243,38 @@ class Figure4(Figure):
                 not_testable(f"{SAID[seed][0]} (seed {seed}).", SAID[seed][1], part.facts)
                 for seed, part in followed.items()
             ),
-            switches(judge(self.grid, networks.screen, networks.large), every),
+            switches(judge(self.grid, screen, large), every),
             margins_improve(every),
             errors_improve(every),
         ]
 
     def details(self, measured: Mapping[str, Measured]) -> str:
-        networks = self.networks(measured)
-        verdict = judge(self.grid, networks.screen, networks.large)
+        grid, (screen, large, wide) = self.grid, self._stages(measured)
         stages = {
-            f"Screen, {self.grid.screen.tests:,} test images": (
-                networks.screen,
-                len(self._screen()),
+            f"Screen, {grid.screen.tests:,} test images": (screen, len(self._screen())),
+            f"Large stage, {grid.large.tests:,} test images": (
+                large,
+                grid.mixed * len(grid.large.seeds),
             ),
-            f"Large stage, {self.grid.large.tests:,} test images": (
-                networks.large,
-                self.grid.mixed * len(self.grid.large.seeds),
-            ),
-            f"Wide stage, width {self.grid.wide.width}": (
-                networks.wide,
-                self.grid.mixed * len(self.grid.wide.seeds),
-            ),
+            f"Wide stage, width {grid.wide.width}": (wide, grid.mixed * len(grid.wide.seeds)),
         }
-        return grid_details(self.grid, stages, verdict)
+        return grid_details(grid, stages, judge(grid, screen, large))
 
     def draw(self, measured: Mapping[str, Measured]) -> Any:
         followed = {seed: part.columns for seed, part in self._followed(measured).items()}
-        networks = self.networks(measured)
-        every = [*networks.screen, *networks.large, *networks.wide]
-        return draw_figure(f"{self.title}: CIFAR-10", followed, self.grid, every)
+        networks = [*chain.from_iterable(self._stages(measured))]
+        return draw_figure(f"{self.title}: CIFAR-10", followed, self.grid, networks)
 
-    def networks(self, measured: Mapping[str, Measured]) -> Networks:
-        """What is measured of the grid."""
-        screen = self._outcomes(self._screen(), measured)
-        large, wide = (
-            self._outcomes(jobs_of(self.grid, stage, self.grid.cells), measured)
-            for stage in (self.grid.large, self.grid.wide)
-        )
-        return Networks(screen, large, wide)
+    def _stages(self, measured: Mapping[str, Measured]) -> list[list[Outcome]]:
+        """The networks that ran of the screen, of the large and of the wide stage."""
+        grid = self.grid
+        return [
+            self._outcomes(jobs_of(grid, stage, grid.cells), measured)
+            for stage in (grid.screen, grid.large, grid.wide)
+        ]
 
     def _followed(self, measured: Mapping[str, Measured]) -> dict[int, Measured]:
-        names = {seed: part_name(seed) for seed in self.seeds}
+        names = {seed: part_name(seed) for seed in SAID}
         return {seed: measured[name] for seed, name in names.items() if name in measured}
 
     def _screen(self) -> list[Job]:
@@ -329,7 +298,7 @@ class Figure4(Figure):
     def _followed_part(self, seed: int) -> Part:
         import torch
 
-        course, training = self.setting.course, self.grid.training
+        course, training = self.grid.course, self.grid.training
 
         def measure(report: Report) -> Measured:
             from paper.grid_measure import follow
@@ -344,14 +313,6 @@ class Figure4(Figure):
         }
         cost = (0.005 * course.tests + 10.0) * (len(course.epochs) + 2) * (course.width / 32.0) ** 2
         return Part(part_name(seed), parameters, cost, measure)
-
-
-def require_torch() -> None:
-    """One line for those without torch."""
-    try:
-        import torch  # noqa: F401
-    except ImportError:
-        raise InputError('fig4 needs torch: pip install "momentron[ntk]"') from None
 
 
 def part_name(seed: int) -> str:

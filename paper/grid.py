@@ -104,51 +104,6 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Grid:
-    """Both stages, and the rules by which they are judged.
-
-    Attributes
-    ----------
-    cells : tuple of Cell
-    training : Training
-    screen : Stage
-        In all cells.
-    large : Stage
-        In the most mixed cells of the screen.
-    wide : Stage
-        In the same cells: some of the same seeds in wider networks.
-    mixed : int
-        Cells of the large stage: those whose mean difference over the fitted networks of the screen
-        is nearest to 0, among those with `least_fitted` fitted ones at least.
-    least_fitted : int
-    tol : float
-        Certified gap of each maximum-margin predictor.
-    examples : int
-        Seeds per cell and direction that are chosen on one half of the test images, to be confirmed
-        on the other.
-    level : float
-        Of the whole family of confirmations (Holm), and of the bound on the probability.
-    enough : int
-        Fitted seeds that each cell of the large stage needs before it is judged by itself.
-    small : float
-        A bound on the probability up to which "not found" is a verdict; above, it is "undecided".
-    """
-
-    cells: tuple[Cell, ...] = CELLS
-    training: Training = Training()
-    screen: Stage = Stage((201, 202, 203), 2000, 32)
-    large: Stage = Stage(tuple(range(301, 361)), 4000, 32)
-    wide: Stage = Stage(tuple(range(301, 311)), 4000, 64)
-    mixed: int = 2
-    least_fitted: int = 2
-    tol: float = 1e-4
-    examples: int = 5
-    level: float = 0.05
-    enough: int = 20
-    small: float = 0.2
-
-
-@dataclass(frozen=True)
 class Course:
     """How a seed is followed.
 
@@ -176,6 +131,54 @@ class Course:
     iterations: int = 20_000
     per_decade: int = 10
     tol: float = 1e-4
+
+
+@dataclass(frozen=True)
+class Grid:
+    """All stages, the rules by which they are judged, and how single seeds are followed.
+
+    Attributes
+    ----------
+    cells : tuple of Cell
+    training : Training
+    screen : Stage
+        In all cells.
+    large : Stage
+        In the most mixed cells of the screen.
+    wide : Stage
+        In the same cells: some of the same seeds in wider networks.
+    mixed : int
+        Cells of the large stage: those whose mean difference over the fitted networks of the screen
+        is nearest to 0, among those with `least_fitted` fitted ones at least.
+    least_fitted : int
+    tol : float
+        Certified gap of each maximum-margin predictor.
+    examples : int
+        Seeds per cell and direction that are chosen on one half of the test images, to be confirmed
+        on the other.
+    level : float
+        Of the whole family of confirmations (Holm), and of the bound on the probability.
+    enough : int
+        Fitted seeds that each cell of the large stage needs before it is judged by itself.
+    small : float
+        A bound on the probability up to which "not found" is a verdict; above, it is "undecided".
+    course : Course
+        Of the seeds that the paper shows.
+    """
+
+    cells: tuple[Cell, ...] = CELLS
+    training: Training = Training()
+    screen: Stage = Stage((201, 202, 203), 2000, 32)
+    large: Stage = Stage(tuple(range(301, 361)), 4000, 32)
+    wide: Stage = Stage(tuple(range(301, 311)), 4000, 64)
+    mixed: int = 2
+    least_fitted: int = 2
+    tol: float = 1e-4
+    examples: int = 5
+    level: float = 0.05
+    enough: int = 20
+    small: float = 0.2
+    course: Course = Course()
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,21 +14,21 @@ from torch import nn
 from momentron.api import max_margin
 from momentron.errors import InputError
 from momentron.ntk.empirical import EmpiricalNTK
-from momentron.ntk.results import block_matrix
+from momentron.ntk.kernel_array import block_matrix
+from momentron.ntk.kernel_tracker import predict
 from momentron.ntk.spectra import kernel_alignment
-from momentron.ntk.tracker import predict
 from momentron.result import MarginResult
-from momentron.solvers.base import Candidates
 from momentron.solvers.problem import KernelChoice, Problem
+from momentron.solvers.solver import Candidates
 from momentron.views.progress import part_of
-from paper.curves import log_spaced, record
 from paper.data import IMAGE, Sample, draw, require_end
-from paper.figure import Measured, Report
-from paper.grid import Course, Job, Training
+from paper.grid import Cell, Course, Job, Training
 from paper.grid_report import comparison
 from paper.grid_statistics import PAIRS, TRACED, packed
+from paper.method_curves import log_spaced, record
 from paper.networks import Descent, Trained, build
-from paper.tangent import Seeded
+from paper.runner import Measured, Report
+from paper.two_layer import Seeded
 
 MEMORY = "2GB"
 RIDGE = 1e-6  # times the diagonal
@@ -43,62 +42,62 @@ class Look:
 
     Attributes
     ----------
+    epoch : int
+    ntk : EmpiricalNTK
     kernel : ndarray of shape (n, n)
         Traced over outputs, normalised.
-    lower, upper : float
-        Certified bounds of the best margin in it.
-    wrong : ndarray of bool
-        Test images that the maximum-margin predictor gets wrong.
-    pair_lower, pair_upper, pair_wrong
-        The same of the other reading, in which a row is the feature ∇(A_c − A_j)(x) itself.
-    network_wrong : ndarray of bool
+    cross : ndarray of shape (n_test, n)
+        The same of the test images with the training images.
+    best : MarginResult
+        The maximum-margin predictor in the kernel.
+    wrong, network_wrong : ndarray of bool
+        Test images that this predictor gets wrong, and that the network itself does.
     """
 
+    epoch: int
+    ntk: EmpiricalNTK
     kernel: np.ndarray
-    lower: float
-    upper: float
+    cross: np.ndarray
+    best: MarginResult
     wrong: np.ndarray
-    pair_lower: float
-    pair_upper: float
-    pair_wrong: np.ndarray
     network_wrong: np.ndarray
 
 
-def measure_job(pool: Sample, job: Job, report: Report) -> Measured:
-    """Draw the images, build and train the network, and look at its kernel before and after."""
-    start = time.perf_counter()
-    sample = draw(pool, job.seed, job.training.images, job.tests)
-    model = build(job.cell, job.width, job.seed)
-    y = torch.as_tensor(sample.y)
+def begin(
+    pool: Sample, cell: Cell, width: int, seed: int, training: Training, tests: int
+) -> tuple[Sample, Descent]:
+    """Draw the images of a seed, and build its network."""
+    sample = draw(pool, seed, training.images, tests)
+    model, y = build(cell, width, seed), torch.as_tensor(sample.y)
     images = torch.as_tensor(sample.X).reshape(-1, *IMAGE)
-    edge = (1.0 - TRAINING) / 2.0
-    looks = [take_look(model, sample, job.tol, part_of(report, 0.0, edge))]
-    descent = Descent(model, images, y, step=job.cell.step, settings=job.training, seed=job.seed)
-    trained = descent.until(job.training.max_epochs, part_of(report, edge, edge + TRAINING))
-    assert trained is not None  # max_epochs ends it at the latest
-    if trained.is_finite:
-        looks.append(take_look(model, sample, job.tol, part_of(report, edge + TRAINING, 1.0)))
-    return Measured(*_outcome(looks, trained, time.perf_counter() - start))
+    return sample, Descent(model, images, y, step=cell.step, settings=training, seed=seed)
 
 
-def take_look(model: nn.Module, sample: Sample, tol: float, report: Report) -> Look:
-    """Both kernels of the network as it is, their predictors, and their errors."""
+def take_look(model: nn.Module, sample: Sample, tol: float, report: Report, epoch: int = 0) -> Look:
+    """The kernel of the network as it is, its predictor, and their errors."""
     ntk = EmpiricalNTK(model, input_shape=IMAGE, normalize=True, max_memory=MEMORY)
     kernel = ntk(sample.X)
     best = best_predictor(kernel, sample.y, tol)
-    cross = ntk(sample.X_test, sample.X, progress=part_of(report, 0.0, 0.7))
-    lower, upper, pair_wrong = pair_reading(ntk, sample, tol)
-    report(1.0)
-    return Look(
-        kernel,
-        best.lower,
-        best.upper,
-        predict(best, cross) != sample.y_test,
-        lower,
-        upper,
-        pair_wrong,
-        network_answers(model, sample.X_test) != sample.y_test,
-    )
+    cross = ntk(sample.X_test, sample.X, progress=report)
+    wrong = predict(best, cross) != sample.y_test
+    network_wrong = network_answers(model, sample.X_test) != sample.y_test
+    return Look(epoch, ntk, kernel, cross, best, wrong, network_wrong)
+
+
+def measure_job(pool: Sample, job: Job, report: Report) -> Measured:
+    """Train the network of a job, and look at its kernel before and after."""
+    start = time.perf_counter()
+    sample, descent = begin(pool, job.cell, job.width, job.seed, job.training, job.tests)
+    edge = (1.0 - TRAINING) / 2.0
+    looks = [take_look(descent.model, sample, job.tol, part_of(report, 0.0, edge))]
+    pairs = [pair_reading(looks[0].ntk, sample, job.tol)]  # before the weights change
+    trained = descent.until(job.training.max_epochs, part_of(report, edge, edge + TRAINING))
+    assert trained is not None  # max_epochs ends it at the latest
+    if trained.is_finite:
+        tell = part_of(report, edge + TRAINING, 1.0)
+        looks.append(take_look(descent.model, sample, job.tol, tell, trained.epochs))
+        pairs.append(pair_reading(looks[1].ntk, sample, job.tol))
+    return Measured(*_outcome(looks, pairs, trained, time.perf_counter() - start))
 
 
 def best_predictor(kernel: np.ndarray, y: np.ndarray, tol: float) -> MarginResult:
@@ -119,8 +118,16 @@ def best_predictor(kernel: np.ndarray, y: np.ndarray, tol: float) -> MarginResul
     return best
 
 
-def pair_reading(ntk: EmpiricalNTK, sample: Sample, tol: float) -> tuple[float, float, np.ndarray]:
-    """The best margin on the rows ∇(A_c − A_j)(x), and where its direction errs on test images.
+class PairReading(NamedTuple):
+    """Bounds of the best margin on the rows ∇(A_c − A_j)(x), and where its direction errs."""
+
+    lower: float
+    upper: float
+    wrong: np.ndarray
+
+
+def pair_reading(ntk: EmpiricalNTK, sample: Sample, tol: float) -> PairReading:
+    """The other reading, in which a row is the feature ∇(A_c − A_j)(x) itself.
 
     A direction θ classifies x by the largest ⟨θ, ∇A_o(x)⟩. It is kept as a combination of the
     training rows, and never written out.
@@ -141,7 +148,7 @@ def pair_reading(ntk: EmpiricalNTK, sample: Sample, tol: float) -> tuple[float, 
     weights[is_wrong] = -combination.ravel()
     weights[rows, sample.y] = combination.sum(axis=1)
     scores = ntk.jvp(sample.X_test, ntk.vjp(sample.X, weights))
-    return best.lower, best.upper, scores.argmax(axis=1) != sample.y_test
+    return PairReading(best.lower, best.upper, scores.argmax(axis=1) != sample.y_test)
 
 
 def network_answers(model: nn.Module, X: np.ndarray) -> np.ndarray:
@@ -152,16 +159,23 @@ def network_answers(model: nn.Module, X: np.ndarray) -> np.ndarray:
 
 
 def _outcome(
-    looks: list[Look], trained: Trained, seconds: float
+    looks: list[Look], pairs: list[PairReading], trained: Trained, seconds: float
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Columns with one row per look, and facts that hold every answer on the test images."""
-    names = ("lower", "upper", "pair_lower", "pair_upper")
-    columns = {"iteration": np.array([0, trained.epochs][: len(looks)])}
-    columns |= {name: np.array([getattr(look, name) for look in looks]) for name in names}
-    for column, answers in ERRORS.items():
-        columns[column] = np.array([getattr(look, answers).mean() for look in looks])
-    aligned = [kernel_alignment(look.kernel, looks[0].kernel) for look in looks]
-    columns["alignment_first"] = np.array(aligned)
+    answers = {
+        "kernel_error": (TRACED, [look.wrong for look in looks]),
+        "pair_error": (PAIRS, [pair.wrong for pair in pairs]),
+        "network_error": ("network_wrong", [look.network_wrong for look in looks]),
+    }
+    columns = {
+        "iteration": np.array([look.epoch for look in looks]),
+        "lower": np.array([look.best.lower for look in looks]),
+        "upper": np.array([look.best.upper for look in looks]),
+        "pair_lower": np.array([pair.lower for pair in pairs]),
+        "pair_upper": np.array([pair.upper for pair in pairs]),
+        **{name: np.mean(wrong, axis=1) for name, (_, wrong) in answers.items()},
+        "alignment_first": np.array([kernel_alignment(l.kernel, looks[0].kernel) for l in looks]),
+    }
     facts: dict[str, Any] = {
         "fitted": trained.fitted,
         "epochs": trained.epochs,
@@ -169,113 +183,83 @@ def _outcome(
         "tests": int(looks[0].wrong.size),
         "seconds": round(seconds, 2),
     }
-    for answers in ERRORS.values():
-        facts[answers] = [packed(getattr(look, answers)) for look in looks]
-    return columns, facts
-
-
-ERRORS = {
-    "kernel_error": TRACED,
-    "pair_error": PAIRS,
-    "network_error": "network_wrong",
-}
-"""Column → the answers behind it."""
-
-
-REPEATED = ("best_lower", "best_upper", "best_error", "network_error", "train_error")
-
-
-@dataclass(frozen=True)
-class Sight:
-    """One look: the kernel, Algorithm 2's curve, the best predictor, and the network."""
-
-    epoch: int
-    kernel: np.ndarray
-    curve: Mapping[str, np.ndarray]
-    numbers: Mapping[str, float]
-    wrong: np.ndarray
+    return columns, facts | {name: [packed(w) for w in wrong] for name, wrong in answers.values()}
 
 
 def follow(pool: Sample, course: Course, training: Training, seed: int, report: Report) -> Measured:
-    """Train the network of a seed, and look at its kernel on the way."""
-    sample = draw(pool, seed, training.images, course.tests)
-    model = build(course.cell, course.width, seed)
-    images = torch.as_tensor(sample.X).reshape(-1, *IMAGE)
-    descent = Descent(
-        model,
-        images,
-        torch.as_tensor(sample.y),
-        step=course.cell.step,
-        settings=training,
-        seed=seed,
-    )
+    """Train the network of a seed, and run Algorithm 2 in its kernel on the way."""
+    sample, descent = begin(pool, course.cell, course.width, seed, training, course.tests)
     count = len(course.epochs) + 2
     parts = [part_of(report, i / count, (i + 1) / count) for i in range(count)]
-    sights, trained = [], None
+    curves: list[Curve] = []
+    trained = None
     for epoch, tell in zip((*course.epochs, training.max_epochs), parts, strict=False):
         trained = descent.until(epoch, _silent)
         if trained is not None and not trained.is_finite:
             break
-        sights.append(_see(model, sample, course, descent.epochs, tell))
+        curves.append(measure_curve(descent, sample, course, tell))
         if trained is not None:
             break
     assert trained is not None  # max_epochs ends it at the latest
     if trained.fitted:
         descent.further(trained.epochs, _silent)
-        sights.append(_see(model, sample, course, descent.epochs, parts[-1]))
-    return Measured(_columns(sights), _facts(sights, trained))
+        curves.append(measure_curve(descent, sample, course, parts[-1]))
+    compared = comparison(curves[0].wrong, curves[-1].wrong)
+    facts = {"fitted": trained.fitted, "epochs": trained.epochs, **compared}
+    return Measured(_below_each_other(curves), facts)
 
 
 def _silent(share: float) -> None:
     """Of the training, which takes less time than the looks."""
 
 
-def _see(model: nn.Module, sample: Sample, course: Course, epoch: int, report: Report) -> Sight:
-    ntk = EmpiricalNTK(model, input_shape=IMAGE, normalize=True, max_memory=MEMORY)
-    kernel = ntk(sample.X)
-    cross = ntk(sample.X_test, sample.X, progress=part_of(report, 0.0, 0.9))
-    best = best_predictor(kernel, sample.y, course.tol)
+class Curve(NamedTuple):
+    """Algorithm 2 in the kernel of one look, and what its last predictor gets wrong.
+
+    In the columns, what belongs to the look stands in each row.
+    """
+
+    columns: dict[str, np.ndarray]
+    kernel: np.ndarray
+    wrong: np.ndarray
+
+
+def measure_curve(descent: Descent, sample: Sample, course: Course, report: Report) -> Curve:
+    """Algorithm 2 in the kernel of the network as it is."""
+    model = descent.model
+    look = take_look(model, sample, course.tol, part_of(report, 0.0, 0.9), descent.epochs)
     classes = np.unique(sample.y)
     last = np.zeros(sample.y_test.size, bool)
 
     def errors(proposal: Candidates) -> dict[str, float]:
-        scores = cross @ proposal.primals[0].w[0]
+        scores = look.cross @ proposal.primals[0].w[0]
         last[:] = classes[scores.argmax(axis=1)] != sample.y_test
         return {"test_error": float(last.mean())}
 
     def pose() -> Problem:
         choice = KernelChoice("precomputed")
-        return Problem.from_data(kernel, sample.y, fit_intercept=False, kernel=choice)
+        return Problem.from_data(look.kernel, sample.y, fit_intercept=False, kernel=choice)
 
     marks = log_spaced(course.iterations, course.per_decade)
     tell = part_of(report, 0.9, 1.0)
     curve = record(pose, Seeded(), course.iterations, tell, extras=errors, marks=marks)
+    columns = {n: curve[n] for n in ("iteration", "margin", "lower", "upper", "test_error")}
     numbers = {
-        "best_lower": best.lower,
-        "best_upper": best.upper,
-        "best_error": float(np.mean(predict(best, cross) != sample.y_test)),
-        "network_error": float(np.mean(network_answers(model, sample.X_test) != sample.y_test)),
+        "epoch": look.epoch,
+        "best_lower": look.best.lower,
+        "best_upper": look.best.upper,
+        "best_error": float(look.wrong.mean()),
+        "network_error": float(look.network_wrong.mean()),
         "train_error": float(np.mean(network_answers(model, sample.X) != sample.y)),
     }
-    return Sight(epoch, kernel, curve, numbers, last.copy())
+    columns |= {name: np.full(len(marks), number) for name, number in numbers.items()}
+    return Curve(columns, look.kernel, last)
 
 
-def _columns(sights: list[Sight]) -> dict[str, np.ndarray]:
-    """All curves below each other; what belongs to a look stands in each of its rows."""
-    kept = ("iteration", "margin", "lower", "upper", "test_error")
-    lengths = [sight.curve["iteration"].size for sight in sights]
-    columns = {name: np.concatenate([sight.curve[name] for sight in sights]) for name in kept}
-    columns["epoch"] = np.repeat([sight.epoch for sight in sights], lengths)
-    for name in REPEATED:
-        columns[name] = np.repeat([sight.numbers[name] for sight in sights], lengths)
-    aligned = [kernel_alignment(sight.kernel, sights[-1].kernel) for sight in sights]
-    columns["alignment_last"] = np.repeat(aligned, lengths)
+def _below_each_other(curves: list[Curve]) -> dict[str, np.ndarray]:
+    """All curves in one table, with the alignment of each kernel with the last."""
+    names = curves[0].columns
+    columns = {name: np.concatenate([curve.columns[name] for curve in curves]) for name in names}
+    aligned = [kernel_alignment(curve.kernel, curves[-1].kernel) for curve in curves]
+    columns["alignment_last"] = np.repeat(aligned, len(columns["epoch"]) // len(curves))
     return columns
-
-
-def _facts(sights: list[Sight], trained: Trained) -> dict[str, Any]:
-    return {
-        "fitted": trained.fitted,
-        "epochs": trained.epochs,
-        **comparison(sights[0].wrong, sights[-1].wrong),
-    }

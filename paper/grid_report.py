@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from paper.figure import Measured
 from paper.grid import Grid
 from paper.grid_statistics import (
     LAST,
@@ -20,6 +19,7 @@ from paper.grid_statistics import (
     summarise,
 )
 from paper.judge import Claim, markdown_table
+from paper.runner import Measured
 
 Stages = Mapping[str, tuple[Sequence[Outcome], int]]
 """Title → the networks that ran, and how many are registered."""

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import beta, binom, t
+from scipy.stats import binom, binomtest
 
 from paper.grid import Cell, Grid, Job
+from paper.judge import Estimate, estimate
 
 FIRST, LAST = 0, -1
 TRACED, PAIRS = "wrong", "pair_wrong"
@@ -53,15 +54,12 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Summary:
-    """Mean and spread of the differences of some networks.
+class Summary(Estimate):
+    """Mean and spread of the differences of some networks, with Student's interval of the mean.
 
     Attributes
     ----------
     seeds : int
-    mean : float
-    low, high : float
-        Student's interval of the mean over seeds; infinite for one seed.
     between : float
         Standard deviation between seeds, the noise of the test images taken out; NaN for one seed.
     noise : float
@@ -73,9 +71,6 @@ class Summary:
     """
 
     seeds: int
-    mean: float
-    low: float
-    high: float
     between: float
     noise: float
     above: int
@@ -92,18 +87,17 @@ def summarise(outcomes: Sequence[Outcome], level: float, reading: str = TRACED) 
     table = np.array([outcome.changes(reading) for outcome in outcomes], dtype=float)
     seeds, images = table.shape
     means = table.mean(axis=1)
-    above = int((means > 0.0).sum())
-    bound = upper_bound(above, seeds, level)
     if seeds == 1:
-        noise = math.sqrt(table.var() / images)
-        return Summary(1, float(means[0]), -math.inf, math.inf, math.nan, noise, above, bound)
-    rest = table - means[:, None] - table.mean(axis=0) + table.mean()
-    noise = float((rest**2).sum()) / ((seeds - 1) * (images - 1)) / images
-    variance = float(means.var(ddof=1))
-    reach = float(t.ppf(1.0 - level / 2.0, seeds - 1)) * math.sqrt(variance / seeds)
-    mean = float(means.mean())
-    between = math.sqrt(max(0.0, variance - noise))
-    return Summary(seeds, mean, mean - reach, mean + reach, between, math.sqrt(noise), above, bound)
+        noise, between = table.var() / images, math.nan
+    else:
+        rest = table - means[:, None] - table.mean(axis=0) + table.mean()
+        noise = float((rest**2).sum()) / ((seeds - 1) * (images - 1)) / images
+        between = math.sqrt(max(0.0, float(means.var(ddof=1)) - noise))
+    above = int((means > 0.0).sum())
+    mean = estimate(means, confidence=1.0 - level)
+    bound = upper_bound(above, seeds, level)
+    noise = math.sqrt(noise)
+    return Summary(mean.mean, mean.low, mean.high, seeds, between, noise, above, bound)
 
 
 def upper_bound(count: int, trials: int, level: float) -> float:
@@ -112,9 +106,8 @@ def upper_bound(count: int, trials: int, level: float) -> float:
     >>> round(upper_bound(0, 60, 0.05), 4)
     0.0487
     """
-    if count >= trials:
-        return 1.0
-    return float(beta.ppf(1.0 - level, count + 1, trials - count))
+    test = binomtest(count, trials, alternative="less")
+    return float(test.proportion_ci(1.0 - level, method="exact").high)
 
 
 @dataclass(frozen=True)
@@ -210,26 +203,36 @@ class Verdict:
 def judge(grid: Grid, screen: Sequence[Outcome], large: Sequence[Outcome]) -> Verdict:
     """The verdict by the rules that were registered, from the networks that ran so far."""
     fitted = [o for o in (*screen, *large) if o.fitted]
-    groups = by_cell(fitted)
-    family = examples(list(groups.values()), grid.examples, grid.level)
-    both = {o.job.cell for e in family if e.confirmed and e.initial for o in [e.outcome]} & {
-        o.job.cell for e in family if e.confirmed and not e.initial for o in [e.outcome]
-    }
-    is_large = large_is_enough(grid, large)
-    bound, counted = probability(grid, fitted, large)
-    rest = (bound, counted, family, None if is_large else count_by_seed(fitted, grid.level))
-    if both:
-        where = "; ".join(sorted(cell.words for cell in both))
+    family = examples(list(by_cell(fitted).values()), grid.examples, grid.level)
+    initial, final = (
+        {e.outcome.job.cell for e in family if e.confirmed and e.initial is is_initial}
+        for is_initial in (True, False)
+    )
+    large_cells = by_cell([o for o in large if o.fitted])
+    by_seed = None
+    if len(large_cells) >= grid.mixed and all(
+        len(group) >= grid.enough for group in large_cells.values()
+    ):  # the large stage is judged by itself, cell by cell
+        bounds = {cell: probability(group, grid.level) for cell, group in large_cells.items()}
+        worst = max(bounds, key=lambda cell: bounds[cell])
+        bound, counted = bounds[worst], f"{len(large_cells[worst])} fitted networks, {worst.words}"
+    else:
+        bound = probability(fitted, grid.level) if fitted else 1.0
+        counted = f"{len(fitted)} fitted networks of all cells that ran"
+        by_seed = count_by_seed(fitted, grid.level)
+    rest = (bound, counted, family, by_seed)
+    if initial & final:
+        where = "; ".join(sorted(cell.words for cell in initial & final))
         return Verdict(True, f"found ({where})", *rest)
     if bound <= grid.small:
         return Verdict(False, f"not found, probability below {bound:.2g}", *rest)
     return Verdict(None, "undecided", *rest)
 
 
-def large_is_enough(grid: Grid, large: Sequence[Outcome]) -> bool:
-    """Whether the large stage is judged by itself, cell by cell."""
-    cells = by_cell([o for o in large if o.fitted])
-    return len(cells) >= grid.mixed and all(len(g) >= grid.enough for g in cells.values())
+def probability(outcomes: Sequence[Outcome], level: float) -> float:
+    """The bound on the probability that the initial kernel is better on the test images."""
+    above = sum(outcome.difference() > 0.0 for outcome in outcomes)
+    return upper_bound(above, len(outcomes), level)
 
 
 def count_by_seed(fitted: Sequence[Outcome], level: float) -> tuple[int, int, float] | None:
@@ -243,27 +246,6 @@ def count_by_seed(fitted: Sequence[Outcome], level: float) -> tuple[int, int, fl
         return None
     above = {o.job.seed for o in fitted if o.difference() > 0.0}
     return len(seeds), len(above), upper_bound(len(above), len(seeds), level)
-
-
-def probability(
-    grid: Grid, fitted: Sequence[Outcome], large: Sequence[Outcome]
-) -> tuple[float, str]:
-    """The bound on the probability that the initial kernel is better, and whose it is."""
-    cells = by_cell([o for o in large if o.fitted])
-    if large_is_enough(grid, large):
-        bounds = {
-            cell: upper_bound(above_zero(group), len(group), grid.level)
-            for cell, group in cells.items()
-        }
-        worst = max(bounds, key=lambda cell: bounds[cell])
-        return bounds[worst], f"{len(cells[worst])} fitted networks, {worst.words}"
-    bound = upper_bound(above_zero(fitted), len(fitted), grid.level) if fitted else 1.0
-    return bound, f"{len(fitted)} fitted networks of all cells that ran"
-
-
-def above_zero(outcomes: Sequence[Outcome]) -> int:
-    """How many prefer the initial kernel on their test images."""
-    return sum(outcome.difference() > 0.0 for outcome in outcomes)
 
 
 def by_cell(outcomes: Sequence[Outcome]) -> dict[Cell, list[Outcome]]:

@@ -193,14 +193,6 @@ def since(behind: np.ndarray) -> int | None:
     return first if first < behind.size else None
 
 
-def slope(x: np.ndarray, y: np.ndarray) -> float:
-    """Of the straight line nearest to the points, by least squares; not a number for one point."""
-    if x.size < 2:
-        return math.nan
-    away = x - x.mean()
-    return float(away @ y / (away @ away))
-
-
 def _word(value: float) -> str:
     """Two digits after the point, and the true minus."""
     return f"{value:.2f}".replace("-", "−")
@@ -217,9 +209,14 @@ STEADY = 0.25
 
 
 def decade_exponent(t: np.ndarray, distance: np.ndarray, last: float) -> float:
-    """The slope of ln distance against ln t over the decade of t that ends at `last`."""
+    """The slope of ln distance against ln t over the decade of t that ends at `last`.
+
+    Not a number where fewer than two distances are above 0.
+    """
     used = (t >= last / 10.0) & (t <= last) & (distance > 0.0)
-    return slope(np.log(t[used]), np.log(distance[used]))
+    if used.sum() < 2:
+        return math.nan
+    return float(np.polyfit(np.log(t[used]), np.log(distance[used]), 1)[0])
 
 
 def differences(first: Table, second: Table) -> Table:

@@ -10,45 +10,33 @@ error at marks evenly spaced on a log axis, and since when it performs well for 
 
 import argparse
 
-from momentron.solvers import NormalizedGradientRoot
-from momentron.solvers.problem import Problem
-from paper.curves import log_spaced
+from momentron.solvers.solver import Candidates
 from paper.data import mnist_pair
 from paper.fig1_fig2 import WELL
+from paper.judge import since
+from paper.method_curves import NORMALIZED_ROOT, method_part
 
 SOFT = 0.033123
 """The reference of docs/figures/fig2.md."""
-PER_DECADE = 40
-
-
-def errors(iterations: int) -> dict[int, float]:
-    """Test errors by iteration."""
-    sample, solver = mnist_pair(3, 5), NormalizedGradientRoot()
-    problem = Problem.from_data(sample.sparse, sample.y, fit_intercept=False).for_solver(tight=True)
-    state, marks = solver.init(problem), {*log_spaced(iterations, PER_DECADE), 3000}
-    found = {}
-    for t in range(1, iterations + 1):
-        solver.step(problem, state)
-        if t in marks:
-            found[t] = sample.test_error(problem.shown(state.w))
-            print(f"{t:>9,} {found[t]:.4%}", flush=True)
-    return found
-
-
-def well_since(found: dict[int, float], limit: float) -> int | None:
-    """The first mark from which on no error is above the limit; None if the last is."""
-    since = None
-    for t, error in found.items():
-        since = None if error > limit else since or t
-    return since
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--iterations", type=int, default=100_000)
-    found = errors(parser.parse_args().iterations)
+    sample = mnist_pair(3, 5)
+
+    def errors(proposal: Candidates) -> dict[str, float]:
+        return {"test_error": sample.test_error(proposal.primals[0].w)}
+
+    iterations = parser.parse_args().iterations
+    part = method_part(NORMALIZED_ROOT, sample, iterations, extras=errors, per_decade=40)
+    columns = part.measure(lambda share: None).columns
+    for t, error in zip(columns["iteration"], columns["test_error"], strict=True):
+        print(f"{t:>9,} {error:.4%}")
     limit = WELL * SOFT
-    print(f"at most {limit:.4%} since iteration {well_since(found, limit)}")
+    place = since(columns["test_error"] > limit)
+    when = None if place is None else columns["iteration"][place]
+    print(f"at most {limit:.4%} since iteration {when}")
 
 
 if __name__ == "__main__":

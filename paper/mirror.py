@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax, xlogy
 
 from momentron.data.arguments import as_count, as_flag, as_number
 from momentron.data.reprs import call_of
@@ -146,16 +147,13 @@ class Entropy(Regularizer):
     """ω(q) = Σ q ln q on the simplex: 1-strongly convex in ℓ1; D is the KL divergence."""
 
     def mirror(self, p: np.ndarray) -> np.ndarray:
-        q = np.exp(p - p.max())
-        q /= q.sum()
-        return np.asarray(q)
+        return np.asarray(softmax(p))
 
     def conjugate(self, p: np.ndarray) -> float:
         return log_sum_exp(p)
 
     def value(self, q: np.ndarray) -> float:
-        some = q[q > 0.0]  # 0 ln 0 is 0
-        return float(some @ np.log(some))
+        return float(xlogy(q, q).sum())  # 0 ln 0 is 0
 
     def distance(self, q: np.ndarray, other: np.ndarray) -> float:
         return float(np.abs(q - other).sum())
@@ -336,7 +334,10 @@ class AcceleratedMirrorDescent:
     def step(self, state: MirrorState) -> None:
         """Advance the state by one iteration, in place; its arrays are replaced, not changed."""
         t, objective = state.t, self.objective
-        lam = self._lambda(state)
+        if self.check_schedule:
+            lam = checked_lambda(self.schedule, t, state.lam)
+        else:
+            lam = require_share(t, float(self.schedule(t)))
         theta = checked_step(self.step_size, t)
         scale = self.regularizer.strength / objective.smoothness
         state.nu = (1.0 - lam) * state.mu + lam * state.q
@@ -372,11 +373,6 @@ class AcceleratedMirrorDescent:
             if (callback is not None and callback(state)) or time.perf_counter() >= end:
                 break
         return state
-
-    def _lambda(self, state: MirrorState) -> float:
-        if self.check_schedule:
-            return checked_lambda(self.schedule, state.t, state.lam)
-        return require_share(state.t, float(self.schedule(state.t)))
 
     def _rate(self, state: MirrorState, lam: float, theta: float, scale: float) -> float:
         """λ²L/(αθ), if no term of Lemma B.3's sum was negative."""

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from momentron.errors import InputError
-from paper.figure import Report
 from paper.grid import CONVOLUTIONAL, HE, Cell, Training
+from paper.runner import Report
 
 
 def alexnet(

@@ -7,8 +7,8 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from paper.data import TRAIN, VALIDATION
-from paper.figure import Measured
 from paper.judge import Claim, Estimate, all_below, all_within, estimate, finding, words
+from paper.runner import Measured
 
 Splits = Mapping[str, Sequence[Measured]]
 """Set → what its splits measured."""

@@ -11,17 +11,15 @@ from scipy.optimize import minimize
 from momentron.api import max_margin
 from momentron.separability import check_separability
 from momentron.solvers import Momentum
-from momentron.solvers.base import Candidates
 from momentron.solvers.problem import Problem
+from momentron.solvers.solver import Candidates
 from momentron.verify import verify
 from momentron.views.display.style import BLUE, INK, VERMILLION, colour_of, saved_figure
-from paper.curves import log_spaced, record
 from paper.data import (
     TRAIN,
     VALIDATION,
     Pool,
     Sample,
-    Split,
     adults,
     animals,
     digits,
@@ -29,8 +27,8 @@ from paper.data import (
     pages,
     require_end,
 )
-from paper.figure import Figure, Measured, Part, Report
 from paper.judge import Claim
+from paper.method_curves import log_spaced, record
 from paper.path_findings import (
     CLOSE,
     SAME,
@@ -44,6 +42,7 @@ from paper.path_findings import (
     stays_close,
     stopping_matters,
 )
+from paper.runner import Figure, Measured, Part, Report
 
 SOFT_TOL = 1e-4
 RIDGE = {"maxiter": 1500, "maxcor": 30, "ftol": 0.0, "gtol": 1e-8}
@@ -116,12 +115,8 @@ def angles(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     >>> angles(np.array([[1.0, 0.0]]), np.array([[0.0, 2.0], [3.0, 3.0]])).round(6).tolist()
     [[90.0, 45.0]]
     """
-    found: np.ndarray = np.degrees(np.arccos(np.clip(_units(first) @ _units(second).T, -1.0, 1.0)))
-    return found
-
-
-def _units(rows: np.ndarray) -> np.ndarray:
-    found: np.ndarray = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    one, other = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (first, second))
+    found: np.ndarray = np.degrees(np.arccos(np.clip(one @ other.T, -1.0, 1.0)))
     return found
 
 
@@ -282,8 +277,8 @@ def part_name(pool: Pool, seed: int) -> str:
 
 def measure_split(pool: Pool, seed: int, grid: Grid, report: Report) -> Measured:
     """Both paths of one split: errors along them, and the angles between them."""
-    split = pool.split(seed)
-    X, y = pool.rows(split.train), pool.y[split.train]
+    train, validation, test = pool.split(seed)
+    X, y = pool.rows(train), pool.y[train]
     verdict = check_separability(
         X, y, fit_intercept=False, decimals="binary", max_time=PROOF_SECONDS
     )
@@ -293,9 +288,14 @@ def measure_split(pool: Pool, seed: int, grid: Grid, report: Report) -> Measured
     soft = soft_path(X, y, grid.C)
     report(0.85)
     own, slope = ridge_path(X, y, grid.ridge)
-    columns = columns_of(pool, split, t, path, grid.C, soft)
-    between = angles(path, soft)
+    both, between = np.concatenate([path, soft]), angles(path, soft)
     missing = np.full(grid.C.size, np.nan)
+    columns = {  # first a row per t, then with t = 0 one per C
+        "iteration": np.concatenate([t, np.zeros(grid.C.size, dtype=t.dtype)]),
+        "C": np.concatenate([np.full(t.size, np.nan), grid.C]),
+        "validation_error": pool.errors(both, validation),
+        "test_error": pool.errors(both, test),
+    }
     for name, values in (
         ("travelled", angles(path, path[:1])[:, 0]),
         ("nearest_angle", between.min(axis=1)),
@@ -308,19 +308,6 @@ def measure_split(pool: Pool, seed: int, grid: Grid, report: Report) -> Measured
     facts = {"kind": kind, "verified": verified, "rows": len(y), "features": pool.X.shape[1]}
     quality = {"angle between neighbouring C": neighbours, "slope left on its own path": slope}
     return Measured(columns, facts | chosen(columns) | quality)
-
-
-def columns_of(
-    pool: Pool, split: Split, t: np.ndarray, path: np.ndarray, C: np.ndarray, soft: np.ndarray
-) -> dict[str, np.ndarray]:
-    """Errors along both paths: first a row per t, then with t = 0 one per C."""
-    both = np.concatenate([path, soft])
-    return {
-        "iteration": np.concatenate([t, np.zeros(C.size, dtype=t.dtype)]),
-        "C": np.concatenate([np.full(t.size, np.nan), C]),
-        "validation_error": pool.errors(both, split.validation),
-        "test_error": pool.errors(both, split.test),
-    }
 
 
 def chosen(columns: Mapping[str, np.ndarray]) -> dict[str, float]:

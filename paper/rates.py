@@ -1,7 +1,7 @@
 """How fast Algorithm 2 reaches the best margin, with momentum and without: the exponents of t."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,9 +11,7 @@ import numpy as np
 from momentron.solvers import Adaptive, Momentum, Solver
 from momentron.solvers.schedules import sampling_step, sampling_steps
 from momentron.views.display.style import BLUE, GREEN, INK, VERMILLION, saved_figure
-from paper.curves import Method, log_spaced, record, shared_legend
-from paper.data import FEATURES, SUPPORT, Drawn, Placed, Rows, Sample, Source, mnist_pair
-from paper.figure import Figure, Measured, Part, Report
+from paper.data import FEATURES, SUPPORT, Drawn, Placed, Rows, Source, mnist_pair
 from paper.judge import (
     NEAR,
     Claim,
@@ -31,6 +29,8 @@ from paper.judge import (
     settled,
     words,
 )
+from paper.method_curves import Method, log_spaced, record, shared_legend
+from paper.runner import Figure, Measured, Part, Report
 
 PER_DECADE = 40
 SCALED = "best margin over max‖x‖"
@@ -185,36 +185,28 @@ FULL, FAR = Scale(12, 10_000, (1000, 2150, 4640, 10_000)), Scale(5, 100_000)
 QUICK, FAR_QUICK = Scale(3, 1000, (100, 316, 1000)), Scale(2, 5000)
 
 
+@dataclass
 class Rates(Figure):
     """γ̄ − γ(w_t) against t, its exponent over the last decade, and what that depends on.
 
-    Parameters
+    Attributes
     ----------
     sample : Sample
         Real rows; a seed draws some of them.
-    sources : sequence of Source
+    sources : list of Source
         Where problems come from; the curves of the middle one are drawn.
     scale : Scale
     far : Scale
         Of longer runs with momentum, on the source that is drawn.
-    quick : bool
     """
 
     name = "rates"
     title = "Rates of Algorithm 2, with momentum and without"
     seed = 0
 
-    def __init__(
-        self,
-        sample: Sample,
-        sources: Sequence[Source],
-        scale: Scale,
-        far: Scale,
-        *,
-        quick: bool,
-    ) -> None:
-        super().__init__(sample, quick=quick)
-        self.sources, self.scale, self.far = list(sources), scale, far
+    sources: list[Source]
+    scale: Scale
+    far: Scale
 
     @classmethod
     def from_mnist(cls, quick: bool) -> "Rates":
@@ -259,8 +251,6 @@ class Rates(Figure):
         """The sources whose best margin is known beforehand."""
         return [source for source in self.sources if source.margin is not None]
 
-    # --- what is measured ----------------------------------------------------------------------
-
     def parts(self) -> list[Part]:
         parts = [
             make_part(part_name(source, method), source, method, self.scale)
@@ -268,8 +258,6 @@ class Rates(Figure):
             for method in METHODS
         ]
         return [*parts, make_part(FURTHER, self.shown, SAMPLED, self.far)]
-
-    # --- what it means -------------------------------------------------------------------------
 
     def exponents(self, measured: Mapping[str, Measured], method: Method) -> Table:
         """Source → the exponent of each seed over the last decade."""
@@ -358,8 +346,6 @@ class Rates(Figure):
             label: np.log([each[seed_column(seed)][-1] for seed in seeds])
             for label, each in columns.items()
         }
-
-    # --- the picture ---------------------------------------------------------------------------
 
     def draw(self, measured: Mapping[str, Measured]) -> Any:
         figure, (left, right) = saved_figure(1, 2, size=(9.2, 6.0))

@@ -1,6 +1,8 @@
-"""The runner that all figures share: measure the parts, save as it goes, then write the results."""
+"""What a figure is made of (parts that are measured, claims about them, a picture), and its runner.
 
-import csv
+The runner, which all figures share, measures the parts, saves as it goes, and writes the results.
+"""
+
 import hashlib
 import io
 import json
@@ -9,21 +11,134 @@ import os
 import platform
 import time
 import zipfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 
 import momentron
-from momentron.data.safefiles import open_regular, require_writable_folder, write_atomically
-from momentron.errors import InputError
-from momentron.views.display.style import require
-from paper.curves import render
-from paper.figure import Figure, Measured, Part
+from momentron.data.safefiles import open_regular, reason, require_writable, write_atomically
+from momentron.errors import InputError, one_line
+from momentron.views.display.style import require, styled
+from paper.data import Sample
 from paper.judge import PAPER, Claim, page
+
+ABOUT = Path(__file__).parent / "about"
+
+Report = Callable[[float], None]
+"""Told the share of a part that is done, from 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a part found.
+
+    Attributes
+    ----------
+    columns : dict of ndarray
+        A curve: columns of one length, "iteration" among them. "seconds", which no two runs share,
+        is written to a file of its own.
+    facts : dict
+        Plain numbers and words.
+    files : dict
+        Name → text, to be written next to the picture.
+    """
+
+    columns: dict[str, np.ndarray] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One piece of a run, saved when finished: an interrupt costs the piece in hand, no more.
+
+    Attributes
+    ----------
+    name : str
+    parameters : mapping
+        All that the outcome depends on besides the data and the versions; plain numbers and words.
+        Where they change, what was saved no longer counts.
+    weight : float
+        Rough cost, in units that the parts of a figure share; for the time left.
+    measure : callable
+        Does the work, and reports how far it is.
+    """
+
+    name: str
+    parameters: Mapping[str, Any]
+    weight: float
+    measure: Callable[[Report], Measured]
+
+
+@dataclass
+class Figure(ABC):
+    """A figure of the paper: one file here, and one line in `FIGURES`.
+
+    Attributes
+    ----------
+    sample : Sample
+        The data, train and test.
+    quick : bool
+        Whether this is the small version; recorded with the results.
+    """
+
+    sample: Sample
+    _: KW_ONLY
+    quick: bool
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    seed: ClassVar[int | None] = None
+    """None where nothing is drawn at random."""
+    libraries: ClassVar[tuple[str, ...]] = ()
+    """Needed besides those that all figures need; their versions are recorded."""
+
+    @abstractmethod
+    def numbers(self) -> dict[str, Any]:
+        """What `about` says in numbers, by the names that its text has for them."""
+
+    def about(self) -> str:
+        """What was run, for the figure's page: a list in Markdown, from a file of its name."""
+        text = (ABOUT / f"{self.name}.md").read_text("utf-8")
+        return text.rstrip("\n").format(**self.numbers())
+
+    @abstractmethod
+    def parts(self) -> list[Part]:
+        """The pieces to measure, in order."""
+
+    def parts_after(self, measured: Mapping[str, Measured]) -> list[Part]:
+        """Further pieces, which depend on what `parts` have found; none by default."""
+        return []
+
+    def can_show(self, measured: Mapping[str, Measured]) -> bool:
+        """Whether what is measured so far makes a figure; only all of it does by default."""
+        return all(part.name in measured for part in self.parts())
+
+    @abstractmethod
+    def claims(self, measured: Mapping[str, Measured]) -> list[Claim]:
+        """The paper's claims, each with the numbers that decide it; keyed by the parts' names."""
+
+    def judged(self, measured: Mapping[str, Measured]) -> list[Claim]:
+        """The claims; of the small version, those left open that only the paper's size decides."""
+        claims = self.claims(measured)
+        if not self.quick:
+            return claims
+        return [claim if claim.any_size else claim.left_open() for claim in claims]
+
+    def details(self, measured: Mapping[str, Measured]) -> str:
+        """More numbers for the figure's page, as Markdown; none by default."""
+        return ""
+
+    @abstractmethod
+    def draw(self, measured: Mapping[str, Measured]) -> Any:
+        """The picture, as a matplotlib figure."""
+
 
 COLUMN = "column."
 UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
@@ -44,9 +159,18 @@ class Store:
         self._identity = dict(identity)
 
     def load(self, part: Part) -> tuple[Measured, float] | None:
-        """What the part measured and how many seconds that took, or None if it is not finished."""
-        arrays = _read(self._path(part))
-        if arrays is None:
+        """What the part measured and how many seconds that took.
+
+        None if it is not finished, or its file cannot be read.
+        """
+        path = self._path(part)
+        if not path.exists():
+            return None
+        try:
+            # np.load would leave a file that it cannot read open
+            with open_regular(path) as stream, np.load(stream, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+        except UNREADABLE:
             return None
         words = json.loads(arrays.pop("words").tobytes())
         columns = {name.removeprefix(COLUMN): array for name, array in arrays.items()}
@@ -69,21 +193,10 @@ class Store:
         return self._folder / f"{part.name}-{digest[:16]}.npz"
 
 
-def _read(path: Path) -> dict[str, np.ndarray] | None:
-    """The arrays of a file; None where there is none, or none that can be read."""
-    if not path.exists():
-        return None
-    try:
-        # np.load would leave a file that it cannot read open
-        with open_regular(path) as stream, np.load(stream, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except UNREADABLE:
-        return None
-
-
 Watch = Callable[[str, float], None]
 """Told the part in hand, and the share of the work that is done."""
 
+PNG_DPI = 115
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "matplotlib")
 
 
@@ -133,12 +246,19 @@ def reproduce(
     """
     folder = out / figure.name
     require()
-    require_writable_folder(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"{one_line(folder, 120)} cannot be created: {reason(error)}; name another folder"
+        ) from error
+    require_writable(folder / ".momentron-probe")
     store = Store(folder / "parts", identity(figure))
     deadline = math.inf if max_time is None else time.monotonic() + max_time
-    measured, seconds, resumed = measure(figure.parts(), store, watch, deadline)
-    further = measure(figure.parts_after(measured), store, watch, deadline)
-    measured, seconds, resumed = measured | further[0], seconds + further[1], resumed + further[2]
+    measured: dict[str, Measured] = {}
+    seconds, resumed = measure(figure.parts(), measured, store, watch, deadline)
+    further = measure(figure.parts_after(measured), measured, store, watch, deadline)
+    seconds, resumed = seconds + further[0], resumed + further[1]
     if not figure.can_show(measured):
         raise InputError(
             f"{len(measured)} of {len(figure.parts())} parts are finished, too few for a picture; "
@@ -165,40 +285,39 @@ def reproduce(
 
 
 def measure(
-    parts: Sequence[Part], store: Store, watch: Watch | None = None, deadline: float = math.inf
-) -> tuple[dict[str, Measured], float, list[str]]:
-    """What the parts measured, now or before, the seconds, and which were in the store.
+    parts: Sequence[Part],
+    measured: dict[str, Measured],
+    store: Store,
+    watch: Watch | None,
+    deadline: float,
+) -> tuple[float, list[str]]:
+    """Add what the parts measure, now or before; return the seconds, and which were in the store.
 
     Past the deadline, in seconds of `time.monotonic`, no part is begun.
     """
     found = {part.name: store.load(part) for part in parts}
     resumed = [name for name, earlier in found.items() if earlier is not None]
     left = sum(part.weight for part in parts if found[part.name] is None)
-    measured, total, done = {}, 0.0, 0.0
+    total, done = 0.0, 0.0
     for part in parts:
         earlier = found[part.name]
         if earlier is None:
             if time.monotonic() >= deadline:
                 continue
-            tell = _teller(watch, part, done, left)
+
+            def tell(share: float, part: Part = part, done: float = done) -> None:
+                if watch is not None:
+                    watch(part.name, (done + share * part.weight) / left)
+
             tell(0.0)
             start = time.perf_counter()
-            result = part.measure(tell)
-            earlier = result, time.perf_counter() - start
+            earlier = part.measure(tell), time.perf_counter() - start
             store.save(part, *earlier)
-            done += part.weight
             tell(1.0)
+            done += part.weight
         measured[part.name] = earlier[0]
         total += earlier[1]
-    return measured, total, resumed
-
-
-def _teller(watch: Watch | None, part: Part, done: float, left: float) -> Callable[[float], None]:
-    def tell(share: float) -> None:
-        if watch is not None:
-            watch(part.name, (done + share * part.weight) / left)
-
-    return tell
+    return total, resumed
 
 
 def identity(figure: Figure) -> dict[str, Any]:
@@ -240,14 +359,22 @@ def curves_csv(
 
     A curve without a column, or without a number in it, has an empty cell.
     """
-    every = dict.fromkeys(name for columns in curves.values() for name in columns)
-    names = [n for n in (every if only is None else only) if n not in leave_out]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["curve", *names])
-    for curve, columns in curves.items():
-        length = columns["iteration"].size
-        cells = [columns[n].tolist() if n in columns else [None] * length for n in names]
-        for row in zip(*cells, strict=True):
-            writer.writerow([curve, *("" if v is None or v != v else repr(v) for v in row)])
-    return text.getvalue()
+    # as objects, whole numbers stay whole where another curve lacks the column
+    frames = {name: pd.DataFrame(columns, dtype=object) for name, columns in curves.items()}
+    table = pd.concat(frames, names=["curve", "row"]).reset_index("curve")
+    names = [name for name in only or table.columns[1:] if name not in leave_out]
+    text: str = table.reindex(columns=["curve", *names]).to_csv(index=False, lineterminator="\n")
+    return text
+
+
+def render(draw: Callable[[], Any]) -> dict[str, bytes]:
+    """The picture that `draw` makes, as PNG and as SVG, by suffix."""
+    encoded = {}
+    with styled():
+        figure = draw()
+        # without a date the same numbers give the same bytes
+        for suffix, options in (("png", {"dpi": PNG_DPI}), ("svg", {"metadata": {"Date": None}})):
+            stream = io.BytesIO()
+            figure.savefig(stream, format=suffix, **options)
+            encoded[suffix] = stream.getvalue()
+    return encoded

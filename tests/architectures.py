@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from momentron.ntk import plan as planning
+from momentron.ntk import memory_plan as planning
 from paper.networks import alexnet
 
 F = torch.nn.functional
@@ -447,7 +447,7 @@ def cut_plans(monkeypatch, columns, step, outputs, keen):
     torch.func.
     """
 
-    def cut(structures, task, itemsize, limit):
+    def cut(structures, shape, itemsize, limit):
         structure = structures[-1 if keen is None else 0]
         forms = tuple(
             [form for form in planning.FORMS if form.suits(unit)][keen or 0]
@@ -456,6 +456,8 @@ def cut_plans(monkeypatch, columns, step, outputs, keen):
         few = min(outputs, structure.n_outputs)
         # so small that tiles are cut, but not into single positions of a large image
         scratch = max([300, *(16 * unit.total_positions for unit in structure.units)])
-        return planning.Plan(structure, forms, few, columns, step, scratch, 0, 0.0)
+        cost = planning.FormCost(0, 0, 0.0, 0.0)
+        blocks = {"scratch": scratch, "outputs": few, "columns": columns, "step": step}
+        return planning.Plan(structure, shape, itemsize, forms, cost, **blocks)
 
-    monkeypatch.setattr("momentron.ntk.empirical.make_plan", cut)
+    monkeypatch.setattr("momentron.ntk.sweep.make_plan", cut)

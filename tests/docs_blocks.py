@@ -24,9 +24,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from momentron.cli import app, main
+from momentron.cli import load_command, main
 
 ROOT = Path(__file__).parent.parent
 CODE = {"python", "console", "sh"}
@@ -188,8 +186,7 @@ def require_parses(line: str) -> None:
     if words[:1] != ["momentron"]:
         require_sane(line)
         return
-    program: Any = typer.main.get_command(app)
-    command = program.commands[words[1]]
+    command = load_command(words[1])
     known = {mark for p in command.params for mark in [*p.opts, *p.secondary_opts]} | {"--help"}
     unknown = [
         word for word in words[2:] if word.startswith("--") and word.split("=")[0] not in known

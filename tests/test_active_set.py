@@ -10,8 +10,8 @@ from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.exchange import exchange
 from momentron.solvers.auto.forms import Point
 from momentron.solvers.auto.gram_form import GramForm
-from momentron.solvers.auto.hard import solve_by_exchange
-from momentron.solvers.auto.rows import SignedRows
+from momentron.solvers.auto.pivots import solve_by_exchange
+from momentron.solvers.auto.working_rows import SignedRows
 
 
 def gram_form(X, signs, fit_intercept=False):

@@ -13,9 +13,9 @@ from momentron import Status, max_margin
 from momentron.datasets import make_separable
 from momentron.errors import InputError
 from momentron.solvers import Adaptive, BatchPerceptron
-from momentron.solvers.base import RunOptions
 from momentron.solvers.problem import KernelChoice, Problem
 from momentron.solvers.schedules import sampling_steps
+from momentron.solvers.solver import RunOptions
 
 
 def sampling_gap(psi_zero, n_steps, delta, margin):

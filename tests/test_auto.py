@@ -20,7 +20,7 @@ from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Direction
 from momentron.solvers.auto.interior import interior_point
 from momentron.solvers.auto.primal_form import NarrowForm, PrimalForm, ReducedForm, primal_form
-from momentron.solvers.auto.rows import SignedRows
+from momentron.solvers.auto.working_rows import SignedRows
 
 CONTAINERS = {"dense": np.asarray, "fortran": np.asfortranarray, "csr": sp.csr_array}
 SHAPES = [(2, 1), (40, 3), (30, 60), (300, 20), (900, 12), (2500, 40)]
@@ -249,6 +249,18 @@ def test_line_searches_may_leave_out_the_rows_that_do_not_count(slope, is_far):
 def test_no_time_to_choose_pairs():
     X, y = np.random.default_rng(0).normal(size=(3000, 5)), np.arange(3000) % 20
     assert max_margin(X, y, max_time=1e-6).status is Status.TIME_BUDGET
+
+
+@pytest.mark.parametrize("shape", [(150, 150), (200, 400)])
+@pytest.mark.parametrize("offset", [1e5, 1e7])
+def test_rows_far_from_the_origin_cost_no_digits(shape, offset):
+    """A Gram matrix has lost the margin here, and there are too many entries for rationals."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=shape), rng.choice([-1, 1], shape[0])
+    X[:, 0] += offset
+    result = max_margin(X, y, fit_intercept=False)
+    assert result.status is Status.OPTIMAL
+    assert result.gap <= 1e-6
 
 
 @pytest.mark.parametrize("shape", [(20, 50), (50, 40)])

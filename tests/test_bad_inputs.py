@@ -40,6 +40,7 @@ ERRORS = {
     "three dimensions": (np.zeros((2, 2, 2)), [0, 1], "dim 3"),
     "short y": (GOOD, [0, 1], "4 rows but y has 2"),
     "no y": (GOOD, None, "y is None"),
+    "nan among texts in y": (GOOD, ["a", "b", NAN, "b"], r"y\[2\] is nan"),
     "nan in y": (GOOD, [0.0, 1.0, NAN, 1.0], r"y\[2\] is nan"),
     "None in y": (GOOD, np.array(["a", "b", None, "b"], dtype=object), r"y\[2\] is None"),
     "continuous y": (GOOD, [0.5, 1.0, 0.0, 1.0], r"continuous: y\[0\] is 0.5"),

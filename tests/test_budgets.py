@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from momentron import max_margin
-from momentron.arithmetic.cholesky import ONE_CALL, factor_in_place
 from momentron.arithmetic.clock import OutOfTime, until
+from momentron.arithmetic.squares import ONE_CALL, factor_in_place
 from momentron.solvers.auto import linear_algebra
 from momentron.solvers.auto.linear_algebra import back_solve, gram_product, thin_qr
 

@@ -13,7 +13,7 @@ import pytest
 from command_line import run
 
 from momentron import check_separability, max_margin
-from momentron.data.files import TableOptions, read_data, read_frame, read_rows, read_whole
+from momentron.data.files import TableOptions, read_data, read_frame, read_rows
 from momentron.errors import InputError
 
 PIECES = [
@@ -99,11 +99,11 @@ def test_odd_cells_are_what_the_csv_module_reads_or_refused(door, tmp_path):
         path.write_bytes(text.encode())
         try:
             if door == "as it is":
-                found = read_whole(path)
+                found = read_data(path)
                 marks = {"delimiter ';'": ";", "delimiter tab": "\t", "delimiter '|'": "|"}
                 mark = next((marks[note] for note in found.taken if note in marks), ",")
             elif door == "weights":
-                found = read_whole(path, weight=2, options=TableOptions(delimiter=mark))
+                found = read_data(path, weight=2, options=TableOptions(delimiter=mark))
             elif door == "rows to classify":
                 found = read_rows(path, 3, target="label", options=TableOptions(delimiter=mark))
             else:
@@ -114,7 +114,7 @@ def test_odd_cells_are_what_the_csv_module_reads_or_refused(door, tmp_path):
         rows = expected(text, mark)
         if found.kept is not None:
             rows = [rows[0], *(row for row, kept in zip(rows[1:], found.kept, strict=True) if kept)]
-        if rows[0][0].strip() and found.target_name == "label":  # else row names, or no header
+        if rows[0][0].strip() and found.columns.target == "label":  # else row names, or no header
             accepted += 1
             require_same(found, rows)
     assert accepted > 60  # else the test says nothing
@@ -157,8 +157,8 @@ def test_a_cell_in_two_lines_or_beyond_its_quotes_is_refused_by_line_and_column(
     path.write_bytes("\n".join(map(",".join, rows)).encode())
     where = f"line {line + 1}, column {column} "
     doors = [
-        lambda: read_whole(path),
-        lambda: read_whole(path, weight="w"),
+        lambda: read_data(path),
+        lambda: read_data(path, weight="w"),
         lambda: read_rows(path, 3, target="label"),
         lambda: read_frame(path, TableOptions(), using("label", "a")),
         lambda: max_margin(path),
@@ -186,7 +186,7 @@ def test_every_command_refuses_a_cell_in_two_lines(capsys, tmp_path, command):
 
 
 def _arrays(path):
-    found = read_whole(path)
+    found = read_data(path)
     return found.X, found.y
 
 
@@ -195,7 +195,7 @@ def test_quoted_tables_are_read_as_bare_ones(tmp_path):
     rows = [["a", "b", "label"], ["1", "0.25", "x"], ["-3", "4e2", "y"]]
     bare.write_text("\n".join(map(",".join, rows)))
     quoted.write_text("\n".join(",".join(f'"{cell}"' for cell in row) for row in rows))
-    first, second = read_whole(bare), read_whole(quoted)
+    first, second = read_data(bare), read_data(quoted)
     assert np.array_equal(first.X, second.X) and np.array_equal(first.y, second.y)
     assert first.feature_names == second.feature_names == ["a", "b"]
 
@@ -203,8 +203,8 @@ def test_quoted_tables_are_read_as_bare_ones(tmp_path):
 def test_a_line_of_one_quoted_cell_is_a_row_that_lacks_cells(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text('a,b,label\n1,2,x\n""\n3,4,y\n')
-    with pytest.raises(InputError, match="line 3: 1 columns where the first line has 3"):
-        read_whole(path)
+    with pytest.raises(InputError, match="line 3: 1 column where the first line has 3"):
+        read_data(path)
 
 
 def test_a_formula_needs_one_name_per_column(tmp_path):

@@ -160,7 +160,7 @@ def test_damaged_foreign_and_other_files_are_refused_and_left_alone(data, tmp_pa
     refused(good[:-100], "is damaged")
     refused(b"", "not a checkpoint")
     refused(b"my only copy of something", "not a checkpoint")
-    refused(good.replace(b"checkpoint 4", b"checkpoint 9", 1), "not a checkpoint of this version")
+    refused(good.replace(b"checkpoint 5", b"checkpoint 9", 1), "not a checkpoint of this version")
     refused(good, "its labels", y=-data.y[::-1])
     refused(good, "its data", X=data.X + 1e-9)
     refused(good, "its shape", X=data.X[:-1], y=data.y[:-1])

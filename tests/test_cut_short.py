@@ -23,6 +23,7 @@ from momentron import (
     NotSeparableWarning,
     Predictor,
     Status,
+    max_margin,
 )
 from momentron.onnx import to_onnx
 
@@ -247,3 +248,13 @@ def test_ctrl_c_in_a_fold_ends_the_cross_validation():
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
     assert not any(name.endswith("_") and not name.startswith("_") for name in vars(model))
+
+
+@pytest.mark.parametrize("options", [{}, {"C": 1.0}, {"C": 1.0, "penalty": "hinge"}])
+@pytest.mark.parametrize("k", [2, 3])
+def test_without_time_there_is_an_interval(options, k):
+    X, y = overlapping(k=k)
+    result = max_margin(X, y, max_time=NO_TIME, **options)
+    assert result.status is Status.TIME_BUDGET
+    assert 0.0 <= result.lower <= result.upper < np.inf
+    assert result.support.size == y.size

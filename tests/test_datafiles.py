@@ -74,7 +74,7 @@ def test_csv(write, text, target, y, names):
     assert np.array_equal(data.X, [[1, 2], [3, 4]])
     assert data.y.tolist() == y
     assert data.feature_names == names
-    assert (data.target_name is None) == (names is None)
+    assert (data.columns.target is None) == (names is None)
 
 
 @pytest.mark.parametrize(
@@ -165,8 +165,8 @@ def test_formats_agree_plain_and_packed(write, name, content, pack):
     [
         ("1 1:2\n-1 2:x\n", "line 2: '2:x' is not index:value"),
         ("1 1:2\n-1 2:nan\n", "line 2: '2:nan' is not index:value"),
-        ("1 1:2\nspam 2:3\n", "line 2: label 'spam' is not a number"),
-        ("1 1:2\nnan 2:3\n", "line 2: label 'nan' is not a number"),
+        ("1 1:2\nspam 2:3\n", "line 2: 'spam' is not a number, so it cannot be a label"),
+        ("1 1:2\nnan 2:3\n", "line 2: 'nan' is not a number, so it cannot be a label"),
         ("1 3:2 2:1\n", "line 1: '2:1' comes after index 3"),
         ("# only words\n", "has no rows"),
     ],
@@ -188,7 +188,7 @@ def test_npz_dense_and_csr(write):
     assert np.array_equal(data.X.toarray(), X)
     assert data.y.tolist() == ["a", "b", "a"]
     parts["X_indices"] = S.indices + 5
-    assert "cannot be read as .npz" in refused(write("bad.npz", npz(**parts, y=y)))
+    assert "damaged CSR matrix" in refused(write("bad.npz", npz(**parts, y=y)))
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_parquet(write):
     data = read_data(parquet(a=[1, 2], label=["x", "y"], b=[0.5, 1.5]))
     assert np.array_equal(data.X, [[1, 0.5], [2, 1.5]])
     assert data.y.tolist() == ["x", "y"]
-    assert (data.feature_names, data.target_name) == (["a", "b"], "label")
+    assert (data.feature_names, data.columns.target) == (["a", "b"], "label")
     assert "by column: a 1 (the first in row 1)" in refused(parquet(a=[1, None], y=[0, 1]))
     assert "column 'a' (position 0): 'p' is not a number; nor is the other cell" in refused(
         parquet(a=["p", "q"], y=[0, 1])

@@ -88,7 +88,7 @@ def test_features_are_chosen_by_position_or_name(ax):
     assert "means" in ax.get_title(loc="left")
     with pytest.raises(InputError, match="no feature 'z'"):
         MarginDisplay.from_estimator(model, frame, DEEP.y, features=["b", "z"], ax=ax)
-    with pytest.raises(InputError, match="feature 6 does not exist"):
+    with pytest.raises(InputError, match="no feature 6; it has features 0 to 5"):
         MarginDisplay.from_estimator(model, frame, DEEP.y, features=[0, 6], ax=ax)
     with pytest.raises(InputError, match="2 dimensions"):
         MarginDisplay.from_estimator(model, frame, DEEP.y, features=[0], ax=ax)

@@ -17,7 +17,7 @@ extended = pytest.mark.skipif(
 
 
 def test_the_standard_environment_is_left_alone(monkeypatch):
-    monkeypatch.setattr(environment, "_replace_environment", lambda: 1 / 0)
+    monkeypatch.setattr(environment, "_replace_environment", lambda found: 1 / 0)
     with standard_arithmetic():
         assert fault() is None
 

@@ -12,10 +12,10 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-import momentron.ntk.evolution  # noqa: E402
 import momentron.ntk.evolution_table  # noqa: E402
+import momentron.ntk.kernel_tracker  # noqa: E402
 import momentron.ntk.spectra  # noqa: E402
-import momentron.ntk.tracker  # noqa: E402
+import momentron.ntk.training  # noqa: E402
 from momentron import KernelMaxMarginClassifier, max_margin  # noqa: E402
 from momentron.errors import InputError  # noqa: E402
 from momentron.ntk import (  # noqa: E402
@@ -26,7 +26,7 @@ from momentron.ntk import (  # noqa: E402
     kernel_alignment,
     kernel_evolution,
 )
-from momentron.ntk.evolution import snapshot_epochs  # noqa: E402
+from momentron.ntk.training import snapshot_epochs  # noqa: E402
 from tests.architectures import one_torch_thread  # noqa: E402, F401
 
 needs_matplotlib = pytest.mark.skipif(
@@ -218,6 +218,9 @@ def test_labels_must_fit():
     X, y = TRAIN
     with pytest.raises(InputError, match=r"train has 24 examples and labels of shape \(23,\)"):
         kernel_evolution(network(), (X, y[1:]), TEST)
+    numbers = np.arange(30) % 3
+    with pytest.raises(InputError, match="train has labels of type <U5, test of int64: use one"):
+        KernelTracker(TRAIN, (TEST[0], numbers))
     with pytest.raises(InputError, match=r"test is ndarray; pass a pair"):
         kernel_evolution(network(), TRAIN, TEST[0])
 
@@ -336,10 +339,10 @@ def test_small_pieces():
     assert snapshot_epochs(0) == [0]
     assert kernel_alignment(np.zeros((2, 2)), np.eye(2)) == 0.0
     for module in (
-        momentron.ntk.evolution,
+        momentron.ntk.training,
         momentron.ntk.evolution_table,
         momentron.ntk.spectra,
-        momentron.ntk.tracker,
+        momentron.ntk.kernel_tracker,
     ):
         result = doctest.testmod(module)
         assert result.attempted > 1

@@ -20,6 +20,7 @@ from momentron import InputError, max_margin
 from momentron.datasets import make_separable
 from momentron.solvers.checkpoint import TITLE
 from momentron.streams import open_file
+from momentron.streams.source import ENTRY
 
 posix = pytest.mark.skipif(os.name == "nt", reason="links, pipes and limits of POSIX")
 TEXT = "1 1:2.0 2:1.0\n-1 1:-2.0 2:-1.5\n1 1:3.0\n-1 2:-4.0\n"
@@ -111,8 +112,10 @@ def test_a_folder_of_an_earlier_version_is_neither_read_nor_removed(text):
 
 def test_a_part_that_changes_while_in_use_is_an_error_not_a_crash(text):
     source = open_file(text)
-    part = source.folder / "indices.bin"
-    part.write_bytes(np.full(6, 2**30, np.int32).tobytes())
+    part = Path(source.file)
+    entries = np.fromfile(part, ENTRY)
+    entries["index"] = 2**30
+    part.write_bytes(entries.tobytes())
     with pytest.raises(InputError, match="changed while it was in use"):
         source.block(0)
     part.write_bytes(b"")
@@ -132,14 +135,14 @@ def test_two_processes_convert_at_once(text):
 
 
 @posix
-def test_the_folder_of_a_conversion_is_private_and_goes_with_its_source(text):
+def test_the_file_of_a_conversion_is_private_and_goes_with_its_source(text):
     source = open_file(text)
     assert source.block(0)[0].shape == (4, 2)
-    folder = source.folder
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    file = Path(source.file)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
     del source
     gc.collect()
-    assert not folder.exists()
+    assert not file.exists()
     assert [p.name for p in text.parent.iterdir()] == ["rows.svm"]
 
 

@@ -9,7 +9,6 @@ import pytest
 from scipy.optimize import linprog, minimize
 
 from momentron.arithmetic.rounding import EXTENDED_ROUNDOFF, UNIT_ROUNDOFF, gamma, up
-from momentron.dual import flows
 from momentron.dual.flows import balance_flow, circulation, minimum_mean_cycle
 from momentron.errors import InputError
 
@@ -179,23 +178,6 @@ def test_any_start_leads_to_the_same_flow(scale):
             assert warm.log_total == pytest.approx(cold.log_total, rel=1e-13)
             assert np.allclose(warm.flow, cold.flow, rtol=0.0, atol=1e-9)
             assert imbalance(warm.flow) <= 1.1e-14
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_osbornes_step_alone_never_raises_the_total(seed, monkeypatch):
-    L = random_log_flow("dense", 6, 3.0, np.random.default_rng(seed))
-    expected = balance_flow(L)
-    np.fill_diagonal(L, flows.ABSENT)
-    monkeypatch.setattr(flows._Descent, "_newton", lambda self: None)
-    descent = flows._Descent(L, np.zeros(6))
-    totals = [descent.best.psi]
-    for _ in range(300):
-        if descent.run(1e-9, 1):
-            break
-        totals.append(descent.best.psi)
-    assert np.all(np.diff(totals) <= 1e-15)
-    assert descent.best.error <= 1e-9
-    assert descent.top + descent.best.psi == pytest.approx(expected.log_total, abs=1e-13)
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-12, 1e-3, 1.0])

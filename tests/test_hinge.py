@@ -27,10 +27,10 @@ from momentron.solvers.auto import Auto, AutoSettings
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Direction, Values
 from momentron.solvers.auto.gram_form import GramForm
-from momentron.solvers.auto.newton import Loss, Schedule, box_multipliers
+from momentron.solvers.auto.newton import Loss, Schedule, soft_multipliers
 from momentron.solvers.auto.primal_form import NarrowForm, PrimalForm
-from momentron.solvers.auto.rows import SignedRows
-from momentron.solvers.auto.soft_kernel import Twins, open_gap
+from momentron.solvers.auto.soft_kernel import open_gap
+from momentron.solvers.auto.working_rows import SignedRows
 from momentron.solvers.auto.working_sets import WorkingSets
 from momentron.solvers.problem import Problem
 from tests.command_line import run
@@ -359,31 +359,17 @@ def test_a_block_is_solved_with_the_others_fixed(fit_intercept):
     dual_set = SimpleNamespace(columns=Y, spread=lambda b: Y @ b)
     rows = SimpleNamespace(m=60, dual_set=dual_set, shares=1.0, is_explicit=False)
     form = GramForm(rows, K, Deadline(), outside=outside, balance=Y.T @ alpha)
-    found, _ = box_multipliers(
+    found, _ = soft_multipliers(
         form,
         Loss(1.0, prices, np.zeros(60)),
-        Schedule(1.0, 5.0, 1e5, 12),
+        Schedule(5.0, 1e5, 12, 15),
         lambda alpha: open_gap(alpha, form.margins(alpha, form.point.b), prices),
         1e-9,
-        max_steps=15,
         slack=lambda gap: 0.01,
     )
     shift = form.point.b
     np.testing.assert_allclose(found, alpha, atol=1e-6)
     np.testing.assert_allclose(shift, b, atol=1e-6)
-
-
-def test_equal_rows_are_one_with_the_sum_of_their_prices():
-    sums, y = np.array([2.0, 1.0, 2.0, 2.0, 1.0]), np.array([1.0, 1.0, 1.0, -1.0, 1.0])
-    prices = np.array([1.0, 2.0, 3.0, 1.0, 1.0])
-    twins = Twins.of(sums, y, 2.0)
-    assert twins.first.size == 3
-    totals = twins.sums(prices)
-    assert sorted(totals) == [1.0, 3.0, 4.0]
-    np.testing.assert_array_equal(twins.spread(totals, prices), prices)
-    half = twins.spread(0.5 * totals, prices)
-    np.testing.assert_allclose(twins.sums(half), 0.5 * totals)
-    assert ((half >= 0.0) & (half <= prices)).all()
 
 
 def test_kernels_beyond_the_cache_have_working_sets():

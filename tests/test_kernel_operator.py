@@ -12,7 +12,7 @@ from momentron.dual.labels import as_labels
 from momentron.dual.losses import Exponential
 from momentron.rows import DenseOperator
 from momentron.rows.column_cache import ColumnCache
-from momentron.rows.kernel import KernelOperator
+from momentron.rows.kernel_rows import KernelOperator
 from momentron.rows.kernels import GaussianKernel, LinearKernel
 from momentron.solvers.problem import Problem
 from tests.oracles.kernels import exact_kernel

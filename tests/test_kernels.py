@@ -10,7 +10,7 @@ from sklearn.metrics import pairwise
 from sklearn.svm import SVC
 
 from momentron.errors import InputError
-from momentron.rows.kernel import KernelOperator
+from momentron.rows.kernel_rows import KernelOperator
 from momentron.rows.kernels import (
     GaussianKernel,
     LaplacianKernel,

@@ -39,7 +39,7 @@ LAZY = {  # what may be imported inside a function, since it needs a slow or opt
     "momentron.data.exactness": "scipy",  # `python -m momentron.verify` needs numpy only
 }
 
-KNOWN: set[tuple[str, str]] = set()  # (importer, imported): to be mended, and then deleted here
+KNOWN: set[tuple[str, str]] = set()  # (importer, imported): to be fixed, and then deleted here
 
 CAREFUL = {"errors", "arithmetic.clock", "arithmetic.environment"}
 TRUSTED = CAREFUL | {"certificate", "arithmetic.rounding"}
@@ -124,6 +124,21 @@ def test_the_house_is_small_enough_to_know():
     assert len(list(SOURCE.glob("*.py"))) <= 8
 
 
+SAME_NOUN = {  # names of files that occur twice
+    "__init__.py": "a package",
+    "__main__.py": "a command of its own",
+    "check.py": "check_separability, and the command that calls it",
+    "errors.py": "errors of the package, and of the checker, which is used without it",
+    "estimates.py": "estimates as the prover and as the checker have them",
+}
+
+
+def test_files_have_names_of_their_own():
+    names = [file.name for file in SOURCE.rglob("*.py")]
+    assert {name for name in names if names.count(name) > 1} == set(SAME_NOUN)
+    assert len(names) <= 240
+
+
 def test_imports_point_downwards():
     upward = [
         found
@@ -160,7 +175,7 @@ def test_modules_form_no_cycle():
 
 def test_what_is_known_is_still_so():
     gone = KNOWN - {(found.importer, found.imported) for found in OWN}
-    assert not gone, f"mended: delete {sorted(gone)} from KNOWN"
+    assert not gone, f"fixed: delete {sorted(gone)} from KNOWN"
 
 
 def foreign(package):

@@ -15,7 +15,7 @@ import pytest
 import scipy.sparse as sp
 
 import momentron
-from momentron.data.files import read_whole
+from momentron.data.files import read_data
 from momentron.errors import InputError
 from momentron.rows.kernels import as_kernel
 
@@ -178,7 +178,7 @@ def test_a_long_cell_is_not_echoed(tmp_path, cell):
     path = tmp_path / "t.csv"
     path.write_text(f"a,b,label\n{cell},2,x\n3,4,y\n")
     with pytest.raises(InputError) as caught:
-        read_whole(path)
+        read_data(path)
     assert len(str(caught.value)) < LONGEST + len(str(tmp_path))
     assert "column" in str(caught.value)
 

@@ -11,9 +11,10 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import momentron.ntk.empirical  # noqa: E402
-import momentron.ntk.plan  # noqa: E402
+import momentron.ntk.memory_plan  # noqa: E402
 from momentron.errors import InputError  # noqa: E402
 from momentron.ntk import EmpiricalNTK  # noqa: E402
+from momentron.ntk.selection import Readout  # noqa: E402
 from momentron.ntk.unstructured import ExampleGradients  # noqa: E402
 from paper.networks import alexnet  # noqa: E402
 from tests.architectures import one_torch_thread  # noqa: E402, F401
@@ -291,7 +292,7 @@ def test_fallback_goes_one_by_one_where_vmap_cannot(X):
 
     b = nn.Parameter(torch.tensor(1.5, dtype=torch.float64))
     model = Function(forward, a=nn.Linear(8, 2).double(), b=b)
-    assert not ExampleGradients(model, ["b"], torch.tensor(X)).is_vectorised
+    assert not ExampleGradients(model, ["b"], torch.tensor(X), Readout()).is_vectorised
     A = model.a(torch.tensor(X)).detach().numpy()
     expected = 2 * 9.0 * (X @ X.T + 1.0) + 4.0 * A @ A.T
     assert np.allclose(EmpiricalNTK(model)(X), expected, rtol=1e-12)
@@ -300,12 +301,12 @@ def test_fallback_goes_one_by_one_where_vmap_cannot(X):
 def test_attention_is_vectorised():
     layer = nn.TransformerEncoderLayer(8, 2, 8, batch_first=True).eval()
     names = ["self_attn.in_proj_weight"]
-    assert ExampleGradients(layer, names, torch.randn(4, 3, 8)).is_vectorised
+    assert ExampleGradients(layer, names, torch.randn(4, 3, 8), Readout()).is_vectorised
     assert torch.backends.mha.get_fastpath_enabled()
 
 
 def test_examples_in_docstrings():
-    for module in (momentron.ntk.empirical, momentron.ntk.plan):
+    for module in (momentron.ntk.empirical, momentron.ntk.memory_plan):
         failed, attempted = doctest.testmod(module)
         assert failed == 0
         assert attempted > 0

@@ -17,8 +17,8 @@ from momentron.data.arguments import parse_size  # noqa: E402
 from momentron.errors import InputError  # noqa: E402
 from momentron.ntk import EmpiricalNTK  # noqa: E402
 from momentron.ntk.gradient_factors import DirectFactor, GramFactor  # noqa: E402
+from momentron.ntk.memory_plan import KernelShape, format_memory, make_plan  # noqa: E402
 from momentron.ntk.model_structure import examine  # noqa: E402
-from momentron.ntk.plan import KernelShape, format_memory, make_plan  # noqa: E402
 from paper.networks import alexnet  # noqa: E402
 from tests.architectures import one_torch_thread  # noqa: E402, F401
 

@@ -21,9 +21,9 @@ from momentron import (
     margin_path,
     max_margin,
 )
-from momentron.api import fit, plan_fit
+from momentron.api import fit, fit_path, plan_fit
 from momentron.fitting.options import FitOptions
-from momentron.solvers.auto import rows
+from momentron.solvers.auto import working_rows
 
 
 def clouds(k=4, n=120, d=6, seed=0):
@@ -223,8 +223,10 @@ def test_kernel_values_of_all_classes_cost_no_more_than_twice_those_of_one(C, pe
 
 def test_sparse_rows_have_one_gram_matrix(monkeypatch):
     made = []
-    compute = rows.sparse_gram
-    monkeypatch.setattr(rows, "sparse_gram", lambda X: made.append(X.shape[0]) or compute(X))
+    compute = working_rows.sparse_gram
+    monkeypatch.setattr(
+        working_rows, "sparse_gram", lambda X: made.append(X.shape[0]) or compute(X)
+    )
     rng = np.random.default_rng(0)
     X, y = (
         sp.random_array((300, 20_000), density=0.01, rng=rng, format="csr"),
@@ -274,3 +276,14 @@ def test_paths_and_folds_share_their_time_too():
     seconds, _ = seconds_of(lambda: model.fit(X, y))
     assert seconds < 1.1 + 5 * 10 * 0.02  # and a score for each fit
     assert np.isfinite(model.scores_).all() and np.isfinite(model.decision_function(X)).all()
+
+
+def test_blocks_refuse_what_they_cannot_do():
+    X, y = load_iris(return_X_y=True)
+    asked = FitOptions.from_arguments(block_size=2000)
+    plan = plan_fit(X, y, asked)
+    for more in ({"is_split": True}, {"initial": [None]}):
+        with pytest.raises(InputError, match="need the data in memory"):
+            fit(plan, asked, **more)
+    with pytest.raises(InputError, match="need the data in memory"):
+        fit_path(plan, asked, [1.0, 10.0])

@@ -29,8 +29,7 @@ from momentron.fitting.fits import FitRows
 from momentron.fitting.options import FitOptions
 from momentron.rows import validation
 from momentron.solvers import Momentum
-from momentron.solvers.checkpoint import TITLE
-from momentron.solvers.identity import content_of, parameters_of
+from momentron.solvers.checkpoint import TITLE, content_of, parameters_of
 
 DATA = make_separable(400, 5, margin=0.3, fit_intercept=True, random_state=1)
 
@@ -122,6 +121,19 @@ def test_functions_are_known_by_their_names_and_what_they_captured():
     assert content_of("kernel", scaled(WEIGHTS)) != content_of("kernel", scaled(WEIGHTS[:4]))
     one, two = (functools.partial(scaled(1.0), B=value) for value in (1, 2))
     assert content_of("kernel", one) != content_of("kernel", two)
+
+
+def test_equal_contents_are_known_as_one_whatever_their_order_in_memory():
+    assert list({8, 0}) != list({0, 8})
+    rows = np.arange(6.0).reshape(2, 3)
+    for one, two in (
+        ({8, 0}, {0, 8}),
+        ({"lr": 1.0, "decay": 2.0}, {"decay": 2.0, "lr": 1.0}),
+        (rows, np.asfortranarray(rows)),
+        (["a" * 50, "a" * 50], ["a" * 50] * 2),
+    ):
+        assert content_of("kernel", scaled(one)) == content_of("kernel", scaled(two))
+    assert content_of("kernel", scaled({0: 8})) != content_of("kernel", scaled({8: 0}))
 
 
 def test_methods_are_known_by_their_parameters():
@@ -418,11 +430,11 @@ def test_working_sets_of_blocks_are_not_checked_again(way, counts, monkeypatch):
 
         return call
 
-    from momentron.streams import auto
-    from momentron.streams.problem import BlockProblem
+    from momentron.streams import rounds
+    from momentron.streams.block_problem import BlockProblem
 
     monkeypatch.setattr(BlockProblem, "of_rows", watched(BlockProblem.of_rows))
-    monkeypatch.setattr(auto, "solve", watched(auto.solve))
+    monkeypatch.setattr(rounds, "solve", watched(rounds.solve))
     rng = np.random.default_rng(0)
     X = rng.standard_normal((4000, 6))
     y = (X[:, 0] > 0.0).astype(int)

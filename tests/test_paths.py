@@ -8,7 +8,9 @@ import pytest
 from sklearn.datasets import load_iris
 
 from momentron import InputError, MarginPath, Status, margin_path, max_margin
+from momentron.api import fit_path, plan_fit
 from momentron.datasets import make_nonseparable
+from momentron.fitting.options import FitOptions
 
 Cs = [0.01, 0.1, 1.0, 10.0]
 
@@ -123,3 +125,20 @@ def test_the_time_is_that_of_the_whole_path():
     assert isinstance(path, MarginPath) and len(path) == 4
     assert time.perf_counter() - begin < 4.0
     assert set(path["status"]) <= {Status.TIME_BUDGET, Status.ITERATION_BUDGET}
+
+
+def test_ctrl_c_leaves_no_time_for_the_rest_of_a_path():
+    X, y = load_iris(return_X_y=True)
+    seen = []
+
+    def interrupt_first(row):
+        seen.append(row.iteration)
+        if len(seen) == 1:
+            raise KeyboardInterrupt
+
+    options = FitOptions.from_arguments(method="momentum", tol=0.0, max_iter=3000)
+    plan = plan_fit(X[:100], y[:100], options)
+    soft, other, hard = fit_path(plan, options, [1.0, 2.0, np.inf], callback=interrupt_first)
+    assert soft.results[0].status is other.results[0].status is Status.INTERRUPTED
+    assert np.array_equal(soft.results[0].coef, other.results[0].coef)
+    assert hard.results[0].status is Status.TIME_BUDGET and len(seen) <= 2

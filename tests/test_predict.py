@@ -4,6 +4,7 @@ import csv
 import io
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from command_line import run
@@ -145,3 +146,113 @@ def test_rows_that_lack_a_feature_have_an_empty_line(capsys, tmp_path):
     code, out, err = run(capsys, "predict", model, path, "--decision")
     assert (code, len(table(out)), table(out)[4]) == (0, 26, [""])
     assert "errors" not in err
+
+
+NAMES = ["age", "dose", "1e3", "weight"]  # one of them looks like a number
+
+
+def write_csv(path, names, columns):
+    """A CSV file with this header, or without one, and these columns."""
+    lines = [] if names is None else [",".join(names)]
+    lines += [",".join(map(str, row)) for row in zip(*columns, strict=True)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def fitted_to_names(capsys, tmp_path, form="csv"):
+    """A model of columns with names, and the labels that it gives NEW."""
+    train, model = tmp_path / f"train.{form}", tmp_path / "model.npz"
+    y = np.where(TRAIN[:, 0] > 0.0, "ant", "bee")
+    if form == "csv":
+        write_csv(train, [*NAMES, "kind"], [*TRAIN.T.tolist(), y])
+    elif form == "npz":
+        np.savez(train, X=TRAIN, y=y, feature_names=NAMES)
+    else:
+        pd.DataFrame(TRAIN, columns=NAMES).assign(kind=y).to_parquet(train)
+    blocks = ["--out-of-core"] if form == "parquet" else []
+    code, _, err = run(capsys, "fit", train, *blocks, "--save", model)
+    assert code == 0, err
+    return model, MaxMarginClassifier().fit(TRAIN, y).predict(NEW).tolist()
+
+
+@pytest.mark.parametrize("form", ["csv", "npz", "parquet"])
+def test_columns_are_found_by_name(capsys, tmp_path, form):
+    if form == "parquet":
+        pytest.importorskip("pyarrow")
+    model, expected = fitted_to_names(capsys, tmp_path, form)
+    order = [2, 0, 3, 1]
+    names, columns = [NAMES[j] for j in order], [NEW[:, j].tolist() for j in order]
+    frame = pd.DataFrame(dict(zip(names, columns, strict=True)))
+    paths = [write_csv(tmp_path / "new.csv", names, columns), tmp_path / "new.npz"]
+    np.savez(paths[1], X=NEW[:, order], feature_names=names)
+    if form == "parquet":
+        frame.to_parquet(tmp_path / "new.parquet")
+        paths.append(tmp_path / "new.parquet")
+    for path in paths:
+        code, out, err = run(capsys, "predict", model, path)
+        assert (code, err) == (0, "")
+        assert [row[0] for row in table(out)] == ["label", *expected]
+
+
+def test_other_columns_are_ignored_with_a_note_and_labels_are_found_by_name(capsys, tmp_path):
+    model, expected = fitted_to_names(capsys, tmp_path)
+    extra = [f"p{i}" for i in range(25)]  # text, which no feature could be
+    columns = [extra, expected, *NEW.T.tolist()[::-1], list(range(25))]
+    path = write_csv(tmp_path / "new.csv", ["id", "kind", *NAMES[::-1], "label"], columns)
+    code, out, err = run(capsys, "predict", model, path)
+    assert code == 0
+    assert [row[0] for row in table(out)] == ["label", *expected]
+    assert "ignored         id, label: not among the model's features" in err
+    assert "errors          0 of 25" in err
+    code, _, err = run(capsys, "predict", model, path, "--drop", "id,label")
+    assert (code, "ignored" in err) == (0, False)
+
+
+def test_missing_columns_are_refused_by_name(capsys, tmp_path):
+    model, _ = fitted_to_names(capsys, tmp_path)
+    columns = [*NEW.T.tolist(), [0] * 25]
+    path = write_csv(tmp_path / "new.csv", ["age", "Dose", "3", "weight", "z"], columns)
+    code, out, err = run(capsys, "predict", model, path)
+    assert (code, out) == (2, "")
+    assert "lacks 2 of the 4 columns that the model was fitted to: dose, 1e3; its columns: " in err
+    path = write_csv(tmp_path / "new.csv", [*NAMES, "age"], columns)
+    assert "several columns called age" in run(capsys, "predict", model, path)[2]
+
+
+def test_tables_without_a_header_are_matched_by_position(capsys, tmp_path):
+    model, expected = fitted_to_names(capsys, tmp_path)
+    path = write_csv(tmp_path / "new.csv", None, NEW.T.tolist())
+    code, out, err = run(capsys, "predict", model, path)
+    assert (code, err) == (0, "")
+    assert [row[0] for row in table(out)] == ["label", *expected]
+    write_csv(path, None, [*NEW.T.tolist(), expected])
+    assert "0 of 25" in run(capsys, "predict", model, path)[2]
+    write_csv(path, None, NEW.T.tolist()[:2])
+    assert "the model was fitted to 4" in run(capsys, "predict", model, path)[2]
+
+
+def test_names_that_are_numbers_and_a_single_feature(capsys, tmp_path):
+    train, model = tmp_path / "train.csv", tmp_path / "model.npz"
+    write_csv(train, ["0", "1", "target"], [[0, 1, 8, 9], [5, 3, 4, 5], list("aabb")])
+    run(capsys, "fit", train, "--save", model)
+    path = write_csv(tmp_path / "new.csv", ["1", "0"], [[4, 4], [0, 9]])
+    assert run(capsys, "predict", model, path)[:2] == (0, "label\na\nb\n")
+    for name in ("x", "0"):
+        write_csv(train, [name, "target"], [[0, 1, 8, 9], list("aabb")])
+        run(capsys, "fit", train, "--save", model)
+        for header in ([name], None):
+            write_csv(path, header, [[9, 3]])
+            assert run(capsys, "predict", model, path)[:2] == (0, "label\nb\na\n")
+
+
+def test_dummies_are_found_by_name(capsys, tmp_path):
+    train, model = tmp_path / "train.csv", tmp_path / "model.npz"
+    colours, x = ["red", "red", "blue", "green"], [0, 1, 8, 9]
+    write_csv(train, ["colour", "x", "y"], [colours, x, list("aabb")])
+    run(capsys, "fit", train, "--dummies", "--save", model)
+    path = write_csv(tmp_path / "new.csv", ["x", "note", "colour"], [x, list("qrst"), colours])
+    code, out, err = run(capsys, "predict", model, path)
+    assert (code, out) == (0, "label\na\na\nb\nb\n")
+    assert "ignored         note:" in err
+    write_csv(path, ["x", "colour"], [[1], ["pink"]])
+    assert "has levels that the model has not seen: pink" in run(capsys, "predict", model, path)[2]

@@ -1,5 +1,7 @@
 """`race`, its table and its picture; and optimisers of torch as methods."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from toy_frank_wolfe import FrankWolfe
@@ -7,7 +9,9 @@ from toy_frank_wolfe import FrankWolfe
 from momentron import max_margin, race
 from momentron.datasets import make_separable
 from momentron.errors import InputError
+from momentron.estimators.racing import Race
 from momentron.solvers import Momentum, TorchOptimizer
+from momentron.status import Status
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +40,17 @@ def test_the_table_fits_a_terminal(data):
     assert max(map(len, lines)) <= 80
     assert lines[0].split()[-1] == "2000"
     assert len(lines) == 3
+
+
+def test_passes_that_the_time_limit_cut_off_have_no_margin(data):
+    found = race(data.X, data.y, ["momentum", "gradient-descent"], passes=50)
+    cut = replace(found.results["momentum"], status=Status.TIME_BUDGET)
+    longer = Race({**found.results, "momentum": cut}, found.best, 400)
+    assert longer.margins(50) == found.margins(50)
+    assert np.isnan(longer.margins(400)["momentum"])
+    head, momentum, other = (line.split() for line in str(longer).splitlines())
+    assert momentum[1 + head[1:].index("100") :] == ["–"] * 3
+    assert "–" not in [*momentum[:3], *other]
 
 
 def test_the_picture_shows_every_curve(data):

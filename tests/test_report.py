@@ -122,7 +122,7 @@ def test_command_refuses_early(capsys, tmp_path, monkeypatch):
     def never(*args, **kwargs):
         raise AssertionError("the data were read")
 
-    monkeypatch.setattr("momentron.cli.report.load_data", never)
+    monkeypatch.setattr("momentron.cli.report.load_design", never)
     code, out, err = run(capsys, "report", "digits", "-o", tmp_path / "no" / "page.html")
     assert code == 2
     assert out == ""

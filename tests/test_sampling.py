@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from margins_known import KINDS, problem_of, vertex_gradient
 
+from momentron.dual.circulations import draw_cycles, longer_cycles
 from momentron.dual.combination import Combination, direction
-from momentron.dual.draws import BLOCK, draw_cycles, longer_cycles, pick
+from momentron.dual.dualsets import BLOCK, pick
 
 
 def test_pick_inverts_the_distribution_function():

@@ -11,7 +11,7 @@ from momentron import max_margin
 from momentron.arithmetic.rounding import gamma
 from momentron.certificate import certify_margin, classifier_bounds
 from momentron.certificate.roundings import has_single_errors, recomputed
-from momentron.rows import KernelOperator, kernel
+from momentron.rows import KernelOperator, kernel_rows
 from momentron.rows.column_cache import SquareStore
 from momentron.rows.kernels import GaussianKernel, PolynomialKernel
 from momentron.rows.kernels.single import SingleScores
@@ -42,9 +42,8 @@ def bound_kernel(seed):
 @pytest.mark.parametrize("seed", range(60))
 def test_every_value_is_within_its_bound(seed):
     bound = bound_kernel(seed)
-    single, every = bound.single, slice(None)
+    single, every = bound.single_scores(10**7), slice(None)
     if seed % 2:
-        assert single.rows_nbytes == 4 * bound.points.X.size
         single.hold()
     values, exact = single.block(every, every).astype(np.float64), bound.block(every, every)
     assert values.dtype == np.float64 and single.block(every, every).dtype == np.float32
@@ -62,7 +61,7 @@ def test_every_score_is_within_its_bound(seed):
     shape = (60,) if seed % 2 else (60, 3)
     a = rng.normal(size=shape) * 10.0 ** rng.uniform(-3, 3, shape) * 2.0 ** rng.integers(-300, 300)
     index = np.sort(rng.permutation(60)[: rng.integers(1, 61)])
-    rough = SingleScores(bound.single, bound.row_norms, 10**7)
+    rough = bound.single_scores(10**7)
     for _ in range(2):  # computed, and from the cache
         scores, error = rough.product(index, a[index])
         exact = bound.block(slice(None), index).astype(np.longdouble) @ a[index]
@@ -91,7 +90,7 @@ def test_every_value_is_within_its_bound_of_the_exact_one(seed):
     square = float((X**2).sum(axis=1).max())
     gamma_ = 10.0 ** rng.uniform(-3, 3) / square
     kernel = GaussianKernel(gamma_) if seed % 2 else PolynomialKernel(gamma_, 1 + seed % 4, 0.3)
-    single = kernel.bind(X).single
+    single = kernel.bind(X).single_scores(10**7)
     values = single.block(slice(None), slice(None))
     with localcontext(prec=60):
         for (i, j), value in np.ndenumerate(values):
@@ -106,38 +105,39 @@ def test_features_that_are_zero_in_all_rows_are_not_held():
     X = points(0, 50, 30)
     X[:, ::3] = 0.0
     bound = GaussianKernel(0.01).bind(X)
-    before = bound.single.block(slice(0, 20), slice(None))
-    bound.single.hold()
-    assert bound.single.rows(slice(None)).shape == (50, 20)
-    assert bound.single.block(slice(0, 20), slice(None)) == pytest.approx(before, rel=1e-5)
+    single = bound.single_scores(10**7)
+    before = single.block(slice(0, 20), slice(None))
+    single.hold()
+    assert single.rows(slice(None)).shape == (50, 20)
+    assert single.block(slice(0, 20), slice(None)) == pytest.approx(before, rel=1e-5)
 
 
 @pytest.mark.parametrize("is_held", [False, True])
 def test_sparse_rows_that_are_nearly_dense(is_held):
     X = points(3, 60, 40) * (np.random.default_rng(3).random((60, 40)) < 0.2)
     dense, bound = GaussianKernel(0.05).bind(X), GaussianKernel(0.05).bind(sp.csr_array(X))
-    single, every = bound.single, slice(None)
+    single, every = bound.single_scores(10**7), slice(None)
     if is_held:
         single.hold()
     values, exact = single.block(every, every).astype(np.float64), dense.block(every, every)
     limit = np.outer(single.weights, single.weights) * values + dense.relative_error
     assert (np.abs(values - exact) <= limit).all()
     few = sp.random_array((60, 40), density=0.01, rng=np.random.default_rng(0), format="csr")
-    assert GaussianKernel(0.05).bind(few).single is None
+    assert GaussianKernel(0.05).bind(few).single_scores(10**7) is None
 
 
 def test_rows_whose_squares_are_hardly_there():
     X = 7e-155 * np.random.default_rng(0).uniform(-1.0, 1.0, (20, 1))  # 1/‖x‖² overflows
     for formula in (GaussianKernel(5e296), PolynomialKernel(1.0, 2, 1.0)):
         bound = formula.bind(X)
-        values = bound.single.block(slice(None), slice(None))
+        values = bound.single_scores(10**7).block(slice(None), slice(None))
         assert values == pytest.approx(bound.block(slice(None), slice(None)), abs=1e-5)
 
 
 def test_coefficients_next_to_the_largest_float():
     bound = GaussianKernel(0.1).bind(points(0, 30, 2))
     a, index = np.full(1, 1.7e308), np.array([3])
-    scores, error = SingleScores(bound.single, bound.row_norms, 10**6).product(index, a)
+    scores, error = bound.single_scores(10**6).product(index, a)
     exact = bound.block(slice(None), index) @ a
     assert (np.abs(scores - exact) <= error).all() and (error < 1e304).all()
 
@@ -153,12 +153,12 @@ class Wider(GaussianKernel):
 
 def test_a_kernel_with_its_own_formula_is_not_computed_by_another_s():
     X = points(0, 30, 2)
-    assert GaussianKernel(1.0).bind(X).single is not None
-    assert Wider(1.0).bind(X).single is None
+    assert GaussianKernel(1.0).bind(X).single_scores(10**7) is not None
+    assert Wider(1.0).bind(X).single_scores(10**7) is None
 
 
 def test_rows_that_were_to_be_held_when_ctrl_c_came(monkeypatch):
-    single = GaussianKernel(0.1).bind(points(0, 30, 2)).single
+    single = GaussianKernel(0.1).bind(points(0, 30, 2)).single_scores(10**7)
 
     def interrupt(index):
         raise KeyboardInterrupt
@@ -182,16 +182,16 @@ def test_what_a_square_store_returns_is_a_copy():
 
 def test_nothing_is_claimed_where_single_precision_tells_too_little():
     X = points(0, 50, 4)
-    assert GaussianKernel(1e8).bind(X).single is None
-    assert GaussianKernel(1e-30).bind(X).single is None
-    assert PolynomialKernel(1e10, 3, 0.0).bind(X).single is None
-    assert GaussianKernel(1.0).bind(1e-30 * np.ones((4, 2))).single is None
+    assert GaussianKernel(1e8).bind(X).single_scores(10**7) is None
+    assert GaussianKernel(1e-30).bind(X).single_scores(10**7) is None
+    assert PolynomialKernel(1e10, 3, 0.0).bind(X).single_scores(10**7) is None
+    assert GaussianKernel(1.0).bind(1e-30 * np.ones((4, 2))).single_scores(10**7) is None
 
 
 @pytest.fixture
 def rough(monkeypatch):
     """Single precision for however few rows, whoever asks."""
-    monkeypatch.setattr(kernel, "MANY_ROWS", 1)
+    monkeypatch.setattr(kernel_rows, "MANY_ROWS", 1)
     monkeypatch.setattr(SingleScores, "serves", lambda *_: True)
 
 
@@ -296,9 +296,9 @@ def test_rows_are_rounded_when_values_are_asked_for():
     X = points(4, 1200, 5)
     operator = KernelOperator(GaussianKernel(0.1).bind(X), 10**8)
     operator.combine(np.arange(5), np.ones(5))
-    assert not operator.kernel.single.is_held
+    assert not operator._single.is_held
     operator.rough_combine(np.arange(5), np.ones(5))
-    assert operator.kernel.single.is_held
+    assert operator._single.is_held
     assert operator.adjoint_norm(np.ones(1200)) > 0.0
     assert operator._cache.size == 5  # a norm of all rows fills no cache
 
@@ -319,7 +319,7 @@ def test_double_precision_serves_who_takes_no_columns_in_single():
 
 
 def test_scores_of_many_weights_come_from_the_matrix_that_is_kept(monkeypatch):
-    monkeypatch.setattr(kernel, "MANY_ROWS", 10)
+    monkeypatch.setattr(kernel_rows, "MANY_ROWS", 10)
     bound = GaussianKernel(0.1).bind(points(5, 40, 3))
     operator, a = KernelOperator(bound, 10**7), np.random.default_rng(5).normal(size=40)
     operator.square(np.arange(40))

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from momentron import BudgetWarning, Status, max_margin
-from momentron.rows import kernel
+from momentron.rows import kernel_rows
 from momentron.solvers.auto import Auto, AutoSettings, soft_kernel
 
 BY_COLUMNS = Auto(AutoSettings(column_support=20))
@@ -22,14 +22,14 @@ def overlapping(seed, n=300, d=5):
 def counted(monkeypatch):
     """Newton steps through columns so far; single precision also for few rows."""
     steps = []
-    monkeypatch.setattr(kernel, "MANY_ROWS", 100)
-    step = soft_kernel.ColumnNewton.step
+    monkeypatch.setattr(kernel_rows, "MANY_ROWS", 100)
+    step = soft_kernel.Columns.advance
 
     def count(self):
         steps.append(self)
         return step(self)
 
-    monkeypatch.setattr(soft_kernel.ColumnNewton, "step", count)
+    monkeypatch.setattr(soft_kernel.Columns, "advance", count)
     return steps
 
 
@@ -100,7 +100,7 @@ def test_time_is_kept(counted):
 def test_time_that_ends_between_two_steps(counted, monkeypatch):
     X, y, _ = overlapping(8, n=600)
     best = max_margin(X, y, kernel="rbf", C=1.0, method=BY_FACTORS)
-    left = iter([1e3, 1e3, 1e3, 0.0])
+    left = iter([1e3, 1e3, 0.0])
     monkeypatch.setattr(soft_kernel, "time_left", lambda: next(left))
     found = max_margin(X, y, kernel="rbf", C=1.0, tol=1e-12, method=BY_COLUMNS)
     assert found.status is Status.TIME_BUDGET and len(counted) == 2

@@ -12,7 +12,7 @@ from momentron.solvers.auto import Auto, AutoSettings, deadline
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.linear_algebra import ConjugateGradients
 from momentron.solvers.auto.primal_form import PrimalForm, ProductForm
-from momentron.solvers.auto.rows import SignedRows
+from momentron.solvers.auto.working_rows import SignedRows
 from momentron.solvers.problem import Problem
 
 PENALTY = pytest.mark.parametrize("penalty", ["squared_hinge", "hinge"])

@@ -10,16 +10,16 @@ import pytest
 import scipy.sparse as sp
 
 from momentron import Status, max_margin
-from momentron.arithmetic.cholesky import inverse_in_place
 from momentron.arithmetic.clock import OutOfTime, until
+from momentron.arithmetic.squares import inverse_in_place
 from momentron.solvers import Auto
-from momentron.solvers.auto import AutoSettings, class_newton
+from momentron.solvers.auto import AutoSettings
 from momentron.solvers.auto.class_newton import PairTable
-from momentron.solvers.auto.class_rows import ActiveMatrix
 from momentron.solvers.auto.multiclass import ClassMargin
 from momentron.solvers.auto.splitting import RELAXATION, ShiftedInverse, Splitting
 
-EXACT = replace(AutoSettings(), many_pairs=10**9, many_simple_pairs=10**9, many_split_pairs=10**9)
+NEVER = ("many_pairs", "many_soft_pairs", "many_simple_pairs", "many_split_pairs")
+EXACT = replace(AutoSettings(), **dict.fromkeys(NEVER, 10**9))
 SPLIT = replace(AutoSettings(), many_split_pairs=0)
 
 
@@ -218,21 +218,6 @@ def test_kernels_from_a_warm_start(C):
     again = max_margin(X, y, kernel="rbf", gamma=0.3, C=C)
     assert warm.gap <= 1e-6 and again.gap <= 1e-6
     assert warm.lower <= again.upper and again.lower <= warm.upper
-
-
-@pytest.mark.parametrize("has_border", [False, True])
-def test_a_factor_of_all_classes_solves_what_conjugate_gradients_do(has_border):
-    rng = np.random.default_rng(6)
-    labels = rng.integers(0, 4, 90)
-    X = rng.normal(size=(90, 7))
-    X[:, 3] = 0.0
-    pairs = PairTable(labels, 4)
-    Q = pairs.ones() * rng.random((90, 4)) * (rng.random((90, 4)) < 0.7)
-    rows = ActiveMatrix(X, np.arange(90), has_border)
-    image = rows.adjoint(pairs.mix(Q))
-    v = class_newton._solve_directly(rows, pairs, Q, image)
-    again = rows.adjoint(pairs.mix(Q * pairs.margins(rows.times(v))))
-    np.testing.assert_allclose(again, image, atol=1e-9)
 
 
 def test_a_witness_for_many_rows_and_classes():

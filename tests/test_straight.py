@@ -5,8 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from momentron import Status, max_margin
-from momentron.solvers.auto import Auto, AutoSettings
-from momentron.solvers.auto.pivots import SolveStraight
+from momentron.solvers.auto import Auto, AutoSettings, hard
 from tests.oracles.margins import best_margin_squared
 
 LONG_WAY = Auto(AutoSettings(straight_entries=0))
@@ -34,8 +33,8 @@ def drawn(seed):
 @pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
 def test_the_optimum_is_found_on_any_rows(fit_intercept, convert, monkeypatch):
     taken = []
-    advance = SolveStraight.advance
-    monkeypatch.setattr(SolveStraight, "advance", lambda *args: taken.append(1) or advance(*args))
+    solve = hard.solve_straight
+    monkeypatch.setattr(hard, "solve_straight", lambda search: taken.append(1) or solve(search))
     for seed in range(40):
         X, y = drawn(seed)
         result = max_margin(convert(X), y, fit_intercept=fit_intercept)

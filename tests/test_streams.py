@@ -1,6 +1,8 @@
 """Data in blocks: the same answers as in memory, whatever the blocks, and honest errors."""
 
+import pickle
 import threading
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -12,11 +14,10 @@ from momentron import InputError, Status, max_margin
 from momentron.datasets import make_nonseparable, make_separable
 from momentron.dual.labels import as_labels
 from momentron.streams import ArraySource, BlockError, parse_size
-from momentron.streams.blocks import Block
+from momentron.streams.blocks import Block, Shortlist
 from momentron.streams.first_pass import FirstPass
 from momentron.streams.scan import Scan
-from momentron.streams.shortlist import Shortlist
-from momentron.streams.stream import Reader
+from momentron.streams.stream import read_ahead
 
 
 class Pieces:
@@ -175,24 +176,24 @@ def test_a_source_that_loses_rows_is_refused():
 
 def test_working_set_stays_within_its_room():
     from momentron.solvers import Auto
-    from momentron.solvers.base import RunOptions
-    from momentron.streams.api import open_problem
-    from momentron.streams.auto import MemoryPlan
+    from momentron.solvers.solver import RunOptions
+    from momentron.streams.block_fits import open_problem
+    from momentron.streams.rounds import WorkingSetRounds
     from momentron.streams.stream import DiskStream
 
     rng = np.random.default_rng(0)
     X = rng.standard_normal((20000, 10))
     y = np.where(X @ rng.standard_normal(10) > 0.0, 1, -1)
     stream = DiskStream(ArraySource(X, y, 100_000))
-    solver = Auto()
-    problem = open_problem(stream, solver, True, 100_000)
+    problem = open_problem(stream, Auto(), True, 100_000)
+    solver = WorkingSetRounds(Auto())
     state = solver.init(problem, RunOptions(tol=1e-6))
-    state.plan = MemoryPlan(600, 100, 150)
+    state.room = 600
     uppers = []
     for _ in range(12):
         solver.step(problem, state)
         uppers.append(solver.candidates(problem, state).upper)
-        assert state.numbers.size <= 600 + 150
+        assert state.numbers.size <= 600 + 75
     assert np.all(np.diff(uppers) <= 1e-9 * uppers[0])
 
 
@@ -272,8 +273,8 @@ def test_findings_merge_associatively_and_commutatively(k, fit_intercept, cuts, 
         assert np.allclose(total.tops[used], whole.tops[used], rtol=1e-13)
         scale = np.abs(whole.vectors).max(initial=1.0)
         assert np.allclose(total.vectors, whole.vectors, atol=1e-12 * scale)
-        assert np.array_equal(np.sort(total.worst.rows()[1]), np.sort(whole.worst.rows()[1]))
-        assert total.n_rows == 120
+        worst, expected = total.worst.chosen(), whole.worst.chosen()
+        assert np.array_equal(np.sort(worst.numbers), np.sort(expected.numbers))
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
@@ -286,8 +287,9 @@ def test_tops_bound_the_true_scores_closely(k, fit_intercept, dtype):
     X, y = X.astype(dtype), y % k
     labels = as_labels(k, fit_intercept)
     w = np.random.default_rng(1).standard_normal(labels.zeros(5).shape)
-    for is_compact in (False, True):
-        seen = looks(labels, w, is_compact=is_compact)(Block(X, y, 0, 0))
+    here = looks(labels, w)
+    for task in (here, pickle.loads(pickle.dumps(here))):  # of k columns, k − 1 travel
+        seen = task(Block(X, y, 0, 0))
         exact = np.full(labels.n_arcs, -np.inf)
         W = w if k > 2 else np.stack([np.zeros(5), w], axis=1)
         for x, c in zip(X.astype(float).tolist(), y.tolist(), strict=True):
@@ -312,7 +314,7 @@ def test_sample_does_not_depend_on_the_blocks():
         for i, s in enumerate(source.slices):
             part = task(Block(X[s], y[s], i, s.start), found)
             found = part if found is None else task.merge(found, part)
-        samples.append(np.sort(found.sample.rows()[1]))
+        samples.append(np.sort(found.sample.chosen().numbers))
         assert found.counts == dict(zip(*np.unique(y, return_counts=True), strict=True))
     assert samples[0].size == 40
     assert np.array_equal(samples[0], samples[1])
@@ -328,9 +330,9 @@ def test_shortlist_keeps_the_highest_whatever_the_order():
         for start in rng.permutation(np.arange(0, 400, step)):
             index = np.arange(start, min(start + step, 400))
             short.offer("a", ranks[index], index, X, 0)
-        _, numbers, rows = short.rows()
-        assert set(numbers) == set(expected)
-        assert np.array_equal(rows, X[numbers])
+        rows = short.chosen()
+        assert set(rows.numbers) == set(expected)
+        assert np.array_equal(rows.X, X[rows.numbers])
 
 
 # --- reading -------------------------------------------------------------------------------------
@@ -360,8 +362,8 @@ def test_errors_of_a_source_name_the_block_and_leave_no_thread():
 
 
 def test_leaving_the_loop_stops_the_reader():
-    with Reader(Failing(99, OSError()), 5) as reader:
-        for block, _ in reader:
+    with closing(read_ahead(Failing(99, OSError()), 5)) as blocks:
+        for block, _ in blocks:
             if block.number == 1:
                 break
     assert not reader_threads()

@@ -1,6 +1,7 @@
 """Files in blocks: .npy, Parquet and svmlight, each equal to the same data in memory."""
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -47,6 +48,19 @@ def test_npy(tmp_path, data, expected, where):
     blocks = rows_of(open_file(path, y, 5000))
     assert np.array_equal(np.concatenate([X for X, _ in blocks]), data.X)
     assert np.array_equal(np.concatenate([y for _, y in blocks]), data.y)
+
+
+@pytest.mark.parametrize("name", ["Y.NPY", "~/Y.NPY"])
+def test_labels_by_any_spelling_of_a_path(tmp_path, monkeypatch, data, name):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    np.save(tmp_path / "rows.npy", data.X)
+    with (tmp_path / "Y.NPY").open("wb") as file:
+        np.save(file, data.y)
+    for path in (name, Path(name)):
+        assert np.array_equal(open_file("rows.npy", path, 10**6).block(0)[1], data.y)
+    np.save(tmp_path / "t.npy", np.column_stack([data.y, data.X]))
+    assert np.array_equal(open_file("t.npy", np.int64(0), 10**6).block(0)[1], data.y)
 
 
 def test_blocks_that_are_kept_stay_as_they_are(tmp_path):
@@ -123,14 +137,14 @@ def test_parquet_errors_name_the_column(tmp_path):
 
 @pytest.mark.parametrize("zero_based", [False, True])
 def test_svmlight_is_parsed_once_per_source(tmp_path, data, expected, zero_based, monkeypatch):
-    from momentron.streams import svmlight
+    from momentron.streams import source as module
 
-    monkeypatch.setattr(svmlight, "TEXT_BYTES", 4000)
+    monkeypatch.setattr(module, "TEXT_BYTES", 4000)
     path = tmp_path / "rows.svm"
     dump_svmlight_file(data.X, data.y, str(path), zero_based=zero_based)
     agrees(max_margin(path, block_size=4000, tol=1e-11), expected)
     source = open_file(path, None, 4000)
-    monkeypatch.setattr(svmlight, "parse_svmlight", lambda *_: pytest.fail("parsed again"))
+    monkeypatch.setattr(module, "parse_svmlight", lambda *_: pytest.fail("parsed again"))
     blocks = rows_of(source)
     X, _ = load_svmlight_file(str(path))  # the text has one digit less than float64
     assert np.array_equal(np.concatenate([X.toarray() for X, _ in blocks]), X.toarray())
@@ -151,7 +165,7 @@ def test_svmlight_that_changes_is_read_again(tmp_path, data):
 def test_damaged_svmlight_names_the_lines_and_leaves_nothing(tmp_path):
     path = tmp_path / "rows.svm"
     path.write_text("1 1:0.5\n-1 2:x\n")
-    with pytest.raises(InputError, match="between lines 1 and 3"):
+    with pytest.raises(InputError, match="line 2: '2:x' is not index:value"):
         max_margin(path, block_size="16MiB")
     assert [p.name for p in tmp_path.iterdir()] == ["rows.svm"]
 

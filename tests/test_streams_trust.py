@@ -12,13 +12,13 @@ import pytest
 from margins_known import corners
 
 from momentron import InputError, Status, max_margin
+from momentron.certificate.evidence import BoundedGradient, mixed
 from momentron.errors import SolverError
-from momentron.solvers import Auto, BatchPerceptron, Momentum
+from momentron.solvers import Auto, BatchPerceptron, Momentum, Primal
 from momentron.solvers.checkpoint import Checkpoint
 from momentron.streams import ArraySource
-from momentron.streams.api import open_problem
+from momentron.streams.block_fits import open_problem
 from momentron.streams.blocks import Block
-from momentron.streams.evidence import BoundedGradient, mixed
 from momentron.streams.stream import DiskStream
 from tests.oracles.margins import best_margin_squared, signed_square
 
@@ -261,7 +261,7 @@ class Writing(Momentum):
 
 
 class Unsteady(np.ndarray):
-    """An index that names other rows at every look."""
+    """An array that is another one at every look."""
 
     looks = 0
 
@@ -274,12 +274,22 @@ class Unsteady(np.ndarray):
         return np.roll(np.asarray(self.view(np.ndarray)), Unsteady.looks)
 
 
-class OwnIndex(Auto):
-    """Chooses rows by an index that changes."""
+class UnsteadyWeights(Auto):
+    """Proposes weights that change with every look."""
 
-    def step(self, problem, state):
-        state.numbers = state.numbers.view(Unsteady)
-        super().step(problem, state)
+    def candidates(self, problem, state):
+        found = super().candidates(problem, state)
+        found.q = found.q.view(Unsteady)
+        return found
+
+
+class Idle(Auto):
+    """Finds nothing in any working set."""
+
+    def candidates(self, problem, state):
+        found = super().candidates(problem, state)
+        found.primals = [Primal(problem.zeros(), np.zeros(problem.size))]
+        return found
 
 
 class Overweight(BatchPerceptron):
@@ -320,7 +330,7 @@ def no_weights(found, problem):
 def foreign_weights(found, problem):
     """Those of data whose rows are all zero."""
     stream = DiskStream(Pieces(np.zeros((48, problem.zeros().shape[0])), np.arange(48) % 2))
-    found.q, found.upper = open_problem(stream, Momentum(), True, 10**6).even_weights(), 0.0
+    found.q, found.upper = open_problem(stream, Momentum(), True, 10**6).no_weights(), 0.0
 
 
 def other_classifier(found, problem):
@@ -351,7 +361,8 @@ LIARS = {
     "q is nothing": lambda: Proposing(set_fields(upper=0.0, q=None)),
     "no weights at all": lambda: Proposing(no_weights),
     "weights of another problem": lambda: Proposing(foreign_weights),
-    "chooses rows by a changing index": OwnIndex,
+    "weights that change": UnsteadyWeights,
+    "a working set without a classifier": Idle,
     "mass that overflows": Overweight,
     "q is empty": lambda: Proposing(set_fields(upper=0.0, q=np.empty(0))),
     "twice the columns": lambda: Proposing(set_w(lambda w: np.concatenate([w, w], axis=-1))),
@@ -390,6 +401,12 @@ def test_a_solver_that_lies_loosens_or_is_refused(name, kind, fit_intercept):
         assert "\n" not in str(error)
         return
     assert is_true(result, truth(kind, X, y, fit_intercept))
+
+
+def test_a_working_set_without_a_classifier_is_not_the_end():
+    X, y = two_classes()
+    result = max_margin(Pieces(X, y), method=Idle(), max_iter=3)
+    assert result.status is not Status.OPTIMAL and is_true(result, truth("two", X, y))
 
 
 @pytest.mark.parametrize("begins_empty", [False, True])
@@ -552,7 +569,7 @@ LIES = {
     "weights are negative": replaced(problem__weights__weights=np.negative),
     "weights are no numbers": replaced(problem__weights__weights=lambda w: w * math.nan),
     "weights are huge": replaced(problem__weights__weights=lambda w: w * 1e300),
-    "weights of others": replaced(problem__weights__numbers=lambda n: np.arange(n.size)),
+    "weights of others": replaced(problem__weights__weights=lambda w: np.roll(w, 1, axis=0)),
     "weights prove nothing": replaced(problem__weights__upper=0.0),
     "weights of another shape": replaced(problem__weights__weights=lambda w: np.ones((3, 3, 3))),
     "asks for nothing": replaced(state__asked=0.0),
@@ -776,8 +793,7 @@ class Uneven(Auto):
 
     def candidates(self, problem, state):
         found = super().candidates(problem, state)
-        found.q = problem.weights_of_working_set(np.arange(1.0, state.numbers.size + 1.0))
-        found.upper = 0.0
+        found.q, found.upper = np.arange(1.0, problem.size + 1.0), 0.0
         return found
 
 

@@ -100,7 +100,9 @@ def test_read_as_meant(write, text, options, X):
     ("text", "options", "what"),
     [
         ("a;b;y\n1,234;2;0\n3;4;1\n", {}, "decimals or thousands; say --decimal"),
-        ("a;b;y\n1,2;2.5;0\n3;4;1\n", {}, "1 cells have decimal points; say --decimal"),
+        ("a;b;y\n1,2;2.5;0\n3;4;1\n", {}, "and 1 cell with a decimal point; say --decimal"),
+        ("a;b;y\n1,2;2.5;0\n3;4;1\n", {"decimal": ","}, "line 2, column 'b': '2.5' has a point"),
+        ("a;b;y\n1;1.234;0\n3;4;1\n", {"decimal": ","}, "line 2, column 'b': '1.234' has a point"),
         ("a,b,y\n1,NA,0\n.,4,1\n,6,NA\n", {}, "3 of 3 rows, by column: y 1, a 2, b 1"),
         ("a,b,y\n1,x,0\n2,3,1\n", {"dummies": True}, "the other cell of this column is; --na 'x'"),
         ("a,b,y\n1,s,0\n2,t,1\n3,u,0\n", {}, "nor are the other 2 cells of this column"),
@@ -122,7 +124,7 @@ def test_a_missing_label_is_no_class(write):
 def test_long_decimals_are_told(write):
     data = read_data(write("a,y\n0.10000000000000001,0\n0.25,1\n"))
     assert data.X.ravel().tolist() == [0.1, 0.25]
-    assert any("1 cells of a have more digits" in note for note in data.taken)
+    assert any("1 cell of a with more digits" in note for note in data.taken)
 
 
 @pytest.mark.parametrize(
@@ -136,3 +138,37 @@ def test_options_are_checked(options):
 def test_options_are_never_ignored(tmp_path):
     np.save(tmp_path / "t.npy", np.eye(3))
     assert "takes no --drop" in refused(tmp_path / "t.npy", drop=("1",))
+
+
+CELLS = [
+    "1",
+    "-2.5",
+    " 3.25 ",
+    "1e3",
+    "+7",
+    ".5",
+    "0.1",
+    "123456.789",
+    "1E-5",
+    "TRUE",
+    "NA",
+    "x",
+    "",
+]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_few_rows_are_read_as_many_are(write, monkeypatch, seed):
+    rng = np.random.default_rng(seed)
+    known = CELLS[: 9 if seed % 2 else len(CELLS)]
+    lines = [",".join([*rng.choice(known, 4), str(rng.integers(3))]) for _ in range(8)]
+    path = write("\n".join(["a,b,c,d,y", *lines]) + "\n")
+    found = []
+    for few in (0, 100):
+        monkeypatch.setattr("momentron.data.files.cells.FEW", few)
+        try:
+            data = read_data(path, options=TableOptions(drop_na=True, dummies=True))
+            found.append((data.X.tolist(), data.y.tolist(), data.taken))
+        except InputError as error:
+            found.append(str(error))
+    assert found[0] == found[1]

@@ -163,7 +163,7 @@ def test_large_tensors_are_converted_block_by_block(monkeypatch):
     X, y = values()
     monkeypatch.setattr("momentron.api.LARGEST_WHOLE", 1000)
     monkeypatch.setattr(tensors, "BLOCK_BYTES", 480)
-    monkeypatch.setattr("momentron.streams.api.BLOCK_BYTES", 480)
+    monkeypatch.setattr("momentron.streams.block_fits.BLOCK_BYTES", 480)
     Elsewhere.moved.clear()
     result = max_margin(X.as_subclass(Elsewhere), y)
     assert result.bytes_read > 0  # it went through blocks

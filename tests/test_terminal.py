@@ -1,5 +1,6 @@
 """The command line on a terminal: progress, colour, version, help and completion."""
 
+import inspect
 import json
 import os
 import shlex
@@ -7,14 +8,13 @@ import subprocess
 import sys
 
 import pytest
-import typer
 from command_line import run
 
 import momentron
-from momentron.cli import EXAMPLES, app
+from momentron.cli import COMMANDS, app, load_command
 from momentron.cli.output import progress
 
-COMMANDS = ["fit", "predict", "check", "verify", "race", "report", "info"]
+NAMES = ["fit", "predict", "check", "verify", "race", "report", "info"]
 
 
 def test_version(capsys):
@@ -37,23 +37,37 @@ def test_info(capsys):
 def test_help_lists_every_command(capsys):
     code, out, _ = run(capsys, "--help")
     assert code == 0
-    for command in COMMANDS:
+    for command in NAMES:
         assert f"\n  {command}" in out
     assert "momentron fit patients.csv" in out
     assert "\x1b" not in out
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", NAMES)
 def test_help_shows_examples_that_parse(capsys, command):
     code, out, _ = run(capsys, command, "--help")
     assert code == 0
-    parser = typer.main.get_command(app).commands[command]
-    examples = {function.__name__: lines for function, lines in EXAMPLES.items()}
-    for example in examples[command]:
+    parser = load_command(command)
+    sentence, *examples = COMMANDS[command]
+    assert inspect.cleandoc(parser.help).startswith(f"{sentence}\n") or parser.help == sentence
+    for example in examples:
         assert f"\n    {example}\n" in out
         _, name, *words = shlex.split(example)
         assert name == command
         parser.make_context(name, words)  # raises where an option is not known
+
+
+def test_a_mistyped_path_and_the_overview_need_no_heavy_imports():
+    script = (
+        "import sys; from momentron.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit as end: print(end.code, 'sklearn' in sys.modules)"
+    )
+    for words, code in ((["--help"], 0), (["fit", "no.csv"], 2), (["verify", "no.json", "x"], 2)):
+        command = [sys.executable, "-c", script, *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.stdout.splitlines()[-1] == f"{code} False"
+        assert code == 0 or "does not exist; check the path" in done.stderr
 
 
 @pytest.mark.slow

@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from momentron import max_margin
-from momentron.arithmetic import blas_libraries, threads
-from momentron.arithmetic.submatrices import submatrix
+from momentron.arithmetic import threads
+from momentron.arithmetic.squares import submatrix
 from momentron.rows import SparseOperator
 from momentron.solvers.auto.linear_algebra import gram_product, symmetric_product
 
@@ -257,7 +257,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_more_threads_than_were_started_are_started():
-    libraries = blas_libraries.loaded_blas()
+    libraries = threads.loaded_blas()
     before = [library.count() for library in libraries]
     A = np.random.default_rng(0).normal(size=(300, 300))
     product = A @ A
@@ -321,17 +321,17 @@ def counted(libraries):
 
 
 def test_asking_the_loader_finds_what_a_search_does(monkeypatch):
-    quick = blas_libraries.loaded_blas()
-    monkeypatch.setattr(blas_libraries, "_loaded_paths", list)  # as on other systems
-    searched = blas_libraries.loaded_blas()
+    quick = threads.loaded_blas()
+    monkeypatch.setattr(threads, "_loaded_paths", list)  # as on other systems
+    searched = threads.loaded_blas()
     assert len(quick) == len(searched)
     assert counted(quick) == counted(searched)
 
 
 def test_what_is_not_openblas_is_left_to_the_search(monkeypatch):
     other = "/lib/libmkl_rt.so.2"
-    monkeypatch.setattr(blas_libraries, "_loaded_paths", lambda: [other])
-    assert blas_libraries.loaded_blas()
+    monkeypatch.setattr(threads, "_loaded_paths", lambda: [other])
+    assert threads.loaded_blas()
 
 
 def test_an_openblas_with_openmp_is_not_told_directly():
@@ -344,8 +344,8 @@ def test_an_openblas_with_openmp_is_not_told_directly():
 
         @staticmethod
         def openblas_get_parallel():
-            return blas_libraries.OPENMP
+            return threads.OPENMP
 
-    assert blas_libraries.Blas.of_openblas(Library) is None
+    assert threads.Blas.of_openblas(Library) is None
     Library.openblas_get_parallel = staticmethod(lambda: 1)
-    assert blas_libraries.Blas.of_openblas(Library).count() == 2
+    assert threads.Blas.of_openblas(Library).count() == 2

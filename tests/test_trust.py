@@ -135,7 +135,7 @@ ARRAYS = {
     "row norms of X": lambda problem: problem.operator.row_norms,
     "row norms of Z": lambda problem: problem.row_norms,
     "signs": lambda problem: problem.labels.signs,
-    "classes": lambda problem: problem.dual_set.classes[0],
+    "classes": lambda problem: problem.dual_set.groups[0],
 }
 
 

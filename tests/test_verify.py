@@ -120,7 +120,7 @@ def test_names_are_compared_where_the_data_have_them():
         verify(swapped, frame, y)
     with pytest.raises(ProofError, match=message):
         verify(swapped, X, y, feature_names=["dose", "age"])
-    with pytest.raises(ProofError, match="1 names of columns; the proof has 2"):
+    with pytest.raises(ProofError, match="columns with a name: 1 in the data, 2 in the proof"):
         verify(proof, X, y, feature_names=["dose"])
 
 

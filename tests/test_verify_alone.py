@@ -53,5 +53,22 @@ def test_another_table_is_rejected(files, old, new, reason):
     assert done.stdout.startswith("rejected: ") and reason in done.stdout
 
 
-def test_a_missing_column_is_an_answer(files):
-    assert alone(files, "--target", "nope").stdout.startswith("rejected: ")
+@pytest.mark.parametrize(
+    ("name", "old", "new", "reason"),
+    [
+        ("data.csv", "outcome", "label", "no column 'outcome'; its columns: dose, label, age"),
+        ("data.csv", "0.1", "none", "could not convert string to float: 'none'"),
+        ("data.csv", "0.1,", "", "rows that are not as long as its header"),
+        ("data.csv", None, None, "No such file or directory"),
+        ("proof.json", None, None, "No such file or directory"),
+    ],
+)
+def test_files_that_cannot_be_read_are_not_rejected_proofs(files, name, old, new, reason):
+    path = files / name
+    text = path.read_text()
+    path.unlink()
+    if old is not None:
+        path.write_text(text.replace(old, new, 1))
+    done = alone(files, "--target", "outcome")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: ") and reason in done.stderr

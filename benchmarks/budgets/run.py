@@ -10,7 +10,7 @@ import time
 import warnings
 from typing import Any
 
-from benchmarks.budgets.paths import PATHS
+from benchmarks.budgets.timed_calls import PATHS
 from momentron import InputError
 
 MOST_SECONDS = 60.0  # of a call, after which it is killed

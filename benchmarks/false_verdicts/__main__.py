@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 
 import numpy as np
 
+from benchmarks.false_verdicts.known_problems import KnownProblem, all_problems
 from benchmarks.false_verdicts.mutations import MUTATIONS, Case, Tally, mutate_all
 from benchmarks.false_verdicts.peers import LATE, NO, NONE, PEERS, YES, Peer
-from benchmarks.false_verdicts.problems import KnownProblem, all_problems
 from momentron.separability import check_separability
 from momentron.verify import verify
 

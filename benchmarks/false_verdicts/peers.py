@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.false_verdicts.problems import KnownProblem
+from benchmarks.false_verdicts.known_problems import KnownProblem
 
 PACKAGES = ["osqp", "clarabel", "scipy.optimize", "sklearn.svm"]
 YES, NO, NONE, LATE = "separable", "not separable", "no answer", "time-out"

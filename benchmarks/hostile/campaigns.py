@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.hostile import (
-    cells,
     cuts,
     environments,
     files,
     interrupts,
-    models,
-    problems,
-    soft_margins,
+    liar_matrix,
+    random_problems,
+    soft_optima,
+    statistical_models,
 )
 from benchmarks.hostile.children import run_trials
 
@@ -61,10 +61,12 @@ class Campaign:
 CAMPAIGNS: dict[str, Campaign] = {
     campaign.name: campaign
     for campaign in (
-        Campaign("liars", cells.trial, len(cells.all_cells()), 300, 30.0),
-        Campaign("problems", problems.trial, 20_000, 400, 60.0),
-        Campaign("models", models.trial, 5_000, 200, 60.0, prepare=models.prepare),
-        Campaign("soft", soft_margins.trial, 5_000, 60, 60.0),
+        Campaign("liars", liar_matrix.trial, len(liar_matrix.all_cells()), 300, 30.0),
+        Campaign("problems", random_problems.trial, 20_000, 400, 60.0),
+        Campaign(
+            "models", statistical_models.trial, 5_000, 200, 60.0, prepare=statistical_models.prepare
+        ),
+        Campaign("soft", soft_optima.trial, 5_000, 60, 60.0),
         Campaign("cuts", cuts.trial, 5_000, 60, 60.0),
         Campaign("interrupts", interrupts.trial, 10_000, 200, 100.0),
         Campaign(

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.hostile import guard, problems
+from benchmarks.hostile import guard, random_problems
 from benchmarks.hostile.guard import outcome
 from momentron import check_separability, max_margin, verify
 from tests.oracles.truths import Rows, kind_of, truth_of
@@ -64,7 +64,7 @@ def applied(name: str) -> Iterator[None]:
 
 def tiny(rng: np.random.Generator) -> str | None:
     """Entries at the bottom of the range, where each of them may vanish."""
-    drawn = problems.draw(rng, widest=3, most=7)
+    drawn = random_problems.draw(rng, widest=3, most=7)
     X = np.ldexp(np.rint(np.clip(drawn.X, -50.0, 50.0)), -1074 + int(rng.integers(0, 40)))
     truth = truth_of(Rows.of(X), drawn.y, drawn.fit_intercept)
     options: dict[str, Any] = {"fit_intercept": drawn.fit_intercept, "tol": 1e-6}
@@ -72,7 +72,7 @@ def tiny(rng: np.random.Generator) -> str | None:
         return outcome(
             lambda: max_margin(X, drawn.y, **options),
             lambda found: truth.refutes(found, 1e-6),
-            problems.SECONDS,
+            random_problems.SECONDS,
         )
     kind = kind_of(X, drawn.y, drawn.fit_intercept)
 
@@ -88,7 +88,7 @@ def tiny(rng: np.random.Generator) -> str | None:
             return f"{verdict.kind} for {kind} data"
         return truth.contradicts(verdict.lower, verdict.upper)
 
-    return outcome(attempt, judge, problems.SECONDS)
+    return outcome(attempt, judge, random_problems.SECONDS)
 
 
 def long_sums(rng: np.random.Generator) -> str | None:
@@ -104,7 +104,7 @@ def long_sums(rng: np.random.Generator) -> str | None:
     return outcome(
         lambda: max_margin(X, y, **options),
         lambda found: truth.refutes(found, options["tol"]),
-        problems.SECONDS,
+        random_problems.SECONDS,
     )
 
 
@@ -123,7 +123,7 @@ def sharp_kernels(rng: np.random.Generator) -> str | None:
     return outcome(
         lambda: max_margin(points @ points.T, y, **options),
         lambda found: truth.refutes(found, 1e-12),
-        problems.SECONDS,
+        random_problems.SECONDS,
     )
 
 
@@ -133,11 +133,11 @@ FAMILIES = (
     long_sums,
     long_sums,
     sharp_kernels,
-    problems.in_memory,
-    problems.many_classes,
-    problems.kernels,
-    problems.verdicts,
-    problems.streams,
+    random_problems.in_memory,
+    random_problems.many_classes,
+    random_problems.kernels,
+    random_problems.verdicts,
+    random_problems.streams,
 )
 
 

@@ -21,7 +21,7 @@ from flint import fmpq, fmpq_mat
 import momentron
 from benchmarks.hostile.guard import outcome
 from benchmarks.hostile.kinds import GAMMA, KINDS, Kind, rows_for
-from benchmarks.hostile.problems import draw
+from benchmarks.hostile.random_problems import draw
 from momentron import Problem, certify, check_separability, max_margin, verify
 from momentron.solvers.problem import KernelChoice
 from tests.oracles.truths import CLOSE, Rows, Truth, kind_of

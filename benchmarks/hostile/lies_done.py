@@ -221,7 +221,7 @@ def _write_into_columns(problem: Any, state: Any) -> None:
 
 def _write_into_answers(problem: Any, state: Any) -> None:
     """Whatever a public method returned is written over."""
-    w, q = problem.zeros() + 1.0, problem.even_weights()
+    w, q = problem.zeros() + 1.0, problem.no_weights()
     n = problem.operator.shape[0]
     asked: list[Callable[[], Any]] = [
         lambda: problem.scores(w),
@@ -320,7 +320,7 @@ def _negative_share(problem: Any, state: Any) -> None:
 
 
 def _zero_even_image(problem: Any, state: Any) -> None:
-    problem.gradient(problem.even_weights())[...] = 0.0
+    problem.gradient(problem.no_weights())[...] = 0.0
 
 
 def _wild_scores(problem: Any, state: Any) -> None:

@@ -50,12 +50,12 @@ def bench(
     """
     from dataclasses import replace
 
-    from benchmarks.suite import report
+    from benchmarks.suite import suite_report
     from benchmarks.suite.growth import draw, run_growth
     from benchmarks.suite.problems import PROBLEMS
-    from benchmarks.suite.runner import FULL, QUICK, run_suite
     from benchmarks.suite.saved import append_result, read_results
     from benchmarks.suite.solvers import SOLVERS
+    from benchmarks.suite.turns import FULL, QUICK, run_suite
 
     default = [p.name for p in PROBLEMS.values() if p.quick or not quick]
     chosen_problems = _choose("--problem", problems or default, PROBLEMS)
@@ -87,13 +87,13 @@ def bench(
     )
     if not results:
         raise InputError("no problem could be loaded; see the reasons above")
-    print(report.format_table(results))
+    print(suite_report.format_table(results))
     print()
-    print(report.format_summary(report.summarise(results)))
+    print(suite_report.format_summary(suite_report.summarise(results)))
     if json is not None:
-        write_atomically(json, report.as_json(results))
+        write_atomically(json, suite_report.as_json(results))
     if plot is not None:
-        write_atomically(plot, picture_of(plot, report.draw(results)))
+        write_atomically(plot, picture_of(plot, suite_report.draw(results)))
 
 
 def _progress(line: str) -> None:

@@ -25,9 +25,9 @@ import numpy as np
 
 from benchmarks.before_after import compare
 from benchmarks.suite.problems import PROBLEMS, BenchProblem, Data, teacher
-from benchmarks.suite.runner import FULL, QUICK, Limits, run_problem, with_reference
 from benchmarks.suite.solvers import REFERENCE, SOLVERS, BenchSolver
 from benchmarks.suite.task import Task, read_task, tiny_task, write_task
+from benchmarks.suite.turns import FULL, QUICK, Limits, run_problem, with_reference
 from momentron.api import max_margin
 from momentron.errors import InputError
 from tests.counters import peak_resident

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.suite.runner import Entry, ProblemResult
+from benchmarks.suite.turns import Entry, ProblemResult
 from momentron.errors import InputError
 
 

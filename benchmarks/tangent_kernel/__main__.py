@@ -29,8 +29,8 @@ import numpy as np
 import torch
 
 from benchmarks.tangent_kernel import jax_peer, page
+from benchmarks.tangent_kernel.kernel_worker import Run, Task, Worker
 from benchmarks.tangent_kernel.strategies import STRATEGIES
-from benchmarks.tangent_kernel.worker import Run, Task, Worker
 from momentron.data.arguments import parse_size
 from tests.networks import MODELS
 

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 
-from benchmarks.tangent_kernel.worker import Run
+from benchmarks.tangent_kernel.kernel_worker import Run
 
 WAYS = ("JACOBIAN_CONTRACTION", "NTK_VECTOR_PRODUCTS", "STRUCTURED_DERIVATIVES")
 

@@ -13,14 +13,16 @@ import scipy.sparse as sp
 from benchmarks.suite import problems as problems_module
 from benchmarks.suite.objective import Objective
 from benchmarks.suite.problems import PROBLEMS, BenchProblem, real
-from benchmarks.suite.runner import FULL, QUICK, Entry, Limits, run_suite
 from benchmarks.suite.saved import append_result, read_results
 from benchmarks.suite.solvers import CLASSICS, REFERENCE, SOLVERS, BenchSolver
 from benchmarks.suite.task import Answer, Task, read_task, tiny_task, write_task
+from benchmarks.suite.turns import FULL, QUICK, Entry, Limits, run_suite
 from benchmarks.suite.worker import Worker
 from momentron.datasets import make_nonseparable, make_separable
 from momentron.errors import InputError
 
+COMPILED = {"skglm"}  # its first call compiles with numba
+NAMES = [pytest.param(n, marks=pytest.mark.slow) if n in COMPILED else n for n in SOLVERS]
 MARGIN = 0.25
 
 
@@ -271,7 +273,7 @@ def answer_of(solver, task):
     return solver.run(task)
 
 
-@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
 @pytest.mark.parametrize("shape", [(40, 5), (12, 60)])
@@ -287,7 +289,7 @@ def test_every_solver_finds_a_known_margin(name, fit_intercept, form, shape):
         assert judge._upper(answer.q) == pytest.approx(MARGIN, rel=0.05)
 
 
-@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("name", NAMES)
 def test_soft_margins_agree(name):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 4)), rng.choice([-1.0, 1.0], 60)
@@ -298,7 +300,7 @@ def test_soft_margins_agree(name):
     assert judge.score(answer_of(installed(name), task)) <= 1e-4
 
 
-@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("name", NAMES)
 def test_plain_hinges_agree(name):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 4)), rng.choice([-1.0, 1.0], 60)

@@ -7,10 +7,10 @@ from functools import partial
 
 import pytest
 
-from benchmarks.suite import growth, report
+from benchmarks.suite import growth, suite_report
 from benchmarks.suite.problems import teacher
-from benchmarks.suite.runner import QUICK, Entry, ProblemResult
 from benchmarks.suite.solvers import REFERENCE, SOLVERS
+from benchmarks.suite.turns import QUICK, Entry, ProblemResult
 from benchmarks.tangent_kernel import page
 from momentron.views.display.style import picture_of
 
@@ -50,7 +50,7 @@ def results():
 
 
 def test_summary(results):
-    summary = report.summarise(results)
+    summary = suite_report.summarise(results)
     first, second, third = summary.comparisons
     assert (first.peer, first.ratio, first.classic_reached) == ("libsvm", pytest.approx(2.0), True)
     assert (second.peer, second.ratio) == ("piqp", 0.5)
@@ -60,7 +60,7 @@ def test_summary(results):
     assert summary.mean_ratio == pytest.approx(1.0)
     assert summary.classic_mean == pytest.approx(math.sqrt(40.0))
     assert summary.classic_mean_reached == pytest.approx(2.0)
-    text = report.format_summary(summary)
+    text = suite_report.format_summary(summary)
     assert "2 of 3 problems" in text
     assert (second.cold_peer, second.cold_ratio) == ("piqp", 0.5)
     assert math.isnan(first.cold_ratio)  # nobody else's first call was timed
@@ -71,7 +71,7 @@ def test_summary(results):
 
 def test_an_uncertified_answer_is_no_win():
     result = result_of("late", 0.1, (Entry("libsvm", "ok", 1.0, 1e-5),))
-    (uncertified,) = report.summarise(
+    (uncertified,) = suite_report.summarise(
         [replace(result, entries=(replace(result.reference, certified=False), *result.entries[1:]))]
     ).comparisons
     assert not uncertified.certified
@@ -79,7 +79,7 @@ def test_an_uncertified_answer_is_no_win():
 
 
 def test_table(results):
-    text = report.format_table(results)
+    text = suite_report.format_table(results)
     assert "not run: daqp, quadprog (dense only)" in text
     lines = {line.split()[0]: line.split() for line in text.splitlines() if line.startswith("  ")}
     assert lines["piqp"][:6] == ["piqp", "0.25", "0.5", "1.0e-08", "no", "0.5"]
@@ -88,12 +88,12 @@ def test_table(results):
 
 
 def test_json_and_picture(results, tmp_path):
-    saved = json.loads(report.as_json(results))
+    saved = json.loads(suite_report.as_json(results))
     assert saved["results"][0]["entries"][0]["solver"] == REFERENCE
     assert saved["results"][2]["entries"][1]["error"] is None  # inf is no JSON
     assert "numpy" in saved["environment"]["versions"]
     pytest.importorskip("matplotlib")
-    (tmp_path / "bench.png").write_bytes(picture_of("bench.png", report.draw(results)))
+    (tmp_path / "bench.png").write_bytes(picture_of("bench.png", suite_report.draw(results)))
     assert (tmp_path / "bench.png").stat().st_size > 1000
 
 

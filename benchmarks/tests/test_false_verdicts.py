@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 
 from benchmarks.false_verdicts.__main__ import joint_cases, judge, ours
+from benchmarks.false_verdicts.known_problems import all_problems, four_points
 from benchmarks.false_verdicts.mutations import MUTATIONS, is_true, mutate_all
 from benchmarks.false_verdicts.peers import LATE, NO, PEERS, YES, Peer
-from benchmarks.false_verdicts.problems import all_problems, four_points
 
 
 def test_there_are_over_three_thousand_problems_of_every_kind():

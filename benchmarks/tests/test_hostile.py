@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.hostile import cells, environments, files, interrupts
+from benchmarks.hostile import environments, files, interrupts, liar_matrix
 from benchmarks.hostile.campaigns import CAMPAIGNS, run
 from benchmarks.hostile.children import run_trials
 from benchmarks.hostile.kinds import KINDS, arguments, known_truth
@@ -40,10 +40,10 @@ def failures(name, numbers):
 
 def test_there_are_liars_of_every_sort():
     assert len(LIES) >= 40
-    assert len({kind for _, kind, _ in cells.all_cells()}) == len(KINDS)
+    assert len({kind for _, kind, _ in liar_matrix.all_cells()}) == len(KINDS)
 
 
-GROUPS = sorted({(kind, with_auto) for _, kind, with_auto in cells.all_cells()})
+GROUPS = sorted({(kind, with_auto) for _, kind, with_auto in liar_matrix.all_cells()})
 
 
 @pytest.mark.adversarial
@@ -51,7 +51,7 @@ GROUPS = sorted({(kind, with_auto) for _, kind, with_auto in cells.all_cells()})
 def test_no_liar_gets_a_false_answer(kind, with_auto):
     if kind == "dask":
         pytest.importorskip("dask")
-    numbers = [i for i, c in enumerate(cells.all_cells()) if c[1:] == (kind, with_auto)]
+    numbers = [i for i, c in enumerate(liar_matrix.all_cells()) if c[1:] == (kind, with_auto)]
     if kind != "dense":
         share = STREAMS_SHARE if KINDS[kind].is_streamed else SHARE
         numbers = numbers[(list(KINDS).index(kind) + with_auto) % share :: share]
@@ -64,8 +64,8 @@ def test_no_liar_gets_a_false_answer(kind, with_auto):
 def test_honest_methods_answer_every_kind(kind, is_separable):
     (X, y), options = arguments(kind, is_separable)
     truth = known_truth(kind, is_separable)
-    found = max_margin(X, y, tol=cells.TOL, **options)
-    assert truth.refutes(found, cells.TOL) is None
+    found = max_margin(X, y, tol=liar_matrix.TOL, **options)
+    assert truth.refutes(found, liar_matrix.TOL) is None
     if "small cache" not in kind:
         assert found.status in (Status.OPTIMAL, Status.NOT_SEPARABLE)
 

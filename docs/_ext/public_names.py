@@ -9,8 +9,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import typer
-
 MODULES = {
     "momentron": "Everything most programs need.",
     "momentron.views.display": "Pictures of results, in scikit-learn's manner.",
@@ -162,13 +160,11 @@ def as_code(text: str) -> str:
 
 def write_commands(folder: Path) -> None:
     """The commands with their options, as the program itself declares them."""
-    from momentron.cli import app
+    from momentron.cli import COMMANDS, load_command
 
-    program: Any = typer.main.get_command(app)
     lines = ["# Command line", "", "`momentron COMMAND --help` says the same on a terminal.", ""]
-    for name, command in program.commands.items():
-        if command.hidden:
-            continue
+    for name in COMMANDS:
+        command = load_command(name)
         lines += [f"## momentron {name}", "", as_code(inspect.cleandoc(command.help or "")), ""]
         lines += option_lines(command)
     (folder / "command-line.md").write_text("\n".join(lines), "utf-8")

@@ -11,20 +11,19 @@ import pytest
 from momentron import max_margin
 from momentron.datasets import load
 from momentron.solvers import Adaptive, BatchPerceptron
-from paper import FIGURES, Figure3, fig3, runner, tangent
+from paper import FIGURES, Figure3, fig3, runner, two_layer
 from paper.data import Sample
-from paper.tangent import (
+from paper.two_layer import (
     AGGRESSIVE,
     FEW_ROWS,
     ORDER,
     PERCEPTRON,
     THEORY,
     Features,
-    TangentKernel,
     TestRows,
+    TwoLayerReLUKernel,
     measure_curve,
 )
-from paper.two_layer import TwoLayerReLUKernel
 
 needs_matplotlib = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None,
@@ -69,8 +68,8 @@ def read_csv(path):
 def test_sparse_columns_are_the_kernel_s(normalize):
     X = digits().X
     network = TwoLayerReLUKernel(X.shape[1], 32, 0, normalize=normalize)
-    bound = TangentKernel(network).bind(X)
-    whole, everything = network(X), slice(0, len(X))
+    bound = network.bind(X)
+    whole, everything = network(X, X), slice(0, len(X))
     limit = 2.0 * bound.relative_error * np.outer(bound.row_norms, bound.row_norms)
     for rows in (np.array([7]), np.array([3, 250]), np.arange(FEW_ROWS + 1), slice(5, 8)):
         values = bound.block(rows, everything)
@@ -81,7 +80,7 @@ def test_sparse_columns_are_the_kernel_s(normalize):
 
 def test_sparse_columns_are_symmetric_to_the_bit():
     X = digits().X
-    bound = TangentKernel(TwoLayerReLUKernel(64, 32, 0)).bind(X)
+    bound = TwoLayerReLUKernel(64, 32, 0).bind(X)
     columns = np.stack([bound.block(np.array([i]), slice(0, len(X)))[0] for i in range(40)])
     assert np.array_equal(columns[:, :40], columns[:, :40].T)
 
@@ -89,7 +88,7 @@ def test_sparse_columns_are_symmetric_to_the_bit():
 def test_the_kernel_s_error_bound_holds():
     X = digits(20).X
     network = TwoLayerReLUKernel(64, 16, 0)
-    bound = TangentKernel(network).bind(X)
+    bound = network.bind(X)
     rows = np.longdouble(X)
     V, a = np.longdouble(network.V), np.longdouble(network.a)
     hidden = np.maximum(rows @ V.T, 0)
@@ -98,7 +97,7 @@ def test_the_kernel_s_error_bound_holds():
     values = np.concatenate([bound.block(np.array([i]), slice(0, len(X))) for i in range(len(X))])
     allowed = bound.relative_error * np.outer(bound.row_norms, bound.row_norms)
     assert np.all(np.abs(values - exact) <= allowed)
-    assert np.allclose(values, TwoLayerReLUKernel.from_weights(network.V, network.a)(X))
+    assert np.allclose(values, network(X, X))
 
 
 # --- test errors -----------------------------------------------------------------------------
@@ -148,12 +147,12 @@ def test_curves_are_the_same_each_time_and_complete(method):
 
 def test_the_methods_have_the_paper_s_parameters():
     sample = digits()
-    problem = tangent.Problem.from_data(sample.X, sample.y, fit_intercept=False)
-    theory = tangent.make_solver(THEORY, 500)
+    problem = two_layer.Problem.from_data(sample.X, sample.y, fit_intercept=False)
+    theory = two_layer.make_solver(THEORY, 500)
     state = theory.init(problem)
     assert state.step_size(3) == pytest.approx(np.sqrt(np.log(problem.size) / 500))
     assert state.beta(3) == 0.0
-    aggressive = tangent.make_solver(AGGRESSIVE, 500)
+    aggressive = two_layer.make_solver(AGGRESSIVE, 500)
     assert aggressive.step_size(3) == 1.0
     assert aggressive.init(problem).beta(3) == pytest.approx(3 / 4)
     assert aggressive.batch == theory.batch == 1
@@ -346,7 +345,7 @@ def test_the_whole_figure_has_all_of_mnist():
 def test_figure_3_order():
     """At equal kernel values: aggressive, batch perceptron, theory."""
     mnist = load("mnist", subset=1000)
-    kernel = TangentKernel(TwoLayerReLUKernel(mnist.X.shape[1], 128, 0, normalize=True))
+    kernel = TwoLayerReLUKernel(mnist.X.shape[1], 128, 0, normalize=True)
     options = {"kernel": kernel, "fit_intercept": False, "tol": 0.0, "max_iter": 1500}
     aggressive, perceptron, theory = (
         max_margin(mnist.X, mnist.y, method=solver, random_state=0, **options).trace["margin"][-1]

@@ -16,7 +16,6 @@ from momentron.solvers.loop import Budget, solve
 from momentron.solvers.problem import Problem
 from paper import FIGURES, Rates, runner
 from paper.data import Placed, Rows, Sample
-from paper.figure import Measured
 from paper.judge import (
     Estimate,
     all_below,
@@ -27,7 +26,6 @@ from paper.judge import (
     finding,
     near,
     settled,
-    slope,
 )
 from paper.rates import (
     FURTHER,
@@ -39,6 +37,7 @@ from paper.rates import (
     measure_distances,
     part_name,
 )
+from paper.runner import Measured
 
 needs_matplotlib = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None,
@@ -118,7 +117,7 @@ def test_slopes():
     bent = np.where(t < 200, t**-1.0, 200.0 * t**-2.0)
     assert decade_exponent(t, bent, 2000) == pytest.approx(-2.0)
     assert decade_exponent(t, bent, 200) == pytest.approx(-1.0, abs=0.01)
-    assert math.isnan(slope(np.array([1.0]), np.array([1.0])))
+    assert math.isnan(decade_exponent(np.array([1.0]), np.array([1.0]), 1.0))
     assert math.isnan(decade_exponent(t, -t, 2000))  # a distance below zero has no logarithm
 
 

@@ -14,11 +14,11 @@ import pytest
 from momentron import InputError, verify
 from momentron.datasets import load, loaders
 from momentron.solvers import Auto
-from paper import FIGURES, Figure1, Figure2, fig1_fig2, judge, longer_root, runner
+from paper import FIGURES, Figure1, Figure2, fig1_fig2, judge, runner
 from paper.__main__ import main, parse_seeds
-from paper.curves import METHODS, Watched, log_spaced
 from paper.data import Sample, mnist_pair, shrink_images
-from paper.path import overtakes, root_iterations
+from paper.descent_path import overtakes, root_iterations
+from paper.method_curves import METHODS, Watched, log_spaced
 
 needs_matplotlib = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None,
@@ -41,7 +41,7 @@ def digits(first, second, shrink=1):
 
 
 def first_figure(iterations=60, quick=False):
-    return Figure1(digits(0, 1), iterations=iterations, quick=quick)
+    return Figure1(digits(0, 1), iterations=iterations, path=iterations, quick=quick)
 
 
 def second_figure(iterations=60, quick=False):
@@ -214,7 +214,7 @@ def test_what_changed_is_measured_again(tmp_path, no_pictures):
     X = figure.sample.X.copy()
     X[0, 0] += 1e-9
     changed = dataclasses.replace(figure.sample, X=X)
-    other = runner.reproduce(Figure1(changed, iterations=30, quick=True), tmp_path)
+    other = runner.reproduce(Figure1(changed, iterations=30, path=30, quick=True), tmp_path)
     assert other.resumed == []
 
 
@@ -254,7 +254,7 @@ def test_the_path_foretells_the_slow_methods():
     """Small steps: after t iterations each method is where the path says."""
     figure = first_figure(400)
     sample = dataclasses.replace(figure.sample, X=figure.sample.X / 16.0)
-    figure = Figure1(sample, iterations=400, quick=True)
+    figure = Figure1(sample, iterations=400, path=400, quick=True)
     columns = {part.name: part.measure(lambda share: None).columns for part in figure.parts()[1:]}
     margins = {name: found["margin"] for name, found in columns.items()}
     claim = overtakes(columns["path"], margins, "")
@@ -332,7 +332,8 @@ def test_a_test_error_is_counted():
 
 
 def test_small_pieces():
-    assert fig1_fig2.decay_exponent(5.0 / np.arange(1, 1001) ** 2.0) == pytest.approx(-2.0)
+    t = np.arange(1, 1001)
+    assert judge.decade_exponent(t, 5.0 / t**2.0, 1000) == pytest.approx(-2.0)
     marks = log_spaced(5000)
     assert marks[0] == 1
     assert marks[-1] == 5000
@@ -506,7 +507,7 @@ def test_the_whole_figures_are_the_paper_s_problems():
     sample = mnist_pair(3, 5)
     assert sample.X.shape == (11552, 784)
     assert sample.X_test.shape == (1902, 784)
-    assert Figure1(sample, iterations=1, quick=False).sample.radius == pytest.approx(
+    assert Figure1(sample, iterations=1, path=1, quick=False).sample.radius == pytest.approx(
         np.sqrt((sample.X**2).sum(axis=1).max())
     )
 
@@ -520,11 +521,3 @@ def test_the_pages_say_what_the_code_says(name):
     about = FIGURES[name](False).about().rpartition(" torch ")  # whose version may be another
     page_text = (PAGES / f"{name}.md").read_text("utf-8")
     assert (about[0] or about[2]) in page_text
-
-
-def test_a_longer_run_performs_well_from_some_mark_on():
-    found = {1: 0.2, 10: 0.04, 100: 0.06, 1000: 0.05, 10_000: 0.03}
-    assert longer_root.well_since(found, 0.05) == 1000
-    assert longer_root.well_since(found, 0.2) == 1
-    assert longer_root.well_since(found, 0.01) is None
-    assert longer_root.well_since({1: 0.0, 2: 0.3}, 0.1) is None

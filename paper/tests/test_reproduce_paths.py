@@ -12,8 +12,8 @@ from momentron.solvers import Momentum
 from momentron.solvers.problem import Problem
 from paper import FIGURES, Paths, data, path_findings, paths, runner
 from paper.data import Pool
-from paper.figure import Measured
 from paper.paths import Grid, chosen, measure_split
+from paper.runner import Measured
 
 needs_matplotlib = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None,
@@ -49,10 +49,9 @@ def test_a_pool_has_a_constant_and_length_one():
 
 def test_splits_share_no_row_and_lose_none():
     split = random_pool().split(5)
-    rows = np.concatenate([split.train, split.validation, split.test])
-    assert sorted(rows) == list(range(150))
-    assert (split.train.size, split.validation.size, split.test.size) == (90, 30, 30)
-    assert not np.array_equal(split.train, random_pool().split(6).train)
+    assert sorted(np.concatenate(split)) == list(range(150))
+    assert [part.size for part in split] == [90, 30, 30]
+    assert not np.array_equal(split[0], random_pool().split(6)[0])
 
 
 def test_errors_are_counted():
@@ -84,7 +83,7 @@ def test_cifar_rows_do_not_depend_on_the_number_of_batches(monkeypatch):
 
 def training_rows():
     pool = digit_pool()
-    train = pool.split(0).train
+    train = pool.split(0)[0]
     return pool.rows(train), pool.y[train]
 
 

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from momentron.estimators.tracker import MarginTracker
     from momentron.result import MarginResult
     from momentron.separability import Verdict, check_separability
-    from momentron.solvers.convergence import BudgetWarning
     from momentron.solvers.iterate import Iterate
     from momentron.solvers.problem import Problem
+    from momentron.solvers.solver import BudgetWarning
 
 __version__ = "0.1.0"
 
@@ -80,7 +80,7 @@ _LATER = {
     "estimators.tracker": ("MarginTracker",),
     "result": ("MarginResult",),
     "separability": ("Verdict", "check_separability"),
-    "solvers.convergence": ("BudgetWarning",),
+    "solvers.solver": ("BudgetWarning",),
     "solvers.iterate": ("Iterate",),
     "solvers.problem": ("Problem",),
 }

@@ -15,7 +15,7 @@ from momentron.arithmetic.environment import standard_arithmetic
 from momentron.arithmetic.threads import with_one_thread
 from momentron.data.arguments import require_callback
 from momentron.data.exactness import copied_bytes
-from momentron.data.files import is_path, read_whole
+from momentron.data.files import read_data
 from momentron.dual.losses import Exponential, Loss
 from momentron.errors import InputError, short
 from momentron.fitting.fits import Fit, Fits, fits_along
@@ -26,7 +26,7 @@ from momentron.rows.validation import TrainingData
 from momentron.solvers import Solver
 from momentron.solvers.loop import Callback
 from momentron.streams import Stream, as_stream, is_dask, is_source
-from momentron.streams.api import stream_margin
+from momentron.streams.block_fits import stream_margin
 
 DATA_ARGUMENTS = {"X", "y", "sample_weight", "initial", "callback"}  # the others are options
 
@@ -217,8 +217,9 @@ def plan_fit(
     stopwatch = Stopwatch()
     in_blocks = reads_in_blocks(X, options, needs_rows=needs_rows)
     is_column = isinstance(sample_weight, str | Integral) and not isinstance(sample_weight, bool)
-    if is_path(X) and not in_blocks:
-        file = read_whole(X, y, weight=sample_weight if is_column else None)
+    is_path = isinstance(X, str | PathLike)
+    if is_path and not in_blocks:
+        file = read_data(X, y, weight=sample_weight if is_column else None)
         X, y = file.X, file.y
         sample_weight = file.weights if is_column else sample_weight
     elif is_column:
@@ -227,7 +228,7 @@ def plan_fit(
             "read into memory; pass one weight per row"
         )
     if in_blocks:
-        X = Path(X) if is_path(X) else X
+        X = Path(X) if is_path else X
         refusal = _refusal_of_blocks(options, needs_rows)
         if refusal is not None:
             raise InputError(refusal)
@@ -250,7 +251,7 @@ def reads_in_blocks(X: Any, options: FitOptions, *, needs_rows: str | None = Non
         return False
     if is_dask(X) or is_source(X):
         return True
-    if is_path(X):
+    if isinstance(X, str | PathLike):
         file = Path(X).expanduser()
         is_resumed = options.checkpoint is not None and options.solver.name == "auto"
         if is_resumed and options.kernel is None and not math.isfinite(options.C):
@@ -266,7 +267,7 @@ def reads_in_blocks(X: Any, options: FitOptions, *, needs_rows: str | None = Non
 
 def _refusal_of_blocks(options: FitOptions, needs_rows: str | None) -> str | None:
     """Why rows cannot be read in blocks; None where they can."""
-    solver, memory, weights = options.solver, options.budget.max_memory, options.class_weight
+    solver, memory, weights = options.solver, options.max_memory, options.class_weight
     if memory is not None:
         return f"max_memory={memory} is for data in memory; block_size bounds the memory of blocks"
     if options.kernel is not None:
@@ -319,6 +320,8 @@ def fit_path(
             stopwatch=plan.stopwatch,
         )
     assert plan.blocks is not None
+    if list(Cs) != [options.C] or is_split or initial is not None:
+        raise InputError("several fits, and starts for them, need the data in memory: load them")
     result = stream_margin(plan.blocks, options, plan.stopwatch, callback)
     return [Fits([Fit(result)], result.classes)]
 

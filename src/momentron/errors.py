@@ -41,6 +41,12 @@ def short(value: Any) -> str:
     return one_line(_SHORT.repr(value), limit=80)
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things: "1 row", "2 rows", "3 passes"."""
+    ending = "es" if noun.endswith("s") else "s"
+    return f"{number} {noun}{ending * (number != 1)}"
+
+
 def one_line(text: object, limit: int = 160) -> str:
     """A text, such as another error's message, without line breaks and cut to a length."""
     found = " ".join(str(text).split()) or type(text).__name__

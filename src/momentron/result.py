@@ -8,6 +8,7 @@ import numpy as np
 from momentron.certificate import Certificate
 from momentron.certificate.picture import card, number
 from momentron.data.saved_state import Marked
+from momentron.errors import counted
 from momentron.status import Predictor, Status
 from momentron.views.display import MarginDisplay, MarginDistributionDisplay, TraceDisplay
 from momentron.views.markup import escape, facts_table
@@ -138,8 +139,8 @@ class MarginResult(Marked):
         return (
             f"MarginResult: {self.status}\n"
             f"  {what} in [{self.lower:.12g}, {self.upper:.12g}], gap {self.gap:.2e}\n"
-            f"  method {self.method}, {self.n_iter} iteration{'s' * (self.n_iter != 1)}, "
-            f"{self.passes} pass{'es' * (self.passes != 1)} over {self.n_rows} rows, "
+            f"  method {self.method}, {counted(self.n_iter, 'iteration')}, "
+            f"{counted(self.passes, 'pass')} over {self.n_rows} rows, "
             f"{self.seconds:.3f} s, {self.support.size} rows with weight"
         )
 

@@ -11,15 +11,12 @@ import math
 import platform
 import struct
 import sys
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, TypeVar, cast
+from contextlib import ContextDecorator
+from typing import Any
 
 import numpy as np
 
 from momentron.errors import ArithmeticEnvironmentError
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _EXTENDED = int(np.finfo(np.longdouble).nmant) == 63
 _ENVIRONMENT_BYTES = 512  # above any fenv_t
@@ -48,18 +45,16 @@ def fault() -> str | None:
     if _ONE + _HALF_STEP != _ONE or _ONE + _STEP + _HALF_STEP != _ONE + _STEP + _STEP:
         return "float64 is not rounded to nearest"
     if _EXTENDED:
-        if _LONG_ONE + _LONG_STEP == _LONG_ONE:
-            return "long doubles are rounded to fewer than 64 bits"
         next_one = _LONG_ONE + _LONG_STEP
-        if (
-            _LONG_ONE + _LONG_HALF_STEP != _LONG_ONE
-            or next_one + _LONG_HALF_STEP != next_one + _LONG_STEP
-        ):
+        if next_one == _LONG_ONE:
+            return "long doubles are rounded to fewer than 64 bits"
+        is_even_kept = _LONG_ONE + _LONG_HALF_STEP == _LONG_ONE
+        if not is_even_kept or next_one + _LONG_HALF_STEP != next_one + _LONG_STEP:
             return "long doubles are not rounded to nearest"
     return None
 
 
-class standard_arithmetic:
+class standard_arithmetic(ContextDecorator):
     """Within it, this thread's float64 and long double arithmetic is as the proofs assume.
 
     A context manager, and a decorator of functions.
@@ -74,31 +69,20 @@ class standard_arithmetic:
     5e-324
     """
 
-    def __call__(self, function: F) -> F:
-        """The function inside it; where nothing is amiss, which a look shows, just the function."""
-
-        @wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if fault() is None:
-                return function(*args, **kwargs)
-            with standard_arithmetic():
-                return function(*args, **kwargs)
-
-        return cast(F, call)
+    def _recreate_cm(self) -> "standard_arithmetic":
+        return standard_arithmetic()  # each call of a decorated function has its own
 
     def __enter__(self) -> None:
-        self._users: Any = None
-        if fault() is not None:
-            self._users = _replace_environment()
+        found = fault()
+        self._users = None if found is None else _replace_environment(found)
 
     def __exit__(self, *error: object) -> None:
         if self._users is not None:
             ctypes.CDLL(None).fesetenv(self._users)
 
 
-def _replace_environment() -> Any:
+def _replace_environment(found: str) -> Any:
     """The environment that was in force, with the standard one in its place."""
-    found = fault()
     users = ctypes.create_string_buffer(_ENVIRONMENT_BYTES)
     if _KNOWN:
         library = ctypes.CDLL(None)

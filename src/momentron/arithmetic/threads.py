@@ -10,18 +10,24 @@ by the user's setting and not by who else is there, results do not depend on tha
 user sets while we work stays.
 """
 
+import ctypes
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar, Token, copy_context
+from dataclasses import dataclass
 from functools import cache, wraps
+from itertools import product
+from pathlib import Path
 from threading import RLock
 from typing import Any, ParamSpec, TypeVar
 from weakref import ref
 
-from momentron.arithmetic.blas_libraries import Blas, loaded_blas
+import numpy as np
+import scipy
+
 from momentron.arithmetic.clock import require_time
 from momentron.arithmetic.environment import standard_arithmetic
 
@@ -29,12 +35,87 @@ T = TypeVar("T")
 R = TypeVar("R")
 P = ParamSpec("P")
 
-TURN = 0.1  # seconds that a call waits for another thread's
 WORTH_OWN_THREADS = 1e8  # flops from which a second thread of our own is worth waking
 MOST_PARTS = 4  # into which a sum of products is divided: each takes memory for its result
 WORTH_READING = 2_000_000  # entries from which a product with a vector is worth dividing
 WORTH_FILLING = 100_000  # values of a function from which they are worth dividing
 MOST_READ = 100_000_000  # entries that are read between two looks at the clock
+
+OURS = (np, scipy)  # whose wheels bring OpenBLAS along
+PREFIXES, SUFFIXES = ("scipy_", ""), ("64_", "_64", "")
+NUMBERS = ("blas_cpu_number", "blas_num_threads")  # of threads in use, and of those there may be
+OPENMP = 2  # what `openblas_get_parallel` says of such a build
+
+
+# --- the BLAS libraries of this process -----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Blas:
+    """A BLAS library: how many threads it has, and a way to set that.
+
+    With OpenMP each thread has its own number.
+    """
+
+    count: Callable[[], int]
+    set: Callable[[int], Any]
+    is_per_thread: bool = False
+
+    @classmethod
+    def of_openblas(cls, library: Any) -> "Blas | None":
+        """An OpenBLAS with its own threads; None if it is not one."""
+        for prefix, suffix in product(PREFIXES, SUFFIXES):
+            name = f"{prefix}openblas_%s{suffix}"
+            verbs = [name % verb for verb in ("get_num_threads", "set_num_threads", "get_parallel")]
+            if all(hasattr(library, verb) for verb in verbs):
+                count, set_count, parallel = (getattr(library, verb) for verb in verbs)
+                return None if parallel() == OPENMP else cls(count, _lazy(library, set_count))
+        return None
+
+
+def _lazy(library: Any, set_count: Callable[[int], Any]) -> Callable[[int], Any]:
+    """Set the number without restarting the threads that a fork has ended, which then spin."""
+    if not all(hasattr(library, name) for name in NUMBERS):
+        return set_count
+    number, started = (ctypes.c_int.in_dll(library, name) for name in NUMBERS)
+
+    def set_lazily(count: int) -> None:
+        if count > started.value:
+            set_count(count)
+        else:
+            number.value = count
+
+    return set_lazily
+
+
+def loaded_blas() -> list[Blas]:
+    """The BLAS of numpy and of scipy, or all that are loaded if these cannot be told apart.
+
+    The OpenBLAS of wheels is asked directly; any other is found by threadpoolctl, whose search
+    takes some 10 ms, more than a small problem.
+    """
+    try:
+        found = [Blas.of_openblas(ctypes.CDLL(str(path))) for path in _loaded_paths()]
+    except OSError:
+        found = []
+    known = [blas for blas in found if blas is not None]
+    if len(known) == len(found) == len(OURS):
+        return known
+    from threadpoolctl import ThreadpoolController
+
+    known = []
+    for library in ThreadpoolController().select(user_api="blas").lib_controllers:
+        # threadpoolctl lets one thread alone set the number of an OpenBLAS: we set it ourselves
+        own = Blas.of_openblas(library.dynlib)
+        is_per_thread = getattr(library, "threading_layer", "") == "openmp"
+        known.append(own or Blas(library.get_num_threads, library.set_num_threads, is_per_thread))
+    return known
+
+
+def _loaded_paths() -> list[Path]:
+    """What the wheels of numpy and scipy have brought along."""
+    folders = [Path(str(p.__file__)).parents[1] / f"{p.__name__}.libs" for p in OURS]
+    return [path for folder in folders for path in sorted(folder.glob("*openblas*"))]
 
 
 @cache
@@ -50,13 +131,7 @@ def _counts(libraries: list[Blas]) -> list[int]:
     return [library.count() for library in libraries]
 
 
-class _CallRef(ref["_Call"]):
-    """A weak reference to a call, equal to itself alone; it outlives the call."""
-
-    __hash__ = object.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
+# --- one BLAS thread for each of our calls -------------------------------------------------------
 
 
 class _ActiveCalls:
@@ -67,7 +142,7 @@ class _ActiveCalls:
     """
 
     def __init__(self) -> None:
-        self.active: set[_CallRef] = set()
+        self.active: set[ref[_Call]] = set()
         self.before: list[int] | None = None
         self._lock = RLock()
 
@@ -84,7 +159,7 @@ class _ActiveCalls:
                         library.set(count)
                 self.before = None
 
-    def leave(self, call: "_CallRef") -> None:
+    def leave(self, call: "ref[_Call]") -> None:
         self.active.discard(call)
         if not self.active:
             self.settle()
@@ -106,7 +181,7 @@ class _ActiveCalls:
 
 
 _calls = _ActiveCalls()
-_current: ContextVar["_CallRef | None"] = ContextVar("call", default=None)
+_current: ContextVar["ref[_Call] | None"] = ContextVar("call", default=None)
 
 
 class _Call:
@@ -115,7 +190,7 @@ class _Call:
     _token: Token[Any]
 
     def __enter__(self) -> None:
-        self._own = _CallRef(self, _calls.leave)
+        self._own = ref(self, _calls.leave)
         self.before = _counts(_found()[1])
         try:
             _calls.active.add(self._own)
@@ -143,8 +218,6 @@ def _have_one_thread_here() -> None:
         library.set(1)
 
 
-_turns = [RLock()]  # re-entrant: a callback may call us again
-
 NOTHING_TO_DO: AbstractContextManager[Any] = nullcontext()
 
 
@@ -154,22 +227,12 @@ def one_thread() -> AbstractContextManager[Any]:
 
 
 def with_one_thread(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, with one BLAS thread for all of it; short calls take turns.
-
-    Threads that wrest the interpreter from each other every few microseconds take half as long
-    again. A call that is not done after a moment lets the others in, so that none waits for long.
-    """
+    """The function, with one BLAS thread for all of it."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        lock = _turns[0]
-        is_mine = lock.acquire(timeout=TURN)
-        try:
-            with one_thread():
-                return function(*args, **kwargs)
-        finally:
-            if is_mine:
-                lock.release()
+        with one_thread():
+            return function(*args, **kwargs)
 
     return call
 
@@ -190,7 +253,6 @@ def _begin_helping() -> None:
 if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
     os.register_at_fork(after_in_child=_helpers.cache_clear)
     os.register_at_fork(after_in_child=_calls.begin_as_child)
-    os.register_at_fork(after_in_child=lambda: _turns.__setitem__(0, RLock()))
 
 
 def in_threads(function: Callable[[T], Any], items: Sequence[T]) -> None:
@@ -233,6 +295,22 @@ def in_threads(function: Callable[[T], Any], items: Sequence[T]) -> None:
             helper.result()
 
 
+def sum_in_threads(function: Callable[[T], np.ndarray], items: Sequence[T]) -> np.ndarray:
+    """Σ function(item), in the order of the items; each returns a new array."""
+    if len(items) == 1:
+        return function(items[0])
+    found: list[np.ndarray] = [np.empty(0)] * len(items)
+
+    def keep(i: int) -> None:
+        found[i] = function(items[i])
+
+    in_threads(keep, range(len(items)))
+    total = found[0]
+    for part in found[1:]:
+        total += part
+    return total
+
+
 def own_threads(flops: float) -> int:
     """How many threads of our own are worth waking for this many flops."""
     if flops < WORTH_OWN_THREADS:
@@ -240,25 +318,17 @@ def own_threads(flops: float) -> int:
     return min(_calls.threads(), MOST_PARTS)
 
 
-def reading_parts(rows: int, entries: float) -> list[slice]:
-    """Runs of rows for a product that reads this many entries: one for each thread, or more.
+def shares_of(
+    rows: int, amount: float, most: float = MOST_READ, worth: float = WORTH_READING
+) -> list[slice]:
+    """Runs of equally many rows, each with no more than `most` of the total amount.
 
-    Memory and not arithmetic is what such products wait for.
+    By default that is the number of entries that a product with a vector reads: memory and not
+    arithmetic is what such products wait for. The number of runs is a multiple of the number of
+    threads, which then end together; an amount that is not worth it is not divided.
     """
     count = 1
-    if entries > WORTH_READING:
-        count = min(rows, max(_calls.threads(), 1 + int(entries / MOST_READ)))
-    return [slice(rows * i // count, rows * (i + 1) // count) for i in range(count)]
-
-
-def shares_of(rows: int, amount: float, most: float) -> list[slice]:
-    """Runs of equally many rows, each with no more than `most` of the total work.
-
-    Their number is a multiple of the number of threads, which then end together; little work is
-    not divided.
-    """
-    if amount < WORTH_FILLING:
-        return [slice(0, rows)]
-    threads = _calls.threads()
-    count = min(rows, threads * -(-int(amount) // int(threads * most)))
+    if amount > worth:
+        threads = _calls.threads()
+        count = min(rows, threads * -(-int(amount) // int(threads * most)))
     return [slice(rows * i // count, rows * (i + 1) // count) for i in range(count)]

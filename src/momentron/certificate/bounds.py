@@ -18,7 +18,7 @@ from momentron.arithmetic.rounding import (
     times_power_of_two,
     up,
 )
-from momentron.certificate.interval import Certificate
+from momentron.certificate.certified import Certificate
 from momentron.certificate.proposals import admitted
 from momentron.certificate.roundings import (
     adjoint_norm_bound,
@@ -63,7 +63,7 @@ def certify(
     -----
     Costs one pass over the data for w, and one over the rows with q_i > 0.
     """
-    w, q = admitted(w, problem.zeros().shape, "w"), admitted(q, (problem.size,), "q")
+    w, q = admitted(w, problem.w_shape, "w"), admitted(q, (problem.size,), "q")
     margin, upper = margin_bound(problem, w, sharp=sharp), dual_bound(problem, q, sharp=sharp)
     return certificate_of(problem, margin, upper)
 
@@ -78,7 +78,7 @@ def certificate_of(problem: "Problem", margin: float, upper: float) -> Certifica
 @standard_arithmetic()
 def certify_margin(problem: "Problem", w: np.ndarray, *, sharp: bool = False) -> float:
     """A sure lower bound on the margin of w alone, in the units of X."""
-    w = admitted(w, problem.zeros().shape, "w")
+    w = admitted(w, problem.w_shape, "w")
     return to_user(problem, margin_bound(problem, w, sharp=sharp), -np.inf)
 
 
@@ -104,7 +104,7 @@ def classifier_bounds(
     """
     base = problem.base
     if products is None:
-        w = recomputed(base, admitted(w, base.zeros().shape, "w"))
+        w = recomputed(base, admitted(w, base.w_shape, "w"))
         products = base.operator.exact_scores(w)
     norm_low, norm_high = norm_bounds(base, w)
     largest = float(np.max(np.abs(b), initial=0.0))
@@ -135,12 +135,15 @@ def margin_bound(problem: "Problem", w: np.ndarray, *, sharp: bool = False) -> f
     if norm_low == 0.0 and not w.any():
         return 0.0
     w = deciding_rows_in_double(problem, w)
-    scores, errors = _worst_scores(problem, w, norm_high)
-    if sharp:
-        scores = _sharpened(problem, w, norm_high, scores, errors)
-    margin = down(problem.dual_set.margin(scores))
+    margin = down(problem.dual_set.margin(score_bounds(problem, w, norm_high, sharp=sharp)))
     norm = norm_high if margin > 0.0 else norm_low
     return down(margin / norm) if norm > 0.0 else -np.inf
+
+
+def score_bounds(problem: "Problem", w: np.ndarray, norm: float, *, sharp: bool) -> np.ndarray:
+    """Sure upper bounds of the scores of a recomputed w, whose norm is at most `norm`."""
+    scores, errors = _worst_scores(problem, w, norm)
+    return _sharpened(problem, w, norm, scores, errors) if sharp else scores
 
 
 def _worst_scores(problem: "Problem", w: np.ndarray, norm: float) -> tuple[np.ndarray, np.ndarray]:

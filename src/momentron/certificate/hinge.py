@@ -15,7 +15,7 @@ import numpy as np
 from momentron.arithmetic.environment import standard_arithmetic
 from momentron.arithmetic.rounding import UNIT_ROUNDOFF, accurate_sum, down, up
 from momentron.certificate.bounds import LONG, certificate_of, length_bound
-from momentron.certificate.interval import Certificate
+from momentron.certificate.certified import Certificate
 from momentron.certificate.roundings import (
     has_single_errors,
     in_double,

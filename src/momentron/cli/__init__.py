@@ -2,41 +2,60 @@
 
 import sys
 import warnings
+from importlib import import_module
 from importlib.metadata import version
+from itertools import takewhile
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from momentron.cli import check, fit, info, predict, race, report, verify
 from momentron.cli.output import complain, fill_closed_descriptors, guarded_streams, say
 from momentron.errors import InputError
 
-EXAMPLES = {  # that the help of each command ends with
-    fit.fit: (
+COMMANDS = {  # the first sentence of each help, and the examples that it ends with
+    "fit": (
+        "Fit the maximum-margin classifier and certify its margin.",
         "momentron fit patients.csv --target outcome",
         "momentron fit digits --kernel rbf -C 10 --save model.npz",
         "momentron fit large.npy --out-of-core --memory 2GB --checkpoint state",
     ),
-    predict.predict: (
+    "predict": (
+        "Classify rows with a saved model; the answer is CSV with one line per row.",
         "momentron predict model.npz new.csv -o labels.csv",
         "momentron predict model.npz new.csv --decision",
     ),
-    check.check: (
+    "check": (
+        "Decide whether a hyperplane separates the classes, and prove it in exact arithmetic.",
         "momentron check patients.csv --target outcome --features",
         "momentron check patients.csv --target outcome --proof proof.json",
     ),
-    verify.verify: ("momentron verify proof.json patients.csv --target outcome",),
-    race.race: (
+    "verify": (
+        "Check a proof of separability in exact arithmetic, trusting no solver.",
+        "momentron verify proof.json patients.csv --target outcome",
+    ),
+    "race": (
+        "Run several methods for the same number of passes and compare their margins.",
         "momentron race digits --passes 500 --plot race.png",
         "momentron race iris --method momentum --method batch-perceptron",
     ),
-    report.report: (
+    "report": (
+        "Write an HTML page with the verdict, its proof, pictures, and how to repeat it.",
         "momentron report patients.csv --target outcome -o report.html",
         "momentron report digits --classes 3 8",
     ),
-    info.info: ("momentron info --json",),
+    "info": (
+        "Print versions, linear algebra libraries, threads and data folders, for bug reports.",
+        "momentron info --json",
+    ),
 }
-OVERVIEW = [EXAMPLES[command][0] for command in (fit.fit, check.check, report.report)]
+OVERVIEW = [COMMANDS[name][1] for name in ("fit", "check", "report")]
+SETTINGS: dict[str, Any] = {
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": None,  # names and labels in brackets are not markup
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
 BAD_INPUT = 2
 INTERRUPTED = 130
 # click's own, wherever this version of typer has it from
@@ -48,14 +67,30 @@ def _epilog(lines: tuple[str, ...] | list[str]) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-app = typer.Typer(
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # names and labels in brackets are not markup
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for command, lines in EXAMPLES.items():
-    app.command(epilog=_epilog(lines))(command)
+def load_command(name: str) -> Any:
+    """A command with its options; its module, which takes a second, is imported now."""
+    single = typer.Typer(add_completion=False, **SETTINGS)
+    function = getattr(import_module(f"momentron.cli.{name}"), name)
+    single.command(name, epilog=_epilog(COMMANDS[name][1:]))(function)
+    return typer.main.get_command(single)
+
+
+class Commands(TyperGroup):
+    """Commands that are loaded when they are called, and not for the overview."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, _, rest = super().resolve_command(ctx, args)
+        for word in takewhile(lambda word: not word.startswith("-"), rest):
+            path = Path(word).expanduser()
+            is_file = path.suffix not in ("", ".scale")  # letter.scale is a known dataset
+            if is_file and not path.exists():
+                raise InputError(f"{word} does not exist; check the path")
+        return name, load_command(str(name)), rest
+
+
+app = typer.Typer(cls=Commands, no_args_is_help=True, **SETTINGS)
+for name, (sentence, *_) in COMMANDS.items():
+    app.command(name, help=sentence)(lambda: None)
 
 
 def _print_version(asked: bool) -> None:

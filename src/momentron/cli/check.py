@@ -11,11 +11,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from momentron.cli.inputs import Loaded, OrderOption, Source, as_order, load_data, reads_data
+from momentron.cli.inputs import OrderOption, Source, as_order, load_design, reads_data
 from momentron.cli.output import answer, cell, progress, say_facts, say_json
 from momentron.data.safefiles import require_writable
 from momentron.separability import FeatureRole, Verdict, check_separability, feature_roles
 from momentron.separability.class_pairs import most_separated_first
+from momentron.separability.designs import Design
 from momentron.separability.fates import feature_labels
 
 EXIT_CODES = {"separable": 0, "quasi-separable": 3, "overlapping": 4, "undecided": 5}
@@ -68,10 +69,10 @@ def check(
     """
     if proof is not None:
         require_writable(proof)
-    loaded = load_data(source)
+    design, taken = load_design(source)
     with progress("deciding separability", max_time=max_time, quiet=as_json):
         verdict = check_separability(
-            loaded.design,
+            design,
             fit_intercept=intercept,
             family=family,
             link=link,
@@ -83,23 +84,23 @@ def check(
     roles: list[FeatureRole] = []
     if features and verdict.kind in ("separable", "quasi-separable"):
         with progress("finding the features needed", max_time=max_time, quiet=as_json):
-            roles = feature_roles(verdict, loaded.design.X, loaded.design.y, max_time=max_time)
-    summary = summarise(loaded, verdict, roles)
+            roles = feature_roles(verdict, design.X, design.y, max_time=max_time)
+    order_taken = [f"order {' < '.join(verdict.classes)}"] if verdict.family == "ordinal" else []
+    summary = {"data": source.title, "read": [*taken, *order_taken]}
+    summary |= summarise(design, verdict, roles)
     show = partial(say_json if as_json else print_summary, summary)
     answer(show, proof, verdict.to_json(), word=None if as_json else "saved")
     raise typer.Exit(EXIT_CODES[verdict.kind])
 
 
-def summarise(loaded: Loaded, verdict: Verdict, roles: list[FeatureRole]) -> dict[str, Any]:
+def summarise(design: Design, verdict: Verdict, roles: list[FeatureRole]) -> dict[str, Any]:
     """Everything the command reports, as plain numbers."""
     n_separated, n_observations, noun = verdict.observations
-    design, is_quasi = loaded.design, verdict.kind == "quasi-separable"
+    is_quasi = verdict.kind == "quasi-separable"
     is_joint, is_counted = len(verdict.classes) > 2, noun == "observations"
     row_names = None if design.given is None else design.given.names
-    order = f"order {' < '.join(verdict.classes)}"  # which nothing else shows
     pairs = most_separated_first(verdict.class_pairs) if is_joint else []
     return {name: getattr(verdict, name) for name in SAME} | {
-        "data": loaded.title,
         "rows": verdict.n_rows,
         "features": design.X.shape[1],
         "observations": n_observations if is_counted else None,
@@ -115,7 +116,6 @@ def summarise(loaded: Loaded, verdict: Verdict, roles: list[FeatureRole]) -> dic
         "boundary_pairs": list(map(list, verdict.boundary_pairs)) if is_quasi and is_joint else [],
         "class_pairs": [asdict(pair) for pair in pairs],
         "conflict": [[r.row, r.label, r.against, r.weight] for r in verdict.conflict],
-        "read": [*loaded.taken, order] if verdict.family == "ordinal" else loaded.taken,
         "constant": _constant(design.X, verdict),
         "row_names": None if row_names is None else [str(name) for name in row_names],
         "feature_names": design.feature_names,

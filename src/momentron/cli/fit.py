@@ -17,7 +17,7 @@ from momentron.cli.methods import named_solver
 from momentron.cli.model import write_model
 from momentron.cli.output import answer, say_facts, say_json
 from momentron.data.safefiles import require_writable
-from momentron.errors import InputError, short
+from momentron.errors import InputError, counted, short
 from momentron.estimators import labels_of
 from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
@@ -135,22 +135,21 @@ def _fit_blocks(
             "change a hard margin, but remove rows of weight 0 from the file"
         )
     source.table.require_plain(blocks.path, "it is read in blocks; pass --in-memory")
-    with blocks.opened() as stream:
+    with blocks.opened() as (stream, columns):
         result = fit_plan(plan_fit(stream, None, options), options).results[0]
     # no pass is spent on counting the errors of a classifier that has some
     error = 0.0 if result.margin > 0.0 else None
     summary = summarise(result, Path(blocks.path).name, result.coef.shape[-1], error)
     summary["bytes_read"] = result.bytes_read
-    return result, summary, partial(write_model, result=result, levels={})
+    return result, summary, partial(write_model, result=result, columns=columns)
 
 
 def _fit_rows(
     source: Source, options: FitOptions, kernel: str | None, class_weight: str | None
 ) -> Answer:
     """Fit to rows in memory; errors are counted among those that have a weight."""
-    loaded = load_data(source)
-    design = loaded.design
-    plan = plan_fit(design.X, design.y, options, sample_weight=design.sample_weight)
+    data = load_data(source)
+    plan = plan_fit(data.X, data.y, options, sample_weight=data.weights)
     rows = plan.data
     assert rows is not None, "arrays are in memory"
     options = replace(options, class_weight=as_class_weight(class_weight, rows.classes))
@@ -158,13 +157,13 @@ def _fit_rows(
     result, fitted_rows = fitted.result, fitted.rows
     assert fitted_rows is not None
     error = float(np.mean(labels_of(fitted.outputs(), result.classes) != fitted_rows.data.y))
-    summary = summarise(result, loaded.title, rows.X.shape[1], error)
-    summary["read"] = loaded.taken
+    summary = summarise(result, source.title, rows.X.shape[1], error)
+    summary["read"] = data.taken
     through = None if kernel is None else (kernel, fitted_rows.kernel, rows.X)
     return (
         result,
         summary,
-        partial(write_model, result=result, levels=loaded.levels, kernel=through),
+        partial(write_model, result=result, columns=data.columns, kernel=through),
     )
 
 
@@ -228,8 +227,8 @@ def print_summary(summary: dict[str, Any]) -> None:
         hint = "" if summary["is_soft"] else f"; for a soft margin pass -C, such as {option}"
         classifier = f"{summary['classifier']}{hint}"
     error, seconds = summary["training_error"], summary["seconds"]
-    steps, passes = summary["iterations"], summary["passes"]
-    counts = f"{steps} iteration{'s' * (steps != 1)}, {passes} pass{'es' * (passes != 1)}"
+    steps = counted(summary["iterations"], "iteration")
+    passes = counted(summary["passes"], "pass")
     facts = [
         ("read", "; ".join(summary.get("read", ()))),
         ("verdict", summary["status"]),
@@ -237,7 +236,7 @@ def print_summary(summary: dict[str, Any]) -> None:
         ("support", f"{summary['support']} of {n} rows"),
         ("classifier", classifier),
         ("training error", "not counted" if error is None else f"{error:.4%}"),
-        ("work", f"{summary['method']}, {counts}, {seconds:.3f} s"),
+        ("work", f"{summary['method']}, {steps}, {passes}, {seconds:.3f} s"),
     ]
     if in_blocks:
         read = summary["bytes_read"]

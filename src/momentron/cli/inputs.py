@@ -3,7 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from momentron import datasets
-from momentron.data.files import DataFile, TableOptions, read_frame, read_whole
+from momentron.data.files import DataFile, TableOptions, read_data, read_frame
 from momentron.data.files._common import some
 from momentron.data.files.readers import restrict
 from momentron.errors import InputError
@@ -99,6 +99,14 @@ class Source:
             return Path(datasets.table_path(self.data))
         return None if self.data in datasets.DATASETS else Path(self.data)
 
+    @property
+    def title(self) -> str:
+        """What to call the data."""
+        name = Path(self.data or "digits").name
+        return (
+            name if self.path or not self.classes else f"{name}, {' against '.join(self.classes)}"
+        )
+
     def words(self) -> list[str]:
         """The options as a shell takes them, to repeat a command."""
         said: list[str] = []
@@ -138,38 +146,31 @@ def reads_data(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., 
     return extended
 
 
-@dataclass(frozen=True)
-class Loaded:
-    """Rows and labels, what to call them, what was taken as what, and the levels behind dummies."""
-
-    design: Design
-    title: str
-    taken: list[str] = field(default_factory=list)
-    levels: dict[str, list[str]] = field(default_factory=dict)
-
-
 def as_order(text: str | None) -> list[str] | None:
     """The labels of --order, which commas separate."""
     return None if text is None else [label.strip() for label in text.split(",")]
 
 
-def load_data(source: Source) -> Loaded:
-    """DATA of the command line; counts become one row per outcome that was seen."""
-    path, title = source.path, Path(source.data or "digits").name
-    if source.formula is not None:
-        return _load_formula(source, source.formula)
-    if path is not None:
-        file = read_whole(path, source.target, source.classes, options=source.table)
-    else:
-        file = _known_dataset(source)
-        title = ", ".join([title, *([" against ".join(source.classes)] if source.classes else [])])
-    names: dict[str, Any] = {"feature_names": file.feature_names, "row_names": file.row_names}
-    design = Design(file.X, file.y, file.weights, **names).ungrouped()
-    return Loaded(design, title, file.taken, file.levels)
+def load_data(source: Source) -> DataFile:
+    """DATA of the command line, which no formula changes."""
+    name, table = source.data or "digits", source.table
+    if source.path is not None:
+        return read_data(source.path, source.target, classes=source.classes, options=table)
+    if source.weight is not None:
+        raise InputError(f"--weight {source.weight} needs a file with that column; give DATA")
+    table.require_plain(name, "it is a known dataset, not a table")
+    bunch = datasets.load(name)
+    data = DataFile(bunch.X, np.asarray(bunch.y))
+    return data if source.classes is None else restrict(name, data, source.classes)
 
 
-def _load_formula(source: Source, formula: str) -> Loaded:
-    """The design of a formula in the columns of DATA."""
+def load_design(source: Source) -> tuple[Design, list[str]]:
+    """(the rows and labels of DATA, one row per outcome that was seen; what was taken as what)."""
+    formula = source.formula
+    if formula is None:
+        data = load_data(source)
+        names: dict[str, Any] = {"feature_names": data.feature_names, "row_names": data.row_names}
+        return Design(data.X, data.y, data.weights, **names).ungrouped(), data.taken
     if source.target is not None or source.classes is not None:
         raise InputError("--formula names its own outcome; leave --target and --classes out")
     if source.path is None:
@@ -178,16 +179,4 @@ def _load_formula(source: Source, formula: str) -> Loaded:
         source.path, source.table, lambda names: columns_of(formula, names, source.weight)
     )
     design = read_design(formula, data=frame, sample_weight=source.weight)
-    taken = [f"formula {formula}", f"features {some(design.feature_names or [])}", *notes]
-    return Loaded(design, Path(source.data or "").name, taken)
-
-
-def _known_dataset(source: Source) -> DataFile:
-    """One of the known datasets, of which an option for tables says nothing."""
-    name = source.data or "digits"
-    if source.weight is not None:
-        raise InputError(f"--weight {source.weight} needs a file with that column; give DATA")
-    source.table.require_plain(name, "it is a known dataset, not a table")
-    bunch = datasets.load(name)
-    file = DataFile(bunch.X, np.asarray(bunch.y))
-    return file if source.classes is None else restrict(name, file, source.classes)
+    return design, [f"formula {formula}", f"features {some(design.feature_names or [])}", *notes]

@@ -23,7 +23,7 @@ def named_solver(method: str) -> Solver:
     module_name, _, name = method.partition(":")
     if not (module_name and name):
         raise InputError(
-            f"--method {short(method)} is not known; choose one of {', '.join(SOLVERS)}, or name a "
+            f"--method {short(method)} is not known; choose one of {', '.join(SOLVERS)}, or name "
             f"your own solver as module:Class{meant(method, SOLVERS)}"
         )
     module = _imported(method, module_name)

@@ -1,11 +1,13 @@
 """The model that `momentron fit --save` writes, and `momentron predict` reads."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
+from momentron.data.files import FeatureColumns
 from momentron.data.safefiles import open_regular, reason
 from momentron.errors import InputError
 from momentron.estimators import KernelMaxMarginClassifier, MaxMarginClassifier
@@ -19,11 +21,12 @@ PARAMETERS = {"gamma": float, "degree": int, "coef0": float}  # of kernels
 def write_model(
     stream: IO[bytes],
     result: MarginResult,
-    levels: dict[str, list[str]],
+    columns: FeatureColumns | None = None,
     kernel: tuple[str, Kernel | None, Any] | None = None,
 ) -> None:
     """The classifier and its certificate as an .npz file that loads without pickle.
 
+    Of a table come the names of its columns, by which `predict` finds them in another one.
     Of a kernel come its name, its parameters as numbers, and the rows of the fit: those that have
     a coefficient are its support vectors, and of `coef` only their entries are kept.
     """
@@ -32,8 +35,8 @@ def write_model(
     arrays: dict[str, Any] = {name: getattr(result, name) for name in names}
     arrays["classes"] = classes.astype(str) if classes.dtype.kind == "O" else classes
     arrays["status"] = str(result.status)
-    if levels:
-        arrays["levels"] = json.dumps(levels)
+    if columns is not None:
+        arrays["columns"] = json.dumps(asdict(columns))
     if kernel is not None:
         name, found, X = kernel
         rows = np.flatnonzero(np.atleast_2d(result.coef).any(axis=0))
@@ -48,8 +51,8 @@ def write_model(
     np.savez(stream, **arrays)
 
 
-def load_model(path: Path) -> tuple[Classifier, dict[str, list[str]]]:
-    """(a fitted classifier, the levels of its dummies, the one left out first).
+def load_model(path: Path) -> tuple[Classifier, FeatureColumns]:
+    """(a fitted classifier, the columns of the table that it was fitted to).
 
     Nothing in the file is executed; a file that is not such a model gives an InputError.
     """
@@ -65,12 +68,19 @@ def load_model(path: Path) -> tuple[Classifier, dict[str, list[str]]]:
             f"{path} cannot be read as a model; momentron fit --save writes models"
         ) from error
     try:
-        levels = json.loads(str(found["levels"])) if "levels" in found else {}
-        return _classifier(found), levels
+        return _classifier(found), _columns(found)
     except (KeyError, ValueError, TypeError, IndexError) as error:
         raise InputError(
             f"{path} was not written by momentron fit --save: {reason(error)}"
         ) from error
+
+
+def _columns(found: dict[str, np.ndarray]) -> FeatureColumns:
+    columns = FeatureColumns(**json.loads(str(found.get("columns", "{}"))))
+    lists = [columns.names or (), columns.levels, *columns.levels.values()]
+    if not all(isinstance(text, str) for texts in lists for text in texts):
+        raise ValueError("the names of its columns are not text")
+    return columns
 
 
 def _classifier(found: dict[str, np.ndarray]) -> Classifier:

@@ -3,7 +3,6 @@
 import csv
 import io
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +13,7 @@ from momentron.cli.inputs import Source, reads_data
 from momentron.cli.model import load_model
 from momentron.cli.output import print_data, require_reader, say
 from momentron.data.files import read_rows
+from momentron.data.files._common import some
 from momentron.data.safefiles import require_writable, write_atomically
 from momentron.estimators import labels_of
 
@@ -36,16 +36,19 @@ def predict(
 
     Rows with a missing feature give an empty line, "", so that lines match rows.
 
-    A table with as many columns as the model has features has no labels; one with a column more
-    has them, and then the errors are counted on standard error.
+    Columns are found by name where both tables have a header: their order does not matter, a
+    missing one is refused, and others are ignored with a note on standard error. Without a header
+    they are taken by position: a table with as many columns as the model has features has no
+    labels, one with a column more has them. If there are labels, the errors are counted on
+    standard error.
     """
     if out is None:
         require_reader()
     else:
         require_writable(out)
-    classifier, levels = load_model(model)
-    table = replace(source.table, levels=levels) if levels else source.table
-    rows = read_rows(data, classifier.n_features_in_, target=source.target, options=table)
+    classifier, columns = load_model(model)
+    n_features, table = classifier.n_features_in_, source.table
+    rows = read_rows(data, n_features, columns, target=source.target, options=table)
     values = classifier.decision_function(rows.X)
     labels = labels_of(values, classifier.classes_)
     text = as_csv(
@@ -55,6 +58,9 @@ def predict(
         print_data(text)
     else:
         write_atomically(out, text)
+    if rows.ignored:
+        names = some(rows.ignored)
+        say(f"ignored         {names}: not among the model's features", file=sys.stderr)
     if rows.kept is not None:
         missing = np.count_nonzero(~rows.kept)
         say(f"empty           {missing} of {rows.kept.size} rows lack a feature", file=sys.stderr)

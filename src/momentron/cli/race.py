@@ -31,17 +31,18 @@ def race(
     solvers = {name: named_solver(name) for name in methods or DEFAULT_METHODS}
     if plot is not None:
         require_picture(plot)
-    loaded = load_data(source)
-    X, y = loaded.design.X, loaded.design.y
+    data = load_data(source)
     with progress("racing") as watch:
-        found = run_race(X, y, solvers, passes=passes, fit_intercept=intercept, watch=watch)
+        found = run_race(
+            data.X, data.y, solvers, passes=passes, fit_intercept=intercept, watch=watch
+        )
     picture = b""
     if plot is not None:
         figure, axes = saved_figure(size=(7.0, 4.5))
-        found.plot(axes, title=loaded.title)
+        found.plot(axes, title=source.title)
         picture = picture_of(plot, figure)
     lines = [
-        f"{loaded.title}: margins by the number of passes over the data",
+        f"{source.title}: margins by the number of passes over the data",
         *str(found).splitlines(),
         f"best margin in [{found.best.lower:.9g}, {found.best.upper:.9g}]",
         str(found.best.status),

@@ -22,7 +22,7 @@ import typer
 
 from momentron.cli.check import EXIT_CODES
 from momentron.cli.info import versions
-from momentron.cli.inputs import Source, load_data, reads_data
+from momentron.cli.inputs import Source, load_design, reads_data
 from momentron.cli.output import answer, progress, say_facts
 from momentron.data.safefiles import require_writable
 from momentron.estimators import MaxMarginClassifier
@@ -66,21 +66,20 @@ def report(
         float | None, typer.Option(help="Time budget in seconds for each step.")
     ] = None,
 ) -> None:
-    """Write a report: one HTML page with the verdict, its proof, pictures, and how to repeat it.
+    """Write an HTML page with the verdict, its proof, pictures, and how to repeat it.
 
     The page needs no network and no scripts; drawing it needs the extra plot (matplotlib). Exit
     codes are the same as for `momentron check`.
     """
     require_writable(out)
     require()
-    loaded = load_data(source)
-    design = loaded.design
+    design, _ = load_design(source)
     words = [*source.words(), *([] if intercept else ["--no-intercept"])]
     with progress("reading") as watch:
         findings = examine(
             design.X,
             design.y,
-            title=loaded.title,
+            title=source.title,
             feature_names=design.feature_names,
             fit_intercept=intercept,
             max_time=max_time,
@@ -90,7 +89,7 @@ def report(
         page = render(findings, source=source.data or "digits", options=options)
     verdict = findings.verdict
     margin = ("best margin", f"in [{verdict.lower:.12g}, {verdict.upper:.12g}]")
-    show = partial(say_facts, f"{loaded.title}: {verdict.sentence}", [margin])
+    show = partial(say_facts, f"{source.title}: {verdict.sentence}", [margin])
     answer(show, out, page, word="written")
     raise typer.Exit(EXIT_CODES[verdict.kind])
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from momentron.cli.inputs import OrderOption, Source, as_order, load_data, reads_data
+from momentron.cli.inputs import OrderOption, Source, as_order, load_design, reads_data
 from momentron.cli.output import complain, say
 from momentron.data.safefiles import open_regular
 from momentron.errors import InputError
@@ -41,8 +41,7 @@ def verify(
             content = file.read(MAX_CHARACTERS + 1)  # one too many shows that a file is too long
     except FileNotFoundError:
         raise InputError(f"{proof} does not exist; check the path") from None
-    loaded = load_data(source)
-    design = loaded.design
+    design, _ = load_design(source)
     try:
         claim = load_proof(content)
         verify_proof(
@@ -61,20 +60,20 @@ def verify(
         raise typer.Exit(REJECTED) from None
     if claim["names"] is not None and design.feature_names is None:
         complain(
-            f"warning: {loaded.title} has no column names, so those in the proof are not compared"
+            f"warning: {source.title} has no column names, so those in the proof are not compared"
         )
     # under the names that DATA gives its columns
     verdict = Verdict.from_json(json.dumps(claim | {"names": design.feature_names}))
     intercept = "with an intercept" if claim["fit_intercept"] else "without an intercept"
     margin = f"{intercept}, best margin in [{verdict.lower!r}, {verdict.upper!r}]"
     if verdict.kind == "undecided":
-        say(f"undecided: for {loaded.title} only an interval is proven, {margin}")
+        say(f"undecided: for {source.title} only an interval is proven, {margin}")
         raise typer.Exit(REJECTED)
     kind = verdict.kind
     if verdict.family == "ordinal":  # whose signs depend on the order
         kind += f" in the order {' < '.join(verdict.classes)},"
     words = sentence_on_estimates(verdict.estimates) or "nothing is said about estimates"
     say(
-        f"verified: {loaded.title} is {kind} {margin}, in exact arithmetic; in the {verdict.model} "
+        f"verified: {source.title} is {kind} {margin}, in exact arithmetic; in the {verdict.model} "
         f"{words}"
     )

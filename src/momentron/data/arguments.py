@@ -5,6 +5,7 @@ import math
 import os
 import re
 from collections.abc import Iterable
+from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -109,3 +110,13 @@ def parse_size(size: int | str, name: str = "block_size") -> int:
     raise InputError(
         f"{name}={short(size)} must be a positive number of bytes, or a text like '64MB'"
     )
+
+
+@cache
+def machine_memory() -> float:
+    """Bytes of the machine's memory; infinite where the system does not say."""
+    try:
+        size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return math.inf
+    return size if size > 0 else math.inf

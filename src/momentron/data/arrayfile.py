@@ -18,6 +18,8 @@ from typing import IO
 
 import numpy as np
 
+from momentron.data.arguments import machine_memory
+
 Arrays = dict[str, np.ndarray]
 WORDS = "words"
 DIGEST = 65  # bytes of a SHA-256 in hexadecimal and the end of its line
@@ -58,7 +60,7 @@ def read_arrays(stream: IO[bytes], title: bytes) -> tuple[dict[str, str], Arrays
     if stream.read(len(title)) != title:
         raise ForeignFile
     digest = stream.read(DIGEST)
-    size, memory = os.fstat(stream.fileno()).st_size, _memory()
+    size, memory = os.fstat(stream.fileno()).st_size, machine_memory()
     if size > memory:
         raise MemoryError(f"takes {size} bytes, but only {memory:.0f} fit into memory")
     body = stream.read()
@@ -94,10 +96,3 @@ def _array_of(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     if dtype.kind == "b" and array.size and int(array.view(np.uint8).max()) > 1:
         raise DamagedFile
     return array.copy()
-
-
-def _memory() -> float:
-    """Bytes of the machine's memory, as far as the system says."""
-    if not hasattr(os, "sysconf"):  # Windows
-        return math.inf
-    return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")

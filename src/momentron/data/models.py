@@ -5,27 +5,20 @@ torch is not imported: who has a network has loaded it.
 """
 
 import sys
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from momentron.data.exactness import as_exact
-from momentron.errors import InputError
+from momentron.data.exactness.tensors import is_instance
+from momentron.errors import InputError, counted
 
 BATCH = 4096  # rows that a network sees at a time
 
 
 def is_module(model: Any) -> bool:
     """Whether this is a layer or network of torch."""
-    kind: Any = type(model)
-    return _is_module_type(kind)
-
-
-@cache
-def _is_module_type(kind: type) -> bool:
-    names = {(base.__module__, base.__name__) for base in kind.__mro__}
-    return ("torch.nn.modules.module", "Module") in names
+    return is_instance(model, "torch.nn.modules.module", "Module")
 
 
 def weights_of(model: Any) -> tuple[Any, Any]:
@@ -137,7 +130,7 @@ def as_intercept(b: Any, W: Any, n_classes: int) -> np.ndarray:
     n_outputs = n_classes if is_many else _outputs_of_two(W)
     if given.shape != (n_outputs,):
         raise InputError(
-            f"b has shape {given.shape}; W has {n_outputs} output{'s' * (n_outputs > 1)}, and each "
+            f"b has shape {given.shape}; W has {counted(n_outputs, 'output')}, and each "
             f"needs one intercept: pass shape ({n_outputs},), or None"
         )
     if is_many:

@@ -87,17 +87,6 @@ def require_writable(path: Pathname) -> None:
         ) from error
 
 
-def require_writable_folder(folder: Pathname) -> None:
-    """Make a folder, and refuse one in which no file can be written."""
-    try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"{one_line(folder, 120)} cannot be created: {reason(error)}; name another folder"
-        ) from error
-    require_writable(Path(folder) / ".momentron-probe")
-
-
 def write_atomically(
     path: Pathname, content: bytes | str | Callable[[IO[bytes]], object], mode: int = SHARED
 ) -> None:

@@ -7,7 +7,7 @@ import http.client
 import io
 import tarfile
 import urllib.request
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 from momentron.data.safefiles import write_atomically
@@ -23,49 +23,30 @@ MD5 = {  # of the files for which it is known
 }
 
 
-@dataclass(frozen=True)
-class Remote:
-    """A file to download.
-
-    Attributes
-    ----------
-    urls : tuple of str
-        Its mirrors, in order of preference.
-    path : str
-        Its place in the cache; of an archive, the folder for its members.
-    members : tuple of str
-        The base names of the files to take from an archive.
-    """
-
-    urls: tuple[str, ...]
-    path: str
-    members: tuple[str, ...] = ()
-
-
-def fetch(remote: Remote, cache: Path) -> None:
-    """Download one file into the cache, unless it is there already.
+def fetch(urls: Sequence[str], path: Path) -> None:
+    """Download a file from the first mirror that has it, or an archive into a folder.
 
     Raises
     ------
     OSError, ValueError, http.client.HTTPException, tarfile.TarError
         The last mirror's failure; nothing is left behind under the final name.
     """
-    path = cache / remote.path
-    if not remote.members:
-        if not path.exists():
-            _write(path, _download(remote.urls))
+    if path.is_file():
         return
-    with tarfile.open(fileobj=io.BytesIO(_download(remote.urls))) as tar:
-        # only known base names are written, so a member's own path cannot lead elsewhere
+    content = _download(urls)
+    if not urls[0].endswith(".tar.gz"):
+        _write(path, content)
+        return
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        # by base name, so that a member's own path cannot lead elsewhere
         found = {Path(member.name).name: member for member in tar.getmembers() if member.isfile()}
-        for name in remote.members:
-            member = tar.extractfile(found[name]) if name in found else None
-            if member is None:
-                raise ValueError(f"{remote.urls[0]} lacks {name}")
+        for name in sorted(found, reverse=True):  # data_batch_1 marks the set as complete
+            member = tar.extractfile(found[name])
+            assert member is not None, "it is a file"
             _write(path / name, member.read())
 
 
-def _download(urls: tuple[str, ...]) -> bytes:
+def _download(urls: Sequence[str]) -> bytes:
     """The content of the first mirror that has it, whole and with the right MD5."""
     *mirrors, last = urls
     for url in mirrors:

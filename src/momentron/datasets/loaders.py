@@ -9,8 +9,8 @@ import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from momentron.data.arguments import as_count
-from momentron.data.files.arrays import array_of
+from momentron.data.files.binary import array_of
 from momentron.data.files.svmlight import parse_svmlight
 from momentron.data.safefiles import cache_dir
-from momentron.datasets._fetch import FAILURES, Remote, fetch
+from momentron.datasets._fetch import FAILURES, fetch
 from momentron.datasets.synthetic import check_dtype
-from momentron.errors import InputError, one_line, short
+from momentron.errors import InputError, counted, one_line, short
 
 ENVIRONMENT = "MOMENTRON_DATA"
 
@@ -135,13 +135,14 @@ def read_text(paths: list[Path]) -> Raw:
 class _Set:
     """Where the files of a set lie under a data folder, how to read and how to get them.
 
-    `files` may each carry .gz or .bz2. `read` takes their paths in that order. `obtain` says in
-    words where a set without a sure address comes from.
+    `files` may each carry .gz or .bz2. `read` takes their paths in that order. `remotes` are the
+    mirrors by the place in the cache of what they have. `obtain` says in words where a set without
+    a sure address comes from.
     """
 
     files: tuple[str, ...]
     read: Callable[[list[Path]], Raw]
-    remotes: tuple[Remote, ...] = ()
+    remotes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     obtain: str = ""
 
 
@@ -151,7 +152,7 @@ def _svmlight(name: str, n_features: int, remote: str) -> _Set:
     return _Set(
         (file,),
         lambda paths: read_svmlight(paths[0], n_features),
-        (Remote((_LIBSVM + remote,), file + suffix),),
+        {file + suffix: (_LIBSVM + remote,)},
     )
 
 
@@ -166,24 +167,16 @@ def _genes(name: str) -> _Set:
 _MNIST_FILES = tuple(
     f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")
 )
-_CIFAR10_FILES = (  # the first training batch, which marks the set as complete, comes last
-    "batches.meta.txt",
-    "test_batch.bin",
-    *(f"data_batch_{i}.bin" for i in range(5, 0, -1)),
-)
 _SETS = {
     "mnist": _Set(
         tuple(f"mnist/{file}" for file in _MNIST_FILES),
         read_mnist,
-        tuple(
-            Remote(tuple(f"{mirror}{file}.gz" for mirror in _MNIST), f"mnist/{file}.gz")
-            for file in _MNIST_FILES
-        ),
+        {f"mnist/{file}.gz": [f"{mirror}{file}.gz" for mirror in _MNIST] for file in _MNIST_FILES},
     ),
     "cifar10": _Set(
         ("cifar10/data_batch_1.bin", "cifar10/test_batch.bin"),
         read_cifar10,
-        (Remote((_CIFAR10,), "cifar10", _CIFAR10_FILES),),
+        {"cifar10": (_CIFAR10,)},
     ),
     "a9a": _svmlight("a9a", 123, "binary/a9a"),
     "w8a": _svmlight("w8a", 300, "binary/w8a"),
@@ -300,8 +293,8 @@ def _read_files(name: str, data_dir: str | os.PathLike[str] | None, download: bo
     remedy = f"set {ENVIRONMENT} to a folder that holds {' and '.join(source.files)}"
     if paths is None and download and source.remotes:
         try:
-            for remote in source.remotes:
-                fetch(remote, cache)
+            for place, urls in source.remotes.items():
+                fetch(urls, cache / place)
         except FAILURES as error:
             raise InputError(
                 f"data set {short(name)} could not be downloaded to {cache}: {one_line(error)}; "
@@ -349,5 +342,5 @@ def _labels_kept(
             raise InputError(f"classes has {short(wanted)}; the labels of {name!r} are {listed}")
         kept.add(known[wanted] if isinstance(known, dict) else int(wanted))
     if len(kept) < 2:
-        raise InputError(f"classes has {len(kept)} distinct label; give at least 2")
+        raise InputError(f"classes has {counted(len(kept), 'distinct label')}; give at least 2")
     return sorted(kept)

@@ -6,8 +6,7 @@ import numpy as np
 
 from momentron.arithmetic.rounding import EXTENDED_ROUNDOFF, gamma, unit_of
 from momentron.certificate import read_only
-from momentron.dual.draws import draw_cycles, pick, strata
-from momentron.dual.dualsets import DualSet, Simplex, Vertex, exponential, lowest_places, to_mass
+from momentron.dual.dualsets import DualSet, Simplex, Vertex, lowest_places, pick, strata, to_mass
 from momentron.dual.flows import FARTHEST, balance_flow, circulation, minimum_mean_cycle
 from momentron.dual.losses import Loss
 
@@ -29,6 +28,7 @@ class Circulations(Simplex):
     """
 
     fits_intercept = True
+    risk_factor = 2.0
 
     def __init__(self, source: np.ndarray, target: np.ndarray, n_classes: int, loss: Loss) -> None:
         loss.require_intercept()
@@ -142,11 +142,6 @@ class Circulations(Simplex):
             assert balanced is not None, "every class has examples, so every arc has pairs"
         return to_mass(balanced, 1.0)
 
-    def risk_slope(self, psi: float) -> float:
-        return 2.0 * exponential(psi) / self.size
-
-    risk = risk_slope  # the loss is the exponential one, which is its own slope
-
     def draw(self, q: np.ndarray, rng: np.random.Generator, count: int = 1) -> Vertex:
         """A circulation is a mixture of cycles, each with even weights on its arcs.
 
@@ -187,9 +182,6 @@ class Circulations(Simplex):
         lam = np.maximum(lam, 0.0)
         return self._scaled(lam) if np.isfinite(lam).all() else None
 
-    def worst(self, p: np.ndarray) -> float:
-        return self.margin(-p)
-
     def lowest(self, p: np.ndarray, size: int) -> np.ndarray:
         """With the lowest pair out of each class, and into it."""
         picked = [lowest_places(p, size)]
@@ -197,3 +189,56 @@ class Circulations(Simplex):
             order = np.lexsort((p, side))
             picked.append(order[np.unique(side[order], return_index=True)[1]])
         return np.concatenate(picked)
+
+
+def draw_cycles(flow: np.ndarray, positions: np.ndarray) -> list[np.ndarray]:
+    """Cycles of the circulation, drawn by their mass: one for each position in [0, 1).
+
+    Each is the sequence of its classes. The mass of a cycle is its flow times its length.
+    """
+    n_classes = flow.shape[0]
+    both_ways = np.minimum(flow, flow.T)
+    shares = np.cumsum(both_ways)
+    paired, mass = float(shares[-1]), float(flow.sum())
+    longer: list[tuple[float, np.ndarray]] | None = None
+    drawn = []
+    for target in positions * mass:
+        if target >= paired and longer is None:
+            longer = longer_cycles(flow - both_ways)
+        if target < paired or not longer:
+            place = np.searchsorted(shares, min(target, np.nextafter(paired, 0.0)), side="right")
+            drawn.append(np.array(divmod(int(place), n_classes)))
+            continue
+        ends = paired + np.cumsum([share for share, _ in longer])
+        place = min(int(np.searchsorted(ends, target, side="right")), len(longer) - 1)
+        drawn.append(longer[place][1])
+    return drawn
+
+
+def longer_cycles(flow: np.ndarray) -> list[tuple[float, np.ndarray]]:
+    """A circulation as a sum of cycles: (mass, classes) of each, up to rounding.
+
+    From the heaviest arc on, the walk follows the heaviest arc out of each class until it meets
+    itself. Each turn empties at least one arc, so that there are no more than k² of them.
+    """
+    flow = flow.copy()
+    cycles: list[tuple[float, np.ndarray]] = []
+    negligible = 1e-15 * float(flow.sum())
+    for _ in range(flow.size):
+        start, nearest = divmod(int(flow.argmax()), flow.shape[0])
+        if flow[start, nearest] <= negligible:
+            break
+        walk = [start, nearest]
+        while walk[-1] not in walk[:-1] and flow[walk[-1]].any():
+            walk.append(int(flow[walk[-1]].argmax()))
+        if walk[-1] not in walk[:-1]:  # a dead end, which rounding has left
+            flow[walk[-2], walk[-1]] = 0.0
+            continue
+        cycle = np.array(walk[walk.index(walk[-1]) : -1])
+        # arcs of one cycle are often equal up to rounding, which must not decide where it begins
+        cycle = np.roll(cycle, -int(cycle.argmin()))
+        ahead = np.roll(cycle, -1)
+        least = float(flow[cycle, ahead].min())
+        flow[cycle, ahead] -= least
+        cycles.append((least * cycle.size, cycle))
+    return cycles

@@ -1,6 +1,6 @@
 """A classifier w = −Zᵀq that moves along few rows of Z at a time, with its scores in step."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -111,12 +111,11 @@ class Combination:
             self._products[:, label] += step * direction.products[:, place]
 
     def follow(self, other: "Combination", decay: float, step: float) -> None:
-        """other *= decay, then w += step · other, in one go through memory."""
-        self._scores = other._scores = None
-        for arrays in zip(self._arrays, other._arrays, strict=True):
-            for mine, theirs in _chunks(*arrays):
-                theirs *= decay
-                mine += step * theirs
+        """other *= decay, then w += step · other."""
+        self._scores = None
+        other.shrink(decay)
+        for mine, theirs in zip(self._arrays, other._arrays, strict=True):
+            mix_in_place(mine, 1.0, theirs, step)
 
     def shrink(self, factor: float) -> None:
         """w *= factor."""
@@ -154,20 +153,11 @@ class Combination:
         self._scores = None
 
 
-def move_towards(array: np.ndarray, target: np.ndarray, share: float) -> None:
-    """array += share · (target − array), for arrays in C order, without another of their size."""
-    for mine, theirs in _chunks(array.reshape(-1), target.reshape(-1)):
-        mine += share * (theirs - mine)
-
-
 def mix_in_place(a: np.ndarray, x: float, b: np.ndarray, y: float) -> None:
-    """a ← x·a + y·b for flat arrays, without another of their size."""
-    for mine, theirs in _chunks(a, b):
+    """a ← x·a + y·b for arrays in C order, without another of their size."""
+    a, b = a.reshape(-1), b.reshape(-1)
+    for start in range(0, a.size, CHUNK):
+        mine = a[start : start + CHUNK]
         if x != 1.0:
             mine *= x
-        mine += y * theirs
-
-
-def _chunks(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    for start in range(0, a.size, CHUNK):
-        yield a[start : start + CHUNK], b[start : start + CHUNK]
+        mine += y * b[start : start + CHUNK]

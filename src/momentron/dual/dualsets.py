@@ -20,8 +20,9 @@ import numpy as np
 
 from momentron.arithmetic.rounding import UNIT_ROUNDOFF, accurate_sum, gamma, unit_of
 from momentron.certificate import read_only
-from momentron.dual.draws import pick, strata
 from momentron.dual.losses import Loss
+
+BLOCK = 1024  # weights summed at a time: a running sum of all would cost more than the link
 
 
 @dataclass(frozen=True)
@@ -48,24 +49,32 @@ class Scored(NamedTuple):
     psi: float
 
 
+Rows = np.ndarray | slice
+
+
 class Simplex:
     """The set C in which the dual weights live, and the loss that leads to them.
 
     This one is Δ_n itself: no intercept; q is ∇ψ of the loss, softmax for the exponential. Every
-    other set is a subset of it, and a subclass.
+    other set is a subset of it, and a subclass. What is written here holds for groups of rows, of
+    which each has the same share of the mass: here all rows are one group.
 
     Parameters
     ----------
     size : int
         The number of dual weights.
     loss : Loss
+    groups : tuple of ndarray or slice
     """
 
     fits_intercept: bool = False
     n_intercepts: int = 0
+    risk_factor: float = 1.0  # e to the constant that ψ leaves out of the logarithm of the risk
 
-    def __init__(self, size: int, loss: Loss) -> None:
+    def __init__(self, size: int, loss: Loss, groups: tuple[Rows, ...] = (slice(None),)) -> None:
         self.size = size
+        self.groups = groups
+        self.share = 1.0 / len(groups)
         self.loss = loss.for_size(size)
         self.rho = self.loss.rho(size)
         self.is_proved = self.loss.is_proved(size)
@@ -97,7 +106,9 @@ class Simplex:
 
     def near_worst(self, scores: np.ndarray, width: float | np.ndarray) -> np.ndarray:
         """The rows that may decide the margin if any score is smaller by up to its `width`."""
-        return np.flatnonzero(scores >= (scores - width).max())
+        least = scores - width
+        near = [np.flatnonzero(scores[rows] >= least[rows].max()) for rows in self.groups]
+        return np.concatenate([_numbers(*pair) for pair in zip(self.groups, near, strict=True)])
 
     def mass_error(
         self, q: np.ndarray, norms: np.ndarray, weighted_norms: float, norm: float
@@ -114,7 +125,14 @@ class Simplex:
 
     def link(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
         """(q, ψ): the dual weights ∇ψ(scores), and the potential itself."""
-        return self.loss.link(scores)
+        if len(self.groups) == 1:
+            return self.loss.link(scores)
+        q, psi = np.empty_like(scores), 0.0
+        for rows in self.groups:
+            part, potential = self.loss.link(scores[rows])
+            q[rows] = self.share * part
+            psi += self.share * potential
+        return q, psi
 
     def link_near(
         self, scores: np.ndarray, near: np.ndarray
@@ -127,7 +145,7 @@ class Simplex:
 
         Right to two roundings, or below: scores in extended precision may cancel.
         """
-        return -float(scores.max())
+        return -float(sum(self.share * scores[rows].max() for rows in self.groups))
 
     def intercept(self, scores: np.ndarray) -> float | np.ndarray:
         """The best intercept for these scores, in their units; for many classes, one per class."""
@@ -135,27 +153,39 @@ class Simplex:
 
     def vertex(self, scores: np.ndarray) -> Vertex:
         """The point of C that is worst for these scores: argmax_{q ∈ C} ⟨q, scores⟩."""
-        return Vertex(np.array([int(scores.argmax())]), np.ones(1))
+        worst = [_numbers(rows, int(scores[rows].argmax())) for rows in self.groups]
+        return Vertex(np.array(worst), np.full(len(worst), self.share))
 
     def normalize(self, q: np.ndarray) -> np.ndarray:
         """q clipped at zero and rescaled into C; each entry is right to four roundings."""
-        return to_mass(q, 1.0)
+        if len(self.groups) == 1:
+            return to_mass(q, 1.0)
+        scaled = np.empty(q.size, np.longdouble if q.dtype == np.longdouble else np.float64)
+        for rows in self.groups:
+            scaled[rows] = to_mass(q[rows], self.share)
+        return scaled
 
     def risk_slope(self, psi: float) -> float:
         """The factor c with ∇R(w) = c Zᵀ∇ψ(Zw), R the average loss (least over b)."""
-        return exponential(float(self.loss.log_slope(np.array([psi]))[0])) / self.size
+        slope = _exponential(float(self.loss.log_slope(np.array([psi]))[0]))
+        return self.risk_factor * slope / self.size
 
     def risk(self, psi: float) -> float:
         """R, the average loss (least over b)."""
-        return exponential(float(self.loss.log_value(np.array([psi]))[0])) / self.size
+        value = _exponential(float(self.loss.log_value(np.array([psi]))[0]))
+        return self.risk_factor * value / self.size
 
     def draw(self, q: np.ndarray, rng: np.random.Generator, count: int = 1) -> Vertex:
         """The mean of `count` stratified draws e from C with E[e] = q, so that E[Zᵀe] = Zᵀq.
 
         Its mass is that of q, and its rows are distinct. One draw is plain sampling from q.
         """
-        index, mass = pick(q, strata(rng, count))
-        return Vertex.summed(index, np.full(count, mass / count))
+        index, weight = [], []
+        for rows in self.groups:  # independently, its share of the mass from each
+            places, mass = pick(q[rows], strata(rng, count))
+            index.append(_numbers(rows, places))
+            weight.append(np.full(count, mass / count))
+        return Vertex.summed(np.concatenate(index), np.concatenate(weight))
 
     # --- for working sets ----------------------------------------------------------------------
 
@@ -175,16 +205,22 @@ class Simplex:
     def feasible_or_none(self, lam: np.ndarray) -> np.ndarray | None:
         """λ clipped and scaled into C, without care for rounding; None where that cannot be."""
         lam = np.maximum(lam, 0.0)
-        total = lam.sum()
-        return lam / total if total > 0.0 else None
+        for rows in self.groups:
+            total = lam[rows].sum()
+            if not total > 0.0:
+                return None
+            lam[rows] /= total / self.share
+        return lam
 
     def worst(self, p: np.ndarray) -> float:
-        """The smallest functional margin, with the best intercepts."""
-        return float(p.min())
+        """The smallest functional margin, with the best intercepts; −∞ where a group is empty."""
+        is_empty = any(p[rows].size == 0 for rows in self.groups)
+        return -np.inf if is_empty else self.margin(-p)
 
     def lowest(self, p: np.ndarray, size: int) -> np.ndarray:
         """About `size` rows with the lowest p, in no order; some that hold every intercept."""
-        return lowest_places(p, size)
+        most = -(-size // len(self.groups))
+        return np.concatenate([_numbers(r, lowest_places(p[r], most)) for r in self.groups])
 
 
 DualSet = Simplex
@@ -199,70 +235,23 @@ class ClassBalanced(Simplex):
 
     fits_intercept = True
     n_intercepts = 1
+    risk_factor = 2.0
 
     def __init__(self, signs: np.ndarray, loss: Loss) -> None:
         loss.require_intercept()
         self.signs = signs
-        self.classes = (
-            read_only((signs > 0).nonzero()[0]),
-            read_only((signs < 0).nonzero()[0]),
-        )
-        super().__init__(signs.size, loss)
-
-    def near_worst(self, scores: np.ndarray, width: float | np.ndarray) -> np.ndarray:
-        least = scores - width
-        parts = [rows[scores[rows] >= least[rows].max()] for rows in self.classes]
-        return np.concatenate(parts)
+        groups = (signs > 0).nonzero()[0], (signs < 0).nonzero()[0]
+        super().__init__(signs.size, loss, (read_only(groups[0]), read_only(groups[1])))
 
     def mass_error(
         self, q: np.ndarray, norms: np.ndarray, weighted_norms: float, norm: float
     ) -> float:
         return gamma(8, unit_of(q)) * weighted_norms  # each class is scaled by its own 1 + 4u
 
-    def link(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
-        q = np.empty_like(scores)
-        psi = 0.0
-        for rows in self.classes:
-            part, potential = self.loss.link(scores[rows])
-            q[rows] = 0.5 * part
-            psi += 0.5 * potential
-        return q, psi
-
-    def _tops(self, scores: np.ndarray) -> tuple[Any, Any]:
-        positive, negative = self.classes
-        return scores[positive].max(), scores[negative].max()
-
-    def margin(self, scores: np.ndarray) -> float:
-        top_positive, top_negative = self._tops(scores)
-        return float(-(0.5 * top_positive + 0.5 * top_negative))
-
     def intercept(self, scores: np.ndarray) -> float:
         # x·w is −score on class + and score on class −; b puts zero midway between the nearest
-        top_positive, top_negative = self._tops(scores)
+        top_positive, top_negative = (scores[rows].max() for rows in self.groups)
         return float(0.5 * top_positive - 0.5 * top_negative)
-
-    def vertex(self, scores: np.ndarray) -> Vertex:
-        index = np.array([rows[int(scores[rows].argmax())] for rows in self.classes])
-        return Vertex(index, np.full(2, 0.5))
-
-    def normalize(self, q: np.ndarray) -> np.ndarray:
-        balanced = np.empty(q.size, np.longdouble if q.dtype == np.longdouble else np.float64)
-        for rows in self.classes:
-            balanced[rows] = to_mass(q[rows], 0.5)
-        return balanced
-
-    def risk_slope(self, psi: float) -> float:
-        return 2.0 * exponential(psi) / self.size
-
-    risk = risk_slope  # the loss is the exponential one, which is its own slope
-
-    def draw(self, q: np.ndarray, rng: np.random.Generator, count: int = 1) -> Vertex:
-        index, weight = [], []
-        for rows in self.classes:  # independently, half the mass from each
-            places, mass = pick(q[rows], strata(rng, count))
-            index.append(rows[places])
-            weight.append(np.full(count, mass / count))
-        return Vertex.summed(np.concatenate(index), np.concatenate(weight))
 
     def some(self, index: np.ndarray) -> DualSet:
         return ClassBalanced(self.signs[index], self.loss)
@@ -274,28 +263,13 @@ class ClassBalanced(Simplex):
     def spread(self, b: np.ndarray) -> np.ndarray:
         return b[0] * self.signs
 
-    def feasible_or_none(self, lam: np.ndarray) -> np.ndarray | None:
-        lam = np.maximum(lam, 0.0)
-        positive, negative = self.classes
-        up, down = lam[positive].sum(), lam[negative].sum()
-        if not (up > 0.0 and down > 0.0):
-            return None
-        lam[positive] *= 0.5 / up
-        lam[negative] *= 0.5 / down
-        return lam
 
-    def worst(self, p: np.ndarray) -> float:
-        positive, negative = self.classes
-        if positive.size == 0 or negative.size == 0:
-            return -np.inf
-        return 0.5 * float(p[positive].min()) + 0.5 * float(p[negative].min())
-
-    def lowest(self, p: np.ndarray, size: int) -> np.ndarray:
-        half = (size + 1) // 2
-        return np.concatenate([rows[lowest_places(p[rows], half)] for rows in self.classes])
+def _numbers(rows: Rows, places: Any) -> Any:
+    """The numbers of the rows at these places of a group."""
+    return places if isinstance(rows, slice) else rows[places]
 
 
-def exponential(x: float) -> float:
+def _exponential(x: float) -> float:
     """eˣ, which is infinite where it overflows."""
     return math.inf if x >= 709.0 else math.exp(x)
 
@@ -326,3 +300,34 @@ def lowest_places(values: np.ndarray, size: int) -> np.ndarray:
     if size >= values.size:
         return np.arange(values.size)
     return np.argpartition(values, size - 1)[:size]
+
+
+# --- draws by weight ------------------------------------------------------------------------------
+
+
+def strata(rng: np.random.Generator, count: int) -> np.ndarray:
+    """One uniform number in each of `count` equal parts of [0, 1).
+
+    Stratified draws have the same expectation as independent ones, and no larger variance.
+    """
+    return (np.arange(count) + rng.random(count)) / count
+
+
+def pick(q: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, float]:
+    """(indices, mass): where the running sum of q first exceeds each position times its mass.
+
+    The inverse of the distribution function: an index of weight zero is never returned, and each
+    other has probability q_i / mass for a uniform position.
+    """
+    ends = np.cumsum(np.add.reduceat(q, np.arange(0, q.size, BLOCK)))
+    mass = float(ends[-1])
+    targets = np.minimum(positions * mass, np.nextafter(mass, 0.0))
+    index = np.empty(positions.size, np.intp)
+    for i, block in enumerate(np.searchsorted(ends, targets, side="right")):
+        start = int(block) * BLOCK
+        rest = targets[i] - (ends[block - 1] if block else 0.0)
+        inner = np.cumsum(q[start : start + BLOCK])
+        # the sums of a block and of its entries one by one may differ in the last digit
+        rest = min(rest, np.nextafter(inner[-1], 0.0))
+        index[i] = start + int(np.searchsorted(inner, rest, side="right"))
+    return index, mass

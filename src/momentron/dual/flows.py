@@ -168,7 +168,7 @@ class _Point(NamedTuple):
 
 
 class _Descent:
-    """Newton's method on ψ(b + δ), δ small; where it fails, Osborne's step for all classes."""
+    """Newton's method on ψ(b + δ), δ small."""
 
     def __init__(self, L: np.ndarray, b: np.ndarray) -> None:
         self.base = b
@@ -184,7 +184,7 @@ class _Descent:
         for _ in range(budget):
             if self.best.error <= goal:
                 return True
-            point = self._newton() or self._osborne()
+            point = self._newton()
             if point is None:
                 return False
             self.best = point
@@ -212,13 +212,6 @@ class _Descent:
             if self._improves(point, length * slope):
                 return point
         return None
-
-    def _osborne(self) -> _Point | None:
-        # s_c = ½ ln(in_c/out_c) balances class c alone. Half of it, in all classes at once, never
-        # raises the total: Σ P_cj e^{(s_c − s_j)/2} ≤ ½ Σ P_cj (e^{s_c} + e^{−s_j}) = Σ √(out·in).
-        step = 0.25 * np.log((self.best.inflow + 1e-300) / (self.best.outflow + 1e-300))
-        point = self._at(self.best.delta + step)
-        return point if self._improves(point, float(self.best.gradient @ step)) else None
 
     def _improves(self, point: _Point, slope: float) -> bool:
         if slope < -1e-8:

@@ -115,8 +115,8 @@ class Labels:
         if not self.fit_intercept:
             return Simplex(self.size, loss)
         dual_set = ClassBalanced(self.signs, loss)
-        for name, rows in zip(("+1", "−1"), dual_set.classes, strict=True):
-            if rows.size == 0:
+        for name, sign in ("+1", 1.0), ("−1", -1.0):
+            if not (self.signs == sign).any():
                 raise InputError(f"class {name} has 0 rows; an intercept needs at least 1 of each")
         return dual_set
 
@@ -203,8 +203,11 @@ class Labels:
 
     @property
     def n_sums(self) -> int:
-        """How many weighted sums of rows, of d numbers each, one pass brings back."""
-        return self.n_classes if self.is_paired else self.n_arcs
+        """How many weighted sums of rows, of d numbers each, one pass brings back.
+
+        Of k classes the sums add up to zero, so that one is not needed.
+        """
+        return self.n_classes - 1 if self.is_paired else self.n_arcs
 
     def arc_counts(self, counts: np.ndarray) -> np.ndarray:
         """How many constraints the arcs have, from the number of examples of each class."""

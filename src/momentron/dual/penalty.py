@@ -72,15 +72,15 @@ class Penalty:
         """What users call it; a hard margin is the squared hinge of an infinite C."""
         return "hinge" if self.has_box else "squared_hinge"
 
-    @property
+    @cached_property
     def has_ridge(self) -> bool:
         return not (isinstance(self.root, float) and self.root == 0.0)
 
-    @property
+    @cached_property
     def has_box(self) -> bool:
         return not isinstance(self.upper, float)
 
-    @property
+    @cached_property
     def is_soft(self) -> bool:
         return self.has_ridge or self.has_box
 

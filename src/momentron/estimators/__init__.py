@@ -4,8 +4,8 @@ from momentron.estimators.cross_validated import (
     KernelMaxMarginClassifierCV,
     MaxMarginClassifierCV,
 )
-from momentron.estimators.kernel import KernelMaxMarginClassifier
-from momentron.estimators.linear import MaxMarginClassifier
+from momentron.estimators.kernel_classifier import KernelMaxMarginClassifier
+from momentron.estimators.linear_classifier import MaxMarginClassifier
 from momentron.estimators.shared import labels_of
 
 __all__ = [

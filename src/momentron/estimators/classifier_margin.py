@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from momentron.api import fit, plan_fit
+from momentron.arithmetic.environment import standard_arithmetic
 from momentron.arithmetic.rounding import UNIT_ROUNDOFF, down, up
 from momentron.certificate import Certificate, classifier_bounds, to_safe_length
 from momentron.certificate import certify as certify_pair
@@ -73,6 +74,7 @@ def share_bounds(lower: float, upper: float, best: Certificate | None) -> tuple[
     return down(low), up(high)
 
 
+@standard_arithmetic()
 def margin_of(
     X: Any, y: Any, W: Any, b: Any = None, *, optimum: Any = SOLVE, max_time: float | None = None
 ) -> ClassifierMargin:
@@ -126,6 +128,7 @@ def margin_of(
     return ClassifierMargin(lower, upper, as_optimum(best, problem))
 
 
+@standard_arithmetic()
 def proven_margin(
     problem: Problem, coef: np.ndarray, intercept: np.ndarray
 ) -> tuple[float, float, np.ndarray]:

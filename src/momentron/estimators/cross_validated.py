@@ -28,15 +28,15 @@ from momentron.api import Plan, fit, fit_path, plan_fit
 from momentron.arithmetic.clock import Stopwatch
 from momentron.data.arguments import as_flag
 from momentron.dual.losses import Loss
-from momentron.estimators.kernel import KernelMargin
-from momentron.estimators.linear import LinearMargin
+from momentron.estimators.kernel_classifier import KernelMargin
+from momentron.estimators.linear_classifier import LinearMargin
 from momentron.estimators.shared import MarginClassifier, all_or_nothing, keep_parameters, warn_of
 from momentron.fitting.options import FitOptions, as_grid
 from momentron.rows.kernels import Kernel
 from momentron.rows.validation import TrainingData
 from momentron.solvers import Solver
-from momentron.solvers.convergence import BudgetWarning
-from momentron.solvers.loop import Budget, Turns
+from momentron.solvers.loop import Budget
+from momentron.solvers.solver import BudgetWarning
 
 
 class Fold(NamedTuple):
@@ -92,8 +92,8 @@ class CrossValidated(MarginClassifier):
         self._keep_features(X, y, plan.data.X.shape)
         self.Cs_ = np.array(as_grid(self.Cs))
         folds = self._folds(plan.data, params)
-        turns = Turns(options.budget, len(folds) + is_refitted, plan.stopwatch)
-        own = replace(options, budget=turns.next())
+        budget, parts = options.budget, len(folds) + is_refitted
+        own = replace(options, budget=budget.share(plan.stopwatch.seconds(), parts, parts))
         scored = Parallel(n_jobs=self.n_jobs, prefer="processes")(
             delayed(_scores)(clone(self), fold, own, self.Cs_.tolist(), self._scorer())
             for fold in folds
@@ -112,8 +112,7 @@ class CrossValidated(MarginClassifier):
             raise ValueError("every C has a score of NaN; choose another scoring or other folds")
         best = int(np.nanargmax(means))
         self.C_, self.best_score_ = float(self.Cs_[best]), float(means[best])
-        left = options.budget.left(plan.stopwatch.seconds())
-        return plan, replace(left, patience=own.budget.patience)
+        return plan, budget.share(plan.stopwatch.seconds(), 1, parts)
 
     def _plan(self, X: Any, y: Any, sample_weight: Any, options: FitOptions) -> Plan:
         """The rows and labels, in memory."""

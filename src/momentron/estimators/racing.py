@@ -9,9 +9,9 @@ import numpy as np
 from momentron.api import max_margin
 from momentron.data.arguments import as_count
 from momentron.errors import InputError, short
-from momentron.fitting.options import as_method
 from momentron.result import MarginResult
-from momentron.solvers import Solver
+from momentron.solvers import Solver, as_solver
+from momentron.status import Status
 from momentron.views.display import RaceDisplay
 from momentron.views.trace import Trace
 
@@ -52,11 +52,16 @@ class Race:
         return {name: result.trace for name, result in self.results.items()}
 
     def margins(self, passes: int) -> dict[str, float]:
-        """The margin of each method's iterate after a number of passes, or after its first step."""
+        """The margin of each method's iterate after a number of passes, or after its first step.
+
+        NaN where `max_time` ended a method before that.
+        """
         found = {}
-        for name, trace in self.traces.items():
-            place = int(np.searchsorted(trace["passes"], passes, side="right")) - 1
-            found[name] = float(trace["margin"][max(0, place)])
+        for name, result in self.results.items():
+            done, margins = result.trace["passes"], result.trace["margin"]
+            place = int(np.searchsorted(done, passes, side="right")) - 1
+            is_cut = result.status is Status.TIME_BUDGET and done[-1] < passes
+            found[name] = float("nan") if is_cut else float(margins[max(0, place)])
         return found
 
     def plot(self, ax: Any = None, **options: Any) -> RaceDisplay:
@@ -79,6 +84,7 @@ class Race:
         lines = [f"{'passes':<{width}}" + "".join(f"{mark:>{CELL}}" for mark in marks)]
         for name in self.results:
             cells = "".join(f"{table[mark][name]:>{CELL}.4g}" for mark in marks)
+            cells = cells.replace("nan", "  –")
             shown = name if len(name) <= width else name[: width - 1] + "…"
             lines.append(f"{shown:<{width}}{cells}")
         return "\n".join(lines)
@@ -164,10 +170,10 @@ def _named(methods: Any) -> dict[str, Solver]:
     if not np.iterable(methods):
         raise InputError(f"methods={short(methods)} must be a list of methods, or a mapping")
     if not isinstance(methods, Mapping):
-        listed = [as_method(method) for method in methods]
+        listed = [as_solver(method) for method in methods]
         methods = {solver.name: solver for solver in listed}
         if len(methods) < len(listed):
             raise InputError("two methods have the same name; pass a mapping of names to methods")
     if not methods:
         raise InputError("methods is empty; name at least one")
-    return {str(name): as_method(method) for name, method in methods.items()}
+    return {str(name): as_solver(method) for name, method in methods.items()}

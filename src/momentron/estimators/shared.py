@@ -22,8 +22,8 @@ from momentron.fitting.fits import Fits
 from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
 from momentron.rows.validation import TrainingData, clean_matrix
-from momentron.solvers.convergence import BudgetWarning
 from momentron.solvers.loop import Callback
+from momentron.solvers.solver import BudgetWarning
 from momentron.status import Predictor, Status
 from momentron.streams import is_dask
 from momentron.streams.partitions import lazily
@@ -45,6 +45,7 @@ class MarginClassifier(Marked, ClassifierMixin, BaseEstimator):
     status_: Any
     support_: np.ndarray
     _rescale: str | None = RESCALE  # what helps against rounding errors, if anything does
+    _has_kernel: ClassVar[bool] = False
 
     @abstractmethod
     def _take(self, data: TrainingData | None, found: Fits) -> None:
@@ -205,13 +206,10 @@ class FittedClassifier(MarginClassifier):
         n_fits = data.classes.size if is_split and data.classes.size > 2 else 1
         if last is None or len(results) != n_fits:
             return None
-        if not self._can_start(results[0].coef.shape[-1], data.X):
+        n_weights, (n, d) = results[0].coef.shape[-1], data.X.shape
+        if n_weights > n if self._has_kernel else n_weights != d:
             return None
         return results if np.array_equal(self.classes_, data.classes) else None
-
-    @abstractmethod
-    def _can_start(self, n_weights: int, X: Any) -> bool:
-        """Whether a classifier with this many weights can start a fit to X."""
 
 
 def _large_blocks(X: Any) -> Iterator[tuple[int, Any]]:

@@ -15,13 +15,14 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from momentron.arithmetic.clock import OutOfTime, until
+from momentron.arithmetic.clock import OutOfTime, Stopwatch, until
 from momentron.certificate import classifier_bounds
 from momentron.fitting.fallback import Candidate, Classifier, fallback
+from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
 from momentron.solvers import Solver
-from momentron.solvers.loop import Run
-from momentron.solvers.margin_problem import CertifiedProblem
+from momentron.solvers.loop import Run, solve
+from momentron.solvers.margin_problem import CertifiedProblem, SparseDual
 from momentron.solvers.problem import Problem
 from momentron.status import Predictor, Status
 
@@ -39,12 +40,34 @@ class Choice(NamedTuple):
     predictor: Predictor = Predictor.BEST_SO_FAR
 
 
-def make_result(problem: CertifiedProblem, solver: Solver, outcome: Run) -> MarginResult:
-    """The outcome in the user's units."""
+def solved(
+    problem: CertifiedProblem, options: FitOptions, stopwatch: Stopwatch, **more: Any
+) -> MarginResult:
+    """Solve a problem as the options say; `more` are arguments of `solve`."""
+    outcome = solve(
+        problem,
+        options.solver,
+        options.budget,
+        random_state=options.random_state,
+        record_every=options.record_every,
+        stopwatch=stopwatch,
+        **more,
+    )
+    return make_result(problem, options.solver, outcome)
+
+
+def make_result(
+    problem: CertifiedProblem,
+    solver: Solver,
+    outcome: Run,
+    chosen: Choice | None = None,
+    dual: SparseDual | None = None,
+) -> MarginResult:
+    """The outcome in the user's units; with another classifier and dual weights, if any."""
     begin = time.perf_counter()
-    chosen, is_soft = choose_classifier(problem, outcome), problem.is_soft
-    dual, status = problem.sparse_dual(outcome.q), outcome.status
-    predictor = chosen.predictor
+    chosen = chosen or choose_classifier(problem, outcome)
+    dual = dual or problem.sparse_dual(outcome.q)
+    is_soft, status, predictor = problem.is_soft, outcome.status, chosen.predictor
     if not chosen.coef.any():
         predictor = Predictor.CONSTANT
     elif predictor is Predictor.BEST_SO_FAR and status is Status.OPTIMAL:
@@ -75,16 +98,16 @@ def make_result(problem: CertifiedProblem, solver: Solver, outcome: Run) -> Marg
 
 def choose_classifier(problem: CertifiedProblem, outcome: Run) -> Choice:
     """The classifier of a result; what takes time ends when the outcome says that it must."""
-    margin, in_memory = outcome.certificate.margin, problem.in_memory()
-    if in_memory is not None and in_memory.is_soft:
-        return _soft(in_memory, outcome)
+    margin = outcome.certificate.margin
+    if problem.is_soft:
+        return _soft(problem, outcome)
     if margin > 0.0:
         return _at_unit_length(problem, outcome, outcome.w, margin)
-    if in_memory is not None:
-        return _fallback(in_memory, outcome, Classifier(outcome.last_w, outcome.last_b))
-    sample = problem.sampled()  # a fit to rows that are not here would cost passes
+    sample, own = problem.sampled(), None  # a fit to rows that are not here would cost passes
     if sample is not None:
-        choice = _fallback(sample, outcome)
+        if sample is problem:
+            own = Classifier(outcome.last_w, None)
+        choice = _fallback(sample, outcome, own)
         has_all = sample.n_rows == problem.n_rows
         return choice if has_all else choice._replace(margin=-math.inf)  # of the other rows
     margin = _margin_in_time(problem, outcome.last_w, outcome)
@@ -119,13 +142,6 @@ def _at_unit_length(
 def _margin_in_time(problem: CertifiedProblem, w: np.ndarray, outcome: Run) -> float:
     """A sure lower bound on the margin of w; none where the time for it is over."""
     return _in_time(outcome, lambda: problem.certified_margin(w, sharp=True), -math.inf)
-
-
-def _intercept(problem: Problem, scores: np.ndarray) -> Any:
-    """The intercepts with the largest margin for these scores, in the units of the operator."""
-    if problem.dual_set.fits_intercept:
-        return problem.dual_set.intercept(scores)
-    return np.zeros(problem.classes.size) if problem.classes.size > 2 else 0.0
 
 
 # --- a soft margin -------------------------------------------------------------------------------
@@ -169,7 +185,7 @@ def _without_slack(problem: Problem, w: np.ndarray) -> tuple[Classifier, np.ndar
     head, tail = problem.parts(w / norm if norm > 0.0 else w)
     products = problem.operator.exact_scores(head)
     scores = problem.labels.scores(products) - problem.penalty.root * tail
-    return Classifier(head, _intercept(problem, scores)), products
+    return Classifier(head, problem.best_intercept(scores)), products
 
 
 # --- neither -------------------------------------------------------------------------------------
@@ -201,5 +217,5 @@ def _candidates(problem: Problem, own: Classifier) -> list[Candidate]:
     w = problem.operator.recomputed(w)
     products = problem.operator.exact_scores(w)
     if own.b is None:
-        b = _intercept(problem, problem.labels.scores(products))
+        b = problem.best_intercept(problem.labels.scores(products))
     return [Candidate(Classifier(w, b), products)]

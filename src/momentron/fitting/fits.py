@@ -9,23 +9,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from momentron.arithmetic.clock import OutOfTime, Stopwatch, until
-from momentron.fitting.answer import OPEN, make_result
+from momentron.data.models import as_coef
+from momentron.errors import InputError, short
+from momentron.fitting.answer import OPEN, Choice, make_result, solved
 from momentron.fitting.fallback import Classifier, fallback_against_rest
 from momentron.fitting.options import FitOptions
-from momentron.fitting.warm_start import make_start
 from momentron.result import MarginResult
 from momentron.rows.kernels import Kernel
 from momentron.rows.validation import CleanData, TrainingData, operator_of
 from momentron.rows.weights import weighed
+from momentron.solvers import Solver, Start
 from momentron.solvers.checkpoint import Checkpoint
-from momentron.solvers.loop import Callback, Turns, solve, without_time
+from momentron.solvers.loop import NO_TIME, Callback, Run, without_time
+from momentron.solvers.margin_problem import SparseDual
 from momentron.solvers.problem import Problem
 from momentron.status import Predictor, Status
 from momentron.views.reporting import TableReporter
-from momentron.views.trace import Trace
 
 PAIR_BYTES = 16  # of a Gram matrix in double precision, and of a factor of it
 GRAM_BYTES = 24  # for each entry of a Gram matrix: that, a copy, and a factor
+FARTHEST = 1e12  # outputs of a start, above which exponentials say nothing
 FALLBACK_SHARE = 0.2  # of the time that is left, for what classes have that time is too short for
 
 
@@ -41,7 +44,8 @@ class FitRows(NamedTuple):
         """The rows of data, as the options weigh and see them."""
         choice = options.kernel
         is_square = choice is not None and choice.is_precomputed
-        data = weighed(data, options.class_weight, is_square=is_square)
+        if not (data.sample_weight is None and options.class_weight is None):
+            data = weighed(data, options.class_weight, is_square=is_square)
         if choice is None:
             return cls(data, operator_of(data.X), None)
         kernel = choice.resolve(data.X, data.sample_weight)
@@ -54,7 +58,7 @@ class FitRows(NamedTuple):
         """
         operator = self.clean.operator
         kernel, matrix = operator.as_kernel(), operator.as_matrix()
-        memory = options.budget_in_memory.max_memory or 0
+        memory = options.budget.max_memory or 0
         if matrix is not None and GRAM_BYTES * matrix.shape[0] ** 2 <= memory:
             matrix.keep_gram()
         if kernel is None or kernel.kernel.matrix is not None:
@@ -86,6 +90,14 @@ class FitRows(NamedTuple):
         full = np.zeros((*coef.shape[:-1], self.n_given))
         full[..., kept] = coef
         return full
+
+    def numbered(self, result: MarginResult) -> MarginResult:
+        """A result in the numbering of the rows that were passed."""
+        kept = self.data.kept
+        if kept is None:
+            return result
+        coef, support = self.among_given(result.coef), kept[result.support]
+        return replace(result, coef=coef, support=support, n_rows=self.n_given)
 
 
 @dataclass(frozen=True)
@@ -165,121 +177,42 @@ def fit_rows(
     *,
     initial: Any = None,
     callback: Callback | None = None,
-    stopwatch: Stopwatch | None = None,
+    stopwatch: Stopwatch,
 ) -> Fit:
     """One fit of all the classes, with the joint margin where there are many."""
-    solver, kept = options.solver, rows.data.kept
     problem = options.problem_of(rows.data, rows.clean)
     file = None
     if options.checkpoint is not None:
         file = Checkpoint(options.checkpoint, options.identity(rows.data, rows.kernel))
+    start = None if initial is None else make_start(problem, initial, options.solver, rows)
     with TableReporter() if options.verbose else nullcontext() as table:
-        outcome = solve(
+        result = solved(
             problem,
-            solver,
-            options.budget_in_memory,
-            start=make_start(problem, initial, solver, kept, rows.n_given),
-            random_state=options.random_state,
+            options,
+            stopwatch,
+            start=start,
             callback=callback,
             reporter=table,
-            stopwatch=stopwatch,
             checkpoint=file,
-            record_every=options.record_every,
         )
-    result = make_result(problem, solver, outcome)
-    if kept is not None:
-        coef, support = rows.among_given(result.coef), kept[result.support]
-        result = replace(result, coef=coef, support=support, n_rows=rows.n_given)
-    return Fit(result, rows, problem)
+    return Fit(rows.numbered(result), rows, problem)
 
 
 def without_solve(rows: FitRows, options: FitOptions, status: Status) -> Fit:
     """What there is without a solve: w = 0, and the widest interval."""
     problem = options.problem_of(rows.data, rows.clean)
     base, k = problem.base, rows.data.classes.size
-    result = MarginResult(
-        status=status,
-        certificate=without_time(problem),
-        coef=rows.among_given(base.coef_of(base.zeros())),
-        intercept=np.zeros(k) if k > 2 else 0.0,
-        support=np.empty(0, np.intp),
-        dual=np.empty((0, k) if k > 2 else 0),
-        support_labels=rows.data.classes[:0],
-        n_rows=rows.n_given,
-        n_iter=0,
-        passes=problem.passes,
-        seconds=0.0,
-        trace=Trace(options.record_every),
-        classes=rows.data.classes,
-        method=options.solver.name,
-        is_fallback=True,
-        predictor=Predictor.CONSTANT,
-        is_soft=problem.is_soft,
-        penalty=problem.penalty.name,
-    )
-    return Fit(result, rows, problem)
+    run = Run(problem, options.solver, options.budget, record_every=options.record_every)
+    run.status, run.certificate, run.seconds = status, without_time(problem), 0.0
+    intercept = np.zeros(k) if k > 2 else 0.0
+    nothing = Choice(base.coef_of(base.zeros()), intercept, -math.inf, Predictor.CONSTANT)
+    places, weights = np.empty(0, np.intp), np.empty((0, k) if k > 2 else 0)
+    dual = SparseDual(places, places, weights)
+    result = make_result(problem, options.solver, run, nothing, dual)
+    return Fit(rows.numbered(result), rows, problem)
 
 
 # --- several fits --------------------------------------------------------------------------------
-
-
-def fit_against_rest(
-    rows: FitRows,
-    options: FitOptions,
-    *,
-    initial: Sequence[MarginResult] | None = None,
-    callback: Callback | None = None,
-    stopwatch: Stopwatch,
-) -> list[Fit]:
-    """A fit for each class, each with an equal share of the time that is left when its turn comes.
-
-    `initial` has a start for each. Those for which the time is too short to find anything have the
-    classifiers of one logistic regression for all of them. Ctrl-C ends all of them.
-    """
-    codes, k = rows.data.codes, rows.data.classes.size
-    # the other half of what may be spent beyond max_time is for the fallback
-    budget = replace(options.budget, patience=0.5 * options.budget.grace)
-    turns = Turns(budget, k, stopwatch)
-    shared: Classifier | None = None
-    ending: Status | None = None
-    fits = []
-    for c in range(k):
-        two = rows.against_rest(c)
-        if ending is None and stopwatch.seconds() >= budget.max_time:
-            ending = Status.TIME_BUDGET
-        if ending is not None:
-            fit = without_solve(two, options, ending)
-        else:
-            own = Stopwatch()
-            start = None if initial is None else initial[c]
-            mine = replace(options, budget=turns.next())
-            fit = fit_rows(two, mine, initial=start, callback=callback, stopwatch=own)
-            stopwatch.leave_out(own)
-        if fit.result.status is Status.INTERRUPTED:
-            ending = Status.INTERRUPTED
-            turns.end()
-        if _is_needy(fit.result):
-            problem = fit.problem
-            assert problem is not None
-            if shared is None:
-                seconds, left = budget.grace, budget.max_time - stopwatch.seconds()
-                if ending is None and left < math.inf:
-                    seconds = max(seconds, FALLBACK_SHARE * left)
-                shared = fallback_against_rest(problem, codes, k, seconds=seconds)
-            w, b = problem.to_unit_length(shared.w[..., c], float(shared.b[c]))
-            coef, intercept = problem.coef_of(w), problem.intercept_in_units_of_x(b)
-            coef = rows.among_given(coef)
-            fit = fit.with_classifier(coef, intercept, -math.inf, shared.predictor)
-        fits.append(fit)
-    return fits
-
-
-def _is_needy(result: MarginResult) -> bool:
-    """Whether time or memory ran out before there was a useful classifier."""
-    if result.status not in (Status.TIME_BUDGET, Status.NO_ROOM, Status.INTERRUPTED):
-        return False
-    is_far = result.gap > OPEN if result.is_soft else result.margin <= 0.0
-    return result.is_fallback or is_far
 
 
 def fits_along(
@@ -294,41 +227,100 @@ def fits_along(
 ) -> list[Fits]:
     """Fits for one C after the other, each started from the last where the method can.
 
-    `is_split` asks for every class against the rest where there are more than two. The budget is
-    for all fits together: when it is spent, or after Ctrl-C, the others have the last classifier.
+    `is_split` asks for every class against the rest where there are more than two; `initial` has a
+    start for each. The budget is for all fits together.
     """
     rows = FitRows.of(data, options)
     classes = rows.data.classes
     is_split = is_split and classes.size > 2
-    if is_split or len(Cs) > 1:
-        rows = rows.for_many(options, stopwatch)
-    turns = Turns(options.budget, len(Cs), stopwatch)
+    if len(Cs) == 1 and not is_split:
+        start = None if initial is None else initial[0]
+        fit = fit_rows(rows, options, initial=start, callback=callback, stopwatch=stopwatch)
+        return [Fits([fit], classes)]
+    rows = rows.for_many(options, stopwatch)
+    parts = [rows.against_rest(c) for c in range(classes.size)] if is_split else [rows]
+    series = _Series(rows, options, len(Cs) * len(parts), stopwatch, callback)
     found: list[Fits] = []
     for C in Cs:
-        own, mine = stopwatch, options if C == options.C else replace(options, C=C)
-        if len(Cs) > 1:
-            is_late = stopwatch.seconds() >= options.budget.max_time
-            if found and math.isfinite(C) and (is_late or found[-1].is_interrupted):
-                ending = Status.INTERRUPTED if found[-1].is_interrupted else Status.TIME_BUDGET
-                fits = [_with_last(fit, mine, ending) for fit in found[-1].fits]
-                found.append(Fits(fits, classes))
-                continue
-            own, mine = Stopwatch(), replace(mine, budget=turns.next())
-        starts = initial
-        if found and options.solver.warm_starts:
-            starts = found[-1].results
-        if is_split:
-            fits = fit_against_rest(rows, mine, initial=starts, callback=callback, stopwatch=own)
-        else:
-            start = None if starts is None else starts[0]
-            fit = fit_rows(rows, mine, initial=start, callback=callback, stopwatch=own)
-            fits = [fit]
+        fits = []
+        for c, part in enumerate(parts):
+            last = found[-1].fits[c] if found else None
+            start = None if initial is None else initial[c]
+            if last is not None and options.solver.warm_starts:
+                start = last.result
+            fit = series.fit(part, replace(options, C=C), start, last)
+            fits.append(series.helped(fit, c) if is_split and _is_needy(fit.result) else fit)
         found.append(Fits(fits, classes))
-        if own is not stopwatch:
-            stopwatch.leave_out(own)
-        if found[-1].is_interrupted:
-            turns.end()
     return found
+
+
+class _Series:
+    """Several fits to the same rows within one budget, which each has a share of in its turn.
+
+    Once the time is over, or after Ctrl-C, soft margins have the classifier of the last C. Classes
+    for which the time is too short to find anything have the classifiers of one logistic
+    regression for all of them.
+    """
+
+    def __init__(
+        self,
+        rows: FitRows,
+        options: FitOptions,
+        n_fits: int,
+        stopwatch: Stopwatch,
+        callback: Callback | None,
+    ) -> None:
+        # the other half of what may be spent beyond max_time is for the fallback
+        self._budget = replace(options.budget, patience=0.5 * options.budget.grace)
+        self._n_fits = self._n_left = n_fits
+        self._rows, self._stopwatch, self._callback = rows, stopwatch, callback
+        self._ending: Status | None = None
+        self._shared: Classifier | None = None
+
+    def fit(self, rows: FitRows, options: FitOptions, start: Any, last: Fit | None) -> Fit:
+        """The next fit; `last` is the one of the same classes for the last C."""
+        seconds = self._stopwatch.seconds()
+        if self._ending is None and seconds >= self._budget.max_time:
+            self._ending = Status.TIME_BUDGET
+        budget = self._budget.share(seconds, self._n_left, self._n_fits)
+        self._n_left -= 1
+        if self._ending is not None:
+            if last is not None and math.isfinite(options.C):
+                return _with_last(last, options, self._ending)
+            if rows is not self._rows:
+                return without_solve(rows, options, self._ending)
+            budget = replace(budget, max_time=NO_TIME)
+        own = Stopwatch()
+        mine = replace(options, budget=budget)
+        fit = fit_rows(rows, mine, initial=start, callback=self._callback, stopwatch=own)
+        self._stopwatch.leave_out(own)
+        if fit.result.status is Status.INTERRUPTED:
+            self._ending = Status.INTERRUPTED
+        return fit
+
+    def helped(self, fit: Fit, c: int) -> Fit:
+        """The fit of a class against the rest with the classifier that is shared."""
+        problem, data = fit.problem, self._rows.data
+        assert problem is not None
+        if self._shared is None:
+            seconds, left = self._budget.grace, self._budget.max_time - self._stopwatch.seconds()
+            if self._ending is None and left < math.inf:
+                seconds = max(seconds, FALLBACK_SHARE * left)
+            k = data.classes.size
+            self._shared = fallback_against_rest(problem, data.codes, k, seconds=seconds)
+        shared = self._shared
+        w, b = problem.to_unit_length(shared.w[..., c], float(shared.b[c]))
+        coef = self._rows.among_given(problem.coef_of(w))
+        intercept = problem.intercept_in_units_of_x(b)
+        return fit.with_classifier(coef, intercept, -math.inf, shared.predictor)
+
+
+def _is_needy(result: MarginResult) -> bool:
+    """Whether time or memory ran out before there was a useful classifier."""
+    if result.status not in (Status.TIME_BUDGET, Status.NO_ROOM, Status.INTERRUPTED):
+        return False
+    is_far = result.gap > OPEN if result.is_soft else result.margin <= 0.0
+    return result.is_fallback or is_far
 
 
 def _with_last(last: Fit, options: FitOptions, status: Status) -> Fit:
@@ -338,3 +330,65 @@ def _with_last(last: Fit, options: FitOptions, status: Status) -> Fit:
     is_margin = result.predictor is Predictor.MARGIN
     predictor = Predictor.BEST_SO_FAR if is_margin else result.predictor
     return fit.with_classifier(result.coef, result.intercept, result.margin, predictor)
+
+
+# --- where a fit starts --------------------------------------------------------------------------
+
+
+def make_start(problem: Problem, initial: Any, solver: Solver, rows: FitRows) -> Start | None:
+    """The start that an earlier result or an array gives, checked against the problem.
+
+    The rows that were passed begin with the rows of the result.
+    """
+    if not solver.warm_starts:
+        raise InputError(f"method={solver.name!r} does not support warm starts; leave initial out")
+    if not isinstance(initial, MarginResult):
+        return _start_anywhere(problem, initial, solver)
+    n_features = problem.operator.shape[1]
+    coef, dual = initial.coef, _of_rows(initial.full_dual(), rows)
+    if problem.operator.has_coefficient_per_row:
+        coef = _of_rows(coef.T, rows).T
+    if coef.shape[-1] != n_features:
+        raise InputError(
+            f"initial has {coef.shape[-1]} features but X has {n_features}; they must agree"
+        )
+    n_initial, n_classes = max(coef.size // n_features, 2), problem.classes.size
+    if n_initial != n_classes:
+        raise InputError(f"initial has {n_initial} classes but y has {n_classes}; they must agree")
+    # functional margin 1, and the units of the operator, which are those of X over 2^exponent
+    scale = 1.0 if initial.is_soft else initial.lower or initial.upper
+    scale = float(np.ldexp(scale, -problem.exponent))
+    if initial.is_fallback or not 0.0 < scale < math.inf:
+        return None
+    b = np.ldexp(np.atleast_1d(initial.intercept), -problem.exponent) / scale
+    b = problem.labels.free_intercepts(b)
+    if initial.is_soft and initial.penalty == "hinge":  # α, which has units
+        dual = np.ldexp(dual, 2 * problem.exponent)
+    return Start(problem.from_coef(coef) / scale, b, problem.labels.from_dual(dual))
+
+
+def _of_rows(values: np.ndarray, rows: FitRows) -> np.ndarray:
+    """Values of the first rows that were passed, for those that are kept; zero for the others."""
+    n_more = rows.n_given - values.shape[0]
+    if n_more > 0:
+        values = np.concatenate([values, np.zeros((n_more, *values.shape[1:]))])
+    return values if rows.data.kept is None else values[rows.data.kept]
+
+
+def _start_anywhere(problem: Problem, initial: Any, solver: Solver) -> Start:
+    """The start at weights that a user names, in the units of X."""
+    is_array = isinstance(initial, list | tuple) or bool(getattr(initial, "shape", ()))
+    if not is_array or not solver.starts_anywhere:
+        also = ", or an array shaped like coef" if solver.starts_anywhere else ""
+        raise InputError(
+            f"initial={short(initial)} must be the MarginResult of an earlier call{also}, for "
+            f"method={solver.name!r}"
+        )
+    coef = as_coef(initial, problem.shown(problem.zeros()).shape, "initial")
+    if not np.isfinite(coef).all():
+        raise InputError("initial contains NaN or infinity; every weight must be finite")
+    coef = np.ldexp(coef, problem.exponent)  # the rows are those of X over 2^exponent
+    w = problem.from_coef(coef)
+    if not problem.length(w) * problem.radius <= FARTHEST:
+        raise InputError(f"initial is too long: x·w would be above {FARTHEST:g}; shorten it")
+    return Start(w, np.zeros(problem.dual_set.n_intercepts), np.empty(0))

@@ -3,8 +3,7 @@
 import math
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral, Real
 from pathlib import Path
@@ -17,6 +16,7 @@ from momentron.data.arguments import (
     as_flag,
     as_number,
     as_path,
+    machine_memory,
     meant,
     parse_size,
     require_seed,
@@ -27,13 +27,13 @@ from momentron.errors import InputError, short
 from momentron.rows.kernels import Kernel
 from momentron.rows.validation import CleanData, TrainingData
 from momentron.rows.weights import require_class_weight
-from momentron.solvers import SOLVERS, Solver, as_solver
-from momentron.solvers.identity import content_of, data_identity, parameters_of
+from momentron.solvers import Solver, as_solver
+from momentron.solvers.checkpoint import content_of, data_identity, parameters_of
 from momentron.solvers.loop import Budget
 from momentron.solvers.problem import KernelChoice, Problem
 
 MOST_CS = 10_000  # values of C that Cs=n may ask for: each is a fit
-MOST_MEMORY = 2 * 2**30  # bytes that a fit takes by default, besides X and kernel values
+MOST_MEMORY = 2 * 2**30  # bytes that a fit takes by default, or a quarter of the machine's memory
 PENALTIES = ("squared_hinge", "hinge")
 DEFAULTS = ("scale", 3, 0.0, 1000.0)  # of gamma, degree, coef0 and cache_size
 
@@ -48,6 +48,7 @@ class FitOptions:
     C: float
     loss: Loss
     budget: Budget  # the tolerance, the iterations, the seconds and the memory
+    max_memory: int | None = None  # as it was named
     penalty: str = PENALTIES[0]  # what slack costs, where C is finite
     class_weight: Any = None
     random_state: Any = None
@@ -82,13 +83,15 @@ class FitOptions:
         record_every: int = 1,
     ) -> "FitOptions":
         """Options as users name them (see `max_margin`); InputError names the first bad one."""
-        solver, loss = as_method(method), as_loss(loss)
+        solver, loss = as_solver(method), as_loss(loss)
         if not solver.uses_loss and loss.name != Exponential.name:
             raise InputError(
                 f"loss={loss.name!r} has no meaning for method={solver.name!r}; leave it out, or "
                 "choose a method that follows a loss, such as 'momentum'"
             )
-        require_class_weight(class_weight)
+        budget = _budget(solver, tol, max_iter, max_time, max_memory)
+        if class_weight is not None:
+            require_class_weight(class_weight)
         require_verbose(verbose)
         require_seed(random_state)
         return cls(
@@ -99,20 +102,14 @@ class FitOptions:
             loss=loss,
             penalty=_checked_penalty(penalty, solver),
             class_weight=class_weight,
-            budget=_budget(solver, tol, max_iter, max_time, max_memory),
+            budget=budget,
+            max_memory=None if max_memory is None else budget.max_memory,
             random_state=random_state,
             verbose=int(verbose),
             block_size=None if block_size is None else parse_size(block_size),
             checkpoint=as_path("checkpoint", checkpoint),
             record_every=as_count("record_every", record_every),
         )
-
-    @property
-    def budget_in_memory(self) -> Budget:
-        """The budget with a number for the memory."""
-        if self.budget.max_memory is not None:
-            return self.budget
-        return replace(self.budget, max_memory=default_memory())
 
     def problem_of(self, data: TrainingData, rows: CleanData | None = None) -> Problem:
         """The problem that weighed data pose; their rows may be known as an operator already."""
@@ -162,20 +159,6 @@ def _kernel_choice(
     return None
 
 
-def as_method(method: Any) -> Solver:
-    """The solver that a method names, or is; the error says what may have been meant."""
-    try:
-        return as_solver(method)
-    except InputError as error:
-        kind = method if isinstance(method, type) else type(method)
-        hint = meant(method, SOLVERS)
-        if kind.__module__.startswith("torch.optim"):
-            hint = (
-                f"; wrap an optimiser of torch: TorchOptimizer(torch.optim.{kind.__name__}, lr=…)"
-            )
-        raise InputError(f"{error}{hint}") from None
-
-
 def _checked_penalty(penalty: Any, solver: Solver) -> str:
     if not isinstance(penalty, str) or penalty not in PENALTIES:
         raise InputError(
@@ -213,17 +196,7 @@ def _budget(solver: Solver, tol: Any, max_iter: Any, max_time: Any, max_memory: 
             f"max_memory={short(max_memory)} has no meaning for method={solver.name!r}, which "
             "needs only a few vectors; leave it out"
         )
-    return Budget(float(tol), steps, seconds, memory)
-
-
-@cache
-def default_memory() -> int:
-    """A quarter of the machine's memory, or 2 GB if that is less."""
-    try:
-        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):  # not on this system
-        return MOST_MEMORY
-    return min(MOST_MEMORY, machine // 4) if machine > 0 else MOST_MEMORY
+    return Budget(float(tol), steps, seconds, memory or int(min(MOST_MEMORY, machine_memory() / 4)))
 
 
 def as_grid(Cs: Any) -> list[float]:

@@ -20,9 +20,9 @@ from momentron.ntk.spectra import (
 
 if TYPE_CHECKING:
     from momentron.ntk.empirical import EmpiricalNTK
-    from momentron.ntk.evolution import kernel_evolution
-    from momentron.ntk.results import block_matrix
-    from momentron.ntk.tracker import KernelTracker
+    from momentron.ntk.kernel_array import block_matrix
+    from momentron.ntk.kernel_tracker import KernelTracker
+    from momentron.ntk.training import kernel_evolution
 
 __all__ = [
     "EmpiricalNTK",
@@ -42,9 +42,9 @@ __all__ = [
 
 _TORCH_NAMES = {
     "EmpiricalNTK": "momentron.ntk.empirical",
-    "block_matrix": "momentron.ntk.results",
-    "KernelTracker": "momentron.ntk.tracker",
-    "kernel_evolution": "momentron.ntk.evolution",
+    "block_matrix": "momentron.ntk.kernel_array",
+    "KernelTracker": "momentron.ntk.kernel_tracker",
+    "kernel_evolution": "momentron.ntk.training",
 }
 
 

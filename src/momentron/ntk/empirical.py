@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import replace
 from typing import Any, Unpack
 
 import torch
@@ -12,26 +11,25 @@ from torch import nn
 
 from momentron.data.arguments import as_flag, parse_size
 from momentron.errors import InputError
-from momentron.ntk.contraction import PER_OUTPUT, SAME_OUTPUT, TRACED, Contraction
-from momentron.ntk.gradient_factors import Workspace
-from momentron.ntk.inputs import (
-    Examples,
-    Outputs,
-    Readout,
-    Selection,
-    chosen_parameters,
-)
 from momentron.ntk.jacobian import JacobianProducts, KernelOptions
-from momentron.ntk.model_structure import examine
-from momentron.ntk.plan import KernelShape, make_plan
-from momentron.ntk.results import (
+from momentron.ntk.kernel_array import (
+    PER_OUTPUT,
+    SAME_OUTPUT,
+    TRACED,
+    Contraction,
     ResultType,
     normalize_in_place,
     require_finite,
 )
+from momentron.ntk.memory_plan import KernelShape
+from momentron.ntk.model_structure import examine
+from momentron.ntk.selection import (
+    Examples,
+    Outputs,
+    Readout,
+    Selection,
+)
 from momentron.ntk.sweep import Sweep
-from momentron.ntk.unstructured import ExampleGradients
-from momentron.views.progress import Tell
 
 
 class EmpiricalNTK(JacobianProducts):
@@ -241,7 +239,7 @@ class EmpiricalNTK(JacobianProducts):
         examples, result = self._examples(X, "X"), ResultType.parse(self.dtype)
         squares = result.zeros(examples.device, len(examples))
         with torch.enable_grad():
-            sweep = self._sweep(TRACED, examples, KernelShape(len(examples), 0), limit, tell)
+            sweep = Sweep(self, TRACED, examples, KernelShape(len(examples), 0), limit, tell)
             sweep.diagonal(examples, squares)
         require_finite(squares)
         return result.finished((squares > 0.0).to(squares.dtype) if normalize else squares)
@@ -258,7 +256,7 @@ class EmpiricalNTK(JacobianProducts):
         normalize, limit, tell = self._settings("tangent kernel", **options)
         n1, n2 = len(left), len(left if right is None else right)
         shape = KernelShape(max(n1, n2), min(n1, n2), right is None, contraction.across)
-        sweep = self._sweep(contraction, left, shape, limit, tell)
+        sweep = Sweep(self, contraction, left, shape, limit, tell)
         result = ResultType.parse(self.dtype)
         total = result.zeros(left.device, *contraction.shape(sweep.n_outputs, n1, n2))
         squares = None
@@ -276,32 +274,6 @@ class EmpiricalNTK(JacobianProducts):
             if right is None and contraction is TRACED:
                 arranged.fill_diagonal_(0.0).diagonal().add_(rows > 0.0)
         return result.finished(arranged)
-
-    def _sweep(
-        self,
-        contraction: Contraction,
-        examples: Examples,
-        shape: KernelShape,
-        limit: int,
-        tell: Tell,
-    ) -> Sweep:
-        """Examine the model, make a plan, and put together what carries it out."""
-        few = examples.few(4)
-        structure = examine(self.model, few, chosen_parameters(self.model, self.parameters))
-        readout = Readout(self.outputs)
-        width = len(readout.numbers(structure.n_outputs))
-        if examples.places is not None:
-            width = max(width - 1, 1)
-        structure = replace(structure, n_outputs=width)
-        dtype = torch.promote_types(next(self.model.parameters()).dtype, torch.float32)
-        views = [structure, structure.without_units()] if structure.units else [structure]
-        plan = make_plan(views, shape, dtype.itemsize, limit)
-        gradients = ExampleGradients(self.model, list(plan.structure.unstructured), few, readout)
-        if plan.structure is not structure and not gradients.is_vectorised:
-            plan = make_plan([structure], shape, dtype.itemsize, limit)
-            gradients = ExampleGradients(self.model, list(structure.unstructured), few, readout)
-        workspace = Workspace(examples.device, dtype, plan.scratch)
-        return Sweep(self.model, plan, workspace, gradients, readout, contraction, tell)
 
     def _sides(self, X1: Any, X2: Any) -> tuple[Examples, Examples | None]:
         """Both sides of a kernel; None in place of a second that is the first."""

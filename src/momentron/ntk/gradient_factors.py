@@ -21,8 +21,9 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
-from momentron.ntk.contraction import OutputPair
+from momentron.ntk.kernel_array import OutputPair
 from momentron.ntk.model_structure import ELEMENTWISE, Unit
+from momentron.ntk.selection import pieces, shifted
 
 
 @dataclass(frozen=True)
@@ -142,13 +143,17 @@ class Factor(Gradients):
 
     def see(self, rows: slice, call: int, module: nn.Module, x: Tensor) -> None:
         """Keep the input of a call."""
-        target = self.u[within(rows, self._first), :, self.places[call]]
-        self.unit.write_features(target, module, x)
+        target = self.u[shifted(rows, -self._first), :, self.places[call]]
+        has_bias = self.unit.bias is not None
+        if self.unit.weight is not None:
+            target[..., : self.unit.fan_in - has_bias] = self.unit.rule.features(module, x)
+        if has_bias:
+            target[..., -1] = 1
 
     def take(self, rows: slice, call: int, module: nn.Module, o: int, gradient: Tensor) -> None:
         """Keep the gradient of output o with respect to the output of a call."""
         delta = self.unit.rule.deltas(module, gradient)
-        self.delta[within(rows, self._first), :, self.places[call], o] = delta
+        self.delta[shifted(rows, -self._first), :, self.places[call], o] = delta
 
 
 class DirectFactor(ExplicitGradients, Factor):
@@ -221,9 +226,9 @@ class GramFactor(Factor):
         height = max(1, min(rows.stop - rows.start, math.isqrt(scratch) // P))
         width = max(1, scratch // (height * P * P))
         for left in pieces(rows.stop - rows.start, height):
-            u, delta = self._tile(shifted(left, rows))
+            u, delta = self._tile(shifted(left, rows.start))
             for right in pieces(columns.stop - columns.start, width):
-                other_u, other_delta = other._tile(shifted(right, columns))
+                other_u, other_delta = other._tile(shifted(right, columns.start))
                 inputs = self._inputs(u, other_u)
                 for a, b, target in pairs:
                     part = target[left, right]
@@ -329,19 +334,3 @@ def _order(gradients: Tensor) -> list[int]:
 def add(target: Tensor, part: Tensor) -> None:
     """Add to a part of the result, which may be on another device and of another type."""
     target += part.to(target.device)
-
-
-def pieces(n: int, size: int) -> Iterator[slice]:
-    """0 to n in parts of a size; the last may be smaller."""
-    for start in range(0, n, size):
-        yield slice(start, min(start + size, n))
-
-
-def shifted(part: slice, whole: slice) -> slice:
-    """A part of a block, in the rows that the block is a part of."""
-    return slice(whole.start + part.start, whole.start + part.stop)
-
-
-def within(part: slice, first: int) -> slice:
-    """Rows as counted from the first of a block."""
-    return slice(part.start - first, part.stop - first)

@@ -19,14 +19,14 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from momentron.errors import InputError
-from momentron.ntk.inputs import chosen_parameters
-from momentron.ntk.layers import Rule, Sizes, rule_for
+from momentron.ntk.layer_rules import Rule, Sizes, rule_for
 from momentron.ntk.model_checks import (
     flat_outputs,
     require_eval,
     require_independent,
     require_repeatable,
 )
+from momentron.ntk.selection import chosen_parameters
 
 ELEMENTWISE = 16.0  # flops of a matrix product that take as long as one pass over an entry
 OFTEN_READ = 8.0  # flops of a pass for each entry of a parameter of which nothing else is known
@@ -64,14 +64,6 @@ class Unit(NamedTuple):
     def total_positions(self) -> int:
         return sum(self.positions)
 
-    def write_features(self, target: Tensor, module: nn.Module, x: Tensor) -> None:
-        """Write u of a call to a tensor of shape (n, g, P, F)."""
-        if self.weight is not None:
-            stop = self.fan_in - (self.bias is not None)
-            target[..., :stop] = self.rule.features(module, x)
-        if self.bias is not None:
-            target[..., -1] = 1
-
     @property
     def flops(self) -> float:
         """Flops of one example in one pass."""
@@ -105,10 +97,6 @@ class ModelStructure:
     graph_bytes: int
     flops: float
     unstructured_flops: float
-
-    @property
-    def unstructured_entries(self) -> int:
-        return sum(self.unstructured.values())
 
     def without_units(self) -> ModelStructure:
         """The same parameters, none of them as a unit: one pass where it took two."""
@@ -177,7 +165,9 @@ def examine(
         ):
             covered.update(id(p) for p in unit.trained)
             if used:  # else the outputs do not depend on it
-                units.append(_with_sizes(unit, sizes))
+                size, positions = sizes[0], tuple(each.positions for each in sizes)
+                fan_in = (size.fan_in if unit.weight is not None else 0) + (unit.bias is not None)
+                units.append(Unit(*unit[:4], size.groups, size.channels, fan_in, positions))
     entries = {name: p.numel() for name, p in named.items() if uses[id(p)]}
     unstructured = {name: n for name, n in entries.items() if id(named[name]) not in covered}
     unstructured_flops = OFTEN_READ * sum(unstructured.values())
@@ -207,12 +197,6 @@ def _candidates(model: nn.Module, trained: set[int]) -> list[Unit]:
             units[key] = Unit(rule, [], weight, bias)
         units[key].modules.append(module)
     return [unit for unit in units.values() if unit.trained]
-
-
-def _with_sizes(unit: Unit, sizes: list[Sizes]) -> Unit:
-    first, positions = sizes[0], tuple(size.positions for size in sizes)
-    fan_in = (first.fan_in if unit.weight is not None else 0) + (unit.bias is not None)
-    return Unit(*unit[:4], first.groups, first.channels, fan_in, positions)
 
 
 def _trial(model: nn.Module, x: Tensor, units: list[Unit]) -> _Trial:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from momentron.data.exactness import as_host, is_tensor
 from momentron.errors import InputError
 
 
@@ -82,7 +83,7 @@ def label_kernel(y: Any) -> np.ndarray:
     >>> label_kernel(["a", "b", "a"])[0]
     array([1., 0., 1.])
     """
-    labels = np.asarray(_on_host(y))
+    labels = on_host(y)
     if labels.ndim != 1 or labels.size == 0:
         raise InputError(f"y has shape {labels.shape}; it must be (n,), one label per example")
     _, codes = np.unique(labels, return_inverse=True)
@@ -103,7 +104,7 @@ def label_alignment(K: Any, y: Any) -> float:
 
 def as_kernel(K: Any, name: str) -> np.ndarray:
     """A square matrix of finite numbers, in float64."""
-    kernel = np.asarray(_on_host(K), dtype=np.float64)
+    kernel = on_host(K).astype(np.float64, copy=False)
     if kernel.ndim != 2 or kernel.shape[0] != kernel.shape[1] or kernel.size == 0:
         raise InputError(f"{name} has shape {kernel.shape}; a kernel has shape (n, n)")
     if not np.isfinite(kernel).all():
@@ -111,8 +112,9 @@ def as_kernel(K: Any, name: str) -> np.ndarray:
     return kernel
 
 
-def _on_host(values: Any) -> Any:
-    return values.detach().cpu().numpy() if hasattr(values, "detach") else values
+def on_host(values: Any) -> np.ndarray:
+    """An array of numpy, wherever the values are."""
+    return np.asarray(as_host(values) if is_tensor(values) else values)
 
 
 def _pair(K: Any, L: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 
 import torch
 from torch import Tensor, nn
 
 from momentron.errors import InputError
-from momentron.ntk.contraction import Contraction, OutputPair
 from momentron.ntk.gradient_factors import (
     Factor,
     Gradients,
     Workspace,
     WrittenGradients,
-    pieces,
-    shifted,
-    within,
 )
-from momentron.ntk.inputs import Examples, Readout
+from momentron.ntk.jacobian import JacobianProducts
+from momentron.ntk.kernel_array import Contraction, OutputPair
+from momentron.ntk.memory_plan import KernelShape, make_plan
 from momentron.ntk.model_checks import flat_outputs
-from momentron.ntk.model_structure import Unit, hooked, output_gradients
-from momentron.ntk.plan import Plan
+from momentron.ntk.model_structure import Unit, examine, hooked, output_gradients
+from momentron.ntk.selection import Examples, Readout, chosen_parameters, pieces, shifted
 from momentron.ntk.unstructured import ExampleGradients
 from momentron.views.progress import Tell
 
@@ -32,36 +31,48 @@ LEAST_PANEL = 32  # rows, of which a product is nearly as fast as it can be
 
 
 class Sweep:
-    """Carries out a plan.
+    """Examines a model, plans the blocks of a kernel, and computes them.
 
     Parameters
     ----------
-    model : Module
-    plan : Plan
-    workspace : Workspace
-    unstructured : ExampleGradients
-        For the parameters that no unit covers.
-    readout : Readout
+    ntk : JacobianProducts
+        The model, and which of its parameters and outputs count.
     contraction : Contraction
+    examples : Examples
+        The first of these are sent through the model to examine it.
+    shape : KernelShape
+    limit : int
+        Bytes that the blocks may take.
     tell : callable
         Told the share that is done.
     """
 
     def __init__(
         self,
-        model: nn.Module,
-        plan: Plan,
-        workspace: Workspace,
-        unstructured: ExampleGradients,
-        readout: Readout,
+        ntk: JacobianProducts,
         contraction: Contraction,
+        examples: Examples,
+        shape: KernelShape,
+        limit: int,
         tell: Tell,
     ) -> None:
-        self.model, self.plan, self.workspace = model, plan, workspace
-        self.unstructured, self.readout = unstructured, readout
-        self.contraction, self.tell = contraction, tell
-        self.n_outputs = plan.structure.n_outputs
-        parts = pieces(self.n_outputs, plan.outputs)
+        self.model, self.contraction, self.tell = ntk.model, contraction, tell
+        self.readout, few = Readout(ntk.outputs), examples.few(4)
+        structure = examine(ntk.model, few, chosen_parameters(ntk.model, ntk.parameters))
+        width = len(self.readout.numbers(structure.n_outputs))
+        self.n_outputs = width if examples.places is None else max(width - 1, 1)
+        structure = replace(structure, n_outputs=self.n_outputs)
+        dtype = torch.promote_types(next(ntk.model.parameters()).dtype, torch.float32)
+        views = [structure, structure.without_units()] if structure.units else [structure]
+        while True:
+            self.plan = make_plan(views, shape, dtype.itemsize, limit)
+            names = list(self.plan.structure.unstructured)
+            self.unstructured = ExampleGradients(ntk.model, names, few, self.readout)
+            if self.plan.structure is structure or self.unstructured.is_vectorised:
+                break
+            views = [structure]  # without units all depends on vmap, which fails here
+        self.workspace = Workspace(examples.device, dtype, self.plan.scratch)
+        parts = pieces(self.n_outputs, self.plan.outputs)
         self._chunks = [range(part.start, part.stop) for part in parts]
 
     def kernel(
@@ -88,13 +99,13 @@ class Sweep:
                 for a in self._partners(b):
                     for rows in parts:
                         inside = X2 is None and rows.start >= columns.start
-                        passing, mine = held, within(rows, columns.start)
+                        passing, mine = held, shifted(rows, -columns.start)
                         if not (inside and a == b):
                             passing = self._block(X1, rows, a)
                             mine = slice(0, rows.stop - rows.start)
                         after = slice(rows.start, columns.stop) if inside else columns
                         pairs = self.contraction.output_pairs(total, a, b, rows, after)
-                        _add_products(passing, held, mine, within(after, columns.start), pairs)
+                        _add_products(passing, held, mine, shifted(after, -columns.start), pairs)
                         if squares is not None and a == b and columns.start == 0:
                             _add_squares(passing, squares[0][rows])
                         del passing
@@ -119,7 +130,7 @@ class Sweep:
             width = columns.stop - columns.start
             panels = min(PANELS, max(1, width // LEAST_PANEL))
             for part in pieces(width, min(self.plan.step, -(-width // panels))):
-                yield shifted(part, columns)
+                yield shifted(part, columns.start)
 
     def _partners(self, b: range) -> list[range]:
         """The chunks that this one is paired with."""
@@ -140,9 +151,9 @@ class Sweep:
         written = WrittenGradients(n, len(outputs), self.workspace)
         for part in pieces(n, self.plan.step):
             if factors:
-                self._fill(factors, X, shifted(part, rows), part, outputs)
-            for o, some, gradients in self.unstructured(X, shifted(part, rows), outputs):
-                written.take(o - outputs.start, shifted(some, part), gradients)
+                self._fill(factors, X, shifted(part, rows.start), part, outputs)
+            for o, some, gradients in self.unstructured(X, shifted(part, rows.start), outputs):
+                written.take(o - outputs.start, shifted(some, part.start), gradients)
         return [*factors, written]
 
     def _blocks(self, X: Examples, rows: slice) -> Iterator[tuple[range, list[Gradients]]]:
@@ -166,7 +177,7 @@ class Sweep:
         self, factors: list[Factor], X: Examples, rows: slice, part: slice, outputs: range
     ) -> None:
         """Send rows of X, which are a part of the block, through the model and back."""
-        x = X.rows(rows.start, rows.stop)
+        x = X.rows(rows)
         owner = {id(module): factor for factor in factors for module in factor.unit.modules}
         calls: Counter[int] = Counter()
         seen: list[tuple[Factor, int, nn.Module]] = []
@@ -214,6 +225,7 @@ def _add_products(
     columns: slice,
     pairs: list[OutputPair],
 ) -> None:
+    # a function, so that no name keeps a part alive that its caller lets go of
     for mine, others in zip(block, other, strict=True):
         mine.add_products(others, rows, columns, pairs)
 

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from momentron.ntk.inputs import EVERYTHING, Examples, Readout
 from momentron.ntk.model_checks import flat_outputs
+from momentron.ntk.selection import Examples, Readout
 
 Piece = tuple[int, slice, list[Tensor]]
 
@@ -33,9 +33,7 @@ class ExampleGradients:
     readout : Readout
     """
 
-    def __init__(
-        self, model: nn.Module, names: Sequence[str], x: Tensor, readout: Readout = EVERYTHING
-    ) -> None:
+    def __init__(self, model: nn.Module, names: Sequence[str], x: Tensor, readout: Readout) -> None:
         self.model = model
         self.readout = readout
         self.names = list(names)
@@ -49,7 +47,7 @@ class ExampleGradients:
         """
         if not self.names:
             return
-        x, n = X.rows(rows.start, rows.stop), rows.stop - rows.start
+        x, n = X.rows(rows), rows.stop - rows.start
         if self.is_vectorised:
             found, own = self._forward(x)
             found = self.readout(found, X.places_of(rows))
@@ -64,7 +62,8 @@ class ExampleGradients:
                 yield o, slice(i, i + 1), [gradient.unsqueeze(0) for gradient in gradients]
 
     def _can_vectorise(self, x: Tensor) -> bool:
-        if has_padding(self.model):  # vmap gives the padding token a gradient, autograd does not
+        # vmap gives the padding token of an embedding a gradient, autograd does not
+        if any(getattr(m, "padding_idx", None) is not None for m in self.model.modules()):
             return False
         try:
             with torch.no_grad():
@@ -88,11 +87,6 @@ class ExampleGradients:
 
         with _loops_allowed(), differentiable_attention():
             return vmap(outputs_of_one)(own, x), own
-
-
-def has_padding(model: nn.Module) -> bool:
-    """Whether an embedding has a token that learns nothing, whatever its derivative is."""
-    return any(getattr(module, "padding_idx", None) is not None for module in model.modules())
 
 
 def _gradients(output: Tensor, parameters: Sequence[Tensor], keep: bool) -> list[Tensor]:

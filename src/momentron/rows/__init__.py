@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.rows.base import MatrixOperator, Operator
 from momentron.rows.computed import ComputedOperator, ComputedRows
 from momentron.rows.dense import DenseOperator
-from momentron.rows.kernel import KernelOperator
+from momentron.rows.kernel_rows import KernelOperator
+from momentron.rows.operator import MatrixOperator, Operator
 from momentron.rows.sparse import SparseOperator
 
 __all__ = [

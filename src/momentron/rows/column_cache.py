@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from momentron.arithmetic.clock import require_time
-from momentron.arithmetic.submatrices import mirror_in_place, strips_of, submatrix
-from momentron.arithmetic.threads import in_threads, reading_parts
+from momentron.arithmetic.squares import mirror_in_place, strips_of, submatrix
+from momentron.arithmetic.threads import in_threads, shares_of
 
 COLUMNS = 512  # computed at a time: enough for products in several threads to run at full speed
 RUN = 128  # columns of single precision that are summed at a time
@@ -109,42 +109,31 @@ class ColumnCache:
         Columns that are missing cost n values each, and are kept as far as there is room: others
         make way for them, the least recently used first, but none that this product needs.
         """
-        with self._lock:
-            return self._product(_own(index), np.asarray(a, dtype=np.float64).T)
-
-    def _product(self, index: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        # a copy of the caller's index, which answers the same however often it is asked
+        index = np.array(index, dtype=np.intp, copy=True, subok=False, ndmin=1)
+        weights = np.asarray(a, dtype=np.float64).T
         total = np.zeros((*weights.shape[:-1], self.n))
-        self._clock += 1
-        slots = self._slot_of[index]
-        is_held = slots >= 0
-        if is_held.any():
-            self._last_use[index[is_held]] = self._clock
-            self._add_held(slots[is_held], weights[..., is_held], total)
-        missing = np.flatnonzero(~is_held)
-        if missing.size:
-            room = self._make_room(missing.size)
-            for start in range(0, missing.size, COLUMNS):
-                part = missing[start : start + COLUMNS]
-                places = room[start : start + COLUMNS]  # fewer than part, or none, when it is full
-                self._add_missing(index[part], weights[..., part], places, total)
+        with self._lock:
+            self._clock += 1
+            slots, held, missing = self._found(index, self.n)
+            if held.size:
+                self._add_held(slots[held], weights[..., held], total)
+            room = self._make_room(missing.size) if missing.size else missing
+            for part in strips_of(0, missing.size, COLUMNS):
+                columns = missing[part]  # more of them than places, when it is full
+                self._add_missing(index[columns], weights[..., columns], room[part], total)
         return total.T
 
     def _add_held(self, slots: np.ndarray, weights: np.ndarray, total: np.ndarray) -> None:
-        self.hits += self.n * slots.size
-        top, step = int(slots.max()) + 1, max(1, TILE_VALUES // self.n)
-        if 3 * slots.size >= top:
-            # reading a column that does not count is cheaper than copying those that do
+        top = int(slots.max()) + 1
+        reads_all = 3 * slots.size >= top
+        if reads_all:  # a column that does not count is read sooner than those that do are copied
             spread = np.zeros((*weights.shape[:-1], top))
             spread[..., slots] = weights
-            for start in range(0, top, step):
-                require_time()
-                part = slice(start, start + step)
-                self._add(spread[..., part], self._store[:top][part], total)
-            return
-        for start in range(0, slots.size, step):
+            weights = spread
+        for part in strips_of(0, weights.shape[-1], max(1, TILE_VALUES // self.n)):
             require_time()
-            part = slice(start, start + step)
-            self._add(weights[..., part], self._store[slots[part]], total)
+            self._add(weights[..., part], self._store[part if reads_all else slots[part]], total)
 
     def _add(self, weights: np.ndarray, columns: np.ndarray, total: np.ndarray) -> None:
         """Add weights times columns, each of which is a row here."""
@@ -154,21 +143,18 @@ class ColumnCache:
         single = weights.astype(np.float32)
 
         def add(rows: slice) -> None:
-            for start in range(0, columns.shape[0], RUN):
-                part = slice(start, start + RUN)
+            for part in strips_of(0, columns.shape[0], RUN):
                 total[..., rows] += single[..., part] @ columns[part, rows]
 
-        in_threads(add, reading_parts(total.shape[-1], columns.size))
+        in_threads(add, shares_of(total.shape[-1], columns.size))
 
     def _add_missing(
         self, columns: np.ndarray, weights: np.ndarray, places: np.ndarray, total: np.ndarray
     ) -> None:
         """Compute some columns, use them, and keep as many as there are places."""
-        index = _as_run(columns)
-
         for rows in strips_of(0, self.n, max(1, TILE_VALUES // columns.size)):
             require_time()
-            tile = self._compute(index, rows)
+            tile = self._compute(columns, rows)
             self._store[places, rows] = tile[: places.size]
             self._add(weights, tile, total[..., rows])
         self.evaluations += columns.size * self.n
@@ -181,29 +167,20 @@ class ColumnCache:
 
     def block(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
         """K[rows][:, cols]; what neither a column nor a row held here gives is computed."""
-        with self._lock:
-            return self._block(rows, cols)
-
-    def _block(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
         values = np.empty((rows.size, cols.size), self._dtype)
-        self._clock += 1
-        slots, held, lacking = self._found(rows, cols.size)
-
-        def copy(part: np.ndarray) -> None:
-            require_time()
-            values[part] = self._store[slots[part][:, None], cols]
-
-        in_threads(copy, _strips(held))
-        if lacking.size:
-            slots_of_cols, held, rest = self._found(cols, lacking.size)
-
-            def mirror(part: np.ndarray) -> None:
+        with self._lock:
+            self._clock += 1
+            slots, held, lacking = self._found(rows, cols.size)
+            for part in strips_of(0, held.size, STRIP):  # all at once would take more memory
                 require_time()
-                found = self._store[slots_of_cols[part][:, None], rows[lacking]]
-                values[np.ix_(lacking, part)] = found.T
-
-            in_threads(mirror, _strips(held))
-            self._fill(values, lacking, rest, rows, cols)
+                values[held[part]] = self._store[slots[held[part]][:, None], cols]
+            if lacking.size:
+                slots, held, rest = self._found(cols, lacking.size)
+                for part in strips_of(0, held.size, STRIP):
+                    require_time()
+                    found = self._store[slots[held[part]][:, None], rows[lacking]]
+                    values[np.ix_(lacking, held[part])] = found.T
+                self._fill(values, lacking, rest, rows, cols)
         return values
 
     def _found(self, columns: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -231,11 +208,11 @@ class ColumnCache:
         if is_symmetric:
             step = min(step, STRIP)
 
-        for start in range(0, lacking.size, step):
+        for strip in strips_of(0, lacking.size, step):
             require_time()
-            part = lacking[start : start + step]
-            others = rest[start:] if is_symmetric else rest
-            computed = self._compute(_as_run(rows[part]), _as_run(cols[others]))
+            part = lacking[strip]
+            others = rest[strip.start :] if is_symmetric else rest
+            computed = self._compute(rows[part], cols[others])
             values[np.ix_(part, others)] = computed
             if is_symmetric:
                 values[np.ix_(others[part.size :], part)] = computed[:, part.size :].T
@@ -369,21 +346,3 @@ class SquareStore:
         spread = np.zeros((kept.rows.size, *a.shape[1:]))
         spread[kept.place[index]] = a
         return kept.rows.copy(), kept.K @ spread
-
-
-def _strips(places: np.ndarray) -> list[np.ndarray]:
-    """The places, some at a time: copies of all the values at once would break the limit."""
-    return [places[start : start + STRIP] for start in range(0, places.size, STRIP)]
-
-
-def _own(index: np.ndarray) -> np.ndarray:
-    """A copy of the caller's index, which answers the same however often it is asked."""
-    return np.array(index, dtype=np.intp, copy=True, subok=False, ndmin=1)
-
-
-def _as_run(index: np.ndarray) -> Index:
-    """The index as a slice where it is a run of successive numbers, which costs no copy of rows."""
-    size = index.size
-    if size and int(index[-1]) - int(index[0]) == size - 1 and bool(np.all(np.diff(index) == 1)):
-        return slice(int(index[0]), int(index[-1]) + 1)
-    return index

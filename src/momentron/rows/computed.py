@@ -9,8 +9,8 @@ import numpy as np
 from momentron.arithmetic.clock import require_time
 from momentron.data.exactness import as_exact
 from momentron.errors import InputError, short
-from momentron.rows.base import read_only_rows, row_blocks, shallow_copy
 from momentron.rows.dense import DenseOperator
+from momentron.rows.operator import read_only_rows, row_blocks, shallow_copy
 
 
 class ComputedRows(ABC):
@@ -136,7 +136,9 @@ class ComputedOperator(DenseOperator):
         return _expected(self.X, "transposed_times", found, (self.shape[1], *a.shape[1:]))
 
     def working_rows(self, index: np.ndarray) -> np.ndarray:
-        return np.ascontiguousarray(self.rows(index))
+        rows = np.ascontiguousarray(self.rows(index)).view()
+        rows.flags.writeable = False  # they may be the user's own
+        return rows
 
     def exact_scores(self, w: np.ndarray) -> np.ndarray:
         return ComputedRows.times(self.X, w)  # whatever the class makes of `times`

@@ -1,14 +1,13 @@
 """A sparse X in CSR or CSC format."""
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.arithmetic.threads import in_threads, own_threads
-from momentron.rows.base import MatrixOperator, nonzero_rows, read_only_rows, shallow_copy
+from momentron.arithmetic.threads import in_threads, own_threads, sum_in_threads
+from momentron.rows.operator import MatrixOperator, nonzero_rows, read_only_rows, shallow_copy
 
 
 def squared_row_norms(X: Any) -> np.ndarray:
@@ -59,8 +58,18 @@ class SplitRows:
             cuts = np.searchsorted(A.indptr, A.nnz * np.arange(1, count) // count)
             bounds = [0, *map(int, cuts), A.shape[0]]
             self._runs = [slice(low, high) for low, high in pairwise(bounds)]
-            self._parts = [_run(A, run) for run in self._runs]
-        self._transposed = [_transposed(part) for part in self._parts]
+            self._parts = [self._rows_of(run) for run in self._runs]
+        self._transposed = [
+            _view(sp.csc_array, part.shape[::-1], part.data, part.indices, part.indptr)
+            for part in self._parts
+        ]
+
+    def _rows_of(self, run: slice) -> Any:
+        """Some successive rows, without a copy of their entries."""
+        indptr = self.A.indptr[run.start : run.stop + 1]
+        own = slice(indptr[0], indptr[-1])
+        shape = run.stop - run.start, self.A.shape[1]
+        return _view(sp.csr_array, shape, self.A.data[own], self.A.indices[own], indptr - own.start)
 
     def times(self, v: np.ndarray) -> np.ndarray:
         """A v, for v of shape (d,) or (d, k)."""
@@ -76,53 +85,21 @@ class SplitRows:
 
     def transposed_times(self, v: np.ndarray) -> np.ndarray:
         """Aᵀ v, for v of shape (n,) or (n, k)."""
-        if len(self._parts) == 1:
-            return self._transposed[0] @ v
-        sums: list[np.ndarray] = [np.empty(0)] * len(self._parts)
-
-        def fill(i: int) -> None:
-            sums[i] = self._transposed[i] @ v[self._runs[i]]
-
-        in_threads(fill, range(len(self._parts)))
-        total = sums[0]
-        for part in sums[1:]:
-            total += part
-        return total
+        numbers = range(len(self._parts))
+        return sum_in_threads(lambda i: self._transposed[i] @ v[self._runs[i]], numbers)
 
 
-def _run(A: Any, rows: slice) -> Any:
-    """Some successive rows, without a copy of their entries."""
-    begin, end = A.indptr[rows.start], A.indptr[rows.stop]
-    part = sp.csr_array((rows.stop - rows.start, A.shape[1]), dtype=A.dtype)
+def _view(kind: Any, shape: Any, data: np.ndarray, indices: Any, indptr: Any) -> Any:
+    """A sparse array that shares the memory of its parts."""
+    view = kind(shape, dtype=data.dtype)
     # set one by one: the constructor copies views of much larger arrays
-    part.data, part.indices = A.data[begin:end], A.indices[begin:end]
-    part.indptr = A.indptr[rows.start : rows.stop + 1] - begin
-    return part
-
-
-def _transposed(A: Any) -> Any:
-    """Aᵀ by columns, without a copy."""
-    columns = sp.csc_array((A.shape[1], A.shape[0]), dtype=A.dtype)
-    columns.data, columns.indices, columns.indptr = A.data, A.indices, A.indptr
-    return columns
+    view.data, view.indices, view.indptr = data, indices, indptr
+    return view
 
 
 THIN = 4  # entries of a dense matrix that are read as fast as a stored one
 SMALL = 200_000  # entries up to which dense products take less than scipy's preparations
 FEW = 8  # if fewer than one row in this many counts, picking rows is cheaper than reading all
-
-
-class SharedGram:
-    """XXᵀ of all the rows, computed when it is first asked for and kept for further fits."""
-
-    def __init__(self) -> None:
-        self._K: np.ndarray | None = None
-
-    def copy(self, compute: Callable[[], np.ndarray]) -> np.ndarray:
-        """A copy of it."""
-        if self._K is None:
-            self._K = compute()
-        return self._K.copy()
 
 
 class SparseOperator(MatrixOperator):
@@ -137,7 +114,7 @@ class SparseOperator(MatrixOperator):
     """
 
     is_sparse = True
-    _shared_gram: SharedGram | None = None
+    _shared_gram: list[np.ndarray] | None = None  # XXᵀ, once it is computed
 
     def __init__(self, X: Any, squares: np.ndarray | None = None) -> None:
         self.X = X = read_only_rows(X)
@@ -179,7 +156,7 @@ class SparseOperator(MatrixOperator):
         return other
 
     def keep_gram(self) -> None:
-        self._shared_gram = SharedGram()
+        self._shared_gram = []
 
     def combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
         return self.sparse_rows(rows).T @ a

@@ -1,5 +1,6 @@
 """From what users pass to clean arrays: types, finiteness, labels, a safe power-of-two scale."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +12,8 @@ from momentron.arithmetic.environment import standard_arithmetic
 from momentron.data.exactness import as_exact, as_host, is_tensor
 from momentron.errors import InputError, one_line, short
 from momentron.rows import ComputedRows, Operator, as_operator, dense, sparse
-from momentron.rows.base import row_blocks
 from momentron.rows.computed import require_shape
+from momentron.rows.operator import row_blocks
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100  # between them a weight that is not zero must lie
 WANTED_WEIGHT = f"0, or a number from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}"
@@ -229,7 +230,10 @@ def _require_distinct(given: Any, y: np.ndarray) -> None:
     """Refuse labels that numpy merges: large integers among floats, or trailing NULs."""
     if hasattr(given, "dtype"):
         return  # an array, a series: its labels have one type already
-    labels = {label for label in _plain(given) if not _is_missing(label)}
+    found = _plain(given)
+    if y.dtype.kind in "US":
+        _require_present(found)  # numpy has made text of what is missing
+    labels = {label for label in found if not _is_missing(label)}
     kept = len(set(y.tolist()))
     if len(labels) > kept:
         raise InputError(
@@ -302,9 +306,13 @@ def _require_classes(y: np.ndarray) -> None:
                 "pass classes as strings, integers or booleans"
             )
     if y.dtype.kind == "O":
-        for i, label in enumerate(y):
-            if _is_missing(label):
-                raise InputError(f"y contains NaN: y[{i}] is {label}; drop that row")
+        _require_present(y)
+
+
+def _require_present(labels: Iterable[Any]) -> None:
+    for i, label in enumerate(labels):
+        if _is_missing(label):
+            raise InputError(f"y contains NaN: y[{i}] is {label}; drop that row")
 
 
 def clean_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:

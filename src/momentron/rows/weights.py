@@ -24,17 +24,11 @@ def require_class_weight(class_weight: Any) -> None:
             f"class_weight={short(class_weight)} must be None, 'balanced' or a dict from labels to "
             "weights"
         )
-    for label, weight in class_weight.items():
-        _require_weight(as_number(_name(label), weight, WANTED_WEIGHT), _name(label))
-
-
-def _name(label: Any) -> str:
-    return f"class_weight[{label!r}]"
-
-
-def _require_weight(weight: float, name: str) -> None:
-    if not (weight == 0.0 or LEAST_WEIGHT <= weight <= MOST_WEIGHT):
-        raise InputError(f"{name}={short(weight)} must be {WANTED_WEIGHT}")
+    for label, given in class_weight.items():
+        name = f"class_weight[{label!r}]"
+        weight = as_number(name, given, WANTED_WEIGHT)
+        if not (weight == 0.0 or LEAST_WEIGHT <= weight <= MOST_WEIGHT):
+            raise InputError(f"{name}={short(weight)} must be {WANTED_WEIGHT}")
 
 
 def class_factors(class_weight: Any, data: TrainingData) -> np.ndarray | None:

@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -24,29 +24,21 @@ from momentron.separability.basis import (
     exact_direction,
     find_basis,
     one_sided_column,
-    refine_weights,
 )
 from momentron.separability.cone import Cone
-from momentron.separability.conflict import (
-    circuit_conflict,
-    contradictory_rows,
-    duplicate_conflict,
-)
+from momentron.separability.conflict import circuit_conflict, duplicate_conflict
 from momentron.separability.designs import read_design
 from momentron.separability.document import build_proof, empty_proof
 from momentron.separability.estimates import LATE, find_estimates, too_large
 from momentron.separability.family import Family, classes_of, default_family, link_of
 from momentron.separability.fates import notes_on_classes
-from momentron.separability.interior_point import Proposal, propose
 from momentron.separability.interval import (
     Interval,
-    class_means,
+    first_interval,
     margin_interval,
     reading_seconds,
-    two_rows,
-    upper_bound,
 )
-from momentron.separability.peel import Peeled, peel
+from momentron.separability.projection import NotFound, Proposal, Rows, propose
 from momentron.separability.verdict import Verdict
 from momentron.separability.wolfe import exact_pair
 from momentron.solvers.rational.memory import TooLarge
@@ -56,10 +48,9 @@ from momentron.verify.limits import LONGEST_NAME, load_proof
 from momentron.verify.outcomes import label_texts
 from momentron.verify.proof import Proof, read_interval
 
-LARGE = 4e9  # flops of an interior-point iteration above which `max_margin` is asked first
+LARGE = 1_000  # rows and columns above which `max_margin` is asked first
 GRACE = 0.4  # seconds beyond the budget, for reading the data and for closing
 ESTIMATES_SECONDS = 4.0  # for the fates of the coefficients, unless `max_time` says how long
-QUICK = 0.1  # seconds within which the means of the classes must be read exactly
 FEW_ENTRIES = 200_000  # of X up to which the other reading of decimals is tried, too
 OTHER_SECONDS = 1.0  # for that, and of the first reading
 ROUNDING = 2.0**-48  # margins above this share of the longest row do not rest on roundings
@@ -146,17 +137,16 @@ def check_separability(
 
     Notes
     -----
-    An interior-point method for the Goldman–Tucker pair proposes which rows are on the boundary, at
-    n·d² flops per iteration; one system of d equations in whole numbers makes the proposal exact.
-    Where floats see too little, Wolfe's algorithm decides in rational arithmetic.
+    Projections onto the cone of the rows propose which of them are on the boundary, at some d³
+    flops and a few passes over X; one system of d equations in whole numbers makes the proposal
+    exact. Where floats see too little, Wolfe's algorithm decides in rational arithmetic.
 
     References
     ----------
     Albert, Anderson (1984), *On the existence of maximum likelihood estimates in logistic
     regression models*, Biometrika 71. Schwendinger, Grün, Hornik (2021), *A comparison of
     optimization solvers for log binomial regression including conic programming*, Computational
-    Statistics 36. Ye, Todd, Mizuno (1994), *An O(√n L)-iteration homogeneous
-    and self-dual linear programming algorithm*, Math. of OR 19.
+    Statistics 36. Lawson, Hanson (1974), *Solving least squares problems*, chapter 23.
 
     Examples
     --------
@@ -263,9 +253,9 @@ def _with_estimates(
     try:
         with until(moment):
             found = decision.read or verified(proof, cone.table)
-            boundary = [cone.pair_of(i, j) for i, j in found.on_boundary]
+            boundary = cone.pairs_of(*np.array([*found.on_boundary], np.int64).reshape(-1, 2).T)
             w = [found.w.get(c, 0) for c in range(cone.n_coordinates)]
-            section, reason = find_estimates(cone, w, np.array(boundary, np.int64), reference)
+            section, reason = find_estimates(cone, w, boundary, reference)
             full = proof | {"estimates": section}
             verified(full, cone.table, found)
             return full, reason
@@ -298,7 +288,6 @@ class _Decision:
         self.cone = cone
         self.read: Proof | None = None  # of the last proof that was verified
         self.reason: str | None = None  # why nothing is decided, or not all
-        self.peeled = Peeled([], np.arange(cone.size), np.arange(0))
 
     def within(self, moment: float, grace: float) -> dict[str, Any]:
         """A verified proof; of an interval only, where the moment comes first."""
@@ -315,49 +304,32 @@ class _Decision:
 
     def proof(self) -> dict[str, Any]:
         """A verified proof, from floats where they see enough and else from exact steps."""
-        equal = contradictory_rows(self.cone) if self.cone.family.is_classifier else None
-        conflict = duplicate_conflict(self.cone, *equal) if equal else None
-        n, d = self.cone.size, self.cone.n_coordinates
-        self.peeled = peel(self.cone)
-        may_ask = conflict is None and self.cone.family.is_classifier and not self.peeled.layers
-        if may_ask and n * d * min(n, d) > LARGE:
-            found = margin_interval(self.cone, None)
+        cone = self.cone
+        conflict = duplicate_conflict(cone) if cone.family.is_classifier else None
+        may_ask = conflict is None and cone.family.is_classifier
+        if may_ask and min(cone.A.shape) > LARGE:
+            found = margin_interval(cone, None)
             if found.lower > 0.0:
                 return self._verified(self._separable(found))
-        proposal = self._proposal()
-        for bits in DIRECTION_BITS:
+        for is_last in (False, True):
             try:
-                return self._verified(self._from_floats(proposal, conflict, bits))
+                return self._verified(self._from_floats(conflict, is_last))
             except (TooLarge, ProofTooLarge) as error:
                 self.reason = too_large(error)
                 return self._partial(conflict)
-            except (ProofError, NotExact, ZeroDivisionError):
+            except (ProofError, NotExact, NotFound, ZeroDivisionError):
                 continue
         return self._verified(self._by_exact_steps(conflict))
 
+    @cached_property
     def _proposal(self) -> Proposal:
-        """Proposed for what is left after peeling; the peeled pairs are strict."""
-        cone, peeled = self.cone, self.peeled
-        if not peeled.layers:
-            return propose(cone.A)
-        w, q = np.zeros(cone.columns.size), np.zeros(cone.size)
-        strict = np.ones(cone.size, bool)
-        if peeled.pairs.size:
-            found = propose(cone.A[peeled.pairs][:, peeled.columns])
-            w[peeled.columns], q[peeled.pairs] = found.w, found.q
-            strict[peeled.pairs] = found.strict
-            if not found.strict.any():
-                w[:] = 0.0
-        return Proposal(w, q, strict)
+        return propose(Rows(self.cone.A))
 
     def undecided(self) -> dict[str, Any]:
         """A verified proof of an interval, and of nothing else, in little time."""
-        if not self.cone.family.compares_classes:
-            return build_proof(self.cone, "undecided", ends=(0.0, math.inf))
-        is_quick = reading_seconds(self.cone) < QUICK
-        dual = class_means(self.cone) if is_quick else two_rows(self.cone)
-        upper = upper_bound(self.cone, dual)
-        return self._verified(build_proof(self.cone, "undecided", dual=dual, ends=(0.0, upper)))
+        found = first_interval(self.cone)
+        ends = 0.0, found.upper
+        return self._verified(build_proof(self.cone, "undecided", dual=found.dual, ends=ends))
 
     def _verified(self, proof: dict[str, Any]) -> dict[str, Any]:
         """The proof, once its JSON has been verified: what is written is what will be read."""
@@ -369,32 +341,25 @@ class _Decision:
             self.cone, "separable", w=found.w, dual=found.dual, ends=(found.lower, found.upper)
         )
 
-    def _from_floats(
-        self, proposal: Proposal, conflict: ExactWeights | None, bits: int
-    ) -> dict[str, Any]:
-        """The exact proof nearest to a proposal, with a direction of so many bits."""
-        cone = self.cone
+    def _from_floats(self, conflict: ExactWeights | None, is_last: bool) -> dict[str, Any]:
+        """The exact proof nearest to the proposal; with more digits and more work if it is last."""
+        cone, proposal = self.cone, self._proposal
         if proposal.strict.all():
-            apart = self.peeled.lift(cone, cone.to_whole(proposal.w))
-            return self._separable(margin_interval(cone, apart))
+            return self._separable(margin_interval(cone, cone.to_whole(proposal.w)))
         boundary = np.flatnonzero(~proposal.strict)
-        q = refine_weights(cone, boundary, proposal.q[boundary])
-        basis = find_basis(cone, boundary, q, by_weight=bits == DIRECTION_BITS[0])
+        basis = find_basis(cone, boundary, proposal.support, is_full=is_last)
         w: list[int] | None = None
         if proposal.strict.any():
-            w = [0] * cone.n_coordinates
-            if proposal.w.any():
-                w = exact_direction(cone, basis, proposal.w, bits)
-            w = self.peeled.lift(cone, w)
+            w = exact_direction(cone, basis, proposal.w, DIRECTION_BITS[is_last])
         kind = "quasi-separable" if w else "overlapping"
         try:
-            groups, enclosure = exact_boundary(cone, basis, q), None
+            groups, enclosure = exact_boundary(cone, basis, proposal.q), None
         except TooLarge:
-            groups, enclosure = enclosed_boundary(cone, basis, q)
-        if conflict is None and cone.family.compares_classes:
+            groups, enclosure = enclosed_boundary(cone, basis, proposal.q)
+        if conflict is None and proposal.support.size and cone.family.compares_classes:
             # the verdict stands without a conflict; the verification comes first
             with suppress(OutOfTime), until(deadline() - reading_seconds(cone, 3.0)):
-                conflict = circuit_conflict(cone, basis, q)
+                conflict = circuit_conflict(cone, proposal.rows, boundary, proposal.support[0])
         return build_proof(cone, kind, w=w, boundary=groups, conflict=conflict, basis=enclosure)
 
     def _by_exact_steps(self, conflict: ExactWeights | None) -> dict[str, Any]:

@@ -59,8 +59,12 @@ class Cone:
     classes : list of str
     codes : ndarray of shape (n,)
         The class of each row, as an index into `classes`; −1 if the row is left out.
-    example, other : ndarray of shape (size,)
-        The row of each pair, and the class that tells it from the row's other pairs.
+    kept : ndarray
+        The rows that are not left out.
+    width, n_coordinates : int
+        Weights per block, features and then intercepts; the length of w, all blocks together.
+    example, own, other : ndarray of shape (size,)
+        The row of each pair, its class, and the class that tells it from the row's other pairs.
     """
 
     def __init__(
@@ -92,15 +96,22 @@ class Cone:
                 f"{self.n} rows of {self.k} classes make {self.n * (self.k - 1)} pairs, more than "
                 f"fit into {memory_cap() / 2**30:.1f} GB; check the classes two by two"
             )
+        self.fit_intercept = self.family.fit_intercept
         self.codes = self._codes()
+        self.kept = np.flatnonzero(self.codes >= 0)
         self.X = self.given
         if self.table.used.size < self.table.d:
             self.X = _with_columns(self.given, self.table.used)
+        self.n_features = int(self.X.shape[1])
+        self.width = self.n_features + self.family.n_intercepts
+        self.n_coordinates = self.family.n_blocks * self.width
         others = [self.family.others(c) for c in range(self.k)]
         lists = np.array([row + [0] * (max(map(len, others)) - len(row)) for row in others])
         counts = np.array([*map(len, others), 0])[self.codes]  # code −1 has none
         self.starts = np.cumsum(counts) - counts
         self.example = np.repeat(np.arange(self.n), counts)
+        self.own = self.codes[self.example]
+        self.size = int(self.example.size)
         self.other = lists[self.own, np.arange(self.example.size) - self.starts[self.example]]
 
     def _codes(self) -> np.ndarray:
@@ -133,45 +144,18 @@ class Cone:
             return 0
         return self.classes.index(text)
 
-    @property
-    def fit_intercept(self) -> bool:
-        return self.family.fit_intercept
-
-    @property
-    def size(self) -> int:
-        return int(self.example.size)
-
-    @property
-    def n_features(self) -> int:
-        return int(self.X.shape[1])
-
-    @property
-    def width(self) -> int:
-        """Weights per block: features, and intercepts."""
-        return self.n_features + self.family.n_intercepts
-
-    @property
-    def n_coordinates(self) -> int:
-        """The length of w: all blocks together."""
-        return self.family.n_blocks * self.width
-
-    @property
-    def own(self) -> np.ndarray:
-        """The class of each pair's example."""
-        return self.codes[self.example]
-
-    @property
-    def kept(self) -> np.ndarray:
-        """The rows that are not left out."""
-        return np.flatnonzero(self.codes >= 0)
-
     def between(self, c: int, j: int) -> np.ndarray:
         """The pairs of examples of class c with class j."""
         return np.flatnonzero((self.own == c) & (self.other == j))
 
-    def pair_of(self, i: int, j: int) -> int:
-        """The pair of example i with class j."""
-        return int(self.starts[i]) + self.family.others(int(self.codes[i])).index(j)
+    def pairs_of(self, rows: Any, others: Any) -> np.ndarray:
+        """The pairs of some rows, each with a class."""
+        places = np.zeros((self.k, self.k), np.int64)
+        for c in range(self.k):
+            listed = self.family.others(c)
+            places[c, listed] = np.arange(len(listed))
+        rows = np.asarray(rows, np.int64)
+        return self.starts[rows] + places[self.codes[rows], np.asarray(others, np.int64)]
 
     # --- rows and pairs as entries ---------------------------------------------------------------
 
@@ -204,15 +188,11 @@ class Cone:
         self._unit = min(0, int(powers.min(initial=0)))
         return integers, (powers - self._unit).astype(np.int16)
 
-    @property
-    def _base(self) -> int:
-        return 10 if self.table.decimals == "shortest" else 2
-
-    @property
+    @cached_property
     def scale(self) -> int:
         """Every entry of X is an integer over it: a power of two, or of ten."""
         _ = self._integers
-        return self._base**-self._unit
+        return int(self.table.base**-self._unit)
 
     @cached_property
     def _terms(self) -> np.ndarray:
@@ -228,54 +208,32 @@ class Cone:
         """(which of the pairs, coordinate, which entry of the rows, sign), of all vectors a."""
         ends, columns, _ = self.rows
         terms = self._terms[self.own[pairs], self.other[pairs]]
-        parts = []
-        for block, sign, shift in (terms[:, 0].T, terms[:, 1].T):
-            chosen = np.flatnonzero(sign)
-            rows = self.example[pairs[chosen]]
-            lengths = ends[rows + 1] - ends[rows]
-            stops = np.cumsum(lengths)
-            at = np.repeat(ends[rows] - stops + lengths, lengths) + np.arange(lengths.sum())
-            pair = np.repeat(chosen, lengths)
-            coordinate = block[pair] * self.width + columns[at]
-            is_last = columns[at] == self.n_features
-            coordinate[is_last] += shift[pair[is_last]]
-            parts.append((pair, coordinate, at, sign[pair]))
-        order = np.argsort(np.concatenate([part[0] for part in parts]), kind="stable")
-        pair, coordinate, at, signs = (
-            np.concatenate(part)[order] for part in zip(*parts, strict=True)
-        )
-        return pair, coordinate, at, signs
+        pair, which = np.nonzero(terms[:, :, 1])
+        block, sign, shift = terms[pair, which].T
+        rows = self.example[pairs[pair]]
+        lengths = ends[rows + 1] - ends[rows]
+        at = np.repeat(ends[rows] - np.cumsum(lengths) + lengths, lengths)
+        at += np.arange(at.size)
+        term = np.repeat(np.arange(pair.size), lengths)
+        coordinate = block[term] * self.width + columns[at]
+        coordinate += np.where(columns[at] == self.n_features, shift[term], 0)
+        return pair[term], coordinate, at, sign[term]
 
     # --- in floats -------------------------------------------------------------------------------
 
     @property
     def A(self) -> Any:
-        """The vectors a as rows, each column over a power of two; columns of zeros left out."""
+        """The vectors a as rows, each column over a power of two."""
         return self._scaled[0]
-
-    @property
-    def columns(self) -> np.ndarray:
-        """Which coordinate of w each column of A stands for."""
-        return self._scaled[1]
 
     @property
     def exponents(self) -> np.ndarray:
         """The power of two by which each column of A was divided."""
-        return self._scaled[2]
+        return self._scaled[1]
 
     @cached_property
-    def has_all_digits(self) -> bool:
-        """Whether the floats of A are those of the table but for the last of 16 digits.
-
-        The shortest decimals of subnormal numbers, and of narrower types, are farther away.
-        """
-        values = np.abs(self.X.data if sp.issparse(self.X) else self.X)
-        is_wide = values.dtype.itemsize >= 8
-        return is_wide and not np.any((values > 0) & (values < np.finfo(np.float64).tiny))
-
-    @cached_property
-    def _scaled(self) -> tuple[Any, np.ndarray, np.ndarray]:
-        """(A, columns, exponents), built when first asked for, if there is room."""
+    def _scaled(self) -> tuple[Any, np.ndarray]:
+        """(A, exponents), built when first asked for, if there is room."""
         is_dense = self.family.n_blocks == 1 and self.family.n_intercepts <= 1
         is_dense = is_dense and not sp.issparse(self.X)
         n_entries = self.table.ends[-1] + self.n * self.fit_intercept
@@ -290,15 +248,13 @@ class Cone:
             A *= signs[:, None]
         else:
             A = self._sparse(np.arange(self.size), self.rows[2])
-        top = np.maximum(by_column(A.max(axis=0)), -by_column(A.min(axis=0)))
-        columns = np.flatnonzero(top)
-        exponents = np.frexp(top[columns])[1].astype(np.int64)
-        A = A if columns.size == top.size else A[:, columns]
+        low, high = column_ends(A)
+        exponents = np.frexp(np.maximum(high, -low))[1].astype(np.int64)
         if sp.issparse(A):
             A.data = np.ldexp(A.data, -exponents[A.indices])
         else:
             A = np.ldexp(A, -exponents, out=A)
-        return A, columns, exponents
+        return A, exponents
 
     def _sparse(self, pairs: np.ndarray, values: np.ndarray) -> Any:
         """The vectors of some pairs as rows of a matrix, the entries of x̃ having these values."""
@@ -311,13 +267,13 @@ class Cone:
         """The entries of all x̃ as integers modulo PRIME."""
         integers, powers = self._integers
         factors = np.array(
-            [pow(self._base, e, PRIME) for e in range(int(powers.max(initial=0)) + 1)]
+            [pow(self.table.base, e, PRIME) for e in range(int(powers.max(initial=0)) + 1)]
         )
         return ((integers % PRIME) * factors[powers] % PRIME).astype(np.float64)
 
     def residues(self, pairs: np.ndarray) -> Any:
-        """The vectors a of some pairs, over the columns of A, as integers modulo PRIME."""
-        return self._sparse(pairs, self._residues)[:, self.columns]
+        """The vectors a of some pairs as integers modulo PRIME, up to their signs."""
+        return self._sparse(pairs, self._residues)
 
     def row_residues(self, rows: np.ndarray) -> Any:
         """x̃ of some rows as integers modulo PRIME."""
@@ -333,7 +289,7 @@ class Cone:
         longest = self.table.bits + bits + int(entries.size).bit_length()
         kind: Any = np.int64 if longest < 62 else object
         different, which = np.unique(powers[entries], return_inverse=True)
-        factors = np.array([self._base**e for e in different.tolist()], kind)
+        factors = np.array([self.table.base**e for e in different.tolist()], kind)
         return integers[entries].astype(kind) * factors[which]
 
     def whole_row(self, i: int) -> dict[int, int]:
@@ -341,10 +297,6 @@ class Cone:
         ends, columns, _ = self.rows
         at = np.arange(ends[i], ends[i + 1])
         return dict(zip(columns[at].tolist(), self._whole(at, 0).tolist(), strict=True))
-
-    def vector(self, pair: int) -> dict[int, int]:
-        """The vector a of a pair by coordinate, in integers, units of 1/scale."""
-        return self.vectors(np.array([pair]))[0]
 
     def vectors(self, pairs: np.ndarray) -> list[dict[int, int]]:
         """The vectors a of some pairs by coordinate, in integers, units of 1/scale."""
@@ -392,11 +344,7 @@ class Cone:
 
     def to_whole(self, w: np.ndarray) -> list[int]:
         """Float weights for the columns of A as integers for all coordinates, exactly."""
-        full = [0] * self.n_coordinates
-        whole = whole_multiples(w, -self.exponents)
-        for c, v in zip(self.columns.tolist(), whole, strict=True):
-            full[c] = v
-        return full
+        return whole_multiples(w, -self.exponents)
 
 
 def whole_multiples(w: np.ndarray, exponents: np.ndarray) -> list[int]:
@@ -408,9 +356,11 @@ def whole_multiples(w: np.ndarray, exponents: np.ndarray) -> list[int]:
     return [m << (e - least) if m else 0 for m, e in zip(integers, shifts.tolist(), strict=True)]
 
 
-def by_column(ends: Any) -> np.ndarray:
-    """The largest or least entries of the columns of a matrix, sparse or not, as an array."""
-    return np.asarray(ends.todense() if sp.issparse(ends) else ends).ravel()
+def column_ends(A: Any) -> tuple[np.ndarray, np.ndarray]:
+    """(least, largest) entries of the columns of a matrix, sparse or not."""
+    if not sp.issparse(A):
+        return A.min(axis=0), A.max(axis=0)
+    return tuple(ends.toarray().ravel() for ends in (A.min(axis=0), A.max(axis=0)))
 
 
 def _as_floats(X: Any, decimals: str) -> Any:

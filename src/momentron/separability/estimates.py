@@ -3,9 +3,9 @@
 Null vectors of the boundary pairs give coordinates t of the space in which K has an interior, one
 per free coordinate. There each strict pair is a vector c, and each coefficient a form g: it is
 finite if g = 0, and infinite or undetermined according to whether g or −g lies in the cone of the
-c's. By Gordan's alternative g = Σ λ c with λ ≥ 0, a *bound*, or some t has c·t > 0 for all of them
-and g·t < 0. The interior-point method proposes which, on few of the c's at a time and for many
-coefficients at once; where floats see too little, Wolfe's algorithm decides in rational numbers.
+c's. Either g = Σ λ c with λ ≥ 0, a *bound*, or some t has c·t > 0 for all of them and g·t < 0
+(Farkas). The projection of g to that cone proposes which, for many coefficients at once; where
+floats see too little, Wolfe's algorithm decides in rational numbers.
 """
 
 import math
@@ -16,19 +16,19 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import nnls
 
 from momentron.arithmetic.clock import OutOfTime, require_time, time_left, until
-from momentron.separability.basis import minor, null_space
+from momentron.separability.basis import null_space
 from momentron.separability.cone import Cone, whole_multiples
 from momentron.separability.document import named_pairs
-from momentron.separability.interior_point import propose
+from momentron.separability.projection import FEW, NotFound, Rows
 from momentron.separability.wolfe import even_lengths, minimum_norm_point
 from momentron.solvers.rational.memory import TooLarge, require_memory
 from momentron.solvers.rational.systems import (
     PRIME,
     Vector,
     independent,
+    minor,
     primitive,
     solve_whole,
 )
@@ -41,10 +41,8 @@ LARGEST = 80  # coordinates t up to which Wolfe's algorithm is asked
 SHARE = 2 / 3  # of the time is for finding, what is left for verifying
 PRODUCT_SECONDS = 4e-7  # of one product of two entries when directions are verified
 FIRST = 40  # pairs that Wolfe's algorithm begins with, and how many are added at a time
-FEW_SINGLES = 4  # pairs that bound a coefficient by themselves, of which sums are tried
 MANY_ALIASES = 400_000  # entries of null vectors of a design, beyond which only one is written
-BITS = 40  # of the numbers of a proposed direction
-SAME = 1e-9  # distance of unit vectors that may be equal
+DIRECTION_BITS = (20, 50)  # of a proposed direction: short numbers first, they are checked sooner
 LATE = "time ran out"
 
 
@@ -82,7 +80,6 @@ class EstimateProver:
         self.moment = self.start + SHARE * time_left()
         self.directions: list[Vector] = []
         self.bounds: list[Bound] = []
-        self.totals: dict[tuple[int, ...], tuple[int, int]] = {}  # Σ λ c → (which bound, its sign)
         self.reason: str | None = None  # why some coefficients are undecided
 
     # --- the span of the boundary pairs, and of the design ---------------------------------------
@@ -92,7 +89,7 @@ class EstimateProver:
         rows, columns = minor(self.cone.residues(self.boundary), np.arange(self.boundary.size))
         if len(rows) > MAX_BASIS:
             raise TooLarge(f"{len(rows)} independent boundary pairs; at most {MAX_BASIS} are read")
-        return self.boundary[rows], self.cone.columns[columns].tolist()
+        return self.boundary[rows], columns
 
     def _aliases(self) -> tuple[list[Vector], tuple[list[int], list[int]] | None]:
         """(null vectors of the design, the rows and places of a regular minor if rank is known)."""
@@ -143,7 +140,7 @@ class EstimateProver:
 
     def section(self) -> dict[str, Any]:
         cone, used = self.cone, self.cone.table.used
-        statuses, bound_of = self._statuses()
+        statuses = self._statuses()
         n_empty = (cone.table.d - cone.n_features) * cone.family.n_blocks
         pairs = np.array([pair for found, _ in self.bounds for pair in found], np.int64)
         return {
@@ -158,7 +155,7 @@ class EstimateProver:
                 "starts": np.cumsum([0, *(len(found) for found, _ in self.bounds)]).tolist(),
                 **named_pairs(cone, pairs),
                 "numerators": [hex(v) for _, weights in self.bounds for v in weights],
-                "of": bound_of,
+                "of": list(range(len(self.bounds))),
             },
             "directions": _flat(self.directions),
             "aliases": _flat(self.aliases),
@@ -167,8 +164,8 @@ class EstimateProver:
             "design": dict(zip(("rows", "places"), self.design or ([], []), strict=True)),
         }
 
-    def _statuses(self) -> tuple[list[str], list[int]]:
-        """(the status of each coefficient, for each infinite one the bound that shows it)."""
+    def _statuses(self) -> list[str]:
+        """The status of each coefficient; the infinite ones have one bound each, in their order."""
         aliased = {place for u in self.aliases for place in u}
         statuses, waiting = [], dict[int, tuple[Vector, list[int]]]()
         for number, (place, form) in enumerate(self._coefficients()):
@@ -177,24 +174,14 @@ class EstimateProver:
             g = self._reduced(form)
             if place not in aliased and any(g):
                 waiting[number] = form, g
-        bounds: dict[int, int] = {}
-        for number, (status, bound) in self._bounds_by_few({n: g for n, (_, g) in waiting.items()}):
-            statuses[number], bounds[number] = status, bound
-        open_ones = {n: forms for n, forms in waiting.items() if n not in bounds}
-        if open_ones and len(self.free) >= FEWEST:
-            with suppress(OutOfTime), until(self.moment):
-                G = np.array([self._form(g) for _, g in open_ones.values()])
-                G = np.random.default_rng(0).permutation(G[np.any(G != 0.0, axis=1)])
-                self._turn_sums(self._turn_sums(G))
-        for number, (form, g) in open_ones.items():
-            status, found = self._fate(form, g)
-            if status == "undetermined" and self.design is None:  # it might be aliased
-                status = "undecided"
-                self.reason = self.reason or too_large(TooLarge("too many aliased coefficients"))
-            statuses[number] = status
-            if found is not None:
-                bounds[number] = found
-        return statuses, [bounds[number] for number in sorted(bounds)]
+        if waiting and len(self.free) >= FEWEST:
+            with suppress(OutOfTime, TooLarge), until(self.moment):
+                G = np.array([self._form(g) for _, g in waiting.values()])
+                G *= np.sign(G @ self._inside)[:, None]
+                self._turn_sums(np.random.default_rng(0).permutation(G[np.any(G, axis=1)]))
+        for number, (form, g) in waiting.items():
+            statuses[number] = self._status(form, g)
+        return statuses
 
     # --- coordinates t ---------------------------------------------------------------------------
 
@@ -219,35 +206,38 @@ class EstimateProver:
 
     @cached_property
     def _scaled(self) -> tuple[np.ndarray, list[int]]:
-        """(C, exponents): the vectors c of strict pairs, column m over 2^exponents[m], length 1.
+        """(C, exponents): the vectors c of strict pairs, column m over 2^exponents[m].
 
         A proposed t is brought back without a rounding.
         """
         cone, scale, size = self.cone, self.cone.scale, self.strict.size
         require_memory(32.0 * size * len(self.free), f"{size} strict pairs in floats")
-        A = cone.A[self.strict]
-        A = sp.csc_array(A) if sp.issparse(A) else A
-        position = {c: m for m, c in enumerate(cone.columns.tolist())}
-        C, exponents = np.zeros((size, len(self.free))), [0] * len(self.free)
+        A = cone.A[self.strict][:, self.free]
+        C = A.toarray() if sp.issparse(A) else A
+        exponents = cone.exponents[self.free].tolist()
         for m, c in enumerate(self.free):
-            require_time()
             if c in self.null:
+                require_time()
                 values = cone.sides(self._dense(self.null[c]), self.strict)
                 top = max(map(abs, values), default=0)
                 e = exponents[m] = top.bit_length() - scale.bit_length()
                 C[:, m] = [(v << max(0, -e)) / (scale << max(0, e)) for v in values]
-            elif c in position:
-                column = A[:, [position[c]]]
-                C[:, m] = (column.toarray() if sp.issparse(column) else column).ravel()
-                exponents[m] = int(cone.exponents[position[c]])
-        return _unit_rows(C), exponents
+        return C, exponents
 
-    def _form(self, g: list[int], sign: int = 0) -> np.ndarray:
-        """A form in the coordinates of C, of length 1; by default positive where w is."""
+    @cached_property
+    def _rows(self) -> Rows:
+        return Rows(self._scaled[0])
+
+    @cached_property
+    def _seen(self) -> np.ndarray:
+        """Strict pairs to look at first: those least along w, and later those that mattered."""
+        return np.argsort(self._rows.sides(self._inside), kind="stable")[:FIRST]
+
+    def _form(self, g: list[int]) -> np.ndarray:
+        """A form in the coordinates of C, of length 1."""
         exponents = self._scaled[1]
         top = max(exponents, default=0)
-        found = unit_floats([v << (top - e) for v, e in zip(g, exponents, strict=True)])
-        return found * (sign or np.sign(found @ self._inside))
+        return unit_floats([v << (top - e) for v, e in zip(g, exponents, strict=True)])
 
     @cached_property
     def _inside(self) -> np.ndarray:
@@ -261,57 +251,7 @@ class EstimateProver:
         low = min(self._scaled[1], default=0)
         return unit_floats([v << (e - low) for v, e in zip(t, self._scaled[1], strict=True)])
 
-    # --- bounds by one pair or two ---------------------------------------------------------------
-
-    def _bounds_by_few(self, waiting: dict[int, list[int]]) -> list[tuple[int, tuple[str, int]]]:
-        """Bounds by single pairs, and by two of which one bounds another coefficient by itself.
-
-        Such are dummies of constant groups, and those beside a constant baseline, the pair of which
-        bounds the intercept: floats find the pairs, for all forms at once.
-        """
-        if not waiting or not self.strict.size:
-            return []
-        C, G = self._scaled[0], np.array([self._form(g) for g in waiting.values()])
-        found = []
-        for (number, g), at in zip(waiting.items(), _matches(C, G).tolist(), strict=True):
-            require_time()
-            if (known := self._known_bound(g)) is None and at >= 0:
-                known = self._bounded(g, [int(self.strict[at])])
-            if known is not None:
-                found.append((number, known))
-        singles = [pairs[0] for pairs, _ in self.bounds if len(pairs) == 1][:FEW_SINGLES]
-        for pair in singles:
-            done = {number for number, _ in found}
-            c = C[np.searchsorted(self.strict, pair)]
-            matches = _matches(_without(C, c), _without(G, c)).tolist()
-            for (number, g), at in zip(waiting.items(), matches, strict=True):
-                require_time()
-                if number not in done and at >= 0:
-                    known = self._bounded(g, [pair, int(self.strict[at])])
-                    found += [(number, known)] if known is not None else []
-        return found
-
-    def _known_bound(self, g: list[int]) -> tuple[str, int] | None:
-        """A bound found before, of the same form up to a factor."""
-        key, sign = _ray(g)
-        if key not in self.totals:
-            return None
-        index, of_total = self.totals[key]
-        return ("+inf" if sign == of_total else "-inf"), index
-
-    def _bounded(self, g: list[int], pairs: list[int]) -> tuple[str, int] | None:
-        """The status of a form that some pairs bound, from one side or the other."""
-        sign = -1 if self._form(g, 1) @ self._inside < 0 else 1
-        bound = self._solved([sign * v for v in g], pairs)
-        if bound is None:
-            return None
-        return ("+inf" if sign > 0 else "-inf"), self._added(bound, [sign * v for v in g])
-
-    def _added(self, bound: Bound, total: list[int]) -> int:
-        key, sign = _ray(total)
-        self.totals[key] = len(self.bounds), sign
-        self.bounds.append(bound)
-        return len(self.bounds) - 1
+    # --- bounds ----------------------------------------------------------------------------------
 
     def _solved(self, g: list[int], pairs: list[int]) -> Bound | None:
         """(pairs, λ > 0) with Σ λ c = g up to a factor on independent ones of some pairs."""
@@ -337,34 +277,35 @@ class EstimateProver:
 
     # --- one coefficient -------------------------------------------------------------------------
 
-    def _fate(self, form: Vector, g: list[int]) -> tuple[str, int | None]:
-        """(status, the bound that shows it) of a coefficient that is neither finite nor aliased."""
+    def _status(self, form: Vector, g: list[int]) -> str:
+        """The status of a coefficient that is neither finite nor aliased."""
         along = sum(v * self.w[c] for c, v in form.items())
         signs = [along, *(dot(form, direction) for direction in self.directions)]
-        if min(signs) < 0 < max(signs):
-            return "undetermined", None
-        known = self._known_bound(g)
-        if known is not None:
-            return known
-        if not self._has_room:
-            self.reason = LATE
-            return "undecided", None
-        sign = 1 if max(signs) > 0 else -1
-        try:
-            with until(self.moment):
-                bound, t = self._decide([sign * v for v in g])
-                if not any(signs):  # w is inside K, so that the form takes both signs near it
-                    self.directions.append(self._lifted(self._decide([-sign * v for v in g])[1]))
-        except OutOfTime:
-            self.reason = LATE
-            return "undecided", None
-        except TooLarge as error:
-            self.reason = self.reason or too_large(error)
-            return "undecided", None
-        if bound is None:
+        if not min(signs) < 0 < max(signs):
+            if not self._has_room:
+                self.reason = LATE
+                return "undecided"
+            sign = 1 if max(signs) > 0 else -1
+            try:
+                with until(self.moment):
+                    bound, t = self._decide([sign * v for v in g])
+                    if not any(signs):  # w is inside K, so that the form takes both signs near it
+                        back = self._decide([-sign * v for v in g])[1]
+                        self.directions.append(self._lifted(back))
+            except OutOfTime:
+                self.reason = LATE
+                return "undecided"
+            except TooLarge as error:
+                self.reason = self.reason or too_large(error)
+                return "undecided"
+            if bound is not None:
+                self.bounds.append(bound)
+                return "+inf" if sign > 0 else "-inf"
             self.directions.append(self._lifted(t))
-            return "undetermined", None
-        return ("+inf" if sign > 0 else "-inf"), self._added(bound, [sign * v for v in g])
+        if self.design is None:  # it might be aliased
+            self.reason = self.reason or too_large(TooLarge("too many aliased coefficients"))
+            return "undecided"
+        return "undetermined"
 
     @property
     def _has_room(self) -> bool:
@@ -376,16 +317,15 @@ class EstimateProver:
     def _decide(self, g: list[int]) -> tuple[Bound | None, list[int]]:
         """((pairs, λ) with Σ λ c = g up to a factor, []) or (None, t with c·t > 0, g·t < 0)."""
         if len(self.free) >= FEWEST:
-            t, face = self._proposed(self._form(g, 1))
+            t, pairs = self._proposed(self._form(g))
             if t is not None and sum(map(int.__mul__, g, t)) < 0:
                 return None, t
-            support = self._vertex(self._form(g, 1), face)
-            bound = self._solved(g, self.strict[support].tolist())
+            bound = self._solved(g, self.strict[pairs].tolist())
             if bound is not None:
                 return bound, []
         if len(self.free) > LARGEST:
             raise TooLarge(f"{len(self.free)} coordinates; at most {LARGEST} are decided exactly")
-        chosen = np.argsort(self._scaled[0] @ self._inside, kind="stable")[:FIRST].tolist()
+        chosen = self._seen[:FIRST].tolist()
         while True:
             require_time()
             points = self._strict_vectors(self.strict[chosen].tolist())
@@ -404,96 +344,56 @@ class EstimateProver:
             chosen += outside
 
     def _outside(self, t: list[int]) -> list[int]:
-        """Some strict pairs with c·t ≤ 0, the worst first; near zero exact numbers decide."""
-        sides = self._scaled[0] @ self._in_floats(t)
-        near = np.flatnonzero(sides < (SAME if self.cone.has_all_digits else np.inf))
-        near = near[np.argsort(sides[near], kind="stable")]
-        exact = self.cone.sides(self._dense(self._lifted(t)), self.strict[near])
-        return [i for i, s in zip(near.tolist(), exact, strict=True) if s <= 0][:FIRST]
+        """Some strict pairs with c·t ≤ 0, the worst first."""
+        sides = self.cone.sides(self._dense(self._lifted(t)), self.strict)
+        return sorted((i for i, s in enumerate(sides) if s <= 0), key=sides.__getitem__)[:FIRST]
 
     # --- proposed in floats ----------------------------------------------------------------------
 
     def _proposed(self, g: np.ndarray) -> tuple[list[int] | None, np.ndarray]:
-        """(a proven t with c·t > 0 on all strict pairs, near g·t < 0; else the rows of a face).
+        """(a proven t with c·t > 0 on all strict pairs, near g·t < 0; else pairs that may bound g).
 
-        Begins with the pairs that are least along w, and adds those that a proposed t violates.
+        The projection of g to the cone of the c's shows which: if g is not in it, then along the
+        way from g to its projection g falls, and no c does.
         """
-        C, size = self._scaled[0], len(self.free)
-        chosen = np.sort(np.argsort(C @ self._inside, kind="stable")[: 4 * size])
-        while True:
-            require_time()
-            found = propose(np.vstack([C[chosen], -g]))
-            if not found.strict[-1]:
-                return None, chosen[~found.strict[:-1]]
-            t = found.w / (np.abs(found.w).max() or 1.0)
-            sides = C @ t
-            violated = np.setdiff1d(np.flatnonzero(sides <= 0.0), chosen)
-            if not violated.size:
-                break
-            worst = violated[np.argsort(sides[violated], kind="stable")[:size]]
-            chosen = np.union1d(chosen, worst)
-        rounded = np.rint(t * 2.0**BITS)
-        whole = primitive(whole_multiples(rounded, -np.array(self._scaled[1], np.int64)))
-        return (None if self._outside(whole) else whole), np.zeros(0, np.int64)
-
-    def _vertex(self, g: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Few of some rows of C, of which g is a sum with positive weights."""
-        if not rows.size:
-            return rows
+        first = every = np.arange(self.strict.size)
+        if every.size > FEW * g.size:
+            first = np.union1d(self._seen, np.argsort(-self._rows.sides(g))[:FIRST])
         try:
-            weights, _ = nnls(self._scaled[0][rows].T, g)
-        except RuntimeError:  # after many steps
-            return rows[:0]
-        return rows[weights > SAME * weights.max(initial=0.0)]
+            found = self._rows.project(g, every, first)
+        except NotFound:
+            return None, every[:0]
+        self._seen = np.union1d(self._seen, found.support)
+        t = found.residual
+        if not t.any():
+            return None, found.support
+        distance = np.linalg.norm(t)
+        t /= distance
+        # half of what g falls along t is spent on the way inside, where roundings do no harm
+        t += self._inside * min(1.0, 0.5 * distance / max(g @ self._inside, 1e-300))
+        for bits in DIRECTION_BITS:
+            rounded = np.rint(t / np.abs(t).max() * 2.0**bits)
+            whole = primitive(whole_multiples(rounded, -np.array(self._scaled[1], np.int64)))
+            if not self._outside(whole):
+                return whole, every[:0]
+        return None, every[:0]
 
-    def _turn_sums(self, G: np.ndarray) -> np.ndarray:
-        """Add directions along which sums of forms turn; those that turn without any other.
+    def _turn_sums(self, G: np.ndarray) -> None:
+        """Add directions along which sums of forms turn.
 
         A form that never turns may hide others in a sum: sums become shorter if none turns, and
-        longer again after two that do. The forms that turn alone are worth another round, without
-        those that do not turn at all.
+        longer again after two that do.
         """
-        alone, size, lucky = [], len(G), 0
-        while len(G) > 1 and self._has_room:
+        size, lucky = len(G), 0
+        while size > 1 and self._has_room:
             t, _ = self._proposed(G[:size].sum(axis=0))
             turned = np.zeros(len(G), bool) if t is None else G @ self._in_floats(t) < 0.0
             if t is not None and turned.sum() > 1:
                 self.directions.append(self._lifted(t))
-                lucky += 1
-                size = min(size * (1 + lucky % 2), int((~turned).sum()))
-            elif size > 1:
-                size, lucky = size // 2, 1
-                continue
+                G, lucky = G[~turned], lucky + 1
+                size = min(size * (1 + lucky % 2), len(G))
             else:
-                alone += [G[0]] * bool(turned[0])
-                turned[:] = np.arange(len(G)) == 0
-            G = G[~turned]
-        return np.array(alone)
-
-
-def _matches(rows: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """For each of some unit vectors a row that is about equal to it; −1 if none was found."""
-    direction = np.random.default_rng(0).normal(size=rows.shape[1])
-    values = rows @ direction
-    order = np.argsort(values, kind="stable")
-    at = np.searchsorted(values[order], wanted @ direction - rows.shape[1] * SAME)
-    found = order[np.minimum(at, order.size - 1)]
-    return np.where(np.abs(rows[found] - wanted).max(axis=1) < SAME, found, -1)
-
-
-def _without(rows: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """The parts of some rows that are orthogonal to c, of length 1; zero if there is none."""
-    parts = rows - np.outer(rows @ c, c)
-    lengths = np.linalg.norm(parts, axis=1, keepdims=True)
-    return np.where(lengths > 1e-6, parts / np.maximum(lengths, 1e-6), 0.0)
-
-
-def _unit_rows(C: np.ndarray) -> np.ndarray:
-    """Rows of length 1, or of zeros."""
-    for size in (np.abs(C).max(axis=1, initial=0.0), np.linalg.norm):
-        lengths = size(C, axis=1) if callable(size) else size
-        C /= np.where(lengths > 0.0, lengths, 1.0)[:, None]
-    return C
+                size, lucky = size // 2, 1
 
 
 def unit_floats(vector: list[int]) -> np.ndarray:
@@ -505,12 +405,6 @@ def unit_floats(vector: list[int]) -> np.ndarray:
 
 def dot(first: Vector, second: Vector) -> int:
     return sum(v * second.get(c, 0) for c, v in first.items())
-
-
-def _ray(g: list[int]) -> tuple[tuple[int, ...], int]:
-    """(the shortest multiple of a vector whose first entry is positive, the sign of the factor)."""
-    sign = 1 if next(v for v in g if v) > 0 else -1
-    return tuple(primitive([sign * v for v in g])), sign
 
 
 def _flat(vectors: list[Vector]) -> dict[str, Any]:

@@ -50,11 +50,9 @@ def margin_interval(cone: Cone, w: list[int] | None) -> Interval:
     Without a separating w to start from, `lower` may turn out to be 0. Once there is a lower bound
     above 0 the time is not exceeded: the interval is what has been found by then.
     """
-    if not cone.family.compares_classes:
-        return Interval(0.0, math.inf, w or [], None)
-    found = _first_interval(cone)
+    found = first_interval(cone)
     if w:
-        lower = lower_bound(cone, w)
+        lower = lower_bound(cone, w) if cone.family.compares_classes else 0.0
         found = Interval(lower, found.upper, w, found.dual)
         if lower == 0.0 or not cone.family.is_classifier:
             return found
@@ -70,8 +68,10 @@ def margin_interval(cone: Cone, w: list[int] | None) -> Interval:
         raise
 
 
-def _first_interval(cone: Cone) -> Interval:
+def first_interval(cone: Cone) -> Interval:
     """[0, an upper bound]: from the classes' means if there is time to read X, else two rows."""
+    if not cone.family.compares_classes:
+        return Interval(0.0, math.inf, [], None)
     is_quick = reading_seconds(cone) < min(SECONDS, time_left() / 4)
     make, k = (class_means, cone.k) if is_quick else (two_rows, min(cone.k, FEW_CLASSES))
     both = [(c, j) for c, j in combinations(range(k), 2) if j in cone.family.others(c)]

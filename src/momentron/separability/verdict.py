@@ -19,7 +19,7 @@ from momentron.separability.class_pairs import (
     most_separated_first,
     sentence_on_classes,
 )
-from momentron.separability.designs.rows import GivenRows
+from momentron.separability.designs.given_rows import GivenRows
 from momentron.separability.family import Family
 from momentron.separability.fates import (
     Estimate,

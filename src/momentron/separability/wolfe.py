@@ -16,8 +16,8 @@ from momentron.arithmetic.clock import require_time
 from momentron.separability.basis import ExactWeights, null_space
 from momentron.separability.cone import Cone
 from momentron.solvers.rational.memory import require_memory
-from momentron.solvers.rational.nearest import ListedPoints, Vector, Weights, Wolfe, dot
-from momentron.solvers.rational.systems import independent, primitive, solve_rows
+from momentron.solvers.rational.nearest import Points, Vector, Weights, Wolfe, dot
+from momentron.solvers.rational.systems import independent, primitive, solve_whole
 
 BYTES_PER_INTEGER = 100  # with its coordinate
 GUESS_FLOPS = 1e9  # of one call of non-negative least squares
@@ -114,9 +114,10 @@ class _Faces:
                 require_time()
                 for c in self.vectors[pair].keys() & total.keys():
                     total[c] += int(weight * common) * self.vectors[pair][c]
-            rows = [{pair: self.vectors[pair].get(c, 0) for pair in self.basis} for c in total]
-            found, below = solve_rows(rows, self.basis, [{0: v} for v in total.values()])
-            correction = {pair: Fraction(v[0], below * common) for pair, v in found.items() if v}
+            matrix = [[self.vectors[pair].get(c, 0) for pair in self.basis] for c in total]
+            found, below = solve_whole(matrix, list(total.values()))
+            shares = [Fraction(v, below * common) for v in found]
+            correction = dict(zip(self.basis, shares, strict=True))
         ratios = [math.floor(share / self.q[pair]) + 1 for pair, share in correction.items()]
         factor = max([1, *ratios])
         self.q = {pair: factor * weight for pair, weight in self.q.items()}
@@ -130,7 +131,7 @@ class _Faces:
 
 def minimum_norm_point(points: list[Vector]) -> tuple[Weights, Vector]:
     """(weights, a multiple of the minimum-norm point) of the convex hull of whole points."""
-    found = Wolfe(ListedPoints(points)).run(
+    found = Wolfe(Points(points)).run(
         _guess(points), [min(range(len(points)), key=lambda i: dot(points[i], points[i]))]
     )
     return found.weights, found.x

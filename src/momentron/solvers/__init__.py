@@ -1,15 +1,17 @@
-"""The methods. A new one is one file here and one line in `SOLVERS`."""
+"""The methods. A new one is a class in a file here, and one line in `SOLVERS`."""
 
+from momentron.data.arguments import meant
 from momentron.errors import InputError, short
 from momentron.solvers.adaptive import Adaptive
 from momentron.solvers.auto import Auto
-from momentron.solvers.base import Candidates, Primal, RunOptions, Solver, Start, State
-from momentron.solvers.batch_perceptron import BatchPerceptron
-from momentron.solvers.dual_nesterov import DualNesterov
-from momentron.solvers.gradient_descent import GradientDescent
-from momentron.solvers.momentum import Momentum
-from momentron.solvers.normalized_gradient import NormalizedGradient, NormalizedGradientRoot
-from momentron.solvers.normalized_perceptron import NormalizedPerceptron
+from momentron.solvers.gradient_descent import (
+    GradientDescent,
+    NormalizedGradient,
+    NormalizedGradientRoot,
+)
+from momentron.solvers.momentum import DualNesterov, Momentum
+from momentron.solvers.perceptrons import BatchPerceptron, NormalizedPerceptron
+from momentron.solvers.solver import Candidates, Primal, RunOptions, Solver, Start, State
 from momentron.solvers.torch_optimizer import TorchOptimizer
 
 __all__ = [
@@ -50,14 +52,18 @@ SOLVERS: dict[str, type[Solver]] = {
 
 
 def as_solver(method: str | Solver) -> Solver:
-    """A method by name, or the instance itself."""
+    """A method by name, or the instance itself; the error says what may have been meant."""
     if isinstance(method, Solver):
         return method
-    if isinstance(method, type) and issubclass(method, Solver):
-        name = method.__name__
+    if isinstance(method, str) and method in SOLVERS:
+        return SOLVERS[method]()
+    kind: type = method if isinstance(method, type) else type(method)
+    name, hint = kind.__name__, meant(method, SOLVERS)
+    if issubclass(kind, Solver):
         raise InputError(f"method={name} is a class; pass an instance: method={name}()")
-    if not isinstance(method, str) or method not in SOLVERS:
-        raise InputError(
-            f"method={short(method)} is not known; choose one of {list(SOLVERS)}, or pass a Solver"
-        )
-    return SOLVERS[method]()
+    if kind.__module__.startswith("torch.optim"):
+        hint = f"; wrap an optimiser of torch: TorchOptimizer(torch.optim.{name}, lr=…)"
+    raise InputError(
+        f"method={short(method)} is not known; choose one of {list(SOLVERS)}, or pass a Solver"
+        f"{hint}"
+    )

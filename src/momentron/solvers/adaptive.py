@@ -9,7 +9,6 @@ import numpy as np
 from momentron.data.arguments import as_count, as_generator, as_number
 from momentron.dual.combination import Combination, direction
 from momentron.errors import InputError, short
-from momentron.solvers.base import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
 from momentron.solvers.problem import Problem
 from momentron.solvers.schedules import (
     Schedule,
@@ -21,6 +20,7 @@ from momentron.solvers.schedules import (
     sampling_steps,
     unit_step,
 )
+from momentron.solvers.solver import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
 from momentron.status import Status
 
 PARAMETER_SETS = ("aggressive", "theory")
@@ -58,7 +58,7 @@ class Adaptive(Solver):
     example and a wrong label, which changes two columns of w. This costs n kernel values, where
     Algorithm 1 needs n², or one pass over linear data. Draws stay in the dual set: with an
     intercept an example of each class is drawn, half and half, and with many intercepts a cycle of
-    classes, most often of two (see `momentron.dual.draws`); each example costs n values.
+    classes, most often of two (see `momentron.dual.circulations`); each example costs n values.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Adaptive(Solver):
         β_t in [0, 1] instead of the one above; "aggressive" only.
     batch : int
         Draws per iteration, all from the same q_t; their mean takes the place of one draw, and
-        their kernel columns are computed as one block. See `momentron.dual.draws` for the strata.
+        their kernel columns are computed as one block. The draws are stratified.
     n_steps : int, optional
         "theory": the length of the run.
     epsilon : float, optional

@@ -4,17 +4,27 @@ The file says of which problem and method it is, and has the arrays of the state
 of `momentron.data.arrayfile`. It is written next to its place and then moved there, so that a
 reader finds the old one or the new one, whole. A file that is damaged, foreign or of another
 problem is an error: it is never written over.
+
+What tells one run from another are its data by content, its method and options by value. No memory
+address gets in: the same call in another process, or on another machine, has the same identity.
+Functions and classes are known by their names, and by the values that they captured: a checkpoint
+is a proposal, so that a function that was changed costs iterations, never truth.
 """
 
+import hashlib
+import io
 import os
+import pickle
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import astuple, fields
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from momentron.data.arrayfile import Arrays, DamagedFile, ForeignFile, read_arrays, write_arrays
 from momentron.data.safefiles import (
@@ -25,23 +35,23 @@ from momentron.data.safefiles import (
     require_writable,
     write_atomically,
 )
-from momentron.errors import InputError, SolverError, WriteWarning
+from momentron.errors import InputError, SolverError, WriteWarning, one_line, short
+from momentron.rows.operator import row_blocks
+from momentron.rows.validation import TrainingData
 from momentron.solvers.margin_problem import CertifiedProblem
 from momentron.views.trace import Row, Trace
 
 if TYPE_CHECKING:
     from momentron.solvers.loop import Run
 
-TITLE = b"momentron checkpoint 4\n"
+TITLE = b"momentron checkpoint 5\n"
 EVERY = 5.0  # seconds between two writes
+REMEDY = "move it away or name another path (it was not changed)"
 
 
 def unusable(reason: str) -> InputError:
     """The error for a checkpoint with impossible content, although the file is complete."""
-    return InputError(
-        f"the checkpoint cannot be used: {reason}; move it away or name another path (it was not "
-        "changed)"
-    )
+    return InputError(f"the checkpoint cannot be used: {reason}; {REMEDY}")
 
 
 def taken(name: str, arrays: Mapping[str, np.ndarray], fresh: np.ndarray) -> np.ndarray:
@@ -54,17 +64,14 @@ def taken(name: str, arrays: Mapping[str, np.ndarray], fresh: np.ndarray) -> np.
 
 
 def rows_of_trace(arrays: Mapping[str, np.ndarray]) -> list[Row]:
-    """The trace of an earlier run; its iterations must be in order."""
+    """The trace of an earlier run; its iterations must be in order, and its counts whole."""
     found = arrays.get("trace", np.empty(0))
-    if found.ndim != 2:
-        raise unusable(f"its trace has shape {found.shape}")
-    table = taken("trace", arrays, np.empty((found.shape[0], len(Trace.columns))))
+    table = taken("trace", arrays, np.empty((*found.shape[:1], len(Trace.columns))))
     is_count = [field.type in (int, "int") for field in fields(Row)]
     counts = table[:, is_count]  # the first are the iterations
-    if not (np.diff(counts[:, 0], prepend=0.0) > 0.0).all():
-        raise unusable("its trace does not have its iterations in order")
-    if not ((counts >= 0.0) & (counts < 2.0**53)).all():
-        raise unusable("its trace has counts that are not whole numbers of at least 0")
+    is_sound = (np.diff(counts[:, 0], prepend=0.0) > 0.0).all() and (counts < 2.0**53).all()
+    if not (is_sound and (counts >= 0.0).all()):
+        raise unusable("its trace does not have its iterations in order, or counts below 0")
     return [
         Row(*[int(v) if whole else v for v, whole in zip(values, is_count, strict=True)])
         for values in table.tolist()
@@ -96,32 +103,27 @@ class Checkpoint(Lock):
 
     def read(self) -> Arrays | None:
         """The arrays of the file, checked; None where there is no file."""
-        remedy = "move it away or name another path (it was not changed)"
         try:
             with open_regular(self.path, follow_links=False) as file:
                 identity, arrays = read_arrays(file, TITLE)
         except FileNotFoundError:
             return None
         except ForeignFile:
-            raise InputError(f"{self.path} is not a checkpoint of this version: {remedy}") from None
+            raise InputError(f"{self.path} is not a checkpoint of this version: {REMEDY}") from None
         except DamagedFile:
-            raise InputError(f"checkpoint {self.path} is damaged: {remedy}") from None
+            raise InputError(f"checkpoint {self.path} is damaged: {REMEDY}") from None
         except MemoryError as error:
-            raise InputError(f"checkpoint {self.path} {error}: {remedy}") from None
+            raise InputError(f"checkpoint {self.path} {error}: {REMEDY}") from None
         except OSError as error:
             raise InputError(f"checkpoint {self.path} cannot be read: {reason(error)}") from error
-        self._require_same(identity)
-        return arrays
-
-    def _require_same(self, found: Mapping[str, str]) -> None:
-        for name in self.identity | dict(found):
-            mine, theirs = self.identity.get(name), found.get(name)
+        for name in self.identity | identity:
+            mine, theirs = self.identity.get(name), identity.get(name)
             if mine != theirs:
                 raise InputError(
-                    f"checkpoint {self.path} is from another run: its {name} is {_short(theirs)}, "
-                    f"here it is {_short(mine)}; move it away or name another path (it was not "
-                    "changed)"
+                    f"checkpoint {self.path} is from another run: its {name} is "
+                    f"{one_line(theirs, 80)}, here it is {one_line(mine, 80)}; {REMEDY}"
                 )
+        return arrays
 
     def resume(self, run: "Run") -> bool:
         """Whether there was a file to continue from; refuses a method whose state no file holds."""
@@ -156,10 +158,6 @@ class Checkpoint(Lock):
             self.path, lambda file: write_arrays(file, TITLE, self.identity, arrays), PRIVATE
         )
         self._written = time.perf_counter()
-
-
-def _short(text: str | None) -> str:
-    return str(text) if text is None or len(text) <= 80 else text[:79] + "…"
 
 
 def run_arrays(run: "Run") -> Arrays:
@@ -208,18 +206,13 @@ def state_arrays(problem: CertifiedProblem, state: Any) -> Arrays:
     if own is not None:
         return dict(own())
     arrays: Arrays = {}
-    for name, value in _attributes(state).items():
+    for name, value in ({"t": state.t} | vars(state)).items():
         if hasattr(value, "to_arrays"):
             inner = value.to_arrays().items()
             arrays |= _prefixed(name, {k: _as_array(problem, k, v) for k, v in inner})
         else:
             arrays[name] = _as_array(problem, name, value)
     return arrays
-
-
-def _attributes(state: Any) -> dict[str, Any]:
-    """The fields of a state, and whatever a user's solver has set on it besides."""
-    return {field.name: getattr(state, field.name) for field in fields(state)} | vars(state)
 
 
 def _as_array(problem: CertifiedProblem, name: str, value: Any) -> np.ndarray:
@@ -240,7 +233,7 @@ def restore_state(problem: CertifiedProblem, state: Any, arrays: Arrays) -> None
     if own is not None:
         own(arrays)
         return
-    for name, fresh in _attributes(state).items():
+    for name, fresh in ({"t": state.t} | vars(state)).items():
         if hasattr(fresh, "from_arrays"):
             part, inner = section(name, arrays), fresh.to_arrays().items()
             fresh.from_arrays({k: _restored(problem, k, part, v) for k, v in inner})
@@ -268,3 +261,87 @@ def section(prefix: str, arrays: Mapping[str, np.ndarray]) -> Arrays:
     """The arrays whose names begin with the prefix and a dot, without it."""
     start = prefix + "."
     return {name[len(start) :]: v for name, v in arrays.items() if name.startswith(start)}
+
+
+# --- what a run is -------------------------------------------------------------------------------
+
+
+def data_identity(data: TrainingData) -> dict[str, str]:
+    """Rows and labels by content. Reads all of X once."""
+    return {
+        "shape": " × ".join(str(size) for size in data.X.shape),
+        "classes": digest_of(data.classes.astype(str)),
+        "labels": digest_of(data.codes.astype(np.int64)),
+        "data": digest_of(*_content_of_rows(data.X)),
+    }
+
+
+def digest_of(*arrays: np.ndarray) -> str:
+    """A hash of arrays: their types, shapes and bytes."""
+    total = hashlib.sha256()
+    for array in arrays:
+        total.update(f"{array.dtype.str}{array.shape}".encode())
+        total.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return total.hexdigest()[:32]
+
+
+def _content_of_rows(X: Any) -> Iterable[np.ndarray]:
+    """Arrays that tell all rows, whatever their layout in memory; a block is copied at a time."""
+    if sp.issparse(X):
+        X = sp.csr_array(X)
+        return X.data, X.indices, X.indptr
+    width = max(1, X.size // max(X.shape[0], 1))
+    return (np.asarray(X[rows]) for rows in row_blocks(X.shape[0], width))
+
+
+def parameters_of(solver: Any) -> str:
+    """The parameters of a method, as text."""
+    return ", ".join(f"{name}={content_of(name, v)}" for name, v in sorted(vars(solver).items()))
+
+
+def content_of(name: str, value: Any) -> str:
+    """An option as text that is the same in every process; refused where there is none."""
+    if isinstance(value, bool | int | float | str | None):
+        return repr(value)
+    shown = short(value)
+    shown = f"<{type(value).__qualname__}>" if "0x" in shown else shown
+    try:
+        content = _pickled(value)
+    except (TypeError, AttributeError, ValueError, RecursionError, pickle.PicklingError) as error:
+        because = type(error).__name__ if "0x" in str(error) else one_line(error)
+        raise InputError(
+            f"checkpoint cannot recognise {name}={shown} in another process: {because}; let it "
+            "hold only numbers, text, arrays and functions of these, or leave checkpoint out"
+        ) from None
+    return f"{shown} {hashlib.sha256(content).hexdigest()[:32]}"
+
+
+def _pickled(value: Any) -> bytes:
+    content = io.BytesIO()
+    pickler = _ByContent(content, protocol=4)
+    pickler.fast = True  # what is equal is written alike, whether it is one object or two
+    pickler.dump(value)
+    return content.getvalue()
+
+
+class _ByContent(pickle.Pickler):
+    """Writes functions by name and by what they captured, sets and dicts in one order, arrays
+    whatever their layout; nothing ever reads it.
+    """
+
+    def persistent_id(self, value: Any) -> Any:
+        if isinstance(value, ModuleType):
+            return value.__name__
+        if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+            return digest_of(value)
+        if isinstance(value, set | frozenset):
+            return sorted(map(_pickled, value))
+        if isinstance(value, dict):
+            return sorted((_pickled(key), _pickled(item)) for key, item in value.items())
+        if not isinstance(value, FunctionType | type):
+            return None
+        name = f"{value.__module__}.{value.__qualname__}"
+        if isinstance(value, type):
+            return name
+        captured = [cell.cell_contents for cell in value.__closure__ or ()]
+        return name, captured, value.__defaults__, value.__kwdefaults__

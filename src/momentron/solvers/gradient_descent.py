@@ -1,4 +1,7 @@
-"""Gradient descent on the empirical risk: the O(1/ln t) baseline, and what plain steps share."""
+"""Gradient descent on the empirical risk, O(1/ln t), and along normalised gradients.
+
+Those have O(1/t) with θ = 1, and O(1/√t) with θ_t = 1/√(t + 1).
+"""
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
@@ -6,9 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from momentron.solvers.base import DEFAULTS, Candidates, EvaluatedState, Primal, RunOptions, Solver
 from momentron.solvers.margin_problem import MarginProblem
-from momentron.solvers.schedules import Schedule, as_schedule
+from momentron.solvers.schedules import Schedule, as_schedule, inverse_root_step
+from momentron.solvers.solver import (
+    DEFAULTS,
+    Candidates,
+    EvaluatedState,
+    Primal,
+    RunOptions,
+    Solver,
+)
 
 NOWHERE = np.empty(0)  # in place of w_0 = 0, which need not be subtracted
 
@@ -78,3 +88,31 @@ class GradientDescent(Descent):
 
     def coefficient(self, problem: MarginProblem, state: DescentState) -> float:
         return float(self.step_size(state.t)) * problem.risk_slope(state.psi)
+
+
+class NormalizedGradient(Descent):
+    """w_{t+1} = w_t − (θ_t/ρ) ∇R(w_t)/R(w_t): momentum's method without the momentum.
+
+    Parameters
+    ----------
+    step : float or callable
+        θ_t; the paper takes 1.
+
+    References
+    ----------
+    Ji and Telgarsky (2021), ALT (θ = 1); Nacson et al. (2019), AISTATS (θ_t = 1/√(t+1)).
+    """
+
+    name = "normalized-gradient"
+
+    def coefficient(self, problem: MarginProblem, state: DescentState) -> float:
+        return float(self.step_size(state.t)) / problem.rho
+
+
+class NormalizedGradientRoot(NormalizedGradient):
+    """`NormalizedGradient` with θ_t = 1/√(t + 1)."""
+
+    name = "normalized-gradient-root"
+
+    def __init__(self) -> None:
+        super().__init__(inverse_root_step)

@@ -8,8 +8,8 @@ import numpy as np
 
 from momentron.certificate import read_only
 from momentron.data.models import as_coef
-from momentron.solvers.base import Primal
 from momentron.solvers.margin_problem import CertifiedProblem
+from momentron.solvers.solver import Primal
 from momentron.views.trace import Row
 
 # the reference that a callback named last, and what it is as a classifier: it is converted once

@@ -11,19 +11,17 @@ import numpy as np
 
 from momentron.arithmetic.clock import OutOfTime, Stopwatch, until
 from momentron.arithmetic.rounding import up
-from momentron.arithmetic.threads import one_thread
-from momentron.certificate import Certificate, admitted, relative_gap
+from momentron.certificate import Certificate, relative_gap
 from momentron.errors import SolverError
-from momentron.solvers.base import Candidates, RunOptions, Solver, Start
 from momentron.solvers.checkpoint import Checkpoint
 from momentron.solvers.iterate import Iterate, References
 from momentron.solvers.margin_problem import CertifiedProblem
+from momentron.solvers.solver import Candidates, RunOptions, Solver, Start
 from momentron.status import Status
 from momentron.views.trace import Row, Trace
 
 Callback = Callable[[Iterate], Any]
 Reporter = Callable[[Row], None]
-Certifier = Callable[..., Certificate]
 
 ENDINGS = (
     None,
@@ -35,6 +33,7 @@ ENDINGS = (
 LARGEST_ROUNDING = 1e-4  # or tol, of the longest row: above it nothing is called not separable
 PATIENCE = 0.6  # seconds in which the last certificate must be there, after Ctrl-C or the budget
 PATIENCE_SHARE = 0.06  # or this share of the budget, if that is longer
+NO_TIME = 1e-9  # seconds: what is left where the time is over
 CLOSING = 0.05  # seconds before the deadline in which every step is saved
 
 
@@ -60,32 +59,14 @@ class Budget:
             return self.patience
         return max(self.patience, PATIENCE_SHARE * self.max_time)
 
-    def left(self, spent: float) -> "Budget":
-        """What is left of the time; hardly any where it is over."""
-        return replace(self, max_time=max(self.max_time - spent, 1e-9))
+    def share(self, spent: float, left: int, parts: int) -> "Budget":
+        """The budget of the next part of the work, of which this many are left.
 
-
-class Turns:
-    """One budget for several parts of the work, one after the other.
-
-    Each has an equal share of the time that is left when its turn comes, and of what may be spent
-    beyond it: all of them together take no longer than one would.
-    """
-
-    def __init__(self, budget: Budget, parts: int, stopwatch: Stopwatch) -> None:
-        self._budget, self._parts, self._stopwatch = budget, parts, stopwatch
-        self._begun = 0
-
-    def next(self) -> Budget:
-        """The budget of the next part."""
-        left = self._budget.left(self._stopwatch.seconds())
-        parts, self._begun = self._parts - self._begun, self._begun + 1
-        grace = self._budget.grace / self._parts
-        return replace(left, max_time=left.max_time / parts, patience=grace)
-
-    def end(self) -> None:
-        """No more time for those that follow: the user is waiting."""
-        self._budget = replace(self._budget, max_time=0.0)
+        Each part has an equal share of the time that is left when its turn comes, and of what may
+        be spent beyond it: all of them together take no longer than one would.
+        """
+        seconds = max(self.max_time - spent, NO_TIME)
+        return replace(self, max_time=seconds / left, patience=self.grace / parts)
 
 
 class Certified(NamedTuple):
@@ -109,7 +90,7 @@ def solve(
     A `checkpoint` is read before the first step, if it exists, and written after some of them;
     the other options are those of `Run`. Ctrl-C ends the run with what it has.
     """
-    with checkpoint or nullcontext(), one_thread():
+    with checkpoint or nullcontext():
         run = Run(problem, solver, budget, **options)
         run.complete(checkpoint)
         return run
@@ -138,8 +119,6 @@ class Run:
         Sees every row, for printing.
     stopwatch : Stopwatch, optional
         One that has been running already.
-    certifier : callable, optional
-        In the place of the problem's own `certify`, for whoever needs no proof.
     record_every : int
         Which iterations the trace keeps.
 
@@ -149,8 +128,8 @@ class Run:
     w, q : ndarray, and weights as the problem has them
         The best pair, which is the one certified once the run is over.
     certificate : Certificate
-    last_w, last_b : ndarray
-        The last iterate, and the method's own intercepts for it, if it names any.
+    last_w : ndarray
+        The last iterate.
     closing : float
         When the result must be there, on the clock of `time.perf_counter`.
     seconds : float
@@ -165,7 +144,6 @@ class Run:
     callback: Callback | None = None
     reporter: Reporter | None = None
     stopwatch: Stopwatch | None = None
-    certifier: Certifier | None = None
     record_every: int = 1
 
     def __post_init__(self) -> None:
@@ -175,11 +153,9 @@ class Run:
         self.state: Any = None
         self.trace = Trace(self.record_every)
         self.w = self.last_w = problem.zeros()
-        self.last_b: np.ndarray | None = None
         self.q: Any = problem.even_weights()
         self.lower, self.upper = -math.inf, math.inf
         self.next = 0  # the iteration from which to ask for a certificate again
-        self._certify = self.certifier or problem.certify
         self._certified: Certified | None = None
         self._refined: tuple[np.ndarray, Any] | None = None
         self._vanishing = min(self.budget.tol, self.solver.vanishing(self.budget.tol))
@@ -228,14 +204,17 @@ class Run:
             begun = time.perf_counter()
             solver.step(seen, state)
             candidates = solver.candidates(seen, state)
-            row = self._note(self._keep(candidates), candidates)
+            row, is_recorded = self._kept(candidates), trace.wants_row
+            self.clock.exclude(self.reporter, row)
+            if is_recorded:
+                trace.append(row)
             status = self._verdict(candidates.ending)
-            if status is None and row is not None and self.callback is not None:
+            if status is None and is_recorded and self.callback is not None:
                 shown = Iterate(row, seen, candidates.primals[0], self._references)
                 status = Status.STOPPED if self.clock.exclude(self.callback, shown) else None
             status = status or self._exhausted()
-            if status is not None and row is None:
-                trace.append(self._row(candidates))
+            if status is not None and not is_recorded:
+                trace.append(row)
             if checkpoint is not None:
                 # a step that the deadline cuts short leaves nothing to save
                 took = time.perf_counter() - begun
@@ -250,8 +229,8 @@ class Run:
 
     # --- what is proposed ----------------------------------------------------------------------
 
-    def _keep(self, candidates: Candidates) -> float:
-        """Keep what is better; return the claimed margin of the current iterate.
+    def _kept(self, candidates: Candidates) -> Row:
+        """Keep what is better; return the trace row of the iteration, in the units of X.
 
         What float64 estimates cannot tell from the best so far is kept as well.
         """
@@ -269,41 +248,20 @@ class Run:
         if candidates.upper < self.upper:
             self.q = problem.admitted_weights(candidates.q)
             self.upper = candidates.upper
-        fallback = candidates.fallback
-        self.last_w = primals[0].w if fallback is None else fallback.w
-        self.last_b = None if fallback is None else fallback.b
-        return margins[0]
-
-    def _note(self, margin: float, candidates: Candidates) -> Row | None:
-        """An iteration is done; its row, where the trace keeps it. A row is made only where
-        somebody wants it.
-        """
-        trace = self.trace
-        trace.n_iter += 1
-        self._margin = margin
-        if not trace.wants_row and self.reporter is None:
-            return None
-        row = self._row(candidates)
-        self.clock.exclude(self.reporter, row)
-        if not trace.wants_row:
-            return None
-        trace.append(row)
-        return row
-
-    def _row(self, candidates: Candidates) -> Row:
-        """The trace row in the units of X."""
-        seen = self.seen
+        self.last_w = primals[0].w
+        self.trace.n_iter += 1
+        to_units_of_x = seen.to_units_of_x
         low, high = candidates.interval or (math.nan, math.nan)
         return Row(
             iteration=self.trace.n_iter,
             seconds=self.clock.total(),
             passes=seen.passes,
-            margin=seen.to_units_of_x(self._margin),
-            lower=seen.to_units_of_x(max(0.0, self.lower)),
-            upper=seen.to_units_of_x(self.upper),
+            margin=to_units_of_x(margins[0]),
+            lower=to_units_of_x(max(0.0, self.lower)),
+            upper=to_units_of_x(self.upper),
             evaluations=seen.evaluations,
-            theorem_lower=seen.to_units_of_x(low),
-            theorem_upper=seen.to_units_of_x(high),
+            theorem_lower=to_units_of_x(low),
+            theorem_upper=to_units_of_x(high),
         )
 
     # --- what is certified ---------------------------------------------------------------------
@@ -356,7 +314,7 @@ class Run:
     def _certificate(self, *, sharp: bool) -> Certificate:
         """The certificate of the present pair."""
         w, q = self.w, self.q
-        certificate = self._certify(w, q, sharp=sharp)
+        certificate = self.problem.certify(w, q, sharp=sharp)
         self._certified = Certified(w, q, certificate)
         return certificate
 
@@ -364,7 +322,7 @@ class Run:
         """Take the pair in extended precision, if its certificate is the better one."""
         assert self._refined is not None
         w, q = self._refined
-        certificate = self._certify(w, q, sharp=True)
+        certificate = self.problem.certify(w, q, sharp=True)
         if self._certified is None or certificate.gap < self._certified.certificate.gap:
             self.w, self.q = w, q
             self._certified = Certified(w, q, certificate)
@@ -383,9 +341,6 @@ class Run:
         """Certify the pair of the result; sharply where rounding is what is left of the gap."""
         # until here the last iterate may be the solver's own array
         self.last_w = self.problem.admitted_w(self.last_w)
-        if self.last_b is not None:
-            k = self.problem.classes.size
-            self.last_b = admitted(self.last_b, (k if k > 2 else 1,), "b")
         done = self._certified
         if done is not None and done.w is self.w and done.q is self.q:
             return
@@ -398,5 +353,7 @@ class Run:
 
 def without_time(problem: CertifiedProblem) -> Certificate:
     """What is known without a pass: weights give no vector longer than the longest row of Z."""
-    longest = up(problem.to_units_of_x(problem.trivial_upper))
-    return Certificate.from_bounds(-math.inf, longest)
+    if problem.penalty.has_box:  # of whose 1/√(2D) nothing is known
+        return Certificate.from_bounds(-math.inf, math.inf)
+    longest = problem.to_units_of_x(problem.longest / problem.radius)
+    return Certificate.from_bounds(-math.inf, up(longest))

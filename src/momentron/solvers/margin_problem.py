@@ -66,12 +66,15 @@ class MarginProblem(ABC):
         The smoothness of ψ: steps are divided by it.
     psi_zero : float
         ψ(0).
+    w_shape : tuple of int
+        The shape of a classifier w.
     dual_set : DualSet
         Where the weights of all rows are in memory.
     """
 
     classes: np.ndarray
     n_rows: int
+    w_shape: tuple[int, ...]
     radius: float
     exponent: int
     rho: float
@@ -80,9 +83,9 @@ class MarginProblem(ABC):
 
     # --- classifiers ---------------------------------------------------------------------------
 
-    @abstractmethod
     def zeros(self) -> np.ndarray:
         """The classifier w = 0."""
+        return np.zeros(self.w_shape)
 
     @abstractmethod
     def norm(self, w: np.ndarray) -> float:
@@ -189,17 +192,29 @@ class SparseDual:
     weights: np.ndarray
 
     @classmethod
-    def above_rounding(cls, rows: np.ndarray, codes: np.ndarray, dual: np.ndarray) -> "SparseDual":
-        """Those of the rows whose weight is above rounding level, sorted by number."""
-        kept = rows_above_rounding(dual)
-        kept = kept[np.argsort(rows[kept], kind="stable")]
-        return cls(rows[kept], codes[kept], dual[kept])
+    def above_rounding(
+        cls, codes: np.ndarray, dual: np.ndarray, numbers: np.ndarray | None = None
+    ) -> "SparseDual":
+        """Those of the rows whose weight is above rounding level; all have their own numbers, or
+        those of their places.
+        """
+        totals = dual if dual.ndim == 1 else dual.sum(axis=1)
+        kept = (totals > 1e-12 * totals.max(initial=0.0)).nonzero()[0]
+        rows = kept
+        if numbers is not None:
+            kept = kept[np.argsort(numbers[kept], kind="stable")]
+            rows = numbers[kept]
+        return cls(rows, codes[kept], dual[kept])
 
-
-def rows_above_rounding(dual: np.ndarray) -> np.ndarray:
-    """The places of the weights, or of the rows of weights, that are above rounding level."""
-    totals = dual if dual.ndim == 1 else dual.sum(axis=1)
-    return (totals > 1e-12 * totals.max(initial=0.0)).nonzero()[0]
+    def mixed(self, x: float, other: "SparseDual", y: float) -> "SparseDual":
+        """x·these + y·the others, each row once."""
+        numbers = np.concatenate([self.rows, other.rows])
+        codes = np.concatenate([self.codes, other.codes])
+        weights = np.concatenate([x * self.weights, y * other.weights])
+        rows, first, place = np.unique(numbers, return_index=True, return_inverse=True)
+        total = np.zeros((rows.size, *weights.shape[1:]))
+        np.add.at(total, place, weights)
+        return SparseDual(rows, codes[first], total)
 
 
 class CertifiedProblem(MarginProblem):
@@ -252,11 +267,6 @@ class CertifiedProblem(MarginProblem):
     def some_row_length(self) -> float:
         """A length in units of R that some row of Z surely has."""
 
-    @property
-    def trivial_upper(self) -> float:
-        """The upper bound that holds without any weights, in units of R."""
-        return self.longest / self.radius
-
     @abstractmethod
     def closing_seconds(self) -> float:
         """Roughly what the last certificate and the classifier take."""
@@ -266,13 +276,13 @@ class CertifiedProblem(MarginProblem):
     def passes(self) -> int:
         """Passes over the data so far."""
 
-    @abstractmethod
     def even_weights(self) -> Any:
-        """The same weight for every constraint, or what stands in where nobody summed the rows."""
+        """The same weight for every constraint; none in blocks, where nobody summed the rows."""
+        return self.no_weights()
 
     def admitted_w(self, w: Any) -> np.ndarray:
         """A private copy of a proposed classifier, its shape and type checked."""
-        return admitted(w, self.zeros().shape, "w")
+        return admitted(w, self.w_shape, "w")
 
     @abstractmethod
     def admitted_weights(self, q: Any) -> Any:
@@ -281,10 +291,6 @@ class CertifiedProblem(MarginProblem):
     @abstractmethod
     def certify(self, w: np.ndarray, q: Any, *, sharp: bool = False) -> Certificate:
         """The interval that an admitted pair proves."""
-
-    def rounds(self, options: Any) -> Any:
-        """The rounds of working sets, a solver state, where rows must be fetched; else None."""
-        return None
 
     def close(self) -> None:
         """No pass over data on disk from now on; what is in memory may be read."""
@@ -309,13 +315,11 @@ class CertifiedProblem(MarginProblem):
 
     # --- for the result ------------------------------------------------------------------------
 
-    def in_memory(self) -> Any:
-        """This problem, where all its rows are in memory; else None."""
-        return None
-
+    @abstractmethod
     def sampled(self) -> Any:
-        """The problem of some rows in memory, the classes in proportion; None where few are."""
-        return self.in_memory()
+        """This problem, if its rows are in memory; or that of some rows which are, the classes in
+        proportion; None where these are few.
+        """
 
     @abstractmethod
     def certified_margin(self, w: np.ndarray, *, sharp: bool = False) -> float:

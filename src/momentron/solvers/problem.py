@@ -31,15 +31,14 @@ from momentron.dual.labels import Labels, as_labels
 from momentron.dual.losses import Loss, as_loss
 from momentron.dual.penalty import HARD, Penalty
 from momentron.rows import Operator
-from momentron.rows.base import shallow_copy
 from momentron.rows.kernels.choice import KernelChoice
+from momentron.rows.operator import shallow_copy
 from momentron.rows.validation import CleanData, TrainingData, operator_of
 from momentron.solvers.margin_problem import (
     COLD,
     CertifiedProblem,
     Evaluation,
     SparseDual,
-    rows_above_rounding,
 )
 
 __all__ = ["KernelChoice", "Problem", "rows_of"]
@@ -94,11 +93,13 @@ class Problem(CertifiedProblem):
     ) -> None:
         self.operator, self.labels, self.dual_set = operator, labels, dual_set
         self.penalty, self.is_soft, self.exponent = penalty, penalty.is_soft, exponent
-        self.size, self.n_rows = labels.size, operator.shape[0]
+        self.size, self.n_rows, self.rho = labels.size, operator.shape[0], dual_set.rho
         self.weights = None if weights is None else read_only(weights)
         self.classes = read_only(np.array([-1, 1]) if classes is None else classes)
-        self._shape = operator.zeros(*labels.trailing).shape if self.is_soft else ()
+        self.w_shape = self._shape = operator.zeros(*labels.trailing).shape
         self._n_more = labels.n_outputs if penalty.has_box else labels.size  # numbers after w
+        if self.is_soft:
+            self.w_shape = (math.prod(self._shape) + self._n_more,)
         row_norms = labels.row_norms(operator.row_norms)
         if penalty.has_ridge:
             # a bound on √(‖z‖² + r): three more roundings, and those of √r
@@ -108,6 +109,7 @@ class Problem(CertifiedProblem):
         self.radius = self.longest or 1.0
 
     @classmethod
+    @standard_arithmetic()
     def from_data(
         cls,
         X: Any,
@@ -125,7 +127,6 @@ class Problem(CertifiedProblem):
         return cls.of(data, loss=as_loss(loss), kernel=kernel, **options)
 
     @classmethod
-    @standard_arithmetic()
     def of(
         cls,
         data: TrainingData,
@@ -200,14 +201,10 @@ class Problem(CertifiedProblem):
     def resolution(self) -> float:  # type: ignore[override]
         return self.operator.resolution
 
-    @property
-    def trivial_upper(self) -> float:
-        # without any weights nothing is known of 1/√(2D)
-        return math.inf if self.penalty.has_box else self.longest / self.radius
-
     def closing_seconds(self) -> float:
         """Four passes, and some vectors."""
-        entries = self.operator.dense_entries or 20 * self.n_rows
+        matrix = self.operator.as_matrix()
+        entries = 20 * self.n_rows if matrix is None or matrix.is_sparse else matrix.X.size
         outputs = max(1.0, 0.1 * self.classes.size)  # many vectors are faster for each
         return 4.0 * outputs * entries / 3e9 + 300.0 * self.size / 1e9
 
@@ -220,10 +217,6 @@ class Problem(CertifiedProblem):
         return self.operator.evaluations
 
     # --- classifiers ---------------------------------------------------------------------------
-
-    def zeros(self) -> np.ndarray:
-        w = self.operator.zeros(*self.labels.trailing)
-        return self.joined(w, np.zeros(self._n_more)) if self.is_soft else w
 
     def joined(self, w: np.ndarray, more: Any) -> np.ndarray:
         """The flat array of w and ξ/√r, or of w and the intercepts for the hinge."""
@@ -296,10 +289,6 @@ class Problem(CertifiedProblem):
     # --- the loss ------------------------------------------------------------------------------
 
     @property
-    def rho(self) -> float:  # type: ignore[override]
-        return self.dual_set.rho
-
-    @property
     def psi_zero(self) -> float:  # type: ignore[override]
         return self.dual_set.psi_zero
 
@@ -350,7 +339,7 @@ class Problem(CertifiedProblem):
         proved = certify_hinge if self.penalty.has_box else certify
         return proved(self, w, q, sharp=sharp)
 
-    def in_memory(self) -> "Problem":
+    def sampled(self) -> "Problem":
         return self
 
     def certified_margin(self, w: np.ndarray, *, sharp: bool = False) -> float:
@@ -383,11 +372,14 @@ class Problem(CertifiedProblem):
             share = self.operator.magnitude(w, norm) / norm
             loss = self.to_units_of_x(8.0 * UNIT_ROUNDOFF * share * self.longest / self.radius)
         w, _ = self.to_unit_length(w)
-        intercept: Any = np.zeros(self.classes.size) if self.classes.size > 2 else 0.0
+        b = self.best_intercept(exact_scores(self, w))
+        return self.coef_of(w), self.intercept_in_units_of_x(b), loss
+
+    def best_intercept(self, scores: np.ndarray) -> Any:
+        """The intercepts with the largest margin for these scores, in the units of the operator."""
         if self.dual_set.fits_intercept:
-            b = self.dual_set.intercept(exact_scores(self, w))
-            intercept = self.intercept_in_units_of_x(b)
-        return self.coef_of(w), intercept, loss
+            return self.dual_set.intercept(scores)
+        return np.zeros(self.classes.size) if self.classes.size > 2 else 0.0
 
     def solution(self, v: np.ndarray) -> tuple[np.ndarray, Any]:
         """(w, b) of a proposal for the hinge, stretched as its certificate does; in the units of
@@ -414,8 +406,7 @@ class Problem(CertifiedProblem):
         else:
             weights = self.dual_set.normalize(q)
         dual = self.labels.dual_of(weights)
-        rows = rows_above_rounding(dual)
-        return SparseDual(rows, self.labels.codes[rows], dual[rows])
+        return SparseDual.above_rounding(self.labels.codes, dual)
 
     def from_arrays(self, arrays: Mapping[str, np.ndarray], passes: int) -> None:
         self.operator.passes = passes

@@ -8,7 +8,8 @@ import numpy as np
 
 from momentron.data.reprs import words_of
 from momentron.errors import InputError, short
-from momentron.solvers.base import (
+from momentron.solvers.margin_problem import Evaluation, MarginProblem
+from momentron.solvers.solver import (
     DEFAULTS,
     Candidates,
     Primal,
@@ -17,7 +18,6 @@ from momentron.solvers.base import (
     State,
     first_evaluation,
 )
-from momentron.solvers.margin_problem import Evaluation, MarginProblem
 from momentron.status import Status
 
 FARTHEST = 1e12  # ‖w‖ above which an optimiser has run away, and its run ends
@@ -101,8 +101,8 @@ class TorchOptimizer(Solver):
 
     def init(self, problem: Any, options: RunOptions = DEFAULTS) -> TorchState:
         torch = _torch()
-        whole = problem.in_memory()
-        if whole is not None and whole.operator.has_coefficient_per_row:
+        operator = getattr(problem, "operator", None)  # there is none of rows in blocks
+        if operator is not None and operator.has_coefficient_per_row:
             raise InputError(f"method={self.name!r} does not support kernels; use 'momentum'")
         first = first_evaluation(problem, options)
         parameter = torch.nn.Parameter(torch.from_numpy(first.w.copy()))

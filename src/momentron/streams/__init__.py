@@ -5,7 +5,7 @@ their own store of data, or want a stream for itself.
 """
 
 from momentron.data.arguments import parse_size
-from momentron.streams.api import (
+from momentron.streams.block_fits import (
     BlockData,
     as_stream,
     is_dask,

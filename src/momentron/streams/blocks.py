@@ -1,6 +1,9 @@
-"""A block of rows with its labels: what is read at a time, and worked on a tile at a time."""
+"""A block of rows with its labels: what is read at a time, and worked on a tile at a time.
 
-from collections.abc import Iterator
+And the rows of blocks that are kept.
+"""
+
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +13,7 @@ from xxhash import xxh3_64_intdigest
 
 from momentron.arithmetic.clock import require_time
 from momentron.errors import InputError, short
-from momentron.rows.base import row_blocks
+from momentron.rows.operator import row_blocks
 from momentron.rows.validation import as_matrix, clean_targets
 
 LARGE = 256  # a large tile is this many times as large: a fraction of a second
@@ -62,11 +65,6 @@ class Block:
     def values(self) -> np.ndarray:
         """The entries of X, or those that it stores."""
         return self.X if isinstance(self.X, np.ndarray) else self.X.data
-
-    @property
-    def numbers(self) -> np.ndarray:
-        """The numbers of the rows, counted over the whole stream."""
-        return np.arange(self.first, self.first + self.y.size)
 
     def kept(self, wanted: np.ndarray) -> "Rows | None":
         """The rows whose numbers are among the wanted ones, which are sorted; or None."""
@@ -123,8 +121,10 @@ class Rows:
     @classmethod
     def joined(cls, parts: "list[Rows]") -> "Rows":
         """The rows of all the parts, one part after another."""
+        pieces = [part.X for part in parts]
+        is_sparse = sp.issparse(pieces[0])
         return cls(
-            stack([part.X for part in parts]),
+            sp.csr_array(sp.vstack(pieces, format="csr")) if is_sparse else np.concatenate(pieces),
             np.concatenate([part.codes for part in parts]),
             np.concatenate([part.numbers for part in parts]),
         )
@@ -132,6 +132,78 @@ class Rows:
     def coded(self, classes: np.ndarray) -> "Rows":
         """The same with the places of the labels among the classes."""
         return Rows(self.X, np.searchsorted(classes, self.codes), self.numbers)
+
+
+class Shortlist:
+    """The rows of highest rank, about `total` of them, as many of each class.
+
+    `bars` are ranks below which rows of a class are not wanted at all.
+    As classes appear the room of each shrinks; what was dropped before would have been dropped
+    after. Rows are kept as they come and trimmed when there are twice as many, so that a row costs
+    a comparison and, rarely, a copy. Two lists merge into the list of all their rows, the same in
+    whatever order they come.
+    """
+
+    def __init__(self, total: int, bars: Mapping[Any, float] | None = None) -> None:
+        self.total, self.bars = total, dict(bars or {})
+        self._kept: dict[Any, list[tuple[np.ndarray, Rows]]] = {}  # with their ranks, by class
+
+    @property
+    def capacity(self) -> int:
+        """Rows that each class may keep."""
+        return max(1, self.total // max(2, len(self.bars)))
+
+    def begun(self) -> "Shortlist":
+        """An empty list that wants what this one would still take."""
+        return Shortlist(self.total, self.bars)
+
+    def offer(
+        self, label: Hashable, ranks: np.ndarray, index: np.ndarray, X: Any, first: int
+    ) -> None:
+        """Take those of the rows X[index], of one class, that rank high enough.
+
+        `first` is the number of the first row of X.
+        """
+        wanted = np.flatnonzero(ranks >= self.bars.setdefault(label, -np.inf))
+        if wanted.size > self.capacity:
+            order = np.lexsort((index[wanted], -ranks[wanted]))
+            wanted = wanted[order[: self.capacity]]
+        if wanted.size:
+            index = index[wanted]
+            rows = Rows(X[index], np.full(index.size, label), first + index)
+            self._add(label, ranks[wanted], rows)
+
+    def take(self, other: "Shortlist") -> None:
+        """Merge another list into this one."""
+        for label, bar in other.bars.items():
+            self.bars[label] = max(bar, self.bars.get(label, -np.inf))
+        for label, kept in other._kept.items():
+            for ranks, rows in kept:
+                self._add(label, ranks, rows)
+
+    def _add(self, label: Hashable, ranks: np.ndarray, rows: Rows) -> None:
+        kept = self._kept.setdefault(label, [])
+        kept.append((ranks, rows))
+        if sum(part.size for _, part in kept) >= 2 * self.capacity:
+            self._trim(label)
+
+    def _trim(self, label: Hashable) -> None:
+        """Keep the highest ranks of a class, and of equal ones the earliest rows."""
+        kept = self._kept[label]
+        ranks = np.concatenate([part for part, _ in kept])
+        rows = Rows.joined([part for _, part in kept])
+        if ranks.size > self.capacity:
+            best = np.lexsort((rows.numbers, -ranks))[: self.capacity]
+            ranks, rows = ranks[best], rows.chosen(best)
+            self.bars[label] = float(ranks.min())
+        self._kept[label] = [(ranks, rows)]
+
+    def chosen(self) -> Rows | None:
+        """The rows kept, if any, class by class, with their labels as codes."""
+        for label in self._kept:
+            self._trim(label)
+        parts = [self._kept[label][0][1] for label in sorted(self._kept, key=str)]
+        return Rows.joined(parts) if parts else None
 
 
 def as_block(X: Any, y: Any, number: int, first: int, width: int | None = None) -> Block:
@@ -169,22 +241,8 @@ def _stored(X: Any) -> int:
     return max(-(-X.nnz // X.shape[0]), 1) if sp.issparse(X) else int(X.shape[1])
 
 
-def _in_time(parts: Iterator[slice]) -> Iterator[slice]:
+def _in_time(parts: list[slice]) -> Iterator[slice]:
     """The slices; between two of them the deadline is looked at, and Ctrl-C is heard."""
     for rows in parts:
         require_time()
         yield rows
-
-
-def in_float64(X: Any) -> Any:
-    """X in float64, without a copy where it is so already."""
-    return X.astype(np.float64, copy=False)
-
-
-def stack(parts: list[Any]) -> Any:
-    """Rows of several pieces as one piece."""
-    if len(parts) == 1:
-        return parts[0]
-    if sp.issparse(parts[0]):
-        return sp.csr_array(sp.vstack(parts, format="csr"))
-    return np.concatenate(parts)

@@ -8,7 +8,7 @@ and as large as a finding back, once per worker; partitions stay where they are.
 import copy
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from threading import Event
 from typing import Any
@@ -32,7 +32,7 @@ from momentron.streams.stream import (
 FAN_IN = 4
 PATIENCE = 20.0  # seconds without any worker, or scheduler, after which the fit gives up
 GREETING = 3.0  # seconds for a scheduler to answer
-ATTEMPTS = 4  # at one pass, where a worker took the task with it as it died
+LARGE_GRAPH = "distributed.admin.large-graph-warning-threshold"
 
 Seen = dict[int, tuple[int, int]]  # the checksum and the bytes of each block
 Finding = tuple[Any, Seen]  # what a task found, None without rows, and in which blocks
@@ -72,13 +72,11 @@ class DaskStream(Stream):
         is_kept: np.ndarray | None = None,
     ) -> None:
         require_dask()
-        self.parts, self.is_kept = list(parts), is_kept
-        super().__init__(len(self.parts))
+        self.parts = list(parts)
+        super().__init__(len(self.parts), is_kept)
         self._keys = [X.key for X, _ in self.parts] if keys is None else list(keys)
         self.client = client if client is not None else current_client()
-        self.is_remote = self.client is not None
-        self._is_direct = True
-        self._pins: set[str] = set()  # workers that the present work waits for
+        self._is_direct = self.client is not None and self._reaches_workers()
         self._count(self._each(_size, range(self.n_blocks)) if sizes is None else sizes)
 
     def _count(self, sizes: Sequence[int]) -> None:
@@ -117,65 +115,24 @@ class DaskStream(Stream):
         pairs = list(dask.persist(*pairs, scheduler=client))
         # X and y in one value: two more tasks to part them might run on another worker
         stream = cls([(pair, None) for pair in pairs], [0] * n_blocks, client)
-        stream._retried(lambda: stream._wait(futures_of(pairs)))
+        stream._wait(futures_of(pairs))
         stream._count(stream._each(_size, range(n_blocks)))
         return stream
 
     # --- one pass ------------------------------------------------------------------------------
 
     def _fold(self, task: PassTask) -> Any:
-        if self.client is None:
-            alone: Groups = [(None, [i]) for i in range(self.n_blocks)]
-            (part,) = self._compute_all([self._tree(task, alone)])
-        else:
-            (part,) = self._retried(
-                lambda: self._compute_all([self._tree(self._scatter(task), self._places())])
-            )
+        alone: Groups = [(None, [i]) for i in range(self.n_blocks)]
+        groups = alone if self.client is None else self._places()
+        ((found, seen),) = self._compute_all([self._tree(task, groups)])
         require_time()
-        found, seen = part
         if found is None:
             raise InputError("every partition is empty; give at least one row")
-        for number, (checksum, nbytes) in sorted(seen.items()):
+        for number in range(self.n_blocks):
+            checksum, nbytes = seen.get(number, (0, 0))  # of one without rows
             self.require_same(number, checksum)
             self.report(1.0, nbytes)
-        self.require_all(seen)
         return found
-
-    def _retried(self, work: Callable[[], Any]) -> Any:
-        """The work, begun again where a worker died that was to do a part of it."""
-        from distributed import CancelledError, KilledWorker
-        from distributed.client import FutureCancelledError
-
-        lost = (CancelledError, FutureCancelledError, KilledWorker, OSError, TimeoutError)
-        for attempt in range(ATTEMPTS):
-            require_time()
-            self._require_workers()
-            self._pins.clear()
-            try:
-                return work()
-            except lost as error:
-                if isinstance(error, ClusterError):
-                    raise
-                if attempt == ATTEMPTS - 1:
-                    raise ClusterError(
-                        f"a pass failed {ATTEMPTS} times because workers were lost: {error}; "
-                        "start reliable workers, and continue from a checkpoint"
-                    ) from error
-        raise AssertionError("the last attempt returns or raises")
-
-    def _scatter(self, task: PassTask) -> Any:
-        """Straight to a worker; by way of the scheduler where workers cannot be reached.
-
-        To one worker, from which the others take it: a broadcast would wait for the dead.
-        """
-        if self._is_direct:
-            try:
-                return self.client.scatter(
-                    task, hash=False, direct=True, timeout=_at_most(PATIENCE / 2)
-                )
-            except (OSError, TimeoutError):
-                self._is_direct = False
-        return self.client.scatter(task, hash=False, direct=False, timeout=_at_most(PATIENCE))
 
     def _places(self) -> Groups:
         """Partitions grouped by the worker that holds them, one group per thread."""
@@ -200,15 +157,21 @@ class DaskStream(Stream):
         return {i: known.get(key) or () for i, key in enumerate(self._keys)}
 
     def _tree(self, task: Any, groups: Groups) -> Any:
-        """The graph of a pass: a fold for each group, merged on their worker, then in a tree."""
+        """The graph of a pass: a fold for each group, merged on their worker, then in a tree.
+
+        The task is a part of it, from where no worker that dies can take it.
+        """
+        import dask
+
+        task = dask.delayed(task, pure=False, traverse=False)
         local: dict[str | None, list[Any]] = {}
         for place, group in groups:
             arguments = [(i, self.firsts[i], *self.parts[i], self._masks[i]) for i in group]
-            with self._pinned(place):
+            with _placed(place):
                 local.setdefault(place, []).append(_delayed(fold)(task, arguments))
         level = local.pop(None, [])
         for place, findings in local.items():
-            with self._pinned(place):
+            with _placed(place):
                 level.append(_delayed(merged)(task, findings))
         while len(level) > 1:
             parts = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
@@ -218,15 +181,25 @@ class DaskStream(Stream):
     # --- computing -----------------------------------------------------------------------------
 
     def _compute_all(self, values: list[Any]) -> list[Any]:
+        """The values; Dask itself computes again what a worker that dies takes with it."""
         if self.client is None:
             return Work(lambda given_up: _on_threads(values, given_up)).result()
-        futures = self.client.compute(values, optimize_graph=False)
+        import dask
+        from distributed import KilledWorker
+
+        self._require_workers()
+        with dask.config.set({LARGE_GRAPH: "1TB"}):  # a classifier may be larger than 10 MB
+            futures = self.client.compute(values, optimize_graph=False)
         try:
             self._wait(futures)
             return self.client.gather(futures, direct=self._is_direct)
-        except BaseException:
+        except KilledWorker as error:
+            raise ClusterError(
+                f"a pass failed because workers were lost again and again: {error}; start reliable "
+                "workers, and continue from a checkpoint"
+            ) from error
+        finally:
             self.client.cancel(futures)
-            raise
 
     def _wait(self, futures: list[Any]) -> None:
         """Until all are done; gives up where no worker has been there for some time."""
@@ -240,16 +213,12 @@ class DaskStream(Stream):
                 done = sum(future.done() for future in futures)
                 self.report(min(0.99, done / len(futures)))
                 require_time()
-            workers = self._workers()
-            if not workers:
-                self._require_workers()
-            elif not self._pins <= workers:
-                raise ConnectionError("a worker was lost with its partitions")
+            self._require_workers()
 
     def _require_workers(self) -> None:
         """Wait a little for a worker, and give up if none comes."""
         begin = time.perf_counter()
-        while not self._workers():
+        while not self._has_workers():
             if time.perf_counter() - begin > PATIENCE:
                 raise ClusterError(
                     f"no worker of {self.client!r} has answered for {PATIENCE:.0f} s, and the fit "
@@ -258,15 +227,23 @@ class DaskStream(Stream):
             require_time()
             time.sleep(_at_most(0.5))
 
-    def _workers(self) -> set[str]:
-        """The addresses of the workers that the scheduler knows; none where it does not answer."""
+    def _has_workers(self) -> bool:
+        """Whether the scheduler answers, and knows of a worker."""
         if self.client.status != "running":
-            return set()
+            return False
         try:
             ask = self.client.scheduler.ncores
-            return set(self.client.sync(ask, callback_timeout=_at_most(5.0)))
+            return bool(self.client.sync(ask, callback_timeout=_at_most(5.0)))
         except (OSError, TimeoutError):
-            return set()
+            return False
+
+    def _reaches_workers(self) -> bool:
+        """Whether workers can be reached from here, not by way of the scheduler alone."""
+        try:
+            self.client.scatter([0], hash=False, direct=True, timeout=_at_most(GREETING))
+            return True
+        except (OSError, TimeoutError):
+            return False
 
     # --- what the first look needs -------------------------------------------------------------
 
@@ -275,28 +252,21 @@ class DaskStream(Stream):
 
     def _each(self, function: Any, numbers: Sequence[int]) -> list[Any]:
         """function(X, y) of some partitions, where they are."""
+        holders = self._holders() if self.client is not None else {}
+        values = []
+        for number in numbers:
+            with _placed(next(iter(holders.get(number, ())), None)):
+                values.append(_delayed(function)(*self.parts[number]))
+        return self._compute_all(values)
 
-        def work() -> list[Any]:
-            holders = self._holders() if self.client is not None else {}
-            values = []
-            for number in numbers:
-                with self._pinned(next(iter(holders.get(number, ())), None)):
-                    values.append(_delayed(function)(*self.parts[number]))
-            return self._compute_all(values)
 
-        return work() if self.client is None else self._retried(work)
+def _placed(place: str | None) -> Any:
+    """Run where the partitions are, or they would be copied; elsewhere if that worker dies."""
+    import dask
 
-    def _pinned(self, place: str | None) -> Any:
-        """Run where the partitions are, and nowhere else: they would be copied there.
-
-        Where that worker dies, `_wait` notices, and the work is begun again.
-        """
-        import dask
-
-        if place is None:
-            return nullcontext()
-        self._pins.add(place)
-        return dask.annotate(workers=[place], allow_other_workers=False)
+    if place is None:
+        return nullcontext()
+    return dask.annotate(workers=[place], allow_other_workers=True)
 
 
 def _on_threads(values: list[Any], given_up: Event) -> list[Any]:

@@ -9,11 +9,10 @@ import scipy.sparse as sp
 
 from momentron.arithmetic.rounding import SINGLE_ROUNDOFF, gamma
 from momentron.errors import InputError
-from momentron.rows.base import norm_upper_bounds
+from momentron.rows.operator import norm_upper_bounds
 from momentron.rows.sparse import squared_row_norms
 from momentron.rows.validation import clean_matrix, sorted_labels
-from momentron.streams.blocks import Block, Rows, in_float64, kind_of, large_tiles, tiles
-from momentron.streams.shortlist import Shortlist
+from momentron.streams.blocks import Block, Rows, Shortlist, kind_of, large_tiles, tiles
 from momentron.streams.stream import Stream
 
 MOST_CLASSES = 10_000
@@ -82,8 +81,9 @@ class FirstPassResult:
     @cached_property
     def some_row_length(self) -> float:
         """max‖x − centre‖ over the sample, which may be all the rows, as `radius_about` has it."""
-        _, _, X = self.sample.rows()
-        rows = (X.toarray() if sp.issparse(X) else X) - self.centre
+        sample = self.sample.chosen()
+        assert sample is not None, "every class has rows"
+        rows = (sample.X.toarray() if sp.issparse(sample.X) else sample.X) - self.centre
         return self.radius_about(float(np.einsum("ij,ij->i", rows, rows).max()))
 
     def radius_about(self, square: float) -> float:
@@ -117,11 +117,12 @@ class FirstPass:
         the rows' numbers alone, so that blocks of any size give the same sample.
     seed : int
     wanted : ndarray, optional
-        Numbers of rows to bring back, in sorted order.
+        Numbers of rows to bring back.
     """
 
     def __init__(self, n_sample: int, seed: int = 0, wanted: np.ndarray | None = None) -> None:
-        self.n_sample, self.seed, self.wanted = n_sample, seed, wanted
+        self.n_sample, self.seed = n_sample, seed
+        self.wanted = None if wanted is None else np.sort(wanted)
 
     def __call__(self, block: Block, so_far: FirstPassResult | None = None) -> FirstPassResult:
         X = block.X
@@ -132,7 +133,7 @@ class FirstPass:
             found.kept = [kept]
         self._measure(block, found)
         labels, codes = sorted_labels(block.y)
-        keys = row_keys(block.numbers, self.seed)
+        keys = row_keys(block.first, block.y.size, self.seed)
         for code, label in enumerate(labels.tolist()):
             index = np.flatnonzero(codes == code)
             if index.size == 0:
@@ -185,12 +186,14 @@ class FirstPass:
 def _largest_square(tile: Any) -> float:
     """max‖x‖² over the rows, in the tile's own precision; not finite if any entry is not."""
     with np.errstate(over="ignore", invalid="ignore"):
-        if sp.issparse(tile):
-            squares = squared_row_norms(tile)
-        else:
-            squares = np.einsum("ij,ij->i", tile, tile)
+        squares = _squares(tile)
     largest = float(squares.max(initial=0.0))
     return largest if np.isfinite(squares.sum()) else np.inf
+
+
+def _squares(X: Any) -> np.ndarray:
+    """‖x‖² of each row, in its own precision."""
+    return squared_row_norms(X) if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
 
 
 def _refuse(block: Block) -> None:
@@ -202,15 +205,11 @@ def _refuse(block: Block) -> None:
     raise InputError(f"block {block.number} has entries whose squares overflow: rescale X")
 
 
-def row_keys(numbers: np.ndarray, seed: int) -> np.ndarray:
-    """A random-looking rank in [0, 1) for each row number (splitmix64)."""
-    with np.errstate(over="ignore"):
-        z = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        z += np.uint64((seed + 1) * 0x632BE59BD9B4E019 % 2**64)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z ^= z >> np.uint64(31)
-    return (z >> np.uint64(11)).astype(np.float64) * 2.0**-53
+def row_keys(first: int, size: int, seed: int) -> np.ndarray:
+    """A random rank in [0, 1) for each of the rows from number `first` on, whatever the block."""
+    bits, skipped = np.random.Philox(key=seed % 2**64), first % 4
+    bits.advance(first // 4)  # four numbers at a time
+    return np.random.Generator(bits).random(skipped + size)[skipped:]
 
 
 # --- how far rows lie from a centre: the unit in which Algorithm 1 takes its steps ---------------
@@ -225,9 +224,8 @@ class Spread:
     def __call__(self, block: Block, so_far: Any = None) -> float:
         farthest = -np.inf
         for rows in tiles(block.X):
-            X = in_float64(block.X[rows])
-            squares = squared_row_norms(X) if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
-            farthest = max(farthest, float((squares - 2.0 * (X @ self.centre)).max()))
+            X = block.X[rows].astype(np.float64, copy=False)
+            farthest = max(farthest, float((_squares(X) - 2.0 * (X @ self.centre)).max()))
         return farthest
 
     @staticmethod

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from momentron.data.exactness import as_exact
+from momentron.data.files import FeatureColumns
 from momentron.data.files._common import LABEL_NAMES, position, require_file
 from momentron.errors import InputError, short
 from momentron.streams.source import BLOCK_BYTES
@@ -76,6 +77,11 @@ class ParquetSource:
                 raise InputError(f"{path} column {short(name)}: {kind} is not a number; encode it")
         is_single = all(kind == pa.float32() for kind in kinds)
         self.dtype = np.dtype(np.float32 if is_single else np.float64)
+
+    @property
+    def columns(self) -> FeatureColumns:
+        """The names of the columns, which a model keeps."""
+        return FeatureColumns(self.features, self.label)
 
     def __len__(self) -> int:
         return len(self.pieces)

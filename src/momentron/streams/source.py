@@ -2,6 +2,9 @@
 
 import math
 import mmap
+import os
+import tempfile
+import weakref
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -9,14 +12,20 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import scipy.sparse as sp
 
+from momentron.arithmetic.clock import require_time
 from momentron.data.exactness import as_exact, as_host, is_tensor
 from momentron.data.exactness.tensors import host_itemsize, is_dense
+from momentron.data.files._common import labels as as_labels
 from momentron.data.files._common import require_file
+from momentron.data.files.svmlight import parse_svmlight
+from momentron.data.safefiles import open_regular, reason
 from momentron.errors import InputError
 from momentron.rows import ComputedRows
 from momentron.rows.validation import clean_targets
 
 BLOCK_BYTES = 16 * 2**20
+TEXT_BYTES = 8 * 2**20  # of svmlight text parsed at a time
+ENTRY = np.dtype([("value", np.float64), ("index", np.int32)])  # of svmlight text, in binary
 
 
 @runtime_checkable
@@ -203,3 +212,84 @@ class NpyFile:
             raise InputError(f"{self.path} ends before row {stop}; is it complete?")
         values = values.reshape(stop - start, *self.shape[1:])
         return values.astype(values.dtype.newbyteorder("="), copy=False)
+
+
+class SvmlightSource(TableSource):
+    """Lines of `label index:value …`, as sparse blocks.
+
+    The text is parsed once, when it is opened: its entries go in binary to a private file next to
+    the text, or where temporary files go. That file is removed with the source.
+
+    Parameters
+    ----------
+    path : path
+    block_size : int
+        Bytes of a block.
+    """
+
+    def __init__(self, path: str | Path, block_size: int = BLOCK_BYTES) -> None:
+        path = Path(path)
+        require_file(path)
+        try:
+            self._convert(path, path.absolute().parent)
+        except OSError:
+            try:
+                self._convert(path, None)
+            except OSError as error:
+                raise InputError(
+                    f"{path} cannot be converted: {reason(error)}; copy the text to a folder that "
+                    "you may write to, with room for its numbers in binary"
+                ) from error
+        self.cut(self.labels.size, 12.0 * self.indptr[-1] / self.labels.size, block_size)
+
+    def _convert(self, path: Path, folder: Path | None) -> None:
+        """Write the entries of the text, and keep where its rows begin."""
+        handle, self.file = tempfile.mkstemp(prefix=".momentron-", dir=folder)
+        remove = weakref.finalize(self, _remove, self.file, os.getpid())
+        try:
+            with os.fdopen(handle, "wb") as binary:
+                self._write_entries(path, binary)
+        except BaseException:
+            remove()
+            raise
+
+    def _write_entries(self, path: Path, binary: Any) -> None:
+        lengths, labels, top, least, line = [np.zeros(1, np.int64)], [], -1, 2**31, 1
+        with open_regular(path) as file:
+            while text := file.read(TEXT_BYTES) + file.readline():  # whole lines
+                require_time()
+                try:
+                    X, y = parse_svmlight(text, line, zero_based=True)
+                except InputError as error:
+                    raise InputError(f"{path} {error}") from error
+                line += text.count(b"\n")
+                entries = np.empty(X.nnz, ENTRY)
+                entries["value"], entries["index"] = X.data, X.indices
+                binary.write(entries.tobytes())
+                lengths.append(np.diff(X.indptr).astype(np.int64))
+                labels.append(y)
+                if X.nnz:
+                    top, least = max(top, int(X.indices.max())), min(least, int(X.indices.min()))
+        if not labels or top < 0:
+            raise InputError(f"{path} has no rows with features; give 'label index:value' lines")
+        self.base = 0 if least == 0 else 1  # indices count from 1, unless one is 0
+        self.width = top + 1 - self.base
+        self.indptr = np.cumsum(np.concatenate(lengths))
+        self.labels = as_labels(str(path), np.concatenate(labels))
+
+    def read(self, rows: slice) -> tuple[Any, np.ndarray]:
+        begin, end = int(self.indptr[rows.start]), int(self.indptr[rows.stop])
+        entries = np.fromfile(self.file, ENTRY, end - begin, offset=begin * ENTRY.itemsize)
+        indices = entries["index"] - np.int32(self.base)
+        is_whole = entries.size == end - begin
+        # compiled code would read and write outside its arrays
+        if not is_whole or indices.min(initial=0) < 0 or indices.max(initial=0) >= self.width:
+            raise InputError(f"{self.file} changed while it was in use; run again")
+        indptr = (self.indptr[rows.start : rows.stop + 1] - begin).astype(np.int32)
+        shape = rows.stop - rows.start, self.width
+        return sp.csr_array((entries["value"].copy(), indices, indptr), shape), self.labels[rows]
+
+
+def _remove(file: str, process: int) -> None:
+    if os.getpid() == process:  # a fork must not take the file from its parent
+        Path(file).unlink(missing_ok=True)

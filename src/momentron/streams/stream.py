@@ -3,7 +3,9 @@
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from contextlib import closing
 from contextvars import copy_context
 from dataclasses import replace
 from typing import Any, Protocol
@@ -44,27 +46,17 @@ class Stream(ABC):
         Bytes read in total.
     seconds : float
         Time spent in passes.
-    is_remote : bool
-        Whether what a task holds travels over a network.
     share : float
         How much of the present pass is done, or was when it failed; 0 between passes.
     is_kept : ndarray of bool, optional
         Which rows have a weight, where others have none: to tasks these are not there.
     """
 
-    passes: int = 0
-    nbytes: int = 0
-    seconds: float = 0.0
-    is_remote: bool = False
-    share: float = 0.0
-    is_kept: np.ndarray | None = None
-    n_blocks: int
-    _checksums: dict[int, int]
-    _clock: float = 0.0
-
-    def __init__(self, n_blocks: int) -> None:
-        self.n_blocks = n_blocks
-        self._checksums = {}
+    def __init__(self, n_blocks: int, is_kept: np.ndarray | None = None) -> None:
+        self.n_blocks, self.is_kept = n_blocks, is_kept
+        self.passes, self.nbytes, self.seconds, self.share = 0, 0, 0.0, 0.0
+        self._checksums: dict[int, int] = {}
+        self._clock = 0.0
 
     def run_first(self, task: PassTask) -> Any:
         """A pass that all later ones must agree with: they must read the same blocks."""
@@ -116,15 +108,6 @@ class Stream(ABC):
                 "are read"
             )
 
-    def require_all(self, numbers: Collection[int]) -> None:
-        """Refuse a pass that did not meet all the blocks of the first one."""
-        for number in sorted(self._checksums):
-            if number not in numbers:
-                raise InputError(
-                    f"block {number} is missing, which the first pass read; the data must not "
-                    "change while they are read"
-                )
-
     @property
     def content(self) -> np.ndarray:
         """The checksums of all the blocks, and of who has a weight: a checkpoint is bound to it."""
@@ -145,7 +128,7 @@ class BlockError(OSError):
     """A block that could not be read; says which one, and why."""
 
 
-class Work:
+class Work(threading.Thread):
     """call(given_up) in a separate thread, which is abandoned at the deadline or at Ctrl-C.
 
     The event is then set, for the work to end as soon as it can.
@@ -154,100 +137,70 @@ class Work:
     def __init__(
         self, call: Callable[[threading.Event], Any], name: str = "momentron-work"
     ) -> None:
-        self._given_up = threading.Event()
-        self._found: list[Any] = []
-        run = copy_context().run  # the work may ask for the time that is left
-        self._thread = threading.Thread(target=run, args=(self._run, call), name=name, daemon=True)
-        self._thread.start()
+        super().__init__(name=name, daemon=True)
+        self._call, self._given_up, self._outcome = call, threading.Event(), Future[Any]()
+        self._context = copy_context()  # the work may ask for the time that is left
+        self.start()
 
-    def _run(self, call: Callable[[threading.Event], Any]) -> None:
+    def run(self) -> None:
         try:
-            self._found.append((call(self._given_up), None))
+            self._outcome.set_result(self._context.run(self._call, self._given_up))
         except BaseException as error:
-            self._found.append((None, error))
+            self._outcome.set_exception(error)
 
     def result(self) -> Any:
         """What the call returns or raises; OutOfTime at the deadline."""
         try:
-            while self._thread.is_alive():
-                self._thread.join(PATIENCE)
-                if self._thread.is_alive():
+            while self.is_alive():
+                self.join(PATIENCE)
+                if self.is_alive():
                     require_time()
         except BaseException:
             self._given_up.set()
             raise
-        value, error = self._found.pop()
-        if error is not None:
-            raise error
-        return value
-
-    def leave(self) -> None:
-        """Wait a moment for the end, and no longer."""
-        self._thread.join(FAREWELL)
+        return self._outcome.result()
 
 
-class Reader:
-    """The blocks of a source in order with their checksums, each read ahead by a thread.
+def read_ahead(source: Source, n_blocks: int) -> Generator[tuple[Block, int], None, None]:
+    """The first blocks of a source with their checksums, each read by a thread before its turn.
 
     Two blocks are alive at most: one being worked on, one being read. An error of the source is
-    raised here, with the number of the block. While a block is waited for the deadline holds. Use
-    as a context manager.
-
-    Parameters
-    ----------
-    source : Source
-    n_blocks : int
-        How many blocks the source has.
+    raised here, with the number of the block. While a block is waited for the deadline holds.
+    Close it where it is left early.
     """
-
-    def __init__(self, source: Source, n_blocks: int) -> None:
-        self._source, self._n_blocks = source, n_blocks
-        self._work: Work | None = None
-
-    def __enter__(self) -> "Reader":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._work is not None:
-            self._work.leave()
-
-    def first(self) -> Block:
-        """The first block alone."""
-        self._work = self._begin(0, 0, None)
-        block, _ = self._work.result()
-        return block
-
-    def __iter__(self) -> Iterator[tuple[Block, int]]:
-        """Every block, and its checksum."""
-        self._work = self._begin(0, 0, None)
+    work = _begin_reading(source, 0, 0, None)
+    try:
         before: tuple[Block, int] | None = None
-        for number in range(self._n_blocks):
-            block, checksum = self._work.result()
+        for number in range(n_blocks):
+            block, checksum = work.result()
             if before is not None:
                 _require_untouched(*before, block)
             before = None  # else it would stay alive while the next is read
-            if number + 1 < self._n_blocks:
+            if number + 1 < n_blocks:
                 following = block.first + block.y.size
-                self._work = self._begin(number + 1, following, block.X.shape[1])
+                work = _begin_reading(source, number + 1, following, block.X.shape[1])
             yield block, checksum
             before = block, checksum
             require_time()
+    finally:
+        work.join(FAREWELL)
 
-    def _begin(self, number: int, first: int, width: int | None) -> Work:
-        return Work(lambda _: self._read(number, first, width), "momentron-reader")
 
-    def _read(self, number: int, first: int, width: int | None) -> tuple[Block, int]:
+def _begin_reading(source: Source, number: int, first: int, width: int | None) -> Work:
+    def read(_: threading.Event) -> tuple[Block, int]:
         try:
-            X, y = self._source.block(number)
+            X, y = source.block(number)
         except OutOfTime:
             raise
         except Exception as error:
             why = f"{type(error).__name__}: {one_line(error)}"
-            what = f"block {number} of {self._n_blocks} cannot be read: {why}"
+            what = f"block {number} of {len(source)} cannot be read: {why}"
             kind = InputError if isinstance(error, InputError) else BlockError
             raise kind(what) from error
         block = as_block(X, y, number, first, width)
         return block, block.checksum()
+
+    return Work(read, "momentron-reader")
 
 
 def _require_untouched(before: Block, checksum: int, block: Block) -> None:
@@ -263,8 +216,8 @@ class DiskStream(Stream):
     """The blocks of a source, one after another, the next read while this one is worked on."""
 
     def __init__(self, source: Source, is_kept: np.ndarray | None = None) -> None:
-        super().__init__(count_blocks(source))
-        self.source, self.is_kept = source, is_kept
+        super().__init__(count_blocks(source), is_kept)
+        self.source = source
 
     def _fold(self, task: PassTask) -> Any:
         if count_blocks(self.source) != self.n_blocks:
@@ -274,8 +227,8 @@ class DiskStream(Stream):
             )
         found: Any = None
         n_rows = n_kept = 0
-        with Reader(self.source, self.n_blocks) as reader:
-            for block, checksum in reader:
+        with closing(read_ahead(self.source, self.n_blocks)) as blocks:
+            for block, checksum in blocks:
                 self.require_same(block.number, checksum)
                 n_rows, nbytes = n_rows + block.y.size, block.nbytes
                 if self.is_kept is not None:
@@ -290,8 +243,8 @@ class DiskStream(Stream):
         return found
 
     def entries_per_row(self) -> int:
-        with Reader(self.source, self.n_blocks) as reader:
-            return entries_per_row(reader.first())
+        with closing(read_ahead(self.source, 1)) as blocks:
+            return entries_per_row(next(blocks)[0])
 
 
 def require_weights(is_kept: np.ndarray, n_rows: int) -> None:

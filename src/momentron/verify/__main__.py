@@ -2,7 +2,8 @@
 
 The table is a CSV file with a header, with numbers in all columns but that of the labels, which is
 the last one unless `--target` names another. `momentron verify` reads more: formulas, weights,
-dummies, and other files.
+dummies, and other files. The exit code is 0 if the proof holds, 1 if it is rejected, and 2 if a
+file cannot be read.
 """
 
 import argparse
@@ -19,26 +20,40 @@ from momentron.verify.exact_table import Table
 from momentron.verify.limits import load_proof
 
 
+def read_csv(path: Path, target: str | None) -> tuple[list[str], np.ndarray, list[str]]:
+    """(names of the columns, X, labels) of a table; ValueError if it is not one."""
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        names, *rows = csv.reader(file)
+    if target is not None and target not in names:
+        raise ValueError(f"{path} has no column {target!r}; its columns: {', '.join(names)[:500]}")
+    at = len(names) - 1 if target is None else names.index(target)
+    if {*map(len, rows)} - {len(names)}:
+        raise ValueError(f"{path} has rows that are not as long as its header")
+    labels, _ = [row.pop(at) for row in rows], names.pop(at)
+    return names, np.array(rows, dtype=np.float64).reshape(len(rows), len(names)), labels
+
+
 def main() -> int:
-    """0 if the proof holds, 1 if not."""
+    """The exit code."""
     parser = argparse.ArgumentParser(prog="python -m momentron.verify", description=__doc__)
     parser.add_argument("proof", type=Path)
     parser.add_argument("data", type=Path)
     parser.add_argument("--target", help="the column of the labels; the last one by default")
     given = parser.parse_args()
-    try:
-        document = load_proof(given.proof.read_bytes())
-        with given.data.open(newline="", encoding="utf-8-sig") as file:
-            names, *rows = csv.reader(file)
-        at = len(names) - 1 if given.target is None else names.index(given.target)
-        labels, _ = [row.pop(at) for row in rows], names.pop(at)
-        with standard_arithmetic():
-            X = np.array(rows, dtype=np.float64)
+    with standard_arithmetic():
+        try:
+            text = given.proof.read_bytes()
+            names, X, labels = read_csv(given.data, given.target)
+        except (OSError, ValueError) as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
+        try:
+            document = load_proof(text)
             proof = check_document(document, Table(X, labels, document["data"]["decimals"]))
-        compare_names(proof.names, names)
-    except (OSError, *UNREADABLE) as error:
-        print(f"rejected: {reason(error)}")
-        return 1
+            compare_names(proof.names, names)
+        except UNREADABLE as error:
+            print(f"rejected: {reason(error)}")
+            return 1
     print(f"verified: {given.data} is {proof.kind}, in exact arithmetic")
     return 0
 

@@ -127,7 +127,7 @@ class Estimates:
         n_places = self.proof.n_features + self.proof.model.fit_intercept
         knows_aliases = self.rank == n_places - len(self.aliases)
         for status, (name, place, form) in zip(self.statuses, forms, strict=True):
-            self.proof.table.tick()
+            self.proof.table.tick(0.0)
             is_aliased = any(u.get(place) for u in self.aliases)
             if status in ("+inf", "-inf"):
                 index = next(bound_of, None)
@@ -156,7 +156,7 @@ class Estimates:
             if free in pivots or not v.get(free) or set(v) - pivots - {free}:
                 raise Refused(f"the null vector of coordinate {free} is not one of its own")
         for a in rows:
-            self.proof.table.tick()
+            self.proof.table.tick(0.0)
             if not self.known.issuperset(a) or any(_dot(v, a) for v in self.null.values()):
                 raise Refused("a null vector of the estimates is not orthogonal to the basis")
 
@@ -199,10 +199,8 @@ class Estimates:
                     row | {proof.n_features: table.scale} if proof.model.fit_intercept else row
                 )
         is_least = is_regular(rows, self.design_places, self.prime, table.tick)
-        seen: set[int] = (
-            set()
-        )  # independent vectors u: each has a coordinate that no earlier one has
-        for u in self.aliases:
+        seen: set[int] = set()
+        for u in self.aliases:  # independent: each has a coordinate that no earlier one has
             if not set(u) - seen:
                 raise Refused("the aliases are not in an order that shows them independent")
             seen |= set(u)
@@ -239,7 +237,7 @@ def _between(starts: Any, *sizes: int) -> list[slice]:
 
 
 def is_regular(
-    rows: list[Vector], columns: list[int], prime: int, tick: Callable[[], None]
+    rows: list[Vector], columns: list[int], prime: int, tick: Callable[[float], None]
 ) -> bool:
     """Whether these columns of as many rows are a regular matrix modulo a prime.
 
@@ -255,7 +253,7 @@ def is_regular(
             if c in place:
                 K[i, place[c]] = v % prime
     for start in range(0, len(K), PANEL):
-        tick()
+        tick(0.0)
         stop = min(start + PANEL, len(K))
         for j in range(start, stop):
             nonzero = np.flatnonzero(K[j:, j])

@@ -30,7 +30,7 @@ class Table:
     left_out : sequence of int
         Rows that count as if they were not there, in increasing order.
     tick : callable
-        Called between two pieces of work; it may raise if time has run out.
+        Called before work that takes some seconds; it may raise if there are not as many left.
     """
 
     def __init__(
@@ -39,13 +39,13 @@ class Table:
         labels: list[str],
         decimals: str = "binary",
         left_out: Sequence[int] = (),
-        tick: Callable[[], None] = lambda: None,
+        tick: Callable[[float], None] = lambda seconds: None,
     ) -> None:
         if X.ndim != 2:
-            raise Refused(f"X has {X.ndim} dimensions; it must be a matrix")
+            raise Refused(f"X has shape {X.shape}; it must be a matrix")
         self.n, self.d = (int(size) for size in X.shape)
         if self.n != len(labels):
-            raise Refused(f"X has {self.n} rows but y has {len(labels)} labels; they must agree")
+            raise Refused(f"rows of X: {self.n}, labels in y: {len(labels)}; they must agree")
         self.labels, self.decimals, self.left_out = labels, decimals, list(left_out)
         self.tick, self.base = tick, 2 if decimals == "binary" else 10
         lengths, columns, values = _entries(X, tick)
@@ -62,7 +62,7 @@ class Table:
         self._powers = np.empty(values.size, np.int16)
         parsed = _binary if self.base == 2 else _shortest
         for at in _slices(values.size):
-            tick()
+            tick(0.0)
             self._integers[at], self._powers[at] = parsed(values[at])
         self._unit = min(0, int(self._powers.min(initial=0)))
         self.scale = self.base**-self._unit
@@ -74,7 +74,7 @@ class Table:
         form = hashlib.sha256(f"momentron-data 3\n{self.n} {self.d}\n{self.decimals}\n".encode())
         for part, kind in ((lengths, "<u8"), (columns, "<u8"), (values, "<f8")):
             for at in _slices(part.size):
-                self.tick()
+                self.tick(0.0)
                 form.update(np.ascontiguousarray(part[at], kind).data)
         for text in self.labels:
             form.update(f"{len(text.encode())}:{text}\n".encode())
@@ -95,7 +95,7 @@ class Table:
         n_entries = int((self.ends[rows + 1] - self.ends[rows]).sum())
         n_pieces = 1 + n_entries * (1 + bits // 512) // PIECE
         for part in np.array_split(rows, min(n_pieces, max(1, rows.size))):
-            self.tick()
+            self.tick(0.0)
             starts = self.ends[part]
             ends = np.append(0, np.cumsum(self.ends[part + 1] - starts))
             at = np.repeat(starts - ends[:-1], np.diff(ends)) + np.arange(ends[-1])
@@ -111,7 +111,7 @@ def _slices(size: int) -> list[slice]:
     return [slice(start, start + PIECE) for start in range(0, size, PIECE)]
 
 
-def _entries(X: Any, tick: Callable[[], None]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _entries(X: Any, tick: Callable[[float], None]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(how many entries of each row are not zero, their columns, their values), row by row."""
     n, d = X.shape
     if hasattr(X, "indptr"):
@@ -123,7 +123,7 @@ def _entries(X: Any, tick: Callable[[], None]) -> tuple[np.ndarray, np.ndarray, 
     values = np.empty(columns.size)
     done, step = 0, max(1, PIECE // max(1, d))
     for start in range(0, n, step):
-        tick()
+        tick(0.0)
         block = X[start : start + step]
         at = np.nonzero(block)
         stop = done + at[0].size

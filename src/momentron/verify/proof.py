@@ -48,6 +48,7 @@ LEFT_OUT = -1  # the class of a row without pairs
 INTEGER = re.compile(r"-?0x[0-9a-f]+")
 FLOAT = re.compile(r"(-?)0x([0-9a-f]+)\.?([0-9a-f]*)p([+-]?[0-9]{1,5})")
 LONGEST_FLOAT = 64  # characters
+SECONDS_PER_FLOP = 5e-11  # of a dense inverse
 
 
 class Refused(ValueError):
@@ -219,22 +220,15 @@ class Proof:
     table : Table
     model : Model
         As `read_model` finds it.
-    inverse : callable
-        Inverts a matrix in floats, for an enclosure; it is not trusted either.
     """
 
-    def __init__(
-        self,
-        document: dict[str, Any],
-        table: Any,
-        model: Model,
-        inverse: Callable[[np.ndarray], np.ndarray] = np.linalg.inv,
-    ) -> None:
+    def __init__(self, document: dict[str, Any], table: Any, model: Model) -> None:
         self.table, self.model = table, model
         self.kind, self.complete = document["kind"], document["complete"]
         self.lower, self.upper = read_interval(document)
         self.classes, self.names = document["data"]["classes"], document["names"]
         self.codes = self._codes()
+        self.pairs = {c: model.pairs(c) for c in range(LEFT_OUT, model.k)}
         self.n_features = int(table.used.size)
         self.width = self.n_features + self.model.n_intercepts
         self.size = self.width * self.model.n_blocks
@@ -246,7 +240,7 @@ class Proof:
         self.on_boundary = set().union(*(group.numerators for group in self.boundary))
         least, n_strict = self._check_sides()
         self._check_kind(n_strict)
-        self._check_boundary(document["basis"], inverse)
+        self._check_boundary(document["basis"])
         self._check_conflict()
         self._check_interval(least)
 
@@ -300,12 +294,11 @@ class Proof:
         else:
             others = group["others"]
         pairs = list(zip(rows, others, strict=True))
-        known = {c: self.model.pairs(c) for c in range(LEFT_OUT, self.model.k)}
         for i, j in pairs:
             # 0.5 is between two classes, and True equals 1: neither names a row or a class
             if type(i) is not int or type(j) is not int:
                 raise Refused(f"row {str(i)[:50]}, class {str(j)[:50]}: both must be integers")
-            if not 0 <= i < self.table.n or j not in known[int(self.codes[i])]:
+            if not 0 <= i < self.table.n or j not in self.pairs[int(self.codes[i])]:
                 raise Refused(f"row {i}, class {j}: there is no such pair")
         if len(set(pairs)) < len(pairs) or not pairs:
             raise Refused("a group of weights is empty, or names a pair twice")
@@ -325,13 +318,13 @@ class Proof:
         for rows, ends, places, x in self.table.pieces(kept, bits):
             products = []
             for parts in blocks:
-                self.table.tick()
+                self.table.tick(0.0)
                 sums = [_row_sums(x, np.array(part, x.dtype)[places], ends) for part in parts]
                 products.append(sums)
             codes = self.codes[rows]
             for c in np.unique(codes).tolist():
                 own = np.flatnonzero(codes == c)
-                for j, terms in self.model.pairs(c).items():
+                for j, terms in self.pairs[c].items():
                     values = []
                     for parts, sums in zip(blocks, products, strict=True):
                         s: Any = sum(sign * sums[block][own] for block, sign, _ in terms)
@@ -352,7 +345,7 @@ class Proof:
                 row = dict(zip(places[entries].tolist(), x[entries].tolist(), strict=True))
                 for j in by_row[i]:
                     a: Vector = found.setdefault((i, j), {})
-                    for block, sign, shift in self.model.pairs(int(self.codes[i]))[j]:
+                    for block, sign, shift in self.pairs[int(self.codes[i])][j]:
                         start = block * self.width
                         a.update({start + p: sign * v for p, v in row.items()})
                         if self.model.fit_intercept:
@@ -364,7 +357,7 @@ class Proof:
         by_block: dict[int, dict[int, int]] = {}  # block → row → signed sum of its weights
         total: Vector = {}
         for (i, j), q in weights.items():
-            for block, sign, shift in self.model.pairs(int(self.codes[i]))[j]:
+            for block, sign, shift in self.pairs[int(self.codes[i])][j]:
                 of_rows = by_block.setdefault(block, {})
                 of_rows[i] = of_rows.get(i, 0) + sign * q
                 if self.model.fit_intercept:
@@ -427,7 +420,7 @@ class Proof:
         if self.kind != "undecided" and (shown != self.kind or not is_sure):
             raise Refused(f"the proof claims {self.kind!r} and shows {shown!r} at most")
 
-    def _check_boundary(self, basis: Any, inverse: Callable[[np.ndarray], np.ndarray]) -> None:
+    def _check_boundary(self, basis: Any) -> None:
         """The boundary weights cancel, or an enclosure shows that weights near them do."""
         if basis is not None and type(basis) is not dict:
             raise Refused(f"basis is {str(basis)[:50]}; it must be null or an object of pairs")
@@ -453,7 +446,7 @@ class Proof:
             sizes[used[c]] = abs(v) / (denominator * self.table.scale)
         shares = [[g.numerators.get(p, 0) / g.denominator for p in members] for g in self.boundary]
         least = float(np.sum(shares, axis=0).min())
-        if not is_enclosed(M, sizes, least, inverse, self.table.tick):
+        if not is_enclosed(M, sizes, least, self.table.tick):
             raise Refused(
                 "the boundary weights do not cancel, and no enclosure shows that others do"
             )
@@ -462,7 +455,7 @@ class Proof:
         """The coordinates in which some of these pairs are not zero."""
         by_terms: dict[tuple[Term, ...], set[int]] = {}
         for i, j in pairs:
-            key = tuple(self.model.pairs(int(self.codes[i]))[j])
+            key = tuple(self.pairs[int(self.codes[i])][j])
             by_terms.setdefault(key, set()).add(i)
         found: set[int] = set()
         for terms, rows in by_terms.items():
@@ -541,11 +534,7 @@ def _row_sums(x: np.ndarray, factors: np.ndarray, ends: np.ndarray) -> np.ndarra
 
 
 def is_enclosed(
-    M: np.ndarray,
-    rho: np.ndarray,
-    least: float,
-    inverse: Callable[[np.ndarray], np.ndarray],
-    tick: Callable[[], None],
+    M: np.ndarray, rho: np.ndarray, least: float, tick: Callable[[float], None]
 ) -> bool:
     """Whether M δ = −ρ surely has a solution with ‖δ‖ < least, in the maximum norm.
 
@@ -556,9 +545,10 @@ def is_enclosed(
     gamma = (size + 8) * 2.0**-52  # bounds the relative rounding of a product
     distance, length = 0.0, 0.0  # ‖I − CM‖ and ‖Cρ‖
     with np.errstate(all="ignore"):  # what overflows fails the test
-        C = inverse(M)
+        tick(SECONDS_PER_FLOP * 2.0 * size**3)
+        C = np.linalg.inv(M)
         for start in range(0, size, 128):
-            tick()
+            tick(0.0)
             part = C[start : start + 128]
             difference = np.abs(np.eye(len(part), size, start) - part @ M)
             difference += gamma * (np.abs(part) @ np.abs(M) + 1.0)

@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
 import numpy as np
 
+from momentron.errors import counted
+
 R = TypeVar("R")
 
 
@@ -45,7 +47,9 @@ class Table(Generic[R]):
             try:
                 return self._rows[int(key)]
             except IndexError:
-                raise IndexError(f"the {self.noun} has {len(self)} rows; no row {key}") from None
+                raise IndexError(
+                    f"the {self.noun} has {counted(len(self), 'row')}; no row {key}"
+                ) from None
         if key not in self.columns:
             known = list(self.columns)
             raise KeyError(f"the {self.noun} has no column {key!r}; it has {known}")

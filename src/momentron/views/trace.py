@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields
 
 from momentron.certificate.picture import card
+from momentron.errors import counted
 from momentron.views.markup import rows_table
 from momentron.views.table import Table
 
@@ -80,8 +81,8 @@ class Trace(Table[Row]):
             return "Trace(empty)"
         last = self._rows[-1]
         return (
-            f"Trace({len(self)} rows; last: iteration {last.iteration}, margin {last.margin:.6g}, "
-            f"in [{last.lower:.6g}, {last.upper:.6g}])"
+            f"Trace({counted(len(self), 'row')}; last: iteration {last.iteration}, margin "
+            f"{last.margin:.6g}, in [{last.lower:.6g}, {last.upper:.6g}])"
         )
 
     def _repr_html_(self) -> str:
@@ -92,7 +93,7 @@ class Trace(Table[Row]):
         shown = sorted({0, *(round((count - 1) ** (k / (SHOWN - 1))) for k in range(SHOWN))})
         names = ("iteration", "seconds", "passes", "margin", "lower", "upper")
         rows = [[getattr(self._rows[k], name) for name in names] for k in shown if k < count]
-        work = f"{count} rows, {last.passes} passes in {last.seconds:.3g} s"
+        work = f"{counted(count, 'row')}, {counted(last.passes, 'pass')} in {last.seconds:.3g} s"
         words = f"{work}. These are running estimates; the certificate of the result is proven"
         lower, upper = sorted((last.lower, last.upper))
         return card("Trace", words, max(lower, 0.0), upper, rows_table(names, rows))

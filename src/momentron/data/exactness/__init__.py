@@ -16,7 +16,7 @@ Certificates and proofs speak of the data as float64, so every way in asks `as_e
 - Dates, complex numbers and masked entries are refused.
 """
 
-from momentron.data.exactness.arrays import as_exact
+from momentron.data.exactness.conversion import as_exact
 from momentron.data.exactness.decimals import (
     READINGS,
     as_decimal,

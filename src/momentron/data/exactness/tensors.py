@@ -3,7 +3,6 @@
 import math
 import sys
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,13 +16,13 @@ BLOCK_BYTES = 1 << 24  # of the host's copy, converted at a time
 
 def is_tensor(X: Any) -> bool:
     """Whether X is a tensor of torch, or of a class derived from it."""
-    kind: Any = type(X)
-    return _is_tensor_type(kind)
+    return is_instance(X, "torch", "Tensor")
 
 
-@cache
-def _is_tensor_type(kind: type) -> bool:
-    return any(base.__module__ == "torch" and base.__name__ == "Tensor" for base in kind.__mro__)
+def is_instance(thing: Any, module: str, name: str) -> bool:
+    """Whether this is of a class, or of one derived from it; its module need not be loaded."""
+    classes = type(thing).__mro__
+    return any(base.__name__ == name and base.__module__ == module for base in classes)
 
 
 def is_converted(X: Any) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import stat
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
 from operator import index
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from momentron.errors import InputError, one_line, short
+from momentron.data.files.table_options import FeatureColumns
+from momentron.errors import InputError, counted, one_line, short
 
 LABEL_NAMES = frozenset({"target", "label", "class", "y"})
 
@@ -31,16 +33,16 @@ class DataFile:
         grouped data, shape (n_samples, 2): successes and failures.
     feature_names : list of str or None
         Where the file names its columns.
-    target_name : str or None
-        The name of the label column, likewise.
     row_names : list of str or None
         The row names of a table that has them; else, if some rows were left out, row numbers.
     weights : ndarray or None
         A column of weights or frequencies.
     taken : list of str
         What was taken as what, in short phrases for a user to see.
-    levels : dict
-        The levels of text columns that became dummies, the one left out first.
+    columns : FeatureColumns or None
+        Which columns of a table are the features.
+    ignored : list of str
+        Columns of rows to be classified that are not features of the model.
     kept : ndarray of bool, or None
         Which rows of the file these are, where some were left out for missing values.
     """
@@ -48,23 +50,12 @@ class DataFile:
     X: Any
     y: NDArray[Any]
     feature_names: list[str] | None = None
-    target_name: str | None = None
     row_names: list[str] | None = None
     weights: NDArray[np.float64] | None = None
     taken: list[str] = field(default_factory=list)
-    levels: dict[str, list[str]] = field(default_factory=dict)
+    columns: FeatureColumns | None = None
+    ignored: list[str] = field(default_factory=list)
     kept: NDArray[np.bool_] | None = None
-
-    def rows(self, keep: NDArray[np.bool_]) -> DataFile:
-        """Some rows of it."""
-        names, weights = self.row_names, self.weights
-        return replace(
-            self,
-            X=self.X[keep],
-            y=self.y[keep],
-            row_names=None if names is None else [names[i] for i in np.flatnonzero(keep)],
-            weights=None if weights is None else weights[keep],
-        )
 
 
 def fail(shown: str, what: str, cause: BaseException | None = None) -> NoReturn:
@@ -110,8 +101,28 @@ def position(
         listed = some(names) if names else "it has no header, so give a position"
         fail(shown, f"has no column {short(target)}; its columns: {listed}")
     if not -width <= place < width:
-        fail(shown, f"has {width} columns; {what} {place} must be from {-width} to {width - 1}")
+        fail(
+            shown,
+            f"has {counted(width, 'column')}; {what} {place} must be from {-width} to {width - 1}",
+        )
     return place % width
+
+
+def match_columns(shown: str, wanted: Sequence[str], present: Sequence[str]) -> list[int]:
+    """Return the positions of the columns that a model was fitted to, in the model's order."""
+    counts = Counter(present)
+    missing = [name for name in wanted if not counts[name]]
+    if missing:
+        fail(
+            shown,
+            f"lacks {len(missing)} of the {len(wanted)} columns that the model was fitted to: "
+            f"{some(missing)}; its columns: {some(present)}",
+        )
+    twice = [name for name in wanted if counts[name] > 1]
+    if twice:
+        fail(shown, f"has several columns called {some(twice)}; the model was fitted to one")
+    places = {name: place for place, name in enumerate(present)}
+    return [places[name] for name in wanted]
 
 
 def is_number(cell: str) -> bool:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from itertools import islice
 
 from momentron.data.files._common import LABEL_NAMES, fail, is_number, position
-from momentron.data.files.options import TableOptions
+from momentron.data.files.table_options import TableOptions
 from momentron.errors import InputError, one_line
 
 # what some programs take for the end of a line, and others for a part of a cell
 DOUBTFUL = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
-SAMPLE = 50  # lines from which a delimiter is told
+SAMPLE, SAMPLE_CHARACTERS = 50, 100_000  # lines from which a delimiter is told, fewer if long
 MARKS = (",", ";", "\t", "|")
 ROW_NAMES = frozenset({"", "rownames", "row_names", "row.names", "unnamed: 0"})
 COMMA_NUMBER = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
@@ -31,8 +31,8 @@ class Layout:
         The names of the columns; their positions where the file has none.
     is_named : bool
         Whether the file names its columns.
-    target : int
-        The position of the labels.
+    target : int or None
+        The position of the labels; None where there are none.
     why : str
         Why that column was taken.
     row_names : int or None
@@ -46,7 +46,7 @@ class Layout:
 
     names: list[str]
     is_named: bool
-    target: int
+    target: int | None
     why: str
     row_names: int | None = None
     delimiter: str = ","
@@ -124,6 +124,7 @@ def find_layout(shown: str, lines: list[str], options: TableOptions, usual: str 
     filled = list(islice((line for line in lines if line.strip(" ")), SAMPLE))
     if not filled:
         fail(shown, "is empty; give at least one row")
+    filled = filled[: max(3, SAMPLE_CHARACTERS // len(filled[0]))]
     delimiter = options.delimiter or sniff(filled, usual)
     if delimiter is None:
         fail(shown, "has no delimiter that fits every line; name one with --delimiter")
@@ -134,7 +135,7 @@ def find_layout(shown: str, lines: list[str], options: TableOptions, usual: str 
         starts = [row[0] for row in sample[1:]]
         if len(set(starts)) == len(starts):
             first = ["", *first]  # R leaves out the heading of row names
-    if len(first) < 2:
+    if len(first) < 2 and options.fitted is None:
         other = sniff(filled, None)
         hint = "" if other in (None, delimiter) else f"; the cells look separated by {other!r}"
         fail(shown, f"has 1 column (delimiter {delimiter!r}); it needs a feature and a label{hint}")
@@ -172,11 +173,34 @@ def sniff(lines: list[str], usual: str | None) -> str | None:
     return " " if all(len(line.split()) > 1 for line in lines) else None
 
 
+def label_position(shown: str, names: list[str], options: TableOptions) -> tuple[int | None, str]:
+    """(the column of labels, if there is one; why that one), where columns have names."""
+    fitted = options.fitted
+    if not options.has_labels:
+        return None, ""
+    if options.target is not None:
+        return position(shown, options.target, names), "from --target"
+    if fitted is not None and fitted.names is not None:
+        return (names.index(fitted.target) if fitted.target in names else None), "by its name"
+    named = [place for place, name in enumerate(names) if name.lower() in LABEL_NAMES]
+    return (named[0], "by its name") if len(named) == 1 else (len(names) - 1, "the last column")
+
+
 def _label_column(
     shown: str, first: list[str], second: list[str], options: TableOptions
-) -> tuple[int, bool, str]:
+) -> tuple[int | None, bool, str]:
     """(position of the label column, whether the first line is a header, why that column)."""
-    target = options.target
+    target, fitted = options.target, options.fitted
+    known = None if fitted is None else fitted.names
+    has_all = known is not None and set(known) <= set(first)  # names may be numbers
+    if len(first) == 1:
+        return None, has_all or _is_text(first[0]), ""
+    is_named = has_all or _is_header(first, second, len(first) - 1)
+    if is_named and known is not None:
+        column, why = label_position(shown, first, options)
+        return column, True, why
+    if not options.has_labels:
+        return None, is_named, ""
     # "-1" may be a position, and a label of the first row as well: it is a name in a header only.
     if isinstance(target, str) and target in first:
         column = first.index(target)
@@ -190,7 +214,7 @@ def _label_column(
     named = [i for i, cell in enumerate(first) if cell.lower() in LABEL_NAMES]
     if len(named) == 1 and _is_header(first, second, named[0]):
         return named[0], True, "by its name"
-    return len(first) - 1, _is_header(first, second, len(first) - 1), "the last column"
+    return len(first) - 1, is_named, "the last column"
 
 
 def _is_header(first: list[str], second: list[str], column: int) -> bool:

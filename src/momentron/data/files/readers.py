@@ -13,7 +13,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from operator import index
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -23,11 +22,11 @@ import scipy.sparse as sp
 
 from momentron.data.exactness import as_exact
 from momentron.data.files._common import DataFile, exact_key, fail, require_file, some
-from momentron.data.files.arrays import array_of, read_npy, read_npz, read_parquet
+from momentron.data.files.binary import array_of, read_npy, read_npz, read_parquet
+from momentron.data.files.cells import read_columns, read_table
 from momentron.data.files.layout import text_of
-from momentron.data.files.options import TableOptions, Target
 from momentron.data.files.svmlight import read_svmlight
-from momentron.data.files.table import read_columns, read_table
+from momentron.data.files.table_options import FeatureColumns, TableOptions, Target
 from momentron.errors import InputError, one_line, short
 
 BINARY = {".npy": read_npy, ".npz": read_npz, ".parquet": read_parquet}
@@ -38,9 +37,10 @@ _SVMLIGHT_LINE = re.compile(r"\s*[+-]?[\d.]\S*(\s+qid:\d+)?(\s+\d+:\S+)+\s*(#.*)
 
 def read_data(
     path: str | PathLike[str],
+    target: Any = None,
     *,
-    target: Target = None,
     classes: Sequence[Any] | None = None,
+    weight: str | int | None = None,
     options: TableOptions | None = None,
 ) -> DataFile:
     """Read features and labels from a file, by its suffix.
@@ -51,13 +51,16 @@ def read_data(
         .csv, .tsv, .svm, .svmlight, .libsvm, .txt (svmlight if its first line looks so, else a
         table) or .npy, each also with .gz or .bz2; .npz (keys X and y, or CSR parts X_data,
         X_indices, X_indptr, X_shape and y); .parquet (needs pyarrow). Pickles are never loaded.
-    target : str, int or None
+    target : str, int, array or None
         The label column of a table, by name or position (negative from the end). By default
-        the only column called target, label, class or y, else the last one.
+        the only column called target, label, class or y, else the last one. For a .npy file with
+        only features: the labels themselves, or the path of a .npy file of them.
     classes : sequence of labels or None
         Keep only the rows with these labels, two at least; text and numbers match ("1" is 1).
+    weight : str, int or None
+        The column of weights.
     options : TableOptions or None
-        What else is known of a table; `target` is put into it.
+        What else is known of a table; `target` and `weight` are put into it.
 
     Returns
     -------
@@ -84,11 +87,16 @@ def read_data(
     >>> read_data(file).y.tolist()
     ['yes', 'no']
     """
-    shown = str(path)
+    shown, options = str(path), options or TableOptions()
+    if weight is not None:
+        options = replace(options, weight=weight)
+    names_file = is_path(target) and str(target).lower().endswith(".npy")
+    if (is_path(target) or np.isscalar(target)) and not names_file:
+        options = replace(options, target=str(target) if is_path(target) else target)
+    elif target is not None:
+        data = _read_apart(path, target, options)
+        return data if classes is None else restrict(shown, data, classes)
     plain, content = open_file(path)
-    options = options or TableOptions()
-    if target is not None:
-        options = replace(options, target=target)
     try:
         data = _read(shown, plain, content, options)
     except InputError:
@@ -96,6 +104,18 @@ def read_data(
     except Exception as error:  # a damaged file can raise anything inside its parser
         fail(shown, f"cannot be read as {plain}: {one_line(error)}", error)
     return data if classes is None else restrict(shown, data, classes)
+
+
+def _read_apart(path: str | PathLike[str], y: Any, options: TableOptions) -> DataFile:
+    """A .npy file of features, with its labels or the path of a .npy file of them."""
+    if Path(path).suffix.lower() != ".npy":
+        fail(
+            str(path),
+            "has its labels in a column; pass its name or position as y (separate labels are "
+            "supported for .npy files only)",
+        )
+    options.require_plain(str(path), "it has only features")
+    return DataFile(as_exact(_read_array(path)), _read_array(y) if is_path(y) else y)
 
 
 def _read(shown: str, plain: str, content: bytes, options: TableOptions) -> DataFile:
@@ -152,47 +172,20 @@ def restrict(shown: str, data: DataFile, classes: Sequence[Any]) -> DataFile:
             fail(shown, f"has no label {short(label)}; its labels: {some(present.tolist())}")
     if len(wanted) < 2:
         fail(shown, f"would keep {len(wanted)} class; give at least 2 of: {some(present.tolist())}")
-    return data.rows(np.isin(data.y, [by_key[key] for key in wanted]))
+    keep = np.isin(data.y, [by_key[key] for key in wanted])
+    names, weights = data.row_names, data.weights
+    return replace(
+        data,
+        X=data.X[keep],
+        y=data.y[keep],
+        row_names=None if names is None else [names[i] for i in np.flatnonzero(keep)],
+        weights=None if weights is None else weights[keep],
+    )
 
 
 def is_path(X: Any) -> bool:
     """Whether X names a file or a folder."""
     return isinstance(X, str | PathLike)
-
-
-def read_whole(
-    path: str | PathLike[str],
-    y: Any = None,
-    classes: Sequence[Any] | None = None,
-    weight: str | int | None = None,
-    options: TableOptions | None = None,
-) -> DataFile:
-    """Read a file at once.
-
-    y is the label column, by name or position, or None for the default. For a .npy file with
-    only features it may be the labels themselves, or the path of a .npy file of them. `classes`
-    are the labels of the rows to keep, `options` what else is known of a table, and
-    `weight` its column of weights.
-    """
-    if weight is not None:
-        options = replace(options or TableOptions(), weight=weight)
-    if y is None:
-        return read_data(path, classes=classes, options=options)
-    if isinstance(y, int | np.integer):
-        return read_data(path, target=index(y), classes=classes, options=options)
-    names_file = is_path(y) and str(y).lower().endswith(".npy")
-    if is_path(y) and not names_file:
-        return read_data(path, target=str(y), classes=classes, options=options)
-    if Path(path).suffix.lower() != ".npy":
-        fail(
-            str(path),
-            "has its labels in a column; pass its name or position as y (separate labels are "
-            "supported for .npy files only)",
-        )
-    if options is not None:
-        options.require_plain(str(path), "it has only features")
-    data = DataFile(as_exact(_read_array(path)), _read_array(y) if names_file else y)
-    return data if classes is None else restrict(str(path), data, classes)
 
 
 def _read_array(path: str | PathLike[str]) -> np.ndarray:
@@ -241,31 +234,36 @@ def read_frame(
 def read_rows(
     path: str | PathLike[str],
     n_features: int,
+    fitted: FeatureColumns = FeatureColumns(),  # noqa: B008 (it is frozen)
     *,
     target: Target = None,
     options: TableOptions | None = None,
 ) -> DataFile:
     """Read rows to be classified by a model of `n_features`, with labels or without.
 
-    A table with that many columns has no labels, one with a column more has them; `y` is then empty
-    or theirs. Rows with a missing feature are left out of X; `kept` says which rows remain, and a
-    label may be missing. An .npz needs no y. Columns that svmlight leaves out at the end are zero.
+    Where both the model and the file name their columns, features are found by name, and the
+    labels under the name that they had in the fit; other columns are ignored. Otherwise columns are
+    taken in their order: a table with that many has no labels, one with a column more has them.
+
+    `y` is empty if there are no labels, and a label may be missing. Rows with a missing feature are
+    left out of X; `kept` says which rows remain. An .npz needs no y. Columns that svmlight leaves
+    out at the end are zero.
 
     Parameters
     ----------
     path : path
         As for `read_data`.
     n_features : int
+    fitted : FeatureColumns
+        The columns that the model was fitted to.
     target : str, int or None
         The label column of a table that has one.
     options : TableOptions or None
         What else is known of a table.
     """
     shown, plain = str(path), split_suffix(Path(path))[0]
-    options = options or TableOptions()
     is_table = plain in TABLES or plain == ".parquet"
-    if is_table or plain == ".npz":
-        options = replace(options, drop_na=is_table, open_labels=True)
+    options = replace(options or TableOptions(), drop_na=is_table, fitted=fitted)
     data = read_data(path, target=target, options=options)
     n, found = data.X.shape
     if sp.issparse(data.X) and found < n_features:
@@ -273,7 +271,7 @@ def read_rows(
         X = sp.csr_matrix((X.data, X.indices, X.indptr), shape=(n, n_features))
         data = replace(data, X=X)
     elif found == n_features - 1 and target is None and (is_table or plain == ".npy"):
-        data = read_data(path, options=replace(options, has_labels=False, open_labels=False))
+        data = read_data(path, options=replace(options, has_labels=False))
     if data.X.shape[1] != n_features:
         words = "a label column" if data.y.size else "no label column"
         fail(shown, f"has {found} features ({words}); the model was fitted to {n_features}")

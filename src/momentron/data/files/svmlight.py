@@ -10,8 +10,8 @@ import numpy as np
 
 from momentron.data.exactness import describe_change, first_changed, may_change
 from momentron.data.files._common import DataFile, fail, is_number, labels
-from momentron.data.files.options import TableOptions
-from momentron.errors import InputError, one_line, short
+from momentron.data.files.table_options import TableOptions
+from momentron.errors import InputError, one_line
 
 PIECE = 1 << 16  # numbers compared with what was read of them at a time
 
@@ -19,42 +19,18 @@ PIECE = 1 << 16  # numbers compared with what was read of them at a time
 def read_svmlight(shown: str, text: str, options: TableOptions) -> DataFile:
     """Read lines of `label index:value ...`."""
     why = "svmlight puts the label first in each line, and names no columns"
-    options.require_plain(shown, why, but=("drop_na", "open_labels"))
+    options.require_plain(shown, why, but=("drop_na", "fitted"))
     try:
         X, y = parse_svmlight(text.encode())
     except InputError as error:
-        fail(shown, f"cannot be used: {error}", error)
-    except (ValueError, OverflowError) as error:
-        _locate_fault(shown, text)
-        fail(shown, f"cannot be read as svmlight: {one_line(error)}", error)
+        fail(shown, str(error), error)
     if not len(y) or X.shape[1] == 0:
         fail(shown, "has no rows with features; give at least one 'label index:value' line")
-    if not (np.isfinite(X.data).all() and np.isfinite(y).all()):
-        _locate_fault(shown, text)
     return DataFile(X, labels(shown, y))
 
 
-def _locate_fault(shown: str, text: str) -> None:
-    """Raise for the first label, index or value that cannot be one."""
-    for number, line in enumerate(text.split("\n"), start=1):
-        cells = line.split("#", 1)[0].split()
-        if cells and not (is_number(cells[0]) and np.isfinite(float(cells[0]))):
-            fail(shown, f"line {number}: label {one_line(repr(cells[0]), 40)} is not a number")
-        last = -1
-        for cell in cells[1:]:
-            index, _, value = cell.partition(":")
-            if index == "qid":
-                continue
-            bad = one_line(repr(cell), 40)
-            if not index.isdecimal() or not is_number(value) or not np.isfinite(float(value)):
-                fail(shown, f"line {number}: {bad} is not index:value with a finite value")
-            if int(index) <= last:
-                fail(shown, f"line {number}: {bad} comes after index {last}; sort the indices")
-            last = int(index)
-
-
 def parse_svmlight(text: bytes, line: int = 1, **options: Any) -> tuple[Any, np.ndarray]:
-    """Return (X, y) as scikit-learn reads them, or raise where float64 does not hold a number.
+    """Return (X, y) as scikit-learn reads them, or raise for the first number that is not kept.
 
     Parameters
     ----------
@@ -66,23 +42,43 @@ def parse_svmlight(text: bytes, line: int = 1, **options: Any) -> tuple[Any, np.
     """
     from sklearn.datasets import load_svmlight_file
 
-    if b"_" in text:
-        _refuse_underscores(text, line)
-    X, y = load_svmlight_file(io.BytesIO(text), **options)
+    try:
+        X, y = load_svmlight_file(io.BytesIO(text), **options)
+    except (ValueError, OverflowError) as error:
+        _locate_fault(text, line)
+        raise InputError(f"cannot be read as svmlight: {one_line(error)}") from error
+    if b"_" in text or not (np.isfinite(X.data).all() and np.isfinite(y).all()):
+        _locate_fault(text, line)
     if may_change(text):
         _require_kept(text, X, y, line)
     return X, y
 
 
-def _refuse_underscores(text: bytes, line: int) -> None:
-    """Raise for 1_000, which Python reads as a number and files do not mean as one."""
-    for number, content in enumerate(text.split(b"\n"), start=line):
-        for cell in content.split(b"#", 1)[0].split():
-            if b"_" in cell:
-                shown = cell[:40].decode("latin-1")
-                raise InputError(
-                    f"line {number}: {short(shown)} has an underscore; write plain numbers"
-                )
+def _locate_fault(text: bytes, line: int) -> None:
+    """Raise for the first label, index or value that cannot be one."""
+    for number, content in enumerate(text.decode("latin-1").split("\n"), start=line):
+        cells = content.split("#", 1)[0].split()
+        last = -1
+        for place, cell in enumerate(cells):
+            index, _, value = cell.partition(":")
+            what = None
+            if "_" in cell:  # Python reads 1_000, files do not mean it
+                what = "has an underscore; write plain numbers"
+            elif place == 0 and not _is_finite(cell):
+                what = "is not a number, so it cannot be a label"
+            elif place == 0 or index == "qid":
+                continue
+            elif not index.isdecimal() or not _is_finite(value):
+                what = "is not index:value with a finite value"
+            elif int(index) <= last:
+                what = f"comes after index {last}; sort the indices"
+            if what is not None:
+                raise InputError(f"line {number}: {one_line(repr(cell), 40)} {what}")
+            last = int(index)
+
+
+def _is_finite(cell: str) -> bool:
+    return is_number(cell) and bool(np.isfinite(float(cell)))
 
 
 def _require_kept(text: bytes, X: Any, y: np.ndarray, line: int) -> None:

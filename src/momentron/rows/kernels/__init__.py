@@ -1,9 +1,13 @@
 """Kernels: by name as in scikit-learn, as a function, or as the matrix of their values."""
 
-from momentron.rows.kernels.base import BoundKernel, Kernel
+from momentron.rows.kernels.bound import BoundKernel, Kernel
 from momentron.rows.kernels.choice import as_kernel
-from momentron.rows.kernels.distances import GaussianKernel, LaplacianKernel
-from momentron.rows.kernels.pairwise import LinearKernel, PolynomialKernel
+from momentron.rows.kernels.formulas import (
+    GaussianKernel,
+    LaplacianKernel,
+    LinearKernel,
+    PolynomialKernel,
+)
 from momentron.rows.kernels.semidefinite import negative_part, require_semidefinite
 from momentron.rows.kernels.values import CallableKernel, PrecomputedKernel
 

@@ -1,20 +1,28 @@
 """A kernel as users choose it: a name with parameters, a function, a matrix, or a Kernel."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
+from momentron.data.arguments import as_count, as_number
 from momentron.errors import InputError, short
-from momentron.rows import KernelOperator
-from momentron.rows.kernels.base import Kernel
-from momentron.rows.kernels.distances import GaussianKernel, LaplacianKernel
-from momentron.rows.kernels.pairwise import LinearKernel, PolynomialKernel
-from momentron.rows.kernels.parameters import as_gamma, require_parameters
+from momentron.rows import KernelOperator, dense, sparse
+from momentron.rows.kernels.bound import Kernel
+from momentron.rows.kernels.formulas import (
+    GaussianKernel,
+    LaplacianKernel,
+    LinearKernel,
+    PolynomialKernel,
+    require_positive_gamma,
+)
 from momentron.rows.kernels.points import as_rows
 from momentron.rows.kernels.semidefinite import negative_part
 from momentron.rows.kernels.values import CallableKernel, PrecomputedKernel
+from momentron.rows.operator import row_blocks
 
 CHECKED_ROWS = 200  # on which a kernel that might be indefinite is tried, whatever the method
 NAMES = ("linear", "rbf", "poly", "polynomial", "laplacian", "precomputed")
@@ -74,12 +82,58 @@ def as_kernel(
         return LinearKernel()
     if kernel == "precomputed":
         return PrecomputedKernel()
-    number = as_gamma(gamma, as_rows(X), sample_weight)
+    number = _as_gamma(gamma, as_rows(X), sample_weight)
     if kernel == "rbf":
         return GaussianKernel(number)
     if kernel == "laplacian":
         return LaplacianKernel(number)
     return PolynomialKernel(number, degree, coef0)
+
+
+def _as_gamma(gamma: Any, X: Any, sample_weight: np.ndarray | None) -> float:
+    """γ as a number: 1/(d·variance of X's entries) for "scale", 1/d for "auto"."""
+    _require_gamma(gamma)
+    if not isinstance(gamma, str):
+        return float(gamma)
+    if gamma == "auto":
+        return 1.0 / X.shape[1]
+    variance = _entry_variance(X, sample_weight)
+    value = 1.0 / (X.shape[1] * variance) if variance != 0.0 else 1.0
+    if not math.isfinite(value) or value <= 0.0:
+        raise InputError(
+            f"gamma='scale' is {value} for X, whose entries have the variance {variance}; "
+            "rescale X or pass gamma as a number"
+        )
+    return value
+
+
+def _require_gamma(gamma: Any) -> None:
+    """Raise unless γ is a positive number, or the name of a rule for one."""
+    if not (isinstance(gamma, str) and gamma in ("scale", "auto")):
+        require_positive_gamma(gamma)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _entry_variance(X: Any, sample_weight: np.ndarray | None) -> float:
+    """The variance of all entries of X, zeros included, in float64.
+
+    E[(x − E[x])²] for dense X, E[x²] − E[x]² for sparse: as `SVC(gamma="scale")` has it. A row
+    counts by its share, of which the mean is 1.
+    """
+    n, d = X.shape
+    shares = np.ones(n) if sample_weight is None else sample_weight / sample_weight.mean()
+    size = float(n) * d
+    mean = float(shares @ np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()) / size
+    if sp.issparse(X):
+        squares = float(shares @ sparse.squared_row_norms(X))
+        return max(0.0, squares / size - mean**2)
+    squares, parts = 0.0, row_blocks(n, d)
+    buffer = np.empty((parts[0].stop, d))  # new memory for each block would take longer
+    for part in parts:
+        offsets = buffer[: part.stop - part.start]
+        np.subtract(X[part], mean, out=offsets, dtype=np.float64)
+        squares += float(shares[part] @ dense.squared_row_norms(offsets))
+    return squares / size
 
 
 @dataclass(frozen=True)
@@ -93,9 +147,14 @@ class KernelChoice:
     cache_size: float = 1000.0
 
     def __post_init__(self) -> None:
-        require_parameters(
-            gamma=self.gamma, degree=self.degree, coef0=self.coef0, cache_size=self.cache_size
-        )
+        # also those that the kernel does not use
+        _require_gamma(self.gamma)
+        as_count("degree", self.degree)
+        if not math.isfinite(as_number("coef0", self.coef0, "a finite number")):
+            raise InputError(f"coef0={short(self.coef0)} must be a finite number")
+        wanted = "a positive, finite number of MB"
+        if not 0.0 < as_number("cache_size", self.cache_size, wanted) < math.inf:
+            raise InputError(f"cache_size={short(self.cache_size)} must be {wanted}")
 
     @property
     def is_precomputed(self) -> bool:

@@ -1,40 +1,25 @@
-"""Kernels by formula, the linear and the polynomial one, with their rounding bounds.
-
-All bounds are for any order of summation, so that they hold for every BLAS, and for d the largest
-number of entries in a row. The true kernel is the formula for the float parameters as they are.
-"""
+"""Kernels of pairs of rows by formula: what a formula says, and its values a tile at a time."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from momentron.arithmetic.rounding import UNDERFLOW, gamma
 from momentron.arithmetic.threads import in_threads
 from momentron.errors import short
-from momentron.rows.base import read_only_rows, shallow_copy
-from momentron.rows.kernels.base import (
+from momentron.rows.kernels.bound import (
     BoundKernel,
     Index,
     Kernel,
     require_features,
     require_finite_values,
 )
-from momentron.rows.kernels.parameters import require_polynomial, require_positive_gamma
-from momentron.rows.kernels.points import (
-    TILE_VALUES,
-    Points,
-    as_rows,
-    inner_products,
-    pieces,
-)
-from momentron.rows.kernels.single import SingleScores, SingleValues, power_weights
+from momentron.rows.kernels.points import TILE_VALUES, Points, as_rows, pieces
+from momentron.rows.kernels.single import SingleScores
+from momentron.rows.operator import read_only_rows, shallow_copy
 
-TILE_SIDE = 256  # the shorter side of a tile: long enough for a matrix product
-SINGLE_TILE_SIDE = 512  # the same in single precision
+TILE_SIDE = 512  # the shorter side of a tile: long enough for a matrix product
 FEW_ROWS = 4
 
 
@@ -71,7 +56,7 @@ class PairwiseKernel(Kernel):
         """
 
     def single_weights(self, points: Points) -> tuple[np.ndarray, bool] | None:
-        """(h, whether relative) as `SingleValues` explains them; None where there is no bound.
+        """(h, whether relative) as `SingleScores` explains them; None where there is no bound.
 
         Of the class itself: it is not inherited, since `fill` may differ.
         """
@@ -108,7 +93,6 @@ class BoundPairwise(BoundKernel):
 
     def for_solver(self) -> "BoundPairwise":
         other = shallow_copy(self)
-        other.__dict__.pop("single", None)  # which computes from the original
         other.points = shallow_copy(self.points)
         other.points.X = read_only_rows(self.points.X)
         return other
@@ -117,18 +101,12 @@ class BoundPairwise(BoundKernel):
         return self.values(self.points, rows, cols)
 
     def single_scores(self, max_bytes: int) -> SingleScores | None:
-        single = self.single
-        return None if single is None else SingleScores(single, self.row_norms, max_bytes)
-
-    @cached_property
-    def single(self) -> SingleValues | None:
-        """The same in single precision, where a bound on the error is known, and it pays."""
         # a subclass that does not say how may have another formula
         is_known = "single_weights" in vars(type(self.kernel))
         if not is_known or (self.points.is_sparse and not self.points.is_crowded):
             return None
         weighed = self.kernel.single_weights(self.points)
-        return None if weighed is None else SingleValues(self, *weighed)
+        return None if weighed is None else SingleScores(self, *weighed, max_bytes)
 
     def cross(self, B: Any, index: Index = slice(None)) -> np.ndarray:
         B = as_rows(B)
@@ -136,11 +114,7 @@ class BoundPairwise(BoundKernel):
         return self.values(Points(B, self.points.centre), slice(None), index)
 
     def values(
-        self,
-        left: Points,
-        rows: Index,
-        cols: Index,
-        single: SingleValues | None = None,
+        self, left: Points, rows: Index, cols: Index, single: SingleScores | None = None
     ) -> np.ndarray:
         """K of some rows on the left with some of the bound ones, a tile at a time.
 
@@ -155,12 +129,11 @@ class BoundPairwise(BoundKernel):
         height, width = left.tile(as_dense=dense_left), right.tile(as_dense=dense_right)
         most = self.kernel.tile_values(right)
         # long and narrow, since strided memory is slow to work on
-        side = TILE_SIDE if single is None else SINGLE_TILE_SIDE
         if n_rows <= n_cols:
-            height = max(1, min(height, n_rows, side))
+            height = max(1, min(height, n_rows, TILE_SIDE))
             width = min(width, max(1, most // height))
         else:
-            width = max(1, min(width, n_cols, side))
+            width = max(1, min(width, n_cols, TILE_SIDE))
             height = min(height, max(1, most // width))
 
         def fill(tile: tuple[tuple[slice, Any], tuple[slice, Any]]) -> None:
@@ -182,94 +155,3 @@ class BoundPairwise(BoundKernel):
         parts = product(pieces(cols, right.n, width), pieces(rows, left.n, height))
         in_threads(fill, list(parts))
         return out
-
-
-@dataclass(frozen=True)
-class LinearKernel(PairwiseKernel):
-    """K(x, x′) = ⟨x, x′⟩.
-
-    Notes
-    -----
-    A sum of d products has an error of at most γ_d Σ|x_k x′_k| ≤ γ_d ‖x‖‖x′‖, and of one unit of
-    underflow for each product.
-    """
-
-    is_linear = True
-
-    def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any, scale: float = 1.0) -> None:
-        inner_products(A, B, out)
-
-    def errors(self, points: Points) -> tuple[float, float, float]:
-        error = gamma(points.length + 2)
-        return error, error, 4.0 * (points.length + 1) * UNDERFLOW
-
-    def diagonal_of(self, points: Points) -> np.ndarray:
-        return points.squares
-
-
-@dataclass(frozen=True)
-class PolynomialKernel(PairwiseKernel):
-    """K(x, x′) = (γ⟨x, x′⟩ + c)^p.
-
-    Parameters
-    ----------
-    gamma : float
-        γ > 0.
-    degree : int
-        p ≥ 1.
-    coef0 : float
-        c ≥ 0, so that K is positive semidefinite.
-
-    Notes
-    -----
-    Let t = γ⟨x, x′⟩ + c, with t_i its value for a row and itself. Two roundings follow the inner
-    product, so that t has an error of at most γ_{d+2}(γ‖x‖‖x′‖ + c) ≤ γ_{d+2} √(t_i t_j), by
-    Cauchy and Schwarz. With |t| ≤ √(t_i t_j) that becomes (1 + γ_{d+2})^p − 1 ≤ γ_{p(d+2)} after
-    the power, relative to √(K_ii K_jj); the p − 1 products of the power add γ_{p−1}.
-    """
-
-    gamma: float
-    degree: int = 3
-    coef0: float = 0.0
-
-    def __post_init__(self) -> None:
-        require_positive_gamma(self.gamma)
-        require_polynomial(self.degree, self.coef0)
-
-    def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any, scale: float = 1.0) -> None:
-        inner_products(A, B, out)
-        self._of_products(out, self.gamma / scale / scale)  # scale² may overflow
-
-    def _of_products(self, values: np.ndarray, factor: float) -> None:
-        values *= values.dtype.type(factor)
-        values += values.dtype.type(self.coef0)
-        _raise_to(values, self.degree)
-
-    def single_weights(self, points: Points) -> tuple[np.ndarray, bool] | None:
-        weights = power_weights(self.degree, self.diagonal_of(points), points.d)
-        return None if weights is None else (weights, False)
-
-    def errors(self, points: Points) -> tuple[float, float, float]:
-        error = gamma(self.degree * (points.length + 3))
-        largest = max(1.0, float(self.diagonal_of(points).max()))
-        lost = 8.0 * self.degree * (points.length + 2) * max(1.0, self.gamma) * UNDERFLOW
-        return error, error, lost * largest
-
-    def diagonal_of(self, points: Points) -> np.ndarray:
-        diagonal = points.squares.copy()
-        self._of_products(diagonal, self.gamma)
-        return diagonal
-
-
-def _raise_to(values: np.ndarray, power: int) -> None:
-    """values^power in place, by repeated squaring: no more roundings than power − 1."""
-    if power == 1:
-        return
-    square = values.copy()
-    remaining = power - 1
-    while remaining:
-        if remaining % 2:
-            values *= square
-        remaining //= 2
-        if remaining:
-            square *= square

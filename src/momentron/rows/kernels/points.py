@@ -11,8 +11,8 @@ from momentron.certificate import read_only
 from momentron.data.exactness import as_exact
 from momentron.errors import InputError
 from momentron.rows import dense, sparse
-from momentron.rows.base import read_only_rows, row_blocks
-from momentron.rows.kernels.base import Index
+from momentron.rows.kernels.bound import Index
+from momentron.rows.operator import read_only_rows, row_blocks
 
 TILE_BYTES = 1 << 23  # rows copied or converted at a time, on either side of a block
 TILE_VALUES = 1 << 20  # values of a block worked on at a time: as many bytes
@@ -73,11 +73,8 @@ class Points:
         """‖x‖² of every row."""
         if self.centre is None:
             return read_only((sparse if self.is_sparse else dense).squared_row_norms(self.X))
-        squares = np.empty(self.n)
-        for part in row_blocks(self.n, self.d):
-            rows = self.take(part)
-            np.einsum("ij,ij->i", rows, rows, out=squares[part])
-        return read_only(squares)
+        parts = row_blocks(self.n, self.d)
+        return read_only(np.concatenate([dense.squared_row_norms(self.take(p)) for p in parts]))
 
     @cached_property
     def length(self) -> int:
@@ -121,3 +118,8 @@ def single_runs(d: int) -> list[slice]:
     """Equal runs of at most SINGLE_RUN terms into which sums in single precision are cut."""
     count = max(1, -(-d // SINGLE_RUN))
     return [slice(d * i // count, d * (i + 1) // count) for i in range(count)]
+
+
+def single_roundings(d: int) -> int:
+    """How many roundings an inner product of d terms then has, those of the rows included."""
+    return min(d, SINGLE_RUN) + -(-d // SINGLE_RUN) + 4

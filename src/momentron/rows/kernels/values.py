@@ -10,18 +10,18 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.rounding import UNIT_ROUNDOFF, up
-from momentron.arithmetic.submatrices import strips_of
+from momentron.arithmetic.squares import strips_of
 from momentron.certificate import read_only
 from momentron.data.exactness import as_exact
 from momentron.errors import InputError, InputTypeError, one_line
-from momentron.rows.base import row_blocks
-from momentron.rows.kernels.base import (
+from momentron.rows.kernels.bound import (
     BoundKernel,
     BoundValues,
     Kernel,
     require_features,
     require_finite_values,
 )
+from momentron.rows.operator import row_blocks
 
 ASYMMETRY = {"f4": 1e-5, "f8": 1e-8}  # what is refused, relative to √(K_ii K_jj)
 EXCESS = {"f4": 1e-5, "f8": 1e-6}  # by how much |K_ij| may exceed √(K_ii K_jj)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from momentron.errors import InputError, short
-from momentron.separability.designs.rows import GivenRows, whole_frequencies
+from momentron.errors import InputError, counted, short
+from momentron.separability.designs.given_rows import GivenRows, whole_frequencies
 from momentron.verify.outcomes import ungrouped
 
 
@@ -81,7 +81,8 @@ class Design:
         names = [str(name) for name in feature_names]
         if len(names) != np.shape(self.X)[1]:
             raise InputError(
-                f"feature_names has {len(names)} names; X has {np.shape(self.X)[1]} columns"
+                f"feature_names has {counted(len(names), 'name')}; X has "
+                f"{counted(np.shape(self.X)[1], 'column')}"
             )
         return names
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from momentron.errors import InputError
 from momentron.separability.designs.design import Design
-from momentron.separability.designs.rows import row_labels
+from momentron.separability.designs.given_rows import row_labels
 
 MODELS = {  # class of statsmodels: (family, link); "" where the model itself says which
     "GLM": ("", ""),

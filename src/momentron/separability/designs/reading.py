@@ -7,10 +7,10 @@ from typing import Any
 
 from momentron.errors import InputError, short
 from momentron.separability.designs.design import Design
+from momentron.separability.designs.design_formulas import from_formula, is_formula
 from momentron.separability.designs.fitted import from_statsmodels, is_statsmodels
-from momentron.separability.designs.formulas import from_formula, is_formula
 from momentron.separability.designs.frames import encoded, index_of, rows_of
-from momentron.separability.designs.rows import model_frequencies, row_labels
+from momentron.separability.designs.given_rows import model_frequencies, row_labels
 from momentron.verify.outcomes import column_names
 
 

@@ -8,17 +8,15 @@ from typing import Any
 import numpy as np
 
 from momentron.arithmetic.clock import OutOfTime
-from momentron.solvers.auto.class_rows import WideRows
+from momentron.solvers.auto.class_rows import are_wide
 from momentron.solvers.auto.deadline import Deadline
-from momentron.solvers.auto.hard import first_phase
-from momentron.solvers.auto.hinge import HingeEngine
-from momentron.solvers.auto.last_digits import after_floats
+from momentron.solvers.auto.hard import HardSearch
 from momentron.solvers.auto.multiclass import ClassKernel, ClassMargin
-from momentron.solvers.auto.search import Engine, Search
+from momentron.solvers.auto.search import Engine
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
-from momentron.solvers.auto.soft import soft_phase
-from momentron.solvers.auto.working_sets import WorkingSets
-from momentron.solvers.base import (
+from momentron.solvers.auto.soft import SoftSearch
+from momentron.solvers.problem import Problem
+from momentron.solvers.solver import (
     DEFAULTS,
     Candidates,
     Primal,
@@ -27,7 +25,6 @@ from momentron.solvers.base import (
     Start,
     State,
 )
-from momentron.solvers.problem import Problem
 from momentron.status import Status
 
 __all__ = ["Auto", "AutoSettings", "AutoState"]
@@ -54,7 +51,10 @@ class AutoState(State):
             with np.errstate(over="ignore", invalid="ignore"):
                 work.advance()
                 self.proposal = work.candidates()
-                self._go_on()
+                if work.is_done and self.closing is not None:
+                    start = work.left_off()
+                    if start is not None or work.has_given_up:  # exact solves can take over
+                        self.work, self.closing = self.closing(start), None
         except (FloatingPointError, OverflowError, np.linalg.LinAlgError, OutOfTime) as error:
             work.is_done = True  # the last proposal stands: the certificate says what it is worth
             if isinstance(error, OutOfTime) and not work.deadline.has_refused:
@@ -62,47 +62,37 @@ class AutoState(State):
             if work.is_interruptible:
                 self.proposal = work.candidates()
 
-    def _go_on(self) -> None:
-        """From an engine that stands still to exact solves, where these can take over."""
-        if not self.work.is_done or self.closing is None:
-            return
-        start = self.work.left_off()
-        if start is not None or self.work.has_given_up:
-            self.work, self.closing = self.closing(start), None
-
     def proposed(self, problem: Problem) -> Candidates:
         """What the last round proposes."""
-        proposal = self.proposal or self._nothing(problem)
+        proposal, work = self.proposal, self.work
+        if proposal is None:
+            proposal = work.candidates() if work.is_interruptible else _nothing(problem)
         if self.first is not None:
             proposal.primals.append(self.first)
             self.first = None
-        if self.work.deadline.is_over:
+        if work.deadline.is_over:
             proposal.ending = Status.TIME_BUDGET
-        elif self.work.deadline.has_refused:
+        elif work.deadline.has_refused:
             proposal.ending = Status.NO_ROOM
-        elif self.work.is_done:
+        elif work.is_done:
             proposal.ending = Status.STALLED
         return proposal
-
-    def _nothing(self, problem: Problem) -> Candidates:
-        """What is proposed before any round is done."""
-        return self.work.candidates() if self.work.is_interruptible else _nothing(problem)
 
 
 class Auto(Solver):
     """Working sets, solved exactly, checked against all the rows.
 
-    A round ranks the rows by rough soft margins (semismooth Newton on the squared hinge, a few
-    hundred rows), or solves the hard margin on the rows that matter, to rounding: by Newton with
-    multipliers where support vectors are few, by an interior point where they are many. Then one
-    pass over all the data certifies the answer, or names the violators. On data that are not
+    A round ranks the rows by approximate soft margins (semismooth Newton on the squared hinge, a
+    few hundred rows), or solves the hard margin on the rows that matter, to rounding: by Newton
+    with multipliers where support vectors are few, by an interior point where they are many. Then
+    one pass over all the data certifies the answer, or finds violators. On data that are not
     separable the multipliers, normalised, are a witness: ‖Zᵀq‖ falls to rounding level. Three to
     ten passes in all.
 
-    A finite C is solved directly, by Newton on all the rows; with the plain hinge by an interior
-    point. Many classes have an engine of their own: alternating directions where inner products
-    are in memory, and Newton with conjugate gradients. Data in blocks are solved by rounds that
-    keep the rows that matter in memory (`CertifiedProblem.rounds`).
+    A finite C is solved by Newton, on all the rows or on working sets of them; with the plain hinge
+    by Newton with multipliers, and by an interior point where rows are few. Many classes have their
+    own engine: alternating directions where inner products are in memory, and Newton with conjugate
+    gradients. Of data in blocks it sees the rows that matter (`momentron.streams.rounds`).
 
     Parameters
     ----------
@@ -121,49 +111,35 @@ class Auto(Solver):
         if settings is not None:
             self.settings = settings
 
-    def init(self, problem: Any, options: RunOptions = DEFAULTS) -> Any:
-        rounds = problem.rounds(options)  # of data in blocks
-        return self._in_memory(problem, options) if rounds is None else rounds
-
-    def _in_memory(self, problem: Any, options: RunOptions) -> AutoState:
+    def init(self, problem: Any, options: RunOptions = DEFAULTS) -> AutoState:
         """Choose the engine.
 
         Pairs (example, wrong label) that are too many for exact solves on working sets of them go
         to the engine of many classes; those of a kernel only if all examples nearly fit a working
         set. So do fewer pairs where alternating directions are likely to be faster; where they are
-        not, exact solves take over. All else goes to working sets: soft margins in phases of their
-        own, hard ones in the phases rank, solve, refine.
+        not, exact solves take over. All else goes to working sets.
         """
-        deadline, settings = Deadline(), self.settings.within(options.memory)
-        work: Engine
-        closing = None
+        deadline, settings, start = Deadline(), self.settings.within(options.memory), options.start
 
-        def exact(start: Start | None) -> Search:
-            sets = WorkingSets(problem, deadline, settings)
-            search = Search(problem, sets, options.tol, after_floats)
-            begin = soft_phase if math.inf > search.C else first_phase
-            search.phase = begin(search, start)
-            return search
+        def exact(start: Start | None) -> Engine:
+            search = SoftSearch if problem.is_soft else HardSearch
+            return search(problem, options.tol, deadline, settings, start)
 
-        if problem.penalty.has_box:
-            return AutoState(HingeEngine(problem, options.tol, deadline, settings, options.start))
-        first = None
-        kernel = problem.operator.as_kernel()
-        has_many = _has_many_pairs(problem, settings)
+        # where rounds find nothing better, w = 0 still proves a bound of a soft margin
+        has_bound = problem.is_soft and not problem.penalty.has_box
+        first = _nothing(problem).primals[0] if has_bound else None
+        has_many = _has_many_pairs(problem, options.tol, settings)
         is_few = not has_many and _may_split(problem, options, settings)
-        has_pairs = has_many or is_few
-        if has_pairs and kernel is None:
-            work = ClassMargin(problem, deadline, options.start, settings, is_few=is_few)
-            closing = exact
-        elif has_pairs and kernel and ClassKernel.fits(kernel, settings):
-            start = options.start
-            work = ClassKernel(problem, options.tol, deadline, settings, start, is_few=is_few)
-            closing = exact if is_few else None
-        else:
-            work = exact(options.start)
-        if problem.is_soft:  # where rounds find nothing better, it still proves a bound
-            first = _nothing(problem).primals[0]
-        return AutoState(work, closing, first)
+        if not (has_many or is_few) or problem.penalty.has_box:
+            return AutoState(exact(start), None, first)
+        kernel = problem.operator.as_kernel()
+        if kernel is None:
+            work = ClassMargin(problem, deadline, start, settings, is_few=is_few)
+            return AutoState(work, exact, first)
+        if ClassKernel.fits(kernel, settings):
+            by_sets = ClassKernel(problem, options.tol, deadline, settings, start, is_few=is_few)
+            return AutoState(by_sets, exact if is_few else None, first)
+        return AutoState(exact(start), None, first)
 
     def vanishing(self, tol: float) -> float:
         """A witness at rounding level is what this method is for, whatever the tolerance."""
@@ -178,13 +154,17 @@ class Auto(Solver):
         return proposal
 
 
-def _has_many_pairs(problem: Problem, settings: AutoSettings) -> bool:
+def _has_many_pairs(problem: Problem, tol: float, settings: AutoSettings) -> bool:
     """Whether there are many classes, and too many pairs for matrices of them."""
     labels = problem.labels
     if not labels.is_paired:
         return False
     is_simple = not (problem.is_soft or problem.dual_set.fits_intercept)
-    many = settings.many_simple_pairs if is_simple else settings.many_pairs
+    many = settings.many_pairs
+    if problem.is_soft and tol >= settings.split_finest:
+        many = settings.many_soft_pairs
+    if is_simple:
+        many = settings.many_simple_pairs
     matrix = problem.operator.as_matrix()
     if matrix is not None:
         unknowns = (labels.n_classes - 1) * (matrix.shape[1] + 1)
@@ -201,7 +181,7 @@ def _may_split(problem: Problem, options: RunOptions, settings: AutoSettings) ->
         return False
     matrix, kernel = problem.operator.as_matrix(), problem.operator.as_kernel()
     if matrix is not None:
-        return WideRows.suit(matrix, settings, is_warm=options.start is not None)
+        return are_wide(matrix, settings, is_warm=options.start is not None)
     return kernel is not None and TAME[0] < kernel.radius < TAME[1]
 
 

@@ -16,7 +16,7 @@ from functools import partial
 
 import numpy as np
 
-from momentron.arithmetic.cholesky import inverse_in_place
+from momentron.arithmetic.squares import inverse_in_place
 from momentron.arithmetic.threads import in_threads
 from momentron.solvers.auto.class_rows import SINGLE_ROWS, ActiveRows
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings

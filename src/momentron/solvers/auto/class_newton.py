@@ -16,11 +16,10 @@ import math
 
 import numpy as np
 
-from momentron.arithmetic.threads import in_threads
 from momentron.solvers.auto.class_blocks import ClassBlocks
 from momentron.solvers.auto.class_rows import ActiveRows, ClassRows
 from momentron.solvers.auto.forms import Direction
-from momentron.solvers.auto.linear_algebra import ConjugateGradients, back_solve, cholesky
+from momentron.solvers.auto.linear_algebra import ConjugateGradients
 from momentron.solvers.auto.newton import Loss, line_search
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 
@@ -31,8 +30,6 @@ ROUNDS, IDLE = 12, 5  # of rescaling, and those in which ‖Zᵀq‖ may not hal
 FAINT = 1e-10  # a weight below this share of the largest is left out
 STIFFNESS = 1e8  # the weight of least squares against the identity, in units of its trace
 WITNESS_PRODUCTS = 60  # in one round
-RIDGE = 1e-14  # of a matrix with ones on the diagonal
-WITNESS_BYTES = 32  # for an entry of it: that, a copy, a factor, and what they are made of
 SMALL = 1e-15  # ‖Zᵀq‖ / (mass · mean‖x‖) at which rounding is all there is
 
 
@@ -40,7 +37,7 @@ def centred(V: np.ndarray) -> np.ndarray:
     """V less its mean over the classes, in place.
 
     All that has a meaning adds up to zero over the classes, and so do residuals; what a
-    preconditioner adds beside it is taken off again.
+    preconditioner adds to it is taken off again.
     """
     V -= V.mean(axis=1, keepdims=True)
     return V
@@ -203,7 +200,7 @@ class ClassNewton:
         return np.float32 if is_single else np.float64
 
     def rows_at(self, index: np.ndarray, precision: type) -> ActiveRows:
-        """The named rows, copied anew only where they are others than last time."""
+        """The named rows, copied again only if they differ from the last ones."""
         last = self._active
         if last is None or last.dtype != precision or not np.array_equal(last.index, index):
             self._active = last = None  # a preconditioner may still hold those before
@@ -295,53 +292,11 @@ def balanced(newton: ClassNewton, weights: np.ndarray) -> np.ndarray:
 
 def _solve(rows: ActiveRows, newton: ClassNewton, Q: np.ndarray, image: np.ndarray) -> np.ndarray:
     """v of the rescaling: least squares with the weights Q, and hardly any ridge."""
-    local, settings = newton.pairs.some(rows.index), newton.settings
-    n_bytes = WITNESS_BYTES * image[:, 1:].size ** 2
-    if rows.n_features is not None and n_bytes <= settings.memory:
-        return _solve_directly(rows, local, Q, image)
+    local = newton.pairs.some(rows.index)
     diagonal = local.diagonal(Q)
     trace = float((newton.rows.row_norms[rows.index] ** 2 @ diagonal).max())
     C = STIFFNESS / trace
     gradients = ConjugateGradients(Hessian(rows, local, Q, C).times, C * image, rows.dot)
-    blocks = ClassBlocks(rows, diagonal, C, settings)
+    blocks = ClassBlocks(rows, diagonal, C, newton.settings)
     gradients.run(lambda r: centred(blocks.apply(r)), 1e-10, WITNESS_PRODUCTS, by_gain=True)
     return gradients.x
-
-
-def _solve_directly(
-    rows: ActiveRows, pairs: PairTable, Q: np.ndarray, image: np.ndarray
-) -> np.ndarray:
-    """The same by a factor of the matrix of all classes but the last, whose outputs are zero.
-
-    Its block of two classes has the rows of the one that are weighed against the other.
-    """
-    height, k = image.shape
-    M = np.zeros((k - 1, height, k - 1, height))
-    diagonal, own = pairs.diagonal(Q), pairs.labels
-
-    def fill(block: tuple[int, int]) -> None:
-        a, b = block
-        w = diagonal[:, a] if a == b else -Q[:, b] * (own == a) - Q[:, a] * (own == b)
-        M[a, :, b] = _moments(rows, w)
-        M[b, :, a] = M[a, :, b]
-
-    in_threads(fill, [(a, b) for a in range(k - 1) for b in range(a + 1)])
-    matrix = M.reshape(height * (k - 1), -1)
-    scale = np.sqrt(matrix.diagonal())
-    scale[scale == 0.0] = np.inf  # a feature that no row has
-    matrix /= scale
-    matrix /= scale[:, None]
-    matrix.flat[:: matrix.shape[0] + 1] = 1.0 + RIDGE
-    solution = back_solve(cholesky(matrix.T), image[:, :-1].T.ravel() / scale) / scale
-    return np.column_stack([solution.reshape(k - 1, height).T, np.zeros(height)])
-
-
-def _moments(rows: ActiveRows, weights: np.ndarray) -> np.ndarray:
-    """Σ w x xᵀ, with a one behind each x if there are intercepts; all weights have one sign."""
-    S = np.flatnonzero(weights)
-    sign = -1.0 if weights.sum() < 0.0 else 1.0
-    inner = sign * rows.covariance(S, np.abs(weights[S]))
-    if not rows.has_border:
-        return inner
-    border = rows.adjoint(weights[:, None])
-    return np.block([[inner, border[:-1]], [border.T]])

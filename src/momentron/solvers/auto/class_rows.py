@@ -1,6 +1,6 @@
 """The examples of many classes: the rows of a matrix, or the inner products of rows.
 
-A classifier, and every direction, is an array of shape (width, k): of a matrix its d features, of
+A classifier, and every direction, is an array of shape (width, k): for a matrix its d features, for
 inner products the coefficients of the n examples and, below them, the outputs that follow from
 these. Inner products are a kernel's values, or those of rows that have more features than there are
 rows. Where there are intercepts, directions have a last row for them, as seen from a centre of the
@@ -9,7 +9,6 @@ and most often in single precision.
 """
 
 import math
-from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -18,12 +17,11 @@ import scipy.sparse as sp
 from momentron.arithmetic.clock import require_time
 from momentron.arithmetic.threads import in_threads, own_threads
 from momentron.rows import KernelOperator, MatrixOperator, Operator, dense, sparse
-from momentron.rows.base import row_blocks
-from momentron.solvers.auto.rows import gram_of
+from momentron.rows.operator import row_blocks
 from momentron.solvers.auto.settings import AutoSettings
+from momentron.solvers.auto.working_rows import gram_of
 
 ALL_SINGLE = (1e-15, 1e15)  # mean K_ii with which single precision holds C, K and their products
-LONG_CENTRE = 0.1  # ‖mean‖² over mean‖x‖² from which sparse rows are centred
 # The trace of a Hessian's block up to which single precision serves: of features, and of blocks
 # that are held by their rows, where a difference must keep digits.
 SINGLE_FEATURES, SINGLE_ROWS = 1e7, 1e5
@@ -52,56 +50,134 @@ def product(K: np.ndarray, A: np.ndarray) -> np.ndarray:
 # --- some of the rows ----------------------------------------------------------------------------
 
 
-class ActiveRows(ABC):
+class ActiveRows:
     """Some examples as a linear map, with a column of ones behind them if there are intercepts.
 
-    Vectors have shape (width, k), or (width + 1, k) with the intercepts in the last row.
+    Vectors have shape (width, k), or (width + 1, k) with the intercepts in the last row. Dense rows
+    are copied where the memory allows it, and else gathered again for each product.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n, d)
+        All the rows.
+    index : ndarray of shape (m,)
+        Which examples they are.
+    has_border : bool
+        Whether there are intercepts.
+    centre : ndarray of shape (d,), optional
+        What is taken off the rows, which are dense then.
+    precision : type
+        That of products.
+    memory : int
+        Bytes for a copy.
 
     Attributes
     ----------
-    index : ndarray of shape (m,)
-        Which examples they are.
     width : int
-        How many numbers a vector has for each class.
+        The numbers that a vector has for each class.
     n_features : int or None
-        The order of a matrix XᵀX of features; None where there are none to be had.
-    dtype : numpy.dtype
-        The precision of products.
-    has_border : bool
-        Whether there are intercepts.
+        The order of a matrix XᵀX of features; None if there are only inner products.
     """
 
     width: int
     n_features: int | None
-    dtype: np.dtype
 
-    def __init__(self, index: np.ndarray, has_border: bool) -> None:
-        self.index, self.has_border = index, has_border
-        self.m = index.size
+    def __init__(
+        self,
+        X: Any,
+        index: np.ndarray,
+        has_border: bool,
+        centre: np.ndarray | None = None,
+        precision: type = np.float64,
+        memory: float = math.inf,
+    ) -> None:
+        self.index, self.has_border, self.m = index, has_border, index.size
+        self.dtype = np.dtype(precision)
+        self.width = self.n_features = X.shape[1]
+        self.is_sparse = sp.issparse(X)
+        self._X, self._centre = X, centre
+        self._copy: Any = None
+        if self.is_sparse:
+            self._copy = sp.csr_array(X[index]).astype(precision, copy=False)
+        elif self.m * self.width * self.dtype.itemsize <= memory:
+            copy: np.ndarray = np.empty((self.m, self.width), precision)
+            for part in row_blocks(*copy.shape):
+                require_time()
+                copy[part] = self._rows(part)
+            self._copy = copy
 
-    @abstractmethod
+    @property
+    def is_copy(self) -> bool:
+        """Whether all the rows are in memory at the precision of products."""
+        return self._copy is not None
+
+    def _rows(self, part: Any) -> Any:
+        """The rows at some of the places."""
+        if self._copy is not None:
+            return self._copy[part]
+        rows = self._X[self.index[part]]
+        return (rows if self._centre is None else rows - self._centre).astype(self.dtype)
+
     def outputs(self, V: np.ndarray) -> np.ndarray:
         """X V for V of shape (width, k), in the rows' own precision."""
+        products = np.empty((self.m, V.shape[1]), self.dtype)
 
-    @abstractmethod
+        def multiply(part: slice) -> None:
+            products[part] = self._rows(part) @ V
+
+        size = self._copy.nnz if self.is_sparse else self.m * self.width
+        evenly = even_parts(self.m, 2.0 * size * V.shape[1])
+        in_threads(multiply, evenly if self.is_copy else list(row_blocks(self.m, self.width)))
+        return products
+
     def inputs(self, A: np.ndarray) -> np.ndarray:
         """Xᵀ A for A of shape (m, k) in the rows' own precision."""
+        if self.is_sparse:
+            return self._copy.T @ A
+        image = np.zeros((self.width, A.shape[1]), self.dtype)
+        if self._copy is None:
+            for part in row_blocks(self.m, self.width):
+                image += self._rows(part).T @ A[part]
+            return image
+        X = self._copy
 
-    @abstractmethod
+        def multiply(part: slice) -> None:
+            np.matmul(X[:, part].T, A, out=image[part])
+
+        in_threads(multiply, even_parts(self.width, 2.0 * X.size * A.shape[1]))
+        return image
+
     def squares(self) -> np.ndarray:
         """‖x‖² of each row."""
+        squares = np.empty(self.m)
+        of = sparse if self.is_sparse else dense
+        for part in row_blocks(self.m, self.width):
+            squares[part] = of.squared_row_norms(self._rows(part))
+        return squares
 
-    @abstractmethod
     def gram(self, S: np.ndarray) -> np.ndarray:
         """Inner products of the named rows, in the rows' own precision and to be overwritten."""
+        X = self._rows(S)
+        K = X @ X.T
+        return np.asarray(K.toarray()) if self.is_sparse else K
 
-    @abstractmethod
     def covariance(self, S: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Σ w x xᵀ over the named rows; only where there are features."""
+        """Σ w x xᵀ over the named rows, a piece of them at a time."""
+        roots = np.sqrt(weights).astype(self.dtype)[:, None]
+        total = np.zeros((self.width, self.width), self.dtype)
+        parts = [slice(0, S.size)] if self.is_sparse else row_blocks(S.size, self.width)
+        for part in parts:
+            require_time()
+            X = self._rows(S[part])
+            rows = sp.csr_array(X.multiply(roots[part])) if self.is_sparse else X * roots[part]
+            square = rows.T @ rows
+            total += square.toarray() if self.is_sparse else square
+        return total
 
-    @abstractmethod
     def curvatures(self, S: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """The diagonal of that, or numbers that do in its place."""
+        """The diagonal of that."""
+        X = self._rows(S)
+        return np.asarray((X.multiply(X) if self.is_sparse else X * X).T @ weights)
 
     def dots(self, U: np.ndarray, V: np.ndarray) -> np.ndarray:
         """The inner products of two vectors without intercepts, class by class."""
@@ -112,7 +188,7 @@ class ActiveRows(ABC):
         return float(np.vdot(U, V))
 
     def times(self, V: np.ndarray) -> np.ndarray:
-        """X V, shape (m, k)."""
+        """X V, shape (m, k), with the intercepts if there are any."""
         require_time()
         V = V.astype(self.dtype, copy=False)
         if not self.has_border:
@@ -122,7 +198,7 @@ class ActiveRows(ABC):
         return products
 
     def adjoint(self, A: np.ndarray) -> np.ndarray:
-        """Xᵀ A, as float64."""
+        """The transpose of `times`, as float64."""
         require_time()
         A = A.astype(self.dtype, copy=False)
         image = self.inputs(A).astype(np.float64, copy=False)
@@ -131,162 +207,16 @@ class ActiveRows(ABC):
         return np.concatenate([image, A.sum(axis=0, dtype=np.float64)[None]])
 
 
-class LazyRows:
-    """Some rows of a dense matrix, copied when asked for."""
-
-    def __init__(self, X: np.ndarray, index: np.ndarray, precision: type) -> None:
-        self._X, self._index = X, index
-        self.shape, self.dtype = (index.size, X.shape[1]), np.dtype(precision)
-
-    def __getitem__(self, part: Any) -> np.ndarray:
-        return self._X[self._index[part]].astype(self.dtype, copy=False)
-
-
-class ActiveMatrix(ActiveRows):
-    """Some rows of a matrix.
-
-    Parameters
-    ----------
-    X : ndarray, csr_array or LazyRows of shape (m, d)
-    index : ndarray of shape (m,)
-    has_border : bool
-    centre : ndarray of shape (d,), optional
-        What is taken off products, where it was not taken off the rows: the zeros of sparse rows
-        stay, and so do rows that are not copied.
-    """
-
-    def __init__(
-        self, X: Any, index: np.ndarray, has_border: bool, centre: np.ndarray | None = None
-    ) -> None:
-        super().__init__(index, has_border)
-        self.X, self.dtype = X, X.dtype
-        self.width = self.n_features = X.shape[1]
-        self.is_sparse = sp.issparse(X)
-        self.is_copy = isinstance(X, np.ndarray)
-        self._centre = None if centre is None else centre.astype(self.dtype)
-
-    def _blocks(self, flops: float) -> list[slice]:
-        if self.is_copy or self.is_sparse:
-            return even_parts(self.m, flops)
-        return list(row_blocks(*self.X.shape))
-
-    def _products(self, V: np.ndarray) -> np.ndarray:
-        """X V of the rows as they are."""
-        products = np.empty((self.m, V.shape[1]), self.dtype)
-
-        def multiply(part: slice) -> None:
-            products[part] = self.X[part] @ V
-
-        size = self.X.nnz if self.is_sparse else self.m * self.width
-        in_threads(multiply, self._blocks(2.0 * size * V.shape[1]))
-        return products
-
-    def outputs(self, V: np.ndarray) -> np.ndarray:
-        products = self._products(V)
-        if self._centre is not None:
-            products -= self._centre @ V
-        return products
-
-    def inputs(self, A: np.ndarray) -> np.ndarray:
-        image = np.zeros((self.width, A.shape[1]), self.dtype)
-        if self.is_copy:
-
-            def multiply(part: slice) -> None:
-                np.matmul(self.X[:, part].T, A, out=image[part])
-
-            in_threads(multiply, even_parts(self.width, 2.0 * self.X.size * A.shape[1]))
-        else:
-            parts = [slice(0, self.m)] if self.is_sparse else self._blocks(0.0)
-            for part in parts:
-                image += self.X[part].T @ A[part]
-        if self._centre is not None:
-            image -= np.outer(self._centre, A.sum(axis=0))
-        return image
-
-    def squares(self) -> np.ndarray:
-        squares = np.empty(self.m)
-        of = sparse if self.is_sparse else dense
-        for part in row_blocks(*self.X.shape):
-            squares[part] = of.squared_row_norms(self.X[part])
-        c = self._centre
-        if c is None:
-            return squares
-        return np.maximum(squares - 2.0 * self._products(c[:, None])[:, 0] + c @ c, 0.0)
-
-    def gram(self, S: np.ndarray) -> np.ndarray:
-        X, c = self.X[S], self._centre
-        K = X @ X.T
-        K = np.asarray(K.toarray()) if self.is_sparse else K
-        if c is not None:
-            products = X @ c
-            K -= products[:, None] - c @ c
-            K -= products
-        return K
-
-    def curvatures(self, S: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        X, c = self.X[S], self._centre
-        squares = np.asarray((X.multiply(X) if self.is_sparse else X * X).T @ weights)
-        if c is None:
-            return squares
-        return np.maximum(squares - c * (2.0 * (X.T @ weights) - weights.sum() * c), 0.0)
-
-    def covariance(self, S: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """That, a piece of the rows at a time."""
-        roots, c = np.sqrt(weights).astype(self.dtype)[:, None], self._centre
-        total = np.zeros((self.width, self.width), self.dtype)
-        sums = np.zeros(self.width, self.dtype)
-        parts = [slice(0, S.size)] if self.is_sparse else row_blocks(S.size, self.width)
-        for part in parts:
-            require_time()
-            X: Any = self.X[S[part]]
-            rows = sp.csr_array(X.multiply(roots[part])) if self.is_sparse else X * roots[part]
-            square = rows.T @ rows
-            total += square.toarray() if self.is_sparse else square
-            if c is not None:
-                sums += X.T @ weights[part].astype(self.dtype)
-        if c is not None:
-            total -= np.outer(c, sums - self.dtype.type(weights.sum()) * c)
-            total -= np.outer(sums, c)
-        return total
-
-
-def active_rows(
-    operator: MatrixOperator,
-    index: np.ndarray,
-    centre: np.ndarray | None,
-    has_border: bool,
-    precision: type,
-    memory: int,
-) -> ActiveMatrix:
-    """The named rows of an operator's matrix, less the centre if there is one.
-
-    Dense ones are copied where the memory allows it.
-    """
-    if operator.is_sparse:
-        some = sp.csr_array(operator.X[index]).astype(precision, copy=False)
-        return ActiveMatrix(some, index, has_border, centre)
-    n_bytes = index.size * operator.shape[1] * np.dtype(precision).itemsize
-    if n_bytes > memory:
-        return ActiveMatrix(LazyRows(operator.X, index, precision), index, has_border, centre)
-    rows: np.ndarray = np.empty((index.size, operator.shape[1]), precision)
-    for part in row_blocks(*rows.shape):
-        require_time()
-        rows[part] = operator.X[index[part]] if centre is None else operator.X[index[part]] - centre
-    return ActiveMatrix(rows, index, has_border)
-
-
 class ActiveGram(ActiveRows):
     """Some examples by their inner products, less the mean of all where there are intercepts.
 
     Outputs of a vector are read off it; what brings in new coefficients is a product with K.
     """
 
-    n_features = None
-
-    def __init__(self, all_rows: "GramRows", K: np.ndarray, index: np.ndarray) -> None:
-        super().__init__(index, all_rows.fits_intercept)
-        self.width, self.dtype = all_rows.width, K.dtype
-        self._K, self._n, self._means = K, all_rows.n, all_rows.means
+    def __init__(self, every: "GramRows", K: np.ndarray, index: np.ndarray) -> None:
+        self.index, self.has_border, self.m = index, every.fits_intercept, index.size
+        self.width, self.dtype, self.n_features = every.width, K.dtype, None
+        self._K, self._n, self._means = K, every.n, every.means
         self._mean = float(self._means.mean())
 
     def outputs(self, V: np.ndarray) -> np.ndarray:
@@ -315,10 +245,8 @@ class ActiveGram(ActiveRows):
             K -= means
         return K
 
-    def covariance(self, S: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        raise AssertionError("a kernel has no matrix of features")
-
     def curvatures(self, S: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """The mean of a diagonal that inner products do not tell."""
         return np.asarray(weights @ self.squares()[S] / max(S.size, 1))
 
     def dots(self, U: np.ndarray, V: np.ndarray) -> np.ndarray:
@@ -333,8 +261,8 @@ class ActiveGram(ActiveRows):
 # --- all the rows --------------------------------------------------------------------------------
 
 
-class ClassRows(ABC):
-    """What Newton's method asks of the examples.
+class ClassRows:
+    """The rows of a matrix; dense ones are seen from their mean where there are intercepts.
 
     Attributes
     ----------
@@ -346,51 +274,58 @@ class ClassRows(ABC):
         The trace of a Hessian's block up to which single precision serves.
     least_products : int
         The products for one direction before an old preconditioner may be given up.
+    inner_products : ndarray of shape (n, n) or None
+        K, where it is in memory.
     """
 
-    n: int
-    width: int
     largest_single = SINGLE_FEATURES
     least_products = LEAST_PRODUCTS
+    inner_products: np.ndarray | None = None
 
-    def __init__(self, row_norms: np.ndarray, fits_intercept: bool) -> None:
-        self.n, self.row_norms, self.fits_intercept = row_norms.size, row_norms, fits_intercept
+    def __init__(self, operator: MatrixOperator, fits_intercept: bool) -> None:
+        self.operator, self.fits_intercept = operator, fits_intercept
+        self.n, self.width = operator.shape
+        self.row_norms = operator.row_norms
+        self._centre: np.ndarray | None = None
+        if fits_intercept and not operator.is_sparse:
+            self._centre = operator.exact_adjoint(np.full(self.n, 1.0 / self.n))
 
-    @abstractmethod
     def some(self, index: np.ndarray) -> "ClassRows":
         """The same for some of the examples."""
+        return ClassRows(self.operator.some(index), self.fits_intercept)
 
-    @abstractmethod
-    def active(self, index: np.ndarray, precision: type, memory: int) -> ActiveRows:
+    def active(self, index: np.ndarray, precision: type, memory: float) -> ActiveRows:
         """The named rows for products that decide nothing but a direction."""
+        X, has_border = self.operator.X, self.fits_intercept
+        return ActiveRows(X, index, has_border, self._centre, precision, memory)
 
-    @abstractmethod
     def scores(self, W: np.ndarray) -> np.ndarray:
         """The outputs of a classifier on all examples, in float64."""
+        return self.operator.exact_scores(W)
 
-    @abstractmethod
     def image(self, A: np.ndarray) -> np.ndarray:
         """Σ x_i A_i in float64."""
+        return self.operator.exact_adjoint(A)
 
     def renewed(self, V: np.ndarray) -> np.ndarray:
-        """V with what follows from its coefficients computed anew, in float64."""
+        """V with what follows from its coefficients computed again, in float64."""
         return V
 
-    @abstractmethod
     def dot(self, U: np.ndarray, V: np.ndarray) -> float:
         """The inner product of two classifiers."""
+        return float(np.vdot(U, V))
 
     def norm(self, W: np.ndarray) -> float:
         """‖W‖."""
         return math.sqrt(max(self.dot(W, W), 0.0))
 
-    @abstractmethod
     def of_centre(self, b: np.ndarray) -> np.ndarray | float:
         """The centre times the intercepts' row."""
+        return 0.0 if self._centre is None else np.outer(self._centre, b)
 
-    @abstractmethod
     def at_centre(self, V: np.ndarray) -> np.ndarray | float:
         """The outputs at the centre."""
+        return 0.0 if self._centre is None else self._centre @ V
 
     def classifier(self, W: np.ndarray) -> np.ndarray:
         """W in the shape that the operator has for it."""
@@ -400,72 +335,40 @@ class ClassRows(ABC):
         """The inverse of `classifier`."""
         return w.reshape(self.width, -1)
 
-    @property
-    def inner_products(self) -> np.ndarray | None:
-        """K, where it is in memory."""
-        return None
-
-
-class MatrixRows(ClassRows):
-    """The rows of a matrix, centred where there are intercepts.
-
-    Sparse ones only where their mean is long: it is a dense vector.
-    """
-
-    def __init__(self, operator: MatrixOperator, fits_intercept: bool) -> None:
-        super().__init__(operator.row_norms, fits_intercept)
-        self.operator, self.width = operator, operator.shape[1]
-        self._centre: np.ndarray | None = None
-        if fits_intercept:
-            centre = operator.exact_adjoint(np.full(self.n, 1.0 / self.n))
-            is_long = float(centre @ centre) > LONG_CENTRE * float(np.mean(self.row_norms**2))
-            self._centre = centre if is_long or not operator.is_sparse else None
-
-    def some(self, index: np.ndarray) -> "MatrixRows":
-        return MatrixRows(self.operator.some(index), self.fits_intercept)
-
-    def active(self, index: np.ndarray, precision: type, memory: int) -> ActiveRows:
-        return active_rows(
-            self.operator, index, self._centre, self.fits_intercept, precision, memory
-        )
-
-    def scores(self, W: np.ndarray) -> np.ndarray:
-        return self.operator.exact_scores(W)
-
-    def image(self, A: np.ndarray) -> np.ndarray:
-        return self.operator.exact_adjoint(A)
-
-    def dot(self, U: np.ndarray, V: np.ndarray) -> float:
-        return float(np.vdot(U, V))
-
-    def of_centre(self, b: np.ndarray) -> np.ndarray | float:
-        return 0.0 if self._centre is None else np.outer(self._centre, b)
-
-    def at_centre(self, V: np.ndarray) -> np.ndarray | float:
-        return 0.0 if self._centre is None else self._centre @ V
-
 
 class GramRows(ClassRows):
     """Examples whose inner products are all in memory, K, and once more in float32.
 
-    The centre is the mean of the examples: its output is the mean output.
+    They are a kernel's, or those of an operator's rows. The centre is the mean of the examples: its
+    output is the mean output.
     """
 
     least_products = LEAST_GRAM_PRODUCTS
 
-    def __init__(self, K: np.ndarray, row_norms: np.ndarray, fits_intercept: bool) -> None:
-        super().__init__(row_norms, fits_intercept)
-        self.K, self.width = K, 2 * self.n
-        self.means = self.K.mean(axis=1) if fits_intercept else np.zeros(self.n)
+    def __init__(
+        self,
+        K: np.ndarray,
+        row_norms: np.ndarray,
+        fits_intercept: bool,
+        operator: MatrixOperator | None = None,
+    ) -> None:
+        self.inner_products, self.row_norms, self.fits_intercept = K, row_norms, fits_intercept
+        self.n, self.width, self._matrix = row_norms.size, 2 * row_norms.size, operator
+        self.means = K.mean(axis=1) if fits_intercept else np.zeros(self.n)
         self._single: np.ndarray | None = None
         fits = ALL_SINGLE[0] < float(K.diagonal().mean()) < ALL_SINGLE[1]
         self.largest_single = SINGLE_ROWS if fits else 0.0
+
+    @property
+    def K(self) -> np.ndarray:
+        assert self.inner_products is not None
+        return self.inner_products
 
     def some(self, index: np.ndarray) -> "GramRows":
         K = self.K[index[:, None], index]
         return GramRows(K, self.row_norms[index], self.fits_intercept)
 
-    def active(self, index: np.ndarray, precision: type, memory: int) -> ActiveRows:
+    def active(self, index: np.ndarray, precision: type, memory: float) -> ActiveRows:
         if precision == np.float64:
             return ActiveGram(self, self.K, index)
         if self._single is None:
@@ -491,35 +394,22 @@ class GramRows(ClassRows):
         return V[self.n :].mean(axis=0)
 
     def classifier(self, W: np.ndarray) -> np.ndarray:
-        return KernelOperator.classifier(W[: self.n], W[self.n :])
+        coef, outputs = W[: self.n], W[self.n :]
+        if self._matrix is not None:
+            return self._matrix.exact_adjoint(coef)
+        return KernelOperator.classifier(coef, outputs)
 
     def from_classifier(self, w: np.ndarray) -> np.ndarray:
         return self.image(w[0])  # w may have had other examples, whose part in the outputs is gone
 
-    @property
-    def inner_products(self) -> np.ndarray | None:
-        return self.K
 
+def are_wide(matrix: MatrixOperator, settings: AutoSettings, *, is_warm: bool) -> bool:
+    """Whether inner products are fewer than features, and fit the memory.
 
-class WideRows(GramRows):
-    """The rows of a matrix with more features than rows: vectors are shorter than in features."""
-
-    def __init__(self, operator: MatrixOperator, fits_intercept: bool) -> None:
-        every = operator.working_rows(np.arange(operator.shape[0]))
-        super().__init__(gram_of(every), operator.row_norms, fits_intercept)
-        self.operator = operator
-
-    @staticmethod
-    def suit(matrix: MatrixOperator, settings: AutoSettings, *, is_warm: bool) -> bool:
-        """Whether inner products are fewer than features, and fit the memory.
-
-        A warm start is a classifier in features, which need not be a combination of the rows.
-        """
-        n, d = matrix.shape
-        return n < d and not is_warm and settings.kernel_entry_bytes * n**2 <= settings.memory
-
-    def classifier(self, W: np.ndarray) -> np.ndarray:
-        return self.operator.exact_adjoint(W[: self.n])
+    A warm start is a classifier in features, which need not be a combination of the rows.
+    """
+    n, d = matrix.shape
+    return n < d and not is_warm and settings.kernel_entry_bytes * n**2 <= settings.memory
 
 
 def class_rows(
@@ -530,6 +420,7 @@ def class_rows(
     if matrix is None:
         assert kernel is not None and kernel.kernel.matrix is not None
         return GramRows(kernel.kernel.matrix, kernel.row_norms, fits_intercept)
-    if WideRows.suit(matrix, settings, is_warm=is_warm):
-        return WideRows(matrix, fits_intercept)
-    return MatrixRows(matrix, fits_intercept)
+    if are_wide(matrix, settings, is_warm=is_warm):
+        K = gram_of(matrix.working_rows(np.arange(matrix.shape[0])))
+        return GramRows(K, matrix.row_norms, fits_intercept, matrix)
+    return ClassRows(matrix, fits_intercept)

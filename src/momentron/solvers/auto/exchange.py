@@ -12,9 +12,9 @@ import math
 import numpy as np
 from scipy.linalg import blas
 
+from momentron.arithmetic.squares import factor_in_place
 from momentron.solvers.auto.forms import Form, Point
-from momentron.solvers.auto.gram_form import balanced_parts
-from momentron.solvers.auto.linear_algebra import back_solve, definite_factor
+from momentron.solvers.auto.gram_form import bordered_solve
 
 SATISFIED = 1e-12  # what a functional margin may be off by; in a box ten times as much,
 ROUNDING = 4e-16  # or more where weights are large, in units of Σα‖a‖²
@@ -22,11 +22,6 @@ EXCHANGES = 10
 PATIENCE = 2  # exchanges that leave as many rows on the wrong side as before
 MOST_FREE = 2000  # rows whose matrix, or its inverse, is worth its price
 SINGULAR = 1e-13  # a pivot, in units of ‖a‖², at which rows are combinations of others
-# Rows that come and go between exchanges, and the same as a share of the free ones, up to which the
-# last factor serves; what margins may be off by then; and rows below which a new factor is cheaper.
-BORDERED_ROWS, BORDERED_SHARE = 16, 0.03
-BORDERED_ERROR = 1e-10
-BORDERED_LEAST = 150
 
 
 def exchange(
@@ -44,7 +39,8 @@ def exchange(
     upper : ndarray of shape (m,), optional
         u; None for infinity.
     """
-    fewest, patience, margins = form.m + 1, PATIENCE, FreeMargins(form)
+    fewest, patience = form.m + 1, PATIENCE
+    form.forget()  # its memory may be needed
     full = np.zeros(form.m, bool) if full is None else full
     for number in range(EXCHANGES):
         size = np.count_nonzero(free)
@@ -53,7 +49,7 @@ def exchange(
         if form.deadline.has_passed(size**3 / 3.0):
             return None
         fixed = np.where(full, upper, 0.0) if upper is not None and full.any() else None
-        solved = margins.equalise(free, fixed)
+        solved = equalise(form, free, fixed)
         if solved is None:
             return None
         alpha, point = solved
@@ -80,101 +76,27 @@ def exchange(
     return None
 
 
-class FreeMargins:
-    """Margins of 1 on the free rows of a form, with the last factor kept."""
-
-    def __init__(self, form: Form) -> None:
-        self.form, self.Y, self.smallest = form, form.Y, SINGULAR * form.scale
-        self._last: tuple[np.ndarray, np.ndarray] | None = None  # free rows, and their factor
-        form.forget()  # its memory may be needed
-
-    def equalise(
-        self, free: np.ndarray, fixed: np.ndarray | None = None
-    ) -> tuple[np.ndarray, Point] | None:
-        """(α, point) with p = 1 on the free rows and given weights elsewhere.
-
-        None where the free rows' matrix is singular. A set that differs in few rows from the last
-        one is solved with that one's factor.
-        """
-        index = free.nonzero()[0]
-        found = self._by_last(index, fixed)
-        if found is not None:
-            return found
-        self._last = None
-        M = self.form.block(index, index).T
-        if self.Y.shape[1]:
-            # Yᵀα is known, so that σYYᵀ changes nothing but how definite the matrix is
-            scale = self.form.scale
-            M = blas.dsyrk(scale, self.Y[index], beta=1.0, c=M, lower=1, overwrite_c=1)
-        factor = definite_factor(M, self.smallest)
-        if factor is None:
-            return None
-        self._last = index, factor
-        return self._point(index, back_solve(factor, self._targets(index, fixed)), fixed)
-
-    def _targets(self, index: np.ndarray, fixed: np.ndarray | None) -> np.ndarray:
-        """The right sides: margins of 1, and the intercepts' columns."""
-        targets = np.ones((index.size, 1 + self.Y.shape[1]))
-        targets[:, 1:] = self.Y[index]
-        if fixed is not None:
-            targets[:, 0] -= self.form.margins_of(index, fixed)
-            targets[:, 0] -= self.form.scale * (self.Y[index] @ (self.Y.T @ fixed))
-        return targets
-
-    def _point(
-        self, index: np.ndarray, solved: np.ndarray, fixed: np.ndarray | None
-    ) -> tuple[np.ndarray, Point] | None:
-        """The weights and the point that solve for those right sides."""
-        alpha = np.zeros(self.form.m) if fixed is None else fixed.copy()
-        b = -(self.Y.T @ alpha)
-        if b.size:
-            alpha[index], b = balanced_parts(solved, self.Y[index], b)
-        else:
-            alpha[index] = solved[:, 0]
-        if not np.isfinite(alpha).all():
-            return None
-        return alpha, self.form.at_weights(alpha, b)
-
-    def _by_last(
-        self, index: np.ndarray, fixed: np.ndarray | None
-    ) -> tuple[np.ndarray, Point] | None:
-        """The same by the last factor, bordered by what has come and gone; None where that is much.
-
-        With z on the last set, t for the rows that came and multipliers for those that went:
-        Mz + Bt = 1 on the last set and Bᵀz + Dt = (1, 0), so that (D − BᵀM⁻¹B)t is known.
-        """
-        if self._last is None or index.size < BORDERED_LEAST:
-            return None
-        last, factor = self._last
-        came = np.setdiff1d(index, last, assume_unique=True)
-        gone = np.flatnonzero(np.isin(last, index, assume_unique=True, invert=True))
-        size = came.size + gone.size
-        if size > max(BORDERED_ROWS, BORDERED_SHARE * index.size):
-            return None
-        B, D = np.zeros((last.size, size)), np.zeros((size, size))
-        B[:, : came.size] = self._block(last, came)
-        B[gone, came.size + np.arange(gone.size)] = 1.0
-        D[: came.size, : came.size] = self._block(came, came)
-        right, below = self._targets(last, fixed), np.zeros((size, 1 + self.Y.shape[1]))
-        below[: came.size] = self._targets(came, fixed)
-        G, z = back_solve(factor, B), back_solve(factor, right)
-        try:
-            t = np.linalg.solve(D - B.T @ G, below - B.T @ z)
-        except np.linalg.LinAlgError:
-            return None
-        solved = np.zeros((self.form.m, right.shape[1]))
-        solved[last] = z - G @ t
-        solved[last[gone]] = 0.0
-        solved[came] = t[: came.size]
-        found = self._point(index, solved[index], fixed)
-        if found is None or np.abs(found[1].p[index] - 1.0).max(initial=0.0) > BORDERED_ERROR:
-            return None
-        return found
-
-    def _block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """K + σYYᵀ of some rows and columns."""
-        scale = self.form.scale
-        return self.form.block(rows, columns) + scale * (self.Y[rows] @ self.Y[columns].T)
+def equalise(
+    form: Form, free: np.ndarray, fixed: np.ndarray | None = None
+) -> tuple[np.ndarray, Point] | None:
+    """(α, point) with p = 1 on the free rows and given weights elsewhere; None where singular."""
+    index = free.nonzero()[0]
+    Y, M = form.Y[index], form.block(index).T
+    if Y.shape[1]:
+        # Yᵀα is known, so that σYYᵀ changes nothing but how definite the matrix is
+        M = blas.dsyrk(form.scale, Y, beta=1.0, c=M, lower=1, overwrite_c=1)
+    factor, exists = factor_in_place(M)
+    if not exists or factor.diagonal().min() ** 2 < SINGULAR * form.scale:
+        return None
+    alpha, targets = np.zeros(form.m), np.ones(index.size)
+    if fixed is not None:
+        alpha[:] = fixed
+        targets -= form.at_weights(fixed, np.zeros(Y.shape[1])).p[index]
+    missing = -(form.Y.T @ alpha)
+    alpha[index], b = bordered_solve(factor, targets + form.scale * (Y @ missing), Y, missing)
+    if not np.isfinite(alpha).all():
+        return None
+    return alpha, form.at_weights(alpha, b)
 
 
 def gathered(form: Form, alpha: np.ndarray, upper: float | np.ndarray = math.inf) -> np.ndarray:
@@ -185,7 +107,7 @@ def gathered(form: Form, alpha: np.ndarray, upper: float | np.ndarray = math.inf
     index = np.flatnonzero((alpha > 0.0) & (alpha < upper))
     if not 1 < index.size <= MOST_FREE:
         return alpha
-    K = form.block(index, index)
+    K = form.block(index)
     squares = K.diagonal()
     is_twin = squares[:, None] + squares - 2.0 * K <= SINGULAR * form.scale
     if form.Y.shape[1]:

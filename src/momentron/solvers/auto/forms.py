@@ -1,20 +1,19 @@
-"""A working set seen through one of two forms: d × d matrices, or blocks of its Gram matrix.
+"""A form: the rows of a working set, a current point, and one way to solve Newton's systems.
 
-A form is the rows and a current point (w, b) with its functional margins p = Aw + Yb. Newton's
-method and the interior point each ask it for a linear system, and go where the solution, a
-direction, says. How systems are solved is the form's own: by a Gram matrix (`gram_form`), in the
-space of w, or by conjugate gradients on products (both in `primal_form`).
+The point is (w, b) with its functional margins p = Aw + Yb. Newton's method and the interior point
+each ask the form for a direction, the solution of a linear system. Systems are solved by a Gram
+matrix (`gram_form`), by d × d matrices, or by conjugate gradients (both in `primal_form`).
 """
 
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from momentron.dual.dualsets import DualSet
 from momentron.solvers.auto.deadline import Deadline
-from momentron.solvers.auto.rows import WorkingRows
+from momentron.solvers.auto.working_rows import WorkingRows
 
 if TYPE_CHECKING:
     from momentron.solvers.auto.gram_form import GramForm
@@ -24,7 +23,7 @@ VANISHED = 1e-13  # ‖Aᵀq‖ in units of ‖a‖ at which q is a witness
 
 
 class Point(NamedTuple):
-    """Where a form is: its coordinates x, intercepts b beside them, and functional margins p."""
+    """Where a form is: coordinates x, intercepts b not among them, and functional margins p."""
 
     x: np.ndarray
     b: np.ndarray
@@ -69,13 +68,6 @@ class InteriorStep(NamedTuple):
     dalpha: np.ndarray
 
 
-class InteriorSystem(Protocol):
-    """The interior point's system K + Θ, or its counterpart in the space of w, factored once."""
-
-    def step(self, g: np.ndarray) -> InteriorStep:
-        """For the right side g of the rows' equations."""
-
-
 class Bounds(NamedTuple):
     """An interval for the working set's margin, as far as float64 tells."""
 
@@ -112,10 +104,22 @@ class Values(NamedTuple):
         return 1.0 - math.sqrt(min(self.dual / self.primal, 1.0))
 
 
-def hinge_values(
-    norm: float, p: np.ndarray, q: np.ndarray | None, length: float, upper: np.ndarray
+def soft_values(
+    norm: float,
+    p: np.ndarray,
+    q: np.ndarray | None,
+    length: float,
+    upper: float | np.ndarray,
+    stiffness: float | np.ndarray = math.inf,
 ) -> Values:
-    """P of a classifier with the plain hinge, and D of weights in the dual set with ‖Zᵀq‖."""
+    """P of a classifier and D of weights in the dual set with ‖Zᵀq‖, in which r counts.
+
+    In a box slack costs u, without one ½ times the stiffness, which is 1/r, and its square.
+    """
+    if not isinstance(upper, np.ndarray):
+        slack = np.maximum(1.0 - p, 0.0)
+        primal = 0.5 * norm**2 + 0.5 * float(np.sum(stiffness * slack * slack))
+        return Values(primal, 0.5 / length**2 if q is not None and length > 0.0 else 0.0)
     # a little longer, as the certificate has it: C times rounding is no slack
     primal = min(
         0.5 * (t * norm) ** 2 + float(upper @ np.maximum(1.0 - t * p, 0.0))
@@ -184,49 +188,43 @@ class Movable(ABC):
 class Form(Movable):
     """A working set with a current point.
 
-    Attributes
+    Parameters
     ----------
     rows : WorkingRows
     squares : ndarray of shape (m,)
-        ‖a_i‖², the intercept's column included.
+        ‖a_i‖², the column of the intercept included.
+    scale : float
+        Mean of ‖a_i‖².
+    deadline : Deadline
+
+    Attributes
+    ----------
     Y : ndarray of shape (m, n_intercepts)
-        The intercepts' columns.
+        The columns of the intercepts.
+    length : float
+        A typical ‖a_i‖.
     is_explicit : bool
-        Whether there is more to know than a Gram matrix: margins can be had from the rows.
+        Whether margins can be computed from the rows, and not from a Gram matrix alone.
+    gram : GramForm or None
+        Itself, if it has the Gram matrix of all its rows.
     """
 
     is_explicit: bool = True
-    rows: WorkingRows
-    squares: np.ndarray
-    Y: np.ndarray
+    gram: "GramForm | None" = None
 
-    @property
-    def m(self) -> int:
-        return self.rows.m
-
-    @property
-    def dual_set(self) -> DualSet:
-        """The intercepts' part."""
-        return self.rows.dual_set
-
-    @property
-    def shares(self) -> float | np.ndarray:
-        """The rows' own penalties over C: 1 where all are alike."""
-        return self.rows.shares
-
-    @property
-    def gram(self) -> "GramForm | None":
-        """Itself, where it has the Gram matrix of all its rows."""
-        return None
-
-    @property
-    def length(self) -> float:
-        """A typical ‖a_i‖."""
-        return math.sqrt(self.scale)
+    def __init__(
+        self, rows: WorkingRows, squares: np.ndarray, scale: float, deadline: Deadline
+    ) -> None:
+        self.rows, self.m, self.deadline = rows, rows.m, deadline
+        self.dual_set, self.shares = rows.dual_set, rows.shares
+        self.Y, self.squares = rows.dual_set.columns, squares
+        self.scale = max(scale, 1e-300)
+        self.length = math.sqrt(self.scale)
+        self.reset()
 
     @property
     def step_flops(self) -> float:
-        """The same with all rows, as the interior point has them."""
+        """The arithmetic of a step with all rows, as the interior point takes them."""
         return self.newton_flops(self.m)
 
     # --- the current point ---------------------------------------------------------------------
@@ -240,14 +238,9 @@ class Form(Movable):
         """p of a point; from the rows themselves if asked."""
 
     def refresh(self, *, from_rows: bool = False) -> None:
-        """Compute p anew, shedding rounding."""
+        """Compute p again, without accumulated rounding."""
         x, b, _ = self.point
         self.point = Point(x, b, self.margins(x, b, from_rows=from_rows))
-
-    def follow(self, step: InteriorStep, t: float) -> None:
-        """Go t times a step of the interior point; p anew keeps its residuals honest."""
-        x, b = self.point.x + t * step.dx, self.point.b + t * step.db
-        self.point = Point(x, b, self.margins(x, b))
 
     @abstractmethod
     def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
@@ -268,31 +261,24 @@ class Form(Movable):
         """Along Aᵀ1, the difference of the classes' sums: a first guess."""
 
     @abstractmethod
-    def start_interior(self, alpha: np.ndarray) -> None:
-        """Go to where a cold interior point begins with these weights."""
+    def interior(
+        self, alpha: np.ndarray, theta: np.ndarray
+    ) -> Callable[[np.ndarray], InteriorStep]:
+        """The interior point's system K + Θ here, or its counterpart in the space of w.
+
+        It is factored once, and solved for any right side g of the rows' equations.
+        """
 
     @abstractmethod
-    def interior(self, alpha: np.ndarray, theta: np.ndarray) -> InteriorSystem:
-        """The interior point's system here."""
-
-    @abstractmethod
-    def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """K of some rows and columns."""
-
-    @abstractmethod
-    def margins_of(self, index: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """What weights u add to the margins of the named rows."""
+    def block(self, index: np.ndarray) -> np.ndarray:
+        """K of some of the rows, C-ordered."""
 
     def part(self, index: np.ndarray, weights: np.ndarray) -> "Form | None":
-        """The named rows at the same point, where the others keep these weights, if that pays."""
+        """Some of the rows at the same point, where the others keep these weights, if that pays."""
         return None
 
     def forget(self) -> None:
         """Give up the memory of what is kept from one direction to the next."""
-
-    def reduced(self) -> "Form | None":
-        """The same rows without the squares that cost this form digits, if there is such a form."""
-        return None
 
     # --- bounds --------------------------------------------------------------------------------
 
@@ -304,26 +290,25 @@ class Form(Movable):
         """Weights near q with a smaller ‖Aᵀq‖, and that; q itself where none are known."""
         return q, norm
 
-    def bounds(self, lam: np.ndarray) -> Bounds:
-        """Of the current point and λ."""
-        return self._bounds(lam, self.p)
-
-    def true_bounds(self, lam: np.ndarray) -> Bounds:
-        """The same with p anew, and from the rows themselves."""
-        return self._bounds(lam, self.margins(self.point.x, self.point.b))
-
-    def _bounds(self, lam: np.ndarray, p: np.ndarray) -> Bounds:
-        q = self.dual_set.feasible_or_none(lam)
-        norm = self.norm()
+    def bounds(self, lam: np.ndarray, p: np.ndarray | None = None) -> Bounds:
+        """Of the current point and λ; with other margins p if given."""
+        q, norm = self.dual_set.feasible_or_none(lam), self.norm()
         if q is None or not norm > 0.0:
             return UNBOUNDED
-        return Bounds(self.dual_set.worst(p) / norm, self.dual_norm(q))
+        return Bounds(self.dual_set.worst(self.p if p is None else p) / norm, self.dual_norm(q))
 
-    def values(self, alpha: np.ndarray, upper: np.ndarray) -> Values:
-        """P and D of the current point and α with the plain hinge."""
-        q = self.dual_set.feasible_or_none(alpha)
-        length = math.inf if q is None else self.dual_norm(q)
-        return hinge_values(self.norm(), self.p, q, length, upper)
+    @abstractmethod
+    def true_bounds(self, lam: np.ndarray) -> Bounds:
+        """The same with margins and lengths from the rows themselves, if possible."""
+
+    def values(
+        self, alpha: np.ndarray, upper: float | np.ndarray, stiffness: float | np.ndarray = math.inf
+    ) -> Values:
+        """P and D of the current point and α; see `soft_values`."""
+        q, length = self.dual_set.feasible_or_none(alpha), math.inf
+        if q is not None:
+            length = math.hypot(self.dual_norm(q), np.linalg.norm(q / np.sqrt(stiffness)))
+        return soft_values(self.norm(), self.p, q, length, upper, stiffness)
 
     def gap_floor(self, upper: float) -> float:
         """The smallest relative gap that float64 can show: a·w rounds by about u‖a‖‖w‖."""

@@ -1,17 +1,17 @@
 """The |S| × |S| form: w = Aᵀu, seen through the Gram matrix K = AAᵀ alone."""
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from momentron.arithmetic.cholesky import factor_in_place
-from momentron.arithmetic.submatrices import submatrix
+from momentron.arithmetic.squares import factor_in_place, submatrix
+from momentron.rows.dense import matvec
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import UNBOUNDED, Bounds, Direction, Form, InteriorStep, Point
-from momentron.solvers.auto.linear_algebra import add_to_diagonal, back_solve, cholesky_of, matvec
-from momentron.solvers.auto.primal_form import ReducedForm
-from momentron.solvers.auto.rows import WorkingRows
+from momentron.solvers.auto.linear_algebra import add_to_diagonal, back_solve, cholesky_of
+from momentron.solvers.auto.working_rows import WorkingRows
 
 if TYPE_CHECKING:
     from momentron.solvers.auto.newton import Loss
@@ -41,20 +41,13 @@ class GramForm(Form):
         outside: np.ndarray | float = 0.0,
         balance: np.ndarray | float = 0.0,
     ) -> None:
-        self.rows, self.deadline = rows, deadline
-        self.K, self.Y = K, rows.dual_set.columns
-        self.is_explicit = is_explicit and rows.is_explicit
-        self.outside, self.balance = outside, balance
-        self.squares = K.diagonal().astype(np.float64)
-        self.scale = max(float(self.squares.sum()) / self.m, 1e-300)
+        self.K, self.outside, self.balance = K, outside, balance
+        self.is_explicit, self.gram = is_explicit and rows.is_explicit, self
+        squares = K.diagonal().astype(np.float64)
+        super().__init__(rows, squares, float(squares.sum()) / rows.m, deadline)
         self._K_single: np.ndarray | None = None
         self._last: tuple[tuple[float, bool, bytes], np.ndarray] | None = None
         self._room: np.ndarray | None = None
-        self.reset()
-
-    @property
-    def gram(self) -> "GramForm":
-        return self
 
     def newton_flops(self, size: int) -> float:
         return size**3 / 3.0 + 2.0 * self.m**2
@@ -98,17 +91,8 @@ class GramForm(Form):
         p = self.rows.products(w) + self.dual_set.spread(b)
         return Bounds(self.dual_set.worst(p) / norm, float(np.linalg.norm(self.rows.combine(q))))
 
-    def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        return submatrix(self.K, rows) if rows is columns else self.K[rows[:, None], columns]
-
-    def margins_of(self, index: np.ndarray, u: np.ndarray) -> np.ndarray:
-        return self.K[index] @ u
-
-    def reduced(self) -> Form | None:
-        rows = self.rows.written_out() if self.is_explicit else None
-        if rows is None or rows.is_sparse:
-            return None
-        return ReducedForm(rows, self.deadline)
+    def block(self, index: np.ndarray) -> np.ndarray:
+        return submatrix(self.K, index)
 
     # --- systems -------------------------------------------------------------------------------
 
@@ -154,7 +138,7 @@ class GramForm(Form):
         return float(off) / max(float(weights.max(initial=0.0)), 1e-300)
 
     def _ridge(self, loss: "Loss", index: np.ndarray) -> float | np.ndarray:
-        """1/σ of the named rows."""
+        """1/σ of some of the rows."""
         stiffness = loss.stiffness
         return 1.0 / (stiffness[index] if isinstance(stiffness, np.ndarray) else stiffness)
 
@@ -173,7 +157,7 @@ class GramForm(Form):
         if serves and index.size > SINGLE_SIZE:
             factor = self._single_factor(index, ridge)
         if factor is None:
-            factor = cholesky_of(lambda: self._shifted(index, ridge))
+            factor = cholesky_of(lambda: add_to_diagonal(submatrix(self.K, index).T, ridge))
         self._last = (key, factor)
         return factor
 
@@ -185,48 +169,26 @@ class GramForm(Form):
             self._room = np.empty(self.m**2, np.float32)
         square = self._room[: index.size**2].reshape(index.size, index.size)
         M = submatrix(self.K if self._K_single is None else self._K_single, index, square).T
-        add_to_diagonal(M, ridge)
-        factor, exists = factor_in_place(M)
+        factor, exists = factor_in_place(add_to_diagonal(M, ridge))
         return factor if exists else None
-
-    def _shifted(self, index: np.ndarray, ridge: float | np.ndarray) -> np.ndarray:
-        """K_SS + 1/σ, F-ordered."""
-        M = submatrix(self.K, index).T
-        add_to_diagonal(M, ridge)
-        return M
 
     def forget(self) -> None:
         self._last = self._room = None
 
-    # --- the interior point --------------------------------------------------------------------
-
-    def start_interior(self, alpha: np.ndarray) -> None:
-        self.point = self.at_weights(alpha, np.zeros(self.Y.shape[1]))
-
-    def interior(self, alpha: np.ndarray, theta: np.ndarray) -> "GramInterior":
+    def interior(
+        self, alpha: np.ndarray, theta: np.ndarray
+    ) -> Callable[[np.ndarray], InteriorStep]:
         if not np.array_equal(self.point.x, alpha):
             self.point = self.at_weights(alpha, self.point.b)
-        return GramInterior(self, alpha, theta)
+        missing = -(self.Y.T @ alpha)
+        factor = cholesky_of(lambda: add_to_diagonal(self.K.T.copy(order="F"), theta))
 
+        def step(g: np.ndarray) -> InteriorStep:
+            dalpha, db = bordered_solve(factor, g, self.Y, missing)
+            dp = matvec(self.K, dalpha) + self.dual_set.spread(db)
+            return InteriorStep(dalpha, db, dp, dalpha)
 
-class GramInterior:
-    """K + Θ, factored, with the intercepts' columns as a border."""
-
-    def __init__(self, form: GramForm, alpha: np.ndarray, theta: np.ndarray) -> None:
-        self.form, self.missing = form, -(form.Y.T @ alpha)
-
-        def shifted() -> np.ndarray:
-            M = form.K.T.copy(order="F")
-            add_to_diagonal(M, theta)
-            return M
-
-        self.factor = cholesky_of(shifted)
-
-    def step(self, g: np.ndarray) -> InteriorStep:
-        form = self.form
-        dalpha, db = bordered_solve(self.factor, g, form.Y, self.missing)
-        dp = matvec(form.K, dalpha) + form.dual_set.spread(db)
-        return InteriorStep(dalpha, db, dp, dalpha)
+        return step
 
 
 def bordered_solve(
@@ -248,7 +210,7 @@ def balanced_parts(
         db = wanted / curvature[0] if curvature[0, 0] > 0.0 else np.zeros(1)
     else:
         if not np.isfinite(curvature).all():
-            # LAPACK prints a line of its own for NaN, and may not return from infinities
+            # LAPACK prints a message for NaN, and may not return from infinities
             raise np.linalg.LinAlgError("the intercepts' matrix overflowed")
         # classes that the rows do not connect leave intercepts open: the least change is taken
         db = np.linalg.lstsq(curvature, wanted, rcond=1e-12)[0]

@@ -1,36 +1,39 @@
-"""The hard margin: rank the rows, solve a working set of them to rounding, look at all of them.
+"""The hard margin: rank the rows, solve a working set of them to rounding, check all of them.
 
-Ranking is by rough soft margins, of a sample first. Solving tries, in this order, exchanges from
-the support as ranked, pivots, Newton with multipliers and the interior point: each is the fastest
-where it works.
+Rows are ranked by approximate soft margins, on a sample first. A working set is solved by
+exchanges from the ranked support, by pivots, by Newton's method with multipliers or by the interior
+point, in this order: each is the fastest where it works.
 """
 
 import math
-from abc import abstractmethod
-from dataclasses import dataclass, replace
+from collections.abc import Generator
+from contextlib import suppress
 
 import numpy as np
 
-from momentron.solvers.auto.exchange import MOST_FREE, exchange, gathered
+from momentron.solvers.auto.exchange import MOST_FREE, exchange
 from momentron.solvers.auto.forms import Form
-from momentron.solvers.auto.gram_form import GramForm
-from momentron.solvers.auto.interior import InteriorPoint, interior_point
-from momentron.solvers.auto.last_digits import Refine
-from momentron.solvers.auto.newton import Schedule, multipliers, soft_path
-from momentron.solvers.auto.pivots import SolveStraight, few_violators, pivot
+from momentron.solvers.auto.interior import interior_point, solve_by_interior_point
+from momentron.solvers.auto.last_digits import needs_rationals, refine_answer, solve_in_rationals
+from momentron.solvers.auto.newton import multipliers, soft_path
+from momentron.solvers.auto.pivots import (
+    few_violators,
+    solve_by_exchange,
+    solve_straight,
+    suits_straight,
+)
 from momentron.solvers.auto.primal_form import ProductForm
-from momentron.solvers.auto.rows import on_support, sample
-from momentron.solvers.auto.search import SUPPORT, End, Phase, Search
-from momentron.solvers.auto.settings import SETTINGS, AutoSettings
+from momentron.solvers.auto.search import SUPPORT, Search
+from momentron.solvers.auto.working_rows import on_support, sample
 from momentron.solvers.auto.working_sets import WorkingSets
-from momentron.solvers.base import Start
+from momentron.solvers.solver import Candidates, Primal, Start
 
 # Penalties of the soft margins that rank, in units of 1/mean‖a‖²: of all the rows at once, of a
 # sample, of pairs, of the second working set, of all further ones, and of wide sparse rows.
 ALL_CS, SAMPLE_CS, PAIR_CS = (100.0,), (10.0, 100.0), (100.0, 1000.0)
 SECOND_CS, LAST_CS, PRODUCT_CS = (100.0, 1000.0), (1000.0,), (10.0, 1000.0)
-RANKINGS, KERNEL_RANKINGS = 4, 8  # before a set is solved; with kernels exact solves are dearer
-SETTLED = 0.2  # rows outside with slack, as a share of the support, at which a ranking stands
+RANKINGS, KERNEL_RANKINGS = 4, 8  # at most; with kernels exact solves are more expensive
+FEW_OUTSIDE = 0.2  # rows outside with slack, as a share of the support, after the last ranking
 LEAST_ROOM = 1.2  # the least size of the next working set, as a multiple of the support
 KERNEL_ROOM, KERNEL_LAST_ROOM = 1.2, 1.1  # with kernels, and there after the last ranking
 # Features of sparse data from which all rows are ranked by products: a sample says nothing about
@@ -38,30 +41,85 @@ KERNEL_ROOM, KERNEL_LAST_ROOM = 1.2, 1.1  # with kernels, and there after the la
 WIDE = 3000
 CAREFUL = (0.05, 60)  # accuracy of directions where many rows, this share of them, have slack
 MANY = 0.25
+ALL_ZEROS = 1e-280  # mean‖a‖² of rows of which every q is a witness
 FIRST_SIGMA, LATER_SIGMA = 1e4, 1e5  # of the multipliers after a ranking, and in later rounds
-ROUGH_SUPPORT = 0.01  # the same after a rough interior solve, where every multiplier is positive
-ROOM, ROUGH_ROOM = 2.0, 2.5  # the next working set's size, as a multiple of the support
-ROUGH_GAP = 3e-3  # the gap of the interior point's first leg, before the pass over all the rows,
-TELLING_GAP = 0.01  # and that from which the pass tells which rows matter
+# The share of the largest multiplier above which a row is support after the interior point's first
+# leg, where every multiplier is positive.
+INTERIOR_SUPPORT = 0.01
+ROOM, INTERIOR_ROOM = 2.0, 2.5  # the next working set's size, as a multiple of the support
+FIRST_GAP = 3e-3  # the gap of the interior point's first leg, before the pass over all the rows,
+TELLING_GAP = 0.01  # and the largest one at which that pass tells which rows matter
 PIVOT_ROOM = 1.3  # the size of a working set for pivots, as a multiple of the support
-CROWDED = 0.85  # support vectors, as a share of the rank, from which exchanges have no room
+
+Rounds = Generator[None, None, bool]  # each but the last yields after a pass over all the rows
 
 
-def first_phase(search: Search, start: Start | None = None) -> Phase:
-    """How the rows are ranked: by a start, by working sets, or all at once."""
-    warm = None if start is None else _warm_phase(search, start)
-    if warm is not None:
-        return warm
-    sets = search.sets
+class HardSearch(Search):
+    """The hard margin by working sets."""
+
+    def advance(self) -> None:
+        if self.rounds == 0:
+            self.remaining = _rounds(self, self.start)
+        self.rounds += 1
+        super().advance()
+        self.is_done |= self.rounds >= self.settings.rounds
+
+    def candidates(self) -> Candidates:
+        answer, radius = self.answer, self.problem.radius
+        scores = self.problem.labels.scores(answer.products) / radius
+        return Candidates([Primal(answer.w, scores)], answer.lam, answer.upper / radius)
+
+
+def _rounds(search: Search, start: Start | None) -> Rounds:
+    """All rounds; where float64 does not close the gap, the last is rational arithmetic."""
+    is_final = False
+    with suppress(FloatingPointError, OverflowError, np.linalg.LinAlgError):
+        is_final = yield from _in_floats(search, start)
+    if not is_final and needs_rationals(search):
+        if not search.has_nearly_vanished():  # which the certificate would take for a witness
+            yield
+        solve_in_rationals(search)
+    return True
+
+
+def _in_floats(search: Search, start: Start | None) -> Rounds:
+    """Rank and solve; whether the result is final, so that more digits would change nothing."""
+    if start is not None and _begin_at(search, start):
+        return (yield from _solve(search, by_pivots=_suits_pivots(search)))
     if search.has_all:
-        ranked = RankWorkingSets(ALL_CS)
-        return SolveStraight(ranked) if SolveStraight.suits(search) else ranked
-    if sets.is_plain and not sets.is_dense and sets.width > WIDE:
-        rows = sets.plain_rows(np.arange(sets.size))
-        form = ProductForm(rows, sets.operator.row_norms**2, sets.deadline)
-        return RankByProducts(form, PRODUCT_CS)
-    search.W = first_working_set(sets)
-    return RankWorkingSets(PAIR_CS if sets.labels.is_paired else SAMPLE_CS)
+        return (yield from _solve_all(search))
+    sets = search.sets
+    is_wide = sets.is_plain and not sets.is_dense and sets.width > WIDE
+    is_over = yield from (_rank_by_products(search) if is_wide else _rank(search))
+    return is_over or (yield from _solve(search))
+
+
+def _begin_at(search: Search, start: Start) -> bool:
+    """Take a start's classifier and weights, which rank the rows; False where it has neither."""
+    weights = search.weights_of(start)
+    upper = search.answer.with_weights(weights).upper
+    if not (np.any(start.w) and 0.0 < upper < math.inf):
+        return False
+    # w = Σ λ_i a_i has functional margin 1 where λ = q/γ²
+    search.set_answer(start.w, start.b, weights / upper**2, is_exact=False)
+    support = np.flatnonzero(search.answer.lam)
+    if not search.has_all:
+        search.W = search.smallest(max(search.settings.small, 2 * support.size), support)
+    return True
+
+
+def _finish(search: Search, form: Form) -> Rounds:
+    """What follows the last working set: extended precision where float64 lacks digits."""
+    if search.is_worth_refining(form):
+        if not search.has_nearly_vanished():  # which the certificate would take for a witness
+            yield
+        refine_answer(search)
+        return False
+    # there may be no margin, and no witness yet
+    return not search.answer.lower > 0.0 and search.is_contradicted()
+
+
+# --- rank ----------------------------------------------------------------------------------------
 
 
 def first_working_set(sets: WorkingSets) -> np.ndarray:
@@ -75,137 +133,159 @@ def first_working_set(sets: WorkingSets) -> np.ndarray:
     return (few[:, None] * wrong + np.arange(wrong)).ravel()
 
 
-def _warm_phase(search: Search, start: Start) -> Phase | None:
-    """No ranking: a start's classifier and weights rank the rows. None where it has neither."""
-    weights = search.weights_of(start)
-    upper = search.sets.upper(weights)
-    if not (np.any(start.w) and 0.0 < upper < math.inf):
-        return None
-    # w = Σ λ_i a_i has functional margin 1 where λ = q/γ²
-    search.set_answer(start.w, start.b, weights / upper**2, is_exact=False)
-    support = np.flatnonzero(search.answer.lam)
-    if not search.has_all:
-        search.W = search.smallest(max(search.settings.small, 2 * support.size), support)
-    return SolveByPivots() if SolveByPivots.suits(search) else SolveByNewton()
-
-
-def after_the_last(search: Search, form: Form) -> Phase:
-    """What follows the last working set: the last digits where they are missing, or the end."""
-    if search.is_worth_refining(form):
-        # a certificate of what vanishes would end it before it is refined
-        return Refine().advance(search) if search.has_nearly_vanished() else Refine()
-    # there may be no margin, and no witness yet
-    return End(is_final=not search.answer.lower > 0.0 and search.is_contradicted())
-
-
-# --- rank ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class RankWorkingSets(Phase):
+def _rank(search: Search) -> Rounds:
     """Soft margins with growing C, on a sample and then on the rows of smallest margin.
 
     At C = 1000 (in units of 1/mean‖a‖²) a working set of three times the soft support holds nearly
-    all of the true support, and few rows outside are below the margin.
+    all of the true support, and few rows outside are below the margin. Returns whether a witness
+    was found.
     """
-
-    Cs: tuple[float, ...]
-    count: int = 0
-
-    def advance(self, search: Search) -> Phase:
-        form = search.open(is_cold=self.count == 0, is_rough=not search.has_all)
-        if form.scale < 1e-280:  # nothing but zeros: every q is a witness
+    sets = search.sets
+    search.W = first_working_set(sets)
+    Cs: tuple[float, ...] = PAIR_CS if sets.labels.is_paired else SAMPLE_CS
+    most = KERNEL_RANKINGS if sets.is_kernel else RANKINGS
+    for number in range(1, most + 1):
+        form = search.open(is_cold=number == 1, is_rough=True)
+        if form.scale < ALL_ZEROS:
             search.weigh_alone(search.W)
-            return End()
-        if search.has_all:
-            return self._solve_all(search, form)
-        search.close(form, soft_path(form, self.Cs), is_exact=False)
-        count = self.count + 1
-        if count == 1 and search.is_contradicted():
-            return End(is_final=True)
-        support = np.flatnonzero(search.answer.lam)
-        outside = int(np.count_nonzero(search.answer.p < 1.0)) - support.size
-        most = KERNEL_RANKINGS if search.sets.is_kernel else RANKINGS
-        is_last = count == most or (count > 1 and outside <= SETTLED * support.size)
-        size = self._next_size(search, support.size, outside, is_last=is_last)
-        search.W = search.smallest(size, search.sets.weighed(search.answer))
+            return True
+        search.close(form, soft_path(form, Cs), is_exact=False)
+        if number == 1 and search.is_contradicted():
+            return True
+        support = int(np.count_nonzero(search.answer.lam))
+        outside = int(np.count_nonzero(search.answer.p < 1.0)) - support
+        is_last = number == most or (number > 1 and outside <= FEW_OUTSIDE * support)
+        size = _next_size(search, support, outside, is_last=is_last)
+        search.W = search.smallest(size, _weighed(search))
+        yield
         if is_last:
-            return SolveByNewton()
-        return RankWorkingSets(SECOND_CS if count == 1 else LAST_CS, count)
-
-    def _solve_all(self, search: Search, form: Form) -> Phase:
-        """No ranking of few rows: a rough soft margin is where their exact solve begins."""
-        if search.size <= search.sets.width and form.gram is not None:
-            lam = exchange(form, np.ones(search.size, bool))
-            if lam is not None:
-                search.close(form, lam, is_exact=True)
-                answer = search.answer
-                if answer.upper - answer.lower <= search.goal * answer.upper:
-                    return after_the_last(search, form)
-                form.reset()
-        lam = soft_path(form, self.Cs)
-        return SolveByNewton(10.0 * self.Cs[-1], begun=(form, lam)).advance(search)
-
-    def _next_size(self, search: Search, support: int, outside: int, *, is_last: bool) -> int:
-        small = search.settings.small
-        if search.sets.is_kernel:  # values are dear, and so is a Gram matrix
-            share = KERNEL_LAST_ROOM if is_last else KERNEL_ROOM
-            return int(max(small, share * support + min(outside, 0.5 * support)))
-        room = min(2.0 * support + min(outside, support), 3.0 * search.sets.width)
-        return int(max(small, LEAST_ROOM * support, room))
+            break
+        Cs = SECOND_CS if number == 1 else LAST_CS
+    return False
 
 
-@dataclass(frozen=True)
-class RankByProducts(Phase):
-    """Rough soft margins on all the rows of wide sparse data at once, one C per round."""
+def _weighed(search: Search) -> np.ndarray:
+    """The rows that w or the multipliers weigh: without any of them w would be another."""
+    is_weighed, coefficients = search.answer.lam > 0.0, search.kernel_coefficients()
+    if coefficients is not None:
+        is_weighed |= coefficients != 0.0
+    return np.flatnonzero(is_weighed)
 
-    form: ProductForm
-    Cs: tuple[float, ...]
-    is_first: bool = True
 
-    def advance(self, search: Search) -> Phase:
-        form = self.form
-        lam = soft_path(form, self.Cs[:1])
-        left = self.Cs[1:]
-        if self.is_first and np.count_nonzero(lam) > MANY * lam.size:
-            # many support vectors: a good ranking saves exact solves, which are dear then
-            left, form.accuracy = (100.0, *left), CAREFUL
+def _next_size(search: Search, support: int, outside: int, *, is_last: bool) -> int:
+    small = search.settings.small
+    if search.sets.is_kernel:  # kernel values and Gram matrices are expensive
+        share = KERNEL_LAST_ROOM if is_last else KERNEL_ROOM
+        return int(max(small, share * support + min(outside, 0.5 * support)))
+    room = min(2.0 * support + min(outside, support), 3.0 * search.sets.width)
+    return int(max(small, LEAST_ROOM * support, room))
+
+
+def _rank_by_products(search: Search) -> Rounds:
+    """Approximate soft margins on all the rows of wide sparse data at once, one C per round."""
+    sets = search.sets
+    rows = sets.plain_rows(np.arange(sets.size))
+    form = ProductForm(rows, sets.operator.row_norms**2, sets.deadline)
+    left, is_first = list(PRODUCT_CS), True
+    while left:
+        lam = soft_path(form, (left.pop(0),))
+        if is_first and np.count_nonzero(lam) > MANY * lam.size:
+            # many support vectors: a good ranking saves exact solves, which are expensive then
+            left.insert(0, 100.0)
+            form.accuracy = CAREFUL
         search.set_answer(*form.answer(), lam, is_exact=False)
-        if self.is_first and search.is_contradicted():
-            return End(is_final=True)
-        if left:
-            return RankByProducts(form, left, is_first=False)
-        support = np.flatnonzero(lam)
-        search.W = search.smallest(max(search.settings.small, int(1.2 * support.size)), support)
-        return SolveByNewton()
+        if is_first and search.is_contradicted():
+            return True
+        is_first = False
+        yield
+    support = np.flatnonzero(search.answer.lam)
+    search.W = search.smallest(max(search.settings.small, int(1.2 * support.size)), support)
+    return False
 
 
 # --- solve ---------------------------------------------------------------------------------------
 
 
-class Solve(Phase):
-    """A working set solved to rounding, and a pass over all the rows."""
+def _solve_all(search: Search) -> Rounds:
+    """All of few rows, without a ranking: straight, or from an approximate soft margin."""
+    if suits_straight(search) and solve_straight(search):
+        return False
+    form = search.open(is_cold=True)
+    if form.scale < ALL_ZEROS:
+        search.weigh_alone(search.W)
+        return True
+    if search.size <= search.sets.width and form.gram is not None:
+        lam = exchange(form, np.ones(search.size, bool))
+        if lam is not None:
+            search.close(form, lam, is_exact=True)
+            answer = search.answer
+            if answer.upper - answer.lower <= search.goal * answer.upper:
+                return (yield from _finish(search, form))
+            form.reset()
+    begun = (form, soft_path(form, ALL_CS))
+    return (yield from _solve(search, begun=begun, sigma=10.0 * ALL_CS[-1]))
 
-    def proceed(self, search: Search, form: Form, again: "Solve") -> Phase:
-        """What follows a solve: `again` on the next working set, unless this was the last."""
+
+def _solve(
+    search: Search,
+    *,
+    by_pivots: bool = False,
+    begun: tuple[Form, np.ndarray] | None = None,
+    sigma: float = FIRST_SIGMA,
+) -> Rounds:
+    """Working sets solved to rounding, each followed by a pass over all the rows.
+
+    Parameters
+    ----------
+    by_pivots : bool
+        Whether pivots are tried before Newton's method. What has failed once is not tried again.
+    begun : (Form, ndarray), optional
+        The first working set's form, if it is open already, and its multipliers.
+    sigma : float
+        The first stiffness of the multipliers.
+    """
+    exchanges, by_newton, has_ranked = True, True, False
+    while True:
+        solved = _solve_by_pivots(search) if by_pivots else None
+        by_pivots = solved is not None
+        form: Form | None = None
+        if solved is None and by_newton:
+            form, lam = begun or (search.open(is_cold=False), search.answer.lam[search.W])
+            if exchanges and form.gram is not None:
+                goal, rank = search.goal, search.rank
+                exchanged = solve_by_exchange(form.gram, lam, goal, rank, search.settings)
+                exchanges = exchanged is not None
+                solved = None if exchanged is None else (form, exchanged)
+            if solved is None:
+                lam, by_newton = solve_by_newton(form, lam, search.goal, sigma)
+                solved = (form, lam) if by_newton else None
+        if solved is None:
+            form, lam, has_ranked = _solve_by_interior_point(search, form, has_ranked)
+        else:
+            form, lam = solved
+        search.close(form, lam, is_exact=True)
         if search.is_crowded():
-            return End(is_final=True)
+            return True
         if search.is_finished(form):
-            return after_the_last(search, form)
-        search.W = again.next_working_set(search)
-        return again
-
-    def next_working_set(self, search: Search) -> np.ndarray:
-        """Support vectors, violators, and the rows next to them."""
-        return _around_support(search, SUPPORT, 1e-13, ROOM)
-
-    @abstractmethod
-    def advance(self, work: Search) -> Phase: ...
+            return (yield from _finish(search, form))
+        search.W = _enlarged(search) if has_ranked else _around_support(search)
+        begun, sigma = None, LATER_SIGMA
+        yield
 
 
-def _around_support(search: Search, least: float, below: float, room: float) -> np.ndarray:
-    """The rows with a share of the largest multiplier or a margin below 1 by so much, and others
-    next to them, as many as a multiple of the support.
+def _around_support(
+    search: Search, least: float = SUPPORT, below: float = 1e-13, room: float = ROOM
+) -> np.ndarray:
+    """Support vectors, violators, and the rows nearest to the margin.
+
+    Parameters
+    ----------
+    least : float
+        The share of the largest multiplier above which a row is support.
+    below : float
+        How far below 1 the functional margin of a violator is.
+    room : float
+        The number of rows, as a multiple of the support.
     """
     answer, small = search.answer, search.settings.small
     support = np.flatnonzero(answer.lam > least * float(answer.lam.max()))
@@ -215,180 +295,72 @@ def _around_support(search: Search, least: float, below: float, room: float) -> 
     return search.smallest(min(size, max(2 * search.W.size, small)), support)
 
 
-@dataclass(frozen=True)
-class SolveByNewton(Solve):
-    """Exchanges from the support as ranked where they work, else Newton with multipliers.
-
-    Attributes
-    ----------
-    sigma : float
-        The first stiffness of the multipliers.
-    exchanges : bool
-        Whether exchanges are worth a try: each failure costs a factor or more.
-    begun : (Form, ndarray), optional
-        The working set's form, where it is open already, and its multipliers.
+def _enlarged(search: Search) -> np.ndarray:
+    """The working set and violators, nothing dropped: a few violators at a time are left, and rows
+    that come and go cost rounds.
     """
-
-    sigma: float = FIRST_SIGMA
-    exchanges: bool = True
-    begun: tuple[Form, np.ndarray] | None = None
-
-    def advance(self, work: Search) -> Phase:
-        if self.begun is not None:
-            form, lam = self.begun
-        else:
-            form, lam = work.open(is_cold=False), work.answer.lam[work.W]
-        exchanged, exchanges = None, self.exchanges
-        if exchanges and form.gram is not None:
-            exchanged = solve_by_exchange(form.gram, lam, work.goal, work.rank, work.settings)
-            exchanges = exchanged is not None
-        if exchanged is not None:
-            lam, is_solved = exchanged, True
-        else:
-            lam, is_solved = solve_by_newton(form, lam, work.goal, self.sigma)
-        if not is_solved:
-            return SolveByInteriorPoint(begun=form).advance(work)
-        work.close(form, lam, is_exact=True)
-        return self.proceed(work, form, SolveByNewton(LATER_SIGMA, exchanges))
+    W, p = search.W, search.answer.p.copy()
+    violators = int(np.count_nonzero(p < 1.0 - 1e-13))
+    p[W] = np.inf
+    size = max(min(2 * violators, 2 * W.size), W.size // 5)
+    return search.smallest(min(search.size, size), W, p)
 
 
-@dataclass(frozen=True)
-class SolveByInteriorPoint(Solve):
-    """The interior point in two legs, with a pass over all the rows between them.
+def _solve_by_interior_point(
+    search: Search, form: Form | None, has_ranked: bool
+) -> tuple[Form, np.ndarray, bool]:
+    """(form, λ, whether the pass between two legs was made) by the interior point.
 
-    Where no row outside W is below the margin at a rough gap, the same run goes on; else W is
-    chosen anew and solved cold, since a warm start with new rows takes twice the iterations.
-
-    Attributes
-    ----------
-    has_ranked : bool
-        Whether that pass was made: once is enough.
-    begun : Form, optional
-        The working set's form, where it is open already.
+    Where no row outside W is below the margin after the first leg, the same run goes on. Otherwise
+    W is chosen again and solved cold, since a warm start with new rows takes twice the iterations.
+    One such pass is enough.
     """
-
-    has_ranked: bool = False
-    begun: Form | None = None
-
-    def advance(self, work: Search) -> Phase:
-        form = self.begun or work.open(is_cold=True)
-        begin, has_ranked = None, self.has_ranked
-        if not (work.has_all or has_ranked):
-            rough = interior_point(form, ROUGH_GAP)
-            if form.has_vanished(form.true_bounds(rough.alpha).upper):
-                return self._proceed(work, form, rough.alpha, has_ranked)
-            if rough.gap < TELLING_GAP:
-                has_ranked = True
-                work.close(form, rough.alpha, is_exact=False)
-                below = work.answer.p < 1.0
-                below[work.W] = False
-                if below.any():
-                    # here every multiplier is positive and only the large ones count
-                    work.W = _around_support(work, ROUGH_SUPPORT, ROUGH_GAP, ROUGH_ROOM)
-                    form = work.open(is_cold=True)
-                else:
-                    begin = rough
-        form, lam = solve_by_interior_point(form, work.goal, begin)
-        return self._proceed(work, form, lam, has_ranked)
-
-    def _proceed(self, search: Search, form: Form, lam: np.ndarray, has_ranked: bool) -> Phase:
-        search.close(form, lam, is_exact=True)
-        return self.proceed(search, form, SolveByInteriorPoint(has_ranked))
-
-    def next_working_set(self, search: Search) -> np.ndarray:
-        """After an exact solve nothing is dropped: a few violators at a time are left, and rows
-        that come and go cost whole rounds.
-        """
-        if not self.has_ranked:
-            return super().next_working_set(search)
-        W = search.W
-        p = search.answer.p.copy()
-        violators = int(np.count_nonzero(p < 1.0 - 1e-13))
-        p[W] = np.inf
-        size = max(min(2 * violators, 2 * W.size), W.size // 5)
-        return search.sets.smallest(p, min(search.size, size), W)
+    form = form or search.open(is_cold=True)
+    begin = None
+    if not (search.has_all or has_ranked):
+        first = interior_point(form, FIRST_GAP)
+        if form.has_vanished(form.true_bounds(first.alpha).upper):
+            return form, first.alpha, has_ranked
+        if first.gap < TELLING_GAP:
+            has_ranked = True
+            search.close(form, first.alpha, is_exact=False)
+            below = search.answer.p < 1.0
+            below[search.W] = False
+            if below.any():
+                search.W = _around_support(search, INTERIOR_SUPPORT, FIRST_GAP, INTERIOR_ROOM)
+                form = search.open(is_cold=True)
+            else:
+                begin = first
+    return *solve_by_interior_point(form, search.goal, begin), has_ranked
 
 
-@dataclass(frozen=True)
-class SolveByPivots(Solve):
-    """About as many support vectors as features, nearly known: a Gram matrix of few more rows.
+def _suits_pivots(search: Search) -> bool:
+    """Whether the support has about as many rows as there are features, and is nearly right.
 
-    Neither multipliers nor an interior point gain from a warm start there. σ is for Newton, where
-    pivots fail.
+    Neither multipliers nor the interior point gain from a warm start there.
     """
-
-    sigma: float = FIRST_SIGMA
-
-    @staticmethod
-    def suits(search: Search) -> bool:
-        """Whether the current answer's support is crowded, and nearly right."""
-        answer, rank = search.answer, search.rank
-        support = int(np.count_nonzero(answer.lam))
-        violators = int(np.count_nonzero(answer.p < 1.0 - 1e-9))
-        is_crowded = rank < 2 * support and min(support, rank) <= MOST_FREE
-        return is_crowded and 0 < violators <= few_violators(rank)
-
-    def advance(self, work: Search) -> Phase:
-        sets, answer = work.sets, work.answer
-        lam = on_support(answer.lam, answer.p, sets.base.row_norms**2, work.rank)
-        support = np.flatnonzero(lam)
-        violators = int(np.count_nonzero(answer.p < 1.0))
-        size = int(PIVOT_ROOM * support.size) + 2 * violators
-        W = work.smallest(max(work.settings.small, size), support)
-        form = sets.open_gram(W)
-        sets.warm(form, answer.w, answer.b, lam[W])
-        solved = solve_by_exchange(form, lam[W], work.goal, work.rank, work.settings)
-        if solved is None:
-            return SolveByNewton(self.sigma).advance(work)
-        work.W = W
-        work.close(form, solved, is_exact=True)
-        return self.proceed(work, form, replace(self, sigma=LATER_SIGMA))
+    answer, rank = search.answer, search.rank
+    support = int(np.count_nonzero(answer.lam))
+    violators = int(np.count_nonzero(answer.p < 1.0 - 1e-9))
+    is_crowded = rank < 2 * support and min(support, rank) <= MOST_FREE
+    return is_crowded and 0 < violators <= few_violators(rank)
 
 
-# --- the hard margin of a form -------------------------------------------------------------------
-
-
-def solve_by_exchange(
-    form: GramForm, lam: np.ndarray, tol: float, rank: int, settings: AutoSettings = SETTINGS
-) -> np.ndarray | None:
-    """λ from the support of the one given, by exchanges or pivots; None where the gap stays open.
-
-    More rows than the rank have a singular Gram matrix, and are not tried; with nearly as many,
-    exchanges are not. Of rows that are there twice one is enough, and two are singular.
-    """
-    support, point = lam > 0.0, form.point
-    size = np.count_nonzero(support)
-    if size <= rank and form.bounds(lam).gap <= tol:
-        return lam
-    exchanged = _exchanged(form, support, rank, settings)
-    if exchanged is None:
-        single = gathered(form, lam) > 0.0
-        if np.count_nonzero(single) < size:
-            exchanged = _exchanged(form, single, rank, settings)
-    if exchanged is None:
+def _solve_by_pivots(search: Search) -> tuple[Form, np.ndarray] | None:
+    """A working set of few more rows than the support, by its Gram matrix."""
+    sets, answer = search.sets, search.answer
+    lam = on_support(answer.lam, answer.p, sets.base.row_norms**2, search.rank)
+    support = np.flatnonzero(lam)
+    violators = int(np.count_nonzero(answer.p < 1.0))
+    size = int(PIVOT_ROOM * support.size) + 2 * violators
+    W = search.smallest(max(search.settings.small, size), support)
+    form = sets.open_gram(W)
+    sets.warm(form, answer.w, answer.b, lam[W])
+    solved = solve_by_exchange(form, lam[W], search.goal, search.rank, search.settings)
+    if solved is None:
         return None
-    bounds = form.bounds(exchanged)
-    if not form.shows(tol, bounds.upper):
-        bounds = form.true_bounds(exchanged)
-    if bounds.gap <= tol:
-        return exchanged
-    form.point = point
-    return None
-
-
-def _exchanged(
-    form: GramForm, support: np.ndarray, rank: int, settings: AutoSettings
-) -> np.ndarray | None:
-    """λ by exchanges, or by pivots; None where neither gets there.
-
-    A kernel has no end of features, and exchanges have room in it however many rows there are.
-    """
-    size = np.count_nonzero(support)
-    if size > rank:
-        return None
-    has_room = not form.is_explicit or size <= CROWDED * rank
-    exchanged = exchange(form, support) if has_room else None
-    return pivot(form, support, settings) if exchanged is None else exchanged
+    search.W = W
+    return form, solved
 
 
 def solve_by_newton(
@@ -397,28 +369,7 @@ def solve_by_newton(
     """(λ, solved) by multipliers, from the form's current point; at once where that is solved."""
     if form.bounds(lam).gap <= tol:
         return lam, True
-    lam, gap = multipliers(form, lam, Schedule(sigma), tol)
+    lam, gap = multipliers(form, lam, sigma, tol)
     if not math.isfinite(gap):
         return lam, False
     return lam, gap <= 4.0 * tol or form.is_solved(form.true_bounds(lam), tol)
-
-
-def solve_by_interior_point(
-    form: Form, tol: float, begin: InteriorPoint | None = None
-) -> tuple[Form, np.ndarray]:
-    """(form, λ) by the interior point.
-
-    Where the Gram matrix has lost too many digits, the rows are reduced by QR and solved again.
-    """
-    lam = interior_point(form, tol, begin=begin).alpha
-    bounds = form.true_bounds(lam)
-    if form.is_solved(bounds, tol):
-        return form, lam
-    reduced = form.reduced()
-    if reduced is not None:
-        other, other_lam = solve_by_interior_point(reduced, tol)
-        other_bounds = other.true_bounds(other_lam)
-        is_better_witness = bounds.gap >= 1.0 and other_bounds.upper < bounds.upper
-        if not other_bounds.gap > bounds.gap or is_better_witness:
-            return other, other_lam
-    return form, lam

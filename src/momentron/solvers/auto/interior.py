@@ -3,8 +3,8 @@
     min ½‖w‖² + Σ u_i ξ_i   s.t.  p_i − 1 + ξ_i = s_i ≥ 0,  ξ_i ≥ 0,
 
 with multipliers α of the first and u − α of the second; ξ = 0 where u is infinite. Newton's system
-for α s = μ and (u − α) ξ = μ has the diagonal Θ = s/α + ξ/(u − α) beside K, or Θ⁻¹ between the rows
-in the space of w. Predictor and corrector share a factor; 12 to 40 iterations whatever the
+for α s = μ and (u − α) ξ = μ adds the diagonal Θ = s/α + ξ/(u − α) to K; in the space of w, Θ⁻¹ is
+between the rows. Predictor and corrector share a factor; 12 to 40 iterations whatever the
 conditioning. On data without a margin the multipliers of a hard margin diverge and, normalised, are
 the witness: ‖Aᵀq‖ falls to rounding level.
 """
@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from momentron.solvers.auto.forms import Form, InteriorStep
+from momentron.solvers.auto.forms import Form, InteriorStep, Point
+from momentron.solvers.auto.primal_form import ReducedForm
 
 STEPS, BOX_STEPS = 60, 150
 COLD_MASS = 6000.0  # Σα at a cold start without a box, in units of 1/mean‖a‖²
@@ -50,7 +51,7 @@ def interior_point(
         if upper is not None:
             alpha = np.minimum(0.5 * upper, 1.0 / form.scale)
         state = InteriorPoint(alpha, np.ones(form.m), np.ones(form.m), math.inf)
-        form.start_interior(alpha)
+        form.reset()
     kept, kept_point = state, form.point
     idle, mark, fallen = 0, math.inf, math.inf
     witness: tuple[np.ndarray | None, float] = (None, math.inf)
@@ -88,7 +89,8 @@ def interior_point(
         if not t > 1e-14:
             break
         state = moved.taken(state, upper, t)
-        form.follow(step, t)
+        x, b = form.point.x + t * step.dx, form.point.b + t * step.db
+        form.point = Point(x, b, form.margins(x, b))  # computed again: residuals stay honest
     form.point = kept_point
     if upper is None and kept.gap >= 1.0 and witness[0] is not None:
         return kept._replace(alpha=witness[0])  # no margin: the best near-witness
@@ -136,7 +138,7 @@ def _direction(form: Form, state: InteriorPoint, upper: np.ndarray | None) -> _M
     room = None if upper is None else _room(state, upper)
     with np.errstate(over="ignore"):
         theta = s / alpha if room is None else s / alpha + xi / room
-    system = form.interior(alpha, np.clip(theta, 1e-290, 1e290))
+    solve_system = form.interior(alpha, np.clip(theta, 1e-290, 1e290))
     residual = 1.0 + s - form.p
     mu, sides = float(alpha @ s), 1
     if room is not None:
@@ -149,9 +151,9 @@ def _direction(form: Form, state: InteriorPoint, upper: np.ndarray | None) -> _M
         change, which keeps p − 1 + ξ = s.
         """
         if room is None:
-            step = system.step(residual + above / alpha)
+            step = solve_system(residual + above / alpha)
             return _Move(step, step.dp - residual, xi)
-        step = system.step(residual + above / alpha - below / room)
+        step = solve_system(residual + above / alpha - below / room)
         ds, dxi = (above - s * step.dalpha) / alpha, (below + xi * step.dalpha) / room
         is_low = alpha < room
         return _Move(
@@ -192,3 +194,23 @@ def _witness(
         if norm < size:
             found, size = q, norm
     return found, size
+
+
+def solve_by_interior_point(
+    form: Form, tol: float, begin: InteriorPoint | None = None
+) -> tuple[Form, np.ndarray]:
+    """(form, λ) by the interior point.
+
+    Where a Gram matrix has lost too many digits, the rows are reduced by QR and solved again.
+    """
+    lam = interior_point(form, tol, begin=begin).alpha
+    bounds = form.true_bounds(lam)
+    has_rows = form.gram is not None and form.is_explicit
+    rows = form.rows.written_out() if has_rows and not form.is_solved(bounds, tol) else None
+    if rows is None or rows.is_sparse:
+        return form, lam
+    reduced = ReducedForm(rows, form.deadline)
+    other = interior_point(reduced, tol).alpha
+    found = reduced.true_bounds(other)
+    is_better_witness = bounds.gap >= 1.0 and found.upper < bounds.upper
+    return (reduced, other) if found.gap <= bounds.gap or is_better_witness else (form, lam)

@@ -12,18 +12,17 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from momentron.arithmetic.threads import in_threads, shares_of
+from momentron.arithmetic.threads import WORTH_FILLING, in_threads, shares_of, sum_in_threads
 from momentron.rows import KernelOperator
+from momentron.rows.dense import matvec
 from momentron.solvers.auto.forms import Direction, Movable, Point
 from momentron.solvers.auto.linear_algebra import (
     add_to_diagonal,
     back_solve,
     cholesky_of,
-    matvec,
 )
 from momentron.solvers.auto.newton import Loss, minimise
-from momentron.solvers.auto.rows import sample
-from momentron.solvers.auto.settings import AutoSettings
+from momentron.solvers.auto.working_rows import sample
 from momentron.solvers.auto.working_sets import WorkingSets
 
 TAME = (1e-30, 1e30)  # K_ii that single precision has room for
@@ -34,64 +33,78 @@ STEPS, SLACK = 20, 0.05  # Newton steps for each loss; see `minimise`
 
 
 class KernelPoint:
-    """Weights α, intercepts b, the scores Σ α_j y_j K_ij, and the margins p = y·scores + Yb.
+    """Weights α, which are a point's x, intercepts b and the margins p of all the rows of a kernel.
 
     Attributes
     ----------
     is_rough : bool
-        Whether changes of scores are computed in single precision.
+        Whether changes of margins are computed in single precision.
     is_settled : bool
-        Whether no score has been changed in single precision since they were last made anew.
+        Whether no margin has been changed in single precision since they were last computed.
     """
 
-    def __init__(self, sets: WorkingSets, settings: AutoSettings) -> None:
+    def __init__(self, sets: WorkingSets) -> None:
         assert sets.kernel is not None
-        self.kernel, self.settings, self.deadline = sets.kernel, settings, sets.deadline
+        self.kernel, self.settings, self.deadline = sets.kernel, sets.settings, sets.deadline
         self.codes = sets.labels.codes
         self.y, self.Y = sets.signs(slice(None)), sets.dual_set.columns
         self.squares = self.kernel.kernel.diagonal()
         self.scale = max(float(self.squares.mean()), 1e-300)
-        n = self.y.size
-        self.alpha, self.b = np.zeros(n), np.zeros(self.Y.shape[1])
-        self.scores, self.p = np.zeros(n), np.zeros(n)
+        nothing = np.zeros(self.y.size)
+        self.point = Point(nothing, np.zeros(self.Y.shape[1]), nothing)
         self.is_rough = self.kernel.is_rough
         self.is_settled = True
 
+    @property
+    def alpha(self) -> np.ndarray:
+        return self.point.x
+
+    @property
+    def b(self) -> np.ndarray:
+        return self.point.b
+
+    @property
+    def p(self) -> np.ndarray:
+        return self.point.p
+
+    def norm(self) -> float:
+        return math.sqrt(max(float(self.alpha @ (self.p - self.Y @ self.b)), 0.0))
+
     def move_to(self, alpha: np.ndarray, b: np.ndarray) -> None:
         """Take these weights: a column for each that has changed."""
-        changed = np.flatnonzero(alpha != self.alpha)
-        if changed.size:
-            by = self.y[changed] * (alpha - self.alpha)[changed]
-            self.scores += self.product(changed, by)
-            self.is_settled = not self.is_rough
-        self.place(alpha, b)
-
-    def place(self, alpha: np.ndarray, b: np.ndarray) -> None:
-        """Take weights whose scores are there."""
-        self.alpha, self.b = alpha, b
-        self.p = self.y * self.scores + self.Y @ b
+        change = alpha - self.alpha
+        p = self.p + self.image(change) + self.Y @ (b - self.b)
+        self.is_settled &= not (self.is_rough and change.any())
+        self.point = Point(alpha, b, p)
 
     def settle(self) -> None:
-        """Scores anew, in double precision where they count.
+        """Margins computed again, in double precision where they count.
 
         What single precision adds to them from here on is wrong by a share of the change alone.
         """
         self.is_settled = True
-        weighed = np.flatnonzero(self.alpha)
-        w = self.kernel.rough_combine(weighed, (self.y * self.alpha)[weighed])
+        alpha, b, _ = self.point
+        weighed = np.flatnonzero(alpha)
+        w = self.kernel.rough_combine(weighed, (self.y * alpha)[weighed])
         w = self.kernel.recomputed(w)
-        least = self.y * w[1] + self.Y @ self.b - w[2]
-        self.scores = self.kernel.with_exact_rows(w, np.flatnonzero(least < 1.01))[1]
-        self.p = self.y * self.scores + self.Y @ self.b
+        least = self.y * w[1] + self.Y @ b - w[2]
+        w = self.kernel.in_double(w, np.flatnonzero(least < 1.01))
+        self.point = Point(alpha, b, self.y * w[1] + self.Y @ b)
 
     def classifier(self) -> np.ndarray:
         """w as the kernel has it."""
-        return KernelOperator.classifier(self.y * self.alpha, self.scores)
+        scores = self.y * (self.p - self.Y @ self.b)
+        return KernelOperator.classifier(self.y * self.alpha, scores)
 
-    def product(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """K[:, rows] @ a; in single precision, where that is had and good enough."""
-        kernel = self.kernel
-        return kernel.rough_product(rows, a) if self.is_rough else kernel.along(rows, a)[2]
+    def image(self, alpha: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
+        """What weights add to the margins; in single precision, where that is good enough."""
+        rows = np.flatnonzero(alpha) if rows is None else rows
+        if not rows.size:
+            return np.zeros(alpha.size)
+        a, kernel = (self.y * alpha)[rows], self.kernel
+        return self.y * (
+            kernel.rough_product(rows, a) if self.is_rough else kernel.along(rows, a)[2]
+        )
 
     def signed_block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """y_i y_j K_ij in float64."""
@@ -136,7 +149,7 @@ class Landmarks(Movable):
         def project(part: slice) -> None:
             np.matmul(root, V[:, part].astype(np.float32), out=A[:k, part])
 
-        in_threads(project, shares_of(n, float(n * k), SMALL_PART))
+        in_threads(project, shares_of(n, float(n * k), SMALL_PART, WORTH_FILLING))
         A[k:] = Y.T
         rest = squares - np.einsum("ij,ij->j", A[:k], A[:k])
         self.rest = np.maximum(rest, LEAST_REST * self.scale)
@@ -194,16 +207,14 @@ class Landmarks(Movable):
 
     def _hessian(self, index: np.ndarray, roots: np.ndarray) -> np.ndarray:
         """Σ r_i² a_i a_iᵀ over the named rows."""
-        parts = shares_of(index.size, float(index.size * self.A.shape[1]), SMALL_PART)
-        products: list[np.ndarray] = [np.empty(0)] * len(parts)
+        entries = float(index.size * self.A.shape[1])
 
-        def multiply(i: int) -> None:
-            rows = self.A[index[parts[i]]]
-            rows *= roots[parts[i], None]
-            products[i] = rows.T @ rows
+        def square(part: slice) -> np.ndarray:
+            rows = self.A[index[part]]
+            rows *= roots[part, None]
+            return rows.T @ rows
 
-        in_threads(multiply, range(len(parts)))
-        return sum(products[1:], start=products[0])
+        return sum_in_threads(square, shares_of(index.size, entries, SMALL_PART, WORTH_FILLING))
 
 
 class LandmarkInverse(NamedTuple):

@@ -14,153 +14,112 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import solve_triangular
 
 from momentron.arithmetic.clock import OutOfTime, until
-from momentron.solvers.auto.search import SUPPORT, End, Phase, Search
+from momentron.solvers.auto.search import SUPPORT, Search
+from momentron.solvers.auto.working_rows import on_support
 from momentron.solvers.rational.memory import TooLarge
-from momentron.solvers.rational.nearest import Vector, Weights, Wolfe, dot
+from momentron.solvers.rational.nearest import Points, Weights, Wolfe
 
-REFINED_ORDER = 3000  # of the system that is refined in extended precision
+REFINED_FLOPS = 2e10  # of the factor of a support that is refined in extended precision
 STEPS = 6  # of refinement; three or four reach the end
+EXACT_ENTRIES, EXACT_SECONDS = 20_000, 10.0  # entries of X, and time, for Wolfe's algorithm
 VANISHED = 1e-12  # of the rows' length, at which ‖Zᵀq‖ shows that nothing separates
 
 
-class Refine(Phase):
-    """Extended precision for w on the support, a proposal beside the one in float64."""
+def refine_answer(search: Search) -> None:
+    """Extended precision for w on the support, where a factor of its rows is cheap enough."""
+    answer, sets = search.answer, search.sets
+    assert sets.matrix is not None
+    W = search.W
+    squares = sets.base.row_norms[W] ** 2
+    support = W[on_support(answer.lam[W], answer.p[W], squares, search.rank) > 0.0]
+    flops = 4.0 * sets.width * float(support.size) ** 2
+    if flops > REFINED_FLOPS or search.deadline.has_passed(flops):
+        return
+    signs = sets.signs(support)
+    refined = refine(sets.matrix.rows(support) * signs[:, None], signs * sets.fits_intercept)
+    if refined is not None:
+        lam = np.zeros(search.size)
+        lam[support] = np.maximum(refined[1], 0.0)
+        search.answer = replace(answer.with_weights(lam), w=refined[0])
 
-    def advance(self, work: Search) -> Phase:
-        answer, sets = work.answer, work.sets
-        assert sets.matrix is not None
-        support = work.W[answer.lam[work.W] > SUPPORT * float(answer.lam.max())]
-        order = support.size + work.rank
-        if order <= REFINED_ORDER and not work.deadline.has_passed():
-            signs = sets.signs(support)
-            rows = sets.matrix.rows(support) * signs[:, None]
-            refined = refine(rows, signs, sets.fits_intercept)
-            if refined is not None:
-                lam = np.zeros(work.size)
-                lam[support] = np.maximum(refined[1], 0.0)
-                work.answer = replace(answer.with_weights(lam), w=refined[0])
-        return End()
 
+def refine(A: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """(w, λ) with w = Aᵀλ, A w + b y = 1 and y·λ = 0 on the support rows A; y = 0: no intercept.
 
-def refine(
-    A: np.ndarray, signs: np.ndarray, fits_intercept: bool
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """(w, λ) with w = Aᵀλ and A w + b y = 1 on the support rows A, in extended precision.
-
-    With an intercept also y·λ = 0. None where the system is singular, or where the steps do
-    not converge. Each step costs two passes over A.
+    Iterative refinement: residuals in extended precision, corrections by a QR factor of the rows in
+    float64. None where the rows are dependent or the steps do not converge.
     """
     m, d = A.shape
-    order = d + m + int(fits_intercept)
-    system = np.zeros((order, order))
-    system[:d, :d] = np.eye(d)
-    system[:d, d : d + m] = -A.T
-    system[d : d + m, :d] = A
-    if fits_intercept:
-        system[d : d + m, -1] = signs
-        system[-1, d : d + m] = signs
-    lu, pivots, info = lapack.dgetrf(system)
-    if info != 0:
+    # yᵀλ is known, so that the column βy changes nothing but how independent the rows are
+    beta = float(np.sqrt(np.mean(A * A) * d))
+    Q, R = np.linalg.qr(np.vstack([A.T, beta * y]))
+    if R.shape[0] < m or not np.abs(R.diagonal()).min() > 0.0:
         return None
+    A, best, error = A.astype(np.longdouble), None, 1e-9  # float64 had it better than that
+    w, lam, b = (np.zeros(size, np.longdouble) for size in (d, m, 1))
+    s = solve_triangular(R, y, trans="T")
     with np.errstate(all="ignore"):
-        return _refined(A.astype(np.longdouble), signs, (lu, pivots), order)
+        for _ in range(STEPS):
+            below = 1.0 - (A * w).sum(axis=1) - b * y
+            short = np.append((A * lam[:, None]).sum(axis=0) - w, beta * (lam @ y))
+            size = float(np.abs(below).max())
+            if size < error:
+                best, error = (w, lam), size
+            q = Q.T @ short.astype(np.float64)
+            t = solve_triangular(R, below.astype(np.float64), trans="T", check_finite=False) - q
+            db = (s @ t + float(lam @ y)) / (s @ s) if y.any() else 0.0
+            c = t - db * s
+            w, b = w + (Q @ c)[:d] + short[:d], b + db
+            lam = lam + solve_triangular(R, c, check_finite=False)
+            if not np.isfinite(w).all():
+                break
+    return best
 
 
-def _refined(
-    A: np.ndarray, signs: np.ndarray, factor: tuple[np.ndarray, np.ndarray], order: int
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Iterative refinement: residuals in extended precision, corrections in float64."""
-    m, d = A.shape
-    x = np.zeros(order, np.longdouble)
-    best, error = x, 1e-9  # worse than this, and float64 had it better
-    for _ in range(STEPS):
-        w, lam = x[:d], x[d : d + m]
-        b = x[-1] if order > d + m else np.longdouble(0.0)
-        residual = np.zeros(order, np.longdouble)
-        residual[:d] = (A * lam[:, None]).sum(axis=0) - w
-        residual[d : d + m] = 1.0 - (A * w).sum(axis=1) - b * signs
-        if order > d + m:
-            residual[-1] = -(lam * signs).sum()
-        size = float(np.max(np.abs(residual[d : d + m])))
-        if size < error:
-            best, error = x, size
-        x = x + lapack.dgetrs(*factor, residual.astype(np.float64))[0]
-        if not np.all(np.isfinite(x)):
-            break
-    if not best.any():
-        return None
-    return best[:d], best[d : d + m]
-
-
-def after_floats(search: Search, end: Phase) -> Phase:
-    """What follows the last round in floats: rational arithmetic where it is needed and small
-    enough, or the end.
-    """
+def needs_rationals(search: Search) -> bool:
+    """Whether floats have found neither a witness nor all that rational arithmetic can find."""
     sets, settings = search.sets, search.settings
-    is_small = search.size * sets.width <= settings.exact_entries
+    is_small = search.size * sets.width <= EXACT_ENTRIES
     is_small = is_small and min(search.size, search.rank) <= settings.exact_support
-    is_suited = sets.is_plain and not sets.problem.is_soft and is_small
     is_witness = search.answer.upper <= VANISHED * sets.operator.radius
-    if end.is_final or not is_suited or (is_witness and not search.answer.lower > 0.0):
-        return end
-    exactly = SolveExactly()
-    # a certificate of what vanishes would end it before it is solved
-    return exactly.advance(search) if search.has_nearly_vanished() else exactly
+    return sets.is_plain and is_small and (search.answer.lower > 0.0 or not is_witness)
 
 
-class SolveExactly(Phase):
+def solve_in_rationals(search: Search) -> None:
     """Wolfe's algorithm from the support of the answer."""
-
-    def advance(self, search: Search) -> Phase:
-        sets = search.sets
-        assert sets.matrix is not None
-        every = np.arange(search.size)
-        points = WholePoints(sets.matrix.rows(every), sets.signs(every), sets.fits_intercept)
-        norms = sets.operator.row_norms
-        start = [min(group, key=norms.__getitem__) for group in points.groups]
-        try:
-            with until(time.perf_counter() + search.settings.exact_seconds):
-                found = Wolfe(points).run(_guess(search, points), start)
-        except TooLarge:
-            return End(is_final=True)
-        except OutOfTime:
-            search.deadline.has_passed()  # whose time is it that is over?
-            return End(is_final=True)
-        w, lam = _extended(found.x), np.zeros(search.size, np.longdouble)
-        lam[list(found.weights)] = _extended(list(found.weights.values()))
-        products = sets.operator.apply(w.astype(np.float64))
-        search.answer = replace(search.answer.with_weights(lam), w=w, products=products)
-        return End(is_final=True)
+    sets = search.sets
+    assert sets.matrix is not None
+    every = np.arange(search.size)
+    points = _whole_points(sets.matrix.rows(every), sets.signs(every), sets.fits_intercept)
+    norms = sets.operator.row_norms
+    start = [min(group, key=norms.__getitem__) for group in points.groups]
+    try:
+        with until(time.perf_counter() + EXACT_SECONDS):
+            found = Wolfe(points).run(_guess(search, points), start)
+    except TooLarge:
+        return
+    except OutOfTime:
+        search.deadline.has_passed()  # whose time is it that is over?
+        return
+    w, lam = _extended(found.x), np.zeros(search.size, np.longdouble)
+    lam[list(found.weights)] = _extended(list(found.weights.values()))
+    products = sets.operator.apply(w.astype(np.float64))
+    search.answer = replace(search.answer.with_weights(lam), w=w, products=products)
 
 
-class WholePoints:
+def _whole_points(rows: np.ndarray, signs: np.ndarray, fits_intercept: bool) -> Points:
     """y x of all rows as whole numbers in one unit; with an intercept, a group for each class."""
-
-    def __init__(self, rows: np.ndarray, signs: np.ndarray, fits_intercept: bool) -> None:
-        signed = (rows * signs[:, None]).tolist()
-        ratios = [[float(v).as_integer_ratio() for v in row] for row in signed]
-        unit = max(below for row in ratios for _, below in row)  # all are powers of two
-        self._vectors = [[above * (unit // below) for above, below in row] for row in ratios]
-        self._group_of = (signs < 0.0).astype(int).tolist() if fits_intercept else [0] * len(signed)
-        self.n_groups = 2 if fits_intercept else 1
-        self.groups: list[list[int]] = [[] for _ in range(self.n_groups)]
-        for i, group in enumerate(self._group_of):
-            self.groups[group].append(i)
-
-    def group(self, i: int) -> int:
-        return self._group_of[i]
-
-    def vector(self, i: int) -> Vector:
-        return self._vectors[i]
-
-    def lowest(self, x: Vector) -> list[tuple[int, int]]:
-        return [min((dot(x, self._vectors[i]), i) for i in group) for group in self.groups]
+    signed = (rows * signs[:, None]).tolist()
+    ratios = [[float(v).as_integer_ratio() for v in row] for row in signed]
+    unit = max(below for row in ratios for _, below in row)  # all are powers of two
+    vectors = [[above * (unit // below) for above, below in row] for row in ratios]
+    return Points(vectors, (signs < 0.0).astype(int).tolist() if fits_intercept else None)
 
 
-def _guess(search: Search, points: WholePoints) -> Weights:
+def _guess(search: Search, points: Points) -> Weights:
     """The weights that floats have found, no more than can be independent; none without any."""
     lam = search.answer.lam
     top = float(lam.max(initial=0.0))
@@ -169,12 +128,12 @@ def _guess(search: Search, points: WholePoints) -> Weights:
     support = np.flatnonzero(lam > SUPPORT * top)
     support = support[np.argsort(-lam[support], kind="stable")][: search.rank]
     counts = {int(i): int(lam[i] / top * 2**30) + 1 for i in support}
-    masses = [0] * points.n_groups
+    masses = [0] * len(points.groups)
     for i, count in counts.items():
-        masses[points.group(i)] += count
+        masses[points.group_of[i]] += count
     if 0 in masses:
         return {}
-    return {i: Fraction(count, masses[points.group(i)]) for i, count in counts.items()}
+    return {i: Fraction(count, masses[points.group_of[i]]) for i, count in counts.items()}
 
 
 def _extended(values: Sequence[int | Fraction]) -> np.ndarray:

@@ -7,56 +7,28 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
-from scipy.linalg import blas, lapack, qr
+from scipy.linalg import lapack
 
-from momentron.arithmetic.cholesky import factor_in_place
 from momentron.arithmetic.clock import require_time
-from momentron.arithmetic.threads import MOST_PARTS, in_threads, own_threads, reading_parts
+from momentron.arithmetic.squares import factor_in_place, strips_of
+from momentron.arithmetic.threads import (
+    MOST_PARTS,
+    in_threads,
+    own_threads,
+    sum_in_threads,
+)
 
-STRIP = 256  # rows of a large Gram matrix computed at a time, and columns reflected
-PANEL = 64  # columns whose reflections are applied together
+PANEL = 64  # columns that are made orthogonal at a time
+STRIP = 256  # rows of a large Gram matrix computed at a time, at most
 WRITTEN = 5_000_000  # entries between two looks at the clock
 PIECE = 4e9  # flops between two looks at the clock: a tenth of a second
 
 
-def matvec(A: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """A v for a C-ordered A of either precision."""
-    if A.shape[0] == 0 or A.shape[1] == 0:
-        return np.zeros(A.shape[0])
-    parts = reading_parts(A.shape[0], float(A.size))
-    if len(parts) > 1:
-        products = np.empty(A.shape[0])
-
-        def multiply(rows: slice) -> None:
-            products[rows] = A[rows] @ v.astype(A.dtype, copy=False)
-
-        in_threads(multiply, parts)
-        return products
-    if A.dtype == np.float32:
-        return blas.sgemv(1.0, A.T, v.astype(np.float32), trans=1).astype(np.float64)
-    return blas.dgemv(1.0, A.T, v, trans=1)
-
-
-def rmatvec(A: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Aᵀ v for a C-ordered A."""
-    if A.shape[0] == 0 or A.shape[1] == 0:
-        return np.zeros(A.shape[1])
-    parts = reading_parts(A.shape[0], float(A.size))
-    if len(parts) == 1:
-        return blas.dgemv(1.0, A.T, v)
-    sums = np.empty((len(parts), A.shape[1]))
-
-    def combine(i: int) -> None:
-        sums[i] = A[parts[i]].T @ v[parts[i]]
-
-    in_threads(combine, range(len(parts)))
-    return sums.sum(axis=0)
-
-
-def add_to_diagonal(M: np.ndarray, values: np.ndarray | float) -> None:
-    """M += diag(values), in place."""
+def add_to_diagonal(M: np.ndarray, values: np.ndarray | float) -> np.ndarray:
+    """M + diag(values), in the place of M."""
     index = np.arange(M.shape[0])
     M[index, index] += values
+    return M
 
 
 def copied(M: np.ndarray) -> np.ndarray:
@@ -73,39 +45,25 @@ def column_parts(rows: int, columns: int) -> list[slice]:
     return parts_of(columns, 1 + rows * columns // WRITTEN)
 
 
-def cholesky(M: np.ndarray) -> np.ndarray:
-    """The lower Cholesky factor of M (F-ordered, lower half read).
-
-    Where rounding has made M indefinite, its diagonal is raised until the factor exists:
-    rank-deficient working sets are ordinary, and the steps that use the factor correct themselves.
-    """
-    factor, exists = factor_in_place(copied(M))
-    if exists:
-        return factor
-    diagonal = M.diagonal().copy()
-    top = float(diagonal.max())
-    if not np.isfinite(top):
-        raise FloatingPointError("the matrix of a Newton step is not finite")
-    raised, index = 0.0, np.arange(M.shape[0])
-    while not exists:
-        raised = max(100.0 * raised, 1e-15 * max(top, 1e-300))
-        if raised > 1e3 * max(top, 1e-300):
-            raise FloatingPointError("the matrix of a Newton step has no Cholesky factor")
-        M[index, index] = diagonal + raised
-        factor, exists = factor_in_place(copied(M))
-    return factor
-
-
 def cholesky_of(make: Callable[[], np.ndarray]) -> np.ndarray:
-    """The factor of the matrix that `make` returns, in its place: no second copy of it."""
+    """The lower Cholesky factor of the matrix that `make` returns, in its place.
+
+    The matrix is F-ordered, and only its lower half is read. Where rounding has made it indefinite,
+    its diagonal is raised until the factor exists: rank-deficient working sets are ordinary, and
+    the steps that use the factor correct themselves.
+    """
     factor, exists = factor_in_place(make())
-    return factor if exists else cholesky(make())
-
-
-def definite_factor(M: np.ndarray, smallest: float) -> np.ndarray | None:
-    """The factor, in the matrix's place; None where a pivot is not above the smallest."""
-    factor, exists = factor_in_place(M)
-    return factor if exists and factor.diagonal().min() ** 2 >= smallest else None
+    raised = 0.0
+    while not exists:
+        M = make()
+        top = max(float(M.diagonal().max()), 1e-300)
+        if not np.isfinite(top):
+            raise FloatingPointError("the matrix of a Newton step is not finite")
+        raised = max(100.0 * raised, 1e-15 * top)
+        if raised > 1e3 * top:
+            raise FloatingPointError("the matrix of a Newton step has no Cholesky factor")
+        factor, exists = factor_in_place(add_to_diagonal(M, raised))
+    return factor
 
 
 def back_solve(factor: np.ndarray, rhs: np.ndarray) -> np.ndarray:
@@ -122,38 +80,47 @@ def back_solve(factor: np.ndarray, rhs: np.ndarray) -> np.ndarray:
 
 
 def thin_qr(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(Q, R) with A = QR and orthonormal columns in Q: Householder's, some columns at a time."""
+    """(Q, R) with A = QR and orthonormal columns in Q, some columns at a time."""
     d, m = A.shape
     rank = min(d, m)
-    if pieces_for(4.0 * d * m * rank) == 1:
-        return qr(A, mode="economic", check_finite=False)
-    R, Q, panels = np.array(A, order="F"), np.eye(d, rank, order="F"), []
+    Q, R = np.empty((d, rank)), np.zeros((rank, m))
     for start in range(0, rank, PANEL):
         require_time()
-        own = slice(start, min(start + PANEL, rank))
-        reflectors, tau, _, _ = lapack.dgeqrf(R[start:, own])
-        R[start:, own] = np.triu(reflectors)
-        panels.append((start, reflectors, tau))
-        _reflect(reflectors, tau, R[start:, own.stop :], b"T")
-    for start, reflectors, tau in reversed(panels):
-        _reflect(reflectors, tau, Q[start:, start:], b"N")
-    return Q, R[:rank]
-
-
-def _reflect(reflectors: np.ndarray, tau: np.ndarray, columns: np.ndarray, way: bytes) -> None:
-    """Apply a panel's reflections to the columns, in place."""
-    for start in range(0, columns.shape[1], STRIP):
-        require_time()
-        part = columns[:, start : start + STRIP]
-        part[...] = lapack.dormqr(b"L", way, reflectors, tau, part, PANEL * STRIP)[0]
+        panel, known = slice(start, min(start + PANEL, rank)), Q[:, :start]
+        columns = A[:, panel]
+        for _ in range(2):  # one projection leaves rounding, the second nothing
+            shares = known.T @ columns
+            columns = columns - known @ shares
+            R[:start, panel] += shares
+        Q[:, panel], R[panel, panel] = np.linalg.qr(columns)
+    R[:, rank:] = Q.T @ A[:, rank:]
+    return Q, R
 
 
 def gram_product(A: np.ndarray) -> np.ndarray:
-    """AAᵀ, both halves."""
-    flops = float(A.shape[0]) ** 2 * A.shape[1]
-    if pieces_for(flops) > MOST_PARTS:
-        return _in_strips(A)
-    return _sum_of_squares([A[:, part] for part in parts_of(A.shape[1], own_threads(flops))])
+    """AAᵀ, both halves, in threads; what takes long some rows at a time up to the diagonal."""
+    m, depth = A.shape
+    flops = float(m) ** 2 * depth
+    if pieces_for(flops) <= MOST_PARTS:
+        # numpy sees that each product is symmetric, and computes half of it
+        parts = parts_of(depth, own_threads(flops))
+        return sum_in_threads(lambda part: A[:, part] @ A[:, part].T, parts)
+    out = np.empty((m, m))
+
+    def fill(rows: slice) -> None:
+        strip, mirrored = out[rows, : rows.stop], out[: rows.start, rows]
+        pieces = pieces_for(2.0 * strip.size * depth)
+        for number, part in enumerate(parts_of(depth, max(1, min(pieces, depth)))):
+            require_time()
+            if number == 0:
+                np.matmul(A[rows, part], A[: rows.stop, part].T, out=strip)
+            else:
+                strip += A[rows, part] @ A[: rows.stop, part].T
+        mirrored[...] = strip[:, : rows.start].T
+
+    height = max(1, min(STRIP, -(-m // (2 * MOST_PARTS))))
+    in_threads(fill, strips_of(0, m, height)[::-1])  # the long ones first
+    return out
 
 
 def symmetric_product(A: np.ndarray) -> np.ndarray:
@@ -162,7 +129,7 @@ def symmetric_product(A: np.ndarray) -> np.ndarray:
 
 
 def pieces_for(flops: float) -> int:
-    """Into how many pieces so much arithmetic is cut, for deadlines and Ctrl-C to come between."""
+    """Into how many pieces this much arithmetic is cut, so that deadlines and Ctrl-C are obeyed."""
     return 1 + int(flops / PIECE)
 
 
@@ -172,48 +139,7 @@ def parts_of(size: int, count: int) -> list[slice]:
     return [slice(low, high) for low, high in pairwise(bounds)]
 
 
-def _sum_of_squares(parts: list[np.ndarray]) -> np.ndarray:
-    """Σ PPᵀ, a thread for each; numpy's product, since scipy's holds on to the interpreter."""
-    if len(parts) == 1:
-        return parts[0] @ parts[0].T
-    products: list[np.ndarray] = [np.empty(0)] * len(parts)
-
-    def multiply(i: int) -> None:
-        products[i] = parts[i] @ parts[i].T  # numpy sees that this is symmetric
-
-    in_threads(multiply, range(len(parts)))
-    total = products[0]
-    for product in products[1:]:
-        total += product
-    return total
-
-
-def _in_strips(A: np.ndarray) -> np.ndarray:
-    """AAᵀ, some rows at a time up to the diagonal; the rest by symmetry."""
-    m, depth = A.shape
-    out = np.empty((m, m))
-
-    def fill(rows: slice) -> None:
-        strip, mirrored = out[rows, : rows.stop], out[: rows.start, rows]
-        pieces = pieces_for(2.0 * strip.size * depth)
-        for number, part in enumerate(parts_of(depth, min(pieces, depth))):
-            require_time()
-            if number == 0:
-                np.matmul(A[rows, part], A[: rows.stop, part].T, out=strip)
-            else:
-                strip += A[rows, part] @ A[: rows.stop, part].T
-        mirrored[...] = strip[:, : rows.start].T
-
-    strips = [slice(start, min(start + STRIP, m)) for start in range(0, m, STRIP)]
-    in_threads(fill, strips[::-1])  # the long ones first
-    return out
-
-
 Map = Callable[[np.ndarray], np.ndarray]
-
-
-def _vdot(u: np.ndarray, v: np.ndarray) -> float:
-    return float(np.vdot(u, v))
 
 
 class ConjugateGradients:
@@ -235,7 +161,7 @@ class ConjugateGradients:
         self,
         multiply: Map,
         rhs: np.ndarray,
-        dot: Callable[[np.ndarray, np.ndarray], float] = _vdot,
+        dot: Callable[[np.ndarray, np.ndarray], float] = np.vdot,
     ) -> None:
         self.multiply, self.dot = multiply, dot
         self.x, self.r = np.zeros_like(rhs), rhs
@@ -245,8 +171,8 @@ class ConjugateGradients:
     def run(self, precondition: Map, accuracy: float, limit: int, *, by_gain: bool = False) -> bool:
         """Whether the residual, as the preconditioner measures it, fell by that much.
 
-        `by_gain` asks that of what the last product has gained, too, beside all gains so far: a
-        preconditioner may see little of the residual.
+        `by_gain` asks the same of what the last product has gained, compared with all gains so far:
+        a preconditioner may see little of the residual.
         """
         p, rho, goal = self.x, 0.0, 0.0
         gain = total = 0.0

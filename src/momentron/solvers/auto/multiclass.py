@@ -9,6 +9,9 @@ C times the slack ξ of the pair, and the margin is 1 − ξ; c times the maximu
 """
 
 import math
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
@@ -17,12 +20,12 @@ from momentron.solvers.auto.class_newton import ClassNewton, PairTable, balanced
 from momentron.solvers.auto.class_rows import class_rows
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Bounds
-from momentron.solvers.auto.rows import sample
-from momentron.solvers.auto.search import Engine, Phase
+from momentron.solvers.auto.search import Engine
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.solvers.auto.splitting import ShiftedInverse, Splitting
-from momentron.solvers.base import Candidates, Fallback, Primal, Start
+from momentron.solvers.auto.working_rows import sample
 from momentron.solvers.problem import Problem
+from momentron.solvers.solver import Candidates, Primal, Start
 
 SAMPLE = 2000  # examples on which the first classifier is found
 ACCURACY, FINEST = 0.1, 1e-4  # of a Newton direction, and where that is too rough
@@ -54,14 +57,13 @@ KERNEL_SPARE, KERNEL_FEW, KERNEL_ROUNDS = 1.05, 0.35, 40
 
 
 class ClassEngine(Engine):
-    """The best weights so far, and the classifier to use where nothing separates."""
+    """What is proposed of many classes, and the best weights so far."""
 
     def __init__(self, problem: Problem, deadline: Deadline, settings: AutoSettings) -> None:
         self.problem, self.deadline, self.settings = problem, deadline, settings
         self.labels, self.is_soft = problem.labels, problem.is_soft
         self.pairs = PairTable(self.labels.codes, self.labels.n_classes)
-        self.q, self.upper = problem.even_weights(), math.inf
-        self.fallback: Fallback | None = None
+        self.q, self.upper = np.ones(problem.size), math.inf
 
     def example_shares(self) -> float | np.ndarray:
         """The examples' factors of C, as a column; 1 where all are alike."""
@@ -89,7 +91,7 @@ class ClassEngine(Engine):
         """A classifier with its outputs, and the best weights."""
         primal, radius = self.primal(W, F, b), self.problem.radius
         primal.scores = primal.scores / radius
-        return Candidates([primal], self.q, self.upper / radius, fallback=self.fallback)
+        return Candidates([primal], self.q, self.upper / radius)
 
 
 class ClassMargin(ClassEngine):
@@ -128,13 +130,145 @@ class ClassMargin(ClassEngine):
         self.shares = self.example_shares()
         self.newton = ClassNewton(self.rows, self.pairs, C, settings, self.shares)
         self.inverse = inverse
-        self.phase = Begin(start)
+        self.remaining = self._rounds(start)
         self.gap = math.inf
         self.look()
 
     def advance(self) -> None:
         self.is_interruptible = True
         super().advance()
+
+    # --- rounds --------------------------------------------------------------------------------
+
+    def _rounds(self, start: Start | None) -> Iterator[None]:
+        """A first point, alternating directions if inner products are in memory, and Newton."""
+        newton, K = self.newton, self.rows.inner_products
+        self._begin(start)
+        if K is not None:
+            separates = yield from self._split(K, start)
+            if self.has_given_up:
+                return
+            if separates:
+                self.weigh(self.q)
+                self.look()
+                yield
+                yield from self._close()
+                return
+            newton.go_to(np.zeros_like(newton.W), np.zeros_like(newton.b))
+            self.look()
+            yield
+            start = None
+            self._begin(start)
+        elif start is not None:
+            self.weigh(start.q)
+        self.look()
+        yield
+        if start is None and newton.C < self.C:
+            yield from self._grow()
+        yield from self._close()
+
+    def _begin(self, start: Start | None) -> None:
+        """A first point: a given classifier, or that of a sample of the examples."""
+        newton, size = self.newton, max(SAMPLE, 2 * self.rows.width)
+        if start is not None:
+            newton.go_to(self.rows.from_classifier(start.w), self.labels.all_intercepts(start.b))
+        elif self.rows.n > 2 * size:
+            newton.go_to(*self.from_sample(size))
+        else:
+            newton.slide(self.slack, self.image)
+
+    def _split(self, K: np.ndarray, start: Start | None) -> Generator[None, None, bool]:
+        """Alternating directions, some steps at a time, until they are slow.
+
+        Returns whether they separate, so that Newton can go on from there. Exact solves go on with
+        few pairs.
+        """
+        newton, shares = self.newton, self.shares
+        self.inverse = ShiftedInverse(K, SPLIT_RHO, self.inverse)
+        splitting = Splitting(
+            self.inverse, self.pairs, self.rows.fits_intercept, self.C * np.asarray(shares)
+        )
+        if start is not None:
+            splitting.go_to(self.multipliers(start.q), newton.F + newton.b)
+        patience = SPLIT_SHORT_PATIENCE if self.is_few else SPLIT_PATIENCE
+        looks: list[Bounds] = []
+        changes = 0  # of ρ
+        while len(looks) <= patience or looks[-1].gap <= 0.5 * looks[-1 - patience].gap:
+            rho = _balanced_rho(self.inverse.rho, looks) if changes < SPLIT_CHANGES else None
+            if rho is not None:
+                changes += 1
+                self.inverse = ShiftedInverse(K, rho)
+                splitting.change(self.inverse)
+            yield
+            splitting.advance(SPLIT_STEPS)
+            W = self.rows.image(splitting.coefficients())
+            newton.W, newton.F, newton.b = W, self.rows.scores(W), splitting.b
+            splitting.correct(newton.F)
+            weights = splitting.weights()
+            self.slack = weights / (newton.C * shares)
+            looks.append(self.bounds(weights))
+            self.gap = min(self.gap, looks[-1].gap)
+        self.inverse, self.has_given_up = None, self.is_few
+        return looks[-1].gap < 1.0
+
+    def _grow(self) -> Iterator[None]:
+        """Rough soft margins with a growing penalty: up to C, or until the slack is a hundredth."""
+        newton, growth = self.newton, math.inf
+        while growth >= 2.0 and newton.C < self.C:
+            for _ in range(ROUGH_STEPS):
+                _, relative = self.step(ACCURACY)
+                if relative < 0.1:
+                    break
+                yield
+            active = self.slack[self.slack > 0.0]
+            growth = min(10.0, float(active.mean()) / FAINT if active.size else 1.0)
+            if growth * newton.C >= self.C:
+                newton.C = self.C
+            elif growth >= 2.0 and newton.C * self.scale <= HARD:
+                newton.C *= growth
+            else:
+                growth = 1.0
+            self.look()
+            yield
+
+    def _close(self) -> Iterator[None]:
+        """Newton at the last penalty, or multipliers around it, until nothing improves."""
+        newton, patience, accuracy = self.newton, Patience(), ACCURACY
+        steps = 0  # since the last update of the multipliers
+        last_gap = last_relative = math.inf
+        for tries in count(1):
+            length, relative = self.step(accuracy)
+            # the best step along an exact direction is near 1, and the next decrement is smaller
+            if length > 1.5 or (steps and relative > last_relative):
+                accuracy = max(FINEST, 0.3 * accuracy)
+            last_relative, steps = relative, steps + 1
+            has_multipliers = newton.C < self.C
+            if has_multipliers and tries in WITNESS_STEPS and self._may_have_no_margin():
+                self.offer(balanced(newton, self.slack))
+            is_near = relative <= min(0.1 * self.gap, NEAR) and self.is_settled(relative)
+            if is_near or steps >= INNER_STEPS or not has_multipliers:
+                gap = self.measure()
+                if patience.is_over(self, gap, relative):
+                    return
+                if has_multipliers:
+                    self._update_multipliers(gap, last_gap if is_near else math.inf)
+                    last_gap, steps = gap, 0
+            yield
+
+    def _may_have_no_margin(self) -> bool:
+        """Whether a witness is worth looking for, which costs several steps."""
+        has_wrong = int((self.newton.margins() <= 0.0).sum()) > self.pairs.labels.size
+        return not self.is_soft and has_wrong
+
+    def _update_multipliers(self, gap: float, last_gap: float) -> None:
+        """u ← slack (1 − c/C); where the last update brought little, a larger penalty c."""
+        newton, before = self.newton, self.newton.C
+        if gap > 0.5 * last_gap and before * self.scale < LAST:
+            newton.C = min(4.0 * before, self.C)
+        newton.target = self.pairs.ones() + self.slack * (before / newton.C - before / self.C)
+        self.look()
+
+    # --- a point, and what it proves -----------------------------------------------------------
 
     def look(self) -> None:
         """The slack here, and Σ C slack · x (e_c − e_j)ᵀ, which is W where the gradient is zero."""
@@ -163,7 +297,7 @@ class ClassMargin(ClassEngine):
         return small.W, small.b
 
     def is_settled(self, relative: float) -> bool:
-        """Whether the weights are off by little beside what an update will change of them.
+        """Whether the weights err by little compared with what an update will change.
 
         The method of multipliers is a proximal method on the weights, which converges with steps as
         rough as this (Rockafellar 1976, criterion B). An error of √(gᵀH⁻¹g) in the point is √c
@@ -221,190 +355,42 @@ class ClassMargin(ClassEngine):
             return None
         return Start(self.classifier(), self.labels.free_intercepts(self.newton.b), self.q)
 
-    def keep_fallback(self) -> None:
-        """The first soft margin, which is the most regular one, serves where nothing separates."""
-        if not self.is_soft:
-            self.fallback = Fallback(self.classifier(), self.newton.b)
 
+@dataclass
+class Patience:
+    """Counts looks at the gap without a better one."""
 
-class Begin(Phase):
-    """A first point: a given classifier, or that of a sample of the examples."""
+    failures: int = 0
+    last_upper: float = math.inf  # at the last look without a margin
 
-    def __init__(self, start: Start | None, *, was_split: bool = False) -> None:
-        self.start, self.was_split = start, was_split
-
-    def advance(self, work: ClassMargin) -> Phase:
-        newton, start = work.newton, self.start
-        is_last = start is not None or newton.C == work.C
-        if start is not None:
-            newton.go_to(work.rows.from_classifier(start.w), work.labels.all_intercepts(start.b))
-        else:
-            size = max(SAMPLE, 2 * work.rows.width)
-            if work.rows.n > 2 * size:
-                newton.go_to(*work.from_sample(size))
-            else:
-                newton.slide(work.slack, work.image)
-        work.keep_fallback()
-        K = work.rows.inner_products
-        if K is not None and not self.was_split:
-            return Split(K, work, start)
-        if start is not None:
-            work.weigh(start.q)
-        work.look()
-        accuracy = ACCURACY
-        return Close(accuracy, keeps_fallback=True) if is_last else Grow()
-
-
-class Split(Phase):
-    """Alternating directions, some steps at a time; Newton goes on where they are slow."""
-
-    def __init__(self, K: np.ndarray, work: ClassMargin, start: Start | None) -> None:
-        self.K, newton = K, work.newton
-        work.inverse = ShiftedInverse(K, SPLIT_RHO, work.inverse)
-        fits_intercept, C = work.rows.fits_intercept, work.C * work.shares
-        self.splitting = Splitting(work.inverse, work.pairs, fits_intercept, C)
-        if start is not None:
-            self.splitting.go_to(work.multipliers(start.q), newton.F + newton.b)
-        self.looks: list[Bounds] = []
-        self.changes = 0  # of ρ
-
-    def advance(self, work: ClassMargin) -> Phase:
-        splitting, newton = self.splitting, work.newton
-        splitting.advance(SPLIT_STEPS)
-        W = work.rows.image(splitting.coefficients())
-        newton.W, newton.F, newton.b = W, work.rows.scores(W), splitting.b
-        splitting.correct(newton.F)
-        weights = splitting.weights()
-        work.slack = weights / (newton.C * work.shares)
-        self.looks.append(work.bounds(weights))
-        work.gap = min(work.gap, self.looks[-1].gap)
-        patience = SPLIT_SHORT_PATIENCE if work.is_few else SPLIT_PATIENCE
-        if len(self.looks) > patience:
-            before = self.looks[-1 - patience].gap
-            if not self.looks[-1].gap <= 0.5 * before:
-                return self._give_up(work)
-        if len(self.looks) > 2:
-            self._balance(work)
-        return self
-
-    def _balance(self, work: ClassMargin) -> None:
-        """Another ρ where the gap falls slowly, and one bound moves much more than the other.
-
-        A small ρ is good for the margin, a large one for the weights.
-        """
-        before, now = self.looks[-2:]
-        if now.gap < SPLIT_FALL * before.gap or self.changes == SPLIT_CHANGES:
-            return
-        moves = abs(now.upper - before.upper), abs(now.lower - before.lower)
-        factor = math.sqrt((moves[0] + 1e-300) / (moves[1] + 1e-300))
-        least, most = SPLIT_BALANCE
-        if max(factor, 1.0 / factor) > least:
-            self.changes += 1
-            rho = self.splitting.inverse.rho * min(max(factor, 1.0 / most), most)
-            work.inverse = ShiftedInverse(self.K, rho)
-            self.splitting.change(work.inverse)
-
-    def _give_up(self, work: ClassMargin) -> Phase:
-        """Newton, from here if this separates; exact solves for few pairs."""
-        newton, work.inverse = work.newton, None
-        if work.is_few:
-            work.is_done = work.has_given_up = True
-            return self
-        if self.looks[-1].gap < 1.0:
-            work.weigh(work.q)
-            work.look()
-            return Close(ACCURACY)
-        newton.go_to(np.zeros_like(newton.W), np.zeros_like(newton.b))
-        work.look()
-        return Begin(None, was_split=True)
-
-
-class Grow(Phase):
-    """Rough soft margins with a growing penalty: up to C, or until the slack is a hundredth."""
-
-    def __init__(self, *, is_first: bool = True) -> None:
-        self.is_first = is_first
-        self.steps = 0
-
-    def advance(self, work: ClassMargin) -> Phase:
-        newton = work.newton
-        _, relative = work.step(ACCURACY)
-        self.steps += 1
-        if self.is_first:
-            work.keep_fallback()
-        if self.steps < ROUGH_STEPS and not relative < 0.1:
-            return self
-        following: Phase = Close(ACCURACY)
-        active = work.slack[work.slack > 0.0]
-        growth = min(10.0, float(active.mean()) / FAINT if active.size else 1.0)
-        if growth * newton.C >= work.C:
-            newton.C = work.C
-        elif growth >= 2.0 and newton.C * work.scale <= HARD:
-            newton.C *= growth
-            following = Grow(is_first=False)
-        work.look()
-        return following
-
-
-class Close(Phase):
-    """Newton at the last penalty, or multipliers around it, until nothing improves."""
-
-    def __init__(self, accuracy: float, *, keeps_fallback: bool = False) -> None:
-        self.accuracy = accuracy  # of a direction
-        self.keeps_fallback = keeps_fallback
-        self.steps = 0  # since the last update of the multipliers
-        self.tries = 0  # steps in all
-        self.failures = 0  # looks at the gap without a better one
-        self.last_upper = math.inf  # at the last look without a margin
-        self.last_gap = math.inf  # after the last update of the multipliers
-
-    def advance(self, work: ClassMargin) -> Phase:
-        length, relative = work.step(self.accuracy)
-        if length > 1.5:  # an exact direction's best is near 1
-            self.accuracy = max(FINEST, 0.3 * self.accuracy)
-        self.steps += 1
-        if self.keeps_fallback:
-            work.keep_fallback()
-        if work.newton.C == work.C:  # no multipliers
-            self._watch(work, work.measure(), relative)
-            return self
-        if self._is_due(work):
-            work.offer(balanced(work.newton, work.slack))
-        is_near = relative <= min(0.1 * work.gap, NEAR) and work.is_settled(relative)
-        if is_near or self.steps >= INNER_STEPS:
-            gap = work.measure()
-            self._watch(work, gap, relative)
-            self._update_multipliers(work, gap, may_grow=is_near)
-        return self
-
-    def _watch(self, work: ClassMargin, gap: float, relative: float) -> None:
-        """Give up where rounding has the last word."""
+    def is_over(self, work: ClassMargin, gap: float, relative: float) -> bool:
+        """Whether rounding has the last word; `relative` is the decrement of the last step."""
         if gap < 1.0:
             is_better = gap <= 0.9 * work.gap
-            patience = PATIENCE[0] if relative < ROUNDING else PATIENCE[1]
+            most = PATIENCE[0] if relative < ROUNDING else PATIENCE[1]
         else:  # no margin yet, and perhaps there is none
             is_better = work.upper <= 0.7 * self.last_upper
             self.last_upper = min(work.upper, self.last_upper)
-            patience = PATIENCE[2]
+            most = PATIENCE[2]
         self.failures = 0 if is_better else self.failures + 1
-        work.is_done = self.failures >= patience
         work.gap = min(work.gap, gap)
+        return self.failures >= most
 
-    def _update_multipliers(self, work: ClassMargin, gap: float, *, may_grow: bool) -> None:
-        """u ← slack (1 − c/C); where that brought little, a larger penalty c."""
-        newton, self.steps = work.newton, 0
-        before, largest = newton.C, LAST
-        if may_grow and gap > 0.5 * self.last_gap and before * work.scale < largest:
-            newton.C = min(4.0 * before, work.C)
-        self.last_gap = gap
-        newton.target = work.pairs.ones() + work.slack * (before / newton.C - before / work.C)
-        work.look()
 
-    def _is_due(self, work: ClassMargin) -> bool:
-        """Whether it is time to look for a witness: seldom, since that costs several steps."""
-        self.tries += 1
-        is_due = not work.is_soft and self.tries in WITNESS_STEPS
-        return is_due and bool((work.newton.margins() <= 0.0).sum() > work.pairs.labels.size)
+def _balanced_rho(rho: float, looks: list[Bounds]) -> float | None:
+    """Another ρ where the gap falls slowly, and one bound moves much more than the other.
+
+    A small ρ is good for the margin, a large one for the weights.
+    """
+    if len(looks) < 3 or looks[-1].gap < SPLIT_FALL * looks[-2].gap:
+        return None
+    before, now = looks[-2:]
+    moves = abs(now.upper - before.upper), abs(now.lower - before.lower)
+    factor = math.sqrt((moves[0] + 1e-300) / (moves[1] + 1e-300))
+    least, most = SPLIT_BALANCE
+    if max(factor, 1.0 / factor) <= least:
+        return None
+    return rho * min(max(factor, 1.0 / most), most)
 
 
 # --- kernels ------------------------------------------------------------------------------------
@@ -462,8 +448,6 @@ class ClassKernel(ClassEngine):
         self.rounds += 1
         inner = self._solve()
         self._take(inner)
-        if not self.is_soft and (self.fallback is None or inner.fallback is not None):
-            self.fallback = Fallback(self.w, self.b)
         if inner.has_given_up:
             self.is_done = self.has_given_up = True
             return
@@ -524,7 +508,7 @@ class ClassKernel(ClassEngine):
         blur = self.operator.single_errors(self.w)
         if blur is not None and np.count_nonzero(~inside & (least < 1.0)) < many:
             near = np.flatnonzero(least - 2.0 * blur.max(axis=1) < 1.0)
-            self.w = self.operator.with_exact_rows(self.w, near)
+            self.w = self.operator.in_double(self.w, near)
             least = self._least_margins()
         below = np.flatnonzero(~inside & (least < 1.0 - 0.1 * self.tol))
         self.is_done = self.rounds >= KERNEL_ROUNDS

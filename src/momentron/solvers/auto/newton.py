@@ -35,7 +35,8 @@ FAST = 0.02  # a gap that falls below this share of the best keeps σ, and with 
 SLOW = 0.3  # a gap above this share of the last is not falling
 ROUNDING = 1e-9  # a gap at which one that is not falling has reached rounding
 PROGRESS = 0.7  # a gap below this share of the best is progress
-IDLE = 8  # updates without progress
+TOP = 1e5  # the largest σ in a box, in units of 1/mean‖a‖²
+HARD_GROWTH, HARD_LAST, HARD_UPDATES = 10.0, 1e9, 14  # of hard margins, σ in the same units
 REACH = 2.0  # how far margins are expected to move in an update, in units of the last one's mean
 FEWEST = 0.05  # the share of the rows that are not held: held too tightly, these go astray
 
@@ -67,6 +68,11 @@ class Loss(NamedTuple):
     def is_between(self, z: np.ndarray) -> np.ndarray:
         """Where there is curvature."""
         return (z > 0.0) & (z < self.upper) if self.is_boxed else z > 0.0
+
+    def some(self, index: np.ndarray) -> "Loss":
+        """The same of some of the rows."""
+        own = (part[index] if isinstance(part, np.ndarray) else part for part in self[1:])
+        return Loss(self.sigma, *own)
 
 
 class Minimised(NamedTuple):
@@ -181,35 +187,14 @@ def step_along_mean(form: Form, C: float) -> None:
     form.move(direction, line_search(direction, z, loss))
 
 
-def soft_margin(form: Form, C: float, *, max_steps: int, slack: float = 0.0) -> Minimised:
-    """Newton for min ½‖w‖² + (C/2) Σ s_i max(0, 1 − p_i)², from the form's point."""
-    return minimise(form, Loss(C, shares=form.shares), max_steps=max_steps, slack=slack)
-
-
-def exact_soft_margin(form: Form, C: float, *, max_steps: int) -> Minimised:
-    """The soft margin to the end; where Newton does not settle, by a path of growing C.
-
-    From far away a large C takes Newton a hundred steps; from the solution for a third of it, few.
-    """
-    soft = soft_margin(form, C, max_steps=min(QUICK_STEPS, max_steps))
-    if soft.converged or max_steps <= QUICK_STEPS:
-        return soft
-    form.reset()
-    lower = PATH_START / form.scale
-    step_along_mean(form, lower)
-    while lower < C:
-        soft_margin(form, lower, max_steps=PATH_STEPS, slack=PATH_SLACK)
-        lower *= PATH_GROWTH
-    return soft_margin(form, C, max_steps=max_steps)
-
-
 def soft_path(form: Form, Cs: tuple[float, ...]) -> np.ndarray:
     """Rough soft margins for growing C, each started from the last; C in units of 1/mean‖a‖²."""
     if not form.p.any():
         step_along_mean(form, Cs[0] / form.scale)
     lam = np.zeros(form.m)
     for C in Cs:
-        lam = soft_margin(form, C / form.scale, max_steps=ROUGH_STEPS, slack=ROUGH_SLACK).weights
+        loss = Loss(C / form.scale, shares=form.shares)
+        lam = minimise(form, loss, max_steps=ROUGH_STEPS, slack=ROUGH_SLACK).weights
     return lam
 
 
@@ -217,27 +202,26 @@ def soft_path(form: Form, Cs: tuple[float, ...]) -> np.ndarray:
 
 
 class Schedule(NamedTuple):
-    """σ of the multipliers in units of 1/mean‖a‖²: the first, its growth, the last."""
+    """How σ grows from update to update, and to what; and what the updates may take."""
 
-    first: float
-    growth: float = 10.0
-    last: float = 1e9
-    updates: int = 14  # of the multipliers, at most
+    growth: float
+    last: float
+    updates: int
+    steps: int  # Newton's, for one update
+    patience: int = 8  # updates without progress
 
 
-def multipliers(
-    form: Form, lam: np.ndarray, schedule: Schedule, tol: float
-) -> tuple[np.ndarray, float]:
+def multipliers(form: Form, lam: np.ndarray, first: float, tol: float) -> tuple[np.ndarray, float]:
     """The method of multipliers for the hard margin: (λ, true gap); inf where Newton stalled.
 
     Stalling means about as many support vectors as features; the interior point is better there.
     Once the gap looks closed, margins are computed from the rows: a Gram matrix may show a gap that
     is not there.
     """
-    sigma, last, best = schedule.first / form.scale, schedule.last / form.scale, math.inf
+    sigma, last, best = first / form.scale, HARD_LAST / form.scale, math.inf
     from_rows = False
     max_steps = STALLED if form.is_explicit else STALLED_BY_GRAM
-    for _ in range(schedule.updates):
+    for _ in range(HARD_UPDATES):
         support = lam > 0.0
         loss = Loss(sigma, centre=lam, shares=form.shares)
         found = minimise(form, loss, max_steps=max_steps, from_centre=True)
@@ -256,7 +240,7 @@ def multipliers(
                 return lam, gap
             from_rows = True
         if not (settled and gap < FAST * best):
-            sigma = min(sigma * schedule.growth, last)  # else the same factor again
+            sigma = min(HARD_GROWTH * sigma, last)  # else the same factor again
         best = min(best, gap)
     return lam, form.true_bounds(lam).gap
 
@@ -270,70 +254,86 @@ def minimise_near(
     slack: float,
     *,
     from_centre: bool,
-) -> np.ndarray:
-    """The weights of `minimise` in a box, by up to `most` rows near the margin; p is anew.
+) -> Minimised:
+    """`minimise`, by up to `most` rows near the margin where that pays; p is computed again.
 
     From update to update most rows keep their weights, at a bound: those are held whose margins
     would have to move by more than `reach`. A pass over all the rows shows whether any has moved
     after all; then Newton goes on with all of them.
     """
-    z, upper, centre = loss.at(form.p), np.asarray(loss.upper), np.asarray(loss.centre)
-    held, least = loss.weights(z), int(FEWEST * form.m)
-    distance = np.maximum(-z, z - upper) / loss.stiffness  # to where there is curvature
-    reach = max(reach, float(np.partition(distance, least)[least]))
-    is_near = (distance < reach) | loss.is_between(centre)
-    index = np.flatnonzero(is_near)
-    part = form.part(index, held) if form.point.x.size < index.size <= most else None
-    if part is not None:
-        some = loss._replace(upper=upper[index], centre=centre[index])
-        minimise(part, some, max_steps=max_steps, slack=slack, from_centre=from_centre)
-        form.point, from_centre = part.point, False
-        form.refresh()
-        weights = loss.weights(loss.at(form.p))
-        if np.array_equal(weights[~is_near], held[~is_near]):
-            return weights
+    if form.point.x.size < most:
+        z, least = loss.at(form.p), int(FEWEST * form.m)
+        held = loss.weights(z)
+        distance = np.maximum(-z, z - loss.upper) / loss.stiffness  # to where there is curvature
+        reach = max(reach, float(np.partition(distance, least)[least]))
+        is_near = (distance < reach) | loss.is_between(np.broadcast_to(loss.centre, z.shape))
+        index = np.flatnonzero(is_near)
+        part = form.part(index, held) if form.point.x.size < index.size <= most else None
+        if part is not None:
+            some = loss.some(index)
+            found = minimise(part, some, max_steps=max_steps, slack=slack, from_centre=from_centre)
+            form.point, from_centre = part.point, False
+            form.refresh()
+            weights = loss.weights(loss.at(form.p))
+            if np.array_equal(weights[~is_near], held[~is_near]):
+                return found._replace(weights=weights)
     found = minimise(form, loss, max_steps=max_steps, slack=slack, from_centre=from_centre)
     form.refresh()
-    return found.weights
+    return found
 
 
-def box_multipliers(
+def soft_multipliers(
     form: Form,
     loss: Loss,
     schedule: Schedule,
     measure: Callable[[np.ndarray], float],
     goal: float,
     *,
-    max_steps: int,
     slack: Callable[[float], float],
     is_first: bool = False,
     most_near: int = 0,
     tell: Callable[[np.ndarray], None] | None = None,
 ) -> tuple[np.ndarray, float]:
-    """The method of multipliers in a box, from the loss's centre: (the best α, its gap).
+    """The method of multipliers for either hinge, from the loss's centre: (the best α, its gap).
+
+    In a box the weights of one update are the centre of the next. Without one, σ → ∞ is the squared
+    hinge itself: the last σ of the schedule, whose minimiser is exact. Smaller ones lead there
+    where Newton does not settle from afar.
 
     The form is left at that α's point. `measure` is the gap of α there, `slack` what a minimisation
     may leave at such a gap (see `minimise`), and `tell` hears of each better α. `is_first` means
     that the centre says nothing about which rows are between the bounds; `most_near` is how many
     rows may be copied to work on them alone.
     """
-    top, last = 1e5 / form.scale, schedule.last
-    best, found, point, idle = math.inf, np.asarray(loss.centre), form.point, 0
+    steps, last, top = schedule.steps, schedule.last, TOP / form.scale
+    best, found, point, idle = math.inf, np.zeros(form.m) + loss.centre, form.point, 0
     gap, reach = math.inf if is_first else measure(found), math.inf
+    has_led = loss.is_boxed or steps <= QUICK_STEPS  # whether σ has led to the last one
     for _ in range(schedule.updates):
-        p, how = form.p, (reach, most_near, max_steps, slack(best))
-        alpha = minimise_near(form, loss, *how, from_centre=not is_first)
+        if not loss.is_boxed and loss.sigma < last:
+            minimise(form, loss, max_steps=PATH_STEPS, slack=PATH_SLACK)
+            loss = loss._replace(sigma=min(schedule.growth * loss.sigma, last))
+            continue
+        p, how = form.p, (reach, most_near, steps if has_led else QUICK_STEPS, slack(best))
+        minimised = minimise_near(form, loss, *how, from_centre=loss.is_boxed and not is_first)
+        if not (minimised.converged or has_led):
+            has_led, loss = True, loss._replace(sigma=min(PATH_START / form.scale, last))
+            form.reset()
+            step_along_mean(form, loss.sigma)
+            continue
+        alpha = minimised.weights
         is_first, reach = False, REACH * float(np.abs(form.p - p).mean())
         before, gap = gap, measure(alpha)
         idle = 0 if gap < PROGRESS * best else idle + 1
-        if gap > SLOW * before:  # the same stiffness again would take long
-            last = min(schedule.growth * last, top)
-        if gap < best:
+        if gap <= best:
             best, found, point = gap, alpha, form.point
             if tell is not None:
                 tell(alpha)
-        if gap <= goal or idle > IDLE or form.deadline.has_passed():
+        if gap <= goal or idle > schedule.patience or form.deadline.has_passed():
             break
-        loss = loss._replace(sigma=min(schedule.growth * loss.sigma, last), centre=alpha)
+        if loss.is_boxed:
+            if gap > SLOW * before:  # the same stiffness again would take long
+                last = min(schedule.growth * last, top)
+            loss = loss._replace(sigma=min(schedule.growth * loss.sigma, last), centre=alpha)
     form.point = point
     return found, best

@@ -4,30 +4,30 @@ The dual method of Goldfarb and Idnani (1983). On the support S multipliers are 
 functional margins are 1; the rows below the margin enter one after another, and what their entrance
 would push below zero leaves first. On a Gram matrix, from a support that is nearly right, this
 takes a few pivots per violator, also where there are as many support vectors as features: there an
-exchange of many rows at once leaves a singular matrix. On few short rows it is the whole way, from
-an empty support: what such a problem takes elsewhere is mostly Python's own time.
+exchange of many rows at once leaves a singular matrix. On few short rows pivots alone solve the
+problem, from an empty support: other ways would mostly take Python's own time.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import blas
 
 from momentron.arithmetic.clock import require_time
-from momentron.solvers.auto.exchange import MOST_FREE, SINGULAR, FreeMargins
+from momentron.solvers.auto.exchange import MOST_FREE, SINGULAR, equalise, exchange, gathered
 from momentron.solvers.auto.forms import VANISHED, Point
 from momentron.solvers.auto.gram_form import GramForm
-from momentron.solvers.auto.search import End, Phase, Search
+from momentron.solvers.auto.search import Search
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 
 SATISFIED = 1.0 - 1e-12  # a functional margin of 1, but for rounding,
 SHORT_SATISFIED = 1.0 - 1e-11  # and with margins from the rows themselves
 SHORT_SINGULAR = 1e-10  # a pivot in units of the longest ‖a‖², at which a row is a combination
 NOTHING = 1e-12  # of a unit of the entering weight: what rounding may have left of a zero
-CORRECTIONS = 3  # runs of pivots on a Gram matrix, each from margins made anew,
+CORRECTIONS = 3  # runs of pivots on a Gram matrix, each from margins computed again,
 FRESH_STARTS = 4  # and on short rows
+SHORT = 24  # features up to which all rows are solved by pivots
+CROWDED = 0.85  # support vectors, as a share of the rank, from which exchanges have no room
 NOBODY = -1  # the holder of a slot that is free
 DROPS = 5  # solves in which rows without weight are dropped
 
@@ -35,6 +35,49 @@ DROPS = 5  # solves in which rows without weight are dropped
 def few_violators(size: int) -> int:
     """As many as pivots are worth for a support of that size: with more, others are faster."""
     return 10 + size // 10
+
+
+def solve_by_exchange(
+    form: GramForm, lam: np.ndarray, tol: float, rank: int, settings: AutoSettings = SETTINGS
+) -> np.ndarray | None:
+    """λ from the support of the one given, by exchanges or pivots; None where the gap stays open.
+
+    More rows than the rank have a singular Gram matrix, and are not tried; with nearly as many,
+    exchanges are not. Of rows that are there twice one is enough, and two are singular.
+    """
+    support, point = lam > 0.0, form.point
+    size = np.count_nonzero(support)
+    if size <= rank and form.bounds(lam).gap <= tol:
+        return lam
+    exchanged = _exchanged(form, support, rank, settings)
+    if exchanged is None:
+        single = gathered(form, lam) > 0.0
+        if np.count_nonzero(single) < size:
+            exchanged = _exchanged(form, single, rank, settings)
+    if exchanged is None:
+        return None
+    bounds = form.bounds(exchanged)
+    if not form.shows(tol, bounds.upper):
+        bounds = form.true_bounds(exchanged)
+    if bounds.gap <= tol:
+        return exchanged
+    form.point = point
+    return None
+
+
+def _exchanged(
+    form: GramForm, support: np.ndarray, rank: int, settings: AutoSettings
+) -> np.ndarray | None:
+    """λ by exchanges, or by pivots; None where neither gets there.
+
+    A kernel has no end of features, and exchanges have room in it however many rows there are.
+    """
+    size = np.count_nonzero(support)
+    if size > rank:
+        return None
+    has_room = not form.is_explicit or size <= CROWDED * rank
+    exchanged = exchange(form, support) if has_room else None
+    return pivot(form, support, settings) if exchanged is None else exchanged
 
 
 def pivot(form: GramForm, S: np.ndarray, settings: AutoSettings = SETTINGS) -> np.ndarray | None:
@@ -47,9 +90,10 @@ def pivot(form: GramForm, S: np.ndarray, settings: AutoSettings = SETTINGS) -> n
         A guess of the support, nearly right.
     settings : AutoSettings
     """
-    left, margins = settings.pivots, FreeMargins(form)
+    left = settings.pivots
+    form.forget()  # its memory may be needed
     for _ in range(CORRECTIONS):
-        solved = _with_positive_weights(margins, S)
+        solved = _with_positive_weights(form, S)
         if solved is None:
             return None
         S, point = solved
@@ -63,10 +107,10 @@ def pivot(form: GramForm, S: np.ndarray, settings: AutoSettings = SETTINGS) -> n
         slots = min(form.m, first.size + settings.pivot_room)
         smallest = SINGULAR * form.scale
         support = Support(form.K, form.Y, form.squares, slots, smallest, is_gram=True)
-        if not support.take(first, point.x[first], point.b):
+        if not support.take(first):
             return None
         with np.errstate(divide="ignore", invalid="ignore"):
-            left = support.run(left, SATISFIED, form.deadline.has_passed)
+            left = support.run(left, SATISFIED)
         if left <= 0 or support.ray is not None:
             return None
         S = np.zeros(form.m, bool)
@@ -74,14 +118,13 @@ def pivot(form: GramForm, S: np.ndarray, settings: AutoSettings = SETTINGS) -> n
     return None
 
 
-def _with_positive_weights(margins: FreeMargins, S: np.ndarray) -> tuple[np.ndarray, Point] | None:
+def _with_positive_weights(form: GramForm, S: np.ndarray) -> tuple[np.ndarray, Point] | None:
     """S and a point with margins 1 and λ > 0 on it; rows that would have none are dropped."""
-    form = margins.form
     for _ in range(DROPS):
         size = np.count_nonzero(S)
         if not 0 < size <= MOST_FREE or form.deadline.has_passed(form.step_flops):
             return None
-        solved = margins.equalise(S)
+        solved = equalise(form, S)
         if solved is None:
             return None
         positive = S & (solved[0] > 0.0)
@@ -166,18 +209,16 @@ class Support:
         total = self.x @ self._held
         return total if self._bordered is None else self._bordered @ total
 
-    def take(self, members: np.ndarray, lam: np.ndarray, b: np.ndarray) -> bool:
-        """Begin with these rows and their multipliers; False where they are singular."""
-        end = self.r + members.size
+    def take(self, members: np.ndarray) -> bool:
+        """Begin with these rows, at margins of 1; False where that is not possible with λ ≥ 0."""
         self._holders[: members.size] = members.tolist()
-        self._held[self.r : end, : self._width] = self.rows[members]
-        self.x[: self.r], self.x[self.r : end] = b, lam
-        return self._invert() is not None
+        self._held[self.r : self.r + members.size, : self._width] = self.rows[members]
+        return self.renew()
 
-    def begin(self, p: np.ndarray, left: int, is_late: Callable[[], bool | None]) -> int:
-        """From nothing: the row with the smallest p enters, with an intercept one of each class."""
+    def begin(self, p: np.ndarray, left: int) -> int:
+        """Begin with the row that has the smallest p, with an intercept one of each class."""
         if not self.r:
-            return self._enter(int(p.argmin()), 0.0, left, is_late)
+            return self._enter(int(p.argmin()), 0.0, left)
         is_positive = self.Y[:, 0] > 0.0
         first = int(np.where(is_positive, p, np.inf).argmin())
         second = int(np.where(is_positive, np.inf, p).argmin())
@@ -185,7 +226,7 @@ class Support:
         self.x[0] = self.inverse[0, 1] = self.inverse[1, 0] = 1.0
         self.inverse[0, 0] = -self.squares[first]
         self._hold(0, first)
-        return self._enter(second, -1.0, left, is_late)
+        return self._enter(second, -1.0, left)
 
     def _hold(self, slot: int, j: int) -> None:
         """Give a slot to row j."""
@@ -193,7 +234,7 @@ class Support:
         self._held[self.r + slot, : self._width] = self.rows[j]
 
     def _invert(self) -> np.ndarray | None:
-        """Make the inverse anew of the slots that are held, and name them; None where singular."""
+        """Compute the inverse of the held slots again, and return them; None where singular."""
         r = self.r
         slots = np.array([*range(r), *(r + slot for slot in self.slots)], np.intp)
         matrix = np.zeros((slots.size, slots.size))
@@ -218,7 +259,7 @@ class Support:
         self.x = solved
         return True
 
-    def run(self, left: int, satisfied: float, is_late: Callable[[], bool | None]) -> int:
+    def run(self, left: int, satisfied: float) -> int:
         """Pivots until no row is below the margin; how many are left then, 0 where too few.
 
         They end also where weights cancel, and `ray` has them.
@@ -229,14 +270,15 @@ class Support:
             margin = float(p[j])
             if margin >= satisfied or j in self._holders:  # which rounding has left there
                 break
-            left = self._enter(j, margin, left, is_late)
+            left = self._enter(j, margin, left)
         return left
 
-    def _enter(self, j: int, margin: float, left: int, is_late: Callable[[], bool | None]) -> int:
+    def _enter(self, j: int, margin: float, left: int) -> int:
         """Raise λ_j from zero until its margin is 1; rows whose λ falls to zero leave."""
         weight, is_fresh, r = 0.0, False, self.r
         square, column = float(self.squares[j]), self._products(j)
-        while left > 0 and not is_late():
+        while left > 0:
+            require_time()
             left -= 1
             u = self.inverse @ column
             curvature, falls = square - float(column @ u), u[r:]
@@ -288,62 +330,51 @@ class Support:
         return True
 
 
-@dataclass(frozen=True)
-class SolveStraight(Phase):
-    """Pivots on all of few short rows; where they do not get there, the other way is taken at once.
+def suits_straight(search: Search) -> bool:
+    """Whether the rows are few and short, those of a matrix, and more than the features."""
+    sets, settings = search.sets, search.settings
+    is_short = sets.width <= SHORT and sets.width < sets.size
+    is_few = sets.size * sets.width <= settings.straight_entries
+    return is_few and is_short and sets.is_plain and sets.matrix is not None
 
-    Attributes
-    ----------
-    otherwise : Phase
-        How the rows are solved else.
-    """
 
-    otherwise: Phase
+def solve_straight(search: Search) -> bool:
+    """Pivots on all of few short rows; False where they do not close the gap."""
+    sets, before = search.sets, search.answer
+    X, signs = sets.centred_matrix(search.W)
+    A, r = X * signs[:, None], int(sets.fits_intercept)
+    squares = np.einsum("ij,ij->i", A, A)
+    smallest = SHORT_SINGULAR * max(float(squares.max()), 1e-300)
+    Y, slots = signs[:, None][:, :r], sets.width + r
+    support = Support(A, Y, squares, slots, smallest, is_gram=False)
+    left = search.settings.straight_pivots + 10 * sets.width
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        left = support.begin(A @ A.sum(axis=0), left)
+        for _ in range(FRESH_STARTS):
+            left = support.run(left, SHORT_SATISFIED)
+            if left <= 0 and support.ray is None:
+                break
+            if _closes_gap(search, A, support):
+                return True
+            if support.ray is not None or not support.renew():
+                break
+    search.answer = before
+    return False
 
-    @staticmethod
-    def suits(search: Search) -> bool:
-        """Whether the rows are few and short, those of a matrix, and more than features."""
-        sets, settings = search.sets, search.settings
-        is_short = sets.width <= settings.straight_width and sets.width < sets.size
-        is_few = sets.size * sets.width <= settings.straight_entries
-        is_plain = sets.is_plain and sets.matrix is not None and math.inf == search.C
-        return is_few and is_short and is_plain
 
-    def advance(self, work: Search) -> Phase:
-        sets, before = work.sets, work.answer
-        X, signs = sets.centred_matrix(work.W)
-        A, r = X * signs[:, None], int(sets.fits_intercept)
-        squares = np.einsum("ij,ij->i", A, A)
-        smallest = SHORT_SINGULAR * max(float(squares.max()), 1e-300)
-        Y, slots = signs[:, None][:, :r], sets.width + r
-        support = Support(A, Y, squares, slots, smallest, is_gram=False)
-        left = work.settings.straight_pivots + 10 * sets.width
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            left = support.begin(A @ A.sum(axis=0), left, require_time)
-            for _ in range(FRESH_STARTS):
-                left = support.run(left, SHORT_SATISFIED, require_time)
-                if left <= 0 and support.ray is None:
-                    break
-                if self._is_settled(work, A, support):
-                    return End()
-                if support.ray is not None or not support.renew():
-                    break
-        work.answer = before
-        return self.otherwise.advance(work)
-
-    def _is_settled(self, search: Search, A: np.ndarray, support: Support) -> bool:
-        """Whether the answer is a witness, or closes the gap as far as is asked for."""
-        sets, radius = search.sets, search.sets.operator.radius
-        S, lam = support.members, support.lam
-        w, upper = lam @ A[S], None
-        weights = np.zeros(search.size) if support.ray is None else support.ray
-        if support.ray is None:
-            weights[S] = np.maximum(lam, 0.0)
-            upper = math.sqrt(w @ w) / float(lam.sum())
-        b = support.x[:1] - sets.shift_of(w) if sets.fits_intercept else search.answer.b
-        search.set_answer(w, b, weights, is_exact=True, upper=upper)
-        answer = search.answer
-        if upper is None:
-            return answer.upper <= VANISHED * radius
-        is_closed = answer.upper - answer.lower <= search.goal * answer.upper
-        return is_closed and 2e-15 * radius <= search.tol * answer.lower
+def _closes_gap(search: Search, A: np.ndarray, support: Support) -> bool:
+    """Whether the answer is a witness, or closes the gap as far as requested."""
+    sets, radius = search.sets, search.sets.operator.radius
+    S, lam = support.members, support.lam
+    w, upper = lam @ A[S], None
+    weights = np.zeros(search.size) if support.ray is None else support.ray
+    if support.ray is None:
+        weights[S] = np.maximum(lam, 0.0)
+        upper = math.sqrt(w @ w) / float(lam.sum())
+    b = support.x[:1] - sets.shift_of(w) if sets.fits_intercept else search.answer.b
+    search.set_answer(w, b, weights, is_exact=True, upper=upper)
+    answer = search.answer
+    if upper is None:
+        return answer.upper <= VANISHED * radius
+    is_closed = answer.upper - answer.lower <= search.goal * answer.upper
+    return is_closed and 2e-15 * radius <= search.tol * answer.lower

@@ -1,5 +1,7 @@
 """The forms in the space of w: d × d matrices, or conjugate gradients on products with the rows."""
 
+import math
+from collections.abc import Callable
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -9,28 +11,26 @@ from scipy.linalg import blas
 
 from momentron.arithmetic.clock import require_time
 from momentron.arithmetic.threads import own_threads
+from momentron.rows.dense import matvec, rmatvec
 from momentron.solvers.auto.deadline import Deadline, seconds_of
-from momentron.solvers.auto.forms import Direction, Form, InteriorStep, Point
+from momentron.solvers.auto.forms import Bounds, Direction, Form, InteriorStep, Point
 from momentron.solvers.auto.linear_algebra import (
     ConjugateGradients,
     add_to_diagonal,
     back_solve,
-    cholesky,
     cholesky_of,
     column_parts,
     copied,
-    matvec,
     pieces_for,
-    rmatvec,
     symmetric_product,
     thin_qr,
 )
-from momentron.solvers.auto.rows import SignedRows
+from momentron.solvers.auto.working_rows import SignedRows
 
 if TYPE_CHECKING:
     from momentron.solvers.auto.newton import Loss
 
-NOWHERE = np.zeros(0)  # intercepts are coordinates here, and none are beside them
+NOWHERE = np.zeros(0)  # no intercepts besides the coordinates, which include them
 BLOCK_ENTRIES = 4_000_000  # entries of rows that are densified or copied at a time
 DENSIFIED = 1000  # sparse rows that come and go at once up to which they are multiplied as dense
 RENEWED = 0.6  # the share of the rows whose change makes a Hessian from scratch
@@ -44,7 +44,7 @@ ENTRIES = (5e8, 2e9)  # of sparse and of dense rows, that are multiplied in a se
 
 
 class BorderedRows:
-    """Rows with the intercepts' columns βY beside them, β a typical row length.
+    """Rows with the intercepts' columns βY appended, β a typical row length.
 
     A working set is copied, signed and bordered, which makes every product one BLAS call. Sparse
     rows, and those of sets too large to copy, are read as they are; they are of two classes.
@@ -83,7 +83,7 @@ class BorderedRows:
     def add_square(
         self, M: np.ndarray, index: np.ndarray, weights: float | np.ndarray, sign: float = 1.0
     ) -> np.ndarray:
-        """M + sign · Σ w a aᵀ over the named rows, in the lower half and if possible in place."""
+        """M + sign · Σ w a aᵀ over some of the rows, in the lower half and if possible in place."""
         roots = None if isinstance(weights, float) else np.sqrt(weights)[:, None]
         if self.matrix is not None:
             rows = self.matrix[index]
@@ -100,24 +100,19 @@ class BorderedRows:
     ) -> np.ndarray:
         """The same of rows that are not a copy: as they are, since the labels cancel (y² = 1)."""
         X: Any = self.rows.X[index]
-        d, border = self.d, np.full(index.size, self.beta)
-        is_thin = self.rows.is_sparse and 100.0 * (X.nnz / index.size) ** 2 < d**2
-        is_thin = is_thin and index.size > DENSIFIED  # few entries beside d
+        is_thin = self.rows.is_sparse and 100.0 * (X.nnz / index.size) ** 2 < self.d**2
+        is_thin = is_thin and index.size > DENSIFIED  # few entries compared with d
         X = X.toarray() if self.rows.is_sparse and not is_thin else X
+        if self.k > self.d:
+            border = np.full((index.size, 1), self.beta)
+            X = sp.hstack([X, border], format="csr") if is_thin else np.hstack([X, border])
         if roots is not None:
             X = sp.csr_array(X.multiply(roots)) if is_thin else X * roots
-            border *= roots[:, 0]
-        if is_thin:
-            for part in column_parts(d, d):
-                require_time()
-                M[:d, part] += sign * (X.T @ X[:, part]).toarray()
-        elif self.k == d:
-            M = _plus_square(M, sign, X)
-        else:
-            M[:d, :d] += sign * symmetric_product(X)
-        if self.k > d:
-            M[d, :d] += sign * (X.T @ border)
-            M[d, d] += sign * float(border @ border)
+        if not is_thin:
+            return _plus_square(M, sign, X)
+        for part in column_parts(self.k, self.k):
+            require_time()
+            M[:, part] += sign * (X.T @ X[:, part]).toarray()
         return M
 
 
@@ -146,23 +141,19 @@ class PrimalForm(Form):
         borrow: bool = False,
         squares: np.ndarray | None = None,
     ) -> None:
-        self.rows, self.deadline = rows, deadline
-        self.Y = rows.dual_set.columns
-        if squares is None:
-            squares = rows.squares()
-        self.scale = max(float(squares.mean()), 1e-300)
+        squares = rows.squares() if squares is None else squares
+        scale, Y = float(squares.mean()), rows.dual_set.columns
         # rows of zeros alone have no length: any will do
-        length = float(np.sqrt(self.scale)) if self.scale > 1e-290 else 1.0
-        self.beta = length if self.Y.shape[1] else 0.0
-        self.squares = squares + self.beta**2
-        self.A = BorderedRows(rows, self.Y, self.beta, copy=not (rows.is_sparse or borrow))
+        length = math.sqrt(scale) if scale > 1e-290 else 1.0
+        self.beta = length if Y.shape[1] else 0.0
+        self.A = BorderedRows(rows, Y, self.beta, copy=not (rows.is_sparse or borrow))
         self.ridge = np.ones(self.A.k)
         self.ridge[rows.d :] = 0.0
+        super().__init__(rows, squares + self.beta**2, scale, deadline)
         self._H: np.ndarray | None = None  # Σ s a aᵀ over the rows S, lower half
         self._S = np.zeros(self.m, bool)
         self._whole: tuple[PrimalForm, np.ndarray] | None = None  # of a part, and its rows there
         self.pull: float | np.ndarray = 0.0  # Aᵀα of the rows that a part leaves out
-        self.reset()
 
     def newton_flops(self, size: int) -> float:
         return self.A.k**3 / 3.0 + float(size) * self.A.k**2
@@ -195,12 +186,15 @@ class PrimalForm(Form):
         z = self.A.combine(q)
         return float(np.sqrt((self.ridge * z) @ z))
 
+    def true_bounds(self, lam: np.ndarray) -> Bounds:
+        return self.bounds(lam, self.A.products(self.point.x))
+
     def project(self, q: np.ndarray, norm: float) -> tuple[np.ndarray, float]:
         """The nearest q′ with Aᵀq′ = 0 in the norm Σ (dq/q)², which keeps signs; the best met."""
         weights = q * q
         M = self.A.add_square(self._zeros(), np.arange(self.m), weights)
         add_to_diagonal(M, 1e-14 * float(M.diagonal().max()))
-        factor, best = cholesky(M), (q, norm)
+        factor, best = cholesky_of(lambda: copied(M)), (q, norm)
         for _ in range(PROJECTIONS):
             corrected = q - weights * self.A.products(back_solve(factor, self.A.combine(q)))
             projected = self.dual_set.feasible_or_none(corrected)
@@ -211,11 +205,9 @@ class PrimalForm(Form):
                 best = (q, norm)
         return best
 
-    def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        return self.rows.take(rows) @ self.rows.take(columns).T
-
-    def margins_of(self, index: np.ndarray, u: np.ndarray) -> np.ndarray:
-        return self.rows.take(index) @ self.rows.combine(u)
+    def block(self, index: np.ndarray) -> np.ndarray:
+        rows = self.rows.take(index)
+        return rows @ rows.T
 
     # --- systems -------------------------------------------------------------------------------
 
@@ -236,18 +228,13 @@ class PrimalForm(Form):
     def newton_step(self, S: np.ndarray, sigma: float, gradient: np.ndarray) -> np.ndarray:
         """(ridge + σ A_SᵀA_S)⁻¹ gradient."""
         H = self._hessian(S)
-
-        def shifted() -> np.ndarray:
-            M = copied(H)
-            add_to_diagonal(M, self.ridge / sigma)
-            return self._held(M)
-
-        return back_solve(cholesky_of(shifted), gradient / sigma)
+        factor = cholesky_of(lambda: self._held(add_to_diagonal(copied(H), self.ridge / sigma)))
+        return back_solve(factor, gradient / sigma)
 
     def _held(self, M: np.ndarray) -> np.ndarray:
         """M with hardly any ridge for the intercepts: one that no row holds is left where it is."""
-        add_to_diagonal(M, 1e-14 * (1.0 - self.ridge) * max(float(M.diagonal().max()), 1e-300))
-        return M
+        top = max(float(M.diagonal().max()), 1e-300)
+        return add_to_diagonal(M, 1e-14 * (1.0 - self.ridge) * top)
 
     def _hessian(self, S: np.ndarray) -> np.ndarray:
         """A_SᵀA_S, rows with shares of C multiplied by them: not to be written to."""
@@ -273,36 +260,30 @@ class PrimalForm(Form):
         held[index] = 0.0
         part.pull, part._whole = self.A.combine(held), (self, index)
         part.A = self.A.some(index)
-        part.rows, part.Y, part.squares = part.A.rows, part.A.Y, self.squares[index]
+        part.rows, part.m, part.shares = part.A.rows, index.size, part.A.rows.shares
+        part.Y, part.squares = part.A.Y, self.squares[index]
         part.point = self.point._replace(p=self.p[index])
         return part
 
     def _zeros(self) -> np.ndarray:
         return np.zeros((self.A.k, self.A.k), order="F")
 
-    def start_interior(self, alpha: np.ndarray) -> None:
-        self.reset()
+    def interior(
+        self, alpha: np.ndarray, theta: np.ndarray
+    ) -> Callable[[np.ndarray], InteriorStep]:
+        A, inverse = self.A, 1.0 / theta
+        missing = A.combine(alpha) - self.ridge * self.point.x
+        keep = np.flatnonzero(inverse * self.squares > NO_WEIGHT)
+        M = A.add_square(self._zeros(), keep, inverse[keep])
+        M = self._held(add_to_diagonal(M, self.ridge))
+        factor = cholesky_of(lambda: copied(M))
 
-    def interior(self, alpha: np.ndarray, theta: np.ndarray) -> "PrimalInterior":
-        return PrimalInterior(self, alpha, theta)
+        def step(g: np.ndarray) -> InteriorStep:
+            dx = back_solve(factor, A.combine(inverse * g) + missing)
+            dp = A.products(dx)
+            return InteriorStep(dx, NOWHERE, dp, inverse * (g - dp))
 
-
-class PrimalInterior:
-    """ridge + AᵀΘ⁻¹A, factored."""
-
-    def __init__(self, form: PrimalForm, alpha: np.ndarray, theta: np.ndarray) -> None:
-        self.form, self.inverse = form, 1.0 / theta
-        self.missing = form.A.combine(alpha) - form.ridge * form.point.x
-        keep = np.flatnonzero(self.inverse * form.squares > NO_WEIGHT)
-        M = form.A.add_square(form._zeros(), keep, self.inverse[keep])
-        add_to_diagonal(M, form.ridge)
-        self.factor = cholesky(form._held(M))
-
-    def step(self, g: np.ndarray) -> InteriorStep:
-        A = self.form.A
-        dx = back_solve(self.factor, A.combine(self.inverse * g) + self.missing)
-        dp = A.products(dx)
-        return InteriorStep(dx, NOWHERE, dp, self.inverse * (g - dp))
+        return step
 
 
 class NarrowForm(PrimalForm):
@@ -357,7 +338,7 @@ class ProductForm(PrimalForm):
     Parameters
     ----------
     is_scaled : bool
-        Whether conjugate gradients are preconditioned by the diagonal: for solutions. A rough
+        Whether conjugate gradients are preconditioned by the diagonal: for solutions. A
         ranking is done before that pays.
 
     Attributes

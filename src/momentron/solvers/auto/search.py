@@ -1,50 +1,29 @@
-"""What an engine of `auto` is, and that of working sets of rows and pairs: rounds in phases."""
+"""What an engine of `auto` is, and the engine of working sets: an answer for all the rows."""
 
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from momentron.rows import MatrixOperator
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Form
-from momentron.solvers.auto.rows import opposite_twins
-from momentron.solvers.auto.working_sets import Answer, WorkingSets
-from momentron.solvers.base import Candidates, Primal, Start
-from momentron.solvers.convergence import BudgetWarning
+from momentron.solvers.auto.settings import AutoSettings
+from momentron.solvers.auto.working_sets import WorkingSets
 from momentron.solvers.problem import Problem
+from momentron.solvers.solver import BudgetWarning, Candidates, Start
 
 SUPPORT = 1e-9  # multipliers below this share of the largest are not support
 CROWDED_ROUNDS = 6  # solves with as many rows as the memory allows, before giving up
 ROUNDING_GAP = 1e-8  # the gap that only rounding keeps open, if no row outside is worse than inside
 REFINED_GAP = 0.1  # the gap, relative to the margin, at which a support looks right
 NEARLY_VANISHED = 1e-11  # ‖Zᵀq‖ over the longest row that the certificate might call a witness
-
-
-class Phase(ABC):
-    """A kind of round."""
-
-    is_end: bool = False
-    is_final: bool = False  # whether it is an end after which even whole numbers find no more
-    is_step: bool = False  # whether a round is but a step, which has an end of its own
-
-    @abstractmethod
-    def advance(self, work: Any) -> "Phase":
-        """One round of an engine's work; what comes next."""
-
-
-@dataclass(frozen=True)
-class End(Phase):
-    """No further round."""
-
-    is_end = True
-    is_final: bool = False
-
-    def advance(self, work: Any) -> Phase:
-        return self
+TELLING_SQUARE = 1e-3  # a squared margin, in units of ‖a‖², that a Gram matrix shows to 13 digits
+EXACT_ROWS = 4096  # rows of single precision that are converted at a time
+MOST_SUSPECTS = 50  # pairs of rows that are compared in the search for equal ones
 
 
 class Engine(ABC):
@@ -53,8 +32,8 @@ class Engine(ABC):
     Attributes
     ----------
     deadline : Deadline
-    phase : Phase
-        What the next round does.
+    remaining : iterator
+        The rounds to come: it yields after each but the last.
     is_done : bool
         Whether another round would bring nothing.
     is_interruptible : bool
@@ -64,14 +43,17 @@ class Engine(ABC):
     """
 
     deadline: Deadline
-    phase: Phase
+    remaining: Iterator[None]
     is_done: bool = False
     is_interruptible: bool = False
     has_given_up: bool = False
 
     def advance(self) -> None:
         """One round; raises OutOfTime where the deadline leaves no time for it."""
-        self.phase = self.phase.advance(self)
+        self.is_done = True
+        for _ in self.remaining:
+            self.is_done = False
+            break
 
     @abstractmethod
     def candidates(self) -> Candidates:
@@ -82,13 +64,46 @@ class Engine(ABC):
         return None
 
 
+@dataclass(eq=False)
+class Answer:
+    """A classifier (w, b) and one multiplier per row, with what a pass over all the rows found.
+
+    Bounds are computed when they are asked for; nothing else changes.
+    """
+
+    problem: Problem
+    w: np.ndarray
+    b: np.ndarray
+    lam: np.ndarray
+    products: np.ndarray  # Xw
+    p: np.ndarray  # functional margins
+    _upper: float | None = None
+    _lower: float | None = None
+
+    @property
+    def upper(self) -> float:
+        """‖Zᵀq‖ for the normalised multipliers."""
+        if self._upper is None:
+            self._upper = math.inf
+            if np.any(self.lam > 0.0):
+                self._upper = self.problem.dual_norm(self.problem.dual_set.normalize(self.lam))
+        return self._upper
+
+    @property
+    def lower(self) -> float:
+        """The margin of w, with the best intercepts."""
+        if self._lower is None:
+            norm = self.problem.base.norm(self.w)
+            self._lower = self.problem.dual_set.worst(self.p) / norm if norm > 0.0 else -math.inf
+        return self._lower
+
+    def with_weights(self, lam: np.ndarray) -> "Answer":
+        """The same classifier with other multipliers."""
+        return replace(self, lam=lam, _upper=None)
+
+
 class Search(Engine):
     """A margin by working sets; at w = 0 at first, with all the rows in hand where they are few.
-
-    Parameters
-    ----------
-    after_floats : callable, optional
-        What follows the last phase in floats.
 
     Attributes
     ----------
@@ -96,54 +111,29 @@ class Search(Engine):
     W : ndarray
         The rows in hand.
     answer : Answer
-    C : float
-        The stiffness of the slack, infinite for hard margins.
+    goal : float
+        The gap to which working sets are solved.
+    rank : int
+        The largest number of rows of which none is a combination of others.
     """
 
     def __init__(
         self,
         problem: Problem,
-        sets: WorkingSets,
         tol: float,
-        after_floats: "Callable[[Search, Phase], Phase] | None" = None,
+        deadline: Deadline,
+        settings: AutoSettings,
+        start: Start | None = None,
     ) -> None:
-        self.after_floats = after_floats
-        self.problem, self.sets, self.tol, self.C = problem, sets, tol, problem.penalty.stiffness
-        self.settings, self.deadline, self.size = sets.settings, sets.deadline, sets.size
+        self.problem, self.tol, self.start = problem, tol, start
+        self.sets = sets = WorkingSets(problem, deadline, settings)
+        self.settings, self.deadline, self.size = settings, deadline, sets.size
+        self.goal, self.rank = tol / 4.0, sets.width + sets.n_intercepts
         w, b = sets.base.zeros(), np.zeros(sets.n_intercepts)
-        zeros = np.zeros(self.size)
-        self.answer = Answer(sets, w, b, zeros, sets.no_products(), zeros)
+        products, zeros = sets.labels.zeros(sets.operator.shape[0]), np.zeros(self.size)
+        self.answer = Answer(problem, w, b, zeros, products, zeros)
         self.W = np.arange(self.size if sets.is_small else 0)
         self.crowded_rounds = self.rounds = 0
-
-    def advance(self) -> None:
-        self.rounds += not self.phase.is_step
-        try:
-            self.phase = self.phase.advance(self)
-        except (FloatingPointError, OverflowError, np.linalg.LinAlgError):
-            self.phase = End()
-        if self.phase.is_end and self.after_floats is not None:
-            self.phase = self.after_floats(self, self.phase)
-        self.is_done = self.phase.is_end or self.rounds >= self.settings.rounds
-
-    def candidates(self) -> Candidates:
-        answer, problem = self.answer, self.problem
-        w, scores = answer.w, problem.labels.scores(answer.products)
-        if problem.is_soft:
-            slack = answer.lam / (problem.penalty.stiffness * problem.penalty.shares)
-            w, scores = problem.with_slack(w, slack), scores - slack
-        scores = scores / problem.radius
-        return Candidates([Primal(w, scores)], answer.lam, answer.upper / problem.radius)
-
-    @property
-    def goal(self) -> float:
-        """The gap to which working sets are solved."""
-        return self.tol / 4.0
-
-    @property
-    def rank(self) -> int:
-        """The largest number of rows of which none is a combination of others."""
-        return self.sets.width + self.sets.n_intercepts
 
     @property
     def has_all(self) -> bool:
@@ -156,28 +146,65 @@ class Search(Engine):
         weights[: start.q.size] = start.q
         return weights
 
-    def smallest(self, size: int, kept: np.ndarray) -> np.ndarray:
-        """The rows of smallest margin, and those kept."""
-        return self.sets.smallest(self.answer.p, size, kept)
+    def smallest(self, size: int, kept: np.ndarray, p: np.ndarray | None = None) -> np.ndarray:
+        """The rows with the smallest margins, some of every class, and those kept, in order; as
+        many as there is room for.
+        """
+        p = self.answer.p if p is None else p
+
+        def chosen(size: int) -> np.ndarray:
+            pick = np.zeros(p.size, bool)
+            pick[self.sets.dual_set.lowest(p, max(size, 1))] = True
+            pick[kept] = True
+            return np.flatnonzero(pick)
+
+        W, capacity = chosen(size), self.sets.capacity
+        if W.size > capacity:
+            few = chosen(2 * capacity - W.size)
+            W = np.sort(few[np.argsort(p[few], kind="stable")[:capacity]])
+        return W
 
     # --- between the answer and a form ---------------------------------------------------------
 
     def open(self, *, is_cold: bool, is_rough: bool = False) -> Form:
         """A form on the working set, at the current answer unless cold."""
-        form = self.sets.open(self.W, is_rough=is_rough)
+        form, answer = self.sets.open(self.W, is_rough=is_rough), self.answer
         if not is_cold:
-            coefficients = self.sets.coefficients(self.W, self.answer)
-            self.sets.warm(form, self.answer.w, self.answer.b, coefficients)
+            coefficients = self.kernel_coefficients()
+            u = answer.lam if coefficients is None else coefficients
+            self.sets.warm(form, answer.w, answer.b, u[self.W])
         return form
+
+    def kernel_coefficients(self) -> np.ndarray | None:
+        """u with w = Aᵀu, if a kernel's w tells it; elsewhere the multipliers are near it."""
+        sets = self.sets
+        if sets.kernel is None or sets.labels.is_paired:
+            return None
+        return sets.signs(slice(None)) * sets.kernel.coefficients(self.answer.w)
 
     def close(self, form: Form, lam: np.ndarray, *, is_exact: bool) -> None:
         """Take over the form's point, and pass over all the rows."""
-        is_hard = math.inf == self.C
-        known = self.sets.evaluate_by_gram(form, lam) if self.has_all and is_hard else None
-        if known is not None:
-            self.answer = known
-            return
-        self.set_answer(*self.sets.answer(form), self.spread(lam), is_exact=is_exact)
+        if not self._closes_by_gram(form, lam):
+            self.set_answer(*self.sets.answer(form), self.spread(lam), is_exact=is_exact)
+
+    def _closes_by_gram(self, form: Form, lam: np.ndarray) -> bool:
+        """Whether the Gram matrix of all the rows told the answer, with one pass in place of three.
+
+        That pass is Zᵀq, which is −w but for its length. There must be no intercept and no other w,
+        and squares must not have cost too many digits.
+        """
+        sets = self.sets
+        if not (self.has_all and sets.is_plain) or sets.fits_intercept:
+            return False
+        if form.gram is None or not np.array_equal(form.point.x, lam):
+            return False
+        gradient = sets.operator.cached_adjoint(sets.labels.mix(sets.dual_set.normalize(lam)))
+        upper = sets.operator.norm(gradient)
+        if upper**2 < TELLING_SQUARE * form.scale:
+            return False
+        w, products = -float(lam.sum()) * gradient, sets.signs(slice(None)) * form.p
+        self.answer = Answer(self.problem, w, form.point.b, lam, products, form.p, upper)
+        return True
 
     def spread(self, lam: np.ndarray) -> np.ndarray:
         """Weights of the working set as those of all the rows."""
@@ -198,10 +225,43 @@ class Search(Engine):
     ) -> None:
         """Take a classifier and multipliers as the answer: one pass over all the rows.
 
-        `upper` is ‖Zᵀq‖ for the normalised multipliers, if it is known.
+        Parameters
+        ----------
+        is_exact : bool
+            Whether every row that single precision, of the data or of kernel values, cannot place
+            clearly above the margin is computed in float64.
+        upper : float, optional
+            ‖Zᵀq‖ for the normalised multipliers, if it is known.
         """
-        self.answer = self.sets.evaluate(w, b, lam, is_exact=is_exact)
-        self.answer._upper = upper
+        sets = self.sets
+        products = sets.operator.apply(w)
+        p = self._margins(products, b)
+        kernel, matrix = sets.kernel, sets.matrix
+        if is_exact and kernel is not None:
+            errors = kernel.single_errors(w)
+            if errors is not None:
+                width = 2.0 * errors.reshape(products.shape[0], -1).max(axis=1)
+                width = width[sets.labels.examples(np.arange(self.size))]
+                w = kernel.in_double(w, self._examples_below(p - width, 1.01))
+                products = kernel.apply(w)
+                p = self._margins(products, b)
+        elif is_exact and matrix is not None and matrix.X.dtype == np.float32:
+            top = float(np.abs(b).max(initial=0.0))
+            off = 1e-6 * (float(np.linalg.norm(w)) * sets.operator.radius + top)
+            near = self._examples_below(p, 1.01 + off)
+            for start in range(0, near.size, EXACT_ROWS):
+                part = near[start : start + EXACT_ROWS]
+                products[part] = matrix.rows(part) @ w
+            p = self._margins(products, b)
+        self.answer = Answer(self.problem, w, b, lam, products, p, upper)
+
+    def _margins(self, products: np.ndarray, b: np.ndarray) -> np.ndarray:
+        labels = self.sets.labels
+        return -labels.scores(products + labels.all_intercepts(b) if b.size else products)
+
+    def _examples_below(self, p: np.ndarray, bound: float) -> np.ndarray:
+        """The examples with a constraint whose margin is below the bound."""
+        return np.unique(self.sets.labels.examples(np.flatnonzero(p < bound)))
 
     # --- what ends the search ------------------------------------------------------------------
 
@@ -223,20 +283,16 @@ class Search(Engine):
         return True
 
     def is_crowded(self) -> bool:
-        """Whether the memory has held too small a working set for long; then it is said so."""
+        """Whether working sets have long been as large as the memory allows, with a warning."""
         sets = self.sets
         if self.W.size < sets.capacity or sets.capacity == self.size:
             return False
         self.crowded_rounds += 1
         if self.crowded_rounds < CROWDED_ROUNDS:
             return False
-        self.tell_of_memory()
-        return True
-
-    def tell_of_memory(self, remedy: str = "") -> None:
-        """Warn that the working sets that the memory allows are too small."""
-        sets, support = self.sets, int(np.count_nonzero(self.answer.lam))
+        support = int(np.count_nonzero(self.answer.lam))
         option = "cache_size" if sets.is_kernel else "max_memory"
+        remedy = " or take penalty='squared_hinge'" if self.problem.penalty.has_box else ""
         warnings.warn(
             f"{option} leaves room for working sets of {sets.capacity} rows only ({support} have "
             f"weight so far): the interval is wider than requested; raise {option}{remedy}",
@@ -244,15 +300,15 @@ class Search(Engine):
             stacklevel=2,
         )
         self.deadline.has_refused = True
+        return True
 
     def is_finished(self, form: Form) -> bool:
         """A witness, every row seen, or no row outside W worse than the worst inside."""
         if self.has_all or self.deadline.has_passed():
             return True
-        upper = self.answer.upper
+        lower, upper = self.answer.lower, self.answer.upper
         if form.has_vanished(upper):
             return True
-        lower = self.answer.lower
         if upper - lower <= max(self.tol, 4.0 * form.gap_floor(upper)) * upper:
             return True
         outside = np.ones(self.size, bool)
@@ -266,19 +322,37 @@ class Search(Engine):
         return self.answer.upper <= NEARLY_VANISHED * self.sets.operator.radius
 
     def is_worth_refining(self, form: Form) -> bool:
-        """Whether the support looks right, but float64 cannot hold the gap that is asked for."""
+        """Whether the support looks right, but float64 has not closed the requested gap, or cannot
+        represent it.
+        """
         if not self.sets.is_plain:
             return False
-        lower = self.answer.lower
-        if lower <= 0.0 or 8.0 * form.gap_floor(lower) <= self.tol:
-            return False
-        upper = self.answer.upper
-        return upper < math.inf and upper - lower < REFINED_GAP * upper
+        lower, upper = self.answer.lower, self.answer.upper
+        is_open = upper - lower > self.tol * upper or 8.0 * form.gap_floor(lower) > self.tol
+        return is_open and lower > 0.0 and upper - lower < REFINED_GAP * upper < math.inf
 
 
-def run(search: Search, phase: Phase) -> None:
-    """Round after round to the end."""
-    for _ in range(search.settings.rounds):
-        phase = phase.advance(search)
-        if phase.is_end:
-            break
+def opposite_twins(matrix: MatrixOperator, signs: np.ndarray, p: np.ndarray) -> np.ndarray | None:
+    """Two equal rows with opposite labels, if equal scores x·w + b betray any.
+
+    Whatever w is, one of the two has p ≤ 0: only such rows are examined, with the rows of the
+    other label whose scores are among theirs.
+    """
+    scores = signs * p
+    wrong = np.flatnonzero(p <= 0.0)
+    if wrong.size == 0:
+        return None
+    wrong = wrong[np.argsort(scores[wrong])]
+    known = scores[wrong]
+    slack = 1e-12 * max(abs(float(known[0])), abs(float(known[-1])))
+    others = np.flatnonzero((scores >= known[0] - slack) & (scores <= known[-1] + slack))
+    place = np.searchsorted(known, scores[others] - slack)
+    place = np.minimum(place, known.size - 1)
+    close = np.abs(known[place] - scores[others]) <= slack
+    suspects = np.flatnonzero(close & (signs[wrong[place]] != signs[others]))
+    for k in suspects[:MOST_SUSPECTS]:
+        pair = np.array([wrong[place[k]], others[k]])
+        first, second = matrix.rows(pair)
+        if np.array_equal(first, second):
+            return pair
+    return None

@@ -1,4 +1,4 @@
-"""The numbers that tune `auto` and that somebody may want to change; all others are constants.
+"""The numbers of `auto` that a user or a test may want to change; all others are constants.
 
 Sizes of working sets are in rows, or pairs (example, wrong label).
 """
@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class AutoSettings:
-    """What `Auto` may be told to do otherwise: `Auto(AutoSettings(small=200))`."""
+    """Sizes and limits of `Auto`: `Auto(AutoSettings(small=200))`."""
 
     # --- memory --------------------------------------------------------------------------------
-    # Bytes for working sets, factors and copies of rows, beside X and kernel values.
+    # Bytes for working sets, factors and copies of rows, besides X and kernel values.
     memory: int = 2 * 2**30
     form_bytes: int = 16  # bytes of a form for each entry of its Gram matrix: that, and a factor
     # The same of K_SS of many classes: that, an inverse in single precision and what it is made of,
@@ -22,11 +22,12 @@ class AutoSettings:
 
     # --- which engine --------------------------------------------------------------------------
     many_pairs: int = 20_000  # pairs from which the engine of many classes takes over,
+    many_soft_pairs: int = 2500  # with slack, where most pairs have weight,
     many_simple_pairs: int = 60_000  # without slack and intercepts, the best case of exact solves,
     many_split_pairs: int = 300  # and where alternating directions can do it,
     split_finest: float = 1e-7  # as far as single precision is likely to get
     pass_seconds: float = 0.02  # seconds of a factor from which products may be faster,
-    pass_products: int = 60  # and products of a step beside it
+    pass_products: int = 60  # and products of a step compared with it
     column_stiffness: float = 50.0  # the largest C for Newton through columns, in units of 1/‖a‖²,
     column_support: int = 1200  # rows with slack from which a factor of their matrix takes longer,
     column_products: int = 80  # and products for one direction
@@ -35,8 +36,6 @@ class AutoSettings:
 
     # --- working sets --------------------------------------------------------------------------
     small: int = 400  # rows of a first working set; up to 1.5 times as many are taken at once
-    # Rows of two classes that are taken at once where they are not many more than the features.
-    all_rows: int = 3000
     rounds: int = 60  # rounds in all
     box_sample: int = 1000  # rows of the sample on which a hinge of many rows begins
     landmarks: int = 300  # rows of a kernel whose columns stand for it
@@ -46,24 +45,21 @@ class AutoSettings:
 
     # --- pivots --------------------------------------------------------------------------------
     pivots: int = 400  # on a Gram matrix in all
-    pivot_room: int = 64  # room for members of a support beside the first ones
+    pivot_room: int = 64  # room for further members of a support
     straight_entries: int = 20_000  # entries up to which all rows are solved by pivots at once,
-    straight_width: int = 24  # features up to which they are,
-    straight_pivots: int = 60  # and pivots beside ten per feature
+    straight_pivots: int = 60  # and pivots, besides ten per feature
 
     # --- rational arithmetic, where floats see only roundings -----------------------------------
-    exact_entries: int = 20_000  # entries of X up to which Wolfe's algorithm is tried
-    exact_support: int = 150  # features, or rows, up to which it is
-    exact_seconds: float = 10.0  # seconds that it may take
+    exact_support: int = 150  # features, or rows, up to which Wolfe's algorithm is tried
 
     # --- the preconditioner of many classes ----------------------------------------------------
     alike_share: float = 0.5  # rows that count for a class from which classes share one block
     thin_block: float = 1.0  # rows per feature up to which a block is held by its rows
 
     def within(self, memory: int | None) -> "AutoSettings":
-        """The same for so much memory; a quarter of it at most goes to a preconditioner."""
+        """The same for a memory limit; at most a quarter of it goes to a preconditioner."""
         if memory is None or memory == self.memory:
-            return self  # nearly always: a copy of so many numbers takes a while
+            return self  # nearly always, and a copy takes a while
         return replace(self, memory=memory, block_room=min(self.block_room, memory // 32))
 
 

@@ -1,318 +1,451 @@
-"""The soft margin with squared hinge: Newton on all the rows, or on those with slack.
+"""Soft margins of either hinge: Newton with multipliers on all the rows, or on those that matter.
 
-    min ½‖w‖² + (C/2) Σ s max(0, 1 − p)²,  p the functional margins, b unpenalised.
+    min ½‖w‖² + Σ C_i max(0, 1 − p_i)   or   min ½‖w‖² + ½ Σ C_i max(0, 1 − p_i)²,
 
-The C of this package is the constraints' stiffness, twice the user's; s are the rows' shares of it.
+p the functional margins, b unpenalised; the second C is twice the user's. Rows above the margin do
+not enter the solution, so a working set serves that holds all the others. Two classes as a matrix
+are solved with all the rows in it: a pass is cheap there. Kernels and pairs begin with few rows and
+take in what falls below the margin, until nothing does.
 
-Rows without slack do not enter the solution, so a working set serves that holds all the others.
-Two classes as a matrix are solved with all the rows in it: a pass is cheap there. Kernels and
-pairs, and tall dense data from a warm start, begin with few rows and take in what falls below the
-margin, until nothing does.
+The penalty decides what the mathematics does: the squared hinge is exact in one minimisation, and
+the plain hinge has rows at C, whose last digits are those of an exchange or an interior point.
 """
 
 import math
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 
 from momentron.arithmetic.clock import time_left
-from momentron.solvers.auto.deadline import seconds_of
-from momentron.solvers.auto.forms import Form, Values
-from momentron.solvers.auto.gram_form import GramForm
-from momentron.solvers.auto.hard import first_phase, first_working_set, solve_by_interior_point
-from momentron.solvers.auto.linear_algebra import add_to_diagonal
+from momentron.solvers.auto.deadline import Deadline, seconds_of
+from momentron.solvers.auto.exchange import exchange, gathered
+from momentron.solvers.auto.forms import Form, Point, Values, soft_values
+from momentron.solvers.auto.hard import first_working_set
+from momentron.solvers.auto.interior import InteriorPoint, interior_point
+from momentron.solvers.auto.landmarks import Landmarks
 from momentron.solvers.auto.newton import (
     PATH_GROWTH,
-    PATH_SLACK,
     PATH_START,
-    PATH_STEPS,
-    exact_soft_margin,
-    soft_margin,
+    Loss,
+    Schedule,
+    minimise,
+    soft_multipliers,
     step_along_mean,
 )
 from momentron.solvers.auto.primal_form import PrimalForm, ProductForm, product_seconds
-from momentron.solvers.auto.rows import sample
-from momentron.solvers.auto.search import End, Phase, Search, run
-from momentron.solvers.auto.soft_kernel import ColumnNewton, SolveByColumns
-from momentron.solvers.auto.working_sets import WorkingSets
-from momentron.solvers.base import Start
+from momentron.solvers.auto.search import Search
+from momentron.solvers.auto.settings import AutoSettings
+from momentron.solvers.auto.soft_kernel import Columns, KernelBlocks
+from momentron.solvers.auto.working_rows import sample
+from momentron.solvers.problem import Problem
+from momentron.solvers.solver import Candidates, Primal, Start
 
-NEARLY_HARD = 1e5  # C in units of 1/mean‖a‖² from which a soft margin is nearly hard
-STEPS, POLISH_STEPS = 60, 12  # Newton steps, and those from a solution of the interior point
-TALL = 4  # rows per feature from which dense data are tall
-SAMPLE, SAMPLE_RATIO = 2000, 10  # rows of the sample on which they begin, and the same per feature
+GOAL = 0.25  # the gap to which working sets are solved, as a share of the tolerance
+INTERIOR_GOAL = 0.1  # the same of the interior point,
+CHEAP, CHEAP_GOAL = 1e7, 1e-14  # and the gap where steps take up to so many operations
+SETTLED = 1e-4  # the gap from which minimisations are exact, and to which a first set is solved
+UPDATES, NEWTON_STEPS, SLACK = 40, 40, 0.05  # of the multipliers; see `minimise`
+GROWTH = 5.0  # of σ in a box. Its first value and its last, as a share of C and in 1/mean‖a‖²:
+FIRST, LAST = (0.5, 10.0), (100.0, 1e5)
+RIDGE_UPDATES, RIDGE_STEPS, PATIENCE = 200, 60, 1  # of the squared hinge
+UNKNOWN = Values(math.inf, 0.0)
 STIFF = 100.0  # C in units of 1/mean‖a‖² to which a cold start by products goes by smaller ones
 FACTORS = 4  # for which there must be time, or products are tried
-UNKNOWN = Values(math.inf, 0.0)
-PATIENCE = 8  # steps by products without progress
+SAMPLE_STEPS, SAMPLE_SLACK = 6, 0.1  # of the first classifier, from a sample of the rows
+ROOM = 1.5  # rows of a working set, as a multiple of those below the margin
+ABOVE = 0.02  # how far above the margin rows are that join a working set
+AHEAD = 0.02  # the gap to which a set that leaves rows out is solved, as a share of that of all
+NEAR = 1e-4  # how near to the margin a row's weight is taken from a start, not from its side
+CLEAR = 1e-3  # a weight below this share of its slack, in units of ‖a‖², is zero; at C the same
+STUCK = 0.5  # a round that leaves more of the gap than this is the last of all the rows
 
 
-def soft_phase(search: Search, start: Start | None) -> Phase:
-    """How a soft margin begins."""
-    sets = search.sets
-    is_tall = sets.is_dense and sets.size > TALL * sets.width
-    is_known = start is not None and is_tall and not _is_nearly_hard(search)
-    if suits_products(sets) and not (_is_nearly_hard(search) and has_room_for_factors(sets)):
-        return SolveByProducts(start)
-    if sets.is_plain and not is_known:
-        return SolveAll(start)
-    if ColumnNewton.suits(search):
-        return SolveByColumns(BeginSome(start), start)
-    return BeginSome(start)
-
-
-def _is_nearly_hard(search: Search) -> bool:
-    scale = float(np.mean(search.sets.shares * search.sets.base.row_norms**2))
-    return search.C * scale > NEARLY_HARD
-
-
-# --- which system --------------------------------------------------------------------------------
-
-
-def suits_products(sets: WorkingSets, price: float = 0.0) -> bool:
-    """Whether products are the faster way to solve all the rows, or the only one.
-
-    They are where rows are sparse and factors take long beside the products of a step; and where
-    the memory, or the time left, has no room for factors. `price` is C of the plain hinge in units
-    of 1/mean‖a‖²: the larger it is, the more products its updates take.
-    """
-    settings = sets.settings
-    if not sets.is_plain or sets.matrix is None:
-        return False
-    if not has_room_for_factors(sets):
-        return True
-    products = settings.pass_products * (1.0 + 2.0 * price) * product_seconds(sets.matrix.X)
-    return not sets.is_dense and _factor_seconds(sets) > max(settings.pass_seconds, products)
-
-
-def has_room_for_factors(sets: WorkingSets) -> bool:
-    """Whether the memory has room for a factor of all the rows, and the time left for some."""
-    settings = sets.settings
-    fits = settings.form_bytes * _order(sets) ** 2 <= settings.memory
-    return fits and FACTORS * _factor_seconds(sets) <= time_left()
-
-
-def _order(sets: WorkingSets) -> int:
-    """Of the matrices of all the rows."""
-    n, d = sets.operator.shape
-    return n if sets.is_wide(n) else d
-
-
-def _factor_seconds(sets: WorkingSets) -> float:
-    return seconds_of(float(_order(sets)) ** 3 / 3.0)
-
-
-def open_by_products(sets: WorkingSets) -> ProductForm:
-    """A form on all the rows, with directions good enough to solve them."""
-    rows, squares = sets.plain_rows(np.arange(sets.size)), sets.base.row_norms**2
-    return ProductForm(rows, squares, sets.deadline, is_scaled=True)
-
-
-# --- all the rows --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class SolveAll(Phase):
-    """Newton on all the rows as they are, not centred: the copy would be a second X.
-
-    A second round starts again from where rounding left the first.
-    """
-
-    start: Start | None
-    begun: Form | None = None
-
-    def advance(self, work: Search) -> Phase:
-        form = self.begun
-        if form is None:
-            form = _open(work, np.arange(work.size))
-            self._begin(work, form)
-        before = form.p
-        solved = exact_soft_margin(form, work.C, max_steps=STEPS)
-        form.refresh()
-        work.set_answer(*form.answer(), _slack_weights(work, form), is_exact=False)
-        if not solved.converged or np.allclose(before, form.p, rtol=1e-15, atol=1e-15):
-            return End()
-        return SolveAll(self.start, form)
-
-    def _begin(self, search: Search, form: Form) -> None:
-        """Move to a first point: a given one, a sample's solution, or along the mean."""
-        sets, start = search.sets, self.start
-        n, d = sets.operator.shape
-        size = max(SAMPLE, SAMPLE_RATIO * d)
-        if start is not None:
-            weights = search.weights_of(start)
-            length = float(np.linalg.norm(form.rows.combine(weights)))
-            if length > 0.0:  # w = Σ λ_i a_i
-                weights *= float(np.linalg.norm(start.w)) / length
-            form.warm(start.w, start.b, weights)
-        elif n > 4 * size and not sets.is_wide(n):
-            # tall data: the first step on all the rows then sees little more than the true support
-            index = sample(sets.labels.codes, size, np.random.default_rng(0), least=0.0)
-            small, C = _open(search, index), search.C * n / index.size
-            step_along_mean(small, C)
-            soft_margin(small, C, max_steps=2, slack=0.1)
-            form.warm(*small.answer(), np.zeros(n))
-        else:
-            step_along_mean(form, search.C)
-
-
-def _open(search: Search, index: np.ndarray) -> Form:
-    """A form on some of the rows, as they are."""
-    sets = search.sets
-    d = sets.operator.shape[1]
-    if sets.is_dense:
-        sets.deadline.require(float(index.size) * d * min(8, index.size, d))
-    rows = sets.plain_rows(index)
-    if sets.is_wide(rows.m):
-        return GramForm(rows, rows.gram(), sets.deadline)
-    squares = sets.base.row_norms[index] ** 2
-    return PrimalForm(rows, sets.deadline, borrow=True, squares=squares)
-
-
-def _slack_weights(search: Search, form: Form) -> np.ndarray:
-    """C max(0, 1 − p), which α is at the optimum."""
-    return form.shares * (search.C * np.maximum(1.0 - form.p, 0.0))
-
-
-@dataclass(frozen=True)
-class SolveByProducts(Phase):
-    """A Newton step with conjugate gradients, and a pass: a gap within `tol` ends the solve.
-
-    What they leave open is for factors, where there is room for them.
+class SoftSearch(Search):
+    """Rounds of working sets: solved, and checked against all the rows, which often are the set.
 
     Attributes
     ----------
-    best : Values
-        The smallest P and the largest D so far.
-    idle : int
-        The steps since one of them has improved.
-    C : float
-        Of the next step: a cold start goes up to a large one, from which few rows come and go.
+    loss : Loss
+        What slack costs: that of the largest σ.
+    values : Values
+        P and D of the answer.
     """
 
-    is_step = True
-    start: Start | None = None
-    form: ProductForm | None = None
-    best: Values = UNKNOWN
-    idle: int = 0
-    C: float = math.inf
+    def __init__(
+        self,
+        problem: Problem,
+        tol: float,
+        deadline: Deadline,
+        settings: AutoSettings,
+        start: Start | None = None,
+    ) -> None:
+        super().__init__(problem, tol, deadline, settings, start)
+        penalty = problem.penalty
+        self.loss = Loss(penalty.stiffness, penalty.upper, shares=penalty.shares)
+        # w = 0 has an objective, too
+        self.is_interruptible, zeros = True, np.zeros(self.size)
+        self.answer = replace(self.answer, lam=self.loss.weights(self.loss.at(zeros)))
+        self.values = soft_values(0.0, zeros, None, math.inf, *self._cost)
+        self.is_known = False  # whether there is an answer, of the last round or of a start
+        self.is_rough = True  # whether the answer, if any, is far from the last one
+        self.moving: Columns | KernelBlocks | None = None  # weights of a kernel, while they get on
+        self.W = np.arange(self.size)
+        self.gap_goal = self.last_goal = GOAL * tol  # the gap to which sets are solved
+        self.gap_before = math.inf
+        n, d = self.sets.operator.shape
+        self.order = float(n if self.sets.is_wide(n) else d)  # of the matrices of all the rows
+        self.by_products = self._suits_products()  # all the rows, without any factor
 
-    def advance(self, work: Search) -> Phase:
-        form, C = self.form, min(self.C, work.C)
-        if form is None:
-            form = open_by_products(work.sets)
-            C = self._begin(work, form)
-        elif C < work.C:
-            soft_margin(form, C, max_steps=PATH_STEPS, slack=PATH_SLACK)
-            C *= PATH_GROWTH
+    @property
+    def _cost(self) -> tuple[float | np.ndarray, float | np.ndarray]:
+        return self.loss.upper, self.loss.stiffness
+
+    def advance(self) -> None:
+        if self.rounds == 0:
+            self._begin()
+        self.rounds += 1
+        if self.moving is not None:
+            self._move(self.moving)
+        elif self.by_products:
+            self._solve_by_products()
         else:
-            soft_margin(form, C, max_steps=1)
-        form.refresh()
-        lam = _slack_weights(work, form)
-        work.set_answer(*form.answer(), lam, is_exact=False)
-        values, best = self._values(work, form, lam), self.best
-        if values.gap <= 0.25 * work.tol:
-            return End()
-        # near the end rounding is all that is left of the gap, and moves neither by a share of it
-        step = 0.01 * min(best.gap, 1.0)
-        falls = values.primal < (1.0 - step) * best.primal
-        moves = falls or values.dual > (1.0 + step) * best.dual or C < work.C
-        idle = 0 if moves else self.idle + 1
-        if idle > PATIENCE:
-            if has_room_for_factors(work.sets):
-                return SolveAll(Start(work.answer.w, work.answer.b, lam))
-            work.deadline.has_refused = True
-            return End()
-        best = Values(min(values.primal, best.primal), max(values.dual, best.dual))
-        return SolveByProducts(None, form, best, idle, C)
+            self._solve_set()
 
-    def _begin(self, search: Search, form: ProductForm) -> float:
-        """Move to a first point; the C of the step that follows."""
+    # --- where it begins -----------------------------------------------------------------------
+
+    def _begin(self) -> None:
         start = self.start
         if start is not None and np.any(start.w):
-            form.warm(start.w, start.b, search.weights_of(start))
-            return search.C
-        C = min(search.C, PATH_START / form.scale)
-        step_along_mean(form, C)
-        return C if search.C * form.scale > STIFF else search.C
+            self.set_answer(start.w, start.b, self._weights_of(start), is_exact=False)
+            self.is_known, self.is_rough = True, False
+        if not (self.by_products or self._begins_kernel()):
+            self._choose_first()
 
-    def _values(self, search: Search, form: ProductForm, lam: np.ndarray) -> Values:
-        """P and D, as far as floats tell: 1/√(2D) is the answer's upper bound."""
-        slack, upper = np.maximum(1.0 - form.p, 0.0), search.answer.upper
-        primal = 0.5 * form.norm() ** 2 + 0.5 * float(lam @ slack)
-        return Values(primal, 0.5 / upper**2 if upper > 0.0 else 0.0)
+    def _choose_first(self) -> None:
+        """All the rows, or those that can matter as far as an answer or a sample tells."""
+        sets = self.sets
+        takes_all = sets.is_plain or sets.is_small or (self.loss.is_boxed and not sets.is_kernel)
+        if self.is_known:
+            support = np.flatnonzero(self.answer.p < 1.0 + 1e-9)
+            size = max(self.settings.small, int(ROOM * support.size))
+            if 2 * size < self.size:
+                self.W = self.smallest(size, support)
+            elif not sets.has_room_for_all:
+                self.W = self.smallest(sets.capacity, self.W[:0])
+        elif not (sets.has_room_for_all and takes_all):
+            self.W, self.gap_goal = first_working_set(sets), SETTLED
+        elif sets.is_plain and not sets.is_wide(sets.size):
+            self._solve_sample()
+
+    def _weights_of(self, start: Start) -> np.ndarray:
+        """α with w = Aᵀα: weights of a squared hinge have no unit."""
+        weights = self.weights_of(start)
+        if self.loss.is_boxed:
+            return weights
+        base = self.sets.base
+        length = base.dual_norm(weights) if weights.any() else 0.0
+        return weights * (base.norm(start.w) / length) if length > 0.0 else weights
+
+    def _solve_sample(self) -> None:
+        """A first classifier from some of the rows.
+
+        Their prices are not raised to make up for the others: that would fit the sample too well.
+        """
+        sets = self.sets
+        size = max(self.settings.box_sample, 5 * sets.operator.shape[1])
+        size *= 1 if self.loss.is_boxed else 2
+        if sets.size <= 4 * size:
+            return
+        index = sample(sets.labels.codes, size, np.random.default_rng(0), least=0.0)
+        form, loss = PrimalForm(sets.plain_rows(index), self.deadline), self.loss.some(index)
+        if loss.is_boxed:
+            prices = np.asarray(loss.upper)
+            loss = Loss(_stiffness(form, prices, FIRST), prices, 0.5 * prices)
+        else:
+            step_along_mean(form, loss.sigma)
+        minimise(form, loss, max_steps=SAMPLE_STEPS, slack=SAMPLE_SLACK)
+        self.set_answer(*form.answer(), np.zeros(sets.size), is_exact=False)
+        self.is_known = True
+
+    # --- working sets --------------------------------------------------------------------------
+
+    def _solve_set(self) -> None:
+        """The working set, and a pass over all the rows."""
+        form = self.sets.open_all() if self.has_all else self.sets.open(self.W)
+        few = self.settings.box_few if form.gram is None else self.settings.box_few_values
+        is_boxed = self.loss.is_boxed
+        if is_boxed and not self.is_known and form.m <= few:
+            self._solve_inside(form)
+        else:
+            alpha, is_closed = self._multiply(form, tells=self.has_all)
+            if not self.has_all:
+                self._take(form, alpha)
+            is_left = is_boxed and not is_closed and not self._has_exchanged(form, alpha)
+            if is_left and not self.deadline.has_passed():
+                self._solve_inside(form)
+        self.is_rough = False
+        self._choose_next()
+
+    def _choose_next(self) -> None:
+        """Rows outside that are below the margin join the working set; none, and it is done."""
+        settings, p = self.settings, self.answer.p.copy()
+        p[self.W] = np.inf
+        n_below = int(np.count_nonzero(p < 1.0 - 1e-9))
+        gap, before = self.values.gap, self.gap_before
+        self.gap_before = gap
+        is_last = self.gap_goal <= self.last_goal and not n_below and not gap < STUCK * before
+        # a gap far below what the set was solved to is only the rounding of approximate scores
+        is_last |= gap <= 0.5 * self.tol and self.gap_goal <= self.tol
+        is_last |= self.rounds >= settings.rounds
+        if is_last or self.deadline.has_passed() or (n_below and self.is_crowded()):
+            self.is_done = True
+            return
+        # a set that leaves rows out need not be solved better than it tells
+        self.gap_goal = max(self.last_goal, min(self.gap_goal, AHEAD * gap))
+        if n_below:
+            n_near = int(np.count_nonzero(p < 1.0 + ABOVE))
+            self.W = self.smallest(min(n_near, max(settings.small, self.W.size)), self.W, p)
+        else:
+            self.gap_goal = self.last_goal
+
+    # --- Newton with multipliers ---------------------------------------------------------------
+
+    def _solve_by_products(self) -> None:
+        """All the rows, a proposal for each update: the time may end before the next.
+
+        What they leave open is for factors, if there is room for them.
+        """
+        sets = self.sets
+        rows, squares = sets.plain_rows(np.arange(sets.size)), sets.base.row_norms**2
+        form = ProductForm(rows, squares, sets.deadline, is_scaled=True)
+        _, is_closed = self._multiply(form, tells=True)
+        self.by_products = self.is_rough = False
+        self.is_done = is_closed or self.deadline.has_passed()
+        if not (self.is_done or self._has_room_for_factors):
+            self.is_done = self.deadline.has_refused = True
+
+    def _multiply(self, form: Form, *, tells: bool = False) -> tuple[np.ndarray, bool]:
+        """(α, whether the gap on the working set is closed), by growing stiffness.
+
+        Each better α is proposed where it `tells`.
+        """
+        loss, is_first = self._first_loss(form)
+        if loss.is_boxed:
+            last = _stiffness(form, np.asarray(loss.upper), LAST)
+            schedule = Schedule(GROWTH, last, UPDATES, NEWTON_STEPS)
+        else:
+            steps, patience = (1, 8) if self.by_products else (RIDGE_STEPS, PATIENCE)
+            schedule = Schedule(PATH_GROWTH, self.loss.sigma, RIDGE_UPDATES, steps, patience)
+        penalty = self.loss if self.has_all else self.loss.some(self.W)
+        values = UNKNOWN
+
+        def measure(alpha: np.ndarray) -> float:
+            nonlocal values
+            values = form.values(alpha, penalty.upper, penalty.stiffness)
+            return values.gap
+
+        alpha, gap = soft_multipliers(
+            form,
+            loss,
+            schedule,
+            measure,
+            self.gap_goal,
+            slack=self._slack,
+            is_first=is_first,
+            most_near=min(form.m // 2, self.sets.capacity) if loss.is_boxed else 0,
+            tell=(lambda alpha: self._take(form, alpha, values.dual)) if tells else None,
+        )
+        return alpha, gap <= self.gap_goal
+
+    def _slack(self, gap: float) -> float:
+        """What a minimisation may leave at such a gap: the squared hinge needs no second one."""
+        is_far = gap > SETTLED if self.loss.is_boxed else gap == math.inf and self.gap_goal > 1e-5
+        return SLACK if is_far else 0.0
+
+    def _first_loss(self, form: Form) -> tuple[Loss, bool]:
+        """(loss, whether its centre says nothing of the rows between), the form at a start."""
+        loss = self.loss if self.has_all else self.loss.some(self.W)
+        prices, answer = loss.upper, self.answer
+        if not isinstance(prices, np.ndarray):
+            if self.is_known:
+                coefficients = self.kernel_coefficients()
+                u = answer.lam if coefficients is None else coefficients
+                self.sets.warm(form, answer.w, answer.b, u[self.W])
+            else:
+                first = min(loss.sigma, PATH_START / form.scale)
+                step_along_mean(form, first if self.by_products else loss.sigma)
+                if self.by_products and loss.sigma * form.scale > STIFF:
+                    loss = loss._replace(sigma=first)
+            return loss, True
+        first, last = (_stiffness(form, prices, most) for most in (FIRST, LAST))
+        known = np.zeros(form.m)
+        if self.is_known:
+            known = np.clip(answer.lam[self.W], 0.0, prices)
+            self.sets.warm(form, answer.w, answer.b, known)
+            if not self.is_rough:
+                centre = _sided(answer.p[self.W], known, prices)
+                return loss._replace(sigma=last, centre=centre), False
+        if form.gram is not None:
+            return loss._replace(sigma=first, centre=known), False
+        # around half the price the smoothed hinge errs as much above the margin as below it
+        sigma = min(2.0 * first, last) if self.is_known else first
+        return loss._replace(sigma=sigma, centre=0.5 * prices), True
+
+    # --- rows at C: the interior point, and the last digits ------------------------------------
+
+    def _has_exchanged(self, form: Form, alpha: np.ndarray) -> bool:
+        """Whether the sides are right, so that one linear system gives the last digits."""
+        prices = self.problem.prices[self.W]
+        solved = _exchanged(form, gathered(form, alpha, prices), prices)
+        if solved is None:
+            return False
+        self._take(form, solved)
+        return form.values(solved, prices).gap <= self.gap_goal
+
+    def _solve_inside(self, form: Form) -> None:
+        """The working set by the interior point, and then to the last digits."""
+        prices, goal = self.problem.prices[self.W], INTERIOR_GOAL * self.tol
+        if form.step_flops < CHEAP:
+            goal = min(goal, CHEAP_GOAL)
+        found = interior_point(form, goal, prices)
+        self._take(form, found.alpha)
+        cleared = self._cleared(form, found)
+        alpha = _exchanged(form, cleared, prices)
+        self._take(form, cleared if alpha is None else alpha)
+
+    def _cleared(self, form: Form, found: InteriorPoint) -> np.ndarray:
+        """α with zero and C where the other side of the condition is plainly the larger."""
+        alpha, prices = found.alpha, self.problem.prices[self.W]
+        # α in units of 1/‖a‖², or of C where that is far larger
+        unit = np.maximum(1.0 / np.maximum(form.squares, 1e-300), 1e-6 * prices)
+        with np.errstate(over="ignore"):  # a row of zeros has no unit of its own
+            above, below = alpha / (unit * found.s), (prices - alpha) / (unit * found.xi)
+        freedom = np.minimum(above, below)
+        is_free = freedom > CLEAR
+        nearest = np.where(above < below, 0.0, prices)
+        alpha = gathered(form, np.where(is_free, alpha, nearest), prices)
+        is_free = (alpha > 0.0) & (alpha < prices)
+        freedom = np.where(is_free, freedom, 0.0)
+        most = self.sets.width + self.sets.n_intercepts
+        if not self.sets.is_kernel and np.count_nonzero(is_free) > most:
+            # more rows than that determine nothing more
+            is_kept = freedom >= np.partition(freedom, -most)[-most]
+            alpha = np.where(is_free & ~is_kept, nearest, alpha)
+        return alpha
+
+    # --- kernels -------------------------------------------------------------------------------
+
+    def _begins_kernel(self) -> bool:
+        """Whether the weights of a kernel move all at once, or in blocks, and have begun to."""
+        sets, settings, loss, answer = self.sets, self.settings, self.loss, self.answer
+        kernel, start, few = sets.kernel, None, settings.column_support
+        if kernel is None or sets.labels.is_paired or not Landmarks.suit(kernel.kernel.diagonal()):
+            return False
+        if isinstance(loss.upper, np.ndarray):
+            few = min(settings.box_few_values, sets.capacity) + 1
+            alpha = _sided(answer.p, answer.lam, loss.upper)
+        else:
+            alpha = sets.signs(slice(None)) * kernel.coefficients(answer.w)
+            if np.max(loss.stiffness * kernel.kernel.diagonal()) > settings.column_stiffness:
+                return False
+        if sets.size < few:
+            return False
+        if self.is_known:
+            start = Point(alpha, answer.b, answer.p)
+        with suppress(FloatingPointError, np.linalg.LinAlgError):
+            kind = KernelBlocks if loss.is_boxed else Columns
+            moving = kind(sets, loss, self.last_goal)
+            self.moving = moving if moving.begin(start) else None
+        return self.moving is not None
+
+    def _move(self, moving: Columns | KernelBlocks) -> None:
+        """A step, or a block; what they leave open is for working sets."""
+        try:
+            is_ready = moving.advance()
+        except (FloatingPointError, np.linalg.LinAlgError):
+            self.moving = None
+            self._choose_first()
+            self._solve_set()
+            return
+        if is_ready:
+            self.set_answer(moving.classifier(), moving.b, moving.weights, is_exact=True)
+            self.values, self.is_known, self.is_rough = moving.values, True, False
+            self.is_done = self.values.gap <= self.last_goal or self.deadline.has_passed()
+
+    # --- proposals -----------------------------------------------------------------------------
+
+    def _take(self, form: Form, alpha: np.ndarray, dual: float | None = None) -> None:
+        """Look at all the rows from the form's point; its α may have a D that is known."""
+        self._look(*self.sets.answer(form), self.spread(alpha), dual)
+
+    def _look(
+        self, w: np.ndarray, b: np.ndarray, alpha: np.ndarray, dual: float | None = None
+    ) -> None:
+        """All the rows as a classifier and weights see them, which are proposed."""
+        self.set_answer(w, b, alpha, is_exact=True)
+        self.is_known = True
+        q, length = None, math.inf
+        if dual is None and alpha.any():
+            q, length = self.sets.dual_set.normalize(alpha), self.answer.upper
+        values = soft_values(self.sets.base.norm(w), self.answer.p, q, length, *self._cost)
+        self.values = values if dual is None else values._replace(dual=dual)
+
+    def candidates(self) -> Candidates:
+        """The classifier and α of the last round, with the margins that they claim."""
+        answer, problem, (primal, dual) = self.answer, self.problem, self.values
+        if self.loss.is_boxed:
+            b = problem.labels.all_intercepts(answer.b) if answer.b.size else 0.0
+            v = problem.joined(answer.w, b)
+            scores = np.array([1.0 / math.sqrt(2.0 * primal) if primal > 0.0 else math.inf])
+        else:
+            slack = np.maximum(1.0 - answer.p, 0.0)
+            v = problem.with_slack(answer.w, slack)
+            scores = problem.labels.scores(answer.products) - slack
+        upper = 1.0 / math.sqrt(2.0 * dual) if dual > 0.0 else math.inf
+        return Candidates([Primal(v, scores / problem.radius)], answer.lam, upper / problem.radius)
+
+    # --- which system --------------------------------------------------------------------------
+
+    def _suits_products(self) -> bool:
+        """Whether products are the faster way to solve all the rows, or the only one.
+
+        They are where rows are sparse and factors take long compared with the products of a step;
+        and where the memory, or the time left, has no room for factors. The larger C of the plain
+        hinge in units of 1/mean‖a‖², the more products its updates take.
+        """
+        sets, settings = self.sets, self.settings
+        if not sets.is_plain or sets.matrix is None:
+            return False
+        if not self._has_room_for_factors:
+            return True
+        if sets.is_dense:
+            return False
+        price = 0.0
+        if self.loss.is_boxed:
+            price = float(np.mean(self.loss.upper * self.problem.row_norms**2))
+        products = settings.pass_products * (1.0 + 2.0 * price) * product_seconds(sets.matrix.X)
+        return seconds_of(self.order**3 / 3.0) > max(settings.pass_seconds, products)
+
+    @property
+    def _has_room_for_factors(self) -> bool:
+        """Whether the memory has room for a factor of all the rows, and the time left for some."""
+        fits = self.settings.form_bytes * self.order**2 <= self.settings.memory
+        return fits and FACTORS * seconds_of(self.order**3 / 3.0) <= time_left()
 
 
-# --- working sets --------------------------------------------------------------------------------
+def _exchanged(form: Form, alpha: np.ndarray, prices: np.ndarray) -> np.ndarray | None:
+    return exchange(form, (alpha > 0.0) & (alpha < prices), alpha >= prices, prices)
 
 
-@dataclass(frozen=True)
-class BeginSome(Phase):
-    """The first working set, and its solution."""
-
-    start: Start | None
-
-    def advance(self, work: Search) -> Phase:
-        sets, start = work.sets, self.start
-        if start is None:
-            if _is_nearly_hard(work):  # the hard margin has nearly the same support
-                hard = Search(work.problem.base, sets.without_slack(), 1e-3)
-                run(hard, first_phase(hard))
-                work.W = hard.W
-            elif not work.has_all:
-                work.W = first_working_set(sets)
-            return SolveSome().advance(work)
-        work.set_answer(start.w, start.b, work.weights_of(start), is_exact=False)
-        support = np.flatnonzero(work.answer.p < 1.0)
-        if sets.is_plain and 4 * support.size > work.size:  # few passes would be saved
-            return SolveAll(start).advance(work)
-        work.W = work.smallest(max(work.settings.small, int(1.2 * support.size)), support)
-        return SolveSome().advance(work)
+def _stiffness(form: Form, prices: np.ndarray, most: tuple[float, float]) -> float:
+    """σ of a share of C, or in units of 1/mean‖a‖² where that is less."""
+    by_price, by_scale = most
+    return min(by_price * float(prices.mean()), by_scale / form.scale)
 
 
-@dataclass(frozen=True)
-class SolveSome(Phase):
-    """A working set solved, a pass over all the rows, and those below the margin taken in."""
-
-    is_first: bool = True
-
-    def advance(self, work: Search) -> Phase:
-        form, lam, converged = self._solve(work)
-        work.close(form, lam, is_exact=True)
-        W, p = work.W, work.answer.p.copy()
-        below = p < 1.0 - 1e-9
-        below[W] = False
-        if not below.any():
-            is_last = not converged or not self.is_first
-            return End() if is_last else SolveSome(is_first=False)
-        if work.is_crowded():  # rows that come would push out others, again and again
-            return End(is_final=True)
-        p[W] = np.inf
-        size = min(int(np.count_nonzero(below)), max(work.settings.small, 2 * W.size))
-        work.W = work.sets.smallest(p, size, W)  # rows that come and go would cost rounds
-        return SolveSome(is_first=False)
-
-    def _solve(self, search: Search) -> tuple[Form, np.ndarray, bool]:
-        """(form, λ, converged) on the working set."""
-        sets, C = search.sets, search.C
-        rough = self._solve_nearly_hard(search) if _is_nearly_hard(search) else None
-        has_point = rough is None and bool(search.answer.w.any())
-        form = search.open(is_cold=not has_point)
-        if rough is not None:
-            sets.warm(form, *sets.answer(rough[0]), rough[1])
-        elif not has_point:
-            step_along_mean(form, C)
-        solved = exact_soft_margin(form, C, max_steps=STEPS if rough is None else POLISH_STEPS)
-        form.refresh()
-        if rough is not None and not solved.converged:  # C times rounding is no better
-            return *rough, True
-        return form, _slack_weights(search, form), solved.converged
-
-    def _solve_nearly_hard(self, search: Search) -> tuple[Form, np.ndarray]:
-        """The interior point on K + I/C: Newton takes a hundred steps where hardly any slack is."""
-        sets = search.sets
-        rows = sets.rows(search.W)
-        K = rows.gram()
-        add_to_diagonal(K, 1.0 / (search.C * rows.shares))
-        form = GramForm(rows, K, sets.deadline, is_explicit=False)
-        return solve_by_interior_point(form, 1e-12)
+def _sided(p: np.ndarray, known: np.ndarray, prices: np.ndarray) -> np.ndarray:
+    """Weights by the rows' sides, but those of the rows near the margin."""
+    # what a margin leaves no doubt of is at its bound, also of another C
+    alpha = np.where(p < 1.0, prices, 0.0)
+    return np.where(np.abs(p - 1.0) < NEAR, np.clip(known, 0.0, prices), alpha)

@@ -22,9 +22,8 @@ import math
 
 import numpy as np
 
-from momentron.arithmetic.cholesky import inverse_in_place
 from momentron.arithmetic.clock import require_time
-from momentron.arithmetic.submatrices import by_strips
+from momentron.arithmetic.squares import by_strips, inverse_in_place
 from momentron.arithmetic.threads import in_threads
 from momentron.solvers.auto.class_newton import PairTable
 from momentron.solvers.auto.class_rows import even_parts, product
@@ -91,7 +90,7 @@ class ShiftedInverse:
     def _bordered(self, K: np.ndarray, A: np.ndarray) -> np.ndarray | None:
         """From the inverse A of a leading block, if that goes well.
 
-        With Y = AB, B what is beside the block, and G the inverse of the Schur complement, it is
+        With B the columns next to the block, Y = AB, and G the inverse of the Schur complement:
 
             A + YGYᵀ   −YG
               −GYᵀ      G

@@ -1,6 +1,6 @@
-"""How much memory a verdict may take beside the data, and what is too large for one."""
+"""How much memory a verdict may take besides the data, and what is too large for one."""
 
-import os
+from momentron.data.arguments import machine_memory
 
 MEMORY = 2 << 30  # bytes
 SHARE = 4  # at most one part in so many of the memory of the machine
@@ -11,12 +11,8 @@ class TooLarge(ArithmeticError):
 
 
 def memory_cap() -> int:
-    """Bytes that a verdict's own matrices and numbers may take, beside the data."""
-    try:
-        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not every system says
-        return MEMORY
-    return min(MEMORY, machine // SHARE)
+    """Bytes that a verdict's own matrices and numbers may take, besides the data."""
+    return int(min(MEMORY, machine_memory() / SHARE))
 
 
 def require_memory(size: float, what: str) -> None:

@@ -8,7 +8,6 @@ Every step is finite, and none rounds.
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
 
 from momentron.arithmetic.clock import require_time
 from momentron.solvers.rational.systems import primitive, solve_whole
@@ -17,37 +16,28 @@ Vector = list[int]
 Weights = dict[int, Fraction]
 
 
-class Points(Protocol):
-    """Whole points in groups, read one at a time."""
+class Points:
+    """Whole points, in one group or in several.
 
-    n_groups: int
+    Attributes
+    ----------
+    vectors : list
+    group_of : list of int
+        The group of each point.
+    groups : list of list of int
+        The points of each group.
+    """
 
-    def group(self, i: int) -> int:
-        """The group of a point."""
-
-    def vector(self, i: int) -> Vector:
-        """A point."""
+    def __init__(self, vectors: list[Vector], group_of: list[int] | None = None) -> None:
+        self.vectors = vectors
+        self.group_of = group_of or [0] * len(vectors)
+        self.groups: list[list[int]] = [[] for _ in range(max(self.group_of) + 1)]
+        for i, group in enumerate(self.group_of):
+            self.groups[group].append(i)
 
     def lowest(self, x: Vector) -> list[tuple[int, int]]:
         """(the least product with x, a point that has it) of every group."""
-
-
-class ListedPoints:
-    """Points that are all at hand, in one group."""
-
-    n_groups = 1
-
-    def __init__(self, points: list[Vector]) -> None:
-        self.points = points
-
-    def group(self, i: int) -> int:
-        return 0
-
-    def vector(self, i: int) -> Vector:
-        return self.points[i]
-
-    def lowest(self, x: Vector) -> list[tuple[int, int]]:
-        return [min((dot(x, point), i) for i, point in enumerate(self.points))]
+        return [min((dot(x, self.vectors[i]), i) for i in group) for group in self.groups]
 
 
 @dataclass(frozen=True)
@@ -98,7 +88,7 @@ class Wolfe:
     def _combined(self, weights: Weights) -> Vector:
         """A multiple of Σ q_i p_i."""
         common = math.lcm(*(weight.denominator for weight in weights.values()))
-        vectors = [self.points.vector(i) for i in weights]
+        vectors = [self.points.vectors[i] for i in weights]
         numerators = [int(weight * common) for weight in weights.values()]
         return [dot(numerators, list(column)) for column in zip(*vectors, strict=True)]
 
@@ -106,17 +96,17 @@ class Wolfe:
         """The point farthest below the plane of its group's support; None at the optimum."""
         planes: dict[int, int] = {}
         for i in support:
-            group = self.points.group(i)
+            group = self.points.group_of[i]
             if group not in planes:  # all of the support of a group have the same product
-                planes[group] = dot(x, self.points.vector(i))
+                planes[group] = dot(x, self.points.vectors[i])
         lowest = enumerate(self.points.lowest(x))
         depth, entering = min((product - planes[g], i) for g, (product, i) in lowest)
         return entering if depth < 0 else None
 
     def _face_minimiser(self, support: list[int]) -> Weights:
         """The weights of any sign with the shortest sum: G u + E μ = 0, Eᵀu = 1."""
-        n_groups, points = self.points.n_groups, self.points
-        members = [[int(points.group(i) == g) for g in range(n_groups)] for i in support]
+        points, n_groups = self.points, len(self.points.groups)
+        members = [[int(points.group_of[i] == g) for g in range(n_groups)] for i in support]
         matrix = [
             [*(self._product(i, j) for j in support), *own]
             for i, own in zip(support, members, strict=True)
@@ -128,5 +118,5 @@ class Wolfe:
     def _product(self, i: int, j: int) -> int:
         key = (min(i, j), max(i, j))
         if key not in self._products:
-            self._products[key] = dot(self.points.vector(i), self.points.vector(j))
+            self._products[key] = dot(self.points.vectors[i], self.points.vectors[j])
         return self._products[key]

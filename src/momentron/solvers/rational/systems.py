@@ -16,7 +16,6 @@ from momentron.solvers.rational.memory import TooLarge
 Vector = dict[int, int]  # by coordinate; what is absent is zero
 
 PRIME = 8388593  # below 2^23: float64 adds up 2^30 residues exactly
-PIECE = 2e9  # multiplications between two looks at the clock
 MAX_EQUATIONS = 2500
 MAX_ELIMINATION = 3e11  # multiplications modulo the prime: some seconds
 IN_PROCESS = 1.0  # seconds of a call of python-flint, which nothing can interrupt
@@ -105,28 +104,6 @@ def _solved_by_a_child(
     return numerators, denominator
 
 
-def solve_rows(
-    rows: list[Vector], unknowns: list[int], right: list[Vector]
-) -> tuple[dict[int, Vector], int]:
-    """(numerators by unknown and right side, zeros left out; their positive denominator).
-
-    Σ rows[i][j] x_j = right[i]. Rows may have entries for others than the unknowns: these do not
-    count. Raises as `solve_many`.
-    """
-    if len(rows) != len(unknowns):
-        raise ZeroDivisionError("the system is not square")
-    numbers = sorted({m for side in right for m, v in side.items() if v})
-    if not numbers:
-        return {j: {} for j in unknowns}, 1
-    matrix = [[row.get(j, 0) for j in unknowns] for row in rows]
-    solution, denominator = solve_many(matrix, [[b.get(m, 0) for m in numbers] for b in right])
-    found = {
-        j: {m: v for m, v in zip(numbers, x, strict=True) if v}
-        for j, x in zip(unknowns, solution, strict=True)
-    }
-    return found, denominator
-
-
 def primitive(row: list[int]) -> list[int]:
     """The row divided by its greatest common divisor."""
     divisor = math.gcd(*row) or 1
@@ -135,9 +112,15 @@ def primitive(row: list[int]) -> list[int]:
 
 def pivots(K: np.ndarray) -> list[int]:
     """The first independent columns of a matrix of residues modulo the prime."""
+    return _reduced(K)[1]
+
+
+def _reduced(K: np.ndarray) -> tuple[Any, list[int]]:
+    """(the reduced echelon form modulo the prime, its pivot columns)."""
     n, d = K.shape
     if float(n) * d * min(n, d) > MAX_ELIMINATION:
         raise TooLarge(f"{n} × {d} entries; too many to look for independent columns")
+    require_time()
     reduced, rank = nmod_mat(n, d, K.astype(np.int64).ravel().tolist(), PRIME).rref()
     found: list[int] = []
     column = 0
@@ -145,7 +128,7 @@ def pivots(K: np.ndarray) -> list[int]:
         if int(reduced[len(found), column]):
             found.append(column)
         column += 1
-    return found
+    return reduced, found
 
 
 def independent(vectors: list[Vector], size: int) -> tuple[list[int], list[int]]:
@@ -162,23 +145,28 @@ def independent(vectors: list[Vector], size: int) -> tuple[list[int], list[int]]
     return chosen, pivots(K[:, chosen].T)
 
 
-def pivot_columns(K: Any, order: np.ndarray) -> np.ndarray:
-    """A largest set of independent columns of a matrix modulo the prime, greedily in an order.
+def minor(K: Any, order: np.ndarray) -> tuple[list[int], list[int]]:
+    """(rows, columns) of a regular minor of full rank of a sparse matrix of residues.
 
-    Random sums of the rows, ten more than the rank can be, stand in for them. Both the prime and
-    the sums may lose rank, with a chance of about 1e-7; whoever uses the answer checks it.
+    Some rows, the first in an order and one for each column, are reduced; one random vector that is
+    orthogonal to them tells which of the others are outside their span, but for a chance of 1e-7.
     """
-    n, d = K.shape
-    if n <= d + 10 or d == 0:
-        dense = K.toarray() if sp.issparse(K) else np.asarray(K)
-        return order[pivots(np.mod(dense, PRIME)[:, order])]
+    ordered = sp.csr_array(K)[order]
+    step = 2 * K.shape[1] + 64
+    _, firsts = np.unique(ordered.indices, return_index=True)
+    early = np.searchsorted(ordered.indptr, firsts, side="right") - 1
+    members = np.union1d(np.arange(min(step, order.size)), early)
     rng = np.random.default_rng(0)
-    mixed = np.zeros((d + 10, d))
-    step = max(1, min(1 << 20, int(PIECE / ((d + 10) * d))))
-    for start in range(0, n, step):  # sums of 2^20 residues below 2^23 are exact in float64
-        require_time()
-        part = K[start : start + step]
-        signs = rng.choice(np.array([-1.0, 1.0]), (d + 10, part.shape[0]))
-        sums = (part.T @ signs.T).T if sp.issparse(part) else signs @ part
-        mixed = np.mod(mixed + sums, PRIME)
-    return order[pivots(mixed[:, order])]
+    while True:
+        rows = members[pivots(ordered[members].toarray().T)]
+        reduced, columns = _reduced(ordered[rows].toarray())
+        normal = rng.integers(0, PRIME, K.shape[1])
+        normal[columns] = 0
+        image = reduced * nmod_mat(normal.size, 1, normal.tolist(), PRIME)
+        normal[columns] = [-int(v) % PRIME for v in image.entries()[: len(columns)]]
+        # in two halves, so that float64 holds the sums of products
+        high, low = ordered @ (normal >> 12).astype(float), ordered @ (normal & 4095).astype(float)
+        outside = np.flatnonzero((high % PRIME * 4096.0 + low) % PRIME)
+        if not outside.size:
+            return order[rows].tolist(), columns
+        members = np.append(rows, outside[:step])

@@ -274,18 +274,16 @@ def _positions(
     features: Sequence[int | str], width: int, names: Sequence[str] | None
 ) -> tuple[int, int]:
     if len(features) != 2:
-        raise InputError(f"features has {len(features)} entries; a picture has 2 dimensions")
-    found = []
+        raise InputError(f"features has length {len(features)}; a picture has 2 dimensions")
+    places: dict[int | str, int] = {name: place for place, name in enumerate(names or ())}
+    places |= {place: place for place in range(width)}
     for feature in features:
-        if isinstance(feature, str):
-            if feature not in (names or ()):
-                known = "X has no names" if names is None else f"it has {list(names)}"
-                raise InputError(f"X has no feature {short(feature)}; {known}")
-            feature = list(names or ()).index(feature)
-        if not 0 <= int(feature) < width:
-            raise InputError(f"feature {feature} does not exist; X has features 0 to {width - 1}")
-        found.append(int(feature))
-    return found[0], found[1]
+        if feature not in places:
+            known = "" if names is None else f" and the names {list(names)}"
+            raise InputError(
+                f"X has no feature {short(feature)}; it has features 0 to {width - 1}{known}"
+            )
+    return places[features[0]], places[features[1]]
 
 
 def _dense(part: Any) -> np.ndarray:
@@ -325,16 +323,16 @@ def _along_distance(fitted: Fitted, rows: Any, decision: np.ndarray) -> View:
 
 def _outputs(decision: np.ndarray) -> View:
     """The plane of the two principal directions of the outputs."""
-    centre = decision.mean(axis=0)
-    _, values, directions = np.linalg.svd(decision[:SAMPLE] - centre, full_matrices=False)
-    plane = directions[:2]
-    points = (decision - centre) @ plane.T
-    if values[1] <= ROUNDING * values[0]:
+    from sklearn.decomposition import PCA
+
+    plane = PCA(2).fit(decision[:SAMPLE])
+    points, (first, second) = plane.transform(decision), plane.singular_values_
+    if second <= ROUNDING * first:
         points[:, 1] = 0.0  # the outputs lie on a line
-    share = float((values[:2] ** 2).sum() / max(float((values**2).sum()), 1e-300))
+    share = float(plane.explained_variance_ratio_.sum())
     names = ("first direction of the outputs", "second direction of the outputs")
     note = "" if share > 1.0 - 1e-9 else f"{share:.0%} of the outputs' variation is in this plane"
-    return View(points, names, lambda p: centre + p @ plane, note)
+    return View(points, names, plane.inverse_transform, note)
 
 
 def principal(rows: Any, count: int, *, without: np.ndarray | None = None) -> np.ndarray:

@@ -1,0 +1,146 @@
+"""Large square matrices: parts, mirror images, Cholesky factors and inverses, in our own threads.
+
+Parts and mirror images wait for memory, which one processor does not use up. For factors, one call
+of LAPACK for ten thousand rows would take ten seconds in which no deadline and no Ctrl-C is heard,
+and scipy holds the interpreter all the while. Here the work is cut into products of numpy's, each a
+fraction of a second, as fast as the one call.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from momentron.arithmetic.threads import in_threads
+
+ROWS = 128  # gathered or signed at a time; whole rows are gathered at twice the speed of entries
+TILE = 256  # rows and columns that are mirrored at a time: both sides fit a cache
+WORTH_DIVIDING = 1_000_000  # entries from which a second thread is worth waking
+ONE_CALL = 1024  # rows up to which LAPACK factors at once
+PANEL = 192  # columns that are factored together
+STRIP = 512  # columns of a panel updated at a time by one thread
+
+
+def strips_of(start: int, stop: int, height: int) -> list[slice]:
+    """Runs of `height` rows, and a shorter last one, from start to stop."""
+    return [slice(low, min(low + height, stop)) for low in range(start, stop, height)]
+
+
+def by_strips(work: Callable[[slice], None], shape: tuple[int, ...]) -> None:
+    """work(rows) for all rows of a matrix of that shape, some at a time; in threads if it pays."""
+    if shape[0] * shape[1] >= WORTH_DIVIDING:
+        in_threads(work, strips_of(0, shape[0], ROWS))
+    else:
+        work(slice(0, shape[0]))
+
+
+def submatrix(K: np.ndarray, index: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """K[index][:, index] for a C-ordered K; out may be of another precision."""
+    if out is None:
+        if index.size <= ROWS:
+            return K.take(index, axis=0).take(index, axis=1)
+        out = np.empty((index.size, index.size), K.dtype)
+
+    def gather(rows: slice) -> None:
+        out[rows] = K.take(index[rows], axis=0).take(index, axis=1)
+
+    by_strips(gather, out.shape)
+    return out
+
+
+def sign_in_place(K: np.ndarray, signs: np.ndarray) -> None:
+    """K_ij becomes s_i K_ij s_j."""
+
+    def sign(rows: slice) -> None:
+        part = K[rows]
+        part *= signs
+        part *= signs[rows, None]
+
+    by_strips(sign, K.shape)
+
+
+def mirror_in_place(K: np.ndarray, start: int) -> None:
+    """The rows above `start`, and what is above the diagonal, from the rows below."""
+
+    def mirror(rows: slice) -> None:
+        for columns in strips_of(0, rows.start, TILE):
+            K[columns, rows] = K[rows, columns].T
+
+    in_threads(mirror, strips_of(start, K.shape[0], TILE)[::-1])  # the longest first
+
+
+def factor_in_place(M: np.ndarray) -> tuple[np.ndarray, bool]:
+    """(L, exists): the lower Cholesky factor of M, in its place; only lower halves count.
+
+    Parameters
+    ----------
+    M : ndarray of shape (n, n), float32 or float64, F-ordered
+        Overwritten, also where it is not positive definite.
+    """
+    n = M.shape[0]
+    potrf, trsm = _routines(M)
+    if n <= ONE_CALL:
+        factor, info = potrf(M, lower=1, clean=0, overwrite_a=1)
+        return factor, info == 0
+    U = M.T  # in C order: the upper half of it is what counts
+    for own in strips_of(0, n, PANEL):
+
+        def update(rows: slice, own: slice = own) -> None:
+            done = slice(0, own.start)
+            U[own, rows] -= U[done, own].T @ U[done, rows]
+
+        in_threads(update, strips_of(own.start, n, STRIP))
+        corner, info = potrf(M[own, own], lower=1)
+        if info != 0:
+            return M, False
+        M[own, own] = corner
+        below = slice(own.stop, n)
+        M[below, own] = trsm(1.0, corner, M[below, own], side=1, lower=1, trans_a=1)
+    return M, True
+
+
+def inverse_in_place(M: np.ndarray) -> tuple[np.ndarray, bool]:
+    """(M⁻¹, exists), both halves of it, in the place of M: L⁻ᵀL⁻¹, some columns at a time.
+
+    Parameters
+    ----------
+    M : ndarray of shape (n, n), float32 or float64, F-ordered
+        Positive definite, or the inverse does not exist; its lower half counts.
+    """
+    L, exists = factor_in_place(M)
+    if not exists:
+        return M, False
+    n, (_, trsm) = M.shape[0], _routines(M)
+    strips = strips_of(0, n, PANEL)
+    inverses: list[np.ndarray] = [M] * len(strips)  # of L: each from its own first row on
+
+    def invert(number: int) -> None:
+        start = strips[number].start
+        Y = np.zeros((n - start, strips[number].stop - start), M.dtype)
+        np.fill_diagonal(Y, 1.0)
+        for rows in strips[number:]:
+            own, before = slice(rows.start - start, rows.stop - start), rows.start - start
+            Y[own] -= L[rows, start : rows.start] @ Y[:before]
+            Y[own] = trsm(1.0, L[rows, rows], Y[own], lower=1)
+        inverses[number] = Y
+
+    def multiply(pair: tuple[int, int]) -> None:
+        below, beside = pair
+        rows, columns = strips[below], strips[beside]
+        left, right = inverses[below], inverses[beside][rows.start - columns.start :]
+        M[rows, columns] = left.T @ right
+        if below > beside:
+            M[columns, rows] = M[rows, columns].T
+
+    numbers = range(len(strips))
+    in_threads(invert, numbers)
+    in_threads(multiply, [(i, j) for i in numbers for j in range(i + 1)])
+    return M, True
+
+
+def _routines(M: np.ndarray) -> tuple[Any, Any]:
+    """LAPACK's Cholesky factorisation and BLAS's triangular solve, in the precision of M."""
+    if M.dtype == np.float32:
+        return lapack.spotrf, blas.strsm
+    return lapack.dpotrf, blas.dtrsm

@@ -1,0 +1,258 @@
+"""What passes over blocks of rows have proved.
+
+Classifiers are remembered as copies, with what a pass saw of them, and found again by equality.
+Weights are records made here, of passes, of rows in memory, or of other weights. A solver may ask
+for sums Σ c_i q_i with c_i ≥ 0 of weights, which are too many to keep: their gradients Zᵀq are
+computed here, with a bound on their rounding and a lower bound of Σ c_i, so that no solver can make
+an upper bound ‖Zᵀμ‖ that no weights have.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+import numpy as np
+
+from momentron.arithmetic.rounding import UNDERFLOW, down, gamma, norm_bounds, up
+from momentron.certificate.bounds import dual_bound, to_user
+from momentron.certificate.certified import Certificate
+from momentron.certificate.passes import Findings
+from momentron.certificate.proposals import admitted, read_only
+from momentron.errors import SolverError
+
+if TYPE_CHECKING:
+    from momentron.dual.labels import Labels
+    from momentron.solvers.problem import Problem
+
+KNOWN = 4  # classifiers whose last pass is remembered
+LARGEST = 2.0**60  # entry of a classifier, so that products stay within single precision
+MOST = 2.0**500  # a coefficient, or the mass of a sum: far from where a lower bound would overflow
+
+
+@dataclass(frozen=True)
+class BoundedGradient:
+    """V = Σ c_i Zᵀq_i for weights q_i of mass 1 in the dual set and c_i ≥ 0, in the units of X.
+
+    Attributes
+    ----------
+    vector : ndarray
+        As computed; cannot be written to.
+    error : float
+        A bound on its distance from the true one.
+    mass : float
+        A lower bound of Σ c_i.
+    """
+
+    vector: np.ndarray
+    error: float = 0.0
+    mass: float = 1.0
+
+    def __post_init__(self) -> None:
+        self.vector.flags.writeable = False
+
+    @property
+    def bound(self) -> float:
+        """A sure upper bound of ‖V‖ over its mass, and so of the best margin."""
+        if not 0.0 < self.mass <= MOST:
+            return math.inf
+        bound = up(up(norm_bounds(self.vector)[1] + self.error) / self.mass)
+        return math.inf if math.isnan(bound) else bound
+
+
+def mixed(a: BoundedGradient, x: float, b: BoundedGradient, y: float) -> BoundedGradient:
+    """x·a + y·b."""
+    x, y = float(x), float(y)
+    if not (0.0 <= x <= MOST and 0.0 <= y <= MOST):
+        raise SolverError(f"weights cannot be mixed with coefficients {x} and {y}: give 0 or more")
+    vector = x * a.vector + y * b.vector
+    # three roundings per entry, of numbers no larger than these; what underflows is covered too
+    size = up(x * norm_bounds(a.vector)[1] + y * norm_bounds(b.vector)[1])
+    rounding = up(gamma(3) * size + 4.0 * vector.size * UNDERFLOW)
+    error = up(x * a.error + y * b.error + rounding)
+    mass = max(0.0, down(x * a.mass + y * b.mass))
+    if not mass <= MOST:
+        raise SolverError(f"these weights would have a mass of {mass:.3g}; scale them down")
+    return BoundedGradient(vector, error, mass)
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Dual weights of all the rows of a stream: made by the problem, and handed to solvers.
+
+    Attributes
+    ----------
+    proved : BoundedGradient
+        What passes over these data have proved.
+    vector : ndarray
+        The gradient as solvers are told: the same, but for weights that a file speaks of.
+    mass : float
+        The sum of the weights as solvers are told.
+    upper : float
+        A sharper upper bound than the gradient's, where one was proved on the rows themselves.
+    rows : SparseDual, optional
+        The weights of single rows, where these are known.
+    """
+
+    proved: BoundedGradient
+    vector: np.ndarray
+    mass: float = 1.0
+    upper: float = math.inf
+    rows: Any = None
+
+    @property
+    def bound(self) -> float:
+        return min(self.upper, self.proved.bound)
+
+
+@dataclass(frozen=True)
+class KnownMargin:
+    """A classifier, sure upper bounds of its arcs' scores, and what margin they prove."""
+
+    w: np.ndarray
+    tops: np.ndarray
+    margin: float
+
+
+class Evidence:
+    """The classifiers and the weights that passes have shown.
+
+    Parameters
+    ----------
+    labels : Labels
+    shape : tuple of int
+        Of a classifier.
+    longest : float
+        An upper bound of max‖z‖, and so of the best margin.
+    no_rows : SparseDual
+        Weights of no rows.
+    """
+
+    def __init__(
+        self, labels: "Labels", shape: tuple[int, ...], longest: float, no_rows: Any
+    ) -> None:
+        self._labels, self._shape, self._longest = labels, shape, longest
+        self._arcs = labels.arc_set()
+        self._known: list[KnownMargin] = []
+        self._upper = longest
+        self._of_passes = math.inf  # the least bound that the weights of a single pass prove
+        self._made: WeakSet[Weights] = WeakSet()  # a copy, or one that says more, is refused
+        nothing = BoundedGradient(np.zeros(shape), mass=0.0)
+        self.nothing = self._own(Weights(nothing, nothing.vector, 0.0, rows=no_rows))
+        self.best_on_rows = self.nothing  # those with the least bound proved on rows
+
+    # --- classifiers ---------------------------------------------------------------------------
+
+    def copied(self, w: np.ndarray) -> np.ndarray:
+        """A private copy of a proposed classifier, checked for shape, type and size."""
+        w = admitted(w, self._shape, "w").astype(np.float64, copy=False)
+        largest = float(np.abs(w).max(initial=0))
+        if not largest <= LARGEST:  # NaN fails too
+            raise SolverError(
+                f"w has an entry of {largest:.3g} in size; entries must be finite and at most 2**60"
+            )
+        return read_only(w)
+
+    def remember(self, w: np.ndarray, tops: np.ndarray) -> None:
+        """Keep the last scan, and those with the largest margins; that of w = 0 tells nothing."""
+        if not w.any():
+            return
+        norm_low, norm_high = norm_bounds(w)
+        margin = down(self._arcs.margin(tops))
+        norm = norm_high if margin > 0.0 else norm_low
+        margin = down(margin / norm) if norm > 0.0 else -math.inf
+        margin = -math.inf if math.isnan(margin) else margin
+        kept = [known for known in self._known if not np.array_equal(known.w, w)]
+        kept.sort(key=lambda known: -known.margin)
+        self._known = [*kept[: KNOWN - 1], KnownMargin(w, read_only(tops.copy()), margin)]
+
+    def of(self, w: np.ndarray) -> KnownMargin | None:
+        """What is known of a classifier, if a pass has evaluated it lately."""
+        return next((known for known in self._known if np.array_equal(known.w, w)), None)
+
+    def of_or_best(self, w: np.ndarray) -> KnownMargin | None:
+        """The same, or else of the classifier with the largest margin of those remembered."""
+        return self.of(w) or max(self._known, key=lambda known: known.margin, default=None)
+
+    # --- weights -------------------------------------------------------------------------------
+
+    def _own(self, weights: Weights) -> Weights:
+        self._made.add(weights)
+        return weights
+
+    def of_pass(self, found: Findings) -> Weights:
+        """The weights that a pass gave to all the rows."""
+        labels, arcs, totals = self._labels, self._labels.arcs, found.totals
+        mass, k = float(totals.sum()), labels.n_classes
+        if labels.is_paired:  # the sums of all classes add up to zero
+            vector = np.column_stack([found.vectors, -found.vectors.sum(axis=1)]) / mass
+        else:  # every arc weighs the same, whatever its sum was
+            vector = found.vectors @ (1.0 / (totals.size * totals))
+        flow, lengths = totals[arcs] / mass, np.full(arcs.size, self._longest)
+        error = self._arcs.mass_error(flow, lengths, self._longest, self._longest)
+        # the sums and the masses by which they are divided both err, each by its own chain; the
+        # errors of k − 1 sums add up in the last, to √(k − 1) times their length at most; and what
+        # is out of balance between k classes is led back along at most k − 1 arcs
+        chains = (math.sqrt(k) if labels.is_paired else 1.0) + (k if labels.circulates else 0.0)
+        error += 2.0 * chains * gamma(found.depth + 2 * k + 8) * self._longest
+        gradient = BoundedGradient(vector, up(error))
+        self._of_passes = min(self._of_passes, gradient.bound)
+        return self._own(Weights(gradient, gradient.vector))
+
+    def on_rows(
+        self, problem: "Problem", q: np.ndarray, rows: Any, *, least: float = 0.0
+    ) -> Weights:
+        """Weights of rows in memory, a part of all: what they prove there holds for all.
+
+        `rows` are these weights for the result; `least` is the least bound that they may claim.
+        """
+        upper = max(least, to_user(problem, dual_bound(problem, q, sharp=True), math.inf))
+        q = problem.dual_set.normalize(np.asarray(q, np.float64))
+        vector = problem.operator.exact_adjoint(problem.labels.mix(q))
+        longest = problem.longest
+        error = problem.dual_set.mass_error(q, problem.row_norms, longest, longest)
+        error += 2.0 * gamma(q.size + 8) * longest
+        vector, error = np.ldexp(vector, problem.exponent), np.ldexp(up(error), problem.exponent)
+        gradient = BoundedGradient(vector, float(error))
+        found = self._own(Weights(gradient, gradient.vector, upper=upper, rows=rows))
+        if upper < self.best_on_rows.upper:
+            self.best_on_rows = found
+        return found
+
+    def claimed(self, vector: np.ndarray, mass: float) -> Weights:
+        """Weights that nothing proves."""
+        vector = read_only(vector.reshape(self._shape))
+        return self._own(Weights(self.nothing.proved, vector, mass))
+
+    def require_own(self, q: Any) -> Weights:
+        """Weights that a solver proposes, which must be of this problem."""
+        if type(q) is Weights and q in self._made:
+            return q
+        raise SolverError(
+            f"q is {type(q).__name__}, not weights that this problem gave; in blocks they come "
+            "from evaluate or combination, or from mixing such weights"
+        )
+
+    def mix(self, a: Any, x: float, b: Any, y: float) -> Weights:
+        """x·a + y·b."""
+        one, other = self.require_own(a), self.require_own(b)
+        proved = mixed(one.proved, x, other.proved, y)
+        vector = proved.vector
+        if one.vector is not one.proved.vector or other.vector is not other.proved.vector:
+            with np.errstate(all="ignore"):
+                vector = read_only(x * one.vector + y * other.vector)
+        rows = None
+        if one.rows is not None and other.rows is not None:
+            rows = one.rows.mixed(x, other.rows, y)
+        mass = x * one.mass + y * other.mass
+        return self._own(Weights(proved, vector, mass, rows=rows))
+
+    # --- both ----------------------------------------------------------------------------------
+
+    def certificate(self, w: np.ndarray, q: Any) -> Certificate:
+        """The interval that w and q prove, or the best of those known where w is not among them."""
+        bound = self.require_own(q).bound
+        self._upper = min(self._upper, self._of_passes if math.isinf(bound) else bound)
+        known = self.of_or_best(w)
+        margin = known.margin if known is not None and w.any() else 0.0
+        return Certificate.from_bounds(margin, self._upper)

@@ -1,0 +1,215 @@
+"""Arrays, frames, lists, sparse matrices and buffers, as floats with the same values."""
+
+from collections.abc import Iterable
+from datetime import date, time, timedelta
+from fractions import Fraction
+from typing import Any, NoReturn
+
+import numpy as np
+import scipy.sparse as sp
+
+from momentron.data.exactness.decimals import as_decimal, first_changed, widened
+from momentron.data.exactness.duplicates import canonical
+from momentron.data.exactness.tensors import as_host, is_tensor
+from momentron.errors import InputError, InputTypeError, one_line, short
+
+LARGEST_SAFE = 2**53
+_DATES = (date, time, timedelta, np.datetime64, np.timedelta64)
+
+
+def as_exact(X: Any, decimals: str = "binary") -> Any:
+    """X in float32 or float64 with unchanged values, or InputError with the first that changes.
+
+    Parameters
+    ----------
+    X : array, sparse matrix, tensor, data frame, nested lists, buffer or anything numpy can read
+        Read once. Floats are returned without a copy.
+    decimals : {"binary", "shortest"}
+        What a float stands for: its own value, or the shortest decimal that prints as it. With
+        "shortest" a float32 of 0.1 becomes the float64 of 0.1, and Decimal("0.1") passes.
+
+    Returns
+    -------
+    ndarray of any shape; or a CSR or CSC matrix whose indices are sorted and come once
+    """
+    if type(X) is np.ndarray:
+        return _as_floats(X, decimals)
+    if sp.issparse(X):
+        X = canonical(X)
+        data = _as_floats(X.data, decimals)
+        return X if data is X.data else type(X)((data, X.indices, X.indptr), shape=X.shape)
+    if isinstance(X, np.ma.MaskedArray):
+        if np.ma.is_masked(X):
+            raise InputError(
+                "X is a masked array with masked entries; drop those rows or impute them"
+            )
+        return _as_floats(np.asarray(X.data), decimals)
+    if is_tensor(X):
+        return as_exact(as_host(X), decimals)
+    if isinstance(X, list | tuple):
+        if len(X) and is_tensor(X[0]):
+            X = [as_host(row) if is_tensor(row) else row for row in X]
+        return _as_floats(_from_lists(X), decimals)
+    columns = _columns_of(X)
+    if columns is None:
+        return _as_floats(_as_array(X), decimals)
+    return _from_columns(X, columns, decimals)
+
+
+def _as_floats(values: np.ndarray, decimals: str = "binary") -> np.ndarray:
+    _require(values, decimals)
+    if values.dtype.kind == "f" and values.dtype.itemsize < 8 and decimals == "shortest":
+        return widened(values)
+    if values.dtype.kind == "f" and values.dtype.itemsize in (4, 8):
+        return values.astype(values.dtype.newbyteorder("="), copy=False)
+    return values.astype(np.float64)
+
+
+def _require(values: np.ndarray, decimals: str = "binary") -> None:
+    kind, size = values.dtype.kind, values.dtype.itemsize
+    if kind == "O":
+        _require_objects(values.ravel(), decimals)
+    elif kind in "iu" and size == 8:
+        if values.size and (values.max() > LARGEST_SAFE or values.min() < -LARGEST_SAFE):
+            large = (values > LARGEST_SAFE) | (values < -LARGEST_SAFE)
+            _require_objects(values[large].tolist(), decimals)
+    elif kind == "f" and size > 8:
+        with np.errstate(over="ignore"):
+            back = values.astype(np.float64).astype(values.dtype)
+        changed = np.flatnonzero((back != values) & (values == values))
+        if changed.size:
+            _refuse(values.ravel()[changed[0]])
+    elif kind in "UST":
+        texts = values.ravel().tolist()
+        _require_texts([text.decode("latin-1") if kind == "S" else text for text in texts])
+    elif kind == "c":
+        _refuse_complex()
+    elif kind in "mM":
+        _refuse_date(values.dtype)
+    elif kind not in "biuf":
+        raise InputError(f"X has entries of type {values.dtype}; pass real numbers")
+
+
+def _require_objects(values: Iterable[Any], decimals: str = "binary") -> None:
+    """Python's own comparison of a number with a float is exact, numpy's is not."""
+    stands_for = as_decimal if decimals == "shortest" else Fraction
+    texts = []
+    for given in values:
+        if isinstance(given, _DATES):
+            _refuse_date(type(given).__name__)
+        value = given.item() if hasattr(given, "item") and np.ndim(given) == 0 else given
+        if isinstance(value, float) or value is None:
+            continue
+        if isinstance(value, complex | np.complexfloating):
+            _refuse_complex()
+        if isinstance(value, str | bytes):
+            texts.append(value.decode("latin-1") if isinstance(value, bytes) else value)
+            continue
+        try:
+            is_same = value != value or bool(stands_for(float(value)) == value)
+        except OverflowError:
+            is_same = False
+        except (TypeError, ValueError, ArithmeticError) as error:
+            raise InputTypeError(
+                f"X holds {short(value)}, which is not a number: {one_line(error)}"
+            ) from error
+        if not is_same:
+            _refuse(value)
+    _require_texts(texts)
+
+
+def _require_texts(texts: list[str]) -> None:
+    values = np.empty(len(texts))
+    for i, text in enumerate(texts):
+        try:
+            values[i] = float(text)
+        except ValueError:
+            raise InputError(
+                f"could not convert {short(text[:40])} in X to a number; encode text as numbers "
+                "first"
+            ) from None
+    changed = first_changed(texts, values)
+    if changed is not None:
+        _refuse(texts[changed])
+
+
+def _from_lists(X: Any) -> np.ndarray:
+    """Nested lists as an array that numpy did not round."""
+    try:
+        values = np.asarray(X)
+        # a large integer next to a float is a float by now, and a number next to text is text
+        is_mixed = values.dtype.kind in "US" or (
+            values.dtype.kind == "f" and bool((np.abs(values) >= LARGEST_SAFE).any())
+        )
+        return np.asarray(X, dtype=object) if is_mixed else values
+    except ValueError as error:
+        raise InputError(
+            f"X is not a matrix: {one_line(error)}; give each row the same number of entries"
+        ) from None
+
+
+def _as_array(X: Any) -> np.ndarray:
+    """What numpy reads of an object or a buffer, in the type that it has there."""
+    try:
+        values = np.asarray(X)
+        if values.dtype.kind == "O" and values.ndim == 0 and hasattr(X, "__dlpack__"):
+            values = np.from_dlpack(X)
+    except (TypeError, ValueError, BufferError) as error:
+        raise InputError(
+            f"X of type {type(X).__name__} cannot be read as an array: {one_line(error)}"
+        ) from error
+    return values
+
+
+def _columns_of(X: Any) -> list[Any] | None:
+    """The columns of a data frame or table, each of which has its own type."""
+    if hasattr(X, "iloc") and hasattr(X, "dtypes"):  # pandas
+        return [X.iloc[:, j] for j in range(X.shape[1])] if X.ndim == 2 else None
+    if hasattr(X, "get_columns"):  # polars
+        return list(X.get_columns())
+    return list(X.itercolumns()) if hasattr(X, "itercolumns") else None  # pyarrow
+
+
+def _from_columns(X: Any, columns: list[Any], decimals: str) -> Any:
+    kinds = {getattr(column, "dtype", None) for column in columns}
+    if len(kinds) == 1 and kinds <= {np.dtype(np.float32), np.dtype(np.float64)}:
+        return _as_floats(np.asarray(X), decimals)
+    if hasattr(X, "iloc") and hasattr(X, "sparse"):  # pandas, and every column is sparse
+        for column in columns:
+            _require(_column(column), decimals)
+        return as_exact(X.sparse.to_coo(), decimals)
+    out = np.empty((X.shape[0], len(columns)))
+    for j, column in enumerate(columns):
+        out[:, j] = _as_floats(_column(column), decimals)
+    return out
+
+
+def _column(column: Any) -> np.ndarray:
+    """A column as an array of its own type; of objects where values are missing."""
+    kind = getattr(getattr(column, "dtype", None), "kind", None)
+    if not hasattr(column, "iloc") or isinstance(column.dtype, np.dtype):
+        return np.asarray(column)
+    if kind == "M":
+        _refuse_date(column.dtype)
+    if kind in ("b", "i", "u", "f") and not column.isna().any():
+        return column.to_numpy(dtype=np.dtype(bool if kind == "b" else f"{kind}8"))
+    return column.to_numpy(dtype=object, na_value=np.nan)
+
+
+def _refuse_complex() -> NoReturn:
+    raise InputError("Complex data not supported: X has complex entries; pass real numbers")
+
+
+def _refuse_date(kind: Any) -> NoReturn:
+    raise InputError(
+        f"X has dates or times ({kind}), which are not numbers; pass a difference in a unit of "
+        "your choice, such as (t - t.min()) / numpy.timedelta64(1, 'D')"
+    )
+
+
+def _refuse(value: Any) -> NoReturn:
+    shown = short(value) if isinstance(value, int) else one_line(value, 40)
+    raise InputError(
+        f"X holds {shown}, which float64 cannot hold exactly (integers are safe up to 2**53, "
+        "text up to 15 digits); rescale X, or round it to floats yourself"
+    )

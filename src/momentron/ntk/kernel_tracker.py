@@ -1,0 +1,308 @@
+"""The tangent kernel of a network while you train it, from your own loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from momentron.api import max_margin
+from momentron.data.arguments import as_count
+from momentron.errors import InputError, short
+from momentron.ntk.empirical import EmpiricalNTK
+from momentron.ntk.evolution_table import EvolutionRow, KernelEvolution
+from momentron.ntk.selection import Examples, Outputs, Selection, pieces
+from momentron.ntk.spectra import kernel_alignment, on_host
+from momentron.result import MarginResult
+from momentron.solvers import Solver, as_solver
+from momentron.status import Status
+from momentron.views.progress import Progress, Tell, as_progress, part_of
+
+BATCH = 256  # examples that pass through the model to be classified at once
+
+Data = Any
+"""(X, y): examples with labels."""
+
+
+class Labelled(NamedTuple):
+    """Examples X and their labels y."""
+
+    X: Any
+    y: np.ndarray
+
+
+@dataclass(frozen=True, repr=False)
+class Snapshot:
+    """What is seen of the kernel at one epoch.
+
+    Attributes
+    ----------
+    epoch : int or float
+    kernel : ndarray of shape (n, n)
+        The kernel of the training examples.
+    cross : ndarray of shape (n_test, n)
+        The kernel of the test examples with the training examples.
+    result : MarginResult
+        The maximum-margin predictor in this kernel.
+    """
+
+    epoch: float
+    kernel: np.ndarray
+    cross: np.ndarray
+    result: MarginResult
+
+    def __repr__(self) -> str:
+        kernel, cross = (" × ".join(map(str, K.shape)) for K in (self.kernel, self.cross))
+        interval = f"[{self.result.lower:.6g}, {self.result.upper:.6g}]"
+        return (
+            f"Snapshot(epoch {self.epoch:g}, kernel {kernel}, cross {cross}, margin in {interval})"
+        )
+
+
+class KernelTracker:
+    """Record the tangent kernel of a network that you train, whenever you call `look`.
+
+    Each look computes the kernel of the training examples and the kernel of the test with the
+    training examples, and fits the maximum-margin predictor; rows are as in `kernel_evolution`.
+
+    Parameters
+    ----------
+    train, test : (X, y)
+        The examples to look at, with labels of any kind. The network has one output per class, or a
+        single one for two.
+    method, fit_intercept, tol, max_iter
+        For the predictor, as in `max_margin`; the paper fits no intercept, and uses
+        method="adaptive".
+    seed : int
+        The seed of method="adaptive".
+    normalize, input_shape, max_memory, outputs, parameters
+        As in `EmpiricalNTK`; the memory limit is for each kernel.
+    progress : bool or callable, optional
+        For each look; see `momentron.views.progress`.
+
+    Attributes
+    ----------
+    rows : list of dict
+        The numbers of each look.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from momentron.ntk import KernelTracker
+    >>> X, y = torch.eye(4), torch.tensor([0, 0, 1, 1])
+    >>> model = torch.nn.Linear(4, 2)
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    >>> tracker = KernelTracker((X, y), (X, y))
+    >>> for epoch in range(101):
+    ...     if epoch % 50 == 0:
+    ...         snapshot = tracker.look(model, epoch)
+    ...     optimizer.zero_grad()
+    ...     torch.nn.functional.cross_entropy(model(X), y).backward()
+    ...     optimizer.step()
+    >>> tracker.evolution["epoch"]
+    array([  0,  50, 100])
+    """
+
+    def __init__(
+        self,
+        train: Data,
+        test: Data,
+        *,
+        method: str | Solver = "auto",
+        fit_intercept: bool = False,
+        tol: float = 1e-4,
+        max_iter: int | None = None,
+        seed: int = 0,
+        normalize: bool = True,
+        input_shape: tuple[int, ...] | None = None,
+        max_memory: str | int = "1GB",
+        outputs: Outputs = None,
+        parameters: Selection = None,
+        progress: Progress = None,
+    ) -> None:
+        as_count("seed", seed, 0)
+        self._fit = {
+            "method": as_solver(method),
+            "fit_intercept": fit_intercept,
+            "tol": tol,
+            "max_iter": max_iter,
+            "random_state": seed,
+        }
+        self._kernel = {
+            "normalize": normalize,
+            "input_shape": None if input_shape is None else tuple(input_shape),
+            "max_memory": max_memory,
+            "outputs": outputs,
+            "parameters": parameters,
+        }
+        self.train, self.test = as_labelled(train, "train"), as_labelled(test, "test")
+        kinds = [labels.y.dtype for labels in (self.train, self.test)]
+        if (kinds[0].kind in "US") != (kinds[1].kind in "US"):
+            raise InputError(f"train has labels of type {kinds[0]}, test of {kinds[1]}: use one")
+        self.classes = np.unique(np.concatenate([self.train.y, self.test.y]))
+        self._progress = progress
+        as_progress(progress, "")  # refused now if it is invalid
+        self.rows: list[dict[str, Any]] = []
+        self._kernels: list[np.ndarray] = []
+
+    def look(self, model: nn.Module, epoch: float, *, tell: Tell | None = None) -> Snapshot:
+        """Record the model as it is now, in evaluation mode, without changing it.
+
+        Parameters
+        ----------
+        model : torch.nn.Module
+        epoch : int or float
+            How far the training is, in any unit. A look at an epoch that is not after the last one
+            replaces all looks from that epoch on, as if training had been resumed there.
+        tell : callable, optional
+            Called with the fraction done, instead of `progress`.
+
+        Returns
+        -------
+        Snapshot
+        """
+        epoch = as_epoch(epoch)
+        tell = tell or as_progress(self._progress, f"look at epoch {epoch:g}")
+        ntk = EmpiricalNTK(model, **self._kernel)  # type: ignore[arg-type]
+        (X, y), (X_test, y_test) = self.train, self.test
+        first = len(y) / (len(y) + len(y_test))  # by the examples that pass the network
+        with modes_kept(model):
+            model.eval()
+            errors = [
+                network_error(model, self.examples(model, which), which.y, self.classes)
+                for which in (self.test, self.train)
+            ]
+            kernel = ntk(X, progress=part_of(tell, 0.0, first))
+            result = max_margin(kernel, y, kernel="precomputed", **self._fit)  # type: ignore[arg-type]
+            if result.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            cross = ntk(X_test, X, progress=part_of(tell, first, 1.0))
+        row = {
+            "epoch": epoch,
+            "lower": result.lower,
+            "upper": result.upper,
+            "kernel_error": float(np.mean(predict(result, cross) != y_test)),
+            "network_error": errors[0],
+            "train_error": errors[1],
+        }
+        count = sum(seen["epoch"] < epoch for seen in self.rows)
+        del self.rows[count:], self._kernels[count:]
+        self.rows.append(row)
+        self._kernels.append(kernel)
+        return Snapshot(epoch, kernel, cross, result)
+
+    def examples(self, model: nn.Module, which: Labelled) -> Examples:
+        """The training or the test examples as the model reads them."""
+        name = "train[0]" if which is self.train else "test[0]"
+        return Examples(which.X, model, self._kernel["input_shape"], name)  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def evolution(self) -> KernelEvolution:
+        """The table of all looks so far.
+
+        Raises
+        ------
+        InputError
+            If there was none.
+        """
+        if not self.rows:
+            raise InputError("the tracker has seen nothing yet; call look(model, epoch) first")
+        first, last = self._kernels[0], self._kernels[-1]
+        return KernelEvolution(
+            EvolutionRow(
+                **row,
+                alignment_first=kernel_alignment(kernel, first),
+                alignment_last=kernel_alignment(kernel, last),
+            )
+            for row, kernel in zip(self.rows, self._kernels, strict=True)
+        )
+
+    def kernel(self, epoch: float) -> np.ndarray:
+        """The training kernel of the look at this epoch."""
+        seen = [row["epoch"] for row in self.rows]
+        if epoch in seen:
+            return self._kernels[seen.index(epoch)]
+        raise InputError(f"there was no look at epoch {short(epoch)}; there were looks at {seen}")
+
+    def __repr__(self) -> str:
+        epochs = [f"{row['epoch']:g}" for row in self.rows]
+        return f"KernelTracker({len(epochs)} looks, at epochs [{', '.join(epochs)}])"
+
+
+def as_epoch(epoch: Any) -> float:
+    """A number of at least 0; a whole one as an int."""
+    if not isinstance(epoch, Real) or isinstance(epoch, bool) or not 0.0 <= float(epoch) < np.inf:
+        raise InputError(f"epoch={short(epoch)} must be a number of at least 0")
+    number = float(epoch)
+    return int(number) if number.is_integer() else number
+
+
+def predict(result: MarginResult, cross: np.ndarray) -> np.ndarray:
+    """The labels that a predictor gives to examples, from their kernel with the training ones."""
+    outputs = cross @ result.coef.T + result.intercept
+    if outputs.ndim == 1:
+        return result.classes[(outputs > 0.0).astype(int)]
+    return result.classes[outputs.argmax(axis=1)]
+
+
+def as_labelled(data: Data, name: str) -> Labelled:
+    """A pair of as many examples as labels."""
+    if not isinstance(data, tuple | list) or len(data) != 2:
+        raise InputError(f"{name} is {type(data).__name__}; pass a pair (X, y)")
+    X, y = data[0], on_host(data[1])
+    if y.shape != (len(X),):
+        raise InputError(
+            f"{name} has {len(X)} examples and labels of shape {y.shape}; "
+            f"they must have shape ({len(X)},)"
+        )
+    return Labelled(X, y)
+
+
+def network_error(
+    model: nn.Module, examples: Examples, y: np.ndarray, classes: np.ndarray
+) -> float:
+    """The share of examples that the network itself gets wrong; NaN outputs are an error."""
+    wrong = 0
+    for rows in pieces(len(examples), BATCH):
+        outputs = class_outputs(model, examples.rows(rows), classes)
+        answers = (outputs[:, 0] > 0.0) if outputs.shape[1] == 1 else outputs.argmax(dim=1)
+        wrong += int(np.sum(classes[answers.long().cpu().numpy()] != y[rows]))
+    return wrong / len(examples)
+
+
+def class_outputs(model: nn.Module, x: Tensor, classes: np.ndarray) -> Tensor:
+    """The outputs of some examples, which must name one class per example."""
+    with torch.no_grad():
+        outputs = model(x)
+    n, k = len(x), classes.size
+    shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+    if shape != (n, k) and not (k == 2 and shape == (n, 1)):
+        raise InputError(
+            f"the outputs of {n} examples are {shape}; {k} classes need ({n}, {k})"
+            + (f" or ({n}, 1)" if k == 2 else "")
+        )
+    if not bool(outputs.isfinite().all()):
+        raise InputError(
+            "the outputs of the network are not finite: training diverged; use a smaller lr"
+        )
+    return outputs
+
+
+@contextmanager
+def modes_kept(model: nn.Module) -> Iterator[None]:
+    """Training and evaluation modes come back as they were, module by module."""
+    modes = [(module, module.training) for module in model.modules()]
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode

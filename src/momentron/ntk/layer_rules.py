@@ -1,0 +1,190 @@
+"""Modules whose derivatives have a structure: the sizes, inputs and output gradients of each kind.
+
+Every kind but the embedding computes, for each example, group and position p,
+
+    y_p = W u_p + b,      u_p of F entries, y_p of C entries,
+
+so ∂/∂W = Σ_p δ_p u_pᵀ and ∂/∂b = Σ_p δ_p with δ the gradient of an output with respect to y. A
+dense layer has one position (or one per step of the sequence), a convolution one per pixel, with
+u_p the patch under the kernel, and a normalisation layer is one group per affine entry with
+F = C = 1.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.conv import _ConvNd
+from torch.nn.modules.instancenorm import _InstanceNorm
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """g groups of C × F weights, read at P positions."""
+
+    groups: int
+    channels: int
+    fan_in: int
+    positions: int
+
+
+class Rule(ABC):
+    """What has to be known of one kind of module."""
+
+    gives_tokens: bool = False  # `features` are whole numbers that stand for unit vectors
+
+    def accepts(self, module: Any) -> bool:
+        """Whether this module's settings keep the structure."""
+        return True
+
+    @abstractmethod
+    def sizes(self, module: Any, x: Tensor, y: Tensor) -> Sizes:
+        """The sizes of a call that turned x into y."""
+
+    @abstractmethod
+    def features(self, module: Any, x: Tensor) -> Tensor:
+        """u of a call, of shape (n, g, P, F)."""
+
+    def deltas(self, module: Any, gradient: Tensor) -> Tensor:
+        """δ of a call from the gradient with respect to y, of shape (n, g, P, C)."""
+        return gradient.reshape(len(gradient), 1, -1, gradient.shape[-1])
+
+
+class LinearRule(Rule):
+    """y = Wx + b on the last axis; all axes between the first and the last are positions."""
+
+    def sizes(self, module: Any, x: Tensor, y: Tensor) -> Sizes:
+        return Sizes(1, y.shape[-1], x.shape[-1], math.prod(y.shape[1:-1]))
+
+    def features(self, module: Any, x: Tensor) -> Tensor:
+        return x.reshape(x.shape[0], 1, -1, x.shape[-1])
+
+
+class ConvRule(Rule):
+    """Convolutions in one, two or three dimensions, with every setting that torch knows."""
+
+    def sizes(self, module: Any, x: Tensor, y: Tensor) -> Sizes:
+        fan_in = math.prod(module.weight.shape[1:])
+        channels = module.out_channels // module.groups
+        return Sizes(module.groups, channels, fan_in, math.prod(y.shape[2:]))
+
+    def features(self, module: Any, x: Tensor) -> Tensor:
+        """All patches, copied out of a view of the padded input."""
+        d = x.ndim - 2
+        if module.padding_mode == "zeros":
+            x = F.pad(x, zero_padding(module))
+        else:  # what torch's own forward reads
+            x = F.pad(x, module._reversed_padding_repeated_twice, mode=module.padding_mode)
+        sizes = zip(module.kernel_size, module.stride, module.dilation, strict=True)
+        for axis, (kernel, stride, dilation) in enumerate(sizes, start=2):
+            x = x.unfold(axis, dilation * (kernel - 1) + 1, stride)[..., ::dilation]
+        # (n, g, channels of a group, *positions, *kernel)
+        x = x.unflatten(1, (module.groups, -1)).movedim(2, 2 + d)
+        return x.flatten(2 + d).flatten(2, 1 + d)
+
+    def deltas(self, module: Any, gradient: Tensor) -> Tensor:
+        n, channels = gradient.shape[:2]
+        return gradient.reshape(n, module.groups, channels // module.groups, -1).transpose(2, 3)
+
+
+class NormRule(Rule):
+    """Normalisation: one group per affine entry, with u the normalised input."""
+
+    def accepts(self, module: Any) -> bool:
+        # an instance norm with running statistics changes its formula with the mode
+        return not (isinstance(module, _InstanceNorm) and module.track_running_stats)
+
+    def sizes(self, module: Any, x: Tensor, y: Tensor) -> Sizes:
+        groups, positions = self._by_entry(module, x).shape[1:]
+        return Sizes(groups, 1, 1, positions)
+
+    def features(self, module: Any, x: Tensor) -> Tensor:
+        return self._by_entry(module, self._normalised(module, x)).unsqueeze(3)
+
+    def deltas(self, module: Any, gradient: Tensor) -> Tensor:
+        return self._by_entry(module, gradient).unsqueeze(3)
+
+    def _normalised(self, module: Any, x: Tensor) -> Tensor:
+        if isinstance(module, nn.LayerNorm):
+            return F.layer_norm(x, module.normalized_shape, None, None, module.eps)
+        if isinstance(module, nn.RMSNorm):
+            return F.rms_norm(x, module.normalized_shape, None, module.eps)
+        if isinstance(module, nn.GroupNorm):
+            return F.group_norm(x, module.num_groups, None, None, module.eps)
+        if isinstance(module, _InstanceNorm):
+            return F.instance_norm(x, eps=module.eps)
+        return F.batch_norm(x, module.running_mean, module.running_var, eps=module.eps)
+
+    def _by_entry(self, module: Any, x: Tensor) -> Tensor:
+        """(n, affine entries, positions): an entry is a channel, or one of the last axes."""
+        if isinstance(module, nn.LayerNorm | nn.RMSNorm):
+            return x.reshape(x.shape[0], -1, math.prod(module.normalized_shape)).transpose(1, 2)
+        return x.reshape(*x.shape[:2], -1)
+
+
+class EmbeddingRule(Rule):
+    """y_p is row t_p of W: u_p is the unit vector of token t_p, of which only t_p is kept."""
+
+    gives_tokens = True
+
+    def accepts(self, module: Any) -> bool:
+        # max_norm rewrites the weights, and frequency scaling makes its gradients no derivatives
+        return module.max_norm is None and not module.scale_grad_by_freq
+
+    def sizes(self, module: Any, x: Tensor, y: Tensor) -> Sizes:
+        return Sizes(1, module.embedding_dim, 1, math.prod(x.shape[1:]))
+
+    def features(self, module: Any, x: Tensor) -> Tensor:
+        """The tokens; the padding token, which learns nothing, as −1."""
+        tokens = x.reshape(x.shape[0], 1, -1, 1)
+        if module.padding_idx is not None:
+            tokens = tokens.masked_fill(tokens == module.padding_idx, -1)
+        return tokens
+
+
+NORMS = (_BatchNorm, _InstanceNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
+RULES: dict[Any, Rule] = {
+    nn.Linear: LinearRule(),
+    **dict.fromkeys((nn.Conv1d, nn.Conv2d, nn.Conv3d), ConvRule()),
+    **dict.fromkeys(NORMS, NormRule()),
+    nn.Embedding: EmbeddingRule(),
+}
+
+
+def rule_for(module: nn.Module) -> Rule | None:
+    """The rule of a module, or None if its forward or its parameters are not the plain ones."""
+    for kind, rule in RULES.items():
+        if isinstance(module, kind):
+            return rule if _is_plain(module, kind) and rule.accepts(module) else None
+    return None
+
+
+def _is_plain(module: Any, kind: Any) -> bool:
+    names = ("forward", "_conv_forward") if issubclass(kind, _ConvNd) else ("forward",)
+    for name in names:
+        if name in vars(module) or getattr(type(module), name) is not getattr(kind, name):
+            return False
+    # a parametrised weight is computed from other parameters and is not one itself
+    return all(
+        getattr(module, name, None) is module._parameters.get(name) for name in ("weight", "bias")
+    )
+
+
+def zero_padding(module: Any) -> list[int]:
+    """The zeros before and after each axis, the last axis first, as `torch.nn.functional.pad`."""
+    sides: list[int] = []
+    for axis in reversed(range(len(module.kernel_size))):
+        if module.padding == "same":
+            total = module.dilation[axis] * (module.kernel_size[axis] - 1)
+            sides += [total // 2, total - total // 2]
+        elif module.padding == "valid":
+            sides += [0, 0]
+        else:
+            sides += [module.padding[axis]] * 2
+    return sides

@@ -1,0 +1,310 @@
+"""What every data operator offers: X as a linear map, at working and at certificate precision."""
+
+import copy
+import math
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from momentron.arithmetic.rounding import EXTENDED_ROUNDOFF, UNDERFLOW, gamma, norm_bounds, up
+from momentron.arithmetic.squares import strips_of
+from momentron.certificate import read_only
+
+if TYPE_CHECKING:
+    from momentron.rows.kernel_rows import KernelOperator
+
+T = TypeVar("T")
+
+BLOCK_BYTES = 1 << 22  # float64 blocks of 4 MB: large enough for BLAS, small next to any X
+FEW_ENTRIES = 32  # up to which the length of a vector is faster in Python
+
+
+def block_rows(n: int, d: int) -> int:
+    """How many rows of d float64 make a block."""
+    return max(1, min(n, BLOCK_BYTES // (8 * max(d, 1))))
+
+
+def row_blocks(n: int, d: int) -> list[slice]:
+    """Slices of rows that cover 0..n, a block each."""
+    return strips_of(0, n, block_rows(n, d))
+
+
+def norm_upper_bounds(squares: np.ndarray, length: int) -> np.ndarray:
+    """Sure upper bounds of ‖x_i‖ from computed sums of `length` squares.
+
+    Squares below the smallest float may have vanished, so every bound is padded, unless all are
+    zero: the data are scaled beforehand, so that then X itself is zero.
+    """
+    if not squares.any():
+        return np.zeros_like(squares)
+    return np.sqrt(squares) * (1.0 + gamma(length + 4)) + length * UNDERFLOW**0.5
+
+
+def nonzero_rows(a: np.ndarray) -> np.ndarray:
+    """The numbers of the rows where a, of shape (n,) or (n, k), is not zero."""
+    return (a if a.ndim == 1 else np.asarray(a.any(axis=1))).nonzero()[0]
+
+
+def shallow_copy(thing: T) -> T:
+    """A new object with the same attributes; ten times as fast as copy.copy."""
+    other = object.__new__(type(thing))
+    other.__dict__.update(thing.__dict__)
+    return other
+
+
+def read_only_rows(X: Any) -> Any:
+    """The same matrix, dense or sparse, in arrays that cannot be written to."""
+    if isinstance(X, np.ndarray):
+        return read_only(X)
+    if not sp.issparse(X):
+        return X
+    view = copy.copy(X)
+    view.data, view.indices, view.indptr = map(read_only, (X.data, X.indices, X.indptr))
+    return view
+
+
+class Operator(ABC):
+    """The rows of X as a linear map; knows nothing of labels.
+
+    Solvers call `apply`, `adjoint` and `combine`, at the data's own precision. The certificate
+    calls `exact_scores` and `adjoint_norm_bound`, always in float64, and reads the length of the
+    scores' rounding chains from `score_depth`; where those chains are too long for the tolerance,
+    it asks for extended precision.
+
+    Attributes
+    ----------
+    shape : (n, d)
+    radius : float
+        R, rounded up: ‖x_i‖ ≤ R holds for every row in exact arithmetic.
+    row_norms : ndarray of shape (n,)
+        Upper bounds of ‖x_i‖, in float64.
+    passes : int
+        How often the whole of X has been read by `apply` or `adjoint`.
+    """
+
+    shape: tuple[int, int]
+    radius: float
+    row_norms: np.ndarray
+    passes: int = 0
+    evaluations: int = 0  # kernel values computed
+    has_coefficient_per_row: bool = False  # of a classifier, as through a kernel
+    kernel_error: float = 0.0  # how far an entry may be from the true one, relative to ‖x‖‖x′‖
+    _last_adjoint: tuple[np.ndarray, np.ndarray] | None = None
+
+    def _set_norms(self, squares: np.ndarray, length: int) -> None:
+        """Row norms and R from computed ‖x_i‖², each a sum of at most `length` squares."""
+        row_norms = norm_upper_bounds(squares, length)
+        self.row_norms = read_only(row_norms)
+        self.radius = float(row_norms.max(initial=0.0))
+
+    def centred_radius(self) -> float:
+        """max‖x_i − c‖ with c the mean of the rows, rounded up, at the cost of two passes.
+
+        ‖x − c‖² = ‖x‖² − 2x·c + ‖c‖² loses digits where c is long, so the bound is padded by what
+        rounding may have lost; it is never above 2R.
+        """
+        n, d = self.shape
+        centre = self.exact_adjoint(np.full(n, 1.0 / n))
+        length = float(np.linalg.norm(centre))
+        squares = self.row_norms**2 - 2.0 * self.exact_scores(centre) + length**2
+        lost = 8.0 * gamma(d + self.score_depth(centre) + 8) * (self.radius + length) ** 2
+        return min(2.0 * self.radius, float(np.sqrt(max(0.0, squares.max()) + lost)))
+
+    def for_solver(self) -> "Operator":
+        """The same with its own counts, whose attributes may be set."""
+        return shallow_copy(self)
+
+    @abstractmethod
+    def apply(self, w: np.ndarray) -> np.ndarray:
+        """X w at the data's own precision, as float64; w has shape (d,) or (d, k). One pass."""
+
+    @abstractmethod
+    def adjoint(self, a: np.ndarray) -> np.ndarray:
+        """Xᵀ a at the data's own precision, as float64; a has shape (n,) or (n, k). One pass."""
+
+    @abstractmethod
+    def combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
+        """Xᵀ a where a is zero but on the given rows: costs those rows alone."""
+
+    def along(
+        self, rows: np.ndarray, a: np.ndarray
+    ) -> tuple[np.ndarray | slice, np.ndarray, np.ndarray]:
+        """(the coefficients that Xᵀa changes, by how much, X times it), a on the given rows."""
+        coef = self.combine(rows, a)
+        if a.ndim == 2 and rows.size < a.shape[1]:
+            # a row counts for several labels, and one product with it serves them all
+            return slice(None), coef, self.apply(self.combine(rows, np.eye(rows.size))) @ a
+        return slice(None), coef, self.apply(coef)
+
+    def parts(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Views of w: its coefficients, and the products Xw where it holds these."""
+        return w, None
+
+    def as_matrix(self) -> "MatrixOperator | None":
+        """Itself, where it has the rows of a matrix."""
+        return None
+
+    def as_kernel(self) -> "KernelOperator | None":
+        """Itself, where the rows exist only in their inner products."""
+        return None
+
+    def norm(self, w: np.ndarray) -> float:
+        """‖w‖ in the space where the classifier lives."""
+        flat = w.ravel()
+        if flat.size <= FEW_ENTRIES:
+            return math.hypot(*flat.tolist())
+        return math.sqrt(flat.dot(flat))
+
+    def norm_bounds(self, w: np.ndarray) -> tuple[float, float]:
+        """Sure lower and upper bounds of ‖w‖."""
+        return norm_bounds(w)
+
+    def magnitude(self, w: np.ndarray, norm: float) -> float:
+        """M with |fl(x_i·w) − x_i·w| ≤ γ_depth ‖x_i‖ M, given an upper bound of ‖w‖."""
+        return norm
+
+    def coefficients(self, w: np.ndarray) -> np.ndarray:
+        """What tells a classifier from another: w itself; of a kernel, one number per example."""
+        return w
+
+    def from_coefficients(self, coef: np.ndarray) -> np.ndarray:
+        """The classifier of these coefficients."""
+        return coef
+
+    def recomputed(self, w: np.ndarray) -> np.ndarray:
+        """w with everything that is kept with its coefficients recomputed, in float64."""
+        return w
+
+    def single_errors(self, w: np.ndarray) -> np.ndarray | None:
+        """What single precision adds to the errors of the scores of a `recomputed` w; or None."""
+        return None
+
+    def in_double(self, w: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """A `recomputed` w whose scores on the named rows are in double precision."""
+        return w
+
+    @property
+    def resolution(self) -> float:
+        """The smallest ‖Xᵀa‖ that arithmetic can tell from zero, in units of Σ |a_i| ‖x_i‖.
+
+        A kernel gives its square, and so half as many digits.
+        """
+        if self.kernel_error == 0.0:
+            return 1e-15
+        return 4.0 * math.sqrt(gamma(self.shape[0]) + self.kernel_error)
+
+    @property
+    def some_row_length(self) -> float:
+        """A length that some row surely has: a little below R, unless that is padded."""
+        return 0.9 * self.radius
+
+    def products_at(self, rows: np.ndarray, w: np.ndarray) -> np.ndarray:
+        """X w on the named rows, as far as float64 tells."""
+        return self.sharp_scores(rows, w).astype(np.float64)
+
+    def cached_adjoint(self, a: np.ndarray) -> np.ndarray:
+        """Xᵀa in float64, read-only. The last is kept: methods ask for it more than once."""
+        if self._last_adjoint is not None and np.array_equal(self._last_adjoint[0], a):
+            return self._last_adjoint[1]
+        product = self.exact_adjoint(a)
+        product.flags.writeable = False
+        self._last_adjoint = a.copy(), product
+        return product
+
+    def adjoint_norm(self, a: np.ndarray) -> float:
+        """‖Xᵀa‖, computed in float64."""
+        return self.norm(self.cached_adjoint(a))
+
+    def zeros(self, *trailing: int) -> np.ndarray:
+        """The classifier w = 0."""
+        return np.zeros((self.shape[1], *trailing))
+
+    @abstractmethod
+    def exact_scores(self, w: np.ndarray) -> np.ndarray:
+        """X w in float64 arithmetic, whatever the data's type."""
+
+    @abstractmethod
+    def exact_adjoint(self, a: np.ndarray) -> np.ndarray:
+        """Xᵀ a in float64 arithmetic, over the rows where a is not zero."""
+
+    @abstractmethod
+    def sharp_scores(self, index: np.ndarray, w: np.ndarray) -> np.ndarray:
+        """X w on the named rows, in extended precision; as many roundings as `exact_scores`."""
+
+    @abstractmethod
+    def adjoint_norm_bound(
+        self, a: np.ndarray, weighted_norms: float, *, sharp: bool = False
+    ) -> float:
+        """A sure upper bound of ‖Xᵀa‖, given one of Σ |a_i| ‖x_i‖."""
+
+    @abstractmethod
+    def score_depth(self, w: np.ndarray) -> int:
+        """The longest chain of roundings in one entry of `exact_scores(w)`."""
+
+
+class MatrixOperator(Operator):
+    """An operator that holds the matrix X itself, whose rows can be read.
+
+    Attributes
+    ----------
+    X : ndarray or sparse matrix of shape (n, d)
+        As it was passed: never copied, never written to.
+    is_sparse : bool
+    """
+
+    X: Any
+    is_sparse: bool
+
+    def as_matrix(self) -> "MatrixOperator":
+        return self
+
+    def keep_gram(self) -> None:
+        """Keep XXᵀ of all the rows once it is computed, if the kind of matrix does: several fits
+        are to come."""
+
+    @abstractmethod
+    def rows(self, index: np.ndarray) -> np.ndarray:
+        """The named rows of X, dense, in float64."""
+
+    @abstractmethod
+    def working_rows(self, index: np.ndarray) -> Any:
+        """The named rows in float64 for a working set: dense in C order, or CSR.
+
+        A dense array that can be written to is a copy, and the caller's own.
+        """
+
+    def passed_rows(self, index: np.ndarray) -> Any:
+        """The same for a solve that reads them in passes, where fewer entries count."""
+        return self.working_rows(index)
+
+    @abstractmethod
+    def some(self, index: np.ndarray) -> "MatrixOperator":
+        """An operator of the named rows alone, in float64."""
+
+    def products_at(self, rows: np.ndarray, w: np.ndarray) -> np.ndarray:
+        return np.asarray(self.some(rows).X @ w)
+
+    @abstractmethod
+    def sharp_adjoint(self, a: np.ndarray) -> np.ndarray:
+        """Xᵀ a in extended precision, over the rows where a is not zero: one rounding per row."""
+
+    @abstractmethod
+    def adjoint_depth(self, n_nonzero: int) -> int:
+        """The longest chain of roundings in one entry of `exact_adjoint`."""
+
+    def adjoint_norm_bound(
+        self, a: np.ndarray, weighted_norms: float, *, sharp: bool = False
+    ) -> float:
+        n_nonzero = nonzero_rows(a).size
+        if sharp:
+            # one rounding per row for the products; as many again for the mass of a
+            vector = self.sharp_adjoint(a)
+            error = gamma(2 * n_nonzero + 8, EXTENDED_ROUNDOFF) * weighted_norms
+        else:
+            vector = self.exact_adjoint(a)
+            error = gamma(self.adjoint_depth(n_nonzero)) * weighted_norms
+        # weights and entries below the smallest float may have vanished
+        underflow = n_nonzero * vector.size * UNDERFLOW * (1.0 + self.radius)
+        return up(norm_bounds(vector)[1] + error + underflow)

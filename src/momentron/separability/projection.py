@@ -1,0 +1,173 @@
+"""Projections onto cones of rows: floats propose with them whatever is asked of a cone.
+
+For rows A and a target b let r = Aᵀλ − b be the shortest residual over all λ ≥ 0. Then A r ≥ 0,
+a·r = 0 wherever λ > 0, and b·r = −‖r‖² (Moreau): either b is in the cone of the rows and λ says
+how, or r is a direction along which no row falls and b does. λ is on independent rows (Lawson and
+Hanson 1974). Few rows are looked at together; those that r violates are added.
+
+With b = −Aᵀρ for some ρ > 0 the residual is Aᵀ(λ + ρ): if it is zero the rows overlap (Stiemke),
+else it is a direction without errors that has some rows strictly on their side. The same question
+is then asked of the others, until they overlap or none is left: a Goldman–Tucker pair,
+
+    A w ≥ 0,   Aᵀq = 0,   q ≥ 0,   A w + q > 0,
+
+in which the rows with a·w > 0 are the same whatever the pair. Floats only propose here.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sl
+import scipy.sparse as sp
+from scipy.optimize import nnls
+
+from momentron.arithmetic.clock import require_time
+from momentron.solvers.rational.memory import TooLarge, require_memory
+
+MAX_COLUMNS = 3_000  # or rows, if there are fewer
+SECONDS = 3e-9  # of a program, times its columns to the third power
+CLEAR = 1e-2  # of the row farthest on its side: others that are so far are strict, too
+ATTEMPTS = 8  # at a program whose rows depend on each other, as those of dummies do
+FEW = 4  # rows per column that are looked at first
+SAME = 1e-9  # of the length of rows: what is below may be zero
+LARGEST_WEIGHT = 16  # ρ is random, so that λ is on as many rows as are independent
+
+
+class NotFound(ArithmeticError):
+    """Floats see too little."""
+
+
+@dataclass(frozen=True)
+class Projection:
+    """λ > 0 on some rows, and the residual r = Aᵀλ − b, which is exactly zero if b is in the cone.
+
+    λ is that of the rows times their scales.
+    """
+
+    support: np.ndarray
+    weights: np.ndarray
+    residual: np.ndarray
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """w with A w > 0 on the strict rows and about 0 on the others, on which q > 0 about cancels.
+
+    The q off `support` have few digits, and on the support there is room for a correction.
+    """
+
+    rows: "Rows"
+    w: np.ndarray
+    strict: np.ndarray
+    q: np.ndarray
+    support: np.ndarray
+
+
+class Rows:
+    """Rows A, and scales 2^−e that bring their largest entries near to 1."""
+
+    def __init__(self, A: Any) -> None:
+        self.A = A
+        top, low = A.max(axis=1), A.min(axis=1)
+        if sp.issparse(A):
+            top, low = top.toarray().ravel(), low.toarray().ravel()
+        exponents = np.frexp(np.maximum(top, -low))[1]
+        self.scales = np.ldexp(1.0, -np.maximum(exponents, -1000))
+
+    def dense(self, rows: np.ndarray) -> np.ndarray:
+        """Some rows, scaled."""
+        part = self.A[rows]
+        return (part.toarray() if sp.issparse(part) else part) * self.scales[rows, None]
+
+    def sides(self, w: np.ndarray) -> np.ndarray:
+        """A w, scaled."""
+        return np.asarray(self.A @ w) * self.scales
+
+    def project(self, target: np.ndarray, among: np.ndarray, first: np.ndarray) -> Projection:
+        """The projection of a target to the cone of some rows, looking at a few of them first."""
+        size = min(among.size, target.size)
+        if size > MAX_COLUMNS:
+            raise TooLarge(f"{size} columns; at most {MAX_COLUMNS} are looked at together")
+        require_memory(16.0 * FEW * size * target.size, f"{FEW * size} rows in floats")
+        rng, chosen, n_left = np.random.default_rng(0), first, ATTEMPTS
+        while True:
+            require_time(SECONDS * size**3)
+            part = self.dense(chosen)
+            weights = _least_squares(part, target)
+            residual = weights @ part - target
+            distance = float(np.linalg.norm(residual))
+            is_inside = distance <= SAME * (np.linalg.norm(target) + weights.sum())
+            sides = self.sides(residual / (distance or 1.0))
+            violated = among[sides[among] < -SAME]
+            if is_inside or not violated.size:
+                used = weights > SAME * weights.max(initial=0.0)
+                return Projection(chosen[used], weights[used], residual * (not is_inside))
+            added = np.setdiff1d(violated, chosen)
+            if not added.size:  # rounding has stopped the solver: another order may do better
+                if not n_left:
+                    raise NotFound("least squares leave rows on the wrong side")
+                n_left, chosen = n_left - 1, rng.permutation(chosen)
+                continue
+            half = 1 + chosen.size // 2
+            worst = added[np.argsort(sides[added], kind="stable")[:half]]
+            chosen = np.union1d(chosen, np.append(worst, rng.permutation(added)[:half]))
+
+
+def _least_squares(rows: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """λ ≥ 0 on independent rows, whose sum with these weights is nearest to the target.
+
+    The solver updates its factors from step to step; at the end they are made again.
+    """
+    if not rows.size:
+        return np.zeros(len(rows))
+    try:
+        weights = np.asarray(nnls(rows.T, target)[0])
+    except RuntimeError:  # after many steps
+        raise NotFound("non-negative least squares did not converge") from None
+    used = np.flatnonzero(weights)
+    Q, R = np.linalg.qr(rows[used].T)
+    with suppress(np.linalg.LinAlgError, ValueError):  # rows that are dependent after all
+        refined = sl.solve_triangular(R, Q.T @ target, check_finite=False)
+        if refined.min(initial=0.0) > -SAME * refined.max(initial=0.0):
+            weights[used] = np.maximum(refined, 0.0)
+    return weights
+
+
+def propose(rows: Rows) -> Proposal:
+    """A Goldman–Tucker pair in floats, layer by layer of strict rows."""
+    rng = np.random.default_rng(0)
+    n, d = rows.A.shape
+    q = rng.integers(1, LARGEST_WEIGHT, n) * rows.scales
+    left, layers = np.arange(n), list[tuple[np.ndarray, np.ndarray]]()
+    support = left[:0]
+    while left.size:
+        on_left = np.zeros(n)
+        on_left[left] = q[left]
+        first = rng.permutation(left)[: FEW * min(d, left.size) + 64]
+        found = rows.project(-np.asarray(rows.A.T @ on_left), left, first)
+        if not found.residual.any():
+            support = found.support
+            q[support] += found.weights * rows.scales[support]
+            break
+        r = found.residual / np.linalg.norm(found.residual)
+        sides = rows.sides(r)[left]
+        is_strict = sides > max(SAME, CLEAR * float(sides.max()))
+        if not is_strict.any():
+            raise NotFound("a direction without errors has no row strictly on its side")
+        layers.append((r, left[is_strict]))
+        left = left[~is_strict]
+    strict = np.ones(n, bool)
+    strict[left] = False
+    return Proposal(rows, _combined(rows, layers, d), strict, q, support)
+
+
+def _combined(rows: Rows, layers: list[tuple[np.ndarray, np.ndarray]], size: int) -> np.ndarray:
+    """A sum of all directions, earlier ones so much longer that their strict rows stay strict."""
+    w = np.zeros(size)
+    for r, strict in reversed(layers):
+        below, gains = rows.sides(w)[strict], rows.sides(r)[strict]
+        w = w + (1.0 + 2.0 * np.max(-below / gains, initial=0.0)) * r
+        w /= np.linalg.norm(w)
+    return w

@@ -1,0 +1,120 @@
+"""Perceptrons: steps along the worst examples, which are averaged or projected."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from momentron.dual.combination import mix_in_place
+from momentron.solvers.margin_problem import MarginProblem
+from momentron.solvers.solver import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
+
+
+@dataclass
+class PerceptronState(State):
+    """w = −Zᵀq, to be moved along the worst examples."""
+
+    iterate: Any
+    before: float = 0.0  # how many steps a warm start counts for
+
+
+def begun_perceptron(
+    problem: MarginProblem, options: RunOptions, length: float | None = None
+) -> PerceptronState:
+    """Where a perceptron begins: at w = 0, or at a start, brought to some length.
+
+    A start counts for (R/γ)² steps, which is how many mistakes lead a perceptron to the margin γ:
+    otherwise the first steps would be so long that nothing of the start would be left.
+    """
+    state, start = PerceptronState(problem.combination()), options.start
+    if start is not None:
+        state.iterate.begin(start.q, length)
+        state.before = problem.norm(problem.begin(start.w, start.b).w) ** 2
+    return state
+
+
+class NormalizedPerceptron(Solver):
+    """w_{t+1} = (1 − θ_t) w_t − θ_t z_{i_t}, θ_t = 1/(t + 1), i_t the worst example for w_t.
+
+    w_t = −Zᵀq_t with q_t in the dual set, so ‖w_t‖ is its own upper bound. One pass per iteration;
+    two where many classes of data in blocks have intercepts.
+
+    References
+    ----------
+    Ramdas and Peña (2016), *Towards a deeper geometric, analytic and algorithmic understanding of
+    margins*, Optimization Methods and Software 31.
+    """
+
+    name = "normalized-perceptron"
+    warm_starts = True
+    uses_loss = False
+
+    def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> PerceptronState:
+        return begun_perceptron(problem, options)
+
+    def step(self, problem: MarginProblem, state: PerceptronState) -> None:
+        share, iterate = 1.0 / (state.t + 1.0 + state.before), state.iterate
+        vertex = iterate.vertex()
+        iterate.shrink(1.0 - share)
+        iterate.move(vertex, share)
+        iterate.scores()  # which is where data in blocks are read
+        state.t += 1
+
+    def candidates(self, problem: MarginProblem, state: PerceptronState) -> Candidates:
+        iterate = state.iterate
+        return Candidates(
+            primals=[Primal(iterate.w, iterate.scores())], q=iterate.q, upper=iterate.upper()
+        )
+
+
+@dataclass
+class BatchPerceptronState(PerceptronState):
+    """The last iterate, as a combination of the worst examples, and the running average."""
+
+    mean_w: np.ndarray = field(default_factory=lambda: np.empty(0))
+    mean_scores: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+
+class BatchPerceptron(Solver):
+    """Step along the worst example, project to the unit ball, average (slack 0).
+
+    η_t = η_0/√(t + 1) with η_0 = 1/√max K_ii, which is 1 in units of R. One pass per iteration,
+    or n kernel values unless the worst example's are in memory. With an intercept the worst of each
+    class is taken, half and half.
+
+    The iterate is −Zᵀq, with weights q that the projections shrink as they do the iterate: ‖Zᵀq‖
+    over their mass is an upper bound. On data in blocks the mean's scores are the mean of the
+    iterates' largest scores: its margin is then a lower bound, until the certificate looks at it.
+
+    References
+    ----------
+    Cotter, Shalev-Shwartz, Srebro (2012), *The kernelized stochastic batch perceptron*, ICML.
+    """
+
+    name = "batch-perceptron"
+    warm_starts = True
+    uses_loss = False
+
+    def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> BatchPerceptronState:
+        begun = begun_perceptron(problem, options, length=1.0)
+        means = problem.zeros(), np.zeros_like(problem.start().scores)
+        return BatchPerceptronState(begun.iterate, begun.before, *means)
+
+    def step(self, problem: MarginProblem, state: BatchPerceptronState) -> None:
+        iterate = state.iterate
+        iterate.move(iterate.vertex(), (state.t + 1.0 + state.before) ** -0.5)
+        length = problem.norm(iterate.w)
+        if length > 1.0:
+            iterate.shrink(1.0 / length)
+        share = 1.0 / (state.t + 1.0)
+        mix_in_place(state.mean_w, 1.0 - share, iterate.w, share)
+        mix_in_place(state.mean_scores, 1.0 - share, iterate.scores(), share)
+        state.t += 1
+
+    def candidates(self, problem: MarginProblem, state: BatchPerceptronState) -> Candidates:
+        iterate = state.iterate
+        return Candidates(
+            primals=[Primal(state.mean_w, state.mean_scores), Primal(iterate.w, iterate.scores())],
+            q=iterate.q,
+            upper=iterate.upper(),
+        )

@@ -1,0 +1,252 @@
+"""`max_margin` for data in blocks: which data those are, and the solve."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from momentron.arithmetic.clock import OutOfTime, Stopwatch, until
+from momentron.data.arguments import parse_size
+from momentron.data.files import FeatureColumns
+from momentron.data.files._common import require_file
+from momentron.errors import InputError, short
+from momentron.fitting.answer import solved
+from momentron.fitting.options import FitOptions
+from momentron.result import MarginResult
+from momentron.rows.validation import clean_weights
+from momentron.solvers import Solver
+from momentron.solvers.checkpoint import Checkpoint, parameters_of, unusable
+from momentron.solvers.loop import Callback
+from momentron.streams.block_problem import BlockProblem
+from momentron.streams.first_pass import FirstPass, FirstPassResult
+from momentron.streams.rounds import NEW_SHARE, WorkingSetRounds, room_within
+from momentron.streams.source import BLOCK_BYTES, ArraySource, NpySource, Source, SvmlightSource
+from momentron.streams.stream import DiskStream, Stream
+from momentron.views.reporting import TableReporter
+
+SVMLIGHT = (".svm", ".svmlight", ".libsvm")
+BLOCKS_IN_MEMORY = 40  # blocks, working set and what solves it, with room to spare
+SMALL_SAMPLE = 500  # rows for methods without working sets: they show how far rows lie apart
+SET_SHARE = 8  # blocks whose memory the working set takes
+
+
+def is_source(X: Any) -> bool:
+    """Whether X already comes in blocks: an open stream, or an object that follows `Source`."""
+    return isinstance(X, Stream) or (callable(getattr(X, "block", None)) and hasattr(X, "__len__"))
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask array or data frame, without importing dask."""
+    return type(X).__module__.startswith(("dask.", "dask_expr")) and hasattr(X, "__dask_graph__")
+
+
+def as_stream(
+    X: Any, y: Any = None, block_size: int | str | None = None, sample_weight: Any = None
+) -> Stream:
+    """X and y as a stream of blocks.
+
+    Parameters
+    ----------
+    X : path, Source, dask array or data frame, array, memory-map, sparse matrix, or Stream
+    y : labels of the rows; a path of a .npy file, or the name of a column, if X is a path
+    block_size : int or str, optional
+        Bytes per block, such as "64MB", if X does not already come in blocks.
+    sample_weight : array or Dask collection, optional
+        Rows of weight 0 are left out; other weights do not change a hard margin.
+    """
+    size = BLOCK_BYTES if block_size is None else parse_size(block_size)
+    is_kept = None
+    if sample_weight is not None:
+        weights = sample_weight.compute() if is_dask(sample_weight) else sample_weight
+        weights = clean_weights(weights, np.size(weights))
+        is_kept = None if weights is None or weights.all() else weights > 0.0
+    if isinstance(X, Stream):
+        if sample_weight is not None:
+            raise InputError("sample_weight is not supported for a stream that is already open")
+        return X
+    if is_dask(X):
+        from momentron.streams.dask import DaskStream
+
+        return DaskStream.from_collections(X, y, is_kept)
+    if isinstance(X, str | Path):
+        return DiskStream(open_file(X, y, size), is_kept)
+    if callable(getattr(X, "block", None)):
+        if y is not None:
+            raise InputError("y must be None if X gives its labels block by block")
+        return DiskStream(X, is_kept)
+    return DiskStream(ArraySource(X, y, size), is_kept)
+
+
+def open_file(path: str | Path, y: Any = None, block_size: int = BLOCK_BYTES) -> Source:
+    """The source that a path names.
+
+    Parameters
+    ----------
+    path : path
+        A .npy file of rows; a .parquet file, or a folder of them; a file of svmlight text (.svm,
+        .svmlight, .libsvm), which is parsed once to a temporary file.
+    y : optional
+        The labels: an array, or the path of a .npy file, for a .npy file of features; else the
+        label column, by name or position. By default the column called target, label, class or y,
+        or the last one. Svmlight has its labels in the text.
+    block_size : int
+        Bytes of a block.
+    """
+    path = Path(path).expanduser()
+    if not path.is_dir():
+        require_file(path)
+    suffix = path.suffix.lower()
+    if path.is_dir() or suffix == ".parquet":
+        from momentron.streams.parquet import ParquetSource
+
+        return ParquetSource(path, target=y, block_size=block_size)
+    if suffix in SVMLIGHT:
+        if y is not None:
+            raise InputError(
+                f"{path} takes no y ({short(y)} given): svmlight has labels in the text"
+            )
+        return SvmlightSource(path, block_size=block_size)
+    if suffix != ".npy":
+        raise InputError(
+            f"{path} has suffix {suffix!r}; blocks are read from .npy, .parquet, a folder of "
+            f".parquet files, {', '.join(SVMLIGHT)}, or an object with block(i)"
+        )
+    if isinstance(y, str) and not y.lower().endswith(".npy"):
+        try:
+            y = int(y)
+        except ValueError:
+            raise InputError(
+                f"y={short(y)} is neither a .npy file nor a position; a .npy file has no column "
+                "names"
+            ) from None
+    if isinstance(y, Integral):
+        return NpySource(path, column=int(y), block_size=block_size)
+    if isinstance(y, str | Path):
+        y = Path(y).expanduser()
+    return NpySource(path, y, block_size=block_size)
+
+
+@dataclass(frozen=True)
+class BlockData:
+    """A file or folder to be read in blocks.
+
+    Attributes
+    ----------
+    path : str
+    target : str or None
+        The label column, or a .npy file of labels.
+    memory : str or None
+        What the fit may take in this process, such as "1GB"; else blocks have their usual size.
+    scheduler : str or None
+        The address of a Dask scheduler whose workers read the file, and keep it.
+    """
+
+    path: str
+    target: str | None
+    memory: str | None
+    scheduler: str | None
+
+    @property
+    def block_size(self) -> int:
+        if self.memory is None:
+            return BLOCK_BYTES
+        return max(1, parse_size(self.memory, "memory") // BLOCKS_IN_MEMORY)
+
+    @contextmanager
+    def opened(self) -> Iterator[tuple[Stream, FeatureColumns | None]]:
+        """The stream of blocks, with a client of the cluster as long as it is needed.
+
+        With it come its columns, if they have names.
+        """
+        if self.scheduler is None:
+            source = open_file(self.path, self.target, self.block_size)
+            yield DiskStream(source), getattr(source, "columns", None)
+            return
+        from momentron.streams.dask import DaskStream, connected
+
+        with connected(self.scheduler) as client:  # before the file, which may take a conversion
+            source = open_file(self.path, self.target, self.block_size)
+            yield DaskStream.from_source(source, client), getattr(source, "columns", None)
+
+
+def stream_margin(
+    stream: Stream, options: FitOptions, stopwatch: Stopwatch, callback: Callback | None = None
+) -> MarginResult:
+    """Maximise the margin over a stream; what `max_margin` calls for data in blocks."""
+    solver, budget = options.solver, options.budget
+    memory = SET_SHARE * (options.block_size or BLOCK_BYTES)
+    file = None
+    if options.checkpoint is not None:
+        identity = {
+            "method": f"{solver.name} on blocks",
+            "parameters": parameters_of(solver),
+            "fit_intercept": str(options.fit_intercept),
+            "blocks": str(stream.n_blocks),
+        }
+        file = Checkpoint(options.checkpoint, identity)
+    with (
+        until(stopwatch.deadline(budget.max_time)),
+        TableReporter(activity=stream.activity) if options.verbose else nullcontext() as table,
+    ):
+        try:
+            problem = open_problem(
+                stream, solver, options.fit_intercept, memory, options.random_state, file
+            )
+        except OutOfTime:
+            raise InputError(
+                f"max_time={budget.max_time:g} expired after {stream.share:.0%} of the first pass "
+                "over the data, without which nothing is known: allow more time"
+            ) from None
+        if solver.uses_working_sets:
+            options = replace(options, solver=WorkingSetRounds(solver))
+        result = solved(
+            problem, options, stopwatch, callback=callback, reporter=table, checkpoint=file
+        )
+    return stream.numbered(result)
+
+
+def open_problem(
+    stream: Stream,
+    solver: Solver,
+    fit_intercept: bool,
+    memory: int,
+    random_state: Any = None,
+    file: Checkpoint | None = None,
+) -> BlockProblem:
+    """The problem that the first pass finds, for a method that may run on blocks.
+
+    The pass is made after a checkpoint as well: of what a file says only the numbers of the rows
+    in the working set are used here, and those rows are read again.
+    """
+    has_sets = solver.uses_working_sets
+    saved = None if file is None else file.read()
+    order = _named_rows(saved) if has_sets and saved is not None else None
+    room = room_within(memory, stream.entries_per_row())
+    seed = random_state if isinstance(random_state, int) else 0
+    n_sample = room // NEW_SHARE if has_sets else min(room // NEW_SHARE, SMALL_SAMPLE)
+    found: FirstPassResult = stream.run_first(FirstPass(n_sample, seed, order))
+    found.require_usable()
+    if saved is not None and not np.array_equal(saved.get("problem.content", ()), stream.content):
+        raise unusable("it belongs to a different data set")
+    first = None
+    if order is not None:
+        rows = found.wanted_rows()
+        if rows is None or rows.size != order.size:
+            raise unusable(f"it names rows up to {order.max()}, but there are {found.n_rows}")
+        first = rows.chosen(np.searchsorted(rows.numbers, order))
+        if np.unique(first.codes).size != found.classes.size:
+            raise unusable("its working set does not have rows of every class")
+    return BlockProblem(stream, found, fit_intercept=fit_intercept, room=room, first=first)
+
+
+def _named_rows(saved: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The numbers of the rows of a saved working set, checked."""
+    numbers = saved.get("state.numbers", np.empty(0))
+    is_list = numbers.ndim == 1 and numbers.dtype.kind in "iu" and numbers.size > 0
+    if not is_list or numbers.min() < 0 or np.unique(numbers).size < numbers.size:
+        raise unusable("the rows of its working set are not different whole numbers of at least 0")
+    return numbers.astype(np.int64)

@@ -1,0 +1,164 @@
+"""Working sets on blocks: solve the rows that matter in memory, scan all the others, repeat."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from momentron.arithmetic.clock import OutOfTime, time_left
+from momentron.solvers.checkpoint import taken, unusable
+from momentron.solvers.loop import Budget, Run, solve
+from momentron.solvers.solver import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
+from momentron.status import Status
+from momentron.streams.blocks import Rows
+
+if TYPE_CHECKING:
+    from momentron.streams.block_problem import BlockProblem
+
+ROUGH = 1e-3  # the first gaps asked of a working set: it will change anyway
+LEAST_ROWS = 500  # of a working set, however small the memory
+NEW_SHARE = 8  # one in this many rows of a full working set is in the first, and new in each pass
+
+
+def room_within(nbytes: int, width: int) -> int:
+    """How many rows of `width` entries each a working set may have."""
+    return max(LEAST_ROWS, nbytes // (8 * max(width, 1)))
+
+
+@dataclass
+class RoundState(State):
+    """The working set, which belongs to the problem, and what the last round found.
+
+    Attributes
+    ----------
+    numbers : ndarray
+        Of the rows of the working set.
+    room : int
+        How many rows it may have; those with weight are kept even if they are more.
+    tol, deadline : float
+        As in `RunOptions`.
+    asked : float
+        The gap asked of the working set.
+    proposal : Candidates, optional
+        What the last round proposed.
+    ending : Status, optional
+        Why there is no further round.
+    """
+
+    numbers: np.ndarray
+    room: int
+    tol: float
+    deadline: float
+    asked: float = ROUGH
+    proposal: Candidates | None = None
+    ending: Status | None = None
+
+    def renewed(self, working: Rows, margins: np.ndarray, worst: Rows | None, gap: float) -> Rows:
+        """The working set, joined by rows that the classifier serves worse than its own.
+
+        `margins` are those of the working set, −∞ for rows with weight.
+        """
+        finest = self.tol / 4.0
+        if worst is not None:
+            is_new = ~np.isin(worst.numbers, working.numbers)
+            worst = worst.chosen(np.flatnonzero(is_new)) if is_new.any() else None
+        if worst is None:
+            if self.asked <= finest:
+                self.ending = Status.STALLED  # rounding is all that is left of the gap
+            self.asked = finest
+            return working
+        self.asked = max(finest, min(ROUGH, 0.05 * gap))
+        room = self.room - worst.size
+        if working.size > room:  # rows with weight stay, those nearest to them, some of each class
+            kept = np.isneginf(margins)
+            kept[np.argsort(margins, kind="stable")[: max(room, 0)]] = True
+            for code in np.unique(working.codes):
+                rows = np.flatnonzero(working.codes == code)
+                kept[rows[np.argmin(margins[rows])]] = True
+            working = working.chosen(np.flatnonzero(kept))
+        return Rows.joined([working, worst])
+
+    # --- for checkpoints -----------------------------------------------------------------------
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """The rows of the set by their numbers: the pass that opens the next run reads them."""
+        return {"t": np.array(self.t), "asked": np.array(self.asked), "numbers": self.numbers}
+
+    def from_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.t = int(taken("t", arrays, np.array(0)))
+        self.asked = float(taken("asked", arrays, np.array(0.0)))
+        if not 0.0 <= self.asked < 1.0:
+            raise unusable(f"its inner tolerance is {self.asked}")
+
+
+class WorkingSetRounds(Solver):
+    """A method for rows in memory, on working sets that are checked against the whole stream.
+
+    A round solves the working set and reads the stream once. The pass proves a lower bound, the
+    weights of the working set an upper one, as any weights do. The rows that the classifier serves
+    worst join the set; rows without weight, far from the margin, leave it where memory asks for it.
+    As rows with weight never leave, the upper bound falls in every round. Three to ten passes are
+    usual. Rows among which nothing separates prove it for all of them.
+
+    Parameters
+    ----------
+    method : Solver
+    """
+
+    wants_tight_radius = False
+
+    def __init__(self, method: Solver) -> None:
+        self.method = method
+        self.name = method.name  # type: ignore[misc]
+
+    def init(self, problem: Any, options: RunOptions = DEFAULTS) -> RoundState:
+        return RoundState(problem.begin_rounds(), problem.room, options.tol, options.deadline)
+
+    def vanishing(self, tol: float) -> float:
+        return self.method.vanishing(tol)
+
+    def step(self, problem: "BlockProblem", state: RoundState) -> None:
+        remaining = min(state.deadline - time.perf_counter(), time_left())
+        if remaining <= 0.0:
+            raise OutOfTime
+        budget = Budget(state.asked, self.method.default_max_iter, remaining)
+        outcome = solve(problem.of_rows(problem._working), self.method, budget)
+        if outcome.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        q = problem.weights_of_working_set(outcome.q)
+        if outcome.status is Status.NOT_SEPARABLE:  # nor is the whole: all that is to be known
+            nothing = Primal(problem.zeros(), np.zeros(problem.labels.arcs.size))
+            state.proposal = Candidates([nothing], q, q.upper / problem.radius)
+        else:
+            self._look(problem, state, outcome, q)
+        state.t += 1
+
+    @staticmethod
+    def _look(problem: "BlockProblem", state: RoundState, outcome: Run, q: Any) -> None:
+        """Evaluate the classifier of the working set in one pass, and renew the set."""
+        labels, working, upper = problem.labels, problem._working, q.upper
+        found = outcome.w if outcome.certificate.margin > 0.0 else outcome.last_w
+        coef, b, _ = outcome.problem.classifier(found.astype(np.float64))
+        w = labels.from_coef(coef)
+        scores = labels.block_scores(np.asarray(working.X @ w) + b, working.codes)
+        margins = -(scores.max(axis=1) if labels.is_paired else scores).astype(np.float64)
+        for weights in (q, problem.best_weights):
+            margins[np.isin(working.numbers, weights.rows.rows)] = -np.inf
+        # rows whose margin is below that of the working set
+        bars = np.full(labels.n_classes, -upper)
+        if not labels.is_paired:  # −y(x·w) > yb − margin, y = −1 and +1
+            bars += np.array([-b, b])
+        b = np.broadcast_to(b, labels.n_classes)
+        scores, margin, worst = problem.rank(w, n_worst=state.room // NEW_SHARE, b=b, bars=bars)
+        state.proposal = Candidates([Primal(w, scores)], q, upper / problem.radius)
+        gap = 1.0 - margin / max(upper, 1e-300)
+        problem._working = state.renewed(working, margins, worst, gap)
+        state.numbers = problem._working.numbers
+
+    def candidates(self, problem: "BlockProblem", state: RoundState) -> Candidates:
+        assert state.proposal is not None
+        is_late = time.perf_counter() >= state.deadline
+        state.proposal.ending = Status.TIME_BUDGET if is_late else state.ending
+        return state.proposal

@@ -1,0 +1,59 @@
+"""Parts of square matrices: the same in threads as without."""
+
+import numpy as np
+import pytest
+
+from momentron.arithmetic.squares import (
+    mirror_in_place,
+    sign_in_place,
+    strips_of,
+    submatrix,
+)
+from momentron.arithmetic.threads import shares_of
+
+SIZES = [1, 5, 127, 128, 129, 1100]  # the last is worth dividing
+
+
+def square(n, dtype=np.float64):
+    return np.random.default_rng(n).random((n, n)).astype(dtype)
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_submatrix(n, dtype):
+    K, index = square(n + 40, dtype), np.sort(np.random.default_rng(0).permutation(n + 40)[:n])
+    expected = K[index][:, index]
+    assert submatrix(K, index).dtype == dtype
+    assert np.array_equal(submatrix(K, index), expected)
+    single = np.empty((n, n), np.float32)
+    assert submatrix(K, index, single) is single
+    assert np.array_equal(single, expected.astype(np.float32))
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_signs(n):
+    K, signs = square(n), np.where(np.arange(n) % 3 == 0, -1.0, 1.0)
+    copy = K.copy()
+    sign_in_place(copy, signs)
+    assert np.array_equal(copy, K * np.outer(signs, signs))
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+def test_mirrored(n, share):
+    start = int(share * n)
+    K = square(n)
+    K = K + K.T
+    half = K.copy()
+    for rows in strips_of(start, n, 256):
+        half[: rows.start, rows] = np.nan
+    mirror_in_place(half, start)
+    assert np.array_equal(half, K)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 999, 10_000])
+def test_shares_cover_all_rows_once(rows):
+    for amount in (10, 10**6, 10**9):
+        parts = shares_of(rows, amount, 10**6, 10**5)
+        assert [i for part in parts for i in range(rows)[part]] == list(range(rows))
+        assert len(parts) == 1 or all(part.stop > part.start for part in parts)
