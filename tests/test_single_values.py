@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from momentron import max_margin
 from momentron.arithmetic.rounding import gamma
 from momentron.certificate import certify_margin, classifier_bounds
-from momentron.certificate.roundings import has_single_errors, recomputed
+from momentron.certificate.bounds import has_single_errors, recomputed
 from momentron.rows import KernelOperator, kernel_rows
 from momentron.rows.column_cache import SquareStore
 from momentron.rows.kernels import GaussianKernel, PolynomialKernel

@@ -9,7 +9,7 @@ from sklearn.svm import LinearSVC
 
 from momentron import MaxMarginClassifier, max_margin
 from momentron.certificate import certify
-from momentron.certificate.roundings import (
+from momentron.certificate.bounds import (
     adjoint_norm_bound,
     exact_scores,
     norm_bounds,

@@ -22,7 +22,7 @@ from momentron import (
     max_margin,
 )
 from momentron.certificate import certify
-from momentron.certificate.roundings import adjoint_norm_bound, exact_scores, sharp_scores
+from momentron.certificate.bounds import adjoint_norm_bound, exact_scores, sharp_scores
 from momentron.datasets import make_nonseparable, make_separable
 from momentron.dual.dualsets import Vertex
 from momentron.dual.labels import as_labels

@@ -5,13 +5,12 @@ clever or hostile, propose a pair (w, q), and what is claimed of it is computed 
 whether its rows are in memory or come in blocks.
 A bad proposal can loosen the interval, never falsify it.
 
-    proposals   what a solver hands in: copied, and its shape and type required
-    roundings   scores and lengths computed from the data, with bounds on their errors
-    bounds      sure bounds from a pair (w, q), rounding included
+    certified   the certificate itself, which cannot hold NaN or crossed ends; what a solver hands
+                in is copied, and its shape and type are checked
+    bounds      sure bounds from a pair (w, q), computed from the data with all rounding counted
     hinge       the same for the soft margin with the plain hinge, from a pair (w, b) and α
     passes      the same for rows in blocks: what a pass over them shows of a classifier
     evidence    what passes have proved, of classifiers and of sums of weights
-    interval    the certificate itself, which cannot hold NaN or crossed ends
     picture     an interval as people see it: ends rounded outward, and drawn
 """
 
@@ -22,14 +21,14 @@ from momentron.certificate.bounds import (
     certify_margin,
     classifier_bounds,
     deciding_rows_in_double,
+    exact_scores,
+    recomputed,
     to_safe_length,
 )
-from momentron.certificate.certified import Certificate, relative_gap
+from momentron.certificate.certified import Certificate, admitted, read_only, relative_gap
 from momentron.certificate.evidence import Evidence, Weights
 from momentron.certificate.hinge import box_weights, certify_hinge, objective_bound
 from momentron.certificate.passes import ArcScores, Findings
-from momentron.certificate.proposals import admitted, read_only
-from momentron.certificate.roundings import exact_scores, recomputed
 
 __all__ = [
     "LONG",

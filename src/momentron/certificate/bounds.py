@@ -2,6 +2,9 @@
 
 Weak duality says γ(w) ≤ γ̄ ≤ ‖Zᵀq‖ for every w ≠ 0 and every q in the dual set. Both sides are
 computed here in float64, from the data alone, with every rounding error bounded and moved outward.
+
+A problem is the rows of X (`problem.operator`), their labels and perhaps slack; what is here reads
+nothing else. All numbers but those of certificates are in the units of the operator.
 """
 
 import math
@@ -12,27 +15,20 @@ import numpy as np
 from momentron.arithmetic.environment import standard_arithmetic
 from momentron.arithmetic.rounding import (
     EXTENDED_ROUNDOFF,
+    UNDERFLOW,
     UNIT_ROUNDOFF,
     down,
     gamma,
     times_power_of_two,
     up,
 )
-from momentron.certificate.certified import Certificate
-from momentron.certificate.proposals import admitted
-from momentron.certificate.roundings import (
-    adjoint_norm_bound,
-    exact_scores,
-    has_single_errors,
-    in_double,
-    norm_bounds,
-    recomputed,
-    score_errors,
-    sharp_scores,
-)
+from momentron.arithmetic.rounding import norm_bounds as vector_norm_bounds
+from momentron.certificate.certified import Certificate, admitted
 
 if TYPE_CHECKING:
     from momentron.solvers.problem import Problem
+
+Index = np.ndarray | slice
 
 SHORT, LONG = 2.0**-60, 2.0**60  # between them, no product with the scaled data over- or underflows
 
@@ -105,39 +101,36 @@ def classifier_bounds(
     base = problem.base
     if products is None:
         w = recomputed(base, admitted(w, base.w_shape, "w"))
-        products = base.operator.exact_scores(w)
-    norm_low, norm_high = norm_bounds(base, w)
-    largest = float(np.max(np.abs(b), initial=0.0))
-    if not (norm_low > 0.0 and norm_high < LONG and largest < math.inf):
+    norms = norm_bounds(base, w)
+    if not (norms[0] > 0.0 and norms[1] < LONG and np.isfinite(b).all()):
         return -math.inf, math.inf
-    scores = base.labels.scores(products + b)
-    errors = score_errors(base, slice(None), w, norm_high, UNIT_ROUNDOFF, 24)
-    lost = 64.0 * UNIT_ROUNDOFF * largest
-    least = down(-float((scores + errors).max()) - lost, 2)
-    most = up(-float((scores - errors).max()) + lost, 2)
-    low = down(least / (norm_high if least > 0.0 else norm_low))
-    high = up(most / (norm_low if most > 0.0 else norm_high))
-    return (
-        -math.inf if math.isnan(low) else to_user(problem, low, -np.inf),
-        math.inf if math.isnan(high) else to_user(problem, high, np.inf),
-    )
+    scores, errors = scores_with_intercepts(base, w, b, norms[1], products)
+    low = over_norm(down(-float((scores + errors).max()), 2), norms)
+    high = -over_norm(down(float((scores - errors).max()), 2), norms)
+    return to_user(problem, low, -np.inf), to_user(problem, high, np.inf)
 
 
 def margin_bound(problem: "Problem", w: np.ndarray, *, sharp: bool = False) -> float:
     """A sure lower bound on the margin of w, in the operator's units."""
     w = recomputed(problem, w if sharp else np.asarray(w, np.float64))
-    norm_low, norm_high = norm_bounds(problem, w)
-    if not SHORT < norm_high < LONG:  # products might overflow or vanish
+    norms = norm_bounds(problem, w)
+    if not SHORT < norms[1] < LONG:  # products might overflow or vanish
         w = recomputed(problem, to_safe_length(w))
-        norm_low, norm_high = norm_bounds(problem, w)
-    if not math.isfinite(norm_high):
+        norms = norm_bounds(problem, w)
+    if not math.isfinite(norms[1]):
         return -np.inf
-    if norm_low == 0.0 and not w.any():
+    if norms[0] == 0.0 and not w.any():
         return 0.0
     w = deciding_rows_in_double(problem, w)
-    margin = down(problem.dual_set.margin(score_bounds(problem, w, norm_high, sharp=sharp)))
-    norm = norm_high if margin > 0.0 else norm_low
-    return down(margin / norm) if norm > 0.0 else -np.inf
+    scores = score_bounds(problem, w, norms[1], sharp=sharp)
+    return over_norm(down(problem.dual_set.margin(scores)), norms)
+
+
+def over_norm(margin: float, norms: tuple[float, float]) -> float:
+    """A sure lower bound of margin/‖w‖, for sure bounds on ‖w‖."""
+    norm = norms[1] if margin > 0.0 else norms[0]
+    bound = down(margin / norm) if norm > 0.0 else -math.inf
+    return -math.inf if math.isnan(bound) else bound
 
 
 def score_bounds(problem: "Problem", w: np.ndarray, norm: float, *, sharp: bool) -> np.ndarray:
@@ -187,6 +180,103 @@ def _sharpened(
     return scores
 
 
+# --- what a classifier says of the rows ----------------------------------------------------------
+
+
+def recomputed(problem: "Problem", w: np.ndarray) -> np.ndarray:
+    """w with all that is kept with it recomputed."""
+    head, tail = problem.parts(w)
+    return problem.joined(problem.operator.recomputed(head), tail)
+
+
+def norm_bounds(problem: "Problem", w: np.ndarray) -> tuple[float, float]:
+    """Sure lower and upper bounds of ‖w‖."""
+    head, tail = problem.parts(w)
+    low, high = problem.operator.norm_bounds(head)
+    if not problem.is_soft:
+        return low, high
+    tail_low, tail_high = vector_norm_bounds(tail)
+    least = float(np.hypot(low, tail_low)) * (1.0 - 8.0 * UNIT_ROUNDOFF) - UNDERFLOW
+    return max(0.0, least), up(float(np.hypot(high, tail_high)), 8) + UNDERFLOW
+
+
+def exact_scores(problem: "Problem", w: np.ndarray) -> np.ndarray:
+    """Zw in float64 arithmetic, whatever the data's type."""
+    head, tail = problem.parts(w)
+    scores = problem.labels.scores(problem.operator.exact_scores(head))
+    return scores - problem.penalty.root * tail if problem.is_soft else scores
+
+
+def sharp_scores(problem: "Problem", index: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """The named entries of Zw in extended precision, with roundings as in `exact_scores`."""
+    head, tail = problem.parts(w)
+    rows, place = np.unique(problem.labels.examples(index), return_inverse=True)
+    products = problem.operator.sharp_scores(rows, head)[place]
+    scores = problem.labels.scores_at(index, products)
+    if not problem.is_soft:
+        return scores
+    return scores - np.asarray(problem.penalty.root_at(index), np.longdouble) * tail[index]
+
+
+def score_errors(
+    problem: "Problem", index: Index, w: np.ndarray, norm: float, unit: float, extra: int
+) -> np.ndarray:
+    """Bounds on the error of the named scores, computed with a given unit roundoff.
+
+    `norm` is an upper bound of ‖w‖, `extra` counts roundings besides those of the scores.
+    """
+    operator, labels = problem.operator, problem.labels
+    head, tail = problem.parts(w)
+    if problem.is_soft:
+        norm, extra = operator.norm_bounds(head)[1], extra + 2
+    # |fl(x·w) − x·w| ≤ γ_d |x|·|w| ≤ γ_d ‖x‖ ‖w‖; underflow costs at most one unit per rounding
+    depth = operator.score_depth(head) + labels.roundings
+    relative = up(gamma(depth + extra, unit) + operator.kernel_error)
+    errors = problem.base.row_norms[index] * up(relative * operator.magnitude(head, norm))
+    errors += depth * UNDERFLOW
+    single = operator.single_errors(head)
+    if single is not None:
+        # with many classes a score has two outputs
+        most = single if single.ndim == 1 else 2.0 * single.max(axis=1)
+        numbers = np.arange(problem.size)[index] if isinstance(index, slice) else index
+        errors += (1.0 + 8.0 * gamma(1)) * most[labels.examples(numbers)]
+    if not problem.is_soft:
+        return errors
+    # four roundings here, and those of the root, which is a float64 whatever the unit
+    relative = up(4.0 * unit + 4.0 * UNIT_ROUNDOFF, 8)
+    return errors + relative * np.abs(problem.penalty.root_at(index) * tail[index])
+
+
+def scores_with_intercepts(
+    base: "Problem", w: np.ndarray, b: Any, norm: float, products: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """(scores of a recomputed w with intercepts b, bounds on their errors), without slack.
+
+    `norm` is an upper bound of ‖w‖; `products` are Xw, if they are known.
+    """
+    if products is None:
+        products = base.operator.exact_scores(w)
+    # b and the sums round as well
+    errors = score_errors(base, slice(None), w, norm, UNIT_ROUNDOFF, 24)
+    errors += 64.0 * UNIT_ROUNDOFF * float(np.max(np.abs(b), initial=0.0))
+    return base.labels.scores(products + b), errors
+
+
+def has_single_errors(problem: "Problem", w: np.ndarray) -> bool:
+    """Whether some scores of a `recomputed` w rest on less than double precision."""
+    return problem.operator.single_errors(problem.parts(w)[0]) is not None
+
+
+def in_double(problem: "Problem", w: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """A `recomputed` w whose named scores rest on double precision."""
+    head, tail = problem.parts(w)
+    rows = np.unique(problem.labels.examples(index))
+    return problem.joined(problem.operator.in_double(head, rows), tail)
+
+
+# --- what weights of the rows prove --------------------------------------------------------------
+
+
 def dual_bound(problem: "Problem", q: np.ndarray, *, sharp: bool = False) -> float:
     """A sure upper bound on ‖Zᵀq‖ for q brought into the dual set, in the operator's units."""
     q = problem.dual_set.normalize(np.asarray(q, np.longdouble if sharp else np.float64))
@@ -202,6 +292,28 @@ def length_bound(problem: "Problem", q: np.ndarray, *, sharp: bool = False) -> f
     weighted_norms = up(float(q.astype(np.float64, copy=False) @ norms), roundings)
     norm = adjoint_norm_bound(problem, q, weighted_norms, sharp=sharp)
     return up(norm + problem.dual_set.mass_error(q, norms, weighted_norms, norm), 6)
+
+
+def adjoint_norm_bound(
+    problem: "Problem", q: np.ndarray, weighted_norms: float, *, sharp: bool = False
+) -> float:
+    """A sure upper bound of ‖Zᵀq‖ for q ≥ 0, given one of Σ q‖z‖."""
+    labels, root = problem.labels, problem.penalty.root
+    bound = problem.operator.adjoint_norm_bound(labels.mix(q), weighted_norms, sharp=sharp)
+    if labels.roundings > 0:  # the coefficients are sums of weights, each rounded that often
+        bound = up(bound + gamma(labels.roundings + 1) * weighted_norms)
+    if not problem.penalty.has_ridge:
+        return bound
+    # what slack adds to the weighted norms only loosens the rows' share; roots that differ round
+    # once more each; what underflows is allowed for in the norm
+    if isinstance(root, float):
+        tail = root * vector_norm_bounds(q)[1]
+    else:
+        tail = vector_norm_bounds(root * q)[1]
+    return up(float(np.hypot(bound, tail)), 12)
+
+
+# --- lengths and units ---------------------------------------------------------------------------
 
 
 def to_safe_length(w: np.ndarray) -> np.ndarray:

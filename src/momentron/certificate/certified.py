@@ -1,10 +1,13 @@
-"""The certificate: a proven interval on the best margin."""
+"""The certificate, a proven interval on the best margin; and arrays of solvers, in and out."""
 
 import math
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from momentron.certificate.picture import card, number
-from momentron.errors import ContradictionError
+from momentron.errors import ContradictionError, SolverError
 
 
 @dataclass(frozen=True)
@@ -75,3 +78,35 @@ def relative_gap(lower: float, upper: float) -> float:
     if not math.isfinite(upper):
         return float("inf")
     return 1.0 - lower / upper
+
+
+def admitted(values: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
+    """A private copy of a proposed w or q, as float64, or in extended precision if it came so.
+
+    Values that are not finite pass: they bound nothing, which is what the bounds will say.
+
+    Raises
+    ------
+    SolverError
+        Unless it is an array of real numbers of exactly this shape.
+    """
+    try:
+        copy = np.array(values, copy=True, order="C", subok=False)
+    except (TypeError, ValueError) as error:
+        raise SolverError(f"{name} is not an array of numbers: {error}") from None
+    if copy.dtype.kind not in "fiu" or copy.shape != shape:
+        raise SolverError(
+            f"{name} has type {copy.dtype} and shape {copy.shape}; this problem needs real numbers "
+            f"of shape {shape}"
+        )
+    return copy if copy.dtype == np.longdouble else copy.astype(np.float64, copy=False)
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """A view that numpy refuses to make writeable again; of what has no buffer, a copy."""
+    try:
+        return np.asarray(memoryview(array).toreadonly())  # type: ignore[arg-type]
+    except (ValueError, TypeError, BufferError):
+        duplicate = array.copy()
+        duplicate.flags.writeable = False
+        return duplicate

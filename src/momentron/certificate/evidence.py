@@ -15,10 +15,9 @@ from weakref import WeakSet
 import numpy as np
 
 from momentron.arithmetic.rounding import UNDERFLOW, down, gamma, norm_bounds, up
-from momentron.certificate.bounds import dual_bound, to_user
-from momentron.certificate.certified import Certificate
+from momentron.certificate.bounds import dual_bound, over_norm, to_user
+from momentron.certificate.certified import Certificate, admitted, read_only
 from momentron.certificate.passes import Findings
-from momentron.certificate.proposals import admitted, read_only
 from momentron.errors import SolverError
 
 if TYPE_CHECKING:
@@ -157,11 +156,7 @@ class Evidence:
         """Keep the last scan, and those with the largest margins; that of w = 0 tells nothing."""
         if not w.any():
             return
-        norm_low, norm_high = norm_bounds(w)
-        margin = down(self._arcs.margin(tops))
-        norm = norm_high if margin > 0.0 else norm_low
-        margin = down(margin / norm) if norm > 0.0 else -math.inf
-        margin = -math.inf if math.isnan(margin) else margin
+        margin = over_norm(down(self._arcs.margin(tops)), norm_bounds(w))
         kept = [known for known in self._known if not np.array_equal(known.w, w)]
         kept.sort(key=lambda known: -known.margin)
         self._known = [*kept[: KNOWN - 1], KnownMargin(w, read_only(tops.copy()), margin)]

@@ -14,15 +14,17 @@ import numpy as np
 
 from momentron.arithmetic.environment import standard_arithmetic
 from momentron.arithmetic.rounding import UNIT_ROUNDOFF, accurate_sum, down, up
-from momentron.certificate.bounds import LONG, certificate_of, length_bound
-from momentron.certificate.certified import Certificate
-from momentron.certificate.roundings import (
+from momentron.certificate.bounds import (
+    LONG,
+    certificate_of,
     has_single_errors,
     in_double,
+    length_bound,
     norm_bounds,
     recomputed,
-    score_errors,
+    scores_with_intercepts,
 )
+from momentron.certificate.certified import Certificate
 
 if TYPE_CHECKING:
     from momentron.solvers.problem import Problem
@@ -49,23 +51,15 @@ def objective_bound(problem: "Problem", v: np.ndarray) -> tuple[float, float]:
     """(a sure upper bound on P, in the operator's units; how much v is stretched for it)."""
     base = problem.base
     w, b = problem.parts(np.asarray(v, np.float64))
-    w = recomputed(base, w)
+    w, b = recomputed(base, w), b if b.size > 1 else b[0]
     _, norm = norm_bounds(base, w)
-    largest = float(np.max(np.abs(b), initial=0.0))
-    if not (norm < LONG and largest < math.inf):
+    if not (norm < LONG and np.isfinite(b).all()):
         return math.inf, 0.0
-
-    def worst_scores(w: np.ndarray) -> np.ndarray:
-        scores = base.labels.scores(base.operator.exact_scores(w) + (b if b.size > 1 else b[0]))
-        # larger scores are worse, so the error is added; b and the sums round as well
-        scores += score_errors(base, slice(None), w, norm, UNIT_ROUNDOFF, 24)
-        scores += 64.0 * UNIT_ROUNDOFF * largest
-        return scores
-
-    scores = worst_scores(w)
+    scores, errors = scores_with_intercepts(base, w, b, norm)
     if has_single_errors(base, w):  # single precision does for rows that surely have no slack
-        w = in_double(base, w, np.flatnonzero(scores > -NO_SLACK))
-        scores = worst_scores(w)
+        w = in_double(base, w, np.flatnonzero(scores + errors > -NO_SLACK))
+        scores, errors = scores_with_intercepts(base, w, b, norm)
+    scores += errors  # larger scores are worse
     best, chosen = math.inf, 0.0
     for stretch in STRETCHES:
         value = _value(problem.prices, scores, norm, 1.0 + stretch)

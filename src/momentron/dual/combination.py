@@ -72,7 +72,7 @@ class Combination:
         self.q = np.zeros(problem.size)
         self._arrays = [self.w.reshape(-1), self.q]
         # views of w: of its own part, and of the slack's
-        head, self._tail = problem.parts(self.w) if problem.is_soft else (self.w, self.w[:0])
+        head, self._tail = problem.parts(self.w)
         self._coef, products = operator.parts(head)
         if products is None:
             products = np.zeros((operator.shape[0], *head.shape[1:]))

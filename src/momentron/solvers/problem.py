@@ -43,6 +43,7 @@ from momentron.solvers.margin_problem import (
 
 __all__ = ["KernelChoice", "Problem", "rows_of"]
 
+NOTHING = np.empty(0)  # what a classifier of a hard margin has besides w
 PADDED = 1.0 + 12.0 * UNIT_ROUNDOFF
 
 
@@ -219,12 +220,16 @@ class Problem(CertifiedProblem):
     # --- classifiers ---------------------------------------------------------------------------
 
     def joined(self, w: np.ndarray, more: Any) -> np.ndarray:
-        """The flat array of w and ξ/√r, or of w and the intercepts for the hinge."""
+        """The flat array of w and ξ/√r, or of w and b for the hinge; of a hard margin w alone."""
+        if not self.is_soft:
+            return w
         more = more if np.ndim(more) else np.full(self._n_more, more)
         return np.concatenate([w.ravel(), more])
 
     def parts(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The two parts of such an array, as views; b is zero where there are no intercepts."""
+        if not self.is_soft:
+            return w, NOTHING
         cut = w.size - self._n_more
         head, more = w[:cut], w[cut:]
         if self.penalty.has_box and not self.dual_set.fits_intercept:
@@ -232,19 +237,17 @@ class Problem(CertifiedProblem):
         return head.reshape(self._shape), more
 
     def norm(self, w: np.ndarray) -> float:
-        if not self.is_soft:
-            return self.operator.norm(w)
         head, more = self.parts(w)
-        if self.penalty.has_box:
-            return self.operator.norm(head)
-        return float(np.hypot(self.operator.norm(head), np.sqrt(np.einsum("i,i->", more, more))))
+        norm = self.operator.norm(head)
+        if self.penalty.has_ridge:
+            norm = float(np.hypot(norm, np.sqrt(np.einsum("i,i->", more, more))))
+        return norm
 
     def scores(self, w: np.ndarray) -> np.ndarray:
-        """p = Zw, in units of R."""
-        if not self.is_soft:
-            return self.labels.scores(self.operator.apply(w / self.radius))
+        """Zw, in units of R: violations, the larger the worse."""
         head, more = self.parts(w / self.radius)
-        return self.labels.scores(self.operator.apply(head)) - self.penalty.root * more
+        scores = self.labels.scores(self.operator.apply(head))
+        return scores - self.penalty.root * more if self.penalty.has_ridge else scores
 
     def margin(self, w: np.ndarray, scores: np.ndarray) -> float:
         return float(scores[0]) if self.penalty.has_box else super().margin(w, scores)
@@ -267,7 +270,7 @@ class Problem(CertifiedProblem):
         return Combination(self)
 
     def without_slack(self, w: np.ndarray) -> np.ndarray:
-        return self.parts(w)[0] if self.is_soft else w
+        return self.parts(w)[0]
 
     def with_slack(self, w: np.ndarray, slack: np.ndarray) -> np.ndarray:
         """The classifier of w and slack ξ; w alone where there is none."""
@@ -308,15 +311,11 @@ class Problem(CertifiedProblem):
 
     def gradient(self, q: np.ndarray) -> np.ndarray:
         image = self.operator.adjoint(self.labels.mix(q))
-        if self.is_soft:
-            image = self.joined(image, -self.penalty.root * q)
-        return image / self.radius
+        return self.joined(image, -self.penalty.root * q) / self.radius
 
     def dual_norm(self, q: np.ndarray) -> float:
         """‖Zᵀq‖ in the units of the operator, in float64 over the rows where q is not zero."""
         norm = self.operator.adjoint_norm(self.labels.mix(q))
-        if not self.is_soft:
-            return norm
         return float(np.hypot(norm, np.linalg.norm(self.penalty.root * q)))
 
     def mix(
