@@ -8,6 +8,7 @@ A bad proposal can loosen the interval, never falsify it.
     certified   the certificate itself, which cannot hold NaN or crossed ends; what a solver hands
                 in is copied, and its shape and type are checked
     bounds      sure bounds from a pair (w, q), computed from the data with all rounding counted
+    exact       the same without rounding, from a pair in whole numbers
     hinge       the same for the soft margin with the plain hinge, from a pair (w, b) and α
     passes      the same for rows in blocks: what a pass over them shows of a classifier
     evidence    what passes have proved, of classifiers and of sums of weights
@@ -25,13 +26,21 @@ from momentron.certificate.bounds import (
     recomputed,
     to_safe_length,
 )
-from momentron.certificate.certified import Certificate, admitted, read_only, relative_gap
+from momentron.certificate.certified import (
+    MOST_BITS,
+    Certificate,
+    admitted,
+    read_only,
+    relative_gap,
+)
 from momentron.certificate.evidence import Evidence, Weights
+from momentron.certificate.exact import takes_whole_numbers, whole_numbers
 from momentron.certificate.hinge import box_weights, certify_hinge, objective_bound
 from momentron.certificate.passes import ArcScores, Findings
 
 __all__ = [
     "LONG",
+    "MOST_BITS",
     "SHORT",
     "ArcScores",
     "Certificate",
@@ -50,5 +59,7 @@ __all__ = [
     "read_only",
     "recomputed",
     "relative_gap",
+    "takes_whole_numbers",
     "to_safe_length",
+    "whole_numbers",
 ]

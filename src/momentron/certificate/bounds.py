@@ -24,6 +24,7 @@ from momentron.arithmetic.rounding import (
 )
 from momentron.arithmetic.rounding import norm_bounds as vector_norm_bounds
 from momentron.certificate.certified import Certificate, admitted
+from momentron.certificate.exact import exact_length, exact_margin, takes_whole_numbers
 
 if TYPE_CHECKING:
     from momentron.solvers.problem import Problem
@@ -44,9 +45,10 @@ def certify(
     problem : Problem
     w : ndarray of shape (d,)
         Any vector; its length does not matter. One in extended precision is taken as such if
-        sharp, and rounded to float64 else.
+        sharp, and rounded to float64 else. One of Python's integers, of at most 1,000 bits, is
+        exact, if the problem is that of two classes without a kernel or slack.
     q : ndarray of shape (n,)
-        Any weights; they are clipped at zero and rescaled into the dual set.
+        Any weights, likewise; they are clipped at zero and rescaled into the dual set.
     sharp : bool
         Use extended precision for the rows that decide, where the platform has it. Without it the
         bounds lose about d·u·R, R the longest row; with it some 2,000 times less.
@@ -59,7 +61,9 @@ def certify(
     -----
     Costs one pass over the data for w, and one over the rows with q_i > 0.
     """
-    w, q = admitted(w, problem.w_shape, "w"), admitted(q, (problem.size,), "q")
+    whole = takes_whole_numbers(problem)
+    w = admitted(w, problem.w_shape, "w", whole=whole)
+    q = admitted(q, (problem.size,), "q", whole=whole)
     margin, upper = margin_bound(problem, w, sharp=sharp), dual_bound(problem, q, sharp=sharp)
     return certificate_of(problem, margin, upper)
 
@@ -112,6 +116,8 @@ def classifier_bounds(
 
 def margin_bound(problem: "Problem", w: np.ndarray, *, sharp: bool = False) -> float:
     """A sure lower bound on the margin of w, in the operator's units."""
+    if w.dtype == object:
+        return exact_margin(problem, w)
     w = recomputed(problem, w if sharp else np.asarray(w, np.float64))
     norms = norm_bounds(problem, w)
     if not SHORT < norms[1] < LONG:  # products might overflow or vanish
@@ -279,6 +285,8 @@ def in_double(problem: "Problem", w: np.ndarray, index: np.ndarray) -> np.ndarra
 
 def dual_bound(problem: "Problem", q: np.ndarray, *, sharp: bool = False) -> float:
     """A sure upper bound on ‖Zᵀq‖ for q brought into the dual set, in the operator's units."""
+    if q.dtype == object:
+        return exact_length(problem, q)
     q = problem.dual_set.normalize(np.asarray(q, np.longdouble if sharp else np.float64))
     return length_bound(problem, q, sharp=sharp)
 

@@ -9,6 +9,8 @@ import numpy as np
 from momentron.certificate.picture import card, number
 from momentron.errors import ContradictionError, SolverError
 
+MOST_BITS = 1000  # of a whole number that is proposed: float64 has it in its range
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -80,8 +82,10 @@ def relative_gap(lower: float, upper: float) -> float:
     return 1.0 - lower / upper
 
 
-def admitted(values: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
+def admitted(values: Any, shape: tuple[int, ...], name: str, *, whole: bool = False) -> np.ndarray:
     """A private copy of a proposed w or q, as float64, or in extended precision if it came so.
+
+    Where `whole` numbers are admitted, an array of Python's integers stays one.
 
     Values that are not finite pass: they bound nothing, which is what the bounds will say.
 
@@ -94,12 +98,18 @@ def admitted(values: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
         copy = np.array(values, copy=True, order="C", subok=False)
     except (TypeError, ValueError) as error:
         raise SolverError(f"{name} is not an array of numbers: {error}") from None
+    if whole and copy.dtype == object and copy.shape == shape and all(map(_is_whole, copy.flat)):
+        return copy
     if copy.dtype.kind not in "fiu" or copy.shape != shape:
         raise SolverError(
             f"{name} has type {copy.dtype} and shape {copy.shape}; this problem needs real numbers "
             f"of shape {shape}"
         )
     return copy if copy.dtype == np.longdouble else copy.astype(np.float64, copy=False)
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is int and value.bit_length() <= MOST_BITS
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

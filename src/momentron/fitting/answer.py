@@ -102,7 +102,7 @@ def choose_classifier(problem: CertifiedProblem, outcome: Run) -> Choice:
     if problem.is_soft:
         return _soft(problem, outcome)
     if margin > 0.0:
-        return _at_unit_length(problem, outcome, outcome.w, margin)
+        return _at_unit_length(problem, outcome.w, margin)
     sample, own = problem.sampled(), None  # a fit to rows that are not here would cost passes
     if sample is not None:
         if sample is problem:
@@ -111,7 +111,7 @@ def choose_classifier(problem: CertifiedProblem, outcome: Run) -> Choice:
         has_all = sample.n_rows == problem.n_rows
         return choice if has_all else choice._replace(margin=-math.inf)  # of the other rows
     margin = _margin_in_time(problem, outcome.last_w, outcome)
-    return _at_unit_length(problem, outcome, outcome.last_w, margin)
+    return _at_unit_length(problem, outcome.last_w, margin)
 
 
 def _in_time(outcome: Run, compute: Callable[[], T], default: T) -> T:
@@ -126,14 +126,8 @@ def _in_time(outcome: Run, compute: Callable[[], T], default: T) -> T:
 # --- a margin ------------------------------------------------------------------------------------
 
 
-def _at_unit_length(
-    problem: CertifiedProblem, outcome: Run, w: np.ndarray, margin: float
-) -> Choice:
+def _at_unit_length(problem: CertifiedProblem, w: np.ndarray, margin: float) -> Choice:
     """w at unit length, and the best intercepts for it."""
-    if w.dtype == np.longdouble:
-        # the interval is proved by w in extended precision; the margin is that of the classifier
-        w = w.astype(np.float64)
-        margin = _margin_in_time(problem, w, outcome)
     coef, intercept, loss = problem.classifier(w)
     margin -= loss
     return Choice(coef, intercept, -math.inf if math.isnan(margin) else margin)

@@ -238,9 +238,8 @@ class Run:
         if not primals:
             raise SolverError("a method must propose at least one classifier after each step")
         margins = [seen.margin(primal.w, primal.scores) for primal in primals]
-        if primals[0].w.dtype == np.longdouble:
-            w = problem.admitted_w(primals[0].w)
-            self._refined = w, problem.admitted_weights(candidates.q)
+        if candidates.refined is not None:
+            self._refined = problem.admitted_pair(*candidates.refined)
         best = max(range(len(margins)), key=margins.__getitem__)
         if margins[best] > self.lower:
             self.w = problem.admitted_w(primals[best].w)
@@ -287,7 +286,7 @@ class Run:
             return None
         for sharp in (False, True):
             status = self._answer(self._certificate(sharp=sharp))
-            # a pair in extended precision may show a margin where float64 sees none
+            # a pair with more digits may show a margin where float64 sees none
             if status is Status.OPTIMAL or (status is not None and self._refined is None):
                 return status
         self.next = iteration + 1 + iteration // 10
@@ -295,9 +294,9 @@ class Run:
 
     def _answer(self, certificate: Certificate) -> Status | None:
         tol = self.budget.tol
-        if certificate.lower > 0.0 and certificate.gap <= tol:
-            return Status.OPTIMAL
         problem = self.problem
+        if certificate.margin > 0.0 and certificate.gap <= tol:  # of a w that float64 has
+            return Status.OPTIMAL
         if problem.is_soft:
             return None  # a soft margin is positive, however small
         longest = problem.to_units_of_x(problem.some_row_length)
@@ -319,13 +318,18 @@ class Run:
         return certificate
 
     def _adopt_refined(self) -> Status | None:
-        """Take the pair in extended precision, if its certificate is the better one."""
+        """Take the pair with more digits, if its certificate is the better one.
+
+        The classifier of the result is its w, rounded to float64, with a margin of its own.
+        """
         assert self._refined is not None
         w, q = self._refined
         certificate = self.problem.certify(w, q, sharp=True)
         if self._certified is None or certificate.gap < self._certified.certificate.gap:
-            self.w, self.q = w, q
-            self._certified = Certified(w, q, certificate)
+            self.w, self.q = w.astype(np.float64), q.astype(np.float64)
+            margin = self.problem.certified_margin(self.w, sharp=True)
+            certificate = certificate.with_margin(margin, is_bound=True)
+            self._certified = Certified(self.w, self.q, certificate)
         return self._answer(self._certified.certificate)
 
     def _closed(self) -> Certified:

@@ -288,6 +288,10 @@ class CertifiedProblem(MarginProblem):
     def admitted_weights(self, q: Any) -> Any:
         """Proposed weights in a form that no solver can change any more."""
 
+    def admitted_pair(self, w: Any, q: Any) -> tuple[np.ndarray, Any]:
+        """Both, as a pair with more digits than float64 has."""
+        return self.admitted_w(w), self.admitted_weights(q)
+
     @abstractmethod
     def certify(self, w: np.ndarray, q: Any, *, sharp: bool = False) -> Certificate:
         """The interval that an admitted pair proves."""

@@ -23,6 +23,7 @@ from momentron.certificate import (
     objective_bound,
     read_only,
     recomputed,
+    takes_whole_numbers,
     to_safe_length,
 )
 from momentron.dual.combination import Combination, mix_in_place
@@ -333,6 +334,13 @@ class Problem(CertifiedProblem):
 
     def admitted_weights(self, q: Any) -> np.ndarray:
         return admitted(q, (self.size,), "q")
+
+    def admitted_pair(self, w: Any, q: Any) -> tuple[np.ndarray, np.ndarray]:
+        whole = takes_whole_numbers(self)
+        return (
+            admitted(w, self.w_shape, "w", whole=whole),
+            admitted(q, (self.size,), "q", whole=whole),
+        )
 
     def certify(self, w: np.ndarray, q: np.ndarray, *, sharp: bool = False) -> Certificate:
         proved = certify_hinge if self.penalty.has_box else certify

@@ -83,6 +83,9 @@ class Candidates:
         A further interval on γ̄ that the method's own theory gives (Theorem 3.1, part 2).
     ending : Status, optional
         Why the method can do no better than this: STALLED, NO_ROOM or TIME_BUDGET.
+    refined : (ndarray, ndarray), optional
+        (w, q) with more digits than float64 has, for a gap that float64 cannot close: in extended
+        precision, or in whole numbers (see `certify`).
     """
 
     primals: list[Primal]
@@ -90,6 +93,7 @@ class Candidates:
     upper: float
     interval: tuple[float, float] | None = None
     ending: Status | None = None
+    refined: tuple[np.ndarray, np.ndarray] | None = None
 
 
 DEFAULTS = RunOptions()

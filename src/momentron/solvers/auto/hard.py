@@ -67,7 +67,8 @@ class HardSearch(Search):
     def candidates(self) -> Candidates:
         answer, radius = self.answer, self.problem.radius
         scores = self.problem.labels.scores(answer.products) / radius
-        return Candidates([Primal(answer.w, scores)], answer.lam, answer.upper / radius)
+        primals, upper = [Primal(answer.w, scores)], answer.upper / radius
+        return Candidates(primals, answer.lam, upper, refined=self.refined)
 
 
 def _rounds(search: Search, start: Start | None) -> Rounds:

@@ -9,22 +9,24 @@ which is proposed in extended precision.
 
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from momentron.arithmetic.clock import OutOfTime, until
+from momentron.certificate import MOST_BITS, whole_numbers
 from momentron.solvers.auto.search import SUPPORT, Search
 from momentron.solvers.auto.working_rows import on_support
 from momentron.solvers.rational.memory import TooLarge
 from momentron.solvers.rational.nearest import Points, Weights, Wolfe
+from momentron.solvers.rational.systems import PRIME, pivots
 
 REFINED_FLOPS = 2e10  # of the factor of a support that is refined in extended precision
 STEPS = 6  # of refinement; three or four reach the end
 EXACT_ENTRIES, EXACT_SECONDS = 20_000, 10.0  # entries of X, and time, for Wolfe's algorithm
+NUMERIC_RANK = 1e-12  # eigenvalues above this share of the largest are not rounding errors
+SURPLUS = 4.0  # how much more than the least is asked for
 VANISHED = 1e-12  # of the rows' length, at which ‖Zᵀq‖ shows that nothing separates
 
 
@@ -41,9 +43,9 @@ def refine_answer(search: Search) -> None:
     signs = sets.signs(support)
     refined = refine(sets.matrix.rows(support) * signs[:, None], signs * sets.fits_intercept)
     if refined is not None:
-        lam = np.zeros(search.size)
-        lam[support] = np.maximum(refined[1], 0.0)
-        search.answer = replace(answer.with_weights(lam), w=refined[0])
+        weights = np.zeros(search.size, np.longdouble)
+        weights[support] = refined[1]
+        search.refined = refined[0], weights
 
 
 def refine(A: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
@@ -84,8 +86,32 @@ def needs_rationals(search: Search) -> bool:
     sets, settings = search.sets, search.settings
     is_small = search.size * sets.width <= EXACT_ENTRIES
     is_small = is_small and min(search.size, search.rank) <= settings.exact_support
+    if not (sets.is_plain and is_small):
+        return False
     is_witness = search.answer.upper <= VANISHED * sets.operator.radius
-    return sets.is_plain and is_small and (search.answer.lower > 0.0 or not is_witness)
+    return search.answer.lower > 0.0 or not (is_witness and _surely_overlaps(search))
+
+
+def _surely_overlaps(search: Search) -> bool:
+    """Whether the smallest correction that makes a witness exact leaves its weights positive.
+
+    With M = Σ q z zᵀ over the witness's rows, the weights q (1 − zᵀM⁺Zᵀq) cancel exactly; they are
+    positive where ‖z‖ ‖M⁺‖ ‖Zᵀq‖ is below 1. An intercept is one more feature. What is zero in M
+    must be zero exactly, which the rank modulo a prime shows. Otherwise there may be a tiny margin.
+    """
+    answer, sets = search.answer, search.sets
+    q = sets.dual_set.feasible_or_none(answer.lam)
+    if q is None or sets.matrix is None:
+        return False
+    index, length = np.flatnonzero(q), sets.operator.radius
+    rows = sets.matrix.rows(index)
+    if sets.fits_intercept:
+        rows = np.column_stack([rows, np.full(index.size, length)])
+    values = np.linalg.eigvalsh((rows.T * q[index]) @ rows)
+    rank = int(np.count_nonzero(values > NUMERIC_RANK * values[-1]))
+    if rank < rows.shape[1] and rank != len(pivots(whole_numbers(rows)[0] % PRIME)):
+        return False
+    return bool(SURPLUS * length * (answer.upper + 1e-15 * length) < values[-rank])
 
 
 def solve_in_rationals(search: Search) -> None:
@@ -93,7 +119,10 @@ def solve_in_rationals(search: Search) -> None:
     sets = search.sets
     assert sets.matrix is not None
     every = np.arange(search.size)
-    points = _whole_points(sets.matrix.rows(every), sets.signs(every), sets.fits_intercept)
+    signs = sets.signs(every)
+    rows, _ = whole_numbers(sets.matrix.rows(every) * signs[:, None])
+    classes = (signs < 0.0).astype(int).tolist() if sets.fits_intercept else None
+    points = Points(rows.tolist(), classes)
     norms = sets.operator.row_norms
     start = [min(group, key=norms.__getitem__) for group in points.groups]
     try:
@@ -104,19 +133,10 @@ def solve_in_rationals(search: Search) -> None:
     except OutOfTime:
         search.deadline.has_passed()  # whose time is it that is over?
         return
-    w, lam = _extended(found.x), np.zeros(search.size, np.longdouble)
-    lam[list(found.weights)] = _extended(list(found.weights.values()))
-    products = sets.operator.apply(w.astype(np.float64))
-    search.answer = replace(search.answer.with_weights(lam), w=w, products=products)
-
-
-def _whole_points(rows: np.ndarray, signs: np.ndarray, fits_intercept: bool) -> Points:
-    """y x of all rows as whole numbers in one unit; with an intercept, a group for each class."""
-    signed = (rows * signs[:, None]).tolist()
-    ratios = [[float(v).as_integer_ratio() for v in row] for row in signed]
-    unit = max(below for row in ratios for _, below in row)  # all are powers of two
-    vectors = [[above * (unit // below) for above, below in row] for row in ratios]
-    return Points(vectors, (signs < 0.0).astype(int).tolist() if fits_intercept else None)
+    common = math.lcm(*(weight.denominator for weight in found.weights.values()))
+    weights = np.zeros(search.size, object)
+    weights[list(found.weights)] = [int(weight * common) for weight in found.weights.values()]
+    search.refined = _shortened(np.array(found.x, object)), _shortened(weights)
 
 
 def _guess(search: Search, points: Points) -> Weights:
@@ -136,10 +156,7 @@ def _guess(search: Search, points: Points) -> Weights:
     return {i: Fraction(count, masses[points.group_of[i]]) for i, count in counts.items()}
 
 
-def _extended(values: Sequence[int | Fraction]) -> np.ndarray:
-    """Rationals over the largest of them, in extended precision."""
-    top = max((abs(Fraction(v)) for v in values), default=Fraction(0)) or Fraction(1)
-    shares = [v / top for v in values]
-    high = [float(share) for share in shares]
-    low = [float(share - Fraction(part)) for share, part in zip(shares, high, strict=True)]
-    return np.array(high, np.longdouble) + np.array(low, np.longdouble)
+def _shortened(numbers: np.ndarray) -> np.ndarray:
+    """Whole numbers up to a common factor, with as many bits as the certificate reads."""
+    surplus = int(abs(numbers).max()).bit_length() - MOST_BITS
+    return numbers >> surplus if surplus > 0 else numbers

@@ -115,6 +115,8 @@ class Search(Engine):
         The gap to which working sets are solved.
     rank : int
         The largest number of rows of which none is a combination of others.
+    refined : (ndarray, ndarray), optional
+        (w, q) with more digits than float64 has.
     """
 
     def __init__(
@@ -134,6 +136,7 @@ class Search(Engine):
         self.answer = Answer(problem, w, b, zeros, products, zeros)
         self.W = np.arange(self.size if sets.is_small else 0)
         self.crowded_rounds = self.rounds = 0
+        self.refined: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def has_all(self) -> bool:
