@@ -29,7 +29,7 @@ from momentron.separability.cone import Cone
 from momentron.separability.conflict import circuit_conflict, duplicate_conflict
 from momentron.separability.designs import read_design
 from momentron.separability.document import build_proof, empty_proof
-from momentron.separability.estimates import LATE, find_estimates, too_large
+from momentron.separability.estimates import LATE, EstimateProver, too_large
 from momentron.separability.family import Family, classes_of, default_family, link_of
 from momentron.separability.fates import notes_on_classes
 from momentron.separability.interval import (
@@ -188,7 +188,7 @@ def check_separability(
                 end = start + seconds
                 if max_time is None:
                     end = time.perf_counter() + ESTIMATES_SECONDS
-                proof, found = _with_estimates(decision, proof, cone.reference, end)
+                proof, found = _with_estimates(decision, proof, end)
                 reason = found and _why(found, max_time, min(seconds, ESTIMATES_SECONDS))
         except OutOfTime:
             reason = _why(LATE, max_time, seconds)
@@ -246,7 +246,7 @@ def _kind_otherwise(
 
 
 def _with_estimates(
-    decision: "_Decision", proof: dict[str, Any], reference: int, moment: float
+    decision: "_Decision", proof: dict[str, Any], moment: float
 ) -> tuple[dict[str, Any], str | None]:
     """(the proof with the fate of each coefficient, verified, or without; why some are missing)."""
     cone = decision.cone
@@ -255,10 +255,10 @@ def _with_estimates(
             found = decision.read or verified(proof, cone.table)
             boundary = cone.pairs_of(*np.array([*found.on_boundary], np.int64).reshape(-1, 2).T)
             w = [found.w.get(c, 0) for c in range(cone.n_coordinates)]
-            section, reason = find_estimates(cone, w, boundary, reference)
-            full = proof | {"estimates": section}
+            prover = EstimateProver(cone, w, boundary)
+            full = proof | {"estimates": prover.section()}
             verified(full, cone.table, found)
-            return full, reason
+            return full, prover.reason
     except OutOfTime:
         return proof, LATE
     except (TooLarge, ProofTooLarge, MemoryError) as error:

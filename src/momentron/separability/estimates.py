@@ -21,7 +21,7 @@ from momentron.arithmetic.clock import OutOfTime, require_time, time_left, until
 from momentron.separability.basis import null_space
 from momentron.separability.cone import Cone, whole_multiples
 from momentron.separability.document import named_pairs
-from momentron.separability.projection import FEW, NotFound, Rows
+from momentron.separability.projection import NotFound, Rows
 from momentron.separability.wolfe import even_lengths, minimum_norm_point
 from momentron.solvers.rational.memory import TooLarge, require_memory
 from momentron.solvers.rational.systems import (
@@ -46,27 +46,20 @@ DIRECTION_BITS = (20, 50)  # of a proposed direction: short numbers first, they 
 LATE = "time ran out"
 
 
-def find_estimates(
-    cone: Cone, w: list[int], boundary: np.ndarray, reference: int = 0
-) -> tuple[dict[str, Any], str | None]:
-    """(the section `estimates` of a proof, why some are undecided); w > 0 off the boundary pairs.
-
-    The reason is None if all are decided, and LATE if more time would help.
-    """
-    prover = EstimateProver(cone, w, boundary, reference)
-    return prover.section(), prover.reason
-
-
 def too_large(error: Exception) -> str:
     """Why something is undecided that no more time would decide."""
     return f"too large for exact arithmetic ({error})" if str(error) else "too little memory"
 
 
 class EstimateProver:
-    """The status of each coefficient, with what proves it."""
+    """The status of each coefficient, with what proves it; w > 0 off the boundary pairs.
 
-    def __init__(self, cone: Cone, w: list[int], boundary: np.ndarray, reference: int) -> None:
-        self.cone, self.w, self.reference = cone, w, reference
+    `section` makes that part of a proof. Then `reason` says why some coefficients are undecided:
+    None if all are decided, and LATE if more time would help.
+    """
+
+    def __init__(self, cone: Cone, w: list[int], boundary: np.ndarray) -> None:
+        self.cone, self.w, self.reference = cone, w, cone.reference
         self.boundary = np.sort(boundary)
         self.strict = np.setdiff1d(np.arange(cone.size), self.boundary)
         self.basis, self.pivots = self._independent()
@@ -80,7 +73,7 @@ class EstimateProver:
         self.moment = self.start + SHARE * time_left()
         self.directions: list[Vector] = []
         self.bounds: list[Bound] = []
-        self.reason: str | None = None  # why some coefficients are undecided
+        self.reason: str | None = None
 
     # --- the span of the boundary pairs, and of the design ---------------------------------------
 
@@ -116,26 +109,6 @@ class EstimateProver:
             u = u | {at + i: u[at] for i in range(self.cone.family.n_intercepts)}
         return u
 
-    def _coefficients(self) -> list[tuple[int, Vector]]:
-        """(place in a block, form f) of each coefficient, class by class.
-
-        With classes that have weights of their own a coefficient is the contrast of its class with
-        the reference; w_0 = 0. A threshold is minus the intercept of its place.
-        """
-        family, width, found = self.cone.family, self.cone.width, []
-        if not family.is_classifier:
-            for p in range(width):
-                is_threshold = family.has_thresholds and p >= self.cone.n_features
-                found.append((p, {p: -1 if is_threshold else 1}))
-            return found
-        for c in range(family.k):
-            for p in range(width) if c != self.reference else ():
-                form = {(c - 1) * width + p: 1} if c else {}
-                if self.reference:
-                    form[(self.reference - 1) * width + p] = -1
-                found.append((p, form))
-        return found
-
     # --- the section of a proof ------------------------------------------------------------------
 
     def section(self) -> dict[str, Any]:
@@ -168,7 +141,8 @@ class EstimateProver:
         """The status of each coefficient; the infinite ones have one bound each, in their order."""
         aliased = {place for u in self.aliases for place in u}
         statuses, waiting = [], dict[int, tuple[Vector, list[int]]]()
-        for number, (place, form) in enumerate(self._coefficients()):
+        coefficients = self.cone.family.coefficients(self.cone.n_features, self.reference)
+        for number, (_, place, form) in enumerate(coefficients):
             require_time()
             statuses.append("aliased" if place in aliased else "finite")
             g = self._reduced(form)
@@ -227,11 +201,6 @@ class EstimateProver:
     @cached_property
     def _rows(self) -> Rows:
         return Rows(self._scaled[0])
-
-    @cached_property
-    def _seen(self) -> np.ndarray:
-        """Strict pairs to look at first: those least along w, and later those that mattered."""
-        return np.argsort(self._rows.sides(self._inside), kind="stable")[:FIRST]
 
     def _form(self, g: list[int]) -> np.ndarray:
         """A form in the coordinates of C, of length 1."""
@@ -325,7 +294,7 @@ class EstimateProver:
                 return bound, []
         if len(self.free) > LARGEST:
             raise TooLarge(f"{len(self.free)} coordinates; at most {LARGEST} are decided exactly")
-        chosen = self._seen[:FIRST].tolist()
+        chosen = np.argsort(self._rows.sides(self._inside), kind="stable")[:FIRST].tolist()
         while True:
             require_time()
             points = self._strict_vectors(self.strict[chosen].tolist())
@@ -356,14 +325,12 @@ class EstimateProver:
         The projection of g to the cone of the c's shows which: if g is not in it, then along the
         way from g to its projection g falls, and no c does.
         """
-        first = every = np.arange(self.strict.size)
-        if every.size > FEW * g.size:
-            first = np.union1d(self._seen, np.argsort(-self._rows.sides(g))[:FIRST])
+        every = np.arange(self.strict.size)
+        first = np.argsort(-self._rows.sides(g), kind="stable")[:FIRST]
         try:
             found = self._rows.project(g, every, first)
         except NotFound:
             return None, every[:0]
-        self._seen = np.union1d(self._seen, found.support)
         t = found.residual
         if not t.any():
             return None, found.support

@@ -22,6 +22,7 @@ from decimal import Decimal, InvalidOperation
 from momentron.errors import InputError, short
 
 Term = tuple[int, int, int]  # (block, sign, shift of the intercept)
+Form = dict[int, int]  # a linear form: coordinate of w → factor
 
 LEFT_OUT = -1  # the class of a row that makes no pair
 DISTRIBUTIONS = ("logit", "probit", "cloglog", "loglog", "cauchit", "cdf")  # inverses of an F
@@ -99,6 +100,25 @@ class Family:
         if self.has_thresholds:
             return [(0, own - j, min(own, j))]
         return [(c - 1, sign, 0) for c, sign in ((own, 1), (j, -1)) if c > 0]
+
+    def coefficients(self, n_features: int, reference: int) -> list[tuple[int, int, Form]]:
+        """(class, place in a block, form) of each coefficient, class by class.
+
+        With classes that have weights of their own a coefficient is the contrast of its class with
+        the reference; w_0 = 0. A threshold is minus the intercept of its place.
+        """
+        width = n_features + self.n_intercepts
+        if not self.is_classifier:
+            last = -1 if self.has_thresholds else 1
+            return [(1, p, {p: 1 if p < n_features else last}) for p in range(width)]
+        found = []
+        for c in range(self.k):
+            for p in range(width) if c != reference else ():
+                form = {(c - 1) * width + p: 1} if c else {}
+                if reference:
+                    form[(reference - 1) * width + p] = -1
+                found.append((c, p, form))
+        return found
 
 
 def classes_of(name: str, labels: Sequence[str]) -> list[str]:

@@ -124,50 +124,30 @@ def list_estimates(proof: dict[str, Any], weights: dict[int, int]) -> list[Estim
     section = proof["estimates"]
     if section is None:
         return []
-    family = family_of(proof)
+    family, classes = family_of(proof), proof["data"]["classes"]
     d = proof["data"]["features"]
-    names = feature_labels(proof)
-    used = section["used"] if section["used"] is not None else list(range(d))
-    classes, reference = proof["data"]["classes"], section["reference"]
-    last = [("", "intercept")] * family.fit_intercept
-    if family.has_thresholds:
-        last = [(f"{a}|{b}", "threshold") for a, b in pairwise(classes)]
-    labels = [""]
-    if family.is_classifier or family.has_event:
-        labels = [c for i, c in enumerate(classes) if i != reference]
-    place_of = {column: place for place, column in enumerate(used)}
-    width = len(used) + family.n_intercepts
-    aliases = _aliases(section, [*(names[c] for c in used), *(name for _, name in last)])
-    is_complete = proof["kind"] == "separable"
-    found = []
-    for block, label in enumerate(labels):
-        for column in range(d + len(last)):
-            own, feature = (label, names[column]) if column < d else last[column - d]
-            own = own or label
-            place = place_of.get(column) if column < d else len(used) + column - d
-            if place is None:
-                found.append(Estimate(own, feature, "aliased", None, {feature: 1}))
-                continue
-            status = section["status"][block * width + place]
-            sign = None
-            if status == "undetermined" and is_complete:
-                c = classes.index(label) if label else 0
-                sign = _sign(weights, family, d, c, column, reference)
-            alias = aliases.get(place) if status == "aliased" else None
-            found.append(Estimate(own, feature, status, sign, alias))
+    features = feature_labels(proof)
+    features += ["threshold" if family.has_thresholds else "intercept"] * family.n_intercepts
+    used = range(d) if section["used"] is None else section["used"]
+    # columns without a place are zero in every row
+    places = {column: p for p, column in enumerate([*used, *range(d, len(features))])}
+    aliases = _aliases(section, [features[column] for column in places])
+    statuses, found = iter(section["status"]), []
+    for c, column, form in family.coefficients(d, section["reference"]):
+        label = classes[c] if family.is_classifier or family.has_event else ""
+        if family.has_thresholds and column >= d:
+            label = f"{classes[column - d]}|{classes[column - d + 1]}"
+        feature = features[column]
+        if column not in places:
+            found.append(Estimate(label, feature, "aliased", None, {feature: 1}))
+            continue
+        status, sign = next(statuses), None
+        if status == "undetermined" and proof["kind"] == "separable":
+            along = sum(v * weights.get(at, 0) for at, v in form.items())
+            sign = (along > 0) - (along < 0)
+        alias = aliases.get(places[column]) if status == "aliased" else None
+        found.append(Estimate(label, feature, status, sign, alias))
     return found
-
-
-def _sign(weights: dict[int, int], family: Any, d: int, c: int, column: int, reference: int) -> int:
-    """The sign of a coefficient in the direction of the proof."""
-    width = d + family.n_intercepts
-    if not family.is_classifier:
-        value = weights.get(column, 0)
-        value = -value if family.has_thresholds and column >= d else value
-    else:
-        own = weights.get((c - 1) * width + column, 0) if c else 0
-        value = own - (weights.get((reference - 1) * width + column, 0) if reference else 0)
-    return (value > 0) - (value < 0)
 
 
 def _aliases(section: dict[str, Any], names: list[str]) -> dict[int, dict[str, int]]:
@@ -187,7 +167,7 @@ def _aliases(section: dict[str, Any], names: list[str]) -> dict[int, dict[str, i
 
 def feature_labels(proof: dict[str, Any]) -> list[str]:
     """The names of the columns, "column 0" and so on where they have none."""
-    return proof["names"] or [f"column {j}" for j in range(proof["data"]["features"])]
+    return list(proof["names"] or (f"column {j}" for j in range(proof["data"]["features"])))
 
 
 def sentence_for_paper(
@@ -254,19 +234,12 @@ def _listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def rows_of(estimates: Sequence[Estimate]) -> list[tuple[str, str, str]]:
-    return [(e.label, e.feature, e.words) for e in estimates]
-
-
 def as_frame(estimates: Sequence[Estimate]) -> Any:
     """A pandas data frame of class, feature and estimate."""
-    try:
-        import pandas as pd
-    except ImportError:
-        raise ImportError("to_frame needs pandas: install it, or use Verdict.estimates") from None
+    import pandas as pd  # slow to import
+
     rows = [(e.label, e.feature, e.estimate, e.reason) for e in estimates]
-    columns = ["class", "feature", "estimate", "reason"]
-    frame = pd.DataFrame(rows, columns=columns)
+    frame = pd.DataFrame(rows, columns=["class", "feature", "estimate", "reason"])
     return frame if frame["reason"].notna().any() else frame.drop(columns="reason")
 
 
@@ -290,7 +263,8 @@ def summary_text(
         above = "".join(f"<p>{escape(line)}</p>\n" for line in lines)
         return f"{above}{as_frame(estimates).to_html(index=False)}"
     if estimates:
-        rows = [("class", "feature", "estimate"), *rows_of(estimates)]
+        rows = [("class", "feature", "estimate")]
+        rows += [(e.label, e.feature, e.words) for e in estimates]
         widths = [max(len(row[i]) for row in rows) for i in range(2)]
         lines += ["", *(f"{c:<{widths[0]}}  {f:<{widths[1]}}  {e}" for c, f, e in rows)]
     return "\n".join(lines)
@@ -298,10 +272,7 @@ def summary_text(
 
 def _in_latex(text: str) -> str:
     """Text for LaTeX: special characters escaped, infinities in mathematics."""
-    escaped = "".join(
-        {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}.get(
-            c, f"\\{c}" if c in "_%&#${}" else c
-        )
-        for c in text
-    )
+    marks: dict[str, str | int | None] = {c: f"\\{c}" for c in "_%&#${}"}
+    marks |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    escaped = text.translate(str.maketrans(marks))
     return escaped.replace("+∞", r"$+\infty$").replace("−∞", r"$-\infty$")

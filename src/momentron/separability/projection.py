@@ -112,7 +112,8 @@ class Rows:
                 continue
             half = 1 + chosen.size // 2
             worst = added[np.argsort(sides[added], kind="stable")[:half]]
-            chosen = np.union1d(chosen, np.append(worst, rng.permutation(added)[:half]))
+            added = np.append(worst, rng.permutation(added)[:half])
+            chosen = among if among.size <= FEW * size else np.union1d(chosen, added)
 
 
 def _least_squares(rows: np.ndarray, target: np.ndarray) -> np.ndarray:
