@@ -299,28 +299,19 @@ def fit_path(
     options: FitOptions,
     Cs: Sequence[float],
     *,
-    is_split: bool = False,
-    initial: Sequence[Any] | None = None,
     callback: Callback | None = None,
+    **several: Any,
 ) -> list[Fits]:
     """Fit to the rows of a plan for one C after the other, within the budget of one fit.
 
-    One BLAS thread and standard arithmetic are in force for all of it. `is_split` asks for every
-    class against the rest; `initial` has a start for each.
+    One BLAS thread and standard arithmetic are in force for all of it. `several` are arguments of
+    `fits_along`: every class against the rest, and starts.
     """
     require_callback(callback)
     if plan.data is not None:
-        return fits_along(
-            plan.data,
-            options,
-            Cs,
-            is_split=is_split,
-            initial=initial,
-            callback=callback,
-            stopwatch=plan.stopwatch,
-        )
+        return fits_along(plan.data, options, Cs, plan.stopwatch, callback, **several)
     assert plan.blocks is not None
-    if list(Cs) != [options.C] or is_split or initial is not None:
+    if list(Cs) != [options.C] or any(several.values()):
         raise InputError("several fits, and starts for them, need the data in memory: load them")
     result = stream_margin(plan.blocks, options, plan.stopwatch, callback)
     return [Fits([Fit(result)], result.classes)]

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,14 +37,6 @@ from momentron.rows.validation import TrainingData
 from momentron.solvers import Solver
 from momentron.solvers.loop import Budget
 from momentron.solvers.solver import BudgetWarning
-
-
-class Fold(NamedTuple):
-    """Rows to fit and rows to score, with what belongs to each."""
-
-    train: tuple[Any, Any, Any]  # X, y, sample_weight
-    test: tuple[Any, Any]
-    score: Mapping[str, Any]  # what the scorer is given besides these
 
 
 class CrossValidated(MarginClassifier):
@@ -87,16 +79,18 @@ class CrossValidated(MarginClassifier):
         """Choose C; returns the rows, and what is left of the budget for a fit to all of them."""
         options, is_refitted = self._options(), as_flag("refit", self.refit)
         plan = self._plan(X, y, sample_weight, options)
-        assert plan.data is not None, "blocks are refused"
-        check_classification_targets(plan.data.y)  # as the scorers ask
-        self._keep_features(X, y, plan.data.X.shape)
+        data = plan.data
+        assert data is not None, "blocks are refused"
+        check_classification_targets(data.y)  # as the scorers ask
+        self._keep_features(X, y, data.X.shape)
         self.Cs_ = np.array(as_grid(self.Cs))
-        folds = self._folds(plan.data, params)
+        routed = self._routed(data.sample_weight, params)
+        splitter = check_cv(self.cv, data.y, classifier=True)
+        folds = list(splitter.split(data.X, data.y, **routed.splitter.split))
         budget, parts = options.budget, len(folds) + is_refitted
         own = replace(options, budget=budget.share(plan.stopwatch.seconds(), parts, parts))
         scored = Parallel(n_jobs=self.n_jobs, prefer="processes")(
-            delayed(_scores)(clone(self), fold, own, self.Cs_.tolist(), self._scorer())
-            for fold in folds
+            delayed(clone(self)._scores)(data, *fold, own, routed.scorer.score) for fold in folds
         )
         self.scores_ = np.array([scores for scores, _ in scored])
         n_short = sum(n_short for _, n_short in scored)
@@ -119,19 +113,29 @@ class CrossValidated(MarginClassifier):
         name = type(self).__name__
         return plan_fit(X, y, options, sample_weight=sample_weight, needs_rows=name)
 
-    def _folds(self, data: TrainingData, params: Mapping[str, Any]) -> list[Fold]:
-        """The parts of the data, cut as the splitter says."""
+    def _scores(
+        self,
+        data: TrainingData,
+        train: np.ndarray,
+        test: np.ndarray,
+        options: FitOptions,
+        params: Mapping[str, Any],
+    ) -> tuple[list[float], int]:
+        """(the score of every C in one fold, how many of its fits ended short of an answer)."""
         X = data.X.tocsr() if sp.issparse(data.X) else data.X
-        y, weights = data.y, data.sample_weight
-        routed = self._routed(weights, params)
-        splitter, cut = check_cv(self.cv, y, classifier=True), clone(self)
-        folds = []
-        for train, test in splitter.split(X, y, **routed.splitter.split):
-            own = None if weights is None else weights[train]
-            score = _check_method_params(X, routed.scorer.score, indices=test)
-            rows = (*_safe_split(cut, X, y, train), own)
-            folds.append(Fold(rows, _safe_split(cut, X, y, test, train), score))
-        return folds
+        weights = None if data.sample_weight is None else data.sample_weight[train]
+        rows, labels = _safe_split(self, X, data.y, train)
+        plan = self._plan(rows, labels, weights, options)
+        held_out = _safe_split(self, X, data.y, test, train)
+        params = _check_method_params(X, params, indices=test)
+        scores, n_short = [], 0
+        for found in fit_path(plan, options, as_grid(self.Cs), is_split=self._is_split):
+            if found.is_interrupted:
+                raise KeyboardInterrupt  # what it has by then are scores of some folds
+            self._take(plan.data, found)
+            scores.append(float(self._scorer()(self, *held_out, **params)))
+            n_short += not all(result.status.is_final for result in found.results)
+        return scores, n_short
 
     def _routed(self, sample_weight: np.ndarray | None, params: Mapping[str, Any]) -> Any:
         """What the splitter and the scorer are given."""
@@ -170,21 +174,6 @@ class CrossValidated(MarginClassifier):
                 "but no classifier; pass refit=True"
             )
         return hasattr(self, "result_")
-
-
-def _scores(
-    model: Any, fold: Fold, options: FitOptions, Cs: list[float], scorer: Any
-) -> tuple[list[float], int]:
-    """(the score of every C in one fold, how many of its fits ended short of an answer)."""
-    plan = model._plan(*fold.train, options)
-    scores, n_short = [], 0
-    for found in fit_path(plan, options, Cs, is_split=model._is_split):
-        if found.is_interrupted:
-            raise KeyboardInterrupt  # what it has by then are scores of some folds
-        model._take(plan.data, found)
-        scores.append(float(scorer(model, *fold.test, **fold.score)))
-        n_short += not all(result.status.is_final for result in found.results)
-    return scores, n_short
 
 
 class MaxMarginClassifierCV(CrossValidated, LinearMargin):

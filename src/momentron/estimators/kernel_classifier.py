@@ -29,7 +29,7 @@ class KernelMargin(MarginClassifier):
 
     def _take(self, data: TrainingData | None, found: Fits) -> None:
         assert data is not None, "a kernel is not for blocks"
-        self._adopt(found.results, found.classes)
+        self._adopt(found)
         coef = np.vstack([result.coef for result in found.results])
         self.support_ = np.flatnonzero(coef.any(axis=0))
         self.dual_coef_ = coef[:, self.support_]

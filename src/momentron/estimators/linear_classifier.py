@@ -7,14 +7,9 @@ from typing import Any
 import numpy as np
 
 from momentron.dual.losses import Loss
-from momentron.estimators.shared import (
-    FittedClassifier,
-    MarginClassifier,
-    dual_coefficients,
-    joined_support,
-    keep_parameters,
-)
+from momentron.estimators.shared import FittedClassifier, MarginClassifier, keep_parameters
 from momentron.fitting.fits import Fits
+from momentron.result import MarginResult
 from momentron.rows.validation import TrainingData
 from momentron.solvers import Solver
 
@@ -25,15 +20,16 @@ class LinearMargin(MarginClassifier):
     coef_: np.ndarray
 
     def _take(self, data: TrainingData | None, found: Fits) -> None:
+        self._adopt(found)
         results = found.results
-        self._adopt(results, found.classes)
         self.coef_ = np.vstack([result.coef for result in results])
-        if len(results) == 1:
-            self.support_, self.dual_coef_ = results[0].support, dual_coefficients(results[0])
-            labels = results[0].support_labels
-        else:
+        self.support_ = np.unique(np.concatenate([result.support for result in results]))
+        self.dual_coef_ = np.zeros((len(self.coef_), self.support_.size))
+        for part, result in zip(np.split(self.dual_coef_, len(results)), results, strict=True):
+            part[:, np.searchsorted(self.support_, result.support)] = dual_coefficients(result)
+        labels = results[0].support_labels
+        if len(results) > 1:
             assert data is not None, "blocks are for all classes together"
-            self.support_, self.dual_coef_ = joined_support(results)
             labels = data.y[self.support_]
         self._count_support(labels, (results[0].n_rows, self.coef_.shape[1]))
 
@@ -123,3 +119,23 @@ class MaxMarginClassifier(LinearMargin, FittedClassifier):
         random_state: Any = None,
     ) -> None:
         keep_parameters(self, locals())
+
+
+def dual_coefficients(result: MarginResult) -> np.ndarray:
+    """What combines the rows of the support to the classifier, shape (1, s) or (k, s).
+
+    Σ y_i q_i x_i has the length of the upper bound, and at the optimum the classifier's direction.
+    """
+    length = result.upper if result.lower > 0.0 else 1.0
+    if result.is_soft and result.penalty == "hinge":
+        length = 1.0  # α, in the scale of the problem
+    elif result.is_soft:
+        length *= result.lower or 1.0
+    codes = np.searchsorted(result.classes, result.support_labels)
+    weights = result.dual / length
+    if weights.ndim == 1:
+        return (np.where(codes == 1, 1.0, -1.0) * weights)[None, :]
+    own = weights.sum(axis=1)
+    weights *= -1.0
+    weights[np.arange(codes.size), codes] = own
+    return weights.T

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import gen_batches
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -58,9 +59,10 @@ class MarginClassifier(Marked, ClassifierMixin, BaseEstimator):
             raise InputError(f'multi_class={short(self.multi_class)} must be "joint" or "ovr"')
         return self.multi_class == "ovr"
 
-    def _adopt(self, results: list[MarginResult], classes: np.ndarray) -> None:
+    def _adopt(self, found: Fits) -> None:
         """The attributes that all classifiers have: values, or one per class."""
-        self.classes_ = classes
+        results = found.results
+        self.classes_ = found.classes
         self.n_iter_ = max(result.n_iter for result in results)
         self.intercept_ = np.hstack([result.intercept for result in results])
         self.result_, self.margin_ = results, np.array([result.margin for result in results])
@@ -219,10 +221,9 @@ def _large_blocks(X: Any) -> Iterator[tuple[int, Any]]:
     if not is_sliced or len(shape) != 2 or shape[0] * shape[1] <= BLOCK_ENTRIES:
         yield 0, X
         return
-    size = max(1, BLOCK_ENTRIES // max(shape[1], 1))
     rows = X.iloc if hasattr(X, "iloc") else X
-    for start in range(0, shape[0], size):
-        yield start, rows[start : start + size]
+    for part in gen_batches(shape[0], max(1, BLOCK_ENTRIES // max(shape[1], 1))):
+        yield part.start, rows[part]
 
 
 def labels_of(decision: np.ndarray, classes: np.ndarray) -> np.ndarray:
@@ -230,35 +231,6 @@ def labels_of(decision: np.ndarray, classes: np.ndarray) -> np.ndarray:
     if decision.ndim == 1:
         return classes[(decision > 0.0).astype(int)]
     return classes[decision.argmax(axis=1)]
-
-
-def dual_coefficients(result: MarginResult) -> np.ndarray:
-    """What combines the rows of the support to the classifier, shape (1, s) or (k, s).
-
-    Σ y_i q_i x_i has the length of the upper bound, and at the optimum the classifier's direction.
-    """
-    length = result.upper if result.lower > 0.0 else 1.0
-    if result.is_soft and result.penalty == "hinge":
-        length = 1.0  # α, in the scale of the problem
-    elif result.is_soft:
-        length *= result.lower or 1.0
-    codes = np.searchsorted(result.classes, result.support_labels)
-    weights = result.dual / length
-    if weights.ndim == 1:
-        return (np.where(codes == 1, 1.0, -1.0) * weights)[None, :]
-    own = weights.sum(axis=1)
-    weights *= -1.0
-    weights[np.arange(codes.size), codes] = own
-    return weights.T
-
-
-def joined_support(results: list[MarginResult]) -> tuple[np.ndarray, np.ndarray]:
-    """(the rows that any classifier is made of, their coefficients in each)."""
-    coef = np.zeros((len(results), results[0].n_rows))
-    for row, result in zip(coef, results, strict=True):
-        row[result.support] = dual_coefficients(result)[0]
-    support = np.flatnonzero(coef.any(axis=0))
-    return support, coef[:, support]
 
 
 # --- warnings ------------------------------------------------------------------------------------

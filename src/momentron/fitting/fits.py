@@ -108,32 +108,18 @@ class Fit:
     rows: FitRows | None = None
     problem: Problem | None = None
 
-    def with_classifier(
-        self, coef: np.ndarray, intercept: Any, margin: float, predictor: Predictor
-    ) -> "Fit":
+    def with_classifier(self, choice: Choice) -> "Fit":
         """The same question, answered by another classifier."""
-        result = self.result
+        certificate = self.result.certificate
         result = replace(
-            result,
-            coef=coef,
-            intercept=intercept,
-            certificate=result.certificate.with_margin(margin, is_bound=not result.is_soft),
-            is_fallback=predictor is not Predictor.BEST_SO_FAR,
-            predictor=predictor,
+            self.result,
+            coef=choice.coef,
+            intercept=choice.intercept,
+            certificate=certificate.with_margin(choice.margin, is_bound=not self.result.is_soft),
+            is_fallback=choice.predictor is not Predictor.BEST_SO_FAR,
+            predictor=choice.predictor,
         )
         return replace(self, result=result)
-
-    @property
-    def is_crowded(self) -> bool:
-        """Whether the rows with weight are all that the memory for kernel values holds, or more.
-
-        Working sets take two numbers for each pair of their rows out of `cache_size`.
-        """
-        kernel = None if self.problem is None else self.problem.operator.as_kernel()
-        if kernel is None or kernel.kernel.matrix is not None:
-            return False
-        capacity = math.isqrt(kernel.cache_bytes // PAIR_BYTES)
-        return kernel.shape[0] > capacity and self.result.support.size >= 0.95 * capacity
 
     def outputs(self) -> np.ndarray:
         """What the classifier says of the rows of the problem, shape (n,) or (n, k)."""
@@ -163,9 +149,18 @@ class Fits(NamedTuple):
 
     @property
     def are_crowded(self) -> bool:
-        """Whether any fit that ended short had too little memory for kernel values."""
-        short = (fit for fit in self.fits if not fit.result.status.is_final)
-        return any(fit.is_crowded for fit in short)
+        """Whether a fit ended short with as many rows of weight as `cache_size` has room for.
+
+        Working sets take two numbers out of it for each pair of their rows.
+        """
+        for fit in self.fits:
+            kernel = None if fit.problem is None else fit.problem.operator.as_kernel()
+            if fit.result.status.is_final or kernel is None or kernel.kernel.matrix is not None:
+                continue
+            capacity = math.isqrt(kernel.cache_bytes // PAIR_BYTES)
+            if kernel.shape[0] > capacity and fit.result.support.size >= 0.95 * capacity:
+                return True
+        return False
 
 
 # --- one fit -------------------------------------------------------------------------------------
@@ -198,18 +193,15 @@ def fit_rows(
     return Fit(rows.numbered(result), rows, problem)
 
 
-def without_solve(rows: FitRows, options: FitOptions, status: Status) -> Fit:
-    """What there is without a solve: w = 0, and the widest interval."""
-    problem = options.problem_of(rows.data, rows.clean)
-    base, k = problem.base, rows.data.classes.size
+def without_solve(rows: FitRows, options: FitOptions, status: Status, choice: Choice) -> Fit:
+    """What there is without a solve: a classifier that is known, and the widest interval."""
+    problem, k = options.problem_of(rows.data, rows.clean), rows.data.classes.size
     run = Run(problem, options.solver, options.budget, record_every=options.record_every)
     run.status, run.certificate, run.seconds = status, without_time(problem), 0.0
-    intercept = np.zeros(k) if k > 2 else 0.0
-    nothing = Choice(base.coef_of(base.zeros()), intercept, -math.inf, Predictor.CONSTANT)
-    places, weights = np.empty(0, np.intp), np.empty((0, k) if k > 2 else 0)
-    dual = SparseDual(places, places, weights)
-    result = make_result(problem, options.solver, run, nothing, dual)
-    return Fit(rows.numbered(result), rows, problem)
+    nowhere = np.empty(0, np.intp)
+    dual = SparseDual(nowhere, nowhere, np.empty((0, k) if k > 2 else 0))
+    result = make_result(problem, options.solver, run, choice, dual)
+    return Fit(replace(result, n_rows=rows.n_given), rows, problem)
 
 
 # --- several fits --------------------------------------------------------------------------------
@@ -219,11 +211,11 @@ def fits_along(
     data: TrainingData,
     options: FitOptions,
     Cs: Sequence[float],
+    stopwatch: Stopwatch,
+    callback: Callback | None = None,
     *,
     is_split: bool = False,
     initial: Sequence[Any] | None = None,
-    callback: Callback | None = None,
-    stopwatch: Stopwatch,
 ) -> list[Fits]:
     """Fits for one C after the other, each started from the last where the method can.
 
@@ -244,12 +236,11 @@ def fits_along(
     for C in Cs:
         fits = []
         for c, part in enumerate(parts):
-            last = found[-1].fits[c] if found else None
+            last = found[-1].fits[c].result if found else None
             start = None if initial is None else initial[c]
             if last is not None and options.solver.warm_starts:
-                start = last.result
-            fit = series.fit(part, replace(options, C=C), start, last)
-            fits.append(series.helped(fit, c) if is_split and _is_needy(fit.result) else fit)
+                start = last
+            fits.append(series.fit(part, c, replace(options, C=C), start, last))
         found.append(Fits(fits, classes))
     return found
 
@@ -277,18 +268,24 @@ class _Series:
         self._ending: Status | None = None
         self._shared: Classifier | None = None
 
-    def fit(self, rows: FitRows, options: FitOptions, start: Any, last: Fit | None) -> Fit:
-        """The next fit; `last` is the one of the same classes for the last C."""
-        seconds = self._stopwatch.seconds()
+    def fit(
+        self, rows: FitRows, c: int, options: FitOptions, start: Any, last: MarginResult | None
+    ) -> Fit:
+        """The next fit, of class c where they are several; `last` is the result for the last C."""
+        is_split, seconds = rows is not self._rows, self._stopwatch.seconds()
         if self._ending is None and seconds >= self._budget.max_time:
             self._ending = Status.TIME_BUDGET
         budget = self._budget.share(seconds, self._n_left, self._n_fits)
         self._n_left -= 1
         if self._ending is not None:
+            if is_split:
+                problem = options.problem_of(rows.data, rows.clean)
+                return without_solve(rows, options, self._ending, self._choice_of(c, problem))
             if last is not None and math.isfinite(options.C):
-                return _with_last(last, options, self._ending)
-            if rows is not self._rows:
-                return without_solve(rows, options, self._ending)
+                is_margin = last.predictor is Predictor.MARGIN
+                predictor = Predictor.BEST_SO_FAR if is_margin else last.predictor
+                known = Choice(last.coef, last.intercept, last.margin, predictor)
+                return without_solve(rows, options, self._ending, known)
             budget = replace(budget, max_time=NO_TIME)
         own = Stopwatch()
         mine = replace(options, budget=budget)
@@ -296,23 +293,24 @@ class _Series:
         self._stopwatch.leave_out(own)
         if fit.result.status is Status.INTERRUPTED:
             self._ending = Status.INTERRUPTED
+        if is_split and _is_needy(fit.result):
+            assert fit.problem is not None
+            return fit.with_classifier(self._choice_of(c, fit.problem))
         return fit
 
-    def helped(self, fit: Fit, c: int) -> Fit:
-        """The fit of a class against the rest with the classifier that is shared."""
-        problem, data = fit.problem, self._rows.data
-        assert problem is not None
+    def _choice_of(self, c: int, problem: Problem) -> Choice:
+        """The classifier that a class has of one regression for all, which any problem poses."""
         if self._shared is None:
             seconds, left = self._budget.grace, self._budget.max_time - self._stopwatch.seconds()
             if self._ending is None and left < math.inf:
                 seconds = max(seconds, FALLBACK_SHARE * left)
+            data = self._rows.data
             k = data.classes.size
             self._shared = fallback_against_rest(problem, data.codes, k, seconds=seconds)
         shared = self._shared
         w, b = problem.to_unit_length(shared.w[..., c], float(shared.b[c]))
         coef = self._rows.among_given(problem.coef_of(w))
-        intercept = problem.intercept_in_units_of_x(b)
-        return fit.with_classifier(coef, intercept, -math.inf, shared.predictor)
+        return Choice(coef, problem.intercept_in_units_of_x(b), -math.inf, shared.predictor)
 
 
 def _is_needy(result: MarginResult) -> bool:
@@ -321,15 +319,6 @@ def _is_needy(result: MarginResult) -> bool:
         return False
     is_far = result.gap > OPEN if result.is_soft else result.margin <= 0.0
     return result.is_fallback or is_far
-
-
-def _with_last(last: Fit, options: FitOptions, status: Status) -> Fit:
-    """The last classifier for a soft margin of another C, where there is no time to solve that."""
-    assert last.rows is not None
-    fit, result = without_solve(last.rows, options, status), last.result
-    is_margin = result.predictor is Predictor.MARGIN
-    predictor = Predictor.BEST_SO_FAR if is_margin else result.predictor
-    return fit.with_classifier(result.coef, result.intercept, result.margin, predictor)
 
 
 # --- where a fit starts --------------------------------------------------------------------------
