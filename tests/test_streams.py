@@ -193,7 +193,7 @@ def test_working_set_stays_within_its_room():
     for _ in range(12):
         solver.step(problem, state)
         uppers.append(solver.candidates(problem, state).upper)
-        assert state.numbers.size <= 600 + 75
+        assert problem.working.size <= 600 + 75
     assert np.all(np.diff(uppers) <= 1e-9 * uppers[0])
 
 

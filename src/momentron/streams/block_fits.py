@@ -245,7 +245,7 @@ def open_problem(
 
 def _named_rows(saved: Mapping[str, np.ndarray]) -> np.ndarray:
     """The numbers of the rows of a saved working set, checked."""
-    numbers = saved.get("state.numbers", np.empty(0))
+    numbers = saved.get("problem.working", np.empty(0))
     is_list = numbers.ndim == 1 and numbers.dtype.kind in "iu" and numbers.size > 0
     if not is_list or numbers.min() < 0 or np.unique(numbers).size < numbers.size:
         raise unusable("the rows of its working set are not different whole numbers of at least 0")

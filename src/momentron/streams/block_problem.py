@@ -46,6 +46,11 @@ class BlockProblem(CertifiedProblem):
         How many rows working sets may have.
     first : Rows, optional
         The rows with which working sets begin; None: the sample of the first pass.
+
+    Attributes
+    ----------
+    working : Rows or None
+        The rows of the working set, once rounds have begun.
     """
 
     resolution = 1e-15
@@ -61,7 +66,7 @@ class BlockProblem(CertifiedProblem):
         first: Rows | None = None,
     ) -> None:
         self._stream, self._found, self._first = stream, found, first
-        self._working: Any = None  # the rows of the working set, once rounds have begun
+        self.working: Any = None
         self.classes = read_only(found.classes)
         self._labels = as_labels(self.classes.size, fit_intercept)
         self.exponent = 0
@@ -76,12 +81,6 @@ class BlockProblem(CertifiedProblem):
         at_zero = np.log(self._labels.arc_counts(self.counts))
         _, self.psi_zero, _ = self._arcs.link_near(at_zero, COLD)
         self._is_closed = False
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """What solvers see is read-only: they get the problem itself, since passes are counted."""
-        if not name.startswith("_") and "_is_closed" in self.__dict__:
-            raise AttributeError(f"the {name} of a problem in blocks is read-only")
-        super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Any:
         if name in ("operator", "dual_set", "scores", "size"):
@@ -238,10 +237,9 @@ class BlockProblem(CertifiedProblem):
 
     # --- working sets --------------------------------------------------------------------------
 
-    def begin_rounds(self) -> np.ndarray:
-        """Take the first working set; the numbers of its rows."""
-        self._working = self._first or self._sample()
-        return self._working.numbers
+    def begin_rounds(self) -> None:
+        """Take the first working set."""
+        self.working = self._first or self._sample()
 
     def _sample(self) -> Rows:
         rows = self._found.sample.chosen()
@@ -258,8 +256,8 @@ class BlockProblem(CertifiedProblem):
 
     def weights_of_working_set(self, q: np.ndarray) -> Weights:
         """Weights on the working set, and the upper bound that they prove: it holds for all."""
-        problem = self.of_rows(self._working)
-        return self._weights_on(self._working, problem, admitted(q, (problem.size,), "q"))
+        problem = self.of_rows(self.working)
+        return self._weights_on(self.working, problem, admitted(q, (problem.size,), "q"))
 
     @property
     def best_weights(self) -> Weights:
@@ -339,45 +337,37 @@ class BlockProblem(CertifiedProblem):
         stream = self._stream
         counts = (stream.passes, stream.nbytes, stream.seconds)
         arrays = {"counts": np.array(counts, dtype=np.float64), "content": stream.content}
-        best = self.best_weights
-        if self._working is not None:
-            numbers, weights = self._working.numbers, self._labels.zeros(self._working.size)
-            order = np.argsort(numbers)
-            places = order[np.searchsorted(numbers, best.rows.rows, sorter=order)]
-            weights[places] = best.rows.weights
-            arrays |= {"weights.weights": weights, "weights.upper": np.array(best.upper)}
-        return arrays
+        return arrays if self.working is None else arrays | {"working": self.working.numbers}
 
     def from_arrays(self, arrays: Mapping[str, np.ndarray], passes: int) -> None:
-        """What an earlier run had read; its weights count where the rows here confirm them."""
+        """What an earlier run had read."""
         counts = taken("counts", arrays, np.zeros(3))
         if not ((counts >= 0.0) & (counts < 2.0**53)).all():
             raise unusable(f"its counts of passes, bytes and seconds are {counts.tolist()}")
         self._stream.count(int(counts[0]), int(counts[1]), float(counts[2]))
-        rows = self._working
-        if rows is None:
-            return
-        dual = taken("weights.weights", arrays, self._labels.zeros(rows.size))
-        least = float(taken("weights.upper", arrays, np.zeros(())))
-        if not (np.isfinite(dual).all() and (dual >= 0.0).all() and dual.any()):
-            raise unusable("its weights are not all numbers of at least 0, or all of them are 0")
-        if self._labels.is_paired:
-            dual[np.arange(rows.size), rows.codes] = 0.0  # no row weighs against its own class
-        told = SparseDual.above_rounding(rows.codes, dual, rows.numbers)
-        problem = self.of_rows(rows)
-        # at most as good as claimed: a run that was killed then ends as if it had not been
-        q, least = problem.labels.from_dual(dual), 0.0 if math.isnan(least) else least
-        self._evidence.on_rows(problem, q, told, least=least)
 
     def weights_to_array(self, q: Any) -> np.ndarray:
-        record = self._evidence.require_own(q)
-        return np.concatenate([[record.mass], record.vector.ravel()])
+        """Those of the working set with the least bound; without one, the mass and gradient."""
+        if self.working is None:
+            record = self._evidence.require_own(q)
+            return np.concatenate([[record.mass], record.vector.ravel()])
+        numbers, best = self.working.numbers, self.best_weights.rows
+        weights, order = self._labels.zeros(numbers.size), np.argsort(numbers)
+        weights[order[np.searchsorted(numbers, best.rows, sorter=order)]] = best.weights
+        return weights
 
     def weights_from_array(self, array: np.ndarray) -> Weights:
-        """Weights of the working set where there is one; else some that prove nothing."""
-        if self._working is not None:
-            return self.best_weights
-        return self._evidence.claimed(array[1:], float(array[0]))
+        """Weights of the working set, proved by its rows; else some that prove nothing."""
+        rows = self.working
+        if rows is None:
+            return self._evidence.claimed(array[1:], float(array[0]))
+        if not (np.isfinite(array).all() and (array >= 0.0).all() and array.any()):
+            raise unusable("its weights are not all numbers of at least 0, or all of them are 0")
+        if self._labels.is_paired:
+            array[np.arange(rows.size), rows.codes] = 0.0  # no row weighs against its own class
+        dual = SparseDual.above_rounding(rows.codes, array, rows.numbers)
+        problem = self.of_rows(rows)
+        return self._evidence.on_rows(problem, problem.labels.from_dual(array), dual)
 
 
 class BlockCombination:

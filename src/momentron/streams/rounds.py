@@ -29,12 +29,10 @@ def room_within(nbytes: int, width: int) -> int:
 
 @dataclass
 class RoundState(State):
-    """The working set, which belongs to the problem, and what the last round found.
+    """What the last round found; the working set itself belongs to the problem.
 
     Attributes
     ----------
-    numbers : ndarray
-        Of the rows of the working set.
     room : int
         How many rows it may have; those with weight are kept even if they are more.
     tol, deadline : float
@@ -47,7 +45,6 @@ class RoundState(State):
         Why there is no further round.
     """
 
-    numbers: np.ndarray
     room: int
     tol: float
     deadline: float
@@ -83,8 +80,7 @@ class RoundState(State):
     # --- for checkpoints -----------------------------------------------------------------------
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """The rows of the set by their numbers: the pass that opens the next run reads them."""
-        return {"t": np.array(self.t), "asked": np.array(self.asked), "numbers": self.numbers}
+        return {"t": np.array(self.t), "asked": np.array(self.asked)}
 
     def from_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
         self.t = int(taken("t", arrays, np.array(0)))
@@ -114,7 +110,8 @@ class WorkingSetRounds(Solver):
         self.name = method.name  # type: ignore[misc]
 
     def init(self, problem: Any, options: RunOptions = DEFAULTS) -> RoundState:
-        return RoundState(problem.begin_rounds(), problem.room, options.tol, options.deadline)
+        problem.begin_rounds()
+        return RoundState(problem.room, options.tol, options.deadline)
 
     def vanishing(self, tol: float) -> float:
         return self.method.vanishing(tol)
@@ -124,7 +121,7 @@ class WorkingSetRounds(Solver):
         if remaining <= 0.0:
             raise OutOfTime
         budget = Budget(state.asked, self.method.default_max_iter, remaining)
-        outcome = solve(problem.of_rows(problem._working), self.method, budget)
+        outcome = solve(problem.of_rows(problem.working), self.method, budget)
         if outcome.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         q = problem.weights_of_working_set(outcome.q)
@@ -138,7 +135,7 @@ class WorkingSetRounds(Solver):
     @staticmethod
     def _look(problem: "BlockProblem", state: RoundState, outcome: Run, q: Any) -> None:
         """Evaluate the classifier of the working set in one pass, and renew the set."""
-        labels, working, upper = problem.labels, problem._working, q.upper
+        labels, working, upper = problem.labels, problem.working, q.upper
         found = outcome.w if outcome.certificate.margin > 0.0 else outcome.last_w
         coef, b, _ = outcome.problem.classifier(found.astype(np.float64))
         w = labels.from_coef(coef)
@@ -154,8 +151,7 @@ class WorkingSetRounds(Solver):
         scores, margin, worst = problem.rank(w, n_worst=state.room // NEW_SHARE, b=b, bars=bars)
         state.proposal = Candidates([Primal(w, scores)], q, upper / problem.radius)
         gap = 1.0 - margin / max(upper, 1e-300)
-        problem._working = state.renewed(working, margins, worst, gap)
-        state.numbers = problem._working.numbers
+        problem.working = state.renewed(working, margins, worst, gap)
 
     def candidates(self, problem: "BlockProblem", state: RoundState) -> Candidates:
         assert state.proposal is not None
