@@ -23,7 +23,7 @@ from momentron.solvers.checkpoint import Checkpoint, parameters_of, unusable
 from momentron.solvers.loop import Callback
 from momentron.streams.block_problem import BlockProblem
 from momentron.streams.first_pass import FirstPass, FirstPassResult
-from momentron.streams.rounds import NEW_SHARE, WorkingSetRounds, room_within
+from momentron.streams.rounds import WorkingSetRounds
 from momentron.streams.source import BLOCK_BYTES, ArraySource, NpySource, Source, SvmlightSource
 from momentron.streams.stream import DiskStream, Stream
 from momentron.views.reporting import TableReporter
@@ -225,10 +225,9 @@ def open_problem(
     has_sets = solver.uses_working_sets
     saved = None if file is None else file.read()
     order = _named_rows(saved) if has_sets and saved is not None else None
-    room = room_within(memory, stream.entries_per_row())
     seed = random_state if isinstance(random_state, int) else 0
-    n_sample = room // NEW_SHARE if has_sets else min(room // NEW_SHARE, SMALL_SAMPLE)
-    found: FirstPassResult = stream.run_first(FirstPass(n_sample, seed, order))
+    n_sample = memory if has_sets else SMALL_SAMPLE
+    found: FirstPassResult = stream.run_first(FirstPass(n_sample, seed, order, memory))
     found.require_usable()
     if saved is not None and not np.array_equal(saved.get("problem.content", ()), stream.content):
         raise unusable("it belongs to a different data set")
@@ -240,7 +239,7 @@ def open_problem(
         first = rows.chosen(np.searchsorted(rows.numbers, order))
         if np.unique(first.codes).size != found.classes.size:
             raise unusable("its working set does not have rows of every class")
-    return BlockProblem(stream, found, fit_intercept=fit_intercept, room=room, first=first)
+    return BlockProblem(stream, found, fit_intercept=fit_intercept, first=first)
 
 
 def _named_rows(saved: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -42,8 +42,6 @@ class BlockProblem(CertifiedProblem):
     found : FirstPassResult
         What the first pass found.
     fit_intercept : bool
-    room : int
-        How many rows working sets may have.
     first : Rows, optional
         The rows with which working sets begin; None: the sample of the first pass.
 
@@ -62,7 +60,6 @@ class BlockProblem(CertifiedProblem):
         found: FirstPassResult,
         *,
         fit_intercept: bool,
-        room: int,
         first: Rows | None = None,
     ) -> None:
         self._stream, self._found, self._first = stream, found, first
@@ -70,7 +67,7 @@ class BlockProblem(CertifiedProblem):
         self.classes = read_only(found.classes)
         self._labels = as_labels(self.classes.size, fit_intercept)
         self.exponent = 0
-        self.room = max(room, 16 * self.classes.size)  # some rows of every class
+        self.room = max(found.room, 16 * self.classes.size)  # some rows of every class
         self.counts = read_only(np.array([found.counts[label] for label in self.classes.tolist()]))
         self.longest = up(found.longest * self._labels.radius_factor) if found.longest else 0.0
         self._unit = self.longest or 1.0

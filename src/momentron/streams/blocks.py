@@ -174,7 +174,8 @@ class Shortlist:
             self._add(label, ranks[wanted], rows)
 
     def take(self, other: "Shortlist") -> None:
-        """Merge another list into this one."""
+        """Merge another list into this one; the smaller room counts."""
+        self.total = min(self.total, other.total)
         for label, bar in other.bars.items():
             self.bars[label] = max(bar, self.bars.get(label, -np.inf))
         for label, kept in other._kept.items():
@@ -228,16 +229,16 @@ def kind_of(labels: np.ndarray) -> str:
 
 def tiles(X: Any) -> Iterator[slice]:
     """Slices of rows small enough to stay in the cache between two products."""
-    return _in_time(row_blocks(X.shape[0], 2 * _stored(X) if sp.issparse(X) else X.shape[1]))
+    return _in_time(row_blocks(X.shape[0], (1 + sp.issparse(X)) * entries_per_row(X)))
 
 
 def large_tiles(X: Any, n_outputs: int = 1) -> Iterator[slice]:
     """Slices of rows that are read once: most often the whole block, if it takes no time."""
-    return _in_time(row_blocks(X.shape[0], _stored(X) * n_outputs // LARGE))
+    return _in_time(row_blocks(X.shape[0], entries_per_row(X) * n_outputs // LARGE))
 
 
-def _stored(X: Any) -> int:
-    """Entries in a row, on average."""
+def entries_per_row(X: Any) -> int:
+    """Features, or the entries that a sparse row stores on average."""
     return max(-(-X.nnz // X.shape[0]), 1) if sp.issparse(X) else int(X.shape[1])
 
 

@@ -25,7 +25,6 @@ from momentron.streams.stream import (
     Stream,
     Work,
     count_blocks,
-    entries_per_row,
     require_weights,
 )
 
@@ -77,7 +76,7 @@ class DaskStream(Stream):
         self._keys = [X.key for X, _ in self.parts] if keys is None else list(keys)
         self.client = client if client is not None else current_client()
         self._is_direct = self.client is not None and self._reaches_workers()
-        self._count(self._each(_size, range(self.n_blocks)) if sizes is None else sizes)
+        self._count(self._sizes() if sizes is None else sizes)
 
     def _count(self, sizes: Sequence[int]) -> None:
         """Number the rows, from those of each partition."""
@@ -116,7 +115,7 @@ class DaskStream(Stream):
         # X and y in one value: two more tasks to part them might run on another worker
         stream = cls([(pair, None) for pair in pairs], [0] * n_blocks, client)
         stream._wait(futures_of(pairs))
-        stream._count(stream._each(_size, range(n_blocks)))
+        stream._count(stream._sizes())
         return stream
 
     # --- one pass ------------------------------------------------------------------------------
@@ -245,19 +244,9 @@ class DaskStream(Stream):
         except (OSError, TimeoutError):
             return False
 
-    # --- what the first look needs -------------------------------------------------------------
-
-    def entries_per_row(self) -> int:
-        return max(self._each(_entries, [0]))
-
-    def _each(self, function: Any, numbers: Sequence[int]) -> list[Any]:
-        """function(X, y) of some partitions, where they are."""
-        holders = self._holders() if self.client is not None else {}
-        values = []
-        for number in numbers:
-            with _placed(next(iter(holders.get(number, ())), None)):
-                values.append(_delayed(function)(*self.parts[number]))
-        return self._compute_all(values)
+    def _sizes(self) -> list[int]:
+        """The rows of the partitions, counted where they are."""
+        return self._compute_all([_delayed(_size)(*part) for part in self.parts])
 
 
 def _placed(place: str | None) -> Any:
@@ -321,10 +310,6 @@ def _block(X: Any, y: Any, number: int = 0, first: int = 0) -> Block:
 
 def _size(X: Any, y: Any) -> int:
     return int((X if y is not None else X[0]).shape[0])
-
-
-def _entries(X: Any, y: Any) -> int:
-    return entries_per_row(_block(X, y)) if _size(X, y) else 1
 
 
 def _read(source: Source, i: int) -> tuple[Any, Any]:

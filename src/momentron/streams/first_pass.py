@@ -12,10 +12,22 @@ from momentron.errors import InputError
 from momentron.rows.operator import norm_upper_bounds
 from momentron.rows.sparse import squared_row_norms
 from momentron.rows.validation import clean_matrix, sorted_labels
-from momentron.streams.blocks import Block, Rows, Shortlist, kind_of, large_tiles, tiles
+from momentron.streams.blocks import (
+    Block,
+    Rows,
+    Shortlist,
+    entries_per_row,
+    kind_of,
+    large_tiles,
+    tiles,
+)
+from momentron.streams.source import BLOCK_BYTES
 from momentron.streams.stream import Stream
 
 MOST_CLASSES = 10_000
+WORKING_BYTES = 8 * BLOCK_BYTES  # that a working set may take
+LEAST_ROWS = 500  # of a working set, however small the memory
+NEW_SHARE = 8  # one in this many rows of a full working set is in the first, and new in each pass
 LIMITS = {4: 40, 8: 300}  # binary exponents within which squares and quotients are safe
 
 
@@ -33,6 +45,8 @@ class FirstPassResult:
         An upper bound of max‖x‖.
     stored : int
         The most entries that a row holds.
+    room : int
+        How many rows a working set may have.
     total : ndarray of shape (width,), or 0
         The sum of the rows, each block's in the precision of X.
     kept : list of Rows
@@ -44,6 +58,7 @@ class FirstPassResult:
     itemsize: int
     kind: str
     sample: Shortlist
+    room: int
     counts: dict[Any, int] = field(default_factory=dict)
     longest: float = 0.0
     stored: int = 0
@@ -113,22 +128,32 @@ class FirstPass:
     Parameters
     ----------
     n_sample : int
-        How many rows the sample takes, as many of each class; which ones follows from the seed and
-        the rows' numbers alone, so that blocks of any size give the same sample.
+        How many rows the sample may have at most, as many of each class; which ones follows from
+        the seed and the rows' numbers alone, so that blocks of any size give the same sample.
     seed : int
     wanted : ndarray, optional
         Numbers of rows to bring back.
+    memory : int
+        Bytes that a working set may take; the sample has one in NEW_SHARE of its rows at most.
     """
 
-    def __init__(self, n_sample: int, seed: int = 0, wanted: np.ndarray | None = None) -> None:
-        self.n_sample, self.seed = n_sample, seed
+    def __init__(
+        self,
+        n_sample: int,
+        seed: int = 0,
+        wanted: np.ndarray | None = None,
+        memory: int = WORKING_BYTES,
+    ) -> None:
+        self.n_sample, self.seed, self.memory = n_sample, seed, memory
         self.wanted = None if wanted is None else np.sort(wanted)
 
     def __call__(self, block: Block, so_far: FirstPassResult | None = None) -> FirstPassResult:
         X = block.X
-        sample = Shortlist(self.n_sample) if so_far is None else so_far.sample.begun()
+        room = max(LEAST_ROWS, self.memory // (8 * entries_per_row(X)))
+        sample = Shortlist(0) if so_far is None else so_far.sample.begun()
+        sample.total = min(self.n_sample, room // NEW_SHARE)
         kind = kind_of(block.y)
-        found = FirstPassResult(X.shape[1], sp.issparse(X), X.dtype.itemsize, kind, sample)
+        found = FirstPassResult(X.shape[1], sp.issparse(X), X.dtype.itemsize, kind, sample, room)
         if self.wanted is not None and (kept := block.kept(self.wanted)) is not None:
             found.kept = [kept]
         self._measure(block, found)
@@ -177,7 +202,7 @@ class FirstPass:
             raise InputError(f"y has more than {MOST_CLASSES} classes; are these labels numbers?")
         a.itemsize = max(a.itemsize, b.itemsize)
         a.longest, a.stored = max(a.longest, b.longest), max(a.stored, b.stored)
-        a.total = a.total + b.total
+        a.total, a.room = a.total + b.total, min(a.room, b.room)
         a.kept += b.kept
         a.sample.take(b.sample)
         return a

@@ -13,18 +13,12 @@ from momentron.solvers.loop import Budget, Run, solve
 from momentron.solvers.solver import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
 from momentron.status import Status
 from momentron.streams.blocks import Rows
+from momentron.streams.first_pass import NEW_SHARE
 
 if TYPE_CHECKING:
     from momentron.streams.block_problem import BlockProblem
 
 ROUGH = 1e-3  # the first gaps asked of a working set: it will change anyway
-LEAST_ROWS = 500  # of a working set, however small the memory
-NEW_SHARE = 8  # one in this many rows of a full working set is in the first, and new in each pass
-
-
-def room_within(nbytes: int, width: int) -> int:
-    """How many rows of `width` entries each a working set may have."""
-    return max(LEAST_ROWS, nbytes // (8 * max(width, 1)))
 
 
 @dataclass

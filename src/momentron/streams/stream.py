@@ -119,10 +119,6 @@ class Stream(ABC):
     @abstractmethod
     def _fold(self, task: PassTask) -> Any: ...
 
-    @abstractmethod
-    def entries_per_row(self) -> int:
-        """Features, or entries that a sparse row holds: from a look at the first block."""
-
 
 class BlockError(OSError):
     """A block that could not be read; says which one, and why."""
@@ -242,10 +238,6 @@ class DiskStream(Stream):
             require_weights(self.is_kept, n_rows)
         return found
 
-    def entries_per_row(self) -> int:
-        with closing(read_ahead(self.source, 1)) as blocks:
-            return entries_per_row(next(blocks)[0])
-
 
 def require_weights(is_kept: np.ndarray, n_rows: int) -> None:
     """Refuse weights that are not one for each row."""
@@ -254,12 +246,6 @@ def require_weights(is_kept: np.ndarray, n_rows: int) -> None:
             f"X has {n_rows} rows but sample_weight has shape {is_kept.shape}; give one weight for "
             "each row"
         )
-
-
-def entries_per_row(block: Block) -> int:
-    """Features, or the average number of entries stored."""
-    X = block.X
-    return int(X.shape[1]) if isinstance(X, np.ndarray) else max(1, X.nnz // X.shape[0])
 
 
 def count_blocks(source: Source) -> int:
