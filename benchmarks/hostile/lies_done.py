@@ -232,7 +232,7 @@ def _write_into_answers(problem: Any, state: Any) -> None:
         lambda: problem.operator.working_rows(np.arange(n)),
         lambda: problem.operator.cached_adjoint(problem.labels.mix(q)),
         lambda: problem.operator.exact_adjoint(problem.labels.mix(q)),
-        lambda: problem.operator.sparse_rows(np.arange(n)).data,
+        lambda: problem.operator.stored_rows(np.arange(n)).data,
         lambda: problem.operator.exact_scores(w),
         lambda: problem.labels.examples(np.arange(problem.size)),
         lambda: problem.coef_of(w),

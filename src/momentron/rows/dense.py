@@ -80,13 +80,12 @@ class DenseOperator(MatrixOperator):
     def rows(self, index: np.ndarray) -> np.ndarray:
         return self.X[index].astype(np.float64, copy=False)
 
+    stored_rows = rows
+
     def working_rows(self, index: np.ndarray) -> np.ndarray:
         if index.size == self.shape[0] and self.X.dtype == np.float64:
             return np.ascontiguousarray(self.X)  # all of them: most often no copy
         return np.ascontiguousarray(self.rows(index))
-
-    def combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
-        return self.rows(rows).T @ a
 
     def some(self, index: np.ndarray) -> "DenseOperator":
         return DenseOperator(self.rows(index))
@@ -112,22 +111,6 @@ class DenseOperator(MatrixOperator):
             part = self.X[index].astype(np.float64, copy=False).T @ a[index]
             total = part if total is None else np.add(total, part, out=total)
         return np.zeros((self.shape[1], *a.shape[1:])) if total is None else total
-
-    def sharp_scores(self, index: np.ndarray, w: np.ndarray) -> np.ndarray:
-        scores = np.empty((index.size, *w.shape[1:]), np.longdouble)
-        for part in row_blocks(index.size, self.shape[1] * max(w.shape[1:], default=1)):
-            rows = self.rows(index[part]).astype(np.longdouble)
-            scores[part] = np.einsum("ij,j...->i...", rows, w)
-        return scores
-
-    def sharp_adjoint(self, a: np.ndarray) -> np.ndarray:
-        total = np.zeros((self.shape[1], *a.shape[1:]), np.longdouble)
-        nonzero = nonzero_rows(a)
-        for part in row_blocks(nonzero.size, self.shape[1]):
-            index = nonzero[part]
-            weights = a[index].astype(np.longdouble)
-            total += np.einsum("ij,i...->j...", self.rows(index).astype(np.longdouble), weights)
-        return total
 
     def _reads_all(self, n_nonzero: int) -> bool:
         """Whether reading every row, zero weights too, is cheaper than copying those that count."""

@@ -283,12 +283,30 @@ class MatrixOperator(Operator):
     def some(self, index: np.ndarray) -> "MatrixOperator":
         """An operator of the named rows alone, in float64."""
 
-    def products_at(self, rows: np.ndarray, w: np.ndarray) -> np.ndarray:
-        return np.asarray(self.some(rows).X @ w)
-
     @abstractmethod
+    def stored_rows(self, index: np.ndarray) -> Any:
+        """The named rows in float64: dense, or CSR if X is sparse."""
+
+    def combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
+        return self.stored_rows(rows).T @ a
+
+    def products_at(self, rows: np.ndarray, w: np.ndarray) -> np.ndarray:
+        return np.asarray(self.stored_rows(rows) @ w)
+
+    def sharp_scores(self, index: np.ndarray, w: np.ndarray) -> np.ndarray:
+        scores = np.empty((index.size, *w.shape[1:]), np.longdouble)
+        for part in row_blocks(index.size, self.score_depth(w)):
+            scores[part] = self.stored_rows(index[part]).astype(np.longdouble) @ w
+        return scores
+
     def sharp_adjoint(self, a: np.ndarray) -> np.ndarray:
         """Xᵀ a in extended precision, over the rows where a is not zero: one rounding per row."""
+        total = np.zeros((self.shape[1], *a.shape[1:]), np.longdouble)
+        nonzero = nonzero_rows(a)
+        for part in row_blocks(nonzero.size, self.score_depth(a)):
+            index = nonzero[part]
+            total += self.stored_rows(index).astype(np.longdouble).T @ a[index]
+        return total
 
     @abstractmethod
     def adjoint_depth(self, n_nonzero: int) -> int:

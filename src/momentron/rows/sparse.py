@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.threads import in_threads, own_threads, sum_in_threads
-from momentron.rows.operator import MatrixOperator, nonzero_rows, read_only_rows, shallow_copy
+from momentron.rows.operator import MatrixOperator, read_only_rows, shallow_copy
 
 
 def squared_row_norms(X: Any) -> np.ndarray:
@@ -27,14 +27,6 @@ def _sum_rows(entries: np.ndarray, indptr: np.ndarray) -> np.ndarray:
     if occupied.size:
         sums[occupied] = np.add.reduceat(entries, indptr[occupied])
     return sums
-
-
-def _products(lines: Any, entries: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Each compressed line of a matrix times v, of shape (·,) or (·, k), a column at a time."""
-    if v.ndim == 1:
-        return _sum_rows(entries * v[lines.indices], lines.indptr)
-    columns = [_sum_rows(entries * column[lines.indices], lines.indptr) for column in v.T]
-    return np.stack(columns, axis=1)
 
 
 WORK = 50.0  # of a stored entry, in multiplications of a dense product
@@ -158,18 +150,15 @@ class SparseOperator(MatrixOperator):
     def keep_gram(self) -> None:
         self._shared_gram = []
 
-    def combine(self, rows: np.ndarray, a: np.ndarray) -> np.ndarray:
-        return self.sparse_rows(rows).T @ a
-
     def some(self, index: np.ndarray) -> "SparseOperator":
-        return SparseOperator(self.sparse_rows(index))
+        return SparseOperator(self.stored_rows(index))
 
-    def sparse_rows(self, index: np.ndarray) -> Any:
+    def stored_rows(self, index: np.ndarray) -> Any:
         """The named rows as a CSR array in float64."""
         return sp.csr_array(self.X[index]).astype(np.float64)
 
     def rows(self, index: np.ndarray) -> np.ndarray:
-        return self.sparse_rows(index).toarray()
+        return self.stored_rows(index).toarray()
 
     def working_rows(self, index: np.ndarray) -> Any:
         # dense rows are faster wherever they are small
@@ -188,7 +177,7 @@ class SparseOperator(MatrixOperator):
             rows = sp.csr_array(self.X).astype(np.float64, copy=False)
             rows.shared_gram = self._shared_gram
             return rows
-        return self.sparse_rows(index)
+        return self.stored_rows(index)
 
     def exact_scores(self, w: np.ndarray) -> np.ndarray:
         return self._times(w.astype(np.float64, copy=False))
@@ -200,15 +189,6 @@ class SparseOperator(MatrixOperator):
             if FEW * nonzero.size < self.shape[0]:
                 return self.combine(nonzero, a[nonzero])
         return self._transposed_times(a)
-
-    def sharp_scores(self, index: np.ndarray, w: np.ndarray) -> np.ndarray:
-        rows = self.sparse_rows(index)
-        return _products(rows, rows.data.astype(np.longdouble), w)
-
-    def sharp_adjoint(self, a: np.ndarray) -> np.ndarray:
-        nonzero = nonzero_rows(a)
-        columns = self.sparse_rows(nonzero).tocsc()
-        return _products(columns, columns.data, a[nonzero].astype(np.longdouble))
 
     def score_depth(self, w: np.ndarray) -> int:
         return self._row_length

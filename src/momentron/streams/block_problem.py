@@ -79,6 +79,13 @@ class BlockProblem(CertifiedProblem):
         _, self.psi_zero, _ = self._arcs.link_near(at_zero, COLD)
         self._is_closed = False
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """What solvers see is read-only: they get the problem itself, since passes are counted."""
+        is_open = name.startswith("_") or name == "working"
+        if not is_open and "_is_closed" in self.__dict__:
+            raise AttributeError(f"the {name} of a problem in blocks is read-only")
+        super().__setattr__(name, value)
+
     def __getattr__(self, name: str) -> Any:
         if name in ("operator", "dual_set", "scores", "size"):
             raise AttributeError(
