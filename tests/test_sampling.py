@@ -7,7 +7,7 @@ import pytest
 from margins_known import KINDS, problem_of, vertex_gradient
 
 from momentron.dual.circulations import draw_cycles, longer_cycles
-from momentron.dual.combination import Combination, direction
+from momentron.dual.combination import Combination, vertex_image
 from momentron.dual.dualsets import BLOCK, pick
 
 
@@ -96,7 +96,7 @@ def test_combinations_keep_scores_and_weights_in_step(kind, kernel, C):
     combination = Combination(problem)
     for _ in range(5):
         vertex = problem.dual_set.draw(np.full(problem.size, 1.0 / problem.size), rng)
-        combination.move_along(direction(problem, vertex), 0.7)
+        combination.move_along(vertex_image(problem, vertex), 0.7)
     combination.shrink(0.5)
     assert np.allclose(combination.w, -problem.gradient(combination.q), atol=1e-12)
     assert np.allclose(combination.scores(), problem.scores(combination.w), atol=1e-12)

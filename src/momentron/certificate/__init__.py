@@ -33,7 +33,7 @@ from momentron.certificate.certified import (
     read_only,
     relative_gap,
 )
-from momentron.certificate.evidence import Evidence, Weights
+from momentron.certificate.evidence import BlockWeights, Evidence
 from momentron.certificate.exact import takes_whole_numbers, whole_numbers
 from momentron.certificate.hinge import box_weights, certify_hinge, objective_bound
 from momentron.certificate.passes import ArcScores, Findings
@@ -43,10 +43,10 @@ __all__ = [
     "MOST_BITS",
     "SHORT",
     "ArcScores",
+    "BlockWeights",
     "Certificate",
     "Evidence",
     "Findings",
-    "Weights",
     "admitted",
     "box_weights",
     "certify",

@@ -76,7 +76,7 @@ def mixed(a: BoundedGradient, x: float, b: BoundedGradient, y: float) -> Bounded
 
 
 @dataclass(frozen=True, eq=False)
-class Weights:
+class BlockWeights:
     """Dual weights of all the rows of a stream: made by the problem, and handed to solvers.
 
     Attributes
@@ -135,9 +135,9 @@ class Evidence:
         self._known: list[KnownMargin] = []
         self._upper = longest
         self._of_passes = math.inf  # the least bound that the weights of a single pass prove
-        self._made: WeakSet[Weights] = WeakSet()  # a copy, or one that says more, is refused
+        self._made: WeakSet[BlockWeights] = WeakSet()  # a copy, or one that says more, is refused
         nothing = BoundedGradient(np.zeros(shape), mass=0.0)
-        self.nothing = self._own(Weights(nothing, nothing.vector, 0.0, rows=no_rows))
+        self.nothing = self._own(BlockWeights(nothing, nothing.vector, 0.0, rows=no_rows))
         self.best_on_rows = self.nothing  # those with the least bound proved on rows
 
     # --- classifiers ---------------------------------------------------------------------------
@@ -171,11 +171,11 @@ class Evidence:
 
     # --- weights -------------------------------------------------------------------------------
 
-    def _own(self, weights: Weights) -> Weights:
+    def _own(self, weights: BlockWeights) -> BlockWeights:
         self._made.add(weights)
         return weights
 
-    def of_pass(self, found: Findings) -> Weights:
+    def of_pass(self, found: Findings) -> BlockWeights:
         """The weights that a pass gave to all the rows."""
         labels, arcs, totals = self._labels, self._labels.arcs, found.totals
         mass, k = float(totals.sum()), labels.n_classes
@@ -192,11 +192,11 @@ class Evidence:
         error += 2.0 * chains * gamma(found.depth + 2 * k + 8) * self._longest
         gradient = BoundedGradient(vector, up(error))
         self._of_passes = min(self._of_passes, gradient.bound)
-        return self._own(Weights(gradient, gradient.vector))
+        return self._own(BlockWeights(gradient, gradient.vector))
 
     def on_rows(
         self, problem: "Problem", q: np.ndarray, rows: Any, *, least: float = 0.0
-    ) -> Weights:
+    ) -> BlockWeights:
         """Weights of rows in memory, a part of all: what they prove there holds for all.
 
         `rows` are these weights for the result; `least` is the least bound that they may claim.
@@ -209,26 +209,26 @@ class Evidence:
         error += 2.0 * gamma(q.size + 8) * longest
         vector, error = np.ldexp(vector, problem.exponent), np.ldexp(up(error), problem.exponent)
         gradient = BoundedGradient(vector, float(error))
-        found = self._own(Weights(gradient, gradient.vector, upper=upper, rows=rows))
+        found = self._own(BlockWeights(gradient, gradient.vector, upper=upper, rows=rows))
         if upper < self.best_on_rows.upper:
             self.best_on_rows = found
         return found
 
-    def claimed(self, vector: np.ndarray, mass: float) -> Weights:
+    def claimed(self, vector: np.ndarray, mass: float) -> BlockWeights:
         """Weights that nothing proves."""
         vector = read_only(vector.reshape(self._shape))
-        return self._own(Weights(self.nothing.proved, vector, mass))
+        return self._own(BlockWeights(self.nothing.proved, vector, mass))
 
-    def require_own(self, q: Any) -> Weights:
+    def require_own(self, q: Any) -> BlockWeights:
         """Weights that a solver proposes, which must be of this problem."""
-        if type(q) is Weights and q in self._made:
+        if type(q) is BlockWeights and q in self._made:
             return q
         raise SolverError(
             f"q is {type(q).__name__}, not weights that this problem gave; in blocks they come "
             "from evaluate or combination, or from mixing such weights"
         )
 
-    def mix(self, a: Any, x: float, b: Any, y: float) -> Weights:
+    def mix(self, a: Any, x: float, b: Any, y: float) -> BlockWeights:
         """x·a + y·b."""
         one, other = self.require_own(a), self.require_own(b)
         proved = mixed(one.proved, x, other.proved, y)
@@ -240,7 +240,7 @@ class Evidence:
         if one.rows is not None and other.rows is not None:
             rows = one.rows.mixed(x, other.rows, y)
         mass = x * one.mass + y * other.mass
-        return self._own(Weights(proved, vector, mass, rows=rows))
+        return self._own(BlockWeights(proved, vector, mass, rows=rows))
 
     # --- both ----------------------------------------------------------------------------------
 

@@ -1,8 +1,7 @@
 """A classifier w = −Zᵀq that moves along few rows of Z at a time, with its scores in step."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,37 +13,24 @@ if TYPE_CHECKING:
 CHUNK = 1 << 14  # numbers worked on at a time: they stay in the nearest cache
 
 
-@dataclass(frozen=True)
-class Direction:
-    """−Zᵀe for an e with few weights, in the labels that it touches, with X times it.
-
-    Attributes
-    ----------
-    vertex : Vertex
-        e.
-    labels : ndarray or None
-        The columns of a classifier that it changes; None where there are two classes.
-    rows : ndarray or slice
-        The rows of the classifier's coefficients that it changes.
-    coef, products : ndarray
-        What it adds there, and what it adds to the products with X.
-    """
+class VertexImage(NamedTuple):
+    """−Zᵀe for a vertex e, in the labels that it touches, with X times it."""
 
     vertex: Vertex
-    labels: np.ndarray | None
-    rows: np.ndarray | slice
-    coef: np.ndarray
-    products: np.ndarray
+    labels: np.ndarray | None  # the columns of a classifier that change; None with two classes
+    rows: np.ndarray | slice  # the rows of its coefficients that change
+    coef: np.ndarray  # what is added there
+    products: np.ndarray  # what is added to the products with X
 
 
-def direction(problem: "Problem", vertex: Vertex) -> Direction:
+def vertex_image(problem: "Problem", vertex: Vertex) -> VertexImage:
     """−Zᵀe in units of R: one pass over linear data, or n kernel values per new row."""
     rows, a = problem.labels.mix_at(vertex.index, vertex.weight / -problem.radius)
     labels = None
     if a.ndim == 2:
         labels = np.flatnonzero(a.any(axis=0))
         a = a[:, labels]
-    return Direction(vertex, labels, *problem.operator.along(rows, a))
+    return VertexImage(vertex, labels, *problem.operator.along(rows, a))
 
 
 class Combination:
@@ -92,23 +78,23 @@ class Combination:
 
     def move(self, vertex: Vertex, step: float) -> None:
         """w −= step · Zᵀe, e the vertex."""
-        self.move_along(direction(self._problem, vertex), step)
+        self.move_along(vertex_image(self._problem, vertex), step)
 
-    def move_along(self, direction: Direction, step: float) -> None:
-        """w += step · direction: only the columns of its labels are touched."""
+    def move_along(self, image: VertexImage, step: float) -> None:
+        """w += step · image: only the columns of its labels are touched."""
         self._scores = None
-        vertex, rows = direction.vertex, direction.rows
+        vertex, labels, rows, coef, products = image
         self.q[vertex.index] += step * vertex.weight
         if self._problem.is_soft:
             lift = self._problem.penalty.root_at(vertex.index) * vertex.weight
             self._tail[vertex.index] += step / self._problem.radius * lift
-        if direction.labels is None:
-            self._coef[rows] += step * direction.coef
-            self._products += step * direction.products
+        if labels is None:
+            self._coef[rows] += step * coef
+            self._products += step * products
             return
-        for place, label in enumerate(direction.labels):
-            self._coef[rows, label] += step * direction.coef[:, place]
-            self._products[:, label] += step * direction.products[:, place]
+        for place, label in enumerate(labels):
+            self._coef[rows, label] += step * coef[:, place]
+            self._products[:, label] += step * products[:, place]
 
     def follow(self, other: "Combination", decay: float, step: float) -> None:
         """other *= decay, then w += step · other."""

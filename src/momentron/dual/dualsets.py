@@ -49,7 +49,7 @@ class Scored(NamedTuple):
     psi: float
 
 
-Rows = np.ndarray | slice
+Group = np.ndarray | slice  # the numbers of some rows, or all of them
 
 
 class Simplex:
@@ -71,7 +71,7 @@ class Simplex:
     n_intercepts: int = 0
     risk_factor: float = 1.0  # e to the constant that ψ leaves out of the logarithm of the risk
 
-    def __init__(self, size: int, loss: Loss, groups: tuple[Rows, ...] = (slice(None),)) -> None:
+    def __init__(self, size: int, loss: Loss, groups: tuple[Group, ...] = (slice(None),)) -> None:
         self.size = size
         self.groups = groups
         self.share = 1.0 / len(groups)
@@ -264,7 +264,7 @@ class ClassBalanced(Simplex):
         return b[0] * self.signs
 
 
-def _numbers(rows: Rows, places: Any) -> Any:
+def _numbers(rows: Group, places: Any) -> Any:
     """The numbers of the rows at these places of a group."""
     return places if isinstance(rows, slice) else rows[places]
 

@@ -142,11 +142,9 @@ class Labels:
 
     def coef_of(self, w: np.ndarray) -> np.ndarray:
         """A classifier as users see it: (d,), or (k, d) for many classes."""
-        return w
+        return np.ascontiguousarray(w.T)
 
-    def from_coef(self, coef: np.ndarray) -> np.ndarray:
-        """The inverse of `coef_of`."""
-        return coef
+    from_coef = coef_of
 
     def dual_of(self, q: np.ndarray) -> np.ndarray:
         """The weights as users see them: (n,), or (n, k) with zeros on the true labels."""
@@ -317,12 +315,6 @@ class ManyClasses(Labels):
         signs[place, own] = 1.0
         signs[place, other] = -1.0
         return signs
-
-    def coef_of(self, w: np.ndarray) -> np.ndarray:
-        return np.ascontiguousarray(w.T)
-
-    def from_coef(self, coef: np.ndarray) -> np.ndarray:
-        return np.ascontiguousarray(coef.T)
 
     def dual_of(self, q: np.ndarray) -> np.ndarray:
         table = np.zeros(self.codes.size * self.n_classes, q.dtype)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from momentron.data.arguments import as_count, as_generator, as_number
-from momentron.dual.combination import Combination, direction
+from momentron.dual.combination import Combination, vertex_image
 from momentron.errors import InputError, short
 from momentron.solvers.problem import Problem
 from momentron.solvers.schedules import (
@@ -18,7 +18,6 @@ from momentron.solvers.schedules import (
     paper_momentum,
     sampling_step,
     sampling_steps,
-    unit_step,
 )
 from momentron.solvers.solver import DEFAULTS, Candidates, Primal, RunOptions, Solver, State
 from momentron.status import Status
@@ -141,7 +140,7 @@ class Adaptive(Solver):
             _check_plan(n_steps, epsilon, delta, margin)
         else:
             _refuse(plan, "it needs parameters='theory'")
-        self.step_size = as_schedule(unit_step if step is None else step)
+        self.step_size = as_schedule(1.0 if step is None else step)
         self.momentum = as_schedule(paper_momentum if momentum is None else momentum, "momentum")
         self.batch = as_count("batch", batch)
         self.n_steps = n_steps
@@ -203,7 +202,7 @@ class Adaptive(Solver):
         if state.mean is not None:
             state.mean += (t + 1.0) * state.q
         vertex = problem.dual_set.draw(state.q, state.rng, self.batch)
-        minus_row = direction(problem, vertex)
+        minus_row = vertex_image(problem, vertex)
         # Alg. 2: g_t = β_t (g_{t−1} + Zᵀe_t) and w_{t+1} = w_t − θ_t (g_t + Zᵀe_t); −g is kept, so
         # that both are combinations with weights of one sign
         iterate.move_along(minus_row, theta)

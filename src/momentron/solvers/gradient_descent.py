@@ -4,7 +4,7 @@ Those have O(1/t) with θ = 1, and O(1/√t) with θ_t = 1/√(t + 1).
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,15 +20,13 @@ from momentron.solvers.solver import (
     Solver,
 )
 
-NOWHERE = np.empty(0)  # in place of w_0 = 0, which need not be subtracted
-
 
 @dataclass
 class DescentState(EvaluatedState):
-    """w_t, with `average` Σ c_j q_j, and `origin` w_0 unless that is 0."""
+    """w_t, with `average` Σ c_j q_j, and `origin` w_0."""
 
     average: Any = None
-    origin: np.ndarray = field(default_factory=lambda: NOWHERE)
+    origin: np.ndarray | float = 0.0
 
 
 class Descent(Solver):
@@ -63,11 +61,10 @@ class Descent(Solver):
         state.t += 1
 
     def candidates(self, problem: MarginProblem, state: DescentState) -> Candidates:
-        moved = state.w - state.origin if state.origin.size else state.w
         return Candidates(
             primals=[Primal(state.w, state.scores, state.psi)],
             q=state.average,
-            upper=problem.upper(moved, state.average),
+            upper=problem.upper(state.w - state.origin, state.average),
         )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from momentron.arithmetic.clock import OutOfTime, Stopwatch, until
 from momentron.arithmetic.rounding import up
-from momentron.certificate import Certificate, relative_gap
+from momentron.certificate import Certificate, admitted, relative_gap
 from momentron.errors import SolverError
 from momentron.solvers.checkpoint import Checkpoint
 from momentron.solvers.iterate import Iterate, References
@@ -242,7 +242,7 @@ class Run:
             self._refined = problem.admitted_pair(*candidates.refined)
         best = max(range(len(margins)), key=margins.__getitem__)
         if margins[best] > self.lower:
-            self.w = problem.admitted_w(primals[best].w)
+            self.w = admitted(primals[best].w, problem.w_shape, "w")
             self.lower = margins[best]
         if candidates.upper < self.upper:
             self.q = problem.admitted_weights(candidates.q)
@@ -344,7 +344,7 @@ class Run:
     def _close(self) -> None:
         """Certify the pair of the result; sharply where rounding is what is left of the gap."""
         # until here the last iterate may be the solver's own array
-        self.last_w = self.problem.admitted_w(self.last_w)
+        self.last_w = admitted(self.last_w, self.problem.w_shape, "w")
         done = self._certified
         if done is not None and done.w is self.w and done.q is self.q:
             return

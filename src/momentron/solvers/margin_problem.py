@@ -280,17 +280,13 @@ class CertifiedProblem(MarginProblem):
         """The same weight for every constraint; none in blocks, where nobody summed the rows."""
         return self.no_weights()
 
-    def admitted_w(self, w: Any) -> np.ndarray:
-        """A private copy of a proposed classifier, its shape and type checked."""
-        return admitted(w, self.w_shape, "w")
-
     @abstractmethod
     def admitted_weights(self, q: Any) -> Any:
         """Proposed weights in a form that no solver can change any more."""
 
     def admitted_pair(self, w: Any, q: Any) -> tuple[np.ndarray, Any]:
         """Both, as a pair with more digits than float64 has."""
-        return self.admitted_w(w), self.admitted_weights(q)
+        return admitted(w, self.w_shape, "w"), self.admitted_weights(q)
 
     @abstractmethod
     def certify(self, w: np.ndarray, q: Any, *, sharp: bool = False) -> Certificate:

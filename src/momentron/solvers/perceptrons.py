@@ -1,6 +1,6 @@
 """Perceptrons: steps along the worst examples, which are averaged or projected."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,22 +15,22 @@ class PerceptronState(State):
     """w = −Zᵀq, to be moved along the worst examples."""
 
     iterate: Any
-    before: float = 0.0  # how many steps a warm start counts for
+    before: float  # how many steps a warm start counts for
 
 
-def begun_perceptron(
+def begun(
     problem: MarginProblem, options: RunOptions, length: float | None = None
-) -> PerceptronState:
-    """Where a perceptron begins: at w = 0, or at a start, brought to some length.
+) -> tuple[Any, float]:
+    """(w, steps that it counts for): w = 0, or a start brought to some length.
 
     A start counts for (R/γ)² steps, which is how many mistakes lead a perceptron to the margin γ:
     otherwise the first steps would be so long that nothing of the start would be left.
     """
-    state, start = PerceptronState(problem.combination()), options.start
-    if start is not None:
-        state.iterate.begin(start.q, length)
-        state.before = problem.norm(problem.begin(start.w, start.b).w) ** 2
-    return state
+    iterate, start = problem.combination(), options.start
+    if start is None:
+        return iterate, 0.0
+    iterate.begin(start.q, length)
+    return iterate, problem.norm(problem.begin(start.w, start.b).w) ** 2
 
 
 class NormalizedPerceptron(Solver):
@@ -50,7 +50,7 @@ class NormalizedPerceptron(Solver):
     uses_loss = False
 
     def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> PerceptronState:
-        return begun_perceptron(problem, options)
+        return PerceptronState(*begun(problem, options))
 
     def step(self, problem: MarginProblem, state: PerceptronState) -> None:
         share, iterate = 1.0 / (state.t + 1.0 + state.before), state.iterate
@@ -71,8 +71,8 @@ class NormalizedPerceptron(Solver):
 class BatchPerceptronState(PerceptronState):
     """The last iterate, as a combination of the worst examples, and the running average."""
 
-    mean_w: np.ndarray = field(default_factory=lambda: np.empty(0))
-    mean_scores: np.ndarray = field(default_factory=lambda: np.empty(0))
+    mean_w: np.ndarray
+    mean_scores: np.ndarray
 
 
 class BatchPerceptron(Solver):
@@ -96,9 +96,8 @@ class BatchPerceptron(Solver):
     uses_loss = False
 
     def init(self, problem: MarginProblem, options: RunOptions = DEFAULTS) -> BatchPerceptronState:
-        begun = begun_perceptron(problem, options, length=1.0)
         means = problem.zeros(), np.zeros_like(problem.start().scores)
-        return BatchPerceptronState(begun.iterate, begun.before, *means)
+        return BatchPerceptronState(*begun(problem, options, length=1.0), *means)
 
     def step(self, problem: MarginProblem, state: BatchPerceptronState) -> None:
         iterate = state.iterate

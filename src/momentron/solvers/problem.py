@@ -42,15 +42,10 @@ from momentron.solvers.margin_problem import (
     SparseDual,
 )
 
-__all__ = ["KernelChoice", "Problem", "rows_of"]
+__all__ = ["KernelChoice", "Problem"]
 
 NOTHING = np.empty(0)  # what a classifier of a hard margin has besides w
 PADDED = 1.0 + 12.0 * UNIT_ROUNDOFF
-
-
-def rows_of(X: Any, kernel: KernelChoice | None) -> CleanData:
-    """The rows as an operator, seen through the kernel if there is one."""
-    return operator_of(X) if kernel is None else CleanData(kernel.operator(X), 0)
 
 
 class Problem(CertifiedProblem):
@@ -140,8 +135,11 @@ class Problem(CertifiedProblem):
         penalty: str = "squared_hinge",
         rows: CleanData | None = None,
     ) -> "Problem":
-        """The problem that validated rows and labels pose; `rows` as `rows_of` gives them."""
-        clean = rows or rows_of(data.X, kernel)
+        """The problem that validated rows and labels pose; `rows` are the same as an operator."""
+        clean = rows
+        if clean is None:
+            X = data.X
+            clean = operator_of(X) if kernel is None else CleanData(kernel.operator(X), 0)
         labels, cost = as_labels(data.classes.size, fit_intercept, data.codes), HARD
         if math.isfinite(C):
             price = Penalty.hinge if penalty == "hinge" else Penalty.squared_hinge

@@ -28,11 +28,6 @@ def paper_lambda(t: int) -> float:
     return 2.0 / (t + 2.0)
 
 
-def unit_step(t: int) -> float:
-    """θ_t = 1."""
-    return 1.0
-
-
 def inverse_root_step(t: int) -> float:
     """θ_t = 1/√(t + 1)."""
     return (t + 1.0) ** -0.5

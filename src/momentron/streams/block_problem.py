@@ -17,7 +17,7 @@ import numpy as np
 
 from momentron.arithmetic.clock import OutOfTime
 from momentron.arithmetic.rounding import UNIT_ROUNDOFF, up
-from momentron.certificate import Certificate, Evidence, Weights, admitted, read_only
+from momentron.certificate import BlockWeights, Certificate, Evidence, admitted, read_only
 from momentron.dual.labels import Labels, as_labels
 from momentron.dual.losses import Exponential
 from momentron.rows.operator import shallow_copy
@@ -184,7 +184,7 @@ class BlockProblem(CertifiedProblem):
         weights = self._evidence.of_pass(result)
         return Evaluation(w, scores, weights, psi, near)
 
-    def worst(self, w: np.ndarray) -> tuple[np.ndarray, Weights]:
+    def worst(self, w: np.ndarray) -> tuple[np.ndarray, BlockWeights]:
         """(scores, weights on the rows that decide the margin of w): passes as in `evaluate`."""
         labels, w = self._labels, self._evidence.copied(w)
         result = self._scan(w, n_worst=0 if labels.circulates else labels.n_classes)
@@ -227,13 +227,13 @@ class BlockProblem(CertifiedProblem):
 
     risk = risk_slope  # the loss is the exponential one
 
-    def no_weights(self) -> Weights:
+    def no_weights(self) -> BlockWeights:
         return self._evidence.nothing
 
     def gradient(self, q: Any) -> np.ndarray:
         return self._evidence.require_own(q).vector / self._unit
 
-    def mix(self, a: Any, x: float, b: Any, y: float, *, in_place: bool = False) -> Weights:
+    def mix(self, a: Any, x: float, b: Any, y: float, *, in_place: bool = False) -> BlockWeights:
         return self._evidence.mix(a, x, b, y)
 
     def mass(self, q: Any) -> float:
@@ -258,17 +258,17 @@ class BlockProblem(CertifiedProblem):
             data, fit_intercept=has_intercept, loss=Exponential(), C=math.inf, kernel=None
         )
 
-    def weights_of_working_set(self, q: np.ndarray) -> Weights:
+    def weights_of_working_set(self, q: np.ndarray) -> BlockWeights:
         """Weights on the working set, and the upper bound that they prove: it holds for all."""
         problem = self.of_rows(self.working)
         return self._weights_on(self.working, problem, admitted(q, (problem.size,), "q"))
 
     @property
-    def best_weights(self) -> Weights:
+    def best_weights(self) -> BlockWeights:
         """The weights on rows with the least bound so far."""
         return self._evidence.best_on_rows
 
-    def _weights_on(self, rows: Rows, problem: Problem, q: np.ndarray) -> Weights:
+    def _weights_on(self, rows: Rows, problem: Problem, q: np.ndarray) -> BlockWeights:
         """Weights on rows that were read, whose problem this is."""
         dual = problem.sparse_dual(q)
         return self._evidence.on_rows(problem, q, replace(dual, rows=rows.numbers[dual.rows]))
@@ -360,7 +360,7 @@ class BlockProblem(CertifiedProblem):
         weights[order[np.searchsorted(numbers, best.rows, sorter=order)]] = best.weights
         return weights
 
-    def weights_from_array(self, array: np.ndarray) -> Weights:
+    def weights_from_array(self, array: np.ndarray) -> BlockWeights:
         """Weights of the working set, proved by its rows; else some that prove nothing."""
         rows = self.working
         if rows is None:
