@@ -289,6 +289,7 @@ class Idle(Auto):
     def candidates(self, problem, state):
         found = super().candidates(problem, state)
         found.primals = [Primal(problem.zeros(), np.zeros(problem.size))]
+        found.refined = None
         return found
 
 

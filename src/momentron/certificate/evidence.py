@@ -194,14 +194,12 @@ class Evidence:
         self._of_passes = min(self._of_passes, gradient.bound)
         return self._own(BlockWeights(gradient, gradient.vector))
 
-    def on_rows(
-        self, problem: "Problem", q: np.ndarray, rows: Any, *, least: float = 0.0
-    ) -> BlockWeights:
+    def on_rows(self, problem: "Problem", q: np.ndarray, rows: Any) -> BlockWeights:
         """Weights of rows in memory, a part of all: what they prove there holds for all.
 
-        `rows` are these weights for the result; `least` is the least bound that they may claim.
+        `rows` are these weights for the result.
         """
-        upper = max(least, to_user(problem, dual_bound(problem, q, sharp=True), math.inf))
+        upper = to_user(problem, dual_bound(problem, q, sharp=True), math.inf)
         q = problem.dual_set.normalize(np.asarray(q, np.float64))
         vector = problem.operator.exact_adjoint(problem.labels.mix(q))
         longest = problem.longest

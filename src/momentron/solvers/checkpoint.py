@@ -66,11 +66,11 @@ def taken(name: str, arrays: Mapping[str, np.ndarray], fresh: np.ndarray) -> np.
 def rows_of_trace(arrays: Mapping[str, np.ndarray]) -> list[Row]:
     """The trace of an earlier run; its iterations must be in order, and its counts whole."""
     found = arrays.get("trace", np.empty(0))
-    table = taken("trace", arrays, np.empty((*found.shape[:1], len(Trace.columns))))
-    is_count = [field.type in (int, "int") for field in fields(Row)]
+    is_count = [field.type is int for field in fields(Row)]
+    table = taken("trace", arrays, np.empty((*found.shape[:1], len(is_count))))
     counts = table[:, is_count]  # the first are the iterations
-    is_sound = (np.diff(counts[:, 0], prepend=0.0) > 0.0).all() and (counts < 2.0**53).all()
-    if not (is_sound and (counts >= 0.0).all()):
+    is_sound = ((counts >= 0.0) & (counts < 2.0**53)).all()
+    if not (is_sound and (np.diff(counts[:, 0], prepend=0.0) > 0.0).all()):
         raise unusable("its trace does not have its iterations in order, or counts below 0")
     return [
         Row(*[int(v) if whole else v for v, whole in zip(values, is_count, strict=True)])
@@ -163,14 +163,16 @@ class Checkpoint(Lock):
 def run_arrays(run: "Run") -> Arrays:
     """All that a solve carries from one step to the next."""
     problem, trace = run.seen, run.trace
-    arrays = _prefixed("state", state_arrays(problem, run.state))
-    q = problem.weights_to_array(run.q)
-    arrays |= _prefixed("best", {"w": run.w, "q": q, "last_w": run.last_w})
-    rows = [astuple(row) for row in trace]
-    arrays["trace"] = np.array(rows, dtype=np.float64).reshape(len(rows), len(Trace.columns))
     counts = (run.next, run.clock.total(), trace.n_iter, problem.passes)
-    arrays["numbers"] = np.array((run.lower, run.upper, *counts), dtype=np.float64)
-    return arrays | _prefixed("problem", problem.to_arrays())
+    return {
+        "best.w": run.w,
+        "best.q": problem.weights_to_array(run.q),
+        "best.last_w": run.last_w,
+        "trace": np.array([astuple(row) for row in trace]).reshape(-1, len(Trace.columns)),
+        "numbers": np.array((run.lower, run.upper, *counts)),
+        **_prefixed("state", state_arrays(problem, run.state)),
+        **_prefixed("problem", problem.to_arrays()),
+    }
 
 
 def restore_run(run: "Run", arrays: Arrays) -> None:

@@ -77,23 +77,15 @@ class Certified(NamedTuple):
     certificate: Certificate
 
 
-def solve(
-    problem: CertifiedProblem,
-    solver: Solver,
-    budget: Budget,
-    *,
-    checkpoint: Checkpoint | None = None,
-    **options: Any,
-) -> "Run":
+def solve(problem: CertifiedProblem, solver: Solver, budget: Budget, **options: Any) -> "Run":
     """Run a method until its certified gap is within the tolerance, or a budget ends.
 
-    A `checkpoint` is read before the first step, if it exists, and written after some of them;
-    the other options are those of `Run`. Ctrl-C ends the run with what it has.
+    The options are those of `Run`. Ctrl-C ends the run with what it has.
     """
-    with checkpoint or nullcontext():
-        run = Run(problem, solver, budget, **options)
-        run.complete(checkpoint)
-        return run
+    run = Run(problem, solver, budget, **options)
+    with run.checkpoint or nullcontext():
+        run.complete()
+    return run
 
 
 @dataclass
@@ -117,6 +109,8 @@ class Run:
         Sees the iterates that the trace keeps, and stops the run by returning a true value.
     reporter : callable, optional
         Sees every row, for printing.
+    checkpoint : Checkpoint, optional
+        Read before the first step, if its file exists, and written after some of them.
     stopwatch : Stopwatch, optional
         One that has been running already.
     record_every : int
@@ -143,6 +137,7 @@ class Run:
     random_state: Any = None
     callback: Callback | None = None
     reporter: Reporter | None = None
+    checkpoint: Checkpoint | None = None
     stopwatch: Stopwatch | None = None
     record_every: int = 1
 
@@ -169,13 +164,13 @@ class Run:
     def passes(self) -> int:
         return self.seen.passes
 
-    def complete(self, checkpoint: Checkpoint | None = None) -> None:
+    def complete(self) -> None:
         """Run to the end, and certify the pair of the result."""
         problem, budget, clock = self.problem, self.budget, self.clock
         deadline = clock.deadline(budget.max_time) - problem.closing_seconds()
         try:
             with until(deadline):
-                self.status = self._iterate(deadline, checkpoint)
+                self.status = self._iterate(deadline)
         except KeyboardInterrupt:
             self.status = Status.INTERRUPTED
         except OutOfTime:
@@ -188,9 +183,9 @@ class Run:
         self.w, self.q, self.certificate = self._closed()
         self.seconds = clock.total()
 
-    def _iterate(self, deadline: float, checkpoint: Checkpoint | None) -> Status:
+    def _iterate(self, deadline: float) -> Status:
         """Step after step, until there is a status."""
-        solver, trace = self.solver, self.trace
+        solver, trace, checkpoint = self.solver, self.trace, self.checkpoint
         if solver.wants_tight_radius:
             self.seen = self.problem.for_solver(tight=True)
         options = RunOptions(

@@ -112,15 +112,12 @@ class Problem(CertifiedProblem):
         X: Any,
         y: Any,
         *,
-        fit_intercept: bool = True,
         loss: str | Loss = "exponential",
-        C: float = math.inf,
-        penalty: str = "squared_hinge",
         kernel: KernelChoice | None = None,
+        **options: Any,
     ) -> "Problem":
-        """Validate X and y, and state the problem they pose."""
+        """Validate X and y, and state the problem they pose; the options are those of `of`."""
         data = TrainingData.from_arrays(X, y, is_finite=kernel is not None)
-        options: dict[str, Any] = {"fit_intercept": fit_intercept, "C": C, "penalty": penalty}
         return cls.of(data, loss=as_loss(loss), kernel=kernel, **options)
 
     @classmethod
@@ -128,10 +125,10 @@ class Problem(CertifiedProblem):
         cls,
         data: TrainingData,
         *,
-        fit_intercept: bool,
         loss: Loss,
-        C: float,
         kernel: KernelChoice | None,
+        fit_intercept: bool = True,
+        C: float = math.inf,
         penalty: str = "squared_hinge",
         rows: CleanData | None = None,
     ) -> "Problem":
