@@ -14,8 +14,8 @@ from momentron.arithmetic.clock import OutOfTime, until
 from momentron.arithmetic.squares import inverse_in_place
 from momentron.solvers import Auto
 from momentron.solvers.auto import AutoSettings
+from momentron.solvers.auto.class_kernel import SplitMargin
 from momentron.solvers.auto.class_newton import PairTable
-from momentron.solvers.auto.multiclass import ClassMargin
 from momentron.solvers.auto.splitting import RELAXATION, ShiftedInverse, Splitting
 
 NEVER = ("many_pairs", "many_soft_pairs", "many_simple_pairs", "many_split_pairs")
@@ -96,17 +96,17 @@ def test_a_fixed_point_is_optimal(fits_intercept, C):
     rng = np.random.default_rng(4)
     labels = np.arange(60) % 5
     K = products(60, 1, 200) + products(5, 2)[labels][:, labels]
-    pairs = PairTable(labels, 5)
+    pairs, ones = PairTable(labels, 5), 1.0 - np.eye(5)[labels]
     splitting = Splitting(ShiftedInverse(K, 0.5), pairs, fits_intercept, C)
     if fits_intercept:
-        splitting.go_to(pairs.ones() * rng.random((60, 1)), rng.normal(size=(60, 5)))
+        splitting.go_to(ones * rng.random((60, 1)), rng.normal(size=(60, 5)))
     for _ in range(100):
         splitting.advance(10)
         outputs = K @ splitting.coefficients()
         splitting.correct(outputs)
     weights = splitting.weights()
     np.testing.assert_allclose(splitting.coefficients(), pairs.mix(weights), atol=1e-4)
-    short = pairs.ones() - weights / C - pairs.margins(outputs + splitting.b)
+    short = ones - weights / C - pairs.margins(outputs + splitting.b)
     assert short.max() < 1e-4
     assert np.abs(short[weights > 1e-3]).max() < 1e-4
     if fits_intercept:
@@ -195,7 +195,7 @@ def clouds(n, k, seed=0):
 
 def test_a_first_solve_that_is_cut_short_has_something_to_show(monkeypatch):
     X, y = clouds(400, 40)
-    advance, calls = ClassMargin.advance, count()
+    advance, calls = SplitMargin.advance, count()
 
     def cut(joint):
         if next(calls) == 5:
@@ -203,7 +203,7 @@ def test_a_first_solve_that_is_cut_short_has_something_to_show(monkeypatch):
         advance(joint)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ClassMargin, "advance", cut)
+        patch.setattr(SplitMargin, "advance", cut)
         result = max_margin(X, y, kernel="rbf")
     assert result.status is Status.TIME_BUDGET
     assert result.lower <= result.upper < 0.02

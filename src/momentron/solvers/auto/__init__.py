@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from momentron.arithmetic.clock import OutOfTime
-from momentron.solvers.auto.class_rows import are_wide
+from momentron.solvers.auto.class_kernel import ClassKernel, SplitMargin, are_wide
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.hard import HardSearch
-from momentron.solvers.auto.multiclass import ClassKernel, ClassMargin
+from momentron.solvers.auto.multiclass import ClassMargin
 from momentron.solvers.auto.search import Engine
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
 from momentron.solvers.auto.soft import SoftSearch
@@ -120,25 +120,27 @@ class Auto(Solver):
         not, exact solves take over. All else goes to working sets.
         """
         deadline, settings, start = Deadline(), self.settings.within(options.memory), options.start
+        # where rounds find nothing better, w = 0 still proves a bound of a soft margin
+        has_bound = problem.is_soft and not problem.penalty.has_box
+        first = _nothing(problem).primals[0] if has_bound else None
+        matrix, kernel = problem.operator.as_matrix(), problem.operator.as_kernel()
 
         def exact(start: Start | None) -> Engine:
             search = SoftSearch if problem.is_soft else HardSearch
             return search(problem, options.tol, deadline, settings, start)
 
-        # where rounds find nothing better, w = 0 still proves a bound of a soft margin
-        has_bound = problem.is_soft and not problem.penalty.has_box
-        first = _nothing(problem).primals[0] if has_bound else None
         has_many = _has_many_pairs(problem, options.tol, settings)
         is_few = not has_many and _may_split(problem, options, settings)
-        if not (has_many or is_few) or problem.penalty.has_box:
-            return AutoState(exact(start), None, first)
-        kernel = problem.operator.as_kernel()
-        if kernel is None:
-            work = ClassMargin(problem, deadline, start, settings, is_few=is_few)
-            return AutoState(work, exact, first)
-        if ClassKernel.fits(kernel, settings):
-            by_sets = ClassKernel(problem, options.tol, deadline, settings, start, is_few=is_few)
-            return AutoState(by_sets, exact if is_few else None, first)
+        if has_many or is_few:
+            how = deadline, settings, start
+            if kernel is None:
+                assert matrix is not None
+                if are_wide(matrix, settings, is_warm=start is not None):
+                    return AutoState(SplitMargin(problem, *how, is_few=is_few), exact, first)
+                return AutoState(ClassMargin(problem, *how), exact, first)
+            if ClassKernel.fits(kernel, settings):
+                by_sets = ClassKernel(problem, options.tol, *how, is_few=is_few)
+                return AutoState(by_sets, exact if is_few else None, first)
         return AutoState(exact(start), None, first)
 
     def vanishing(self, tol: float) -> float:
@@ -157,7 +159,7 @@ class Auto(Solver):
 def _has_many_pairs(problem: Problem, tol: float, settings: AutoSettings) -> bool:
     """Whether there are many classes, and too many pairs for matrices of them."""
     labels = problem.labels
-    if not labels.is_paired:
+    if not labels.is_paired or problem.penalty.has_box:
         return False
     is_simple = not (problem.is_soft or problem.dual_set.fits_intercept)
     many = settings.many_pairs
@@ -175,7 +177,9 @@ def _has_many_pairs(problem: Problem, tol: float, settings: AutoSettings) -> boo
 
 def _may_split(problem: Problem, options: RunOptions, settings: AutoSettings) -> bool:
     """Whether fewer pairs are worth alternating directions, which single precision ends."""
-    if not problem.labels.is_paired or problem.size < settings.many_split_pairs:
+    if not problem.labels.is_paired or problem.penalty.has_box:
+        return False
+    if problem.size < settings.many_split_pairs:
         return False
     if options.tol < settings.split_finest:
         return False

@@ -18,8 +18,12 @@ import numpy as np
 
 from momentron.arithmetic.squares import inverse_in_place
 from momentron.arithmetic.threads import in_threads
-from momentron.solvers.auto.class_rows import SINGLE_ROWS, ActiveRows
+from momentron.solvers.auto.class_rows import ActiveRows
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
+
+# The trace up to which a block is held by its rows in single precision: a difference must keep
+# digits.
+SINGLE_ROWS = 1e5
 
 
 class ClassBlocks:
@@ -28,43 +32,30 @@ class ClassBlocks:
     def __init__(
         self, rows: ActiveRows, weights: np.ndarray, C: float, settings: AutoSettings = SETTINGS
     ) -> None:
-        self.rows, self.settings = rows, settings
-        self.k = weights.shape[1]
+        self.rows, self.settings, self.C = rows, settings, C
         self._thin: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        self._full: list[tuple[np.ndarray, np.ndarray]] = []
+        self._full: dict[int, np.ndarray] = {}
         self._diagonal: dict[int, np.ndarray] = {}
-        in_threads(lambda task: task(), self._plan(weights, C))
+        in_threads(lambda task: task(), self._plan(C * weights))
         self._border: tuple[np.ndarray, np.ndarray] | None = None
         if rows.has_border:
             self._border = self._eliminate(rows.adjoint(C * weights))
 
-    def _plan(self, weights: np.ndarray, C: float) -> list[Callable[[], None]]:
+    def _plan(self, weights: np.ndarray) -> list[Callable[[], None]]:
         """What to compute for each class, within the memory that there is."""
         work: list[Callable[[], None]] = []
-        d, settings = self.rows.n_features, self.settings
+        d, settings = self.rows.width, self.settings
         room = settings.block_room
-        counts = np.count_nonzero(weights, axis=0)
-        crowded = np.flatnonzero(counts > max(d or 0, settings.alike_share * self.rows.m))
-        if d is not None and crowded.size > 1 and d * d <= room:
-            # nearly all rows count for each: one block for all
-            shared = C * weights[:, crowded].mean(axis=1)
-            work.append(
-                partial(self._add_full, crowded, np.flatnonzero(shared), shared[shared > 0.0])
-            )
-            room -= d * d
-        else:
-            crowded = crowded[:0]
         is_single, squares = self.rows.dtype == np.float32, self.rows.squares()
-        for c in np.setdiff1d(np.flatnonzero(counts), crowded):
+        for c in map(int, np.flatnonzero(weights.any(axis=0))):
             S = np.flatnonzero(weights[:, c])
-            D = C * weights[S, c]
+            D = weights[S, c]
             is_tame = not is_single or D @ squares[S] < SINGLE_ROWS
-            is_thin = d is None or (is_tame and S.size <= settings.thin_block * d)
-            if is_thin and S.size**2 <= room:
+            if is_tame and S.size <= settings.thin_block * d and S.size**2 <= room:
                 work.append(partial(self._add_thin, c, S, D))
                 room -= S.size**2
-            elif d is not None and d * d <= room:
-                work.append(partial(self._add_full, np.array([c]), S, D))
+            elif d * d <= room:
+                work.append(partial(self._add_full, c, S, D))
                 room -= d * d
             else:
                 work.append(partial(self._add_diagonal, c, S, D))
@@ -73,13 +64,13 @@ class ClassBlocks:
     def _eliminate(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(t, σ) of every class."""
         t = self._inner(u[:-1])
-        sigma = u[-1] - self.rows.dots(u[:-1], t)
+        sigma = u[-1] - np.einsum("ij,ij->j", u[:-1], t)
         if self._thin:  # σ = 1ᵀG1 and t = XᵀG1: nothing cancels
             spread = np.zeros((self.rows.m, len(self._thin)), self.rows.dtype)
             for place, (c, (S, G)) in enumerate(self._thin.items()):
                 sums = G.sum(axis=1)
                 spread[S, place], sigma[c] = sums, sums.sum(dtype=np.float64)
-            t[:, list(self._thin)] = self.rows.inputs(spread)
+            t[:, list(self._thin)] = self.rows.adjoint(spread)[:-1]
         # a class without active pairs leaves its intercept where it is
         return t, np.where(u[-1] > 0.0, np.maximum(sigma, 1e-12 * u[-1]), np.inf)
 
@@ -88,10 +79,10 @@ class ClassBlocks:
         K.flat[:: S.size + 1] += (1.0 / D).astype(K.dtype)
         self._thin[c] = S, _inverse(K)
 
-    def _add_full(self, classes: np.ndarray, S: np.ndarray, D: np.ndarray) -> None:
+    def _add_full(self, c: int, S: np.ndarray, D: np.ndarray) -> None:
         B = self.rows.covariance(S, D)
         B.flat[:: self.rows.width + 1] += 1.0
-        self._full.append((classes, _inverse(B)))
+        self._full[c] = _inverse(B)
 
     def _add_diagonal(self, c: int, S: np.ndarray, D: np.ndarray) -> None:
         self._diagonal[c] = 1.0 / (1.0 + self.rows.curvatures(S, D))
@@ -101,20 +92,20 @@ class ClassBlocks:
         if self._border is None:
             return self._inner(r)
         t, sigma = self._border
-        z_b = (r[-1] - self.rows.dots(t, r[:-1])) / sigma
+        z_b = (r[-1] - np.einsum("ij,ij->j", t, r[:-1])) / sigma
         return np.concatenate([self._inner(r[:-1]) - t * z_b, z_b[None]])
 
     def _inner(self, r: np.ndarray) -> np.ndarray:
         z = r.copy()
         if self._thin:
             columns = list(self._thin)
-            products = self.rows.outputs(r[:, columns].astype(self.rows.dtype))
+            products = self.rows.times(r[:, columns])
             spread = np.zeros_like(products)
             for place, (S, G) in enumerate(self._thin.values()):
                 spread[S, place] = G @ products[S, place]
-            z[:, columns] -= self.rows.inputs(spread)
-        for classes, inverse in self._full:
-            z[:, classes] = inverse @ r[:, classes].astype(inverse.dtype)
+            z[:, columns] -= self.rows.adjoint(spread)[: self.rows.width]
+        for c, inverse in self._full.items():
+            z[:, c] = inverse @ r[:, c].astype(inverse.dtype)
         for c, inverse in self._diagonal.items():
             z[:, c] *= inverse
         return z

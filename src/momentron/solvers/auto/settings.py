@@ -53,7 +53,6 @@ class AutoSettings:
     exact_support: int = 150  # features, or rows, up to which Wolfe's algorithm is tried
 
     # --- the preconditioner of many classes ----------------------------------------------------
-    alike_share: float = 0.5  # rows that count for a class from which classes share one block
     thin_block: float = 1.0  # rows per feature up to which a block is held by its rows
 
     def within(self, memory: int | None) -> "AutoSettings":

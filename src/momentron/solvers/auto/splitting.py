@@ -24,15 +24,16 @@ import numpy as np
 
 from momentron.arithmetic.clock import require_time
 from momentron.arithmetic.squares import by_strips, inverse_in_place
-from momentron.arithmetic.threads import in_threads
+from momentron.arithmetic.threads import in_threads, own_threads
+from momentron.rows.dense import matvec
 from momentron.solvers.auto.class_newton import PairTable
-from momentron.solvers.auto.class_rows import even_parts, product
+from momentron.solvers.auto.linear_algebra import parts_of
 
 SINGLE = np.float32
 RELAXATION = 1.8  # over-relaxation
 GROWTH, TRIES = 10.0, 10  # of ρ where rounding leaves no inverse
 PASSES = 60  # over a row for its threshold: each takes another label off the sum
-FLOPS_OF_A_PASS = 100.0  # as many as all that is done to an entry of a table in one step
+FLOPS_OF_A_PASS = 400.0  # as many as all that is done to an entry of a table in one step
 
 
 class ShiftedInverse:
@@ -61,10 +62,6 @@ class ShiftedInverse:
         matrix = None if base is None else self._bordered(K, base.matrix)
         self.matrix: np.ndarray = self._whole(K) if matrix is None else matrix
         self.sums = self.matrix.sum(axis=0)
-
-    def times(self, A: np.ndarray) -> np.ndarray:
-        """Its product with a table."""
-        return product(self.matrix, A)
 
     def _shifted(self, K: np.ndarray) -> np.ndarray:
         """K/unit + ρI, F-ordered."""
@@ -99,13 +96,13 @@ class ShiftedInverse:
         if m == n:
             return A
         B = (K[:m, m:] / self.unit).astype(SINGLE)
-        Y = product(A, B)
+        Y = matvec(A, B).astype(SINGLE)
         G = self._shifted(K[m:, m:])
         G -= B.T @ Y
         if not inverse_in_place(G)[1]:
             return None
         inverse = np.empty((n, n), SINGLE)
-        YG = product(Y, G)
+        YG = matvec(Y, G).astype(SINGLE)
 
         def fill(rows: slice) -> None:
             np.matmul(YG[rows], Y.T, out=inverse[rows, :m])
@@ -167,11 +164,12 @@ class Splitting:
     def advance(self, steps: int) -> None:
         """So many steps."""
         inverse, rho, k = self.inverse, SINGLE(self.inverse.rho), self.pairs.n_classes
-        parts = even_parts(self._levels.size, FLOPS_OF_A_PASS * self._Z.size)
+        n = self._levels.size
+        parts = parts_of(n, min(n, own_threads(FLOPS_OF_A_PASS * self._Z.size)))
         for _ in range(steps):
             require_time()
             self._right = self._target + self._defect + rho * (self._Z - self._U)
-            self._B = inverse.times(self._right)
+            self._B = matvec(inverse.matrix, self._right).astype(SINGLE)
             if self.fits_intercept:
                 b = self._B.sum(axis=0, dtype=np.float64) / inverse.sums.sum(dtype=np.float64)
                 self.b = b - b.sum() / k

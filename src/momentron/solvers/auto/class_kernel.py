@@ -1,0 +1,289 @@
+"""Many classes by the inner products of examples: alternating directions, and working sets.
+
+Alternating directions (`splitting`) work on all inner products, which must be in memory: those of
+a matrix with more features than rows, or of a kernel. Through a kernel they solve working sets of
+examples. Where they are slow, Newton's method (`multiclass`) goes on with the rows of a factor L of
+K = LLᵀ; few pairs are left to exact solves.
+"""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from momentron.rows import DenseOperator, KernelOperator, MatrixOperator
+from momentron.rows.dense import matvec
+from momentron.solvers.auto.deadline import Deadline
+from momentron.solvers.auto.forms import Bounds
+from momentron.solvers.auto.linear_algebra import add_to_diagonal, cholesky_of, copied
+from momentron.solvers.auto.multiclass import ClassEngine, ClassMargin
+from momentron.solvers.auto.settings import SETTINGS, AutoSettings
+from momentron.solvers.auto.splitting import ShiftedInverse, Splitting
+from momentron.solvers.auto.working_rows import gram_of, sample
+from momentron.solvers.problem import Problem
+from momentron.solvers.solver import Start
+
+RHO = 0.5  # the first ρ of alternating directions, in units of mean K_ii
+STEPS = 10  # between two looks
+# A look that leaves more than this share of the gap may change ρ, so often, and by a factor
+# between these.
+FALL, CHANGES, BALANCE = 0.8, 4, (2.0, 5.0)
+# Looks among which the gap halves, or others take over: Newton, or exact solves of few pairs.
+PATIENCE, SHORT_PATIENCE = 8, 4
+RIDGE = 1e-13  # what a factor of K adds to its diagonal, in units of mean K_ii
+# Working sets: the gap to which one is solved while many examples outside are too near, and the
+# last one as a share of the tolerance; the functional margin up to which an example without weight
+# stays; and the violators, as a share of the set, below which it is solved as far as asked.
+ROUGH_GAP, GOAL = 0.01, 0.8
+SPARE, FEW, ROUNDS = 1.05, 0.35, 40
+
+
+class SplitMargin(ClassEngine):
+    """Alternating directions, some steps at a time, until they are slow.
+
+    Parameters
+    ----------
+    start : Start, optional
+        Of a kernel.
+    inverse : ShiftedInverse, optional
+        That of some of the examples, which come before the others.
+    is_few : bool
+        Whether exact solves go on where they are slow, and not Newton.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n, k)
+        The examples' coefficients in the classifier.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        deadline: Deadline,
+        settings: AutoSettings = SETTINGS,
+        start: Start | None = None,
+        inverse: ShiftedInverse | None = None,
+        *,
+        is_few: bool = False,
+    ) -> None:
+        super().__init__(problem, deadline, settings)
+        self.is_few, self.inverse = is_few, inverse
+        kernel, matrix = problem.operator.as_kernel(), problem.operator.as_matrix()
+        self._matrix = matrix
+        if matrix is not None:
+            self.K = gram_of(matrix.working_rows(np.arange(matrix.shape[0])))
+        else:
+            assert kernel is not None and kernel.kernel.matrix is not None
+            self.K = kernel.kernel.matrix
+        self._go_to(np.zeros(self.pairs.shape), np.zeros(self.pairs.n_classes))
+        self.remaining = self._rounds(start)
+
+    def _go_to(self, coef: np.ndarray, b: np.ndarray) -> None:
+        self.coef, self.b, self.outputs = coef, b, matvec(self.K, coef)
+
+    def _rounds(self, start: Start | None) -> Iterator[None]:
+        inverse = self.inverse = ShiftedInverse(self.K, RHO, self.inverse)
+        fits_intercept, C = self.problem.dual_set.fits_intercept, self.C * np.asarray(self.shares)
+        splitting = Splitting(inverse, self.pairs, fits_intercept, C)
+        if start is not None:
+            # w may have had other examples, whose part in the outputs is gone
+            self._go_to(start.w[0], self.labels.all_intercepts(start.b))
+            table, square = self.table_of(start), float(np.vdot(self.coef, self.outputs))
+            mass = float(table.sum())
+            splitting.go_to(table * (square / mass if mass else 0.0), self.outputs + self.b)
+        patience = SHORT_PATIENCE if self.is_few else PATIENCE
+        looks: list[Bounds] = []
+        changes = 0  # of ρ
+        while len(looks) <= patience or looks[-1].gap <= 0.5 * looks[-1 - patience].gap:
+            rho = _balanced_rho(inverse.rho, looks) if changes < CHANGES else None
+            if rho is not None:
+                changes += 1
+                inverse = self.inverse = ShiftedInverse(self.K, rho)
+                splitting.change(inverse)
+            yield
+            splitting.advance(STEPS)
+            self._go_to(splitting.coefficients(), splitting.b)
+            splitting.correct(self.outputs)
+            self.weights = splitting.weights()
+            looks.append(self.bounds())
+            self.gap = min(self.gap, looks[-1].gap)
+        self.inverse, self.has_given_up = None, self.is_few
+        if not self.is_few:
+            yield from self._go_on(separates=looks[-1].gap < 1.0)
+
+    def _go_on(self, *, separates: bool) -> Iterator[None]:
+        """Newton with the rows of a factor, from here if that separates."""
+        ridge, start = RIDGE * float(self.K.diagonal().mean()), None
+        factor = cholesky_of(lambda: add_to_diagonal(copied(self.K), ridge))
+        L = np.ascontiguousarray(np.tril(factor))
+        if separates:
+            start = Start(L.T @ self.coef, self.labels.free_intercepts(self.b), self.q)
+        problem = self.problem.some(np.arange(L.shape[0]), DenseOperator(L))
+        newton = ClassMargin(problem, self.deadline, self.settings, start)
+        while not newton.is_done:
+            yield
+            newton.advance()
+            W, b, _ = newton.form.point
+            self._go_to(solve_triangular(L, W, trans="T", lower=True), b)
+            self.weights, self.gap = newton.weights, newton.gap
+            if newton.upper < self.upper:
+                self.q, self.upper = newton.q, newton.upper
+
+    def point(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        if self._matrix is not None:
+            w = self._matrix.exact_adjoint(self.coef)
+        else:
+            w = KernelOperator.classifier(self.coef, self.outputs)
+        return w, self.b, self.pairs.margins(self.outputs + self.b, own=1.0)
+
+
+def _balanced_rho(rho: float, looks: list[Bounds]) -> float | None:
+    """Another ρ where the gap falls slowly, and one bound moves much more than the other.
+
+    A small ρ is good for the margin, a large one for the weights.
+    """
+    if len(looks) < 3 or looks[-1].gap < FALL * looks[-2].gap:
+        return None
+    before, now = looks[-2:]
+    moves = abs(now.upper - before.upper), abs(now.lower - before.lower)
+    factor = math.sqrt((moves[0] + 1e-300) / (moves[1] + 1e-300))
+    least, most = BALANCE
+    if max(factor, 1.0 / factor) <= least:
+        return None
+    return rho * min(max(factor, 1.0 / most), most)
+
+
+def are_wide(matrix: MatrixOperator, settings: AutoSettings, *, is_warm: bool) -> bool:
+    """Whether inner products are fewer than features, and fit the memory.
+
+    A warm start is a classifier in features, which need not be a combination of the rows.
+    """
+    n, d = matrix.shape
+    return n < d and not is_warm and settings.kernel_entry_bytes * n**2 <= settings.memory
+
+
+class ClassKernel(ClassEngine):
+    """Through a kernel: rounds of a working set of examples, solved, and a look at all of them.
+
+    Its classifier is Σ φ(x_i) A_i, so that a look is a product with the columns of K where A is not
+    zero.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        tol: float,
+        deadline: Deadline,
+        settings: AutoSettings = SETTINGS,
+        start: Start | None = None,
+        *,
+        is_few: bool = False,
+    ) -> None:
+        super().__init__(problem, deadline, settings)
+        kernel, labels = problem.operator.as_kernel(), self.labels
+        assert kernel is not None
+        self.operator, self.tol, self.is_few = kernel, tol, is_few
+        rng = np.random.default_rng(0)
+        self.S = sample(labels.codes, settings.kernel_first, rng, least=0.0)
+        self.w, self.b = self.problem.base.zeros(), np.zeros(labels.n_classes)
+        self.goal, self.rounds = ROUGH_GAP, 0
+        if start is not None:  # the sample and its support, with its classifier and weights
+            self.weights = self.table_of(start)
+            self.S = np.union1d(self.S, np.flatnonzero(self.weights.any(axis=1)))
+            self.w, self.b = start.w, labels.all_intercepts(start.b)
+            self.rounds = 1
+        self.inner: SplitMargin | None = None  # of the present working set
+        self.inverse: ShiftedInverse | None = None  # of its first examples
+
+    @staticmethod
+    def fits(kernel: KernelOperator, settings: AutoSettings) -> bool:
+        """Whether all examples would nearly fit a working set."""
+        n_bytes = settings.kernel_entry_bytes * kernel.shape[0] ** 2
+        return kernel.kernel.is_semidefinite and n_bytes <= 3 * kernel.cache_bytes
+
+    @property
+    def has_all(self) -> bool:
+        """Whether the working set is all the examples: then its answer is known of all of them."""
+        return self.S.size == self.labels.codes.size
+
+    def advance(self) -> None:
+        """Solve the working set, look at all, and take in what is too near."""
+        self.rounds += 1
+        inner = self.inner = self.inner or self._begin()
+        while not inner.is_done and inner.gap > self.goal:
+            inner.advance()
+        self._take(inner)
+        self.is_done = self.has_given_up = inner.has_given_up
+        if not self.is_done:
+            self._choose(inner)
+
+    def _begin(self) -> SplitMargin:
+        """The problem of a new working set, from the last one's answer."""
+        S, start = self.S, None
+        problem = self.problem.some(S, self.operator.some(S))
+        labels = problem.labels
+        if self.rounds > 1:
+            w = self.w[:, S]  # what left the working set had hardly a weight
+            start = Start(w, labels.free_intercepts(self.b), labels.from_dual(self.weights[S]))
+        how = self.settings, start, self.inverse
+        return SplitMargin(problem, self.deadline, *how, is_few=self.is_few)
+
+    def _take(self, inner: SplitMargin) -> None:
+        """The working set's answer as that of all."""
+        if self.has_all:
+            self.w = self.problem.base.zeros()
+            self.w[0, self.S], self.w[1, self.S] = inner.coef, inner.outputs
+        else:
+            # of the point itself: a combination by the multipliers is as good at the very end only
+            self.w = self.operator.rough_combine(self.S, inner.coef)
+        self.b, self.weights = inner.b, np.zeros_like(self.weights)
+        self.weights[self.S] = inner.weights
+        if inner.upper < self.upper:  # the same with all examples, most of which have no weight
+            best = np.zeros_like(self.weights)
+            best[self.S] = inner.labels.dual_of(inner.q)
+            self.q, self.upper = self.labels.from_dual(best), inner.upper
+
+    def _choose(self, inner: SplitMargin) -> None:
+        """The next working set: support, what is near it, and violators outside."""
+        codes, goal = self.labels.codes, GOAL * self.tol
+        inside = np.zeros(codes.size, bool)
+        inside[self.S] = True
+        least = self._least_margins()
+        many = FEW * self.S.size
+        blur = self.operator.single_errors(self.w)
+        if blur is not None and np.count_nonzero(~inside & (least < 1.0)) < many:
+            near = np.flatnonzero(least - 2.0 * blur.max(axis=1) < 1.0)
+            self.w = self.operator.in_double(self.w, near)
+            least = self._least_margins()
+        below = np.flatnonzero(~inside & (least < 1.0 - 0.1 * self.tol))
+        self.is_done = self.rounds >= ROUNDS
+        if below.size == 0:
+            self.is_done |= self.goal <= goal or inner.is_done
+            self.goal = goal
+            return
+        most = max(self.settings.kernel_first, self.S.size)
+        taken = below[np.argsort(least[below], kind="stable")[:most]]
+        if below.size < many:  # keep all, and what is known of them
+            self.goal, kept, self.inverse = goal, self.S, inner.inverse
+        else:
+            has_weight = self.weights[self.S].any(axis=1)
+            kept, self.inverse = self.S[has_weight | (least[self.S] < SPARE)], None
+        S = np.concatenate([kept, taken])
+        missing = np.setdiff1d(np.arange(self.labels.n_classes), codes[S])
+        # every class keeps an example
+        first = [int(np.flatnonzero(codes == c)[0]) for c in missing]
+        self.S = np.concatenate([S, np.array(first, S.dtype)])
+        self.inner = None
+
+    def _least_margins(self) -> np.ndarray:
+        """The least functional margin of every example."""
+        outputs = self.operator.apply(self.w) + self.b
+        return self.pairs.margins(outputs, own=math.inf).min(axis=1)
+
+    def point(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """That of the last round, or of one that was cut short."""
+        if self.has_all and self.inner is not None:
+            self._take(self.inner)
+        margins = self.pairs.margins(self.operator.apply(self.w) + self.b, own=1.0)
+        return self.w, self.b, margins
