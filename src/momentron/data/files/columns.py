@@ -28,7 +28,7 @@ Column = NDArray[Any]  # numbers or truth values, NaN where one is missing; or t
 
 
 @dataclass(frozen=True, eq=False)
-class TableColumns:
+class Table:
     """The columns of one file, on their way to features, labels and weights.
 
     Attributes
@@ -41,6 +41,8 @@ class TableColumns:
         Where each row stands in the file, for messages.
     notes : list of str
         What was found in the file and nobody said.
+    place_word : str
+        What rows are counted by in messages: "line" of a text, "row" of another file.
     """
 
     shown: str
@@ -48,6 +50,7 @@ class TableColumns:
     columns: list[Column]
     rows: Sequence[int]
     notes: list[str] = field(default_factory=list)
+    place_word: str = "line"
 
     def as_data(self, options: TableOptions) -> DataFile:
         """Features, labels and weights, with what was taken as what."""
@@ -180,7 +183,7 @@ class TableColumns:
             remedy = "--decimal , for decimal commas"
         fail(
             self.shown,
-            f"{self.layout.place_word} {self.rows[words[0]]}, column {short(name)} (position "
+            f"{self.place_word} {self.rows[words[0]]}, column {short(name)} (position "
             f"{place}): {one_line(repr(cell), 40)} is not a number; "
             f"{_others(len(words), n_present)}; {remedy}, or --drop {one_line(name, 40)}",
         )
@@ -200,7 +203,7 @@ class TableColumns:
             fail(
                 self.shown,
                 f"has missing values in {int(gone.sum())} of {gone.size} rows, by column: {listed} "
-                f"(the first in {self.layout.place_word} {self.rows[int(gone.argmax())]}); leave "
+                f"(the first in {self.place_word} {self.rows[int(gone.argmax())]}); leave "
                 "these rows out with --drop-na, or columns with --drop",
             )
         if gone.all():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from itertools import islice
+from typing import NamedTuple
 
 from momentron.data.files._common import LABEL_NAMES, fail, is_number, position
 from momentron.data.files.table_options import TableOptions
@@ -21,37 +21,14 @@ COMMA_NUMBER = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 _LOOKS_MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-", "."})
 
 
-@dataclass(frozen=True)
-class Layout:
-    """How a table is arranged.
+class Layout(NamedTuple):
+    """How a table is arranged."""
 
-    Attributes
-    ----------
-    names : list of str
-        The names of the columns; their positions where the file has none.
-    is_named : bool
-        Whether the file names its columns.
-    target : int or None
-        The position of the labels; None where there are none.
-    why : str
-        Why that column was taken.
-    row_names : int or None
-        The position of row names.
-    delimiter : str
-    is_sniffed : bool
-        Whether the delimiter is not the one that the suffix names, and was found in the lines.
-    place_word : str
-        What rows are counted by in messages: "line" of a text, "row" of another file.
-    """
-
-    names: list[str]
-    is_named: bool
-    target: int | None
-    why: str
-    row_names: int | None = None
-    delimiter: str = ","
-    is_sniffed: bool = False
-    place_word: str = "line"
+    names: list[str]  # of the columns; their positions where the file has none
+    is_named: bool  # whether the file names its columns
+    target: int | None  # the position of the labels, if there are any
+    why: str  # why that column was taken
+    row_names: int | None = None  # the position of row names
 
 
 # --- lines and cells ----------------------------------------------------------------------------
@@ -78,99 +55,98 @@ def split_lines(shown: str, text: str) -> list[str]:
                 f"line {len(before)}, character {len(before[-1]) + 1}: {character!r} may be a line "
                 "break or a part of a cell; remove it",
             )
-    return text.split("\n")
+    lines = text.split("\n")
+    return lines if lines[-1] else lines[:-1]
 
 
-def read_rows(shown: str, lines: Sequence[str], delimiter: str) -> Iterator[list[str]]:
-    """The cells of each line; none where a line is blank.
+def cells_of(lines: Iterable[str], delimiter: str) -> list[list[str]]:
+    """The cells of lines, without white space around them."""
+    if delimiter == " ":
+        lines = (" ".join(line.split()) for line in lines)
+    return [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter)]
+
+
+def count_cells(shown: str, text: str, lines: list[str], delimiter: str) -> list[int]:
+    """The number of cells of each line of a text; 0 where it is blank.
 
     A cell stands in one line: quotes that are still open at the end of it are refused, and so is
     text after quotes have closed.
     """
-    is_spaced = delimiter == " "
-    texts = [line.strip() for line in lines] if is_spaced else lines
-    reader = csv.reader(texts, delimiter=delimiter, skipinitialspace=is_spaced, strict=True)
-    for number, line in enumerate(texts, start=1):
-        try:
-            cells = next(reader)
-        except csv.Error as error:
-            _refuse_cell(shown, number, line, delimiter, one_line(error))
-        if reader.line_num != number:  # the reader went on to the next line
-            _refuse_cell(shown, number, line, delimiter, "a quoted cell is not closed")
-        # one cell of white space is a blank line; one of quotes is a row that lacks cells
-        yield cells if len(cells) > 1 or line.strip() else []
+    if '"' in text:
+        marks = " \t" if delimiter == " " else re.escape(delimiter)
+        opening = rf'"(?<![^{marks}\n]")'
+        text = re.sub(rf'{opening}[^"\n]*(?:""[^"\n]*)*"(?![^{marks}\n])', "x", text)
+        lines = text.split("\n")
+        if fault := re.search(rf"{opening}[^\n]*", text):
+            _refuse_quotes(shown, text[: fault.end()].split("\n"), fault.group(), delimiter)
+    if delimiter == " ":
+        return [len(line.split()) for line in lines]
+    counts = [line.count(delimiter) + 1 for line in lines]
+    if 1 not in counts:
+        return counts
+    return [n if n > 1 or line.strip() else 0 for n, line in zip(counts, lines, strict=True)]
 
 
-def _refuse_cell(shown: str, number: int, line: str, delimiter: str, why: str) -> None:
-    """Raise for a line that is not cells between delimiters, and name the first that is not one."""
-    mark = re.escape(delimiter) + ("+" if delimiter == " " else "")
-    cell = re.compile(rf'(?:"(?:[^"]|"")*"|(?!")[^{re.escape(delimiter)}]*)(?:{mark}|$)')
-    at = column = 0
-    while (found := cell.match(line, at)) and found.end() < len(line):
-        at, column = found.end(), column + 1
-    rest = line[at:]
-    if re.fullmatch(r'"(?:[^"]|"")*', rest):
+def _refuse_quotes(shown: str, lines: list[str], rest: str, delimiter: str) -> None:
+    """Raise for the cell with which the last of some lines ends."""
+    before = cells_of([lines[-1].removesuffix(rest) + "x"], delimiter)[0]
+    why = "text follows its closing quote; write a quote inside quotes as two"
+    if re.fullmatch(r'"[^"]*(?:""[^"]*)*', rest):
         why = "its quote is not closed; a cell must end on the line on which it begins"
-    elif re.match(r'"(?:[^"]|"")*"', rest):
-        why = "text follows its closing quote; write a quote inside quotes as two"
-    fail(shown, f"line {number}, column {column} ({one_line(repr(rest), 40)}): {why}")
+    where = f"line {len(lines)}, column {len(before) - 1}"
+    fail(shown, f"{where} ({one_line(repr(rest), 40)}): {why}")
 
 
 # --- delimiter, header, labels ------------------------------------------------------------------
 
 
-def find_layout(shown: str, lines: list[str], options: TableOptions, usual: str | None) -> Layout:
-    """The layout of a table's lines; `usual` is the delimiter that the suffix suggests."""
-    filled = list(islice((line for line in lines if line.strip(" ")), SAMPLE))
-    if not filled:
-        fail(shown, "is empty; give at least one row")
-    filled = filled[: max(3, SAMPLE_CHARACTERS // len(filled[0]))]
-    delimiter = options.delimiter or sniff(filled, usual)
+def find_delimiter(shown: str, lines: list[str], options: TableOptions, usual: str | None) -> str:
+    """The delimiter that was said, or that fits the lines; `usual` is that of the suffix."""
+    delimiter = options.delimiter or sniff(lines, usual)
     if delimiter is None:
         fail(shown, "has no delimiter that fits every line; name one with --delimiter")
-    rows = islice(filter(None, read_rows(shown, lines, delimiter)), 3)
-    sample = [[cell.strip() for cell in row] for row in rows]
-    first, second = sample[0], sample[min(1, len(sample) - 1)]
-    if len(second) == len(first) + 1 and all(_is_text(cell) for cell in first):
-        starts = [row[0] for row in sample[1:]]
-        if len(set(starts)) == len(starts):
-            first = ["", *first]  # R leaves out the heading of row names
-    if len(first) < 2 and options.fitted is None:
-        other = sniff(filled, None)
-        hint = "" if other in (None, delimiter) else f"; the cells look separated by {other!r}"
-        fail(shown, f"has 1 column (delimiter {delimiter!r}); it needs a feature and a label{hint}")
-    target, is_named, why = _label_column(shown, first, second, options)
-    # a first column without a heading has row names, as R and pandas write them
-    has_row_names = is_named and target != 0 and first[0].lower() in ROW_NAMES
-    return Layout(
-        [name if is_named and name else str(place) for place, name in enumerate(first)],
-        is_named,
-        target,
-        why,
-        0 if has_row_names else None,
-        delimiter,
-        delimiter != usual,
-    )
+    return delimiter
 
 
 def sniff(lines: list[str], usual: str | None) -> str | None:
     """The delimiter that gives every line as many cells, most of them numbers."""
+    sample = list(islice((line for line in lines if line.strip(" ")), SAMPLE))
+    sample = sample[: max(3, SAMPLE_CHARACTERS // len(sample[0]))]
     scores = {}
     for mark in MARKS:
         try:
-            rows = list(read_rows("", lines, mark))
+            first, *others = count_cells("", "\n".join(sample), sample, mark)
         except InputError:
             continue  # it does not fit the quotes
-        widths = {len(row) for row in rows[1:] if row} or {len(rows[0])}
-        if len(widths) == 1 and len(rows[0]) >= 2 and max(widths) - len(rows[0]) in (0, 1):
-            cells = [cell.strip() for row in rows for cell in row]
+        widths = {count for count in others if count} or {first}
+        if first >= 2 and widths in ({first}, {first + 1}):
+            cells = [cell for row in cells_of(sample, mark) for cell in row]
             good = sum(is_number(cell) or bool(COMMA_NUMBER.fullmatch(cell)) for cell in cells)
             scores[mark] = (good / len(cells), mark == usual)
     if scores:
         return max(scores, key=lambda mark: scores[mark])
     if usual is not None:
         return usual
-    return " " if all(len(line.split()) > 1 for line in lines) else None
+    return " " if all(len(line.split()) > 1 for line in sample) else None
+
+
+def find_layout(shown: str, lines: list[str], delimiter: str, options: TableOptions) -> Layout:
+    """The layout of a table, of which these lines are not blank."""
+    sample = cells_of(lines[:3], delimiter)
+    first, second = sample[0], sample[min(1, len(sample) - 1)]
+    if len(second) == len(first) + 1 and all(_is_text(cell) for cell in first):
+        starts = [row[0] for row in sample[1:]]
+        if len(set(starts)) == len(starts):
+            first = ["", *first]  # R leaves out the heading of row names
+    if len(first) < 2 and options.fitted is None:
+        other = sniff(lines, None)
+        hint = "" if other in (None, delimiter) else f"; the cells look separated by {other!r}"
+        fail(shown, f"has 1 column (delimiter {delimiter!r}); it needs a feature and a label{hint}")
+    target, is_named, why = _label_column(shown, first, second, options)
+    # a first column without a heading has row names, as R and pandas write them
+    has_row_names = is_named and target != 0 and first[0].lower() in ROW_NAMES
+    names = [name if is_named and name else str(place) for place, name in enumerate(first)]
+    return Layout(names, is_named, target, why, 0 if has_row_names else None)
 
 
 def label_position(shown: str, names: list[str], options: TableOptions) -> tuple[int | None, str]:
@@ -196,11 +172,9 @@ def _label_column(
     if len(first) == 1:
         return None, has_all or _is_text(first[0]), ""
     is_named = has_all or _is_header(first, second, len(first) - 1)
-    if is_named and known is not None:
+    if not options.has_labels or (is_named and known is not None):
         column, why = label_position(shown, first, options)
-        return column, True, why
-    if not options.has_labels:
-        return None, is_named, ""
+        return column, is_named, why
     # "-1" may be a position, and a label of the first row as well: it is a name in a header only.
     if isinstance(target, str) and target in first:
         column = first.index(target)

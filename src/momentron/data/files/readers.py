@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from momentron.data.exactness import as_exact
 from momentron.data.files._common import DataFile, exact_key, fail, require_file, some
 from momentron.data.files.binary import array_of, read_npy, read_npz, read_parquet
-from momentron.data.files.cells import read_columns, read_table
+from momentron.data.files.cells import read_table
 from momentron.data.files.layout import text_of
 from momentron.data.files.svmlight import read_svmlight
 from momentron.data.files.table_options import FeatureColumns, TableOptions, Target
@@ -127,7 +127,10 @@ def _read(shown: str, plain: str, content: bytes, options: TableOptions) -> Data
         is_svmlight = bool(_SVMLIGHT_LINE.match(text.lstrip().split("\n", 1)[0]))
     if is_svmlight:
         return read_svmlight(shown, text, options)
-    return read_table(shown, text, options, TABLES[plain])
+    # labels are compared as they are written; counts of successes are numbers
+    as_text = options.failures is None
+    table = read_table(shown, text, options, TABLES[plain], labels_as_text=as_text)
+    return table.as_data(options)
 
 
 def open_file(path: str | PathLike[str]) -> tuple[str, bytes]:
@@ -147,7 +150,7 @@ def open_file(path: str | PathLike[str]) -> tuple[str, bytes]:
             content = gzip.decompress(content) if packing == ".gz" else bz2.decompress(content)
     except Exception as error:  # zlib.error, EOFError, OSError, ValueError: all mean the same
         fail(shown, f"cannot be read: {one_line(error)}; is it complete?", error)
-    if not content.strip():
+    if not content or content.isspace():
         fail(shown, "is empty; give at least one row")
     return plain, content
 
@@ -215,7 +218,7 @@ def read_frame(
     if plain not in TABLES:
         fail(shown, f"has suffix {plain!r}; --formula reads .csv, .tsv and .txt")
     text = text_of(shown, content)
-    table = read_columns(shown, text, options, TABLES[plain], labels_as_text=False)
+    table = read_table(shown, text, options, TABLES[plain], labels_as_text=False)
     names, row_names = table.layout.names, table.layout.row_names
     if not table.layout.is_named:
         fail(shown, "has no header, so a formula cannot name its columns")
