@@ -76,7 +76,7 @@ def count_cells(shown: str, text: str, lines: list[str], delimiter: str) -> list
         marks = " \t" if delimiter == " " else re.escape(delimiter)
         opening = rf'"(?<![^{marks}\n]")'
         text = re.sub(rf'{opening}[^"\n]*(?:""[^"\n]*)*"(?![^{marks}\n])', "x", text)
-        lines = text.split("\n")
+        lines = text.split("\n")[: len(lines)]  # without what follows the last line feed
         if fault := re.search(rf"{opening}[^\n]*", text):
             _refuse_quotes(shown, text[: fault.end()].split("\n"), fault.group(), delimiter)
     if delimiter == " ":
