@@ -83,7 +83,7 @@ def _parse(
     has_commas = delimiter != "," and (options.decimal == "," or b"," in content)
     if options.na is not None or has_commas or may_change(content):
         return _read_csv(content, delimiter, width, None)
-    if len(lines) <= max(FEW, width) and b'"' not in content:
+    if len(lines) <= max(FEW, width) and delimiter != " " and b'"' not in content:
         columns = _read_numbers(lines, delimiter, width, words)
         if columns is not None:
             return columns
@@ -97,17 +97,16 @@ def _read_numbers(
     lines: list[str], delimiter: str, width: int, words: Collection[int]
 ) -> list[Column] | None:
     """The columns of a few lines; None where a cell outside `words` is not a finite number."""
-    mark = None if delimiter == " " else delimiter
     others = [place for place in range(width) if place not in words]
     try:
-        values = np.loadtxt(lines, delimiter=mark, comments=None, usecols=others, ndmin=2)
+        values = np.loadtxt(lines, delimiter=delimiter, comments=None, usecols=others, ndmin=2)
     except ValueError:
         return None
     if not np.isfinite(values).all():
         return None
     columns = dict(zip(others, values.T, strict=True))
     for place in words:
-        columns[place] = np.array([line.split(mark)[place] for line in lines], object)
+        columns[place] = np.array([line.split(delimiter)[place] for line in lines], object)
     return [columns[place] for place in range(width)]
 
 

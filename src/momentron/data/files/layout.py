@@ -18,6 +18,7 @@ SAMPLE, SAMPLE_CHARACTERS = 50, 100_000  # lines from which a delimiter is told,
 MARKS = (",", ";", "\t", "|")
 ROW_NAMES = frozenset({"", "rownames", "row_names", "row.names", "unnamed: 0"})
 COMMA_NUMBER = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
+_SPACED = re.compile(r"[^ \t]+")  # other white space is a part of cells, as for pandas
 _LOOKS_MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-", "."})
 
 
@@ -62,7 +63,7 @@ def split_lines(shown: str, text: str) -> list[str]:
 def cells_of(lines: Iterable[str], delimiter: str) -> list[list[str]]:
     """The cells of lines, without white space around them."""
     if delimiter == " ":
-        lines = (" ".join(line.split()) for line in lines)
+        lines = (" ".join(_SPACED.findall(line)) for line in lines)
     return [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter)]
 
 
@@ -80,7 +81,7 @@ def count_cells(shown: str, text: str, lines: list[str], delimiter: str) -> list
         if fault := re.search(rf"{opening}[^\n]*", text):
             _refuse_quotes(shown, text[: fault.end()].split("\n"), fault.group(), delimiter)
     if delimiter == " ":
-        return [len(line.split()) for line in lines]
+        return [len(_SPACED.findall(line)) for line in lines]
     counts = [line.count(delimiter) + 1 for line in lines]
     if 1 not in counts:
         return counts
@@ -94,7 +95,7 @@ def _refuse_quotes(shown: str, lines: list[str], rest: str, delimiter: str) -> N
     if re.fullmatch(r'"[^"]*(?:""[^"]*)*', rest):
         why = "its quote is not closed; a cell must end on the line on which it begins"
     where = f"line {len(lines)}, column {len(before) - 1}"
-    fail(shown, f"{where} ({one_line(repr(rest), 40)}): {why}")
+    fail(shown, f"{where} ({one_line(repr(rest.split(delimiter)[0]), 40)}): {why}")
 
 
 # --- delimiter, header, labels ------------------------------------------------------------------
