@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,6 @@ from momentron.data.exactness import describe_change, first_changed, may_change
 from momentron.data.files._common import DataFile, fail, is_number, labels
 from momentron.data.files.table_options import TableOptions
 from momentron.errors import InputError, one_line
-
-PIECE = 1 << 16  # numbers compared with what was read of them at a time
 
 
 def read_svmlight(shown: str, text: str, options: TableOptions) -> DataFile:
@@ -50,16 +47,15 @@ def parse_svmlight(text: bytes, line: int = 1, **options: Any) -> tuple[Any, np.
     if b"_" in text or not (np.isfinite(X.data).all() and np.isfinite(y).all()):
         _locate_fault(text, line)
     if may_change(text):
-        _require_kept(text, X, y, line)
+        _require_kept(text, line)
     return X, y
 
 
 def _locate_fault(text: bytes, line: int) -> None:
     """Raise for the first label, index or value that cannot be one."""
     for number, content in enumerate(text.decode("latin-1").split("\n"), start=line):
-        cells = content.split("#", 1)[0].split()
         last = -1
-        for place, cell in enumerate(cells):
+        for place, cell in enumerate(content.split("#", 1)[0].split()):
             index, _, value = cell.partition(":")
             what = None
             if "_" in cell:  # Python reads 1_000, files do not mean it
@@ -81,24 +77,14 @@ def _is_finite(cell: str) -> bool:
     return is_number(cell) and bool(np.isfinite(float(cell)))
 
 
-def _require_kept(text: bytes, X: Any, y: np.ndarray, line: int) -> None:
-    """Raise for the first number of the text that is not kept; y and X are what was read of it."""
-    if b"#" in text or b"qid" in text:
-        text = re.sub(rb"#[^\n]*|qid:\S*", b"", text)
-    cells = text.replace(b":", b" ").split()
-    if len(cells) != y.size + 2 * X.data.size:
-        raise InputError(
-            f"{len(cells)} cells are written after line {line - 1}, but {y.size} labels and "
-            f"{X.data.size} entries were read; check the text"
-        )
-    # a label, then an index and a value for each entry of the row
-    labels = np.arange(y.size) + 2 * X.indptr[:-1].astype(np.int64)
-    values = np.arange(X.data.size) * 2 + 2 + np.repeat(np.arange(y.size), np.diff(X.indptr))
-    for places, numbers, name in ((values, X.data, "value"), (labels, y, "label")):
-        for start in range(0, places.size, PIECE):
-            texts = [cells[place].decode("latin-1") for place in places[start : start + PIECE]]
-            changed = first_changed(texts, numbers[start : start + PIECE])
-            if changed is not None:
-                row = int(np.searchsorted(labels, places[start + changed], side="right"))
-                change = describe_change(texts[changed], float(numbers[start + changed]))
-                raise InputError(f"row {row} after line {line - 1}: the {name} {change}")
+def _require_kept(text: bytes, line: int) -> None:
+    """Raise for the first number of the text that float64 does not keep."""
+    for number, content in enumerate(text.decode("latin-1").split("\n"), start=line):
+        label, *cells = content.split("#", 1)[0].replace(":", " ").split() or ["0"]
+        texts = [label, *cells[3 if cells[:1] == ["qid"] else 1 :: 2]]
+        numbers = np.array(texts, np.float64)
+        changed = first_changed(texts, numbers)
+        if changed is not None:
+            kind = "value" if changed else "label"
+            change = describe_change(texts[changed], float(numbers[changed]))
+            raise InputError(f"line {number}: the {kind} {change}")
