@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from momentron.arithmetic.squares import (
-    mirror_in_place,
     sign_in_place,
-    strips_of,
     submatrix,
 )
 from momentron.arithmetic.threads import shares_of
@@ -36,19 +34,6 @@ def test_signs(n):
     copy = K.copy()
     sign_in_place(copy, signs)
     assert np.array_equal(copy, K * np.outer(signs, signs))
-
-
-@pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
-def test_mirrored(n, share):
-    start = int(share * n)
-    K = square(n)
-    K = K + K.T
-    half = K.copy()
-    for rows in strips_of(start, n, 256):
-        half[: rows.start, rows] = np.nan
-    mirror_in_place(half, start)
-    assert np.array_equal(half, K)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 999, 10_000])

@@ -15,7 +15,6 @@ from scipy.linalg import blas, lapack
 from momentron.arithmetic.threads import in_threads
 
 ROWS = 128  # gathered or signed at a time; whole rows are gathered at twice the speed of entries
-TILE = 256  # rows and columns that are mirrored at a time: both sides fit a cache
 WORTH_DIVIDING = 1_000_000  # entries from which a second thread is worth waking
 ONE_CALL = 1024  # rows up to which LAPACK factors at once
 PANEL = 192  # columns that are factored together
@@ -58,16 +57,6 @@ def sign_in_place(K: np.ndarray, signs: np.ndarray) -> None:
         part *= signs[rows, None]
 
     by_strips(sign, K.shape)
-
-
-def mirror_in_place(K: np.ndarray, start: int) -> None:
-    """The rows above `start`, and what is above the diagonal, from the rows below."""
-
-    def mirror(rows: slice) -> None:
-        for columns in strips_of(0, rows.start, TILE):
-            K[columns, rows] = K[rows, columns].T
-
-    in_threads(mirror, strips_of(start, K.shape[0], TILE)[::-1])  # the longest first
 
 
 def factor_in_place(M: np.ndarray) -> tuple[np.ndarray, bool]:

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 from threading import RLock
-from typing import NamedTuple
 
 import numpy as np
 
 from momentron.arithmetic.clock import require_time
-from momentron.arithmetic.squares import mirror_in_place, strips_of, submatrix
+from momentron.arithmetic.squares import strips_of, submatrix
 from momentron.arithmetic.threads import in_threads, shares_of
 
 COLUMNS = 512  # computed at a time: enough for products in several threads to run at full speed
@@ -205,9 +204,7 @@ class ColumnCache:
         """
         is_symmetric = rows is cols
         step = max(1, TILE_VALUES // max(rest.size, 1))
-        if is_symmetric:
-            step = min(step, STRIP)
-
+        step = min(step, STRIP) if is_symmetric else step
         for strip in strips_of(0, lacking.size, step):
             require_time()
             part = lacking[strip]
@@ -259,17 +256,6 @@ class ColumnCache:
             self._store.resize((self._capacity, self.n), refcheck=False)
 
 
-class Kept(NamedTuple):
-    """The rows of W in some order, K in that order, and the place of every row in it, or −1."""
-
-    rows: np.ndarray
-    K: np.ndarray
-    place: np.ndarray
-
-    def holds(self, index: np.ndarray) -> bool:
-        return bool((self.place[index] >= 0).all())
-
-
 class SquareStore:
     """K[W][:, W] for the last set W that was asked for; the next one is built from it.
 
@@ -278,7 +264,7 @@ class SquareStore:
     Parameters
     ----------
     compute : callable
-        compute(rows, cols) = K[rows][:, cols] in float64, for index arrays; by several threads.
+        compute(rows, cols) = K[rows][:, cols] in float64, for index arrays.
     n : int
         K has shape (n, n).
 
@@ -289,60 +275,53 @@ class SquareStore:
     """
 
     def __init__(self, compute: Callable[[np.ndarray, np.ndarray], np.ndarray], n: int) -> None:
-        self._compute, self._n = compute, n
-        self._kept: Kept | None = None  # replaced as a whole
+        self._compute = compute
+        # W in some order, K in that order, and the place of every row in it, or −1: one value, so
+        # that all of it changes at once
+        self._kept = np.empty(0, np.intp), np.empty((0, 0)), np.full(n, -1, np.intp)
         self.evaluations = 0
 
     def values(self, W: np.ndarray, max_bytes: int) -> np.ndarray:
         """A copy of K[W][:, W], which is kept."""
-        kept = self._kept
-        if kept is None or kept.rows.size != W.size or not kept.holds(W):
-            kept = self._renewed(W, max_bytes)
-        return kept.K.copy() if np.array_equal(kept.rows, W) else submatrix(kept.K, kept.place[W])
+        rows, K, place = self._kept
+        if rows.size != W.size or (place[W] < 0).any():
+            rows, K, place = self._renewed(W, max_bytes)
+        return submatrix(K, place[W])
 
     def keep(self, W: np.ndarray, max_bytes: int) -> None:
         """Keep K[W][:, W], unless what is kept holds it."""
         if not self.holds(W):
             self._renewed(W, max_bytes)
 
-    def _renewed(self, W: np.ndarray, max_bytes: int) -> Kept:
+    def _renewed(self, W: np.ndarray, max_bytes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What is kept from now on; the last one helps if both take no more memory than that."""
-        kept = self._kept
-        if kept is not None and 8 * (kept.rows.size**2 + W.size**2) > max_bytes:
-            self._kept = None
-        self._kept = kept = self._built(np.array(W, np.intp))
-        return kept
-
-    def _built(self, W: np.ndarray) -> Kept:
-        """What is known comes first, so that what is new is one block at the end."""
-        old = self._kept
-        is_known = np.zeros(W.size, bool) if old is None else old.place[W] >= 0
-        rows = np.concatenate([W[is_known], W[~is_known]])
-        size = int(np.count_nonzero(is_known))
+        rows, old, place = self._kept
+        is_known = place[W] >= 0
+        if 8 * (rows.size**2 + W.size**2) > max_bytes:
+            is_known[:] = False
+            self._kept = rows[:0], np.empty((0, 0)), np.full(place.size, -1, np.intp)
+        # what is known comes first, so that what is new is one block at the end
+        rows, size = np.concatenate([W[is_known], W[~is_known]]), int(is_known.sum())
         K = np.empty((W.size, W.size))
-        if old is not None and size:
-            submatrix(old.K, old.place[rows[:size]], K[:size, :size])
-
-        def fill(strip: slice) -> None:
-            K[strip, : strip.stop] = self._compute(rows[strip], rows[: strip.stop])
-
-        strips = strips_of(size, W.size, STRIP)
-        in_threads(fill, strips[::-1])  # the longest first
-        mirror_in_place(K, size)
-        self.evaluations += sum((s.stop - s.start) * s.stop for s in strips)
-        place = np.full(self._n, -1, np.intp)
+        submatrix(old, place[rows[:size]], K[:size, :size])
+        del old
+        K[size:] = self._compute(rows[size:], rows)
+        K[:size, size:] = K[size:, :size].T
+        self.evaluations += (W.size - size) * W.size
+        place = np.full(place.size, -1, np.intp)
         place[rows] = np.arange(W.size)
-        return Kept(rows, K, place)
+        self._kept = rows, K, place
+        return self._kept
 
     def holds(self, index: np.ndarray) -> bool:
         """Whether all these rows are in W."""
-        return self._kept is not None and self._kept.holds(index)
+        return bool((self._kept[2][index] >= 0).all())
 
     def scores(self, index: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """(W, K[W][:, index] @ a) for distinct rows, W in any order; None where W lacks some."""
-        kept = self._kept
-        if kept is None or not kept.holds(index):
+        rows, K, place = self._kept
+        if rows.size == 0 or (place[index] < 0).any():
             return None
-        spread = np.zeros((kept.rows.size, *a.shape[1:]))
-        spread[kept.place[index]] = a
-        return kept.rows.copy(), kept.K @ spread
+        spread = np.zeros((rows.size, *a.shape[1:]))
+        spread[place[index]] = a
+        return rows.copy(), K @ spread

@@ -107,14 +107,7 @@ def require_shape(X: ComputedRows) -> None:
 
 
 class ComputedOperator(DenseOperator):
-    """Computed rows as an operator: products by the user's class, certificates from the rows.
-
-    Parameters
-    ----------
-    X : ComputedRows
-    squares : ndarray of shape (n,), optional
-        ‖x_i‖² where they are known already.
-    """
+    """Computed rows as an operator: products by the user's class, certificates from the rows."""
 
     X: ComputedRows
 

@@ -1,7 +1,5 @@
 """A dense X, float32 or float64, in C or Fortran order, possibly read-only or memory-mapped."""
 
-from typing import Any
-
 import numpy as np
 
 from momentron.arithmetic.clock import require_time
@@ -10,9 +8,11 @@ from momentron.rows.operator import (
     MatrixOperator,
     block_rows,
     nonzero_rows,
-    read_only_rows,
     row_blocks,
+    squared_row_norms,
 )
+
+__all__ = ["DenseOperator", "matvec", "rmatvec", "squared_row_norms"]
 
 
 def matvec(X: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -39,35 +39,14 @@ def rmatvec(X: np.ndarray, a: np.ndarray) -> np.ndarray:
     return sum_in_threads(combine, shares_of(X.shape[0], float(X.size) * a[:1].size))
 
 
-def squared_row_norms(X: np.ndarray) -> np.ndarray:
-    """‖x_i‖² in float64, block by block, so that float32 data cost no second copy."""
-    squares = np.empty(X.shape[0])
-    with np.errstate(over="ignore", invalid="ignore"):
-        for rows in row_blocks(*X.shape):
-            block = X[rows].astype(np.float64, copy=False)
-            np.einsum("ij,ij->i", block, block, out=squares[rows])
-    return squares
-
-
 class DenseOperator(MatrixOperator):
-    """X as an array. `apply` and `adjoint` are one BLAS call per thread, on X as given.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Never copied, never written to.
-    squares : ndarray of shape (n,), optional
-        ‖x_i‖² where they are known already.
-    """
+    """X as an array. `apply` and `adjoint` are one BLAS call per thread, on X as given."""
 
     is_sparse = False
 
-    def __init__(self, X: Any, squares: np.ndarray | None = None) -> None:
-        self.X = read_only_rows(X)
-        self.shape = (X.shape[0], X.shape[1])
-        if squares is None:
-            squares = squared_row_norms(X)
-        self._set_norms(squares, self.shape[1])
+    @property
+    def row_length(self) -> int:
+        return self.shape[1]
 
     def apply(self, w: np.ndarray) -> np.ndarray:
         self.passes += 1
@@ -115,9 +94,6 @@ class DenseOperator(MatrixOperator):
     def _reads_all(self, n_nonzero: int) -> bool:
         """Whether reading every row, zero weights too, is cheaper than copying those that count."""
         return 3 * n_nonzero >= self.shape[0]
-
-    def score_depth(self, w: np.ndarray) -> int:
-        return self.shape[1]
 
     def adjoint_depth(self, n_nonzero: int) -> int:
         n = self.shape[0] if self._reads_all(n_nonzero) else max(n_nonzero, 1)

@@ -178,9 +178,6 @@ class KernelOperator(Operator):
     def parts(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         return w[0], w[1]
 
-    def coefficients(self, w: np.ndarray) -> np.ndarray:
-        return w[0]
-
     def from_coefficients(self, coef: np.ndarray) -> np.ndarray:
         return self.exact_adjoint(coef)
 

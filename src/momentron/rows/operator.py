@@ -42,6 +42,20 @@ def norm_upper_bounds(squares: np.ndarray, length: int) -> np.ndarray:
     return np.sqrt(squares) * (1.0 + gamma(length + 4)) + length * UNDERFLOW**0.5
 
 
+@np.errstate(over="ignore", invalid="ignore")
+def squared_row_norms(X: Any) -> np.ndarray:
+    """‖x_i‖² in float64; dense rows block by block, so that float32 data cost no second copy."""
+    if sp.issparse(X):
+        squared = copy.copy(X)
+        squared.data = X.data.astype(np.float64) ** 2
+        return np.asarray(squared @ np.ones(X.shape[1]))
+    squares = np.empty(X.shape[0])
+    for rows in row_blocks(*X.shape):
+        block = X[rows].astype(np.float64, copy=False)
+        np.einsum("ij,ij->i", block, block, out=squares[rows])
+    return squares
+
+
 def nonzero_rows(a: np.ndarray) -> np.ndarray:
     """The numbers of the rows where a, of shape (n,) or (n, k), is not zero."""
     return (a if a.ndim == 1 else np.asarray(a.any(axis=1))).nonzero()[0]
@@ -92,12 +106,6 @@ class Operator(ABC):
     has_coefficient_per_row: bool = False  # of a classifier, as through a kernel
     kernel_error: float = 0.0  # how far an entry may be from the true one, relative to ‖x‖‖x′‖
     _last_adjoint: tuple[np.ndarray, np.ndarray] | None = None
-
-    def _set_norms(self, squares: np.ndarray, length: int) -> None:
-        """Row norms and R from computed ‖x_i‖², each a sum of at most `length` squares."""
-        row_norms = norm_upper_bounds(squares, length)
-        self.row_norms = read_only(row_norms)
-        self.radius = float(row_norms.max(initial=0.0))
 
     def centred_radius(self) -> float:
         """max‖x_i − c‖ with c the mean of the rows, rounded up, at the cost of two passes.
@@ -167,7 +175,7 @@ class Operator(ABC):
 
     def coefficients(self, w: np.ndarray) -> np.ndarray:
         """What tells a classifier from another: w itself; of a kernel, one number per example."""
-        return w
+        return self.parts(w)[0]
 
     def from_coefficients(self, coef: np.ndarray) -> np.ndarray:
         """The classifier of these coefficients."""
@@ -200,9 +208,9 @@ class Operator(ABC):
         """A length that some row surely has: a little below R, unless that is padded."""
         return 0.9 * self.radius
 
+    @abstractmethod
     def products_at(self, rows: np.ndarray, w: np.ndarray) -> np.ndarray:
         """X w on the named rows, as far as float64 tells."""
-        return self.sharp_scores(rows, w).astype(np.float64)
 
     def cached_adjoint(self, a: np.ndarray) -> np.ndarray:
         """Xᵀa in float64, read-only. The last is kept: methods ask for it more than once."""
@@ -247,15 +255,31 @@ class Operator(ABC):
 class MatrixOperator(Operator):
     """An operator that holds the matrix X itself, whose rows can be read.
 
-    Attributes
+    Parameters
     ----------
     X : ndarray or sparse matrix of shape (n, d)
-        As it was passed: never copied, never written to.
-    is_sparse : bool
+        Never copied, never written to.
+    squares : ndarray of shape (n,), optional
+        ‖x_i‖² where they are known already.
     """
 
-    X: Any
     is_sparse: bool
+
+    def __init__(self, X: Any, squares: np.ndarray | None = None) -> None:
+        self.X = X = read_only_rows(X)
+        self.shape = (int(X.shape[0]), int(X.shape[1]))
+        squares = squared_row_norms(X) if squares is None else squares
+        row_norms = norm_upper_bounds(squares, self.row_length)
+        self.row_norms = read_only(row_norms)
+        self.radius = float(row_norms.max(initial=0.0))
+
+    @property
+    @abstractmethod
+    def row_length(self) -> int:
+        """The largest number of entries in a row, zeros left out if X is sparse."""
+
+    def score_depth(self, w: np.ndarray) -> int:
+        return self.row_length
 
     def as_matrix(self) -> "MatrixOperator":
         return self
@@ -295,7 +319,7 @@ class MatrixOperator(Operator):
 
     def sharp_scores(self, index: np.ndarray, w: np.ndarray) -> np.ndarray:
         scores = np.empty((index.size, *w.shape[1:]), np.longdouble)
-        for part in row_blocks(index.size, self.score_depth(w)):
+        for part in row_blocks(index.size, self.row_length):
             scores[part] = self.stored_rows(index[part]).astype(np.longdouble) @ w
         return scores
 
@@ -303,7 +327,7 @@ class MatrixOperator(Operator):
         """Xᵀ a in extended precision, over the rows where a is not zero: one rounding per row."""
         total = np.zeros((self.shape[1], *a.shape[1:]), np.longdouble)
         nonzero = nonzero_rows(a)
-        for part in row_blocks(nonzero.size, self.score_depth(a)):
+        for part in row_blocks(nonzero.size, self.row_length):
             index = nonzero[part]
             total += self.stored_rows(index).astype(np.longdouble).T @ a[index]
         return total

@@ -7,26 +7,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.threads import in_threads, own_threads, sum_in_threads
-from momentron.rows.operator import MatrixOperator, read_only_rows, shallow_copy
+from momentron.rows.operator import (
+    MatrixOperator,
+    read_only_rows,
+    shallow_copy,
+    squared_row_norms,
+)
 
-
-def squared_row_norms(X: Any) -> np.ndarray:
-    """‖x_i‖² in float64 for a CSR or CSC matrix."""
-    data = X.data.astype(np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
-        np.multiply(data, data, out=data)
-        if X.format == "csr":
-            return _sum_rows(data, X.indptr)
-        return np.bincount(X.indices, weights=data, minlength=X.shape[0])
-
-
-def _sum_rows(entries: np.ndarray, indptr: np.ndarray) -> np.ndarray:
-    """Sums of the entries between successive pointers, in the entries' own precision."""
-    sums = np.zeros(indptr.size - 1, entries.dtype)
-    occupied = np.flatnonzero(np.diff(indptr))
-    if occupied.size:
-        sums[occupied] = np.add.reduceat(entries, indptr[occupied])
-    return sums
+__all__ = ["SparseOperator", "SplitRows", "squared_row_norms"]
 
 
 WORK = 50.0  # of a stored entry, in multiplications of a dense product
@@ -95,35 +83,22 @@ FEW = 8  # if fewer than one row in this many counts, picking rows is cheaper th
 
 
 class SparseOperator(MatrixOperator):
-    """X as a CSR or CSC matrix; the cost of a pass is its number of stored entries.
-
-    Parameters
-    ----------
-    X : csr_array, csr_matrix, csc_array or csc_matrix of shape (n, d)
-        Never copied, never written to.
-    squares : ndarray of shape (n,), optional
-        ‖x_i‖² where they are known already.
-    """
+    """X as a CSR or CSC matrix; the cost of a pass is its number of stored entries."""
 
     is_sparse = True
     _shared_gram: list[np.ndarray] | None = None  # XXᵀ, once it is computed
 
     def __init__(self, X: Any, squares: np.ndarray | None = None) -> None:
-        self.X = X = read_only_rows(X)
         self._is_by_rows = X.format == "csr"
-        self._lines = SplitRows(X if self._is_by_rows else X.T)  # they share the entries of X
-        self.shape = (int(X.shape[0]), int(X.shape[1]))
-        if squares is None:
-            squares = squared_row_norms(X)
-        self._row_length, self._column_length = self._longest(X)
-        self._set_norms(squares, self._row_length)
-
-    @staticmethod
-    def _longest(X: Any) -> tuple[int, int]:
-        """The largest number of stored entries in a row, and in a column."""
         along = int(np.diff(X.indptr).max(initial=0))
         across = int(np.bincount(X.indices).max(initial=0)) if X.nnz else 0
-        return (along, across) if X.format == "csr" else (across, along)
+        self._lengths = (along, across) if self._is_by_rows else (across, along)
+        super().__init__(X, squares)
+        self._lines = SplitRows(self.X if self._is_by_rows else self.X.T)  # they share its entries
+
+    @property
+    def row_length(self) -> int:
+        return self._lengths[0]
 
     def apply(self, w: np.ndarray) -> np.ndarray:
         self.passes += 1
@@ -190,8 +165,5 @@ class SparseOperator(MatrixOperator):
                 return self.combine(nonzero, a[nonzero])
         return self._transposed_times(a)
 
-    def score_depth(self, w: np.ndarray) -> int:
-        return self._row_length
-
     def adjoint_depth(self, n_nonzero: int) -> int:
-        return min(n_nonzero, self._column_length)
+        return min(n_nonzero, self._lengths[1])

@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_array, column_or_1d
 from momentron.arithmetic.environment import standard_arithmetic
 from momentron.data.exactness import as_exact, as_host, is_tensor
 from momentron.errors import InputError, one_line, short
-from momentron.rows import ComputedRows, Operator, as_operator, dense, sparse
+from momentron.rows import ComputedRows, Operator, as_operator
 from momentron.rows.computed import require_shape
-from momentron.rows.operator import row_blocks
+from momentron.rows.operator import row_blocks, squared_row_norms
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100  # between them a weight that is not zero must lie
 WANTED_WEIGHT = f"0, or a number from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}"
@@ -89,7 +89,7 @@ def operator_of(X: Any) -> CleanData:
     Rows outside the safe range of exponents are divided by a power of two: exact, but for entries
     2^1000 times below the largest.
     """
-    squares = (sparse if sp.issparse(X) else dense).squared_row_norms(X)
+    squares = squared_row_norms(X)
     largest = float(squares.max(initial=0.0))
     limit = _EXPONENT_LIMIT[X.dtype]
     if 2.0 ** (-2 * limit) < largest < 2.0 ** (2 * limit):

@@ -9,8 +9,7 @@ import scipy.sparse as sp
 
 from momentron.arithmetic.rounding import SINGLE_ROUNDOFF, gamma
 from momentron.errors import InputError
-from momentron.rows.operator import norm_upper_bounds
-from momentron.rows.sparse import squared_row_norms
+from momentron.rows.operator import norm_upper_bounds, squared_row_norms
 from momentron.rows.validation import clean_matrix, sorted_labels
 from momentron.streams.blocks import (
     Block,

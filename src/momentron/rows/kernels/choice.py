@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from momentron.data.arguments import as_count, as_number
 from momentron.errors import InputError, short
-from momentron.rows import KernelOperator, dense, sparse
+from momentron.rows import KernelOperator
 from momentron.rows.kernels.bound import Kernel
 from momentron.rows.kernels.formulas import (
     GaussianKernel,
@@ -22,7 +22,7 @@ from momentron.rows.kernels.formulas import (
 from momentron.rows.kernels.points import as_rows
 from momentron.rows.kernels.semidefinite import negative_part
 from momentron.rows.kernels.values import CallableKernel, PrecomputedKernel
-from momentron.rows.operator import row_blocks
+from momentron.rows.operator import row_blocks, squared_row_norms
 
 CHECKED_ROWS = 200  # on which a kernel that might be indefinite is tried, whatever the method
 NAMES = ("linear", "rbf", "poly", "polynomial", "laplacian", "precomputed")
@@ -125,14 +125,14 @@ def _entry_variance(X: Any, sample_weight: np.ndarray | None) -> float:
     size = float(n) * d
     mean = float(shares @ np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()) / size
     if sp.issparse(X):
-        squares = float(shares @ sparse.squared_row_norms(X))
+        squares = float(shares @ squared_row_norms(X))
         return max(0.0, squares / size - mean**2)
     squares, parts = 0.0, row_blocks(n, d)
     buffer = np.empty((parts[0].stop, d))  # new memory for each block would take longer
     for part in parts:
         offsets = buffer[: part.stop - part.start]
         np.subtract(X[part], mean, out=offsets, dtype=np.float64)
-        squares += float(shares[part] @ dense.squared_row_norms(offsets))
+        squares += float(shares[part] @ squared_row_norms(offsets))
     return squares / size
 
 

@@ -43,16 +43,6 @@ def require_positive_gamma(gamma: Any) -> None:
         raise InputError(f"gamma={short(gamma)} must be {wanted}")
 
 
-def require_polynomial(degree: Any, coef0: Any) -> None:
-    """Raise unless (γt + coef0)^degree is positive semidefinite for every γ > 0."""
-    as_count("degree", degree)
-    if not 0.0 <= as_number("coef0", coef0, "a number of at least 0") < math.inf:
-        raise InputError(
-            f"coef0={short(coef0)} gives a polynomial that is not positive semidefinite; pass a "
-            "number of at least 0"
-        )
-
-
 @dataclass(frozen=True)
 class LinearKernel(PairwiseKernel):
     """K(x, x′) = ⟨x, x′⟩.
@@ -103,7 +93,12 @@ class PolynomialKernel(PairwiseKernel):
 
     def __post_init__(self) -> None:
         require_positive_gamma(self.gamma)
-        require_polynomial(self.degree, self.coef0)
+        as_count("degree", self.degree)
+        if not 0.0 <= as_number("coef0", self.coef0, "a number of at least 0") < math.inf:
+            raise InputError(
+                f"coef0={short(self.coef0)} gives a polynomial that is not positive semidefinite; "
+                "pass a number of at least 0"
+            )
 
     def fill(self, A: Any, B: Any, a2: Any, b2: Any, out: Any, scale: float = 1.0) -> None:
         inner_products(A, B, out)

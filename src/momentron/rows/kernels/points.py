@@ -10,9 +10,8 @@ import scipy.sparse as sp
 from momentron.certificate import read_only
 from momentron.data.exactness import as_exact
 from momentron.errors import InputError
-from momentron.rows import dense, sparse
 from momentron.rows.kernels.bound import Index
-from momentron.rows.operator import read_only_rows, row_blocks
+from momentron.rows.operator import read_only_rows, row_blocks, squared_row_norms
 
 TILE_BYTES = 1 << 23  # rows copied or converted at a time, on either side of a block
 TILE_VALUES = 1 << 20  # values of a block worked on at a time: as many bytes
@@ -72,9 +71,9 @@ class Points:
     def squares(self) -> np.ndarray:
         """‖x‖² of every row."""
         if self.centre is None:
-            return read_only((sparse if self.is_sparse else dense).squared_row_norms(self.X))
+            return read_only(squared_row_norms(self.X))
         parts = row_blocks(self.n, self.d)
-        return read_only(np.concatenate([dense.squared_row_norms(self.take(p)) for p in parts]))
+        return read_only(np.concatenate([squared_row_norms(self.take(p)) for p in parts]))
 
     @cached_property
     def length(self) -> int:
