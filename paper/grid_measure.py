@@ -15,9 +15,8 @@ from momentron.api import max_margin
 from momentron.errors import InputError
 from momentron.ntk.empirical import EmpiricalNTK
 from momentron.ntk.kernel_array import block_matrix
-from momentron.ntk.kernel_tracker import predict
 from momentron.ntk.spectra import kernel_alignment
-from momentron.result import MarginResult
+from momentron.result import MarginResult, labels_of
 from momentron.solvers.problem import KernelChoice, Problem
 from momentron.solvers.solver import Candidates
 from momentron.views.progress import part_of
@@ -79,7 +78,8 @@ def take_look(model: nn.Module, sample: Sample, tol: float, report: Report, epoc
     kernel = ntk(sample.X)
     best = best_predictor(kernel, sample.y, tol)
     cross = ntk(sample.X_test, sample.X, progress=report)
-    wrong = predict(best, cross) != sample.y_test
+    outputs = cross @ best.coef.T + best.intercept
+    wrong = labels_of(outputs, best.classes) != sample.y_test
     network_wrong = network_answers(model, sample.X_test) != sample.y_test
     return Look(epoch, ntk, kernel, cross, best, wrong, network_wrong)
 

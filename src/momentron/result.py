@@ -178,3 +178,10 @@ class MarginResult(Marked):
             "seconds": f"{self.seconds:.3f}",
         }
         return card("MarginResult", escape(self.status), self.lower, self.upper, facts_table(facts))
+
+
+def labels_of(outputs: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """The classes that the outputs of a classifier name, shape (n,) or (n, k)."""
+    if outputs.ndim == 1:
+        return classes[(outputs > 0.0).astype(int)]
+    return classes[outputs.argmax(axis=1)]

@@ -18,9 +18,8 @@ from momentron.cli.model import write_model
 from momentron.cli.output import answer, say_facts, say_json
 from momentron.data.safefiles import require_writable
 from momentron.errors import InputError, counted, short
-from momentron.estimators import labels_of
 from momentron.fitting.options import FitOptions
-from momentron.result import MarginResult
+from momentron.result import MarginResult, labels_of
 from momentron.status import Predictor
 from momentron.streams import BlockData
 

@@ -15,7 +15,7 @@ from momentron.cli.output import print_data, require_reader, say
 from momentron.data.files import read_rows
 from momentron.data.files._common import some
 from momentron.data.safefiles import require_writable, write_atomically
-from momentron.estimators import labels_of
+from momentron.result import labels_of
 
 
 @reads_data("data", "classes", "formula", "drop_na", "dummies", "weight", "failures")

@@ -6,12 +6,10 @@ from momentron.estimators.cross_validated import (
 )
 from momentron.estimators.kernel_classifier import KernelMaxMarginClassifier
 from momentron.estimators.linear_classifier import MaxMarginClassifier
-from momentron.estimators.shared import labels_of
 
 __all__ = [
     "KernelMaxMarginClassifier",
     "KernelMaxMarginClassifierCV",
     "MaxMarginClassifier",
     "MaxMarginClassifierCV",
-    "labels_of",
 ]

@@ -1,6 +1,6 @@
 """`margin_path`: soft margins along a path of C, each with its own certificate."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ class PathRow:
     status: Status
 
 
-class MarginPath(Table[PathRow]):
+class MarginPath(Table[PathRow], noun="path", rows=PathRow):
     """What `margin_path` returns: `path["C"]` is a column, `path[-1]` a row; `plot` draws it.
 
     One row per C, in increasing order; if every class is fitted against the rest, one row per C
@@ -50,10 +50,6 @@ class MarginPath(Table[PathRow]):
     classes : ndarray of shape (k,)
     """
 
-    noun = "path"
-    columns = tuple(field.name for field in fields(PathRow))
-    _rows: list[PathRow]
-
     def __init__(
         self,
         results: dict[float, MarginResult | list[MarginResult]],
@@ -61,7 +57,7 @@ class MarginPath(Table[PathRow]):
         errors: dict[float, float] | None = None,
     ) -> None:
         self.results, self.classes, self.errors = results, classes, errors or {}
-        self._rows = []
+        super().__init__()
         for C, found in results.items():
             each = found if isinstance(found, list) else [found]
             labels = classes.tolist() if len(each) > 1 else [None]
@@ -69,7 +65,7 @@ class MarginPath(Table[PathRow]):
             for label, result in zip(labels, each, strict=True):
                 interval = result.lower, result.upper, result.gap, result.margin
                 row = C, label, *interval, result.support.size, error
-                self._rows.append(PathRow(*row, result.seconds, result.status))
+                self.append(PathRow(*row, result.seconds, result.status))
 
     @property
     def best_C(self) -> float:

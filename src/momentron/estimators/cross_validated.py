@@ -37,6 +37,7 @@ from momentron.rows.validation import TrainingData
 from momentron.solvers import Solver
 from momentron.solvers.loop import Budget
 from momentron.solvers.solver import BudgetWarning
+from momentron.status import Status
 
 
 class CrossValidated(MarginClassifier):
@@ -130,7 +131,7 @@ class CrossValidated(MarginClassifier):
         params = _check_method_params(X, params, indices=test)
         scores, n_short = [], 0
         for found in fit_path(plan, options, as_grid(self.Cs), is_split=self._is_split):
-            if found.is_interrupted:
+            if any(result.status is Status.INTERRUPTED for result in found.results):
                 raise KeyboardInterrupt  # what it has by then are scores of some folds
             self._take(plan.data, found)
             scores.append(float(self._scorer()(self, *held_out, **params)))

@@ -21,7 +21,7 @@ from momentron.data.saved_state import Marked
 from momentron.errors import InputError, NotSeparableWarning, short
 from momentron.fitting.fits import Fits
 from momentron.fitting.options import FitOptions
-from momentron.result import MarginResult
+from momentron.result import MarginResult, labels_of
 from momentron.rows.validation import TrainingData, clean_matrix
 from momentron.solvers.loop import Callback
 from momentron.solvers.solver import BudgetWarning
@@ -224,13 +224,6 @@ def _large_blocks(X: Any) -> Iterator[tuple[int, Any]]:
     rows = X.iloc if hasattr(X, "iloc") else X
     for part in gen_batches(shape[0], max(1, BLOCK_ENTRIES // max(shape[1], 1))):
         yield part.start, rows[part]
-
-
-def labels_of(decision: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """The classes that decision values name."""
-    if decision.ndim == 1:
-        return classes[(decision > 0.0).astype(int)]
-    return classes[decision.argmax(axis=1)]
 
 
 # --- warnings ------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,18 +37,8 @@ class Look:
     angle: float  # to the certified classifier, in degrees
 
 
-class Looks(Table[Look]):
+class Looks(Table[Look], noun="table of looks", rows=Look):
     """The looks of a tracker: `looks["share"]` is a column, `looks[-1]` the last one."""
-
-    noun = "table of looks"
-    columns = tuple(field.name for field in fields(Look))
-    _rows: list[Look]
-
-    def __init__(self) -> None:
-        self._rows = []
-
-    def append(self, look: Look) -> None:
-        self._rows.append(look)
 
     def __repr__(self) -> str:
         return f"Looks({len(self)} rows; last: {self._rows[-1] if self._rows else None})"

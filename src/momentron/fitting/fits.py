@@ -143,11 +143,6 @@ class Fits(NamedTuple):
         return [fit.result for fit in self.fits]
 
     @property
-    def is_interrupted(self) -> bool:
-        """Whether Ctrl-C ended one of them."""
-        return any(result.status is Status.INTERRUPTED for result in self.results)
-
-    @property
     def are_crowded(self) -> bool:
         """Whether a fit ended short with as many rows of weight as `cache_size` has room for.
 

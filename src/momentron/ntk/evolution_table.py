@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ class EvolutionRow:
     alignment_last: float
 
 
-class KernelEvolution(Table[EvolutionRow]):
+class KernelEvolution(Table[EvolutionRow], noun="evolution", rows=EvolutionRow):
     """A table of `EvolutionRow`; converts to a dict of arrays, CSV, pandas or a picture.
 
     Parameters
@@ -60,11 +60,8 @@ class KernelEvolution(Table[EvolutionRow]):
          0      0.1000      0.2000      50.00%   90.00%    90.00%  1.0000 1.0000
     """
 
-    noun = "evolution"
-    columns = tuple(field.name for field in fields(EvolutionRow))
-
     def __init__(self, rows: Iterable[EvolutionRow]) -> None:
-        self._rows = tuple(rows)
+        super().__init__(rows)
         if not self._rows:
             raise InputError("an evolution has 0 rows; it needs at least 1")
 

@@ -19,7 +19,7 @@ from momentron.ntk.empirical import EmpiricalNTK
 from momentron.ntk.evolution_table import EvolutionRow, KernelEvolution
 from momentron.ntk.selection import Examples, Outputs, Selection, pieces
 from momentron.ntk.spectra import kernel_alignment, on_host
-from momentron.result import MarginResult
+from momentron.result import MarginResult, labels_of
 from momentron.solvers import Solver, as_solver
 from momentron.status import Status
 from momentron.views.progress import Progress, Tell, as_progress, part_of
@@ -183,11 +183,12 @@ class KernelTracker:
             if result.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
             cross = ntk(X_test, X, progress=part_of(tell, first, 1.0))
+        outputs = cross @ result.coef.T + result.intercept
         row = {
             "epoch": epoch,
             "lower": result.lower,
             "upper": result.upper,
-            "kernel_error": float(np.mean(predict(result, cross) != y_test)),
+            "kernel_error": float(np.mean(labels_of(outputs, result.classes) != y_test)),
             "network_error": errors[0],
             "train_error": errors[1],
         }
@@ -244,14 +245,6 @@ def as_epoch(epoch: Any) -> float:
         raise InputError(f"epoch={short(epoch)} must be a number of at least 0")
     number = float(epoch)
     return int(number) if number.is_integer() else number
-
-
-def predict(result: MarginResult, cross: np.ndarray) -> np.ndarray:
-    """The labels that a predictor gives to examples, from their kernel with the training ones."""
-    outputs = cross @ result.coef.T + result.intercept
-    if outputs.ndim == 1:
-        return result.classes[(outputs > 0.0).astype(int)]
-    return result.classes[outputs.argmax(axis=1)]
 
 
 def as_labelled(data: Data, name: str) -> Labelled:

@@ -1,8 +1,8 @@
 """Rows of one dataclass, seen as columns."""
 
 import copy
-from collections.abc import Iterator, Sequence
-from dataclasses import astuple
+from collections.abc import Iterable, Iterator
+from dataclasses import astuple, fields
 from numbers import Integral
 from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
@@ -16,12 +16,20 @@ R = TypeVar("R")
 class Table(Generic[R]):
     """Rows: `table["column"]` is an array, `table[-1]` a row, `table[10:20]` a shorter table.
 
-    Subclasses hold the rows in `_rows`, and name themselves.
+    A subclass is named, and given the dataclass of its rows, whose fields are the columns.
     """
 
     noun: ClassVar[str]
     columns: ClassVar[tuple[str, ...]]
-    _rows: Sequence[R]
+
+    def __init_subclass__(cls, *, noun: str, rows: Any) -> None:
+        cls.noun, cls.columns = noun, tuple(field.name for field in fields(rows))
+
+    def __init__(self, rows: Iterable[R] = ()) -> None:
+        self._rows = list(rows)
+
+    def append(self, row: R) -> None:
+        self._rows.append(row)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -41,7 +49,7 @@ class Table(Generic[R]):
     def __getitem__(self, key: str | int | slice) -> Any:
         if isinstance(key, slice):
             part = copy.copy(self)
-            part._rows = list(self._rows[key])
+            part._rows = self._rows[key]
             return part
         if isinstance(key, Integral):
             try:

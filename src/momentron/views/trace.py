@@ -1,6 +1,6 @@
 """The history of a solve, one row per iteration, in the units of X."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from momentron.certificate.picture import card
 from momentron.errors import counted
@@ -43,7 +43,7 @@ class Row:
 SHOWN = 12  # rows of a long trace in a notebook
 
 
-class Trace(Table[Row]):
+class Trace(Table[Row], noun="trace", rows=Row):
     """Rows of a solve; converts to a dict of arrays, or to a pandas frame.
 
     `trace["margin"]` is a column, `trace[-1]` the last row, and `trace[100:200]` a shorter trace.
@@ -59,12 +59,8 @@ class Trace(Table[Row]):
         Iterations so far, kept or not.
     """
 
-    noun = "trace"
-    columns = tuple(field.name for field in fields(Row))
-    _rows: list[Row]
-
     def __init__(self, every: int = 1) -> None:
-        self._rows = []
+        super().__init__()
         self._every = every
         self.n_iter = 0
 
@@ -72,9 +68,6 @@ class Trace(Table[Row]):
     def wants_row(self) -> bool:
         """Whether the present iteration is one of those that are kept."""
         return self.n_iter == 1 or self.n_iter % self._every == 0
-
-    def append(self, row: Row) -> None:
-        self._rows.append(row)
 
     def __repr__(self) -> str:
         if not self._rows:
