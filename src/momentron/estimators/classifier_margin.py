@@ -43,11 +43,20 @@ class ClassifierMargin:
 
     @property
     def share(self) -> float:
-        return share_bounds(self.lower, self.upper, self.optimum)[0]
+        return self._shares()[0]
 
     @property
     def share_upper(self) -> float:
-        return share_bounds(self.lower, self.upper, self.optimum)[1]
+        return self._shares()[1]
+
+    def _shares(self) -> tuple[float, float]:
+        """Sure bounds of the margin over the best one; NaN where that may be 0."""
+        best = self.optimum
+        if best is None or not best.lower > 0.0:
+            return math.nan, math.nan
+        low = self.lower / (best.upper if self.lower > 0.0 else best.lower)
+        high = self.upper / (best.lower if self.upper > 0.0 else best.upper)
+        return down(low), up(high)
 
     def __repr__(self) -> str:
         text = f"ClassifierMargin: in [{self.lower:.9g}, {self.upper:.9g}]"
@@ -63,15 +72,6 @@ def _percent(share: float) -> str:
     if share < 0.0:
         return f"−{math.ceil(-100.0 * share)}"
     return f"{math.floor(1e6 * share) / 1e4:.4f}"
-
-
-def share_bounds(lower: float, upper: float, best: Certificate | None) -> tuple[float, float]:
-    """Sure bounds of a margin over the best one; NaN where that may be 0."""
-    if best is None or not best.lower > 0.0:
-        return math.nan, math.nan
-    low = lower / (best.upper if lower > 0.0 else best.lower)
-    high = upper / (best.lower if upper > 0.0 else best.upper)
-    return down(low), up(high)
 
 
 @standard_arithmetic()

@@ -4,16 +4,15 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from momentron.api import max_margin
-from momentron.certificate import Certificate
 from momentron.data.arguments import as_count, as_flag
 from momentron.data.models import as_coef, as_intercept, last_layer, to_last_layer, weights_of
 from momentron.errors import InputError, short
-from momentron.estimators.classifier_margin import as_optimum, proven_margin, share_bounds
+from momentron.estimators.classifier_margin import ClassifierMargin, as_optimum, proven_margin
 from momentron.result import MarginResult
 from momentron.solvers.iterate import angle_between
 from momentron.solvers.problem import Problem
@@ -42,13 +41,6 @@ class Looks(Table[Look], noun="table of looks", rows=Look):
 
     def __repr__(self) -> str:
         return f"Looks({len(self)} rows; last: {self._rows[-1] if self._rows else None})"
-
-
-class Scene(NamedTuple):
-    """Features with the problem that they pose, and its certified optimum, if it was solved."""
-
-    problem: Problem
-    optimum: MarginResult | None
 
 
 class MarginTracker:
@@ -127,13 +119,13 @@ class MarginTracker:
         self.optimum_every = as_count("optimum_every", optimum_every)
         self._solving: dict[str, Any] = {"tol": tol, "max_time": max_time}
         self.looks = Looks()
-        self._scene: Scene | None = None
+        self._fixed: tuple[Problem, MarginResult | None] | None = None
         if features is None:
             problem = Problem.from_data(X, y, fit_intercept=self.fit_intercept)
             if optimum is None:
                 optimum = self._solve(X)
             as_optimum(optimum, problem)  # refuses one of other rows
-            self._scene = Scene(problem, optimum)
+            self._fixed = problem, optimum
         self.cpu_seconds = time.process_time() - begin
 
     def look(self, model: Any, step: float | None = None, *, loss: float | None = None) -> Look:
@@ -156,8 +148,7 @@ class MarginTracker:
         """
         begin = time.process_time()
         W, b, features = self._parts(model)
-        scene = self._scene or self._new_scene(features)
-        problem = scene.problem
+        problem, optimum = self._fixed or self._posed_by(features)
         coef = as_coef(W, problem.shown(problem.zeros()).shape)
         intercept = as_intercept(b, W, problem.classes.size)
         if not self.fit_intercept and intercept.any():
@@ -165,11 +156,29 @@ class MarginTracker:
                 "the model has an intercept and this tracker's optimum has none; create the "
                 "tracker with fit_intercept=True"
             )
-        step = float(len(self.looks) if step is None else step)
-        found = _measured(scene, coef, intercept, step, loss)
-        self.looks.append(found)
+        best = None if optimum is None else optimum.certificate
+        found, norm, angle = ClassifierMargin(math.nan, math.nan, best), math.nan, math.nan
+        if np.isfinite(coef).all() and np.isfinite(intercept).all():
+            lower, upper, outputs = proven_margin(problem, coef, intercept)
+            found, norm = ClassifierMargin(lower, upper, best), float(np.linalg.norm(coef))
+            if optimum is not None and optimum.lower > 0.0:
+                angle = angle_between(coef, optimum.coef, lambda w: float(np.linalg.norm(w)))
+            loss = cross_entropy(problem, outputs) if loss is None else loss
+        look = Look(
+            step=float(len(self.looks) if step is None else step),
+            margin=found.lower,
+            margin_upper=found.upper,
+            share=found.share,
+            share_upper=found.share_upper,
+            best=math.nan if best is None else best.lower,
+            best_upper=math.nan if best is None else best.upper,
+            loss=math.nan if loss is None else float(loss),
+            norm=norm,
+            angle=angle,
+        )
+        self.looks.append(look)
         self.cpu_seconds += time.process_time() - begin
-        return found
+        return look
 
     def _parts(self, model: Any) -> tuple[Any, Any, Any]:
         """(W, b, the features that they see, where these change)."""
@@ -180,10 +189,11 @@ class MarginTracker:
             return W, b, self.features(model, self.X)
         return to_last_layer(model, self.X, self.layer)
 
-    def _new_scene(self, features: Any) -> Scene:
+    def _posed_by(self, features: Any) -> tuple[Problem, MarginResult | None]:
+        """The problem that features pose, and its optimum, if it is due."""
         problem = Problem.from_data(features, self.y, fit_intercept=self.fit_intercept)
         is_due = len(self.looks) % self.optimum_every == 0
-        return Scene(problem, self._solve(features) if is_due else None)
+        return problem, self._solve(features) if is_due else None
 
     def _solve(self, features: Any) -> MarginResult:
         return max_margin(features, self.y, fit_intercept=self.fit_intercept, **self._solving)
@@ -199,24 +209,6 @@ class MarginTracker:
     def __repr__(self) -> str:
         last = f", last share {self.looks[-1].share:.4%}" if len(self.looks) else ""
         return f"MarginTracker({len(self.looks)} looks{last})"
-
-
-def _measured(
-    scene: Scene, coef: np.ndarray, b: np.ndarray, step: float, loss: float | None
-) -> Look:
-    problem, optimum = scene.problem, scene.optimum
-    best: Certificate | None = None if optimum is None else optimum.certificate
-    lower = upper = angle = norm = math.nan
-    if np.isfinite(coef).all() and np.isfinite(b).all():
-        lower, upper, outputs = proven_margin(problem, coef, b)
-        norm = float(np.linalg.norm(coef))
-        if optimum is not None and optimum.lower > 0.0:
-            angle = angle_between(coef, optimum.coef, lambda w: float(np.linalg.norm(w)))
-        loss = cross_entropy(problem, outputs) if loss is None else loss
-    share, share_upper = share_bounds(lower, upper, best)
-    ends = (math.nan, math.nan) if best is None else (best.lower, best.upper)
-    loss = math.nan if loss is None else float(loss)
-    return Look(step, lower, upper, share, share_upper, *ends, loss, norm, angle)
 
 
 def cross_entropy(problem: Problem, outputs: np.ndarray) -> float:
