@@ -7,7 +7,14 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 
-from momentron import InputError, MarginPath, Status, margin_path, max_margin
+from momentron import (
+    InputError,
+    MarginPath,
+    MaxMarginClassifierCV,
+    Status,
+    margin_path,
+    max_margin,
+)
 from momentron.api import fit_path, plan_fit
 from momentron.datasets import make_nonseparable
 from momentron.fitting.options import FitOptions
@@ -67,6 +74,20 @@ def test_the_hard_margin_ends_a_path():
     hard = max_margin(X, y == 0)
     assert np.isinf(path[-1].C)
     assert max(path[-1].lower, hard.lower) <= min(path[-1].upper, hard.upper)
+
+
+@pytest.mark.parametrize("C", [0.5, np.inf])
+def test_a_path_of_a_single_C_solves_the_problem_of_that_C(data, C):
+    alone, (row,) = max_margin(*data, C=C), margin_path(*data, Cs=[C])
+    assert (row.lower, row.upper) == (alone.lower, alone.upper)
+
+
+def test_folds_are_scored_for_a_single_C_as_for_several(data):
+    single, several = (
+        MaxMarginClassifierCV(Cs=grid, cv=3, refit=False).fit(*data).scores_
+        for grid in ([0.5], [0.5, 1.0])
+    )
+    assert np.array_equal(single[:, 0], several[:, 0])
 
 
 def test_errors_are_those_of_the_held_out_rows(data):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from momentron import Status, max_margin
-from momentron.fitting.answer import OPEN
+from momentron.fitting.fallback import OPEN
 from momentron.solvers.problem import Problem
 from tests.oracles.soft_margins import SoftProblem, criss_cross, rational
 from tests.oracles.soft_results import Judged, Posed

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from os import PathLike
 from pathlib import Path
@@ -18,8 +18,9 @@ from momentron.data.exactness import copied_bytes
 from momentron.data.files import read_data
 from momentron.dual.losses import Exponential, Loss
 from momentron.errors import InputError, short
-from momentron.fitting.fits import Fit, Fits, fits_along
+from momentron.fitting.fits import Fit, FitRows, Fits, fit_rows
 from momentron.fitting.options import FitOptions
+from momentron.fitting.several import fits_along
 from momentron.result import MarginResult
 from momentron.rows.kernels import Kernel
 from momentron.rows.validation import TrainingData
@@ -299,22 +300,32 @@ def fit_path(
     options: FitOptions,
     Cs: Sequence[float],
     *,
+    is_split: bool = False,
+    initial: Sequence[Any] | None = None,
     callback: Callback | None = None,
-    **several: Any,
 ) -> list[Fits]:
     """Fit to the rows of a plan for one C after the other, within the budget of one fit.
 
-    One BLAS thread and standard arithmetic are in force for all of it. `several` are arguments of
-    `fits_along`: every class against the rest, and starts.
+    One BLAS thread and standard arithmetic are in force for all of it. `is_split` asks for every
+    class against the rest where there are more than two; `initial` has a start for each fit.
     """
     require_callback(callback)
-    if plan.data is not None:
-        return fits_along(plan.data, options, Cs, plan.stopwatch, callback, **several)
-    assert plan.blocks is not None
-    if list(Cs) != [options.C] or any(several.values()):
-        raise InputError("several fits, and starts for them, need the data in memory: load them")
-    result = stream_margin(plan.blocks, options, plan.stopwatch, callback)
-    return [Fits([Fit(result)], result.classes)]
+    watch = plan.stopwatch
+    if plan.data is None:
+        assert plan.blocks is not None
+        if list(Cs) != [options.C] or is_split or initial is not None:
+            raise InputError(
+                "several fits, and starts for them, need the data in memory: load them"
+            )
+        result = stream_margin(plan.blocks, options, watch, callback)
+        return [Fits([Fit(result)], result.classes)]
+    rows = FitRows.of(plan.data, options)
+    is_split = is_split and rows.data.classes.size > 2
+    if is_split or len(Cs) > 1:
+        return fits_along(rows, options, Cs, watch, callback, is_split=is_split, initial=initial)
+    start = None if initial is None else initial[0]
+    options = options if Cs[0] == options.C else replace(options, C=Cs[0])
+    return [Fits([fit_rows(rows, options, watch, callback, start)], rows.data.classes)]
 
 
 def fit(plan: Plan, options: FitOptions, **more: Any) -> Fits:

@@ -16,9 +16,9 @@ some of the rows, the landmarks (Nyström), and are not rescaled.
 import math
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,8 +27,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.extmath import row_norms
 
 from momentron.arithmetic.clock import OutOfTime, regardless, require_time, until
+from momentron.certificate import classifier_bounds
+from momentron.solvers.loop import Run
 from momentron.solvers.problem import Problem
-from momentron.status import Predictor
+from momentron.status import Predictor, Status
+
+T = TypeVar("T")
 
 ROWS, ROWS_PER_COLUMN = 4000, 40  # of a sample, per two classes: more would hardly change anything
 SECONDS = 0.25  # what the fallback may always take, however short the proof was
@@ -37,6 +41,7 @@ RIDGE = 1e-6  # of the largest eigenvalue, below which directions among the land
 TINY = 1e-200  # in the place of a length of 0
 FEW_UNKNOWNS = 100  # up to which Newton's method is faster than L-BFGS
 STEPS, ROUNDS = 34, 3  # iterations between two looks at the clock, and how often
+OPEN = 0.1  # the gap of a soft margin above which its classifier may be worse than the fallback
 COMPARED = 2000  # rows that were not in the sample on which it is compared with candidates
 
 
@@ -69,6 +74,15 @@ class Candidate(NamedTuple):
 
     classifier: Classifier
     products: np.ndarray
+
+
+class Choice(NamedTuple):
+    """A classifier in the user's units, with a proven lower bound on its own margin."""
+
+    coef: np.ndarray
+    intercept: Any
+    margin: float
+    predictor: Predictor = Predictor.BEST_SO_FAR
 
 
 def fallback(
@@ -250,3 +264,86 @@ class _Fitting:
         """The weight of the rows that these outputs put into a wrong class."""
         predicted = outputs > 0.0 if self.is_single else outputs.argmax(axis=1)
         return float(self.weights[index] @ (predicted != self.codes[index]))
+
+
+# --- as users see it -----------------------------------------------------------------------------
+
+
+def soft_choice(problem: Any, outcome: Run) -> Choice:
+    """The classifier of the certificate; the fallback where that is far from the best and worse.
+
+    With the plain hinge w and b are as they were proposed. With the squared hinge (w, √(2C) ξ) at
+    unit length has the margin γ, and divided by γ it is the problem's solution, in whose scale
+    y (x·w + b) ≥ 1 − ξ.
+    """
+    status, lower = outcome.status, outcome.certificate.lower
+    is_hinge = problem.penalty.has_box
+    if is_hinge:
+        own, products = Classifier(*problem.solution(outcome.w)), None
+    else:
+        own, products = _without_slack(problem, outcome.w)
+    # 0 may be what a cut solve began with
+    is_near = outcome.certificate.gap <= OPEN and (status is Status.STALLED or bool(own.w.any()))
+    if not (is_near or status is Status.OPTIMAL):
+        # no handicap: C says how regular it is to be
+        choice = fallback_choice(problem, outcome, own, handicap=1.0)
+        if choice.predictor is not Predictor.BEST_SO_FAR:
+            return choice
+    w, b = own
+    if not is_hinge:
+        margin, scale = classifier_bounds(problem, w, b, products=products)[0], lower or 1.0
+        return Choice(
+            problem.coef_of(w) / scale, problem.intercept_in_units_of_x(b) / scale, margin
+        )
+    margin = classifier_bounds(problem, *problem.to_unit_length(w, b))[0] if w.any() else -math.inf
+    with np.errstate(over="ignore", under="ignore"):
+        return Choice(np.ldexp(problem.coef_of(w), -problem.exponent), b, margin)
+
+
+def _without_slack(problem: Problem, w: np.ndarray) -> tuple[Classifier, np.ndarray]:
+    """(w without slack and its best intercepts, the products Xw), with slack at unit length."""
+    w = problem.normalised(np.asarray(w, np.float64))
+    norm = problem.norm(w)
+    head, tail = problem.parts(w / norm if norm > 0.0 else w)
+    products = problem.operator.exact_scores(head)
+    scores = problem.labels.scores(products) - problem.penalty.root * tail
+    return Classifier(head, problem.best_intercept(scores)), products
+
+
+def fallback_choice(
+    problem: Problem, outcome: Run, own: Classifier | None = None, *, handicap: float = 0.5
+) -> Choice:
+    """The fallback at unit length, or the method's own classifier if that errs much less."""
+    candidates: list[Candidate] = []
+    if own is not None:
+        candidates = in_time(outcome, lambda: _candidates(problem, own), candidates)
+    with until(outcome.closing):
+        found = fallback(problem, seconds=outcome.seconds, candidates=candidates, handicap=handicap)
+    w, b = problem.to_unit_length(*found)
+    margin = 0.0
+    if w.any():
+        margin = in_time(outcome, lambda: classifier_bounds(problem, w, b)[0], -math.inf)
+    intercept = problem.intercept_in_units_of_x(b)
+    return Choice(problem.coef_of(w), intercept, margin, found.predictor)
+
+
+def _candidates(problem: Problem, own: Classifier) -> list[Candidate]:
+    """The method's own classifier, if it is any, with the best intercepts where it names none."""
+    w = np.asarray(own.w, np.float64)
+    if not (np.isfinite(w).all() and w.any()):
+        return []
+    w, b = problem.to_unit_length(w, 0.0 if own.b is None else own.b)
+    w = problem.operator.recomputed(w)
+    products = problem.operator.exact_scores(w)
+    if own.b is None:
+        b = problem.best_intercept(problem.labels.scores(products))
+    return [Candidate(Classifier(w, b), products)]
+
+
+def in_time(outcome: Run, compute: Callable[[], T], default: T) -> T:
+    """What is computed before the result must be there; the default if time or Ctrl-C ends it."""
+    try:
+        with until(outcome.closing):
+            return compute()
+    except (OutOfTime, KeyboardInterrupt):
+        return default

@@ -1,7 +1,15 @@
-"""Fits to rows in memory: all classes together or each against the rest, for one C or for many."""
+"""One fit to rows in memory, and what users get of it: the classifier, its margin, its weights.
+
+Which classifier that is:
+
+separated        w of the largest margin, at unit length, with its best intercepts
+soft margin      w and b in the scale of the problem that C poses, as support vector machines are:
+                 always those that the certificate was made of, whose objective it bounds
+none of these    `momentron.fitting.fallback`
+"""
 
 import math
-from collections.abc import Sequence
+import time
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -11,8 +19,13 @@ import numpy as np
 from momentron.arithmetic.clock import OutOfTime, Stopwatch, until
 from momentron.data.models import as_coef
 from momentron.errors import InputError, short
-from momentron.fitting.answer import OPEN, Choice, make_result, solved
-from momentron.fitting.fallback import Classifier, fallback_against_rest
+from momentron.fitting.fallback import (
+    Choice,
+    Classifier,
+    fallback_choice,
+    in_time,
+    soft_choice,
+)
 from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
 from momentron.rows.kernels import Kernel
@@ -20,8 +33,8 @@ from momentron.rows.validation import CleanData, TrainingData, operator_of
 from momentron.rows.weights import weighed
 from momentron.solvers import Solver, Start
 from momentron.solvers.checkpoint import Checkpoint
-from momentron.solvers.loop import NO_TIME, Callback, Run, without_time
-from momentron.solvers.margin_problem import SparseDual
+from momentron.solvers.loop import Callback, Run, solve
+from momentron.solvers.margin_problem import CertifiedProblem, SparseDual
 from momentron.solvers.problem import Problem
 from momentron.status import Predictor, Status
 from momentron.views.reporting import TableReporter
@@ -29,7 +42,6 @@ from momentron.views.reporting import TableReporter
 PAIR_BYTES = 16  # of a Gram matrix in double precision, and of a factor of it
 GRAM_BYTES = 24  # for each entry of a Gram matrix: that, a copy, and a factor
 FARTHEST = 1e12  # outputs of a start, above which exponentials say nothing
-FALLBACK_SHARE = 0.2  # of the time that is left, for what classes have that time is too short for
 
 
 class FitRows(NamedTuple):
@@ -164,10 +176,9 @@ class Fits(NamedTuple):
 def fit_rows(
     rows: FitRows,
     options: FitOptions,
-    *,
-    initial: Any = None,
-    callback: Callback | None = None,
     stopwatch: Stopwatch,
+    callback: Callback | None = None,
+    initial: Any = None,
 ) -> Fit:
     """One fit of all the classes, with the joint margin where there are many."""
     problem = options.problem_of(rows.data, rows.clean)
@@ -176,144 +187,94 @@ def fit_rows(
         file = Checkpoint(options.checkpoint, options.identity(rows.data, rows.kernel))
     start = None if initial is None else make_start(problem, initial, options.solver, rows)
     with TableReporter() if options.verbose else nullcontext() as table:
-        result = solved(
-            problem,
-            options,
-            stopwatch,
-            start=start,
-            callback=callback,
-            reporter=table,
-            checkpoint=file,
-        )
+        told = {"callback": callback, "reporter": table, "checkpoint": file}
+        result = solved(problem, options, stopwatch, start=start, **told)
     return Fit(rows.numbered(result), rows, problem)
 
 
-def without_solve(rows: FitRows, options: FitOptions, status: Status, choice: Choice) -> Fit:
-    """What there is without a solve: a classifier that is known, and the widest interval."""
-    problem, k = options.problem_of(rows.data, rows.clean), rows.data.classes.size
-    run = Run(problem, options.solver, options.budget, record_every=options.record_every)
-    run.status, run.certificate, run.seconds = status, without_time(problem), 0.0
-    nowhere = np.empty(0, np.intp)
-    dual = SparseDual(nowhere, nowhere, np.empty((0, k) if k > 2 else 0))
-    result = make_result(problem, options.solver, run, choice, dual)
-    return Fit(replace(result, n_rows=rows.n_given), rows, problem)
+# --- what users get of it ------------------------------------------------------------------------
 
 
-# --- several fits --------------------------------------------------------------------------------
+def solved(
+    problem: CertifiedProblem, options: FitOptions, stopwatch: Stopwatch, **more: Any
+) -> MarginResult:
+    """Solve a problem as the options say; `more` are arguments of `solve`."""
+    outcome = solve(
+        problem,
+        options.solver,
+        options.budget,
+        random_state=options.random_state,
+        record_every=options.record_every,
+        stopwatch=stopwatch,
+        **more,
+    )
+    return make_result(problem, options.solver, outcome)
 
 
-def fits_along(
-    data: TrainingData,
-    options: FitOptions,
-    Cs: Sequence[float],
-    stopwatch: Stopwatch,
-    callback: Callback | None = None,
-    *,
-    is_split: bool = False,
-    initial: Sequence[Any] | None = None,
-) -> list[Fits]:
-    """Fits for one C after the other, each started from the last where the method can.
-
-    `is_split` asks for every class against the rest where there are more than two; `initial` has a
-    start for each. The budget is for all fits together.
-    """
-    rows = FitRows.of(data, options)
-    classes = rows.data.classes
-    is_split = is_split and classes.size > 2
-    if len(Cs) == 1 and not is_split:
-        start = None if initial is None else initial[0]
-        fit = fit_rows(rows, options, initial=start, callback=callback, stopwatch=stopwatch)
-        return [Fits([fit], classes)]
-    rows = rows.for_many(options, stopwatch)
-    parts = [rows.against_rest(c) for c in range(classes.size)] if is_split else [rows]
-    series = _Series(rows, options, len(Cs) * len(parts), stopwatch, callback)
-    found: list[Fits] = []
-    for C in Cs:
-        fits = []
-        for c, part in enumerate(parts):
-            last = found[-1].fits[c].result if found else None
-            start = None if initial is None else initial[c]
-            if last is not None and options.solver.warm_starts:
-                start = last
-            fits.append(series.fit(part, c, replace(options, C=C), start, last))
-        found.append(Fits(fits, classes))
-    return found
-
-
-class _Series:
-    """Several fits to the same rows within one budget, which each has a share of in its turn.
-
-    Once the time is over, or after Ctrl-C, soft margins have the classifier of the last C. Classes
-    for which the time is too short to find anything have the classifiers of one logistic
-    regression for all of them.
-    """
-
-    def __init__(
-        self,
-        rows: FitRows,
-        options: FitOptions,
-        n_fits: int,
-        stopwatch: Stopwatch,
-        callback: Callback | None,
-    ) -> None:
-        # the other half of what may be spent beyond max_time is for the fallback
-        self._budget = replace(options.budget, patience=0.5 * options.budget.grace)
-        self._n_fits = self._n_left = n_fits
-        self._rows, self._stopwatch, self._callback = rows, stopwatch, callback
-        self._ending: Status | None = None
-        self._shared: Classifier | None = None
-
-    def fit(
-        self, rows: FitRows, c: int, options: FitOptions, start: Any, last: MarginResult | None
-    ) -> Fit:
-        """The next fit, of class c where they are several; `last` is the result for the last C."""
-        is_split, seconds = rows is not self._rows, self._stopwatch.seconds()
-        if self._ending is None and seconds >= self._budget.max_time:
-            self._ending = Status.TIME_BUDGET
-        budget = self._budget.share(seconds, self._n_left, self._n_fits)
-        self._n_left -= 1
-        if self._ending is not None:
-            if is_split:
-                problem = options.problem_of(rows.data, rows.clean)
-                return without_solve(rows, options, self._ending, self._choice_of(c, problem))
-            if last is not None and math.isfinite(options.C):
-                is_margin = last.predictor is Predictor.MARGIN
-                predictor = Predictor.BEST_SO_FAR if is_margin else last.predictor
-                known = Choice(last.coef, last.intercept, last.margin, predictor)
-                return without_solve(rows, options, self._ending, known)
-            budget = replace(budget, max_time=NO_TIME)
-        own = Stopwatch()
-        mine = replace(options, budget=budget)
-        fit = fit_rows(rows, mine, initial=start, callback=self._callback, stopwatch=own)
-        self._stopwatch.leave_out(own)
-        if fit.result.status is Status.INTERRUPTED:
-            self._ending = Status.INTERRUPTED
-        if is_split and _is_needy(fit.result):
-            assert fit.problem is not None
-            return fit.with_classifier(self._choice_of(c, fit.problem))
-        return fit
-
-    def _choice_of(self, c: int, problem: Problem) -> Choice:
-        """The classifier that a class has of one regression for all, which any problem poses."""
-        if self._shared is None:
-            seconds, left = self._budget.grace, self._budget.max_time - self._stopwatch.seconds()
-            if self._ending is None and left < math.inf:
-                seconds = max(seconds, FALLBACK_SHARE * left)
-            data = self._rows.data
-            k = data.classes.size
-            self._shared = fallback_against_rest(problem, data.codes, k, seconds=seconds)
-        shared = self._shared
-        w, b = problem.to_unit_length(shared.w[..., c], float(shared.b[c]))
-        coef = self._rows.among_given(problem.coef_of(w))
-        return Choice(coef, problem.intercept_in_units_of_x(b), -math.inf, shared.predictor)
+def make_result(
+    problem: CertifiedProblem,
+    solver: Solver,
+    outcome: Run,
+    chosen: Choice | None = None,
+    dual: SparseDual | None = None,
+) -> MarginResult:
+    """The outcome in the user's units; with another classifier and dual weights, if any."""
+    begin = time.perf_counter()
+    chosen = chosen or choose_classifier(problem, outcome)
+    dual = dual or problem.sparse_dual(outcome.q)
+    is_soft, status, predictor = problem.is_soft, outcome.status, chosen.predictor
+    if not chosen.coef.any():
+        predictor = Predictor.CONSTANT
+    elif predictor is Predictor.BEST_SO_FAR and status is Status.OPTIMAL:
+        predictor = Predictor.MARGIN
+    return MarginResult(
+        status=status,
+        certificate=outcome.certificate.with_margin(chosen.margin, is_bound=not is_soft),
+        coef=chosen.coef,
+        intercept=chosen.intercept,
+        support=dual.rows,
+        dual=dual.weights,
+        support_labels=problem.classes[dual.codes],
+        n_rows=problem.n_rows,
+        n_iter=outcome.n_iter,
+        passes=outcome.passes,
+        seconds=outcome.seconds + time.perf_counter() - begin,
+        trace=outcome.trace,
+        classes=problem.classes,
+        method=solver.name,
+        is_fallback=chosen.predictor is not Predictor.BEST_SO_FAR,
+        predictor=predictor,
+        is_soft=is_soft,
+        penalty=problem.penalty.name,
+        bytes_read=problem.bytes_read,
+        pass_seconds=problem.pass_seconds,
+    )
 
 
-def _is_needy(result: MarginResult) -> bool:
-    """Whether time or memory ran out before there was a useful classifier."""
-    if result.status not in (Status.TIME_BUDGET, Status.NO_ROOM, Status.INTERRUPTED):
-        return False
-    is_far = result.gap > OPEN if result.is_soft else result.margin <= 0.0
-    return result.is_fallback or is_far
+def choose_classifier(problem: CertifiedProblem, outcome: Run) -> Choice:
+    """The classifier of a result; what takes time ends when the outcome says that it must."""
+    margin = outcome.certificate.margin
+    if problem.is_soft:
+        return soft_choice(problem, outcome)
+    if margin > 0.0:
+        return _at_unit_length(problem, outcome.w, margin)
+    sample, own = problem.sampled(), None  # a fit to rows that are not here would cost passes
+    if sample is not None:
+        if sample is problem:
+            own = Classifier(outcome.last_w, None)
+        choice = fallback_choice(sample, outcome, own)
+        has_all = sample.n_rows == problem.n_rows
+        return choice if has_all else choice._replace(margin=-math.inf)  # of the other rows
+    w = outcome.last_w
+    margin = in_time(outcome, lambda: problem.certified_margin(w, sharp=True), -math.inf)
+    return _at_unit_length(problem, w, margin)
+
+
+def _at_unit_length(problem: CertifiedProblem, w: np.ndarray, margin: float) -> Choice:
+    """w at unit length, and the best intercepts for it."""
+    coef, intercept, loss = problem.classifier(w)
+    margin -= loss
+    return Choice(coef, intercept, -math.inf if math.isnan(margin) else margin)
 
 
 # --- where a fit starts --------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from momentron.data.arguments import parse_size
 from momentron.data.files import FeatureColumns
 from momentron.data.files._common import require_file
 from momentron.errors import InputError, short
-from momentron.fitting.answer import solved
+from momentron.fitting.fits import solved
 from momentron.fitting.options import FitOptions
 from momentron.result import MarginResult
 from momentron.rows.validation import clean_weights

@@ -1,0 +1,139 @@
+"""Several fits to the same rows: one C after the other, each class against the rest."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from momentron.arithmetic.clock import Stopwatch
+from momentron.fitting.fallback import OPEN, Choice, Classifier, fallback_against_rest
+from momentron.fitting.fits import Fit, FitRows, Fits, fit_rows, make_result
+from momentron.fitting.options import FitOptions
+from momentron.result import MarginResult
+from momentron.solvers.loop import NO_TIME, Callback, Run, without_time
+from momentron.solvers.margin_problem import SparseDual
+from momentron.solvers.problem import Problem
+from momentron.status import Predictor, Status
+
+FALLBACK_SHARE = 0.2  # of the time that is left, for what classes have that time is too short for
+
+
+def fits_along(
+    rows: FitRows,
+    options: FitOptions,
+    Cs: Sequence[float],
+    stopwatch: Stopwatch,
+    callback: Callback | None,
+    *,
+    is_split: bool,
+    initial: Sequence[Any] | None,
+) -> list[Fits]:
+    """Fits for one C after the other, each started from the last where the method can.
+
+    `is_split` asks for every class against the rest; `initial` has a start for each. The budget is
+    for all fits together.
+    """
+    classes = rows.data.classes
+    rows = rows.for_many(options, stopwatch)
+    parts = [rows.against_rest(c) for c in range(classes.size)] if is_split else [rows]
+    series = _Series(rows, options, len(Cs) * len(parts), stopwatch, callback)
+    found: list[Fits] = []
+    for C in Cs:
+        fits = []
+        for c, part in enumerate(parts):
+            last = found[-1].fits[c].result if found else None
+            start = None if initial is None else initial[c]
+            if last is not None and options.solver.warm_starts:
+                start = last
+            fits.append(series.fit(part, c, replace(options, C=C), start, last))
+        found.append(Fits(fits, classes))
+    return found
+
+
+class _Series:
+    """Several fits to the same rows within one budget, which each has a share of in its turn.
+
+    Once the time is over, or after Ctrl-C, soft margins have the classifier of the last C. Classes
+    for which the time is too short to find anything have the classifiers of one logistic
+    regression for all of them.
+    """
+
+    def __init__(
+        self,
+        rows: FitRows,
+        options: FitOptions,
+        n_fits: int,
+        stopwatch: Stopwatch,
+        callback: Callback | None,
+    ) -> None:
+        # the other half of what may be spent beyond max_time is for the fallback
+        self._budget = replace(options.budget, patience=0.5 * options.budget.grace)
+        self._n_fits = self._n_left = n_fits
+        self._rows, self._stopwatch, self._callback = rows, stopwatch, callback
+        self._ending: Status | None = None
+        self._shared: Classifier | None = None
+
+    def fit(
+        self, rows: FitRows, c: int, options: FitOptions, start: Any, last: MarginResult | None
+    ) -> Fit:
+        """The next fit, of class c where they are several; `last` is the result for the last C."""
+        is_split, seconds = rows is not self._rows, self._stopwatch.seconds()
+        if self._ending is None and seconds >= self._budget.max_time:
+            self._ending = Status.TIME_BUDGET
+        budget = self._budget.share(seconds, self._n_left, self._n_fits)
+        self._n_left -= 1
+        if self._ending is not None:
+            if is_split:
+                problem = options.problem_of(rows.data, rows.clean)
+                return without_solve(rows, options, self._ending, self._choice_of(c, problem))
+            if last is not None and math.isfinite(options.C):
+                is_margin = last.predictor is Predictor.MARGIN
+                predictor = Predictor.BEST_SO_FAR if is_margin else last.predictor
+                known = Choice(last.coef, last.intercept, last.margin, predictor)
+                return without_solve(rows, options, self._ending, known)
+            budget = replace(budget, max_time=NO_TIME)
+        own = Stopwatch()
+        mine = replace(options, budget=budget)
+        fit = fit_rows(rows, mine, own, self._callback, start)
+        self._stopwatch.leave_out(own)
+        if fit.result.status is Status.INTERRUPTED:
+            self._ending = Status.INTERRUPTED
+        if is_split and _is_needy(fit.result):
+            assert fit.problem is not None
+            return fit.with_classifier(self._choice_of(c, fit.problem))
+        return fit
+
+    def _choice_of(self, c: int, problem: Problem) -> Choice:
+        """The classifier that a class has of one regression for all, which any problem poses."""
+        if self._shared is None:
+            seconds, left = self._budget.grace, self._budget.max_time - self._stopwatch.seconds()
+            if self._ending is None and left < math.inf:
+                seconds = max(seconds, FALLBACK_SHARE * left)
+            data = self._rows.data
+            k = data.classes.size
+            self._shared = fallback_against_rest(problem, data.codes, k, seconds=seconds)
+        shared = self._shared
+        w, b = problem.to_unit_length(shared.w[..., c], float(shared.b[c]))
+        coef = self._rows.among_given(problem.coef_of(w))
+        return Choice(coef, problem.intercept_in_units_of_x(b), -math.inf, shared.predictor)
+
+
+def _is_needy(result: MarginResult) -> bool:
+    """Whether time or memory ran out before there was a useful classifier."""
+    if result.status not in (Status.TIME_BUDGET, Status.NO_ROOM, Status.INTERRUPTED):
+        return False
+    is_far = result.gap > OPEN if result.is_soft else result.margin <= 0.0
+    return result.is_fallback or is_far
+
+
+def without_solve(rows: FitRows, options: FitOptions, status: Status, choice: Choice) -> Fit:
+    """What there is without a solve: a classifier that is known, and the widest interval."""
+    problem, k = options.problem_of(rows.data, rows.clean), rows.data.classes.size
+    run = Run(problem, options.solver, options.budget, record_every=options.record_every)
+    run.status, run.certificate, run.seconds = status, without_time(problem), 0.0
+    nowhere = np.empty(0, np.intp)
+    dual = SparseDual(nowhere, nowhere, np.empty((0, k) if k > 2 else 0))
+    result = make_result(problem, options.solver, run, choice, dual)
+    return Fit(replace(result, n_rows=rows.n_given), rows, problem)
