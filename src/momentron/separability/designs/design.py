@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from momentron.errors import InputError, counted, short
-from momentron.separability.designs.given_rows import GivenRows, whole_frequencies
+from momentron.separability.designs.given_rows import GivenRows, take_rows, whole_frequencies
 from momentron.verify.outcomes import ungrouped
 
 
@@ -30,11 +30,8 @@ class Design:
     reference : label or None
         Likewise, the class with which the model contrasts the others.
     feature_names : list of str or None
-    row_names : list or None
-        The index of a data frame, or the row of the grouped data from which each row was made; None
-        where rows have no names but their numbers.
-    index : pandas index or None
-        Of the frame that was passed.
+    index : pandas index, list or None
+        What the rows that were passed are called: the index of a frame.
     frequencies : array of shape (n,) or None
         How often each row was observed, where its source knows that apart from `sample_weight`.
     given : GivenRows or None
@@ -51,7 +48,6 @@ class Design:
     link: str | None = None
     reference: Any = None
     feature_names: list[str] | None = None
-    row_names: Sequence[Any] | None = None
     index: Any = None
     frequencies: Any = None
     given: GivenRows | None = None
@@ -86,6 +82,18 @@ class Design:
             )
         return names
 
+    @property
+    def row_names(self) -> list[Any] | None:
+        """The index of a data frame, or the row of the grouped data from which each row was made.
+
+        None where rows have no names but their numbers.
+        """
+        given = self.given or GivenRows(len(self.y), self.index)
+        if given.source is None:
+            return given.names
+        names = given.names or range(given.n)
+        return [names[i] for i in given.source.tolist()]
+
     def ungrouped(self) -> Design:
         """With one row per outcome that was seen, where y has counts of outcomes per row."""
         if self.given is not None:
@@ -96,30 +104,13 @@ class Design:
         n = np.shape(self.y)[0] if np.shape(self.y) else 0
         if found is None:
             counts = whole_frequencies(np.ones(n), often)
-            given = GivenRows(n, self.row_names, self.index, frequencies=counts)
-            return replace(self, given=given)
+            return replace(self, given=GivenRows(n, self.index, frequencies=counts))
         rows, labels, weights = found
-        if np.shape(self.X)[0] != np.shape(self.y)[0]:
-            raise InputError(
-                f"X has {np.shape(self.X)[0]} rows but y has {np.shape(self.y)[0]}; they must agree"
-            )
-        X = self.X.iloc[rows] if hasattr(self.X, "iloc") else _take(self.X, rows)
-        names = range(n) if self.row_names is None else self.row_names
+        if np.shape(self.X)[0] != n:
+            raise InputError(f"X has {np.shape(self.X)[0]} rows but y has {n}; they must agree")
         counts = np.asarray(self.y, np.float64)
         cells = whole_frequencies(counts.T, often)
-        frequencies = None if cells is None else cells.T[counts != 0.0]
-        given = GivenRows(n, self.row_names, self.index, rows, frequencies)
+        given = GivenRows(n, self.index, rows, None if cells is None else cells.T[counts != 0.0])
         return replace(
-            self,
-            X=X,
-            y=labels,
-            sample_weight=weights,
-            row_names=[names[i] for i in rows],
-            given=given,
+            self, X=take_rows(self.X, rows), y=labels, sample_weight=weights, given=given
         )
-
-
-def _take(X: Any, rows: np.ndarray) -> Any:
-    if isinstance(X, list | tuple):
-        return [X[i] for i in rows]
-    return (X.tocsr() if hasattr(X, "tocsr") else np.asarray(X))[rows]

@@ -10,8 +10,8 @@ import numpy as np
 from momentron.data.exactness import shortest_decimals
 from momentron.errors import InputError, one_line, short
 from momentron.separability.designs.design import Design
-from momentron.separability.designs.frames import is_frame, require_complete, rows_of
-from momentron.separability.designs.spelling import Spelling, split_outcomes
+from momentron.separability.designs.frames import is_frame, require_complete
+from momentron.separability.designs.spelling import Spelling
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 OPTIONS = {
@@ -42,27 +42,24 @@ def from_formula(text: str, data: Any, decimals: str, weight: str | None = None)
         raise InputError(
             f"the formula {short(text)} needs data=, a pandas data frame; got {type(data).__name__}"
         )
-    left, _, right = (side.strip() for side in text.partition("~"))
-    if not left or not right or "~" in right:
-        raise InputError(f"the formula {short(text)} must have two sides, such as 'y ~ x'")
-    columns = [name for name in data.columns if isinstance(name, str)]
-    spelling = Spelling(text, columns)
-    sides = [spelling.column(side) or _Expression(side, spelling) for side in split_outcomes(left)]
-    spelling.others = [c for c in columns if c not in spelling.used and c != weight]
-    terms = spelling.translated(right)
+    spelling = Spelling(text, [name for name in data.columns if isinstance(name, str)], weight)
     frame = _renamed(data, spelling.used)
     require_complete(data, sorted(spelling.used))
     try:
         with np.errstate(all="ignore"):  # what is not finite is refused below
-            matrix = formulaic.model_matrix(terms, frame, **OPTIONS)
+            matrix = formulaic.model_matrix(spelling.terms, frame, **OPTIONS)
             outcomes = [
-                data[side] if isinstance(side, str) else side.values(frame, formulaic)
-                for side in sides
+                data[words]
+                if is_column
+                else formulaic.model_matrix(f"0 + {words}", frame, **OPTIONS)
+                for words, is_column in spelling.outcomes
             ]
     except Exception as error:  # formulaic has many errors of its own
         reason = spelling.restored(_one_line(error))
         raise InputError(f"the formula {short(text)} cannot be used: {reason}") from error
-    y = outcomes[0] if len(outcomes) == 1 else np.column_stack(outcomes)
+    # truth values become a column per level; the last is that of True
+    sides = [np.asarray(y)[:, -1] if np.ndim(y) == 2 else y for y in outcomes]
+    y = sides[0] if len(sides) == 1 else np.column_stack(sides)
     has_intercept = "Intercept" in matrix.columns
     X = matrix.drop(columns="Intercept") if has_intercept else matrix
     if not X.shape[1]:
@@ -77,22 +74,8 @@ def from_formula(text: str, data: Any, decimals: str, weight: str | None = None)
         y,
         fit_intercept=has_intercept,
         feature_names=names,
-        row_names=rows_of(data),
         index=data.index,
     )
-
-
-class _Expression:
-    """An outcome that is computed, such as ``dose > 3`` or ``total - deaths``."""
-
-    def __init__(self, text: str, spelling: Spelling) -> None:
-        is_braced = text[0] == "{" and text[-1] == "}"
-        self.words = spelling.translated(text if is_braced else f"{{{text}}}")
-
-    def values(self, frame: Any, formulaic: Any) -> Any:
-        found = formulaic.model_matrix(f"0 + {self.words}", frame, **OPTIONS)
-        # truth values become a column per level; the last is that of True
-        return np.asarray(found)[:, -1]
 
 
 def _renamed(data: Any, used: dict[str, str]) -> Any:

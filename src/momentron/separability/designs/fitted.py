@@ -8,7 +8,6 @@ import numpy as np
 
 from momentron.errors import InputError
 from momentron.separability.designs.design import Design
-from momentron.separability.designs.given_rows import row_labels
 
 MODELS = {  # class of statsmodels: (family, link); "" where the model itself says which
     "GLM": ("", ""),
@@ -92,7 +91,8 @@ def from_statsmodels(given: Any) -> Design:
         link=link,
         reference=reference,
         feature_names=names,
-        row_names=_rows(model, len(X)),
+        index=_row_labels(model),
+        frequencies=_frequencies(model),
         notes=_notes(given),
     )
 
@@ -212,10 +212,28 @@ def _labels(model: Any, family: str, codes: np.ndarray) -> tuple[Any, Any]:
     return pd.Categorical.from_codes(codes, levels, ordered=True), None
 
 
-def _rows(model: Any, n: int) -> list[Any] | None:
-    """What the user calls the rows of exog; None where they merely count from 0."""
-    labels = row_labels(model)
-    return None if labels is None or list(labels) == list(range(n)) else list(labels)
+def _row_labels(model: Any) -> Any:
+    """The index of the rows of a model."""
+    labels = getattr(model.data, "row_labels", None)
+    if labels is not None and len(labels) != len(model.exog):
+        labels = labels[np.asarray(model.data.endog) > model.truncation]  # it drops the others
+    return labels
+
+
+def _frequencies(model: Any) -> np.ndarray | None:
+    """How often a model says that each row was observed.
+
+    Variance weights are frequencies only for proportions, which have their numbers of trials there.
+    """
+    often = getattr(model, "freq_weights", None)
+    if often is None:
+        return None
+    y = np.asarray(model.endog, np.float64)
+    is_proportion = bool(((y != 0.0) & (y != 1.0)).any()) and np.all(
+        getattr(model, "n_trials", 0) == 1
+    )
+    trials = model.var_weights if is_proportion else 1.0
+    return np.asarray(often, np.float64) * trials
 
 
 def _weights(model: Any) -> np.ndarray | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +20,8 @@ class GivenRows:
     ----------
     n : int
         How many rows were passed.
-    names : list or None
-        The index of a data frame, unless it merely counts from 0.
-    index : pandas index or None
-        The same as pandas has it; None where what was passed has no index.
+    index : pandas index, list or None
+        What they are called; None where what was passed has no index.
     source : ndarray or None
         Of each row of the design, the position of the row that was passed; None where they are the
         same rows.
@@ -34,10 +31,15 @@ class GivenRows:
     """
 
     n: int
-    names: Sequence[Any] | None = None
     index: Any = None
     source: np.ndarray | None = None
     frequencies: np.ndarray | None = None
+
+    @property
+    def names(self) -> list[Any] | None:
+        """The index, unless it merely counts from 0."""
+        names = None if self.index is None else list(self.index)
+        return None if names == list(range(self.n)) else names
 
     def of(self, rows: np.ndarray) -> np.ndarray:
         """The rows that were passed from which some rows of the design were made, in order."""
@@ -56,16 +58,8 @@ class GivenRows:
     def without(self, frame: Any, rows: np.ndarray) -> Any:
         """A copy of a frame or array with the rows that were passed, less some of these."""
         self._require_same_rows(frame)
-        kept = np.setdiff1d(np.arange(self.n), rows)
-        if hasattr(frame, "iloc"):
-            return frame.iloc[kept].copy()
-        if hasattr(frame, "tocsr"):
-            return frame.tocsr()[kept]
-        if hasattr(frame, "itercolumns"):  # pyarrow
-            return frame.take(kept)
-        if isinstance(frame, list | tuple):
-            return type(frame)(frame[i] for i in kept.tolist())
-        return (frame if hasattr(frame, "__getitem__") else np.asarray(frame))[kept]
+        kept = take_rows(frame, np.setdiff1d(np.arange(self.n), rows))
+        return kept.copy() if hasattr(frame, "iloc") else kept
 
     def _require_same_rows(self, frame: Any) -> None:
         """Refuse a frame or array that does not have the rows that were passed, in their order."""
@@ -77,21 +71,33 @@ class GivenRows:
                 f"the verdict is about {self.n} rows and frame {has}; pass the frame that was "
                 "checked, after the same dropna()"
             )
-        index = getattr(frame, "index", None) if hasattr(frame, "iloc") else None
-        if index is None or self.index is None or self.index.equals(index):
+        index = index_of(frame)
+        if index is None or self.index is None or index.equals(self.index):
             return
-        at = next(
-            i for i, (a, b) in enumerate(zip(self.index, index, strict=True)) if not _same(a, b)
-        )
+        both = enumerate(zip(self.index, index, strict=True))
+        at, (was, now) = next((i, (a, b)) for i, (a, b) in both if a != b and (a == a or b == b))
         raise InputError(
-            f"the index of frame is not that of the data that were checked: row {at} is "
-            f"{index[at]!r} and was {self.index[at]!r}; pass the frame that was checked, in its "
-            "order"
+            f"the index of frame is not that of the data that were checked: row {at} is {now!r} "
+            f"and was {was!r}; pass the frame that was checked, in its order"
         )
 
 
-def _same(first: Any, second: Any) -> bool:
-    return bool(first == second) or (first != first and second != second)
+def index_of(X: Any) -> Any:
+    """The index of a pandas frame or series; None where X is not one."""
+    return getattr(X, "index", None) if hasattr(X, "iloc") else None
+
+
+def take_rows(X: Any, rows: np.ndarray) -> Any:
+    """Some rows of a frame, matrix, array or list, as the same kind of thing."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    if hasattr(X, "tocsr"):
+        return X.tocsr()[rows]
+    if hasattr(X, "itercolumns"):  # pyarrow
+        return X.take(rows)
+    if isinstance(X, list | tuple):
+        return type(X)(X[i] for i in rows.tolist())
+    return (X if hasattr(X, "__getitem__") else np.asarray(X))[rows]
 
 
 def whole_frequencies(*factors: Any) -> np.ndarray | None:
@@ -110,29 +116,3 @@ def whole_frequencies(*factors: Any) -> np.ndarray | None:
     near = np.rint(product)
     # a share of successes times the number of trials misses a whole number by a rounding
     return near.astype(np.int64) if (np.abs(product - near) <= 1e-9 * near).all() else None
-
-
-def row_labels(given: Any) -> Any:
-    """The index of the rows that a model of statsmodels, or the model of a result, has."""
-    model = getattr(given, "model", given)
-    labels = getattr(model.data, "row_labels", None)
-    if labels is not None and len(labels) != len(model.exog):
-        labels = labels[np.asarray(model.data.endog) > model.truncation]  # it drops the others
-    return labels
-
-
-def model_frequencies(given: Any) -> np.ndarray | None:
-    """How often a model of statsmodels, or that of a result, says that each row was observed.
-
-    Variance weights are frequencies only for proportions, which have their numbers of trials there.
-    """
-    model = getattr(given, "model", given)
-    often = getattr(model, "freq_weights", None)
-    if often is None:
-        return None
-    y = np.asarray(model.endog, np.float64)
-    is_proportion = bool(((y != 0.0) & (y != 1.0)).any()) and np.all(
-        getattr(model, "n_trials", 0) == 1
-    )
-    trials = model.var_weights if is_proportion else 1.0
-    return np.asarray(often, np.float64) * trials

@@ -9,8 +9,8 @@ from momentron.errors import InputError, short
 from momentron.separability.designs.design import Design
 from momentron.separability.designs.design_formulas import from_formula, is_formula
 from momentron.separability.designs.fitted import from_statsmodels, is_statsmodels
-from momentron.separability.designs.frames import encoded, index_of, rows_of
-from momentron.separability.designs.given_rows import model_frequencies, row_labels
+from momentron.separability.designs.frames import encoded
+from momentron.separability.designs.given_rows import index_of
 from momentron.verify.outcomes import column_names
 
 
@@ -68,7 +68,7 @@ def _found(X: Any, y: Any, data: Any, sample_weight: Any, decimals: str) -> Desi
     if is_statsmodels(X):
         if sample_weight is not None:
             raise InputError("a model of statsmodels has its own weights; leave sample_weight out")
-        return replace(from_statsmodels(X), index=row_labels(X), frequencies=model_frequencies(X))
+        return from_statsmodels(X)
     for name, given in (("X", X), ("y", y)):
         if isinstance(given, str):
             raise InputError(
@@ -77,10 +77,9 @@ def _found(X: Any, y: Any, data: Any, sample_weight: Any, decimals: str) -> Desi
             )
     if y is None:
         raise InputError("y is None; pass one label for each row, or a formula with data=")
-    rows, index = rows_of(X) or rows_of(y), index_of(X)
-    index = index_of(y) if index is None else index
+    index = index_of(y) if index_of(X) is None else index_of(X)
     X = encoded(X)
-    return Design(X, y, feature_names=column_names(X), row_names=rows, index=index)
+    return Design(X, y, feature_names=column_names(X), index=index)
 
 
 def _weights(sample_weight: Any, data: Any) -> Any:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,12 +18,11 @@ import numpy as np
 from momentron.errors import InputError, one_line, short
 
 TOKEN = re.compile(
-    r"""(?P<quoted>`[^`]*`)
+    r"""(?:(?P<quoted>`[^`]*`)
     |(?P<text>'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")
     |(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
     |(?P<name>\.?[^\W\d][\w.]*)
-    |(?P<space>\s+)
-    |(?P<sign>%in%|\*\*|==|!=|<=|>=|.)""",
+    |(?P<sign>%in%|\*\*|==|!=|<=|>=|.))(?P<space>\s*)""",
     re.VERBOSE,
 )
 FACTORS = ("factor", "as.factor")
@@ -45,39 +43,48 @@ FUNCTIONS = {"C", "I", "Q", "np", "contr", "bs", "cc", "cr", "cs", "center", "sc
     *("Treatment", "Sum", "Diff", "Helmert", "Poly"),
 }
 BEFORE_A_TERM, AFTER_A_TERM = ("", "+", "("), ("", "+", "-", ")")
+OPENING, CLOSING = ("(", "[", "{"), (")", "]", "}")
 
 
 class Token(NamedTuple):
-    """A piece of a formula, and its kind: a group of `TOKEN`."""
+    """A piece of a formula, its kind, a group of `TOKEN`, and the white space after it."""
 
     kind: str
     text: str
+    space: str = ""
 
 
-@dataclass
+END = Token("", "")  # what is before the first token, and after the last
+
+
 class Spelling:
-    """What the names of a formula mean, given the columns of a table.
+    """A formula, and what its names mean, given the columns of a table.
 
     Attributes
     ----------
     formula : str
         All of it, for messages.
-    columns : collection of str
-    others : sequence of str
-        The columns that a dot stands for.
+    outcomes : list of (str, bool)
+        Each outcome on the left side: the name of a column, and True; or in formulaic's words.
+    terms : str
+        The right side, in formulaic's words.
     used : dict of str to str
-        The columns that are named so far, with the names by which formulaic knows them.
+        The columns that are named, with the names by which formulaic knows them.
     """
 
-    formula: str
-    columns: Collection[str]
-    others: Sequence[str] = ()
-    used: dict[str, str] = field(default_factory=dict)
+    def __init__(self, formula: str, columns: Sequence[str], weight: str | None = None) -> None:
+        self.formula, self.columns = formula, columns
+        self.used: dict[str, str] = {}
+        self.others: list[str] = []  # the columns that a dot stands for
+        left, _, right = (side.strip() for side in formula.partition("~"))
+        if not left or not right or "~" in right:
+            raise InputError(f"the formula {short(formula)} must have two sides, such as 'y ~ x'")
+        self.outcomes = [self._outcome(part) for part in split_outcomes(left)]
+        self.others = [c for c in columns if c not in self.used and c != weight]
+        self.terms = self._translated(right)
 
-    def translated(self, part: str) -> str:
-        """A part of the formula in formulaic's words."""
-        tokens = list(_tokens(part))
-        return "".join(self._words(tokens))
+    def _translated(self, part: str) -> str:
+        return "".join(self._words(_tokens(part)))
 
     def restored(self, name: str) -> str:
         """A name that formulaic made, in the user's words."""
@@ -86,9 +93,12 @@ class Spelling:
                 name = name.replace(alias, column)
         return name
 
-    def column(self, part: str) -> str | None:
-        """The column that a part of the formula is, in any spelling; None where it is not one."""
-        tokens = [token for token in _tokens(part) if token.kind != "space"]
+    def _outcome(self, part: str) -> tuple[str, bool]:
+        """(the column that a part of the left side is, in any spelling; True), or (words, False).
+
+        An outcome that is computed, such as ``dose > 3`` or ``total - deaths``, is in braces.
+        """
+        tokens = _tokens(part)
         while (
             len(tokens) > 3
             and tokens[0].text in (*FACTORS, "C")
@@ -97,14 +107,13 @@ class Spelling:
             tokens = tokens[2:-1]
         if len(tokens) == 1 and tokens[0].kind in ("quoted", "name"):
             name = tokens[0].text.strip("`")
-        elif [t.text for t in tokens[:2]] == ["Q", "("] and len(tokens) == 4:
+        elif _is_quote(tokens, 0) and len(tokens) == 4:
             name = tokens[2].text[1:-1]
         else:
-            return None
-        if name not in self.columns:
-            raise self._unknown(name)
-        self._alias(name)
-        return name
+            is_braced = part[0] == "{" and part[-1] == "}"
+            return self._translated(part if is_braced else f"{{{part}}}"), False
+        self._named(name)
+        return name, True
 
     def _words(self, tokens: list[Token]) -> Iterator[str]:
         """The tokens in formulaic's words, one after the other."""
@@ -112,14 +121,14 @@ class Spelling:
         stack: list[bool] = []  # of each bracket that is open, whether Python reads within it
         at = 0
         while at < len(tokens):
-            kind, text = tokens[at]
-            before, after = _neighbour(tokens, at, -1), _neighbour(tokens, at, 1)
+            kind, text, space = tokens[at]
+            before, after = _at(tokens, at - 1), _at(tokens, at + 1).text
             if kind == "quoted":
                 yield self._named(text[1:-1])
-            elif kind == "name" and text == "Q" and _is_quote(tokens, at):
+            elif _is_quote(tokens, at):
                 yield self._named(tokens[at + 2].text[1:-1])
                 at += 3
-            elif kind == "name" and not (text[0] == "." and before in (")", "]")):
+            elif kind == "name" and not (text[0] == "." and before.text in (")", "]")):
                 yield self._name(text, after, tokens[at:], in_call=any(stack))
             elif text == "." and not any(stack):
                 yield self._all_others()
@@ -132,10 +141,10 @@ class Spelling:
                 )
             else:
                 yield text
-            if text in "([{" and len(text) == 1:
-                is_call = text != "(" or _neighbour_kind(tokens, at) in ("name", "quoted")
-                stack.append(is_call)
-            elif text in (")", "]", "}") and stack:
+            yield space
+            if text in OPENING:
+                stack.append(text != "(" or before.kind in ("name", "quoted"))
+            elif text in CLOSING and stack:
                 stack.pop()
             at += 1
 
@@ -152,8 +161,7 @@ class Spelling:
         if in_call and (after == "=" or keyword.iskeyword(text)):
             return text
         if is_called and text in FACTORS:
-            inner = tokens[: _closing(tokens, _next(tokens, 0)) + 1]
-            if any(token.text == "," for token in inner):
+            if any(token.text == "," for token in tokens[: _closing(tokens, 1)]):
                 raise InputError(
                     f"{text}() with levels or labels is not supported; write "
                     "C(x, levels=['first', 'second'])"
@@ -161,17 +169,12 @@ class Spelling:
             return "C"
         if parts[0] in FUNCTIONS or (is_called and hasattr(builtins, text)):
             return text
-        if is_called:
-            raise self._unknown_function(text, tokens)
-        raise self._unknown(text)
+        raise self._unknown_function(text, tokens) if is_called else self._unknown(text)
 
     def _named(self, name: str) -> str:
+        """The name by which formulaic knows a column."""
         if name not in self.columns:
             raise self._unknown(name)
-        return self._alias(name)
-
-    def _alias(self, name: str) -> str:
-        """The name by which formulaic knows a column."""
         is_plain = name.isidentifier() and not keyword.iskeyword(name) and name.isascii()
         if name not in self.used:
             number = len(self.used)
@@ -182,7 +185,7 @@ class Spelling:
         return self.used[name]
 
     def _all_others(self) -> str:
-        names = [self._alias(name) for name in self.others]
+        names = [self._named(name) for name in self.others]
         if not names:
             raise InputError(f"the formula {short(self.formula)}: there is no column left for '.'")
         return f"({' + '.join(names)})"
@@ -191,24 +194,19 @@ class Spelling:
         """Without the terms offset(…), which are finite, so that separation does not see them."""
         at = 0
         while at < len(tokens):
-            if tokens[at].text != "offset" or _neighbour(tokens, at, 1) != "(":
+            if tokens[at].text != "offset" or _at(tokens, at + 1).text != "(":
                 at += 1
                 continue
-            end = _closing(tokens, _next(tokens, at))
+            end = _closing(tokens, at + 1)
             list(self._words(tokens[at + 2 : end]))  # its columns must be there, and complete
-            before, after = _neighbour(tokens, at, -1), _neighbour(tokens, end, 1)
+            before, after = _at(tokens, at - 1).text, _at(tokens, end + 1).text
             if before not in BEFORE_A_TERM or after not in AFTER_A_TERM:
                 raise InputError(
                     f"the formula {short(self.formula)}: offset() must be a term of its own"
                 )
-            first, last = at, end + 1
-            if before == "+":
-                first = max(i for i in range(at) if tokens[i].text == "+")
-            elif after == "+":
-                last = min(i for i in range(last, len(tokens)) if tokens[i].text == "+") + 1
-            left = [*tokens[:first], *tokens[last:]]
-            tokens = left if any(t.kind != "space" for t in left) else [Token("number", "1")]
-            at = first
+            at -= before == "+"
+            end += before != "+" and after == "+"
+            tokens = [*tokens[:at], *tokens[end + 1 :]] or [Token("number", "1")]
         return tokens
 
     def _unknown(self, name: str) -> InputError:
@@ -216,7 +214,7 @@ class Spelling:
         return InputError(f"data has no column {short(name)}; its columns: {names}")
 
     def _unknown_function(self, name: str, tokens: list[Token]) -> InputError:
-        inner = "".join(t.text for t in tokens[2 : _closing(tokens, _next(tokens, 0))])
+        inner = "".join(t.text for t in tokens[2 : _closing(tokens, 1)])
         argument = inner.split(",")[0].strip() or "x"
         plain = name.rpartition(".")[2]
         if name in REMEDIES:
@@ -230,77 +228,56 @@ class Spelling:
 
 def columns_of(formula: str, columns: Sequence[str], weight: str | None = None) -> list[str]:
     """The columns that a formula names, in the order of the table."""
-    left, _, right = formula.partition("~")
-    spelling = Spelling(formula, columns)
-    for part in split_outcomes(left):
-        if spelling.column(part) is None:
-            spelling.translated(part)
-    spelling.others = [c for c in columns if c not in spelling.used and c != weight]
-    spelling.translated(right)
-    return [name for name in columns if name in spelling.used]
+    used = Spelling(formula, columns, weight).used
+    return [name for name in columns if name in used]
 
 
 def split_outcomes(left: str) -> list[str]:
     """The parts of the left side: one outcome, or counts of several."""
-    tokens = list(_tokens(left.strip()))
+    tokens = _tokens(left)
     texts = [token.text for token in tokens]
-    if (
-        texts[:1] == ["cbind"]
-        and "(" in texts
-        and _closing(tokens, texts.index("(")) == (len(texts) - 1)
-    ):
-        return _split(tokens[texts.index("(") + 1 : -1], ",")
-    is_sum = all(t.kind in ("name", "quoted", "space", "text") or t.text in "+()" for t in tokens)
+    if texts[:2] == ["cbind", "("] and _closing(tokens, 1) == len(texts) - 1:
+        return _split(tokens[2:-1], ",")
+    is_sum = all(t.kind in ("name", "quoted", "text") or t.text in "+()" for t in tokens)
     parts = _split(tokens, "+") if is_sum else []
-    return parts if len(parts) > 1 else [left.strip()]
+    return parts if len(parts) > 1 else [left]
 
 
 def _split(tokens: list[Token], sign: str) -> list[str]:
     """The texts between signs that are not within brackets."""
     parts, depth = [""], 0
-    for _, text in tokens:
-        depth += (text in ("(", "[", "{")) - (text in (")", "]", "}"))
+    for _, text, space in tokens:
+        depth += (text in OPENING) - (text in CLOSING)
         if text == sign and not depth:
             parts.append("")
         else:
-            parts[-1] += text
+            parts[-1] += text + space
     return [part.strip() for part in parts]
 
 
-def _tokens(part: str) -> Iterator[Token]:
-    for match in TOKEN.finditer(part):
-        yield Token(str(match.lastgroup), match[0])
+def _tokens(part: str) -> list[Token]:
+    found = []
+    for match in TOKEN.finditer(part.strip()):
+        kind = next(name for name, text in match.groupdict().items() if text is not None)
+        found.append(Token(kind, match[kind], match["space"]))
+    return found
 
 
-def _next(tokens: list[Token], at: int, step: int = 1) -> int:
-    """The position of the next token that is not white space; −1 where there is none."""
-    at += step
-    while 0 <= at < len(tokens) and tokens[at].kind == "space":
-        at += step
-    return at if at < len(tokens) else -1
-
-
-def _neighbour(tokens: list[Token], at: int, step: int) -> str:
-    found = _next(tokens, at, step)
-    return tokens[found].text if found >= 0 else ""
-
-
-def _neighbour_kind(tokens: list[Token], at: int) -> str:
-    found = _next(tokens, at, -1)
-    return tokens[found].kind if found >= 0 else ""
+def _at(tokens: list[Token], at: int) -> Token:
+    return tokens[at] if 0 <= at < len(tokens) else END
 
 
 def _is_quote(tokens: list[Token], at: int) -> bool:
-    """Whether a name is that of Q("…")."""
-    following = tokens[at + 1 : at + 4]
-    return len(following) == 3 and following[1].kind == "text" and following[0].text == "("
+    """Whether Q("…") is at a position."""
+    first, bracket, name = (_at(tokens, at + i) for i in range(3))
+    return (first.text, bracket.text, name.kind) == ("Q", "(", "text")
 
 
 def _closing(tokens: list[Token], at: int) -> int:
     """The position of the bracket that closes the one at a position; the last token if none."""
     depth = 0
     for i in range(at, len(tokens)):
-        depth += (tokens[i].text in ("(", "[", "{")) - (tokens[i].text in (")", "]", "}"))
+        depth += (tokens[i].text in OPENING) - (tokens[i].text in CLOSING)
         if depth == 0:
             return i
     return len(tokens) - 1
