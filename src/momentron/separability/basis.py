@@ -12,7 +12,14 @@ import numpy as np
 
 from momentron.separability.cone import Cone, column_ends, whole_multiples
 from momentron.solvers.rational.memory import TooLarge
-from momentron.solvers.rational.systems import Vector, minor, primitive, solve_many, solve_whole
+from momentron.solvers.rational.systems import (
+    Vector,
+    independent,
+    minor,
+    primitive,
+    solve_many,
+    solve_whole,
+)
 from momentron.verify.limits import MAX_BASIS
 
 
@@ -59,6 +66,27 @@ def null_space(rows: list[Vector], pivots: list[int], free: list[int]) -> dict[i
             found = {c: v for c, v in zip(pivots, column, strict=True) if v} | {f: denominator}
             vectors[f] = dict(sorted(zip(found, primitive([*found.values()]), strict=True)))
     return vectors
+
+
+def combination(vectors: list[Vector], target: Vector) -> tuple[list[int], list[int], int] | None:
+    """(positions, numerators, denominator): independent vectors whose weighted sum is the target.
+
+    None if there is no such sum.
+    """
+    used = sorted(set[int]().union(*vectors))
+    place = {c: i for i, c in enumerate(used)}
+    short = [{place[c]: v for c, v in vector.items()} for vector in vectors]
+    chosen, at = independent(short, len(used))
+    matrix = [[short[i].get(c, 0) for i in chosen] for c in at]
+    try:
+        numerators, denominator = solve_whole(matrix, [target.get(used[c], 0) for c in at])
+    except ZeroDivisionError:  # the prime of `independent` has lost rank
+        return None
+    left = {c: -denominator * v for c, v in target.items()}
+    for i, factor in zip(chosen, numerators, strict=True):
+        for c, v in vectors[i].items():
+            left[c] = left.get(c, 0) + factor * v
+    return None if any(left.values()) else (chosen, numerators, denominator)
 
 
 def one_sided_column(cone: Cone) -> list[int] | None:

@@ -8,11 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.clock import require_time
-from momentron.separability.basis import ExactWeights
+from momentron.separability.basis import ExactWeights, combination
 from momentron.separability.cone import Cone
 from momentron.separability.projection import FEW, NotFound, Rows
 from momentron.solvers.rational.memory import TooLarge
-from momentron.solvers.rational.systems import pivots, solve_whole
 
 
 def duplicate_conflict(cone: Cone) -> ExactWeights | None:
@@ -51,22 +50,11 @@ def circuit_conflict(cone: Cone, rows: Rows, boundary: np.ndarray, one: int) -> 
     first = others[:: 1 + others.size // (FEW * target.size)]
     try:
         support = rows.project(target, others, first).support
-        return exact_circuit(cone, np.append(support, one))
-    except (NotFound, TooLarge, ZeroDivisionError):
+        *vectors, last = cone.vectors(np.append(support, one))
+        found = combination(vectors, {c: -v for c, v in last.items()})
+    except (NotFound, TooLarge):
         return None
-
-
-def exact_circuit(cone: Cone, support: np.ndarray) -> ExactWeights | None:
-    """The positive weights that cancel on pairs with one relation; None if there are none."""
-    if support.size < 2:
+    if found is None or min(found[1], default=0) <= 0:
         return None
-    coordinates = pivots(cone.residues(support[:-1]).toarray())
-    if len(coordinates) != support.size - 1:
-        return None
-    *vectors, last = cone.vectors(support)
-    matrix = [[a.get(c, 0) for a in vectors] for c in coordinates]
-    solution, denominator = solve_whole(matrix, [-last.get(c, 0) for c in coordinates])
-    numerators = [*solution, denominator]
-    if min(numerators) <= 0 or any(cone.combine(support, numerators)):
-        return None
-    return ExactWeights(support, numerators, 1)
+    chosen, numerators, denominator = found
+    return ExactWeights(np.append(support[chosen], one), [*numerators, denominator], 1)

@@ -18,20 +18,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.clock import OutOfTime, require_time, time_left, until
-from momentron.separability.basis import null_space
+from momentron.separability.basis import combination, null_space
 from momentron.separability.cone import Cone, whole_multiples
 from momentron.separability.document import named_pairs
 from momentron.separability.projection import NotFound, Rows
 from momentron.separability.wolfe import even_lengths, minimum_norm_point
 from momentron.solvers.rational.memory import TooLarge, require_memory
-from momentron.solvers.rational.systems import (
-    PRIME,
-    Vector,
-    independent,
-    minor,
-    primitive,
-    solve_whole,
-)
+from momentron.solvers.rational.systems import PRIME, Vector, minor, primitive
 from momentron.verify.limits import MAX_BASIS
 
 Bound = tuple[list[int], list[int]]  # (strict pairs, λ > 0)
@@ -225,20 +218,11 @@ class EstimateProver:
     def _solved(self, g: list[int], pairs: list[int]) -> Bound | None:
         """(pairs, λ > 0) with Σ λ c = g up to a factor on independent ones of some pairs."""
         points = self._strict_vectors(pairs)
-        touched = [c for c, column in enumerate(zip(*points, strict=True)) if any(column)]
-        vectors = [{i: point[c] for i, c in enumerate(touched) if point[c]} for point in points]
-        chosen, at = independent(vectors, len(touched))
-        coordinates = [touched[i] for i in at]
-        matrix = [[points[i][c] for i in chosen] for c in coordinates]
-        try:
-            weights, factor = solve_whole(matrix, [g[c] for c in coordinates])
-        except ZeroDivisionError:
+        vectors = [{c: v for c, v in enumerate(point) if v} for point in points]
+        found = combination(vectors, dict(enumerate(g)))
+        if found is None or min(found[1], default=-1) < 0:
             return None
-        columns = zip(*(points[i] for i in chosen), strict=True)
-        sums = [sum(map(int.__mul__, weights, column)) for column in columns]
-        if min(weights, default=-1) < 0 or sums != [factor * v for v in g]:
-            return None
-        kept = sorted((pairs[i], v) for i, v in zip(chosen, weights, strict=True) if v)
+        kept = sorted((pairs[i], v) for i, v in zip(*found[:2], strict=True) if v)
         return [pair for pair, _ in kept], primitive([v for _, v in kept])
 
     def _strict_vectors(self, pairs: list[int]) -> list[list[int]]:

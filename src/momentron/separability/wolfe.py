@@ -13,11 +13,11 @@ import numpy as np
 from scipy.optimize import nnls
 
 from momentron.arithmetic.clock import require_time
-from momentron.separability.basis import ExactWeights, null_space
+from momentron.separability.basis import ExactWeights, combination, null_space
 from momentron.separability.cone import Cone
 from momentron.solvers.rational.memory import require_memory
 from momentron.solvers.rational.nearest import Points, Vector, Weights, Wolfe, dot
-from momentron.solvers.rational.systems import independent, primitive, solve_whole
+from momentron.solvers.rational.systems import independent, primitive
 
 BYTES_PER_INTEGER = 100  # with its coordinate
 GUESS_FLOPS = 1e9  # of one call of non-negative least squares
@@ -106,18 +106,17 @@ class _Faces:
         """
         if not face:
             return
-        correction: dict[int, Fraction] = {}
-        if self.basis:
-            common = math.lcm(*(weight.denominator for weight in face.values()))
-            total = dict.fromkeys(self.coordinates, 0)
-            for pair, weight in face.items():
-                require_time()
-                for c in self.vectors[pair].keys() & total.keys():
-                    total[c] += int(weight * common) * self.vectors[pair][c]
-            matrix = [[self.vectors[pair].get(c, 0) for pair in self.basis] for c in total]
-            found, below = solve_whole(matrix, list(total.values()))
-            shares = [Fraction(v, below * common) for v in found]
-            correction = dict(zip(self.basis, shares, strict=True))
+        common = math.lcm(*(weight.denominator for weight in face.values()))
+        total: dict[int, int] = {}
+        for pair, weight in face.items():
+            require_time()
+            for c, v in self.vectors[pair].items():
+                total[c] = total.get(c, 0) + int(weight * common) * v
+        found = combination([self.vectors[pair] for pair in self.basis], total)
+        assert found is not None
+        correction = {
+            self.basis[i]: Fraction(v, found[2] * common) for i, v in zip(*found[:2], strict=True)
+        }
         ratios = [math.floor(share / self.q[pair]) + 1 for pair, share in correction.items()]
         factor = max([1, *ratios])
         self.q = {pair: factor * weight for pair, weight in self.q.items()}
