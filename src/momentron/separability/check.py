@@ -30,6 +30,7 @@ from momentron.separability.conflict import circuit_conflict, duplicate_conflict
 from momentron.separability.designs import read_design
 from momentron.separability.document import build_proof, empty_proof
 from momentron.separability.estimates import LATE, EstimateProver, too_large
+from momentron.separability.exact_projection import exact_pair
 from momentron.separability.family import Family, classes_of, default_family, link_of
 from momentron.separability.fates import notes_on_classes
 from momentron.separability.interval import (
@@ -40,7 +41,6 @@ from momentron.separability.interval import (
 )
 from momentron.separability.projection import NotFound, Proposal, Rows, propose
 from momentron.separability.verdict import Verdict
-from momentron.separability.wolfe import exact_pair
 from momentron.solvers.rational.memory import TooLarge
 from momentron.verify import ProofError, ProofTooLarge, check_document
 from momentron.verify.exact_table import Table
@@ -139,7 +139,7 @@ def check_separability(
     -----
     Projections onto the cone of the rows propose which of them are on the boundary, at some d³
     flops and a few passes over X; one system of d equations in whole numbers makes the proposal
-    exact. Where floats see too little, Wolfe's algorithm decides in rational arithmetic.
+    exact. Where floats see too little, the projections are made in rational arithmetic.
 
     References
     ----------

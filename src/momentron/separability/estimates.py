@@ -3,9 +3,9 @@
 Null vectors of the boundary pairs give coordinates t of the space in which K has an interior, one
 per free coordinate. There each strict pair is a vector c, and each coefficient a form g: it is
 finite if g = 0, and infinite or undetermined according to whether g or −g lies in the cone of the
-c's. Either g = Σ λ c with λ ≥ 0, a *bound*, or some t has c·t > 0 for all of them and g·t < 0
+c's. Either g = Σ λ c with λ ≥ 0, a *bound*, or some t has c·t ≥ 0 for all of them and g·t < 0
 (Farkas). The projection of g to that cone proposes which, for many coefficients at once; where
-floats see too little, Wolfe's algorithm decides in rational numbers.
+floats see too little, it is made in rational numbers.
 """
 
 import math
@@ -21,8 +21,8 @@ from momentron.arithmetic.clock import OutOfTime, require_time, time_left, until
 from momentron.separability.basis import combination, null_space
 from momentron.separability.cone import Cone, whole_multiples
 from momentron.separability.document import named_pairs
+from momentron.separability.exact_projection import project_exactly, whole_weights
 from momentron.separability.projection import NotFound, Rows
-from momentron.separability.wolfe import even_lengths, minimum_norm_point
 from momentron.solvers.rational.memory import TooLarge, require_memory
 from momentron.solvers.rational.systems import PRIME, Vector, minor, primitive
 from momentron.verify.limits import MAX_BASIS
@@ -30,10 +30,10 @@ from momentron.verify.limits import MAX_BASIS
 Bound = tuple[list[int], list[int]]  # (strict pairs, λ > 0)
 
 FEWEST = 8  # coordinates t from which floats propose
-LARGEST = 80  # coordinates t up to which Wolfe's algorithm is asked
+LARGEST = 80  # coordinates t up to which rational numbers are asked
 SHARE = 2 / 3  # of the time is for finding, what is left for verifying
 PRODUCT_SECONDS = 4e-7  # of one product of two entries when directions are verified
-FIRST = 40  # pairs that Wolfe's algorithm begins with, and how many are added at a time
+FIRST = 40  # pairs to look at first, and how many are added at a time
 MANY_ALIASES = 400_000  # entries of null vectors of a design, beyond which only one is written
 DIRECTION_BITS = (20, 50)  # of a proposed direction: short numbers first, they are checked sooner
 LATE = "time ran out"
@@ -268,7 +268,7 @@ class EstimateProver:
         return seconds < (1.0 / SHARE - 1.0) * (self.moment - self.start)
 
     def _decide(self, g: list[int]) -> tuple[Bound | None, list[int]]:
-        """((pairs, λ) with Σ λ c = g up to a factor, []) or (None, t with c·t > 0, g·t < 0)."""
+        """((pairs, λ) with Σ λ c = g up to a factor, []) or (None, t with c·t ≥ 0, g·t < 0)."""
         if len(self.free) >= FEWEST:
             t, pairs = self._proposed(self._form(g))
             if t is not None and sum(map(int.__mul__, g, t)) < 0:
@@ -282,29 +282,24 @@ class EstimateProver:
         while True:
             require_time()
             points = self._strict_vectors(self.strict[chosen].tolist())
-            even, factors = even_lengths([*points, [-v for v in g]])
-            weights, t = minimum_norm_point(even)
+            weights, t = project_exactly(points, g)
             if not any(t):
-                whole = {i: weight * factors[i] for i, weight in weights.items()}
-                whole.pop(len(points))
-                common = math.lcm(*(v.denominator for v in whole.values()))
-                at = sorted(whole, key=lambda i: chosen[i])
-                numbers = primitive([int(whole[i] * common) for i in at])
-                return ([int(self.strict[chosen[i]]) for i in at], numbers), []
+                found = whole_weights({int(self.strict[chosen[i]]): v for i, v in weights.items()})
+                return (found.pairs.tolist(), primitive(found.numerators)), []
             outside = self._outside(t)
             if not outside:
                 return None, t
             chosen += outside
 
     def _outside(self, t: list[int]) -> list[int]:
-        """Some strict pairs with c·t ≤ 0, the worst first."""
+        """Some strict pairs with c·t < 0, the worst first."""
         sides = self.cone.sides(self._dense(self._lifted(t)), self.strict)
-        return sorted((i for i, s in enumerate(sides) if s <= 0), key=sides.__getitem__)[:FIRST]
+        return sorted((i for i, s in enumerate(sides) if s < 0), key=sides.__getitem__)[:FIRST]
 
     # --- proposed in floats ----------------------------------------------------------------------
 
     def _proposed(self, g: np.ndarray) -> tuple[list[int] | None, np.ndarray]:
-        """(a proven t with c·t > 0 on all strict pairs, near g·t < 0; else pairs that may bound g).
+        """(a proven t with c·t ≥ 0 on all strict pairs, near g·t < 0; else pairs that may bound g).
 
         The projection of g to the cone of the c's shows which: if g is not in it, then along the
         way from g to its projection g falls, and no c does.

@@ -95,7 +95,7 @@ class Rows:
         while True:
             require_time(SECONDS * size**3)
             part = self.dense(chosen)
-            weights = _least_squares(part, target)
+            weights = least_squares(part, target)
             residual = weights @ part - target
             distance = float(np.linalg.norm(residual))
             is_inside = distance <= SAME * (np.linalg.norm(target) + weights.sum())
@@ -116,7 +116,7 @@ class Rows:
             chosen = among if among.size <= FEW * size else np.union1d(chosen, added)
 
 
-def _least_squares(rows: np.ndarray, target: np.ndarray) -> np.ndarray:
+def least_squares(rows: np.ndarray, target: np.ndarray) -> np.ndarray:
     """λ ≥ 0 on independent rows, whose sum with these weights is nearest to the target.
 
     The solver updates its factors from step to step; at the end they are made again.
