@@ -14,7 +14,7 @@ from momentron.result import MarginResult
 from momentron.status import Status
 from momentron.views.display import PathDisplay
 from momentron.views.markup import rows_table
-from momentron.views.table import Table
+from momentron.views.trace import Table
 
 
 @dataclass(frozen=True)

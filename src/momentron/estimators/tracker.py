@@ -17,7 +17,7 @@ from momentron.result import MarginResult
 from momentron.solvers.iterate import angle_between
 from momentron.solvers.problem import Problem
 from momentron.views.display import TrackDisplay
-from momentron.views.table import Table
+from momentron.views.trace import Table
 
 
 @dataclass(frozen=True)

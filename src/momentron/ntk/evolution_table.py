@@ -10,7 +10,7 @@ from typing import Any
 from momentron.data.safefiles import Pathname, write_atomically
 from momentron.errors import InputError
 from momentron.views.display.evolution import EvolutionDisplay
-from momentron.views.table import Table
+from momentron.views.trace import Table
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,11 @@ from momentron.views.display.style import (
     text_of,
 )
 from momentron.views.display.views import last_step
-from momentron.views.table import Table
+from momentron.views.trace import Table, Trace
 
 if TYPE_CHECKING:
     from momentron.certificate import Certificate
     from momentron.result import MarginResult
-    from momentron.views.trace import Trace
 
 # what traces are drawn against
 COSTS = {"iteration": "iterations", "passes": "passes over the data", "seconds": "seconds"}
@@ -66,7 +65,7 @@ class TraceDisplay:
     """
 
     def __init__(
-        self, trace: "Trace", certificate: "Certificate | None" = None, *, method: str = ""
+        self, trace: Trace, certificate: "Certificate | None" = None, *, method: str = ""
     ) -> None:
         self.trace = trace
         self.certificate = certificate
@@ -179,7 +178,7 @@ class RaceDisplay:
     lines_ : list of artists
     """
 
-    def __init__(self, traces: "Mapping[str, Trace]", best: "MarginResult") -> None:
+    def __init__(self, traces: Mapping[str, Trace], best: "MarginResult") -> None:
         self.traces = dict(traces)
         self.best = best
 
