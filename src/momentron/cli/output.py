@@ -13,14 +13,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.markup import escape
+from rich.progress import Progress, TimeElapsedColumn
 from rich.text import Text
 
 from momentron.data.safefiles import reason, write_atomically
@@ -68,11 +62,8 @@ def progress(
         words = f"{words}, at most {max_time:g} s"
     console = Console(stderr=True)
     bar = Progress(
-        TextColumn("{task.description}", style="cyan", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
+        *Progress.get_default_columns(),
         TimeElapsedColumn(),
-        TimeRemainingColumn(),
         console=console,
         transient=True,
         redirect_stdout=False,
@@ -80,10 +71,10 @@ def progress(
         disable=quiet or not console.is_terminal,
     )
     with bar:
-        task = bar.add_task(printable(words), total=None)
+        task = bar.add_task(escape(printable(words)), total=None)
 
         def tell(words: str, share: float) -> None:
-            bar.update(task, description=printable(words), total=1.0, completed=share)
+            bar.update(task, description=escape(printable(words)), total=1.0, completed=share)
 
         yield tell
 
