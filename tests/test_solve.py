@@ -11,8 +11,8 @@ import pytest
 from momentron import Status, max_margin
 from momentron.datasets import make_separable
 from momentron.solvers import Momentum
-from momentron.views import reporting
-from momentron.views.reporting import HEADER
+from momentron.views import progress
+from momentron.views.progress import HEADER
 
 
 @pytest.fixture(scope="module")
@@ -140,9 +140,9 @@ def test_certificates_do_not_eat_the_budget(data):
 
 
 def test_a_table_breaks_a_long_silence(monkeypatch):
-    monkeypatch.setattr(reporting, "SILENCE", 0.05)
+    monkeypatch.setattr(progress, "SILENCE", 0.05)
     text = io.StringIO()
-    with reporting.TableReporter(text):
+    with progress.TableReporter(text):
         time.sleep(0.3)
     assert text.getvalue().count("working: ") >= 2
     said = text.getvalue()

@@ -37,7 +37,7 @@ from momentron.solvers.loop import Callback, Run, solve
 from momentron.solvers.margin_problem import CertifiedProblem, SparseDual
 from momentron.solvers.problem import Problem
 from momentron.status import Predictor, Status
-from momentron.views.reporting import TableReporter
+from momentron.views.progress import TableReporter
 
 PAIR_BYTES = 16  # of a Gram matrix in double precision, and of a factor of it
 GRAM_BYTES = 24  # for each entry of a Gram matrix: that, a copy, and a factor

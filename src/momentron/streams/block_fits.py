@@ -26,7 +26,7 @@ from momentron.streams.first_pass import FirstPass, FirstPassResult
 from momentron.streams.rounds import WorkingSetRounds
 from momentron.streams.source import BLOCK_BYTES, ArraySource, NpySource, Source, SvmlightSource
 from momentron.streams.stream import DiskStream, Stream
-from momentron.views.reporting import TableReporter
+from momentron.views.progress import TableReporter
 
 SVMLIGHT = (".svm", ".svmlight", ".libsvm")
 BLOCKS_IN_MEMORY = 40  # blocks, working set and what solves it, with room to spare

@@ -7,20 +7,9 @@ import numpy as np
 
 from momentron.data.safefiles import Pathname, write_atomically
 from momentron.errors import InputError
-from momentron.views.display.style import (
-    BLUE,
-    GREEN,
-    GREY,
-    PURPLE,
-    SIZE,
-    VERMILLION,
-    picture_of,
-    require_choice,
-    saved_figure,
-    shown_figure,
-)
+from momentron.views.display import style
 
-KERNEL, NETWORK, TRAIN = VERMILLION, BLUE, GREY
+KERNEL, NETWORK, TRAIN = style.VERMILLION, style.BLUE, style.GREY
 WIDE = (10.5, 3.4)  # inches of all three panels
 
 
@@ -52,7 +41,7 @@ class EvolutionDisplay:
         """Draw it; see `KernelEvolution.plot`."""
         panels = {"errors": self._errors, "margins": self._margins, "alignments": self._alignments}
         if show is not None:
-            require_choice("show", show, panels)
+            style.require_choice("show", show, panels)
         names = list(panels) if show is None else [show]
         self.figure_, self.axes_ = self._axes(ax, len(names), path is not None)
         for name, axes in zip(names, self.axes_, strict=True):
@@ -62,14 +51,14 @@ class EvolutionDisplay:
         if title:
             self.figure_.suptitle(title, x=0.01, ha="left", fontsize=11)
         if path is not None:
-            write_atomically(path, picture_of(path, self.figure_, dpi=115))
+            write_atomically(path, style.picture_of(path, self.figure_, dpi=115))
         return self
 
     def _axes(self, ax: Any, count: int, is_saved: bool) -> tuple[Any, list[Any]]:
         """The user's axes, or new ones: of pyplot where the picture is to be seen."""
         if ax is None:
-            make = saved_figure if is_saved else shown_figure
-            figure, axes = make(1, count, size=WIDE if count > 1 else SIZE)
+            make = style.saved_figure if is_saved else style.shown_figure
+            figure, axes = make(1, count, size=WIDE if count > 1 else style.SIZE)
             return figure, list(np.ravel(axes))
         given = list(np.ravel(np.asarray(ax, dtype=object)))
         if len(given) != count:
@@ -102,8 +91,8 @@ class EvolutionDisplay:
         axes.set_ylim(bottom=0.0)
 
     def _alignments(self, axes: Any) -> None:
-        self._draw(axes, "alignment_first", "o-", PURPLE, "with the first")
-        self._draw(axes, "alignment_last", "o-", GREEN, "with the last")
+        self._draw(axes, "alignment_first", "o-", style.PURPLE, "with the first")
+        self._draw(axes, "alignment_last", "o-", style.GREEN, "with the last")
         axes.set_title("Alignment of kernels", loc="left", fontsize=10)
 
 
