@@ -40,6 +40,13 @@ def reason(error: BaseException) -> str:
     return " ".join(str(text).split())
 
 
+def require_regular(found: os.stat_result, path: Pathname) -> None:
+    """Refuse a folder, a pipe or a device."""
+    if not stat.S_ISREG(found.st_mode):
+        kind = "directory" if stat.S_ISDIR(found.st_mode) else "pipe, a socket or a device"
+        raise InputError(f"{one_line(path, 120)} is a {kind}, not a regular file; name a file")
+
+
 def open_regular(path: Pathname, *, follow_links: bool = True) -> IO[bytes]:
     """A regular file, open for reading.
 
@@ -54,8 +61,7 @@ def open_regular(path: Pathname, *, follow_links: bool = True) -> IO[bytes]:
         raise InputError(f"{path} is a link; name the file that it points to")
     descriptor = os.open(path, _READ | (0 if follow_links else _NO_LINKS))
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise InputError(f"{path} is not a regular file, but {_kind_of(path)}; name a file")
+        require_regular(os.fstat(descriptor), path)
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
@@ -72,10 +78,8 @@ def require_writable(path: Pathname) -> None:
             )
         if path.is_symlink():
             raise InputError(f"{one_line(path, 120)} is a link; name the file that it points to")
-        if path.exists() and not path.is_file():
-            raise InputError(
-                f"{one_line(path, 120)} is not a regular file, but {_kind_of(path)}; name a file"
-            )
+        if path.exists():
+            require_regular(path.stat(), path)
         descriptor, temporary = _create_beside(path, PRIVATE)
         os.close(descriptor)
         temporary.unlink()
@@ -175,9 +179,3 @@ def _create_beside(path: Path, mode: int) -> tuple[int, Path]:
             return os.open(temporary, _CREATE | _NO_LINKS | os.O_EXCL, mode), temporary
         except FileExistsError:
             continue
-
-
-def _kind_of(path: Pathname) -> str:
-    mode = Path(path).stat().st_mode
-    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
-    return kinds.get(stat.S_IFMT(mode), "a device")

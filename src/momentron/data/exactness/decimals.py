@@ -8,6 +8,7 @@ back as it was written.
 import math
 import re
 from collections.abc import Sequence
+from decimal import Context, Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
 
@@ -25,7 +26,7 @@ MOST_DIGITS = 4000  # a float64 written out in full has 1,075 decimals
 PIECE = 1 << 17  # bytes looked at together: they stay in the cache
 _ALL_ZEROS = bytes.maketrans(b"123456789.", b"0" * 10)
 _SMALL = re.compile(rb"[eE]-0*[1-9][0-9]{2}")
-_NUMBER = re.compile(r"\s*[+-]?(\d*)\.?(\d*)(?:[eE]([+-]?\d+))?\s*")
+_EXACT = Context(prec=2 * MOST_DIGITS)
 _SUBNORMAL = 2.0**-1021  # below it float64 has fewer digits
 
 
@@ -216,22 +217,21 @@ def first_changed(texts: Sequence[str], values: np.ndarray) -> int | None:
 
 
 def is_kept(text: str, value: float) -> bool:
-    """|text − value| ≤ half a unit of the text's last digit, in whole numbers."""
+    """|text − value| ≤ half a unit of the text's last digit, without rounding."""
     if not math.isfinite(value):
         return True  # whoever read it says so
-    match = _NUMBER.fullmatch(text)
-    if match is None or len(text) > MOST_DIGITS:
+    if len(text) > MOST_DIGITS:
         return False
-    whole, fraction, exponent = match.groups()
-    digits = int(whole + fraction or "0")
-    if value == 0.0 or digits == 0:
-        return value == digits
-    power = int(exponent or 0) - len(fraction)
-    unit = 10 ** abs(power)
-    numerator, denominator = abs(value).as_integer_ratio()
-    if power >= 0:
-        return 2 * abs(numerator - digits * unit * denominator) <= unit * denominator
-    return 2 * abs(numerator * unit - digits * denominator) <= denominator
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return False
+    if value == 0.0 or not number:
+        return value == number
+    exact = Decimal(value)
+    if exact.quantize(number, "ROUND_HALF_UP", _EXACT) == number:
+        return True
+    return exact.quantize(number, "ROUND_HALF_DOWN", _EXACT) == number  # in the middle of two
 
 
 def describe_change(text: str, value: float) -> str:

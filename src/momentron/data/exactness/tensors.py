@@ -1,6 +1,5 @@
 """Tensors of torch as arrays on the host with the same values. torch itself is never imported."""
 
-import math
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -8,10 +7,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.arithmetic.clock import require_time
 from momentron.errors import InputError
 
-BLOCK_BYTES = 1 << 24  # of the host's copy, converted at a time
+BLOCK_BYTES = 1 << 24  # of the host's copy, where rows are converted in parts
 
 
 def is_tensor(X: Any) -> bool:
@@ -40,13 +38,13 @@ def as_host(X: Any) -> Any:
 
     What numpy can read is not copied, whether or not it requires gradients. Types that float32
     holds as well (bfloat16, float16, float8) become float64, and tensors on other devices come to
-    the host, both a block of rows at a time.
+    the host.
     """
     if X.device.type == "meta":
         raise InputError("the tensor is on the meta device and has no values; pass a real one")
     try:
         with _torch().no_grad():
-            return _dense(X.detach()) if is_dense(X) else _sparse(X.detach())
+            return _values(X.detach()) if is_dense(X) else _sparse(X.detach())
     except InputError:
         raise
     except (RuntimeError, TypeError, ValueError) as error:
@@ -61,8 +59,9 @@ def row_parts(X: Any) -> Iterator[tuple[int, Any]]:
     if not is_converted(X) or X.ndim != 2 or X.shape[0] == 0:
         yield 0, X
         return
-    for rows in _blocks(X):
-        yield rows.start, X[rows]
+    size = max(1, BLOCK_BYTES // (host_itemsize(X) * max(1, X.shape[1])))
+    for start in range(0, X.shape[0], size):
+        yield start, X[start : start + size]
 
 
 def _torch() -> Any:
@@ -85,32 +84,8 @@ def host_itemsize(X: Any) -> int:
     return 8 if X.dtype.is_floating_point and X.dtype.itemsize < 4 else int(X.dtype.itemsize)
 
 
-def _blocks(X: Any) -> Iterator[slice]:
-    """Runs of rows whose copies on the host are blocks."""
-    row_bytes = host_itemsize(X) * max(1, math.prod(X.shape[1:]))
-    size = max(1, BLOCK_BYTES // row_bytes)
-    for start in range(0, X.shape[0], size):
-        yield slice(start, min(start + size, X.shape[0]))
-
-
-def _dense(X: Any) -> np.ndarray:
-    if _is_readable(X):
-        return np.asarray(X.numpy())
-    if X.ndim == 0 or X.shape[0] == 0:
-        return _block(X)
-    values = None
-    for rows in _blocks(X):
-        require_time()
-        block = _block(X[rows])
-        if values is None:
-            values = np.empty(tuple(X.shape), block.dtype)
-        values[rows] = block
-    assert values is not None, "there are rows"
-    return values
-
-
-def _block(X: Any) -> np.ndarray:
-    """Some rows on the host; small floating types are widened there, where memory is cheaper."""
+def _values(X: Any) -> np.ndarray:
+    """A dense tensor on the host, where small floating types are widened: memory is cheaper."""
     X = X.cpu().resolve_conj().resolve_neg()
     if X.dtype.is_floating_point and X.dtype.itemsize < 4:
         X = X.to(_torch().float64)
@@ -127,15 +102,15 @@ def _sparse(X: Any) -> Any:
     shape = tuple(X.shape)
     if X.layout == torch.sparse_csr:
         places = X.col_indices(), X.crow_indices()
-        return sp.csr_array((_entries(X.values()), *map(_block, places)), shape=shape)
+        return sp.csr_array((_entries(X.values()), *map(_values, places)), shape=shape)
     if X.layout == torch.sparse_csc:
         places = X.row_indices(), X.ccol_indices()
-        return sp.csc_array((_entries(X.values()), *map(_block, places)), shape=shape)
-    rows, columns = _block(X._indices())  # also of a tensor with an entry twice
+        return sp.csc_array((_entries(X.values()), *map(_values, places)), shape=shape)
+    rows, columns = _values(X._indices())  # also of a tensor with an entry twice
     return sp.coo_array((_entries(X._values()), (rows, columns)), shape=shape)
 
 
 def _entries(values: Any) -> np.ndarray:
     if values.ndim != 1:
         raise InputError("the sparse tensor holds dense blocks; pass one number per entry")
-    return _dense(values)
+    return _values(values)

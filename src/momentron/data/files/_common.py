@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentron.data.files.table_options import FeatureColumns
+from momentron.data.safefiles import reason, require_regular
 from momentron.errors import InputError, counted, one_line, short
 
 LABEL_NAMES = frozenset({"target", "label", "class", "y"})
@@ -22,40 +22,17 @@ LABEL_NAMES = frozenset({"target", "label", "class", "y"})
 
 @dataclass(frozen=True, eq=False)
 class DataFile:
-    """A data file in memory.
+    """A data file in memory."""
 
-    Attributes
-    ----------
-    X : ndarray of float64 or scipy.sparse.csr_matrix, shape (n_samples, n_features)
-        The features, all finite.
-    y : ndarray of shape (n_samples,)
-        The labels: int where all are whole numbers, float where all are numbers, else str. Of
-        grouped data, shape (n_samples, 2): successes and failures.
-    feature_names : list of str or None
-        Where the file names its columns.
-    row_names : list of str or None
-        The row names of a table that has them; else, if some rows were left out, row numbers.
-    weights : ndarray or None
-        A column of weights or frequencies.
-    taken : list of str
-        What was taken as what, in short phrases for a user to see.
-    columns : FeatureColumns or None
-        Which columns of a table are the features.
-    ignored : list of str
-        Columns of rows to be classified that are not features of the model.
-    kept : ndarray of bool, or None
-        Which rows of the file these are, where some were left out for missing values.
-    """
-
-    X: Any
-    y: NDArray[Any]
-    feature_names: list[str] | None = None
-    row_names: list[str] | None = None
+    X: Any  # ndarray of float64 or csr_matrix of shape (n_samples, n_features), all finite
+    y: NDArray[Any]  # labels, as `labels` has them; or (n_samples, 2): successes and failures
+    feature_names: list[str] | None = None  # where the file names its columns
+    row_names: list[str] | None = None  # of a table; or row numbers, if some rows were left out
     weights: NDArray[np.float64] | None = None
-    taken: list[str] = field(default_factory=list)
-    columns: FeatureColumns | None = None
-    ignored: list[str] = field(default_factory=list)
-    kept: NDArray[np.bool_] | None = None
+    taken: list[str] = field(default_factory=list)  # what was taken as what, for a user to see
+    columns: FeatureColumns | None = None  # which columns of a table are the features
+    ignored: list[str] = field(default_factory=list)  # columns that are not features of the model
+    kept: NDArray[np.bool_] | None = None  # which rows these are, where some were left out
 
 
 def fail(shown: str, what: str, cause: BaseException | None = None) -> NoReturn:
@@ -67,16 +44,12 @@ def require_file(path: str | Path, shown: str | None = None) -> None:
     """Refuse what is not a regular file before it is opened: a pipe would block for ever."""
     shown = str(path) if shown is None else shown
     try:
-        mode = Path(path).stat().st_mode
+        found = Path(path).stat()
     except FileNotFoundError:
         fail(shown, "does not exist; check the path")
     except (OSError, ValueError) as error:  # a folder on the way that may not be entered
-        why = getattr(error, "strerror", None) or one_line(error)
-        fail(shown, f"cannot be reached: {why}", error)
-    if stat.S_ISDIR(mode):
-        fail(shown, "is a directory; give a file in it")
-    if not stat.S_ISREG(mode):
-        fail(shown, "is a pipe, a socket or a device; copy its contents to a file first")
+        fail(shown, f"cannot be reached: {reason(error)}", error)
+    require_regular(found, shown)
 
 
 def position(

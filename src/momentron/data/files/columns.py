@@ -29,28 +29,14 @@ Column = NDArray[Any]  # numbers or truth values, NaN where one is missing; or t
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The columns of one file, on their way to features, labels and weights.
+    """The columns of one file, on their way to features, labels and weights."""
 
-    Attributes
-    ----------
-    shown : str
-        The file, as messages name it.
-    layout : Layout
-    columns : list of ndarray
-    rows : sequence of int
-        Where each row stands in the file, for messages.
-    notes : list of str
-        What was found in the file and nobody said.
-    place_word : str
-        What rows are counted by in messages: "line" of a text, "row" of another file.
-    """
-
-    shown: str
+    shown: str  # the file, as messages name it
     layout: Layout
     columns: list[Column]
-    rows: Sequence[int]
-    notes: list[str] = field(default_factory=list)
-    place_word: str = "line"
+    rows: Sequence[int]  # where each row stands in the file, for messages
+    notes: list[str] = field(default_factory=list)  # what was found in the file and nobody said
+    place_word: str = "line"  # what rows are counted by: lines of a text, rows of another file
 
     def as_data(self, options: TableOptions) -> DataFile:
         """Features, labels and weights, with what was taken as what."""

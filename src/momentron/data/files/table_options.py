@@ -14,20 +14,11 @@ MARKS = {"tab": "\t", "\\t": "\t", "space": " ", "whitespace": " "}
 
 @dataclass(frozen=True)
 class FeatureColumns:
-    """The columns of the table that a model was fitted to, by which it finds them in another.
+    """The columns of the table that a model was fitted to, by which it finds them in another."""
 
-    Attributes
-    ----------
-    names : sequence of str or None
-        The columns that became features, in their order; None: they are found by position.
-    target : str or None
-        The column of labels.
-    levels : mapping of str to sequence of str
-        The levels of the columns that became dummies; the first is left out.
-    """
-
-    names: Sequence[str] | None = None
-    target: str | None = None
+    names: Sequence[str] | None = None  # what became features, in order; None: by position
+    target: str | None = None  # the column of labels
+    # of the columns that became dummies, the first left out
     levels: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
@@ -42,46 +33,22 @@ class FeatureColumns:
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What a user says of a table; what is left out is found in the file, and reported.
+    """What a user says of a table; what is left out is found in the file, and reported."""
 
-    Attributes
-    ----------
-    target : str, int or None
-        The column of labels, by name or position.
-    columns, drop : tuple of str or int
-        The columns to use as features (empty: all), and those to leave out.
-    delimiter : str or None
-        One character; a space stands for any white space.
-    decimal : {".", ","} or None
-    na : tuple of str or None
-        Text of missing values; None: empty cells, NA, N/A, NaN, null and a point.
-    drop_na : bool
-        Leave out rows with a missing value in a column that is used; else they are an error.
-    dummies : bool
-        One-hot encode text columns, dropping the first level.
-    weight : str, int or None
-        A column of weights or frequencies.
-    failures : str, int or None
-        A column of failures; the target then has the successes of grouped data.
-    fitted : FeatureColumns or None
-        Those of a model, if its rows are read to be classified: other columns are ignored, and
-        labels may be missing: y is then text, empty where one is.
-    has_labels : bool
-        Whether a column has labels; else all are features.
-    """
-
-    target: Target = None
-    columns: tuple[str | int, ...] = ()
-    drop: tuple[str | int, ...] = ()
-    delimiter: str | None = None
-    decimal: str | None = None
-    na: tuple[str, ...] | None = None
-    drop_na: bool = False
-    dummies: bool = False
-    weight: str | int | None = None
-    failures: str | int | None = None
+    target: Target = None  # the column of labels, by name or position
+    columns: tuple[str | int, ...] = ()  # the features; empty: all other columns
+    drop: tuple[str | int, ...] = ()  # columns to leave out
+    delimiter: str | None = None  # one character; a space stands for any number of spaces and tabs
+    decimal: str | None = None  # "." or ","
+    na: tuple[str, ...] | None = None  # text of missing values, in place of `MISSING`
+    drop_na: bool = False  # leave out rows with a missing value in a column that is used
+    dummies: bool = False  # one-hot encode text columns, dropping the first level
+    weight: str | int | None = None  # a column of weights or frequencies
+    failures: str | int | None = None  # of grouped data, whose target has the successes
+    # Of a model whose rows are read to be classified: other columns are ignored, and labels may be
+    # missing; y is then text, empty where one is.
     fitted: FeatureColumns | None = None
-    has_labels: bool = True
+    has_labels: bool = True  # else all columns are features
 
     def __post_init__(self) -> None:
         mark = MARKS.get(self.delimiter or "", self.delimiter)
