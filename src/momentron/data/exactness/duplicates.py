@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.errors import InputError
+from momentron.errors import InputError, one_line
 
 
 def canonical(X: Any) -> Any:
@@ -14,36 +14,18 @@ def canonical(X: Any) -> Any:
     if X.ndim != 2:
         raise InputError(f"Expected 2D array, got a sparse array of shape {X.shape}; pass (n, d)")
     if X.format in ("csr", "csc"):
-        _require_sound(X)
-        if _is_canonical(X):
+        try:
+            # a new one, since what X says of itself may be out of date
+            found = type(X)((X.data, X.indices, X.indptr), shape=X.shape)
+            found.check_format()  # products would read other memory
+        except ValueError as error:
+            raise InputError(
+                f"X is a damaged {X.format.upper()} matrix of shape {X.shape}: its indptr or "
+                f"indices point outside it ({one_line(error)}); build it again"
+            ) from error
+        if found.has_canonical_format:
             return X
     return _merged(X.tocoo())
-
-
-def _require_sound(X: Any) -> None:
-    """Refuse indices that point outside the matrix: products would read other memory."""
-    pointers, width = X.indptr, X.shape[1] if X.format == "csr" else X.shape[0]
-    n_stored = min(X.indices.size, X.data.size)
-    is_sound = (
-        pointers.size == sum(X.shape) - width + 1
-        and pointers[0] == 0
-        and pointers[-1] <= n_stored
-        and bool((pointers[1:] >= pointers[:-1]).all())
-    )
-    used = X.indices[: pointers[-1]] if is_sound else X.indices[:0]
-    if not is_sound or (used.size and (used.min() < 0 or used.max() >= width)):
-        raise InputError(
-            f"X is a damaged {X.format.upper()} matrix of shape {X.shape}: its indptr or indices "
-            "point outside it; build it again"
-        )
-
-
-def _is_canonical(X: Any) -> bool:
-    """Whether indices rise within each row, or column; what X says of itself may be out of date."""
-    indices, pointers = X.indices[: X.indptr[-1]], X.indptr
-    starts = pointers[:-1][pointers[1:] > pointers[:-1]][1:]  # of lines that hold something
-    drops = np.count_nonzero(indices[1:] <= indices[:-1])
-    return bool(drops == np.count_nonzero(indices[starts] <= indices[starts - 1]))
 
 
 def _merged(X: Any) -> Any:
