@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
 import os
 import struct
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from momentron.data.arguments import as_count
+from momentron.data.files._common import unpacked
 from momentron.data.files.binary import array_of
 from momentron.data.files.svmlight import parse_svmlight
 from momentron.data.safefiles import cache_dir
@@ -27,10 +23,6 @@ from momentron.errors import InputError, counted, one_line, short
 
 ENVIRONMENT = "MOMENTRON_DATA"
 
-_BROKEN = (
-    *(OSError, ValueError, EOFError, KeyError, zlib.error, lzma.LZMAError, struct.error),
-    zipfile.BadZipFile,
-)
 _LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/"
 _MNIST = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -48,7 +40,7 @@ class Raw:
 
     X: Any
     y: NDArray[Any]
-    names: dict[int, str]
+    names: dict[int, str] = field(default_factory=dict)  # of labels that have one
     X_test: Any = None
     y_test: NDArray[Any] | None = None
 
@@ -59,14 +51,6 @@ def compressed_variant(path: Path) -> Path | None:
     return next((candidate for candidate in candidates if candidate.is_file()), None)
 
 
-def _content(path: Path) -> bytes:
-    """The content of a file, decompressed by its suffix."""
-    opener: Any = {".gz": gzip.open, ".bz2": bz2.open}.get(path.suffix, open)
-    with opener(path, "rb") as stream:
-        content: bytes = stream.read()
-    return content
-
-
 def read_mnist(paths: list[Path]) -> Raw:
     """Read the four IDX files: training images and labels, test images and labels."""
     parts = [_read_idx(path) for path in paths]
@@ -75,11 +59,11 @@ def read_mnist(paths: list[Path]) -> Raw:
             raise ValueError(f"{len(parts[i])} images, but {len(parts[i + 1])} labels")
     images, y, test_images, y_test = parts
     X, X_test = images.reshape(len(y), -1), test_images.reshape(len(y_test), -1)
-    return Raw(X, y, {digit: str(digit) for digit in range(10)}, X_test, y_test)
+    return Raw(X, y, X_test=X_test, y_test=y_test)
 
 
 def _read_idx(path: Path) -> NDArray[np.uint8]:
-    content = _content(path)
+    content = unpacked(path)
     zero, kind, n_dims = struct.unpack_from(">HBB", content)
     if zero != 0 or kind != 8:
         raise ValueError("not an IDX file of bytes")
@@ -92,28 +76,26 @@ def read_cifar10(paths: list[Path]) -> Raw:
     folder = paths[0].parent
     found = [compressed_variant(folder / f"data_batch_{i}.bin") for i in range(1, 6)]
     train, test = (
-        np.frombuffer(b"".join(map(_content, files)), np.uint8).reshape(-1, 1 + 3 * 32 * 32)
+        np.frombuffer(b"".join(map(unpacked, files)), np.uint8).reshape(-1, 1 + 3 * 32 * 32)
         for files in ([path for path in found if path is not None], paths[1:])
     )
-    names = {label: str(label) for label in range(10)}
     meta = folder / "batches.meta.txt"
-    if meta.is_file():
-        names.update(enumerate(meta.read_text(encoding="utf-8").split()))
-    return Raw(train[:, 1:], train[:, 0], names, test[:, 1:], test[:, 0])
+    words = meta.read_text(encoding="utf-8").split() if meta.is_file() else []
+    return Raw(train[:, 1:], train[:, 0], dict(enumerate(words)), test[:, 1:], test[:, 0])
 
 
 def read_svmlight(path: Path, n_features: int) -> Raw:
     """Read an svmlight file of integer labels with a known number of features."""
     # The sets count features from 1; guessing would shift one whose first is always zero.
-    X, y = parse_svmlight(_content(path), n_features=n_features, zero_based=False)
+    X, y = parse_svmlight(unpacked(path), n_features=n_features, zero_based=False)
     if len(np.unique(y)) == 2:  # one copy of mushrooms says 1 and 2, another −1 and 1
         y = np.where(y == y.max(), 1, -1)
-    return Raw(X, y, {int(label): str(int(label)) for label in np.unique(y)})
+    return Raw(X, y)
 
 
-def read_genes(path: Path) -> Raw:
+def read_genes(paths: list[Path]) -> Raw:
     """Read an npz with keys X, y (0, 1, …) and classes (their names)."""
-    with np.load(path, allow_pickle=False) as archive:
+    with np.load(paths[0], allow_pickle=False) as archive:
         names = dict(enumerate(str(text) for text in archive["classes"]))
         return Raw(archive["X"], archive["y"], names)
 
@@ -122,10 +104,10 @@ def read_text(paths: list[Path]) -> Raw:
     """Read a scipy.sparse npz and the labels next to it."""
     from scipy.sparse import load_npz
 
-    X, y = load_npz(paths[0]).tocsr(), array_of(_content(paths[1])).astype(np.int64)
+    X, y = load_npz(paths[0]).tocsr(), array_of(unpacked(paths[1])).astype(np.int64)
     if X.shape[0] != len(y):
         raise ValueError(f"{X.shape[0]} rows, but {len(y)} labels")
-    return Raw(X, y, {int(label): str(label) for label in np.unique(y)})
+    return Raw(X, y)
 
 
 # --- the sets -------------------------------------------------------------------------------------
@@ -159,7 +141,7 @@ def _svmlight(name: str, n_features: int, remote: str) -> _Set:
 def _genes(name: str) -> _Set:
     return _Set(
         (f"genes/{name}.npz",),
-        lambda paths: read_genes(paths[0]),
+        read_genes,
         obtain=f"export '{name}' of the R package datamicroarray as an npz with keys X, y, classes",
     )
 
@@ -264,7 +246,7 @@ def load(
         rows = rows[np.arange(subset) * len(rows) // subset]
     from sklearn.utils import Bunch
 
-    names = [raw.names[label] for label in kept]
+    names = [raw.names.get(label, str(label)) for label in kept]
     bunch = Bunch(X=_scaled(raw.X[rows], real), y=labels[rows], name=name, target_names=names)
     if raw.X_test is not None and raw.y_test is not None:
         rows = np.flatnonzero(np.isin(raw.y_test, kept))
@@ -310,7 +292,7 @@ def _read_files(name: str, data_dir: str | os.PathLike[str] | None, download: bo
         raise InputError(f"data set {short(name)} was not found in: {looked}; {remedy}")
     try:
         return source.read(paths)
-    except _BROKEN as error:
+    except Exception as error:  # a damaged file can raise anything
         shown = " or ".join(map(str, paths))
         raise InputError(
             f"{shown} cannot be read ({one_line(error)}); delete it and download it again"
@@ -336,11 +318,12 @@ def _labels_kept(
         return present
     kept = set()
     for wanted in [classes] if isinstance(classes, str) else classes:
-        known = {names[label]: label for label in present} if isinstance(wanted, str) else present
-        if wanted not in known:
+        is_name = isinstance(wanted, str)
+        found = [n for n in present if wanted == (names.get(n, str(n)) if is_name else n)]
+        if not found:
             listed = ", ".join(map(str, present))
             raise InputError(f"classes has {short(wanted)}; the labels of {name!r} are {listed}")
-        kept.add(known[wanted] if isinstance(known, dict) else int(wanted))
+        kept.add(found[0])
     if len(kept) < 2:
         raise InputError(f"classes has {counted(len(kept), 'distinct label')}; give at least 2")
     return sorted(kept)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -50,6 +52,13 @@ def require_file(path: str | Path, shown: str | None = None) -> None:
     except (OSError, ValueError) as error:  # a folder on the way that may not be entered
         fail(shown, f"cannot be reached: {reason(error)}", error)
     require_regular(found, shown)
+
+
+def unpacked(path: Path) -> bytes:
+    """The content of a file, decompressed by its suffix."""
+    content = path.read_bytes()
+    unpack = {".gz": gzip.decompress, ".bz2": bz2.decompress}.get(path.suffix.lower())
+    return unpack(content) if unpack and content else content
 
 
 def position(

@@ -7,8 +7,6 @@ count from 0, as everywhere in momentron.
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -21,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.data.exactness import as_exact
-from momentron.data.files._common import DataFile, exact_key, fail, require_file, some
+from momentron.data.files._common import DataFile, exact_key, fail, require_file, some, unpacked
 from momentron.data.files.binary import array_of, read_npy, read_npz, read_parquet
 from momentron.data.files.cells import read_table
 from momentron.data.files.layout import text_of
@@ -145,9 +143,7 @@ def open_file(path: str | PathLike[str]) -> tuple[str, bytes]:
             shown, f"has suffix {plain + packing!r}; give one of {listed} (text and .npy also .gz)"
         )
     try:
-        content = file.read_bytes()
-        if content and packing:
-            content = gzip.decompress(content) if packing == ".gz" else bz2.decompress(content)
+        content = unpacked(file)
     except Exception as error:  # zlib.error, EOFError, OSError, ValueError: all mean the same
         fail(shown, f"cannot be read: {one_line(error)}; is it complete?", error)
     if not content or content.isspace():
