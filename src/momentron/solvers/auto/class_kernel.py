@@ -15,7 +15,6 @@ from scipy.linalg import solve_triangular
 from momentron.rows import DenseOperator, KernelOperator, MatrixOperator
 from momentron.rows.dense import matvec
 from momentron.solvers.auto.deadline import Deadline
-from momentron.solvers.auto.forms import Bounds
 from momentron.solvers.auto.linear_algebra import add_to_diagonal, cholesky_of, copied
 from momentron.solvers.auto.multiclass import ClassEngine, ClassMargin
 from momentron.solvers.auto.settings import SETTINGS, AutoSettings
@@ -24,11 +23,8 @@ from momentron.solvers.auto.working_rows import gram_of, sample
 from momentron.solvers.problem import Problem
 from momentron.solvers.solver import Start
 
-RHO = 0.5  # the first ρ of alternating directions, in units of mean K_ii
+RHO = 0.5  # of alternating directions, in units of mean K_ii: others take as many steps or more
 STEPS = 10  # between two looks
-# A look that leaves more than this share of the gap may change ρ, so often, and by a factor
-# between these.
-FALL, CHANGES, BALANCE = 0.8, 4, (2.0, 5.0)
 # Looks among which the gap halves, or others take over: Newton, or exact solves of few pairs.
 PATIENCE, SHORT_PATIENCE = 8, 4
 RIDGE = 1e-13  # what a factor of K adds to its diagonal, in units of mean K_ii
@@ -83,9 +79,9 @@ class SplitMargin(ClassEngine):
         self.coef, self.b, self.outputs = coef, b, matvec(self.K, coef)
 
     def _rounds(self, start: Start | None) -> Iterator[None]:
-        inverse = self.inverse = ShiftedInverse(self.K, RHO, self.inverse)
+        self.inverse = ShiftedInverse(self.K, RHO, self.inverse)
         fits_intercept, C = self.problem.dual_set.fits_intercept, self.C * np.asarray(self.shares)
-        splitting = Splitting(inverse, self.pairs, fits_intercept, C)
+        splitting = Splitting(self.inverse, self.pairs, fits_intercept, C)
         if start is not None:
             # w may have had other examples, whose part in the outputs is gone
             self._go_to(start.w[0], self.labels.all_intercepts(start.b))
@@ -93,24 +89,18 @@ class SplitMargin(ClassEngine):
             mass = float(table.sum())
             splitting.go_to(table * (square / mass if mass else 0.0), self.outputs + self.b)
         patience = SHORT_PATIENCE if self.is_few else PATIENCE
-        looks: list[Bounds] = []
-        changes = 0  # of ρ
-        while len(looks) <= patience or looks[-1].gap <= 0.5 * looks[-1 - patience].gap:
-            rho = _balanced_rho(inverse.rho, looks) if changes < CHANGES else None
-            if rho is not None:
-                changes += 1
-                inverse = self.inverse = ShiftedInverse(self.K, rho)
-                splitting.change(inverse)
+        gaps: list[float] = []
+        while len(gaps) <= patience or gaps[-1] <= 0.5 * gaps[-1 - patience]:
             yield
             splitting.advance(STEPS)
             self._go_to(splitting.coefficients(), splitting.b)
             splitting.correct(self.outputs)
             self.weights = splitting.weights()
-            looks.append(self.bounds())
-            self.gap = min(self.gap, looks[-1].gap)
+            gaps.append(self.bounds().gap)
+            self.gap = min(gaps)
         self.inverse, self.has_given_up = None, self.is_few
         if not self.is_few:
-            yield from self._go_on(separates=looks[-1].gap < 1.0)
+            yield from self._go_on(separates=gaps[-1] < 1.0)
 
     def _go_on(self, *, separates: bool) -> Iterator[None]:
         """Newton with the rows of a factor, from here if that separates."""
@@ -136,22 +126,6 @@ class SplitMargin(ClassEngine):
         else:
             w = KernelOperator.classifier(self.coef, self.outputs)
         return w, self.b, self.pairs.margins(self.outputs + self.b, own=1.0)
-
-
-def _balanced_rho(rho: float, looks: list[Bounds]) -> float | None:
-    """Another ρ where the gap falls slowly, and one bound moves much more than the other.
-
-    A small ρ is good for the margin, a large one for the weights.
-    """
-    if len(looks) < 3 or looks[-1].gap < FALL * looks[-2].gap:
-        return None
-    before, now = looks[-2:]
-    moves = abs(now.upper - before.upper), abs(now.lower - before.lower)
-    factor = math.sqrt((moves[0] + 1e-300) / (moves[1] + 1e-300))
-    least, most = BALANCE
-    if max(factor, 1.0 / factor) <= least:
-        return None
-    return rho * min(max(factor, 1.0 / most), most)
 
 
 def are_wide(matrix: MatrixOperator, settings: AutoSettings, *, is_warm: bool) -> bool:

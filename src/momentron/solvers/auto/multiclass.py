@@ -222,7 +222,7 @@ class ClassMargin(ClassEngine):
             has_multipliers = self.loss.sigma < self.C
             if has_multipliers and tries in WITNESS_STEPS and self._may_have_no_margin():
                 self.offer(balanced(form, self.weights))
-            is_near = relative <= min(0.1 * self.gap, NEAR) and self._is_settled(relative)
+            is_near = relative <= min(0.1 * self.gap, NEAR)
             if is_near or steps >= INNER_STEPS or not has_multipliers:
                 gap = self.bounds().gap
                 if self._is_stuck(gap, relative):
@@ -270,18 +270,6 @@ class ClassMargin(ClassEngine):
         centre = (1.0 - sigma / self.C) * self.weights.ravel()
         self.loss = self.loss._replace(sigma=sigma, centre=centre)
         self._look()
-
-    def _is_settled(self, relative: float) -> bool:
-        """Whether the weights err by little compared with what an update will change.
-
-        The method of multipliers is a proximal method on the weights, which converges with steps as
-        rough as this (Rockafellar 1976, criterion B). An error of √(gᵀH⁻¹g) in the point is √σ
-        times that in the weights: a larger penalty wants a finer point.
-        """
-        sigma, shares = self.loss.sigma, self.loss.shares
-        change = (1.0 - sigma / self.C) * self.weights.ravel() - self.loss.centre
-        allowed = float(np.linalg.norm(change / np.sqrt(shares))) / math.sqrt(sigma)
-        return relative * self.form.norm() <= allowed
 
     def point(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         W, b, p = self.form.point

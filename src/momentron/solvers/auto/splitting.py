@@ -138,22 +138,17 @@ class Splitting:
         fits_intercept: bool,
         C: float | np.ndarray = math.inf,
     ) -> None:
-        self.pairs, self.fits_intercept = pairs, fits_intercept
-        self.C = np.broadcast_to(np.asarray(C).ravel(), pairs.labels.size)
-        self._take(inverse)
-        n, k = pairs.labels.size, pairs.n_classes
+        self.inverse, self.pairs, self.fits_intercept = inverse, pairs, fits_intercept
+        n, k = pairs.shape
+        # how much of a step slack leaves: all of it where there is none
+        stiffness = np.minimum(inverse.rho * inverse.unit * np.asarray(C).ravel(), 1e30)
+        self._holds = np.broadcast_to((stiffness / (1.0 + stiffness)).astype(SINGLE), n)
         self.b = np.zeros(k)
         self._target = np.full((n, k), -1.0 / k, SINGLE)
         self._target[np.arange(n), pairs.labels] += 1.0
         self._defect, self._Z, self._U, self._B = (np.zeros((n, k), SINGLE) for _ in range(4))
         self._right = self._target
         self._levels = np.zeros(n, SINGLE)  # the thresholds of the last projection
-
-    def _take(self, inverse: ShiftedInverse) -> None:
-        """An inverse, and how much of a step slack leaves: all of it where there is none."""
-        self.inverse = inverse
-        stiffness = np.minimum(inverse.rho * inverse.unit * self.C, 1e30)
-        self._holds = (stiffness / (1.0 + stiffness)).astype(SINGLE)
 
     def go_to(self, weights: np.ndarray, outputs: np.ndarray) -> None:
         """Begin at a table of weights, and at outputs that belong to them."""
@@ -212,9 +207,3 @@ class Splitting:
         """Learn what the inverse is off by, from accurate outputs (less b) of the coefficients."""
         defect = self._right - outputs - self.b - self.inverse.rho * self._B
         self._defect = (defect - defect.mean(axis=1, keepdims=True)).astype(SINGLE)
-
-    def change(self, inverse: ShiftedInverse) -> None:
-        """Go on with another ρ."""
-        self._U *= SINGLE(self.inverse.rho / inverse.rho)
-        self._defect[...] = 0.0
-        self._take(inverse)
