@@ -14,7 +14,7 @@ The sign convention of the whole package: *scores* Zw are violations, the larger
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -39,14 +39,6 @@ class Vertex:
             return cls(index, weight)
         distinct, place = np.unique(index, return_inverse=True)
         return cls(distinct, np.bincount(place, weight, distinct.size))
-
-
-class Scored(NamedTuple):
-    """The scores of a classifier, with q = ∇ψ and ψ there."""
-
-    scores: np.ndarray
-    q: Any
-    psi: float
 
 
 Group = np.ndarray | slice  # the numbers of some rows, or all of them
@@ -84,19 +76,20 @@ class Simplex:
         """ψ(0), the potential of a method's start: ln n for the simplex and the exponential."""
         return self.link(np.zeros(self.size))[1]
 
-    def shortfall(self, old: Scored, new: Scored, theta: float) -> float:
+    def shortfall(self, old: Any, new: Any, theta: float) -> float:
         """What a step lacks of the inequality on which the theorems rest: 0 for a proved loss.
 
-        With what all steps lacked added to ψ(0), the interval of Theorem 3.1 holds for any loss and
-        any ρ. Infinite where nothing is known: a loss that is not proved needs the simplex.
+        `old` and `new` are evaluations, before the step and after it. With what all steps lacked
+        added to ψ(0), the interval of Theorem 3.1 holds for any loss and any ρ. Infinite where
+        nothing is known: a loss that is not proved needs the simplex.
         """
         if self.is_proved or self.fits_intercept:
             return 0.0 if self.is_proved else math.inf
-        moved = old.scores - new.scores
+        moved, q = old.scores - new.scores, new.weights
         # Lemma B.3 needs D(q′, q) ≥ θ ‖q′ − q‖₁²/(2ρ); D is a difference of ψ, here and there
-        distance = old.psi - new.psi - float(new.q @ moved)
-        wanted = theta * float(np.abs(new.q - old.q).sum()) ** 2 / (2.0 * self.rho)
-        mass, top = float(new.q.sum()), float(new.scores.max())
+        distance = old.psi - new.psi - float(q @ moved)
+        wanted = theta * float(np.abs(q - old.weights).sum()) ** 2 / (2.0 * self.rho)
+        mass, top = float(q.sum()), float(new.scores.max())
         sizes = 1.0 + abs(old.psi) + abs(new.psi) + mass * float(np.abs(moved).max())
         rounding = 64.0 * UNIT_ROUNDOFF * sizes
         # ‖q‖₁ ≥ 1 keeps Zᵀμ above γ̄, and ψ ≥ max keeps D(q̄, q) below ψ(0)

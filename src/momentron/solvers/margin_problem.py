@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from momentron.certificate import Certificate, admitted
-from momentron.dual.dualsets import DualSet, Scored
+from momentron.dual.dualsets import DualSet
 from momentron.dual.penalty import HARD, Penalty
 from momentron.errors import InputError, SolverError
 
@@ -160,7 +160,7 @@ class MarginProblem(ABC):
         """ψ from the scores of an evaluation; NaN in blocks, where the scores do not tell."""
         return math.nan
 
-    def shortfall(self, old: Scored, new: Scored, theta: float) -> float:
+    def shortfall(self, old: Evaluation, new: Evaluation, theta: float) -> float:
         """What a step lacks of the inequality behind the theorems; see `DualSet.shortfall`."""
         return 0.0
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from momentron.dual.dualsets import Scored
-from momentron.solvers.margin_problem import MarginProblem
+from momentron.solvers.margin_problem import Evaluation, MarginProblem
 from momentron.solvers.schedules import (
     Schedule,
     as_schedule,
@@ -90,12 +89,10 @@ class Momentum(Solver):
             state.g += gradient
             state.g *= previous * (1.0 - lam) / lam
         state.dual_rate = _dual_rate(state, lam, theta)
+        old = Evaluation(state.w, state.scores, state.q, state.psi, state.near)
         # Alg. 1: w_{t+1} = w_t − (θ_t/ρ)(g_t + Zᵀq_t)
-        state.w -= (theta / problem.rho) * (state.g + gradient)
-        old = Scored(state.scores, state.q, state.psi)
-        state.evaluate(problem)
-        new = Scored(state.scores, state.q, state.psi)
-        state.potential += problem.shortfall(old, new, theta)
+        state.w = state.w - (theta / problem.rho) * (state.g + gradient)
+        state.potential += problem.shortfall(old, state.evaluate(problem), theta)
         state.lam, state.theta, state.t_mu = lam, theta, t
         state.t = t + 1
 

@@ -27,7 +27,7 @@ from momentron.certificate import (
     to_safe_length,
 )
 from momentron.dual.combination import Combination, mix_in_place
-from momentron.dual.dualsets import DualSet, Scored
+from momentron.dual.dualsets import DualSet
 from momentron.dual.labels import Labels, as_labels
 from momentron.dual.losses import Loss, as_loss
 from momentron.dual.penalty import HARD, Penalty
@@ -291,7 +291,7 @@ class Problem(CertifiedProblem):
     def psi_zero(self) -> float:  # type: ignore[override]
         return self.dual_set.psi_zero
 
-    def shortfall(self, old: Scored, new: Scored, theta: float) -> float:
+    def shortfall(self, old: Evaluation, new: Evaluation, theta: float) -> float:
         return self.dual_set.shortfall(old, new, theta)
 
     def potential(self, scores: np.ndarray) -> float:

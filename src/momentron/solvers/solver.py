@@ -127,11 +127,12 @@ class EvaluatedState(State):
         first = first_evaluation(problem, options)
         return cls(first.w, first.scores, first.weights, first.psi, first.near)
 
-    def evaluate(self, problem: MarginProblem) -> None:
+    def evaluate(self, problem: MarginProblem) -> Evaluation:
         """Bring the rest in line with a w that has moved."""
         found = problem.evaluate(self.w, self.near)
         self.scores, self.q, self.psi = found.scores, found.weights, found.psi
         self.near = found.near
+        return found
 
 
 class Solver(ABC):

@@ -120,7 +120,7 @@ class TorchOptimizer(Solver):
         torch = _torch()
 
         def closure() -> Any:
-            self._look(problem, state)
+            self._evaluate(problem, state)
             now, q = state.now, state.now.weights
             gradient = problem.gradient(q)
             self._average(problem, state, gradient)
@@ -132,10 +132,10 @@ class TorchOptimizer(Solver):
         state.optimizer.step(closure)
         if state.scheduler is not None:
             state.scheduler.step()
-        self._look(problem, state)
+        self._evaluate(problem, state)
         state.t += 1
 
-    def _look(self, problem: MarginProblem, state: TorchState) -> None:
+    def _evaluate(self, problem: MarginProblem, state: TorchState) -> None:
         """Evaluate the parameter, unless it is where it was, or where nothing can be computed."""
         w = state.parameter.detach().numpy()
         state.is_over = state.is_over or not problem.norm(w) < FARTHEST
