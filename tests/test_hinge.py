@@ -3,7 +3,6 @@
 import json
 import math
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,10 +25,7 @@ from momentron.solvers import SOLVERS
 from momentron.solvers.auto import Auto, AutoSettings
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Direction, Values
-from momentron.solvers.auto.gram_form import GramForm
-from momentron.solvers.auto.newton import Loss, Schedule, soft_multipliers
 from momentron.solvers.auto.primal_form import NarrowForm, PrimalForm
-from momentron.solvers.auto.soft_kernel import open_gap
 from momentron.solvers.auto.working_rows import SignedRows
 from momentron.solvers.auto.working_sets import WorkingSets
 from momentron.solvers.problem import Problem
@@ -306,18 +302,18 @@ def many_through_a_kernel(seed=0, n=1000, repeated=False):
 @INTERCEPT
 @pytest.mark.parametrize("repeated", [False, True])
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e4])
-def test_blocks_through_a_kernel_agree_with_working_sets(C, repeated, fit_intercept):
+def test_all_rows_of_a_kernel_agree_with_working_sets(C, repeated, fit_intercept):
     X, y, s = many_through_a_kernel(repeated=repeated)
     options = {"C": C, "penalty": "hinge", "kernel": "rbf", "gamma": 0.5, "sample_weight": s}
     options["fit_intercept"] = fit_intercept
-    blocks = max_margin(X, y, **options)
+    every = max_margin(X, y, **options)
     sets = max_margin(X, y, method=Auto(AutoSettings(box_few_values=10_000)), **options)
-    assert blocks.gap <= 1e-6
-    assert blocks.lower <= sets.upper and sets.lower <= blocks.upper
+    assert every.gap <= 1e-6
+    assert every.lower <= sets.upper and sets.lower <= every.upper
 
 
 @pytest.mark.parametrize("C", [0.1, 10.0])
-def test_blocks_through_a_kernel_have_the_decision_values_of_SVC(C):
+def test_all_rows_of_a_kernel_have_the_decision_values_of_SVC(C):
     X, y, s = many_through_a_kernel(1)
     model = KernelMaxMarginClassifier(C=C, penalty="hinge", kernel="rbf", gamma=0.5, tol=1e-9)
     ours = model.fit(X, y, sample_weight=s).decision_function(X)
@@ -326,7 +322,7 @@ def test_blocks_through_a_kernel_have_the_decision_values_of_SVC(C):
     np.testing.assert_allclose(ours, theirs, atol=1e-5 * max(1.0, C))
 
 
-def test_blocks_count_repeated_rows_as_their_weights():
+def test_they_count_repeated_rows_as_their_weights():
     X, y, _ = many_through_a_kernel(2)
     times = np.random.default_rng(2).integers(1, 4, y.size)
     options = {"C": 0.7, "penalty": "hinge", "kernel": "rbf", "gamma": 0.5, "tol": 1e-9}
@@ -336,40 +332,12 @@ def test_blocks_count_repeated_rows_as_their_weights():
     assert math.isclose(weighted.lower, repeated.lower, rel_tol=2e-9)
 
 
-@pytest.mark.parametrize("settings", [{"box_blocks": 1}, {"box_block_steps": 1}])
-def test_what_blocks_leave_open_is_for_working_sets(settings):
+def test_what_products_leave_open_is_for_working_sets():
     X, y, _ = many_through_a_kernel(3)
     options = {"C": 1.0, "penalty": "hinge", "kernel": "rbf", "gamma": 0.5}
-    result = max_margin(X, y, method=Auto(AutoSettings(**settings)), **options)
+    short = Auto(AutoSettings(column_support=20, column_products=0))
+    result = max_margin(X, y, method=short, **options)
     assert result.gap <= 1e-6
-
-
-@INTERCEPT
-def test_a_block_is_solved_with_the_others_fixed(fit_intercept):
-    """Weights and intercept are placed, and a linear term makes them optimal."""
-    rng = np.random.default_rng(4)
-    A = rng.normal(size=(60, 80))
-    K, prices = A @ A.T / 80.0, rng.uniform(0.5, 2.0, 60)
-    Y = np.where(rng.random(60) < 0.5, -1.0, 1.0)[:, None] if fit_intercept else np.empty((60, 0))
-    side = rng.integers(0, 3, 60)
-    alpha = np.choose(side, [np.zeros(60), prices * rng.uniform(0.2, 0.8, 60), prices])
-    b = np.full(Y.shape[1], 0.3)
-    p = 1.0 + np.choose(side, [1.0, 0.0, -1.0]) * rng.uniform(0.01, 1.0, 60)
-    outside = p - K @ alpha - Y @ b
-    dual_set = SimpleNamespace(columns=Y, spread=lambda b: Y @ b)
-    rows = SimpleNamespace(m=60, dual_set=dual_set, shares=1.0, is_explicit=False)
-    form = GramForm(rows, K, Deadline(), outside=outside, balance=Y.T @ alpha)
-    found, _ = soft_multipliers(
-        form,
-        Loss(1.0, prices, np.zeros(60)),
-        Schedule(5.0, 1e5, 12, 15),
-        lambda alpha: open_gap(alpha, form.margins(alpha, form.point.b), prices),
-        1e-9,
-        slack=lambda gap: 0.01,
-    )
-    shift = form.point.b
-    np.testing.assert_allclose(found, alpha, atol=1e-6)
-    np.testing.assert_allclose(shift, b, atol=1e-6)
 
 
 def test_kernels_beyond_the_cache_have_working_sets():

@@ -5,8 +5,9 @@ import pytest
 import scipy.sparse as sp
 
 from momentron import BudgetWarning, Status, max_margin
+from momentron.arithmetic.clock import OutOfTime
 from momentron.rows import kernel_rows
-from momentron.solvers.auto import Auto, AutoSettings, soft_kernel
+from momentron.solvers.auto import Auto, AutoSettings, kernel_form
 
 BY_COLUMNS = Auto(AutoSettings(column_support=20))
 BY_FACTORS = Auto(AutoSettings(column_stiffness=0.0))
@@ -23,13 +24,13 @@ def counted(monkeypatch):
     """Newton steps through columns so far; single precision also for few rows."""
     steps = []
     monkeypatch.setattr(kernel_rows, "MANY_ROWS", 100)
-    step = soft_kernel.Columns.advance
+    direction = kernel_form.KernelForm.direction
 
-    def count(self):
+    def count(self, *args, **options):
         steps.append(self)
-        return step(self)
+        return direction(self, *args, **options)
 
-    monkeypatch.setattr(soft_kernel.Columns, "advance", count)
+    monkeypatch.setattr(kernel_form.KernelForm, "direction", count)
     return steps
 
 
@@ -67,7 +68,7 @@ def test_every_kind_of_kernel(kind, counted):
 
 def test_what_columns_leave_open_is_solved_by_factors(counted):
     X, y, _ = overlapping(3)
-    stiff = Auto(AutoSettings(column_support=20, column_products=1))
+    stiff = Auto(AutoSettings(column_support=20, column_products=0))
     assert max_margin(X, y, kernel="rbf", C=1.0, method=stiff).gap <= 1e-6
     assert len(counted) == 1
 
@@ -100,8 +101,14 @@ def test_time_is_kept(counted):
 def test_time_that_ends_between_two_steps(counted, monkeypatch):
     X, y, _ = overlapping(8, n=600)
     best = max_margin(X, y, kernel="rbf", C=1.0, method=BY_FACTORS)
-    left = iter([1e3, 1e3, 0.0])
-    monkeypatch.setattr(soft_kernel, "time_left", lambda: next(left))
+    direction = kernel_form.KernelForm.direction
+
+    def end(self, *args, **options):
+        if len(counted) == 2:
+            raise OutOfTime
+        return direction(self, *args, **options)
+
+    monkeypatch.setattr(kernel_form.KernelForm, "direction", end)
     found = max_margin(X, y, kernel="rbf", C=1.0, tol=1e-12, method=BY_COLUMNS)
     assert found.status is Status.TIME_BUDGET and len(counted) == 2
     assert 0.0 < found.lower <= best.upper and best.lower <= found.upper

@@ -21,15 +21,7 @@ SINGLE_STIFFNESS = 1e3  # σ in units of 1/mean‖a‖² up to which single prec
 
 
 class GramForm(Form):
-    """For fewer rows than features, and for kernels: p = Ku + Yb, a point's x is u.
-
-    Parameters
-    ----------
-    outside : ndarray of shape (m,), optional
-        What weights of rows that are not in the form add to p.
-    balance : ndarray of shape (n_intercepts,), optional
-        What Yᵀu must be because of these weights; zero without any.
-    """
+    """For fewer rows than features, and for kernels: p = Ku + Yb, a point's x is u."""
 
     def __init__(
         self,
@@ -38,10 +30,8 @@ class GramForm(Form):
         deadline: Deadline,
         *,
         is_explicit: bool = True,
-        outside: np.ndarray | float = 0.0,
-        balance: np.ndarray | float = 0.0,
     ) -> None:
-        self.K, self.outside, self.balance = K, outside, balance
+        self.K = K
         self.is_explicit, self.gram = is_explicit and rows.is_explicit, self
         squares = K.diagonal().astype(np.float64)
         super().__init__(rows, squares, float(squares.sum()) / rows.m, deadline)
@@ -54,7 +44,7 @@ class GramForm(Form):
 
     def reset(self) -> None:
         nothing = np.zeros(self.m)
-        self.point = Point(nothing, np.zeros(self.Y.shape[1]), nothing + self.outside)
+        self.point = Point(nothing, np.zeros(self.Y.shape[1]), nothing)
 
     def margins(self, x: np.ndarray, b: np.ndarray, *, from_rows: bool = False) -> np.ndarray:
         # K has squared the condition number of the rows; A(Aᵀu) has not
@@ -62,7 +52,7 @@ class GramForm(Form):
             product = self.rows.products(self.rows.combine(x))
         else:
             product = matvec(self.K, x)
-        return product + self.dual_set.spread(b) + self.outside
+        return product + self.dual_set.spread(b)
 
     def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
         self.point = self.at_weights(u, b)
@@ -72,7 +62,7 @@ class GramForm(Form):
 
     def norm(self) -> float:
         u, b, p = self.point
-        return math.sqrt(max(float(u @ (p - self.dual_set.spread(b) - self.outside)), 0.0))
+        return math.sqrt(max(float(u @ (p - self.dual_set.spread(b))), 0.0))
 
     def answer(self) -> tuple[np.ndarray, np.ndarray]:
         return self.rows.combine(self.point.x), self.point.b
@@ -103,11 +93,7 @@ class GramForm(Form):
         """A step of u and b as a direction."""
         product = matvec(self.K, du)
         dp, slope = product + self.dual_set.spread(db), float(self.point.x @ product)
-        found = Direction.of(du, db, dp, slope, float(du @ product))
-        if isinstance(self.balance, float):
-            return found
-        # the weights outside have their share of Yᵀα: b is not quite free
-        return found._replace(slope=found.slope + float(self.balance @ db))
+        return Direction.of(du, db, dp, slope, float(du @ product))
 
     def direction(
         self, loss: "Loss", weights: np.ndarray, between: np.ndarray, *, rough: bool = False
@@ -121,7 +107,7 @@ class GramForm(Form):
         rhs = 1.0 - p[index] + (centre - u[index]) * ridge
         if du.any():
             rhs -= matvec(self.K, du)[index]
-        missing = self.balance - self.Y.T @ (u + du)
+        missing = -(self.Y.T @ (u + du))
         factor = self._factor(loss, index, rough)
         du[index], db = bordered_solve(factor, rhs, self.Y[index], missing)
         return self._towards(du, db)

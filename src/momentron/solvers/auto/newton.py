@@ -35,7 +35,7 @@ FAST = 0.02  # a gap that falls below this share of the best keeps σ, and with 
 SLOW = 0.3  # a gap above this share of the last is not falling
 ROUNDING = 1e-9  # a gap at which one that is not falling has reached rounding
 PROGRESS = 0.7  # a gap below this share of the best is progress
-TOP = 1e5  # the largest σ in a box, in units of 1/mean‖a‖²
+TOP = 1e7  # the largest σ in a box, in units of 1/mean‖a‖²
 HARD_GROWTH, HARD_LAST, HARD_UPDATES = 10.0, 1e9, 14  # of hard margins, σ in the same units
 REACH = 2.0  # how far margins are expected to move in an update, in units of the last one's mean
 FEWEST = 0.05  # the share of the rows that are not held: held too tightly, these go astray
@@ -321,7 +321,7 @@ def soft_multipliers(
             form.reset()
             step_along_mean(form, loss.sigma)
             continue
-        alpha = minimised.weights
+        alpha = form.taken(loss, minimised.weights)
         is_first, reach = False, REACH * float(np.abs(form.p - p).mean())
         before, gap = gap, measure(alpha)
         idle = 0 if gap < PROGRESS * best else idle + 1

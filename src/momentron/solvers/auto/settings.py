@@ -39,8 +39,6 @@ class AutoSettings:
     rounds: int = 60  # rounds in all
     box_sample: int = 1000  # rows of the sample on which a hinge of many rows begins
     landmarks: int = 300  # rows of a kernel whose columns stand for it
-    box_blocks: int = 60  # blocks of a kernel in all,
-    box_block_steps: int = 15  # and Newton steps at each σ on a block
     kernel_first: int = 1000  # examples of a first working set of many classes through a kernel
 
     # --- pivots --------------------------------------------------------------------------------

@@ -20,10 +20,10 @@ import numpy as np
 from momentron.arithmetic.clock import time_left
 from momentron.solvers.auto.deadline import Deadline, seconds_of
 from momentron.solvers.auto.exchange import exchange, gathered
-from momentron.solvers.auto.forms import Form, Point, Values, soft_values
+from momentron.solvers.auto.forms import Form, Values, soft_values
 from momentron.solvers.auto.hard import first_working_set
 from momentron.solvers.auto.interior import InteriorPoint, interior_point
-from momentron.solvers.auto.landmarks import Landmarks
+from momentron.solvers.auto.kernel_form import KernelForm
 from momentron.solvers.auto.newton import (
     PATH_GROWTH,
     PATH_START,
@@ -36,7 +36,6 @@ from momentron.solvers.auto.newton import (
 from momentron.solvers.auto.primal_form import PrimalForm, ProductForm, product_seconds
 from momentron.solvers.auto.search import Search
 from momentron.solvers.auto.settings import AutoSettings
-from momentron.solvers.auto.soft_kernel import Columns, KernelBlocks
 from momentron.solvers.auto.working_rows import sample
 from momentron.solvers.problem import Problem
 from momentron.solvers.solver import Candidates, Primal, Start
@@ -47,7 +46,7 @@ CHEAP, CHEAP_GOAL = 1e7, 1e-14  # and the gap where steps take up to so many ope
 SETTLED = 1e-4  # the gap from which minimisations are exact, and to which a first set is solved
 UPDATES, NEWTON_STEPS, SLACK = 40, 40, 0.05  # of the multipliers; see `minimise`
 GROWTH = 5.0  # of σ in a box. Its first value and its last, as a share of C and in 1/mean‖a‖²:
-FIRST, LAST = (0.5, 10.0), (100.0, 1e5)
+FIRST, KERNEL_FIRST, LAST = (0.5, 10.0), (3.0, 30.0), (100.0, 1e5)
 RIDGE_UPDATES, RIDGE_STEPS, PATIENCE = 200, 60, 1  # of the squared hinge
 UNKNOWN = Values(math.inf, 0.0)
 STIFF = 100.0  # C in units of 1/mean‖a‖² to which a cold start by products goes by smaller ones
@@ -89,13 +88,12 @@ class SoftSearch(Search):
         self.values = soft_values(0.0, zeros, None, math.inf, *self._cost)
         self.is_known = False  # whether there is an answer, of the last round or of a start
         self.is_rough = True  # whether the answer, if any, is far from the last one
-        self.moving: Columns | KernelBlocks | None = None  # weights of a kernel, while they get on
         self.W = np.arange(self.size)
         self.gap_goal = self.last_goal = GOAL * tol  # the gap to which sets are solved
         self.gap_before = math.inf
         n, d = self.sets.operator.shape
         self.order = float(n if self.sets.is_wide(n) else d)  # of the matrices of all the rows
-        self.by_products = self._suits_products()  # all the rows, without any factor
+        self.products: Form | None = None  # all the rows, without any factor
 
     @property
     def _cost(self) -> tuple[float | np.ndarray, float | np.ndarray]:
@@ -105,10 +103,8 @@ class SoftSearch(Search):
         if self.rounds == 0:
             self._begin()
         self.rounds += 1
-        if self.moving is not None:
-            self._move(self.moving)
-        elif self.by_products:
-            self._solve_by_products()
+        if self.products is not None:
+            self._solve_by_products(self.products)
         else:
             self._solve_set()
 
@@ -119,7 +115,8 @@ class SoftSearch(Search):
         if start is not None and np.any(start.w):
             self.set_answer(start.w, start.b, self._weights_of(start), is_exact=False)
             self.is_known, self.is_rough = True, False
-        if not (self.by_products or self._begins_kernel()):
+        self.products = self._open_kernel() if self.sets.is_kernel else self._open_products()
+        if self.products is None:
             self._choose_first()
 
     def _choose_first(self) -> None:
@@ -211,18 +208,24 @@ class SoftSearch(Search):
 
     # --- Newton with multipliers ---------------------------------------------------------------
 
-    def _solve_by_products(self) -> None:
+    def _solve_by_products(self, form: Form) -> None:
         """All the rows, a proposal for each update: the time may end before the next.
 
         What they leave open is for factors, if there is room for them.
         """
-        sets = self.sets
-        rows, squares = sets.plain_rows(np.arange(sets.size)), sets.base.row_norms**2
-        form = ProductForm(rows, squares, sets.deadline, is_scaled=True)
-        _, is_closed = self._multiply(form, tells=True)
-        self.by_products = self.is_rough = False
+        is_closed = False
+        try:
+            _, is_closed = self._multiply(form, tells=True)
+        except (FloatingPointError, np.linalg.LinAlgError):
+            if not self.sets.is_kernel:
+                raise
+        self.products, self.is_rough = None, False
         self.is_done = is_closed or self.deadline.has_passed()
-        if not (self.is_done or self._has_room_for_factors):
+        if self.is_done:
+            return
+        if self.sets.is_kernel:
+            self._choose_first()
+        elif not self._has_room_for_factors:
             self.is_done = self.deadline.has_refused = True
 
     def _multiply(self, form: Form, *, tells: bool = False) -> tuple[np.ndarray, bool]:
@@ -235,7 +238,7 @@ class SoftSearch(Search):
             last = _stiffness(form, np.asarray(loss.upper), LAST)
             schedule = Schedule(GROWTH, last, UPDATES, NEWTON_STEPS)
         else:
-            steps, patience = (1, 8) if self.by_products else (RIDGE_STEPS, PATIENCE)
+            steps, patience = (1, 8) if self.products is not None else (RIDGE_STEPS, PATIENCE)
             schedule = Schedule(PATH_GROWTH, self.loss.sigma, RIDGE_UPDATES, steps, patience)
         penalty = self.loss if self.has_all else self.loss.some(self.W)
         values = UNKNOWN
@@ -274,8 +277,8 @@ class SoftSearch(Search):
                 self.sets.warm(form, answer.w, answer.b, u[self.W])
             else:
                 first = min(loss.sigma, PATH_START / form.scale)
-                step_along_mean(form, first if self.by_products else loss.sigma)
-                if self.by_products and loss.sigma * form.scale > STIFF:
+                step_along_mean(form, loss.sigma if self.products is None else first)
+                if self.products is not None and loss.sigma * form.scale > STIFF:
                     loss = loss._replace(sigma=first)
             return loss, True
         first, last = (_stiffness(form, prices, most) for most in (FIRST, LAST))
@@ -284,9 +287,12 @@ class SoftSearch(Search):
             known = np.clip(answer.lam[self.W], 0.0, prices)
             self.sets.warm(form, answer.w, answer.b, known)
             if not self.is_rough:
-                centre = _sided(answer.p[self.W], known, prices)
-                return loss._replace(sigma=last, centre=centre), False
-        if form.gram is not None:
+                known = _sided(answer.p[self.W], known, prices)
+                if self.products is None or not self.sets.is_kernel:
+                    return loss._replace(sigma=last, centre=known), False
+        if self.sets.is_kernel and self.products is not None:
+            first = _stiffness(form, prices, KERNEL_FIRST)
+        if form.gram is not None or self.sets.is_kernel:
             return loss._replace(sigma=first, centre=known), False
         # around half the price the smoothed hinge errs as much above the margin as below it
         sigma = min(2.0 * first, last) if self.is_known else first
@@ -334,45 +340,6 @@ class SoftSearch(Search):
             alpha = np.where(is_free & ~is_kept, nearest, alpha)
         return alpha
 
-    # --- kernels -------------------------------------------------------------------------------
-
-    def _begins_kernel(self) -> bool:
-        """Whether the weights of a kernel move all at once, or in blocks, and have begun to."""
-        sets, settings, loss, answer = self.sets, self.settings, self.loss, self.answer
-        kernel, start, few = sets.kernel, None, settings.column_support
-        if kernel is None or sets.labels.is_paired or not Landmarks.suit(kernel.kernel.diagonal()):
-            return False
-        if isinstance(loss.upper, np.ndarray):
-            few = min(settings.box_few_values, sets.capacity) + 1
-            alpha = _sided(answer.p, answer.lam, loss.upper)
-        else:
-            alpha = sets.signs(slice(None)) * kernel.coefficients(answer.w)
-            if np.max(loss.stiffness * kernel.kernel.diagonal()) > settings.column_stiffness:
-                return False
-        if sets.size < few:
-            return False
-        if self.is_known:
-            start = Point(alpha, answer.b, answer.p)
-        with suppress(FloatingPointError, np.linalg.LinAlgError):
-            kind = KernelBlocks if loss.is_boxed else Columns
-            moving = kind(sets, loss, self.last_goal)
-            self.moving = moving if moving.begin(start) else None
-        return self.moving is not None
-
-    def _move(self, moving: Columns | KernelBlocks) -> None:
-        """A step, or a block; what they leave open is for working sets."""
-        try:
-            is_ready = moving.advance()
-        except (FloatingPointError, np.linalg.LinAlgError):
-            self.moving = None
-            self._choose_first()
-            self._solve_set()
-            return
-        if is_ready:
-            self.set_answer(moving.classifier(), moving.b, moving.weights, is_exact=True)
-            self.values, self.is_known, self.is_rough = moving.values, True, False
-            self.is_done = self.values.gap <= self.last_goal or self.deadline.has_passed()
-
     # --- proposals -----------------------------------------------------------------------------
 
     def _take(self, form: Form, alpha: np.ndarray, dual: float | None = None) -> None:
@@ -407,8 +374,8 @@ class SoftSearch(Search):
 
     # --- which system --------------------------------------------------------------------------
 
-    def _suits_products(self) -> bool:
-        """Whether products are the faster way to solve all the rows, or the only one.
+    def _open_products(self) -> Form | None:
+        """All the rows, where products are the faster way to solve them, or the only one.
 
         They are where rows are sparse and factors take long compared with the products of a step;
         and where the memory, or the time left, has no room for factors. The larger C of the plain
@@ -416,16 +383,44 @@ class SoftSearch(Search):
         """
         sets, settings = self.sets, self.settings
         if not sets.is_plain or sets.matrix is None:
-            return False
-        if not self._has_room_for_factors:
-            return True
-        if sets.is_dense:
-            return False
-        price = 0.0
-        if self.loss.is_boxed:
-            price = float(np.mean(self.loss.upper * self.problem.row_norms**2))
-        products = settings.pass_products * (1.0 + 2.0 * price) * product_seconds(sets.matrix.X)
-        return seconds_of(self.order**3 / 3.0) > max(settings.pass_seconds, products)
+            return None
+        if self._has_room_for_factors:
+            price = 0.0
+            if self.loss.is_boxed:
+                price = float(np.mean(self.loss.upper * self.problem.row_norms**2))
+            products = settings.pass_products * (1.0 + 2.0 * price) * product_seconds(sets.matrix.X)
+            seconds = seconds_of(self.order**3 / 3.0)
+            if sets.is_dense or seconds <= max(settings.pass_seconds, products):
+                return None
+        rows, squares = sets.plain_rows(np.arange(sets.size)), sets.base.row_norms**2
+        return ProductForm(rows, squares, sets.deadline, is_scaled=True)
+
+    def _open_kernel(self) -> Form | None:
+        """All the rows of a kernel, where many have weight; at first weights, or those of a start.
+
+        With the squared hinge and a large C few have: a factor of their matrix is faster.
+        """
+        sets, settings, loss = self.sets, self.settings, self.loss
+        assert sets.kernel is not None
+        squares, few = sets.kernel.kernel.diagonal(), settings.column_support
+        if isinstance(loss.upper, np.ndarray):
+            few = min(settings.box_few_values, sets.capacity) + 1
+        elif np.max(loss.stiffness * squares) > settings.column_stiffness:
+            return None
+        if sets.labels.is_paired or sets.size < few or not KernelForm.suits(squares):
+            return None
+        with suppress(FloatingPointError, np.linalg.LinAlgError):
+            form = KernelForm(sets, self.last_goal)
+            if self.is_known:
+                return form
+            losses = [loss]
+            if isinstance(loss.upper, np.ndarray):
+                sigmas = [_stiffness(form, loss.upper, most) for most in (FIRST, KERNEL_FIRST)]
+                losses = [loss._replace(sigma=sigma) for sigma in sigmas]
+            if form.begin(losses) and (loss.is_boxed or np.count_nonzero(form.point.x) >= few):
+                self._take(form, form.point.x, 0.0)
+                return form
+        return None
 
     @property
     def _has_room_for_factors(self) -> bool:
