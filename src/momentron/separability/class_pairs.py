@@ -84,7 +84,7 @@ def list_class_pairs(proof: dict[str, Any], family: Family) -> list[ClassPair]:
     on = np.bincount(own * k + others, minlength=k * k).reshape(k, k).tolist()
     found = []
     for c in range(k):
-        for j in (j for j in family.others(c) if j > c):
+        for j in (j for j in family.pairs(c) if j > c):
             boundary, total = (on[c][j], on[j][c]), (totals[c], totals[j])
             strict = (total[0] - boundary[0], total[1] - boundary[1]) if proof["complete"] else None
             kind = "undecided" if strict is None else _kind(sum(strict), sum(boundary))

@@ -105,7 +105,7 @@ class Cone:
         self.n_features = int(self.X.shape[1])
         self.width = self.n_features + self.family.n_intercepts
         self.n_coordinates = self.family.n_blocks * self.width
-        others = [self.family.others(c) for c in range(self.k)]
+        others = [list(self.family.pairs(c)) for c in range(self.k)]
         lists = np.array([row + [0] * (max(map(len, others)) - len(row)) for row in others])
         counts = np.array([*map(len, others), 0])[self.codes]  # code −1 has none
         self.starts = np.cumsum(counts) - counts
@@ -152,7 +152,7 @@ class Cone:
         """The pairs of some rows, each with a class."""
         places = np.zeros((self.k, self.k), np.int64)
         for c in range(self.k):
-            listed = self.family.others(c)
+            listed = list(self.family.pairs(c))
             places[c, listed] = np.arange(len(listed))
         rows = np.asarray(rows, np.int64)
         return self.starts[rows] + places[self.codes[rows], np.asarray(others, np.int64)]
@@ -160,53 +160,42 @@ class Cone:
     # --- rows and pairs as entries ---------------------------------------------------------------
 
     @cached_property
-    def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(ends, columns, values) of x̃, row by row: row i has ends[i] to ends[i + 1]."""
-        if sp.issparse(self.X):
-            rows = self.X
-            if self.fit_intercept:
-                rows = sp.hstack([rows, np.ones((self.n, 1))], format="csr")
-            return np.asarray(rows.indptr, np.int64), rows.indices, rows.data.astype(np.float64)
-        rows = np.column_stack([self.X, np.ones((self.n, int(self.fit_intercept)))])
-        ends = np.append(0, np.cumsum(np.count_nonzero(rows, axis=1)))
-        columns = np.nonzero(rows)[1].astype(np.int32)
-        return ends, columns, rows[rows != 0].astype(np.float64)
+    def design(self) -> Any:
+        """x̃ of all rows, sparse."""
+        X = sp.csr_array(self.X, dtype=np.float64)
+        return sp.hstack([X, np.ones((self.n, 1))], format="csr") if self.fit_intercept else X
 
     @cached_property
-    def _integers(self) -> tuple[np.ndarray, np.ndarray]:
-        """(m, e) with m·base^e the entries of all x̃ in units of 1/scale, each e ≥ 0."""
-        values = self.rows[2]
+    def _integers(self) -> tuple[np.ndarray, np.ndarray, int]:
+        """(m, e, scale) with m·base^e the entries of all x̃ in units of 1/scale, each e ≥ 0."""
+        values = self.design.data
         if self.table.decimals == "shortest":
             integers, powers = shortest_decimals(values)
         else:
             mantissas, powers = np.frexp(values)
             integers = (mantissas * 2.0**53).astype(np.int64)
             zeros = np.frexp((integers & -integers).astype(np.float64))[1] - 1
-            zeros = np.maximum(zeros, 0)  # an entry may be zero
             integers, powers = integers >> zeros, powers - 53 + zeros
-        powers = np.where(integers == 0, 0, powers)
-        self._unit = min(0, int(powers.min(initial=0)))
-        return integers, (powers - self._unit).astype(np.int16)
+        unit = min(0, int(powers.min(initial=0)))
+        return integers, (powers - unit).astype(np.int16), int(self.table.base**-unit)
 
-    @cached_property
+    @property
     def scale(self) -> int:
         """Every entry of X is an integer over it: a power of two, or of ten."""
-        _ = self._integers
-        return int(self.table.base**-self._unit)
+        return self._integers[2]
 
     @cached_property
     def _terms(self) -> np.ndarray:
         """(block, sign, shift) by class, other class and term; the sign is 0 if there is none."""
         table = np.zeros((self.k, self.k, 2, 3), np.int64)
         for own in range(self.k):
-            for j in self.family.others(own):
-                terms = self.family.terms(own, j)
+            for j, terms in self.family.pairs(own).items():
                 table[own, j, : len(terms)] = terms
         return table
 
     def _entries(self, pairs: np.ndarray) -> tuple[np.ndarray, ...]:
         """(which of the pairs, coordinate, which entry of the rows, sign), of all vectors a."""
-        ends, columns, _ = self.rows
+        ends, columns = self.design.indptr, self.design.indices
         terms = self._terms[self.own[pairs], self.other[pairs]]
         pair, which = np.nonzero(terms[:, :, 1])
         block, sign, shift = terms[pair, which].T
@@ -247,7 +236,7 @@ class Cone:
             A: Any = np.column_stack([self.X[self.example], ones]).astype(np.float64, copy=False)
             A *= signs[:, None]
         else:
-            A = self._sparse(np.arange(self.size), self.rows[2])
+            A = self._sparse(np.arange(self.size), self.design.data)
         low, high = column_ends(A)
         exponents = np.frexp(np.maximum(high, -low))[1].astype(np.int64)
         if sp.issparse(A):
@@ -265,7 +254,7 @@ class Cone:
     @cached_property
     def _residues(self) -> np.ndarray:
         """The entries of all x̃ as integers modulo PRIME."""
-        integers, powers = self._integers
+        integers, powers, _ = self._integers
         factors = np.array(
             [pow(self.table.base, e, PRIME) for e in range(int(powers.max(initial=0)) + 1)]
         )
@@ -277,15 +266,14 @@ class Cone:
 
     def row_residues(self, rows: np.ndarray) -> Any:
         """x̃ of some rows as integers modulo PRIME."""
-        ends, columns, _ = self.rows
-        shape = (self.n, self.n_features + self.fit_intercept)
-        return sp.csr_array((self._residues, columns, ends), shape=shape)[rows]
+        parts = self._residues, self.design.indices, self.design.indptr
+        return sp.csr_array(parts, shape=self.design.shape)[rows]
 
     # --- in integers -----------------------------------------------------------------------------
 
     def _whole(self, entries: np.ndarray, bits: int) -> np.ndarray:
         """Some entries of x̃ in integers; sums of products with numbers of so many bits fit."""
-        integers, powers = self._integers
+        integers, powers, _ = self._integers
         longest = self.table.bits + bits + int(entries.size).bit_length()
         kind: Any = np.int64 if longest < 62 else object
         different, which = np.unique(powers[entries], return_inverse=True)
@@ -294,9 +282,9 @@ class Cone:
 
     def whole_row(self, i: int) -> dict[int, int]:
         """x̃ of row i by place, in units of 1/scale."""
-        ends, columns, _ = self.rows
-        at = np.arange(ends[i], ends[i + 1])
-        return dict(zip(columns[at].tolist(), self._whole(at, 0).tolist(), strict=True))
+        at = np.arange(*self.design.indptr[i : i + 2])
+        places = self.design.indices[at].tolist()
+        return dict(zip(places, self._whole(at, 0).tolist(), strict=True))
 
     def vectors(self, pairs: np.ndarray) -> list[dict[int, int]]:
         """The vectors a of some pairs by coordinate, in integers, units of 1/scale."""

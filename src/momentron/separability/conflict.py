@@ -5,7 +5,6 @@ labels are a conflict of two rows, found by hashing before anything is solved.
 """
 
 import numpy as np
-import scipy.sparse as sp
 
 from momentron.arithmetic.clock import require_time
 from momentron.separability.basis import ExactWeights, combination
@@ -19,12 +18,9 @@ def duplicate_conflict(cone: Cone) -> ExactWeights | None:
 
     Equal rows have equal sums with random factors.
     """
-    ends, columns, values = cone.rows
-    size = cone.n_features + cone.fit_intercept
-    X = sp.csr_array((values, columns, ends), shape=(cone.n, size))
-    kept = cone.kept
+    X, kept = cone.design, cone.kept
     with np.errstate(all="ignore"):
-        marks = (X @ np.random.default_rng(0).uniform(0.5, 1.0, size))[kept]
+        marks = (X @ np.random.default_rng(0).uniform(0.5, 1.0, X.shape[1]))[kept]
     order = np.argsort(marks, kind="stable")
     is_first = np.append(True, marks[order][1:] != marks[order][:-1])
     firsts = order[np.maximum.accumulate(np.where(is_first, np.arange(order.size), 0))]
@@ -32,9 +28,9 @@ def duplicate_conflict(cone: Cone) -> ExactWeights | None:
     pairs = pairs[cone.codes[pairs[:, 0]] != cone.codes[pairs[:, 1]]]
     for i, j in pairs[np.argsort(pairs[:, 1], kind="stable")].tolist():
         require_time()
-        first, second = (slice(ends[m], ends[m + 1]) for m in (i, j))
-        same = np.array_equal(columns[first], columns[second])
-        if same and np.array_equal(values[first], values[second]):
+        first, second = (slice(*X.indptr[m : m + 2]) for m in (i, j))
+        same = np.array_equal(X.indices[first], X.indices[second])
+        if same and np.array_equal(X.data[first], X.data[second]):
             both = cone.pairs_of([i, j], cone.codes[[j, i]])
             return ExactWeights(both, [1, 1], 1)
     return None

@@ -263,7 +263,7 @@ class EstimateProver:
     @property
     def _has_room(self) -> bool:
         """Whether one more direction could still be verified in the time that is kept for it."""
-        n_entries = self.cone.rows[1].size * (2 if self.cone.k > 2 else 1)
+        n_entries = self.cone.design.nnz * (2 if self.cone.k > 2 else 1)
         seconds = (len(self.directions) + 1.0) * n_entries * PRODUCT_SECONDS
         return seconds < (1.0 / SHARE - 1.0) * (self.moment - self.start)
 

@@ -85,21 +85,16 @@ class Family:
         """Intercepts per block."""
         return self.k - 1 if self.has_thresholds else int(self.fit_intercept)
 
-    def others(self, own: int) -> list[int]:
-        """The j of the pairs (row, j) of a row of this class."""
+    def pairs(self, own: int) -> dict[int, list[Term]]:
+        """The j of the pairs (row, j) of a row of a class, and what their vectors are made of."""
         if not self.compares_classes:
-            return [1] if own == (self.link == "logc") else [0, 1]
+            others = [1] if own == (self.link == "logc") else [0, 1]
+            return {j: [(0, 1 - 2 * j, 0)] for j in others}
         if self.has_thresholds:
-            return [j for j in (own - 1, own + 1) if 0 <= j < self.k]
-        return [j for j in range(self.k) if j != own]
-
-    def terms(self, own: int, j: int) -> list[Term]:
-        """What the vector of a pair is made of."""
-        if not self.compares_classes:
-            return [(0, 1 - 2 * j, 0)]
-        if self.has_thresholds:
-            return [(0, own - j, min(own, j))]
-        return [(c - 1, sign, 0) for c, sign in ((own, 1), (j, -1)) if c > 0]
+            others = [j for j in (own - 1, own + 1) if 0 <= j < self.k]
+            return {j: [(0, own - j, min(own, j))] for j in others}
+        others = [j for j in range(self.k) if j != own]
+        return {j: [(c - 1, sign, 0) for c, sign in ((own, 1), (j, -1)) if c > 0] for j in others}
 
     def coefficients(self, n_features: int, reference: int) -> list[tuple[int, int, Form]]:
         """(class, place in a block, form) of each coefficient, class by class.

@@ -73,9 +73,9 @@ def first_interval(cone: Cone) -> Interval:
     if not cone.family.compares_classes:
         return Interval(0.0, math.inf, [], None)
     is_quick = reading_seconds(cone) < min(SECONDS, time_left() / 4)
-    make, k = (class_means, cone.k) if is_quick else (two_rows, min(cone.k, FEW_CLASSES))
-    both = [(c, j) for c, j in combinations(range(k), 2) if j in cone.family.others(c)]
-    duals = [make(cone, c, j) for c, j in both]
+    k, most = (cone.k, cone.size) if is_quick else (min(cone.k, FEW_CLASSES), 1)
+    both = [(c, j) for c, j in combinations(range(k), 2) if j in cone.family.pairs(c)]
+    duals = [class_means(cone, c, j, most) for c, j in both]
     bounds = [upper_bound(cone, dual) for dual in duals]
     best = int(np.argmin(bounds))
     return Interval(0.0, bounds[best], [], duals[best])
@@ -185,14 +185,8 @@ def balanced(cone: Cone, q: np.ndarray) -> ExactWeights:
     return ExactWeights(kept, [int(v) for v in whole[kept]], 1)
 
 
-def two_rows(cone: Cone, c: int = 0, j: int = 1) -> ExactWeights:
-    """The first row of each of two classes: γ̄ is at most half their distance."""
-    both = [int(cone.between(c, j)[0]), int(cone.between(j, c)[0])]
-    return ExactWeights(np.array(both), [1, 1], 1)
-
-
-def class_means(cone: Cone, c: int = 0, j: int = 1) -> ExactWeights:
-    """Equal weights in each of two classes: γ̄ is at most half the distance of their means."""
-    first, second = cone.between(c, j), cone.between(j, c)
+def class_means(cone: Cone, c: int, j: int, most: int) -> ExactWeights:
+    """Equal weights on the first rows of two classes: γ̄ is at most half the means' distance."""
+    first, second = cone.between(c, j)[:most], cone.between(j, c)[:most]
     numerators = [second.size] * first.size + [first.size] * second.size
     return ExactWeights(np.concatenate([first, second]), numerators, 1)
