@@ -21,23 +21,19 @@ from momentron.rows.validation import clean_matrix, clean_targets
 from momentron.separability.family import (
     COUNTS,
     LEFT_OUT,
-    Family,
     class_of,
-    classes_of,
-    default_family,
-    family_named,
     link_of,
+    modelled,
 )
 from momentron.solvers.rational.memory import memory_cap, require_memory
 from momentron.solvers.rational.systems import PRIME
 from momentron.verify.exact_table import Table
-from momentron.verify.outcomes import label_texts, own_order, zero_weight_rows
+from momentron.verify.outcomes import label_texts, zero_weight_rows
 
 BYTES_PER_ENTRY = 64  # while the sparse matrix of all pairs is put together
 SPARSE = 0.1  # share of entries below which X is kept sparse, if it is large
 LARGE = 20_000  # entries of a large X
 PIECE = 1 << 19  # entries of pairs that are multiplied at a time
-NAMED = 12  # labels that a message lists
 DENSE_COPIES = 5  # of the float matrix, at the worst moment of a proposal
 
 
@@ -88,7 +84,7 @@ class Cone:
         clean_targets(y, self.n, are_classes=family not in COUNTS)
         left_out = zero_weight_rows(sample_weight, self.n)
         self.table = Table(self.given, label_texts(y), decimals, left_out, require_time)
-        self.family, self.classes = _modelled(self.table, y, family, link, fit_intercept, order)
+        self.family, self.classes = modelled(self.table, y, family, link, fit_intercept, order)
         self.reference = self._reference(reference)
         self.k = len(self.classes)
         if self.n * max(2, self.k) * 64 > memory_cap():
@@ -380,55 +376,3 @@ def _with_columns(X: Any, columns: np.ndarray) -> Any:
     ends = np.append(0, np.cumsum(keep))[X.indptr]
     parts = X.data[keep], np.searchsorted(columns, X.indices[keep]), ends
     return sp.csr_array(parts, shape=(X.shape[0], columns.size))
-
-
-def _modelled(
-    table: Table,
-    y: Any,
-    name: str | None,
-    link: str | None,
-    fit_intercept: bool,
-    order: Sequence[Any] | None,
-) -> tuple[Family, list[str]]:
-    """(family, classes in order); without a name the family is that of the number of classes."""
-    name = name or default_family(table.kept_labels)
-    classes = classes_of(name, table.kept_labels)
-    family = family_named(name, link, len(classes), fit_intercept)
-    if order is not None:
-        return family, _as_ordered(classes, order, name, table.labels)
-    if name != "ordinal" and not getattr(getattr(y, "cat", y), "ordered", False):
-        return family, classes
-    own = own_order(y)
-    if own is None:
-        listed = one_line(", ".join(map(repr, classes[:NAMED])), 80) + (
-            ", …" if len(classes) > NAMED else ""
-        )
-        raise InputError(
-            f"family='ordinal': the labels {listed} have no order of their own; give it, lowest "
-            "first, as order=[…] (--order on the command line), or make y an ordered categorical, "
-            "pd.Categorical(y, […], ordered=True), or numbers"
-        )
-    places = {label: place for place, label in enumerate(own)}
-    return family, sorted(classes, key=lambda label: places.get(label, len(places)))
-
-
-def _as_ordered(
-    classes: list[str], order: Sequence[Any], name: str, labels: list[str]
-) -> list[str]:
-    """The classes in the order that the user gives, which must name each label once."""
-    if name != "ordinal":
-        raise InputError(f"family={name!r} has no order of classes; order goes with 'ordinal'")
-    if isinstance(order, str) or not np.iterable(order):
-        raise InputError(f"order={short(order)} must be a sequence of labels, lowest first")
-    given, known = label_texts(list(order)), set(labels)
-    for label in given:
-        if label not in known:
-            raise InputError(
-                f"order has {short(label)}, which is no label in y: {one_line(sorted(known)[:20])}"
-            )
-        if given.count(label) > 1:
-            raise InputError(f"order has {short(label)} twice; name each label once, lowest first")
-    missing = sorted(known - set(given))
-    if missing:
-        raise InputError(f"order lacks the label {short(missing[0])}; name each label once")
-    return sorted(classes, key=given.index)

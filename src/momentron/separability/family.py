@@ -18,8 +18,13 @@ logc exchanges the classes.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
-from momentron.errors import InputError, short
+import numpy as np
+
+from momentron.errors import InputError, one_line, short
+from momentron.verify.exact_table import Table
+from momentron.verify.outcomes import label_texts, own_order
 
 Term = tuple[int, int, int]  # (block, sign, shift of the intercept)
 Form = dict[int, int]  # a linear form: coordinate of w → factor
@@ -35,6 +40,7 @@ MODELS = {  # the first link of each family is its default
     "ordinal": DISTRIBUTIONS,
 }
 COUNTS = ("poisson", "negative-binomial", "truncated-poisson")
+NAMED = 12  # labels that a message lists
 
 
 @dataclass(frozen=True)
@@ -183,3 +189,55 @@ def family_named(name: str, link: str | None, n_classes: int, fit_intercept: boo
             "for which every probability is at most 1"
         )
     return family
+
+
+def modelled(
+    table: Table,
+    y: Any,
+    name: str | None,
+    link: str | None,
+    fit_intercept: bool,
+    order: Sequence[Any] | None,
+) -> tuple[Family, list[str]]:
+    """(family, classes in order); without a name the family is that of the number of classes."""
+    name = name or default_family(table.kept_labels)
+    classes = classes_of(name, table.kept_labels)
+    family = family_named(name, link, len(classes), fit_intercept)
+    if order is not None:
+        return family, _as_ordered(classes, order, name, table.labels)
+    if name != "ordinal" and not getattr(getattr(y, "cat", y), "ordered", False):
+        return family, classes
+    own = own_order(y)
+    if own is None:
+        listed = one_line(", ".join(map(repr, classes[:NAMED])), 80) + (
+            ", …" if len(classes) > NAMED else ""
+        )
+        raise InputError(
+            f"family='ordinal': the labels {listed} have no order of their own; give it, lowest "
+            "first, as order=[…] (--order on the command line), or make y an ordered categorical, "
+            "pd.Categorical(y, […], ordered=True), or numbers"
+        )
+    places = {label: place for place, label in enumerate(own)}
+    return family, sorted(classes, key=lambda label: places.get(label, len(places)))
+
+
+def _as_ordered(
+    classes: list[str], order: Sequence[Any], name: str, labels: list[str]
+) -> list[str]:
+    """The classes in the order that the user gives, which must name each label once."""
+    if name != "ordinal":
+        raise InputError(f"family={name!r} has no order of classes; order goes with 'ordinal'")
+    if isinstance(order, str) or not np.iterable(order):
+        raise InputError(f"order={short(order)} must be a sequence of labels, lowest first")
+    given, known = label_texts(list(order)), set(labels)
+    for label in given:
+        if label not in known:
+            raise InputError(
+                f"order has {short(label)}, which is no label in y: {one_line(sorted(known)[:20])}"
+            )
+        if given.count(label) > 1:
+            raise InputError(f"order has {short(label)} twice; name each label once, lowest first")
+    missing = sorted(known - set(given))
+    if missing:
+        raise InputError(f"order lacks the label {short(missing[0])}; name each label once")
+    return sorted(classes, key=given.index)

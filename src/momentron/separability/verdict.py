@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -178,12 +179,17 @@ class Verdict:
     @property
     def row_names(self) -> Sequence[Any] | None:
         """The index of the data frame that was passed; None where rows have only numbers."""
-        return None if self.given is None else self.given.names
+        return self._rows.names
 
     @property
     def n_rows(self) -> int:
         """How many rows were passed; those of the proof where that is all that is known."""
-        return int(self.proof["data"]["rows"] if self.given is None else self.given.n)
+        return self._rows.n
+
+    @property
+    def _rows(self) -> GivenRows:
+        """The rows that were passed; those of the proof where that is all that is known."""
+        return self.given or GivenRows(self.proof["data"]["rows"])
 
     @property
     def estimates(self) -> list[Estimate]:
@@ -206,8 +212,7 @@ class Verdict:
         a single outcome was seen: two outcomes of one row are on the boundary. Rows of weight 0 are
         never separated. Empty where the verdict is undecided or its proof is not complete.
         """
-        rows = self._separated()
-        return rows if self.given is None else self.given.of(rows)
+        return self._rows.of(self._separated())
 
     def _separated(self) -> np.ndarray:
         """The rows of the proof that are not left out and have no pair on the boundary."""
@@ -280,11 +285,9 @@ class Verdict:
         its weight says. Where these are not whole numbers, so that they are not frequencies, and
         for a verdict that was read from a proof, rows are counted. Rows of weight 0 are not there.
         """
-        separated, observed = self._separated(), self._observed()
-        if self.given is None:
-            return separated.size, observed.size, "rows"
-        noun = "rows" if self.given.frequencies is None else "observations"
-        return self.given.counted(separated), self.given.counted(observed), noun
+        rows = self._rows
+        noun = "rows" if rows.frequencies is None else "observations"
+        return rows.counted(self._separated()), rows.counted(self._observed()), noun
 
     @property
     def dimension(self) -> int | None:
@@ -363,8 +366,7 @@ class Verdict:
         says which. All such rows where the proof is complete, which it is for all but very large
         data.
         """
-        rows = self._boundary()
-        return rows if self.given is None else self.given.of(rows)
+        return self._rows.of(self._boundary())
 
     @property
     def boundary_pairs(self) -> list[BoundaryPair]:
@@ -376,15 +378,8 @@ class Verdict:
         and logc, which compare no classes, and where a proof does not hold the classes.
         """
         found = list_boundary_pairs(self.proof, self._family)
-        rows = self._given_rows([pair.row for pair in found])
+        rows = self._rows.each_of(np.array([pair.row for pair in found], np.int64)).tolist()
         return [pair._replace(row=row) for pair, row in zip(found, rows, strict=True)]
-
-    def _given_rows(self, rows: list[int]) -> list[int]:
-        """Of each of some rows of the proof, the row that was passed."""
-        if self.given is None:
-            return rows
-        found: list[int] = self.given.each_of(np.array(rows, np.int64)).tolist()
-        return found
 
     @property
     def as_proof(self) -> "Verdict":
@@ -453,12 +448,12 @@ class Verdict:
         for group in self.proof["conflict"]:
             numerators = whole_numbers(group["numerators"])
             sides = list(zip(group["labels"], group["against"], strict=True))
-            masses: dict[tuple[str, str], int] = {}
+            masses = Counter[tuple[str, str]]()
             for side, v in zip(sides, numerators, strict=True):
-                masses[side] = masses.get(side, 0) + v
-            given = self._given_rows(group["rows"])
+                masses[side] += v
+            given = self._rows.each_of(np.array(group["rows"], np.int64)).tolist()
             for i, side, v in zip(given, sides, numerators, strict=True):
-                rows.append(ConflictRow(int(i), *side, v / masses[side]))
+                rows.append(ConflictRow(i, *side, v / masses[side]))
         return rows
 
     def plot(self, X: Any, y: Any, *, ax: Any = None, **options: Any) -> Any:
