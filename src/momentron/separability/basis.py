@@ -35,6 +35,10 @@ class ExactWeights:
     numerators: list[int]
     denominator: int
 
+    def primitive(self) -> "ExactWeights":
+        """The same up to a factor, in integers without a common divisor."""
+        return ExactWeights(self.pairs, primitive(self.numerators), 1)
+
 
 @dataclass(frozen=True)
 class Basis:

@@ -11,6 +11,7 @@ floats see too little, it is made in rational numbers.
 import math
 import time
 from contextlib import suppress
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from momentron.arithmetic.clock import OutOfTime, require_time, time_left, until
-from momentron.separability.basis import combination, null_space
+from momentron.separability.basis import ExactWeights, combination, null_space
 from momentron.separability.cone import Cone, whole_multiples
 from momentron.separability.document import named_pairs
 from momentron.separability.exact_projection import project_exactly, whole_weights
@@ -26,8 +27,6 @@ from momentron.separability.projection import NotFound, Rows
 from momentron.solvers.rational.memory import TooLarge, require_memory
 from momentron.solvers.rational.systems import PRIME, Vector, minor, primitive
 from momentron.verify.limits import MAX_BASIS
-
-Bound = tuple[list[int], list[int]]  # (strict pairs, λ > 0)
 
 FEWEST = 8  # coordinates t from which floats propose
 LARGEST = 80  # coordinates t up to which rational numbers are asked
@@ -65,7 +64,7 @@ class EstimateProver:
         self.start = time.perf_counter()
         self.moment = self.start + SHARE * time_left()
         self.directions: list[Vector] = []
-        self.bounds: list[Bound] = []
+        self.bounds: list[ExactWeights] = []
         self.reason: str | None = None
 
     # --- the span of the boundary pairs, and of the design ---------------------------------------
@@ -108,7 +107,7 @@ class EstimateProver:
         cone, used = self.cone, self.cone.table.used
         statuses = self._statuses()
         n_empty = (cone.table.d - cone.n_features) * cone.family.n_blocks
-        pairs = np.array([pair for found, _ in self.bounds for pair in found], np.int64)
+        pairs = np.concatenate([self.basis[:0], *(bound.pairs for bound in self.bounds)])
         return {
             "reference": self.reference,
             "used": used.tolist() if used.size < cone.table.d else None,
@@ -118,9 +117,9 @@ class EstimateProver:
             "pivots": self.pivots,
             "null": {"free": list(self.null), **_flat(list(self.null.values()))},
             "bounds": {
-                "starts": np.cumsum([0, *(len(found) for found, _ in self.bounds)]).tolist(),
+                "starts": np.cumsum([0, *(bound.pairs.size for bound in self.bounds)]).tolist(),
                 **named_pairs(cone, pairs),
-                "numerators": [hex(v) for _, weights in self.bounds for v in weights],
+                "numerators": [hex(v) for bound in self.bounds for v in bound.numerators],
                 "of": list(range(len(self.bounds))),
             },
             "directions": _flat(self.directions),
@@ -215,18 +214,18 @@ class EstimateProver:
 
     # --- bounds ----------------------------------------------------------------------------------
 
-    def _solved(self, g: list[int], pairs: list[int]) -> Bound | None:
-        """(pairs, λ > 0) with Σ λ c = g up to a factor on independent ones of some pairs."""
-        points = self._strict_vectors(pairs)
+    def _bound(self, g: list[int], pairs: np.ndarray) -> ExactWeights | None:
+        """λ > 0 on independent ones of some pairs with Σ λ c = g, up to a factor."""
+        points = self._reduced_pairs(pairs)
         vectors = [{c: v for c, v in enumerate(point) if v} for point in points]
         found = combination(vectors, dict(enumerate(g)))
         if found is None or min(found[1], default=-1) < 0:
             return None
-        kept = sorted((pairs[i], v) for i, v in zip(*found[:2], strict=True) if v)
-        return [pair for pair, _ in kept], primitive([v for _, v in kept])
+        weights = {int(pairs[i]): Fraction(v) for i, v in zip(*found[:2], strict=True) if v}
+        return whole_weights(weights).primitive()
 
-    def _strict_vectors(self, pairs: list[int]) -> list[list[int]]:
-        return [self._reduced(a) for a in self.cone.vectors(np.array(pairs, np.int64))]
+    def _reduced_pairs(self, pairs: np.ndarray) -> list[list[int]]:
+        return [self._reduced(a) for a in self.cone.vectors(pairs)]
 
     # --- one coefficient -------------------------------------------------------------------------
 
@@ -267,29 +266,29 @@ class EstimateProver:
         seconds = (len(self.directions) + 1.0) * n_entries * PRODUCT_SECONDS
         return seconds < (1.0 / SHARE - 1.0) * (self.moment - self.start)
 
-    def _decide(self, g: list[int]) -> tuple[Bound | None, list[int]]:
-        """((pairs, λ) with Σ λ c = g up to a factor, []) or (None, t with c·t ≥ 0, g·t < 0)."""
+    def _decide(self, g: list[int]) -> tuple[ExactWeights | None, list[int]]:
+        """(λ with Σ λ c = g up to a factor, []) or (None, t with c·t ≥ 0, g·t < 0)."""
         if len(self.free) >= FEWEST:
             t, pairs = self._proposed(self._form(g))
             if t is not None and sum(map(int.__mul__, g, t)) < 0:
                 return None, t
-            bound = self._solved(g, self.strict[pairs].tolist())
+            bound = self._bound(g, self.strict[pairs])
             if bound is not None:
                 return bound, []
         if len(self.free) > LARGEST:
             raise TooLarge(f"{len(self.free)} coordinates; at most {LARGEST} are decided exactly")
-        chosen = np.argsort(self._rows.sides(self._inside), kind="stable")[:FIRST].tolist()
+        chosen = np.argsort(self._rows.sides(self._inside), kind="stable")[:FIRST]
         while True:
             require_time()
-            points = self._strict_vectors(self.strict[chosen].tolist())
-            weights, t = project_exactly(points, g)
+            pairs = self.strict[chosen]
+            weights, t = project_exactly(self._reduced_pairs(pairs), g)
             if not any(t):
-                found = whole_weights({int(self.strict[chosen[i]]): v for i, v in weights.items()})
-                return (found.pairs.tolist(), primitive(found.numerators)), []
+                bound = whole_weights({int(pairs[i]): v for i, v in weights.items()})
+                return bound.primitive(), []
             outside = self._outside(t)
             if not outside:
                 return None, t
-            chosen += outside
+            chosen = np.append(chosen, outside)
 
     def _outside(self, t: list[int]) -> list[int]:
         """Some strict pairs with c·t < 0, the worst first."""

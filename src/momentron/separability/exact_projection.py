@@ -109,8 +109,8 @@ def exact_pair(cone: Cone) -> tuple[Point, list[ExactWeights], ExactWeights | No
     q = {i: 1 + weights.get(m, Fraction(0)) for m, i in enumerate(left)}
     one, *others = left
     weights, _ = project_exactly([points[i] for i in others], [-v for v in points[one]])
-    found = whole_weights({one: Fraction(1)} | {others[m]: v for m, v in weights.items()})
-    return w, [whole_weights(q)], ExactWeights(found.pairs, found.numerators, 1)
+    conflict = {one: Fraction(1)} | {others[m]: v for m, v in weights.items()}
+    return w, [whole_weights(q)], whole_weights(conflict).primitive()
 
 
 def _points(cone: Cone) -> tuple[list[Point], list[int]]:
