@@ -74,7 +74,7 @@ def as_stream(
         return DaskStream.from_collections(X, y, is_kept)
     if isinstance(X, str | Path):
         return DiskStream(open_file(X, y, size), is_kept)
-    if callable(getattr(X, "block", None)):
+    if is_source(X):
         if y is not None:
             raise InputError("y must be None if X gives its labels block by block")
         return DiskStream(X, is_kept)
@@ -125,9 +125,8 @@ def open_file(path: str | Path, y: Any = None, block_size: int = BLOCK_BYTES) ->
             ) from None
     if isinstance(y, Integral):
         return NpySource(path, column=int(y), block_size=block_size)
-    if isinstance(y, str | Path):
-        y = Path(y).expanduser()
-    return NpySource(path, y, block_size=block_size)
+    labels = Path(y).expanduser() if isinstance(y, str | Path) else y
+    return NpySource(path, labels, block_size=block_size)
 
 
 @dataclass(frozen=True)

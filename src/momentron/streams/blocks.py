@@ -75,8 +75,8 @@ class Block:
         return Rows(self.X[rows], self.y[rows], wanted[start:stop])
 
     def weighted(self, is_kept: np.ndarray, first: int) -> "Block":
-        """The rows that have a weight, numbered from `first` on."""
-        rows = np.flatnonzero(is_kept[self.first : self.first + self.y.size])
+        """The rows of the block that have a weight, numbered from `first` on."""
+        rows = np.flatnonzero(is_kept)
         return Block(self.X[rows], self.y[rows], self.number, first)
 
     def codes(self, classes: np.ndarray) -> np.ndarray:

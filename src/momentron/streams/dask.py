@@ -284,9 +284,7 @@ def fold(task: PassTask, arguments: Sequence[tuple[int, int, Any, Any, Any]]) ->
             continue
         block = _block(X, y, number, first)
         seen[number] = block.checksum(), block.nbytes
-        if is_kept is not None:
-            rows = np.flatnonzero(is_kept)
-            block = Block(block.X[rows], block.y[rows], number, first)
+        block = block if is_kept is None else block.weighted(is_kept, first)
         part = task(block, found)
         found = part if found is None else task.merge(found, part)
     return found, seen

@@ -16,7 +16,7 @@ from momentron.arithmetic.clock import require_time
 from momentron.data.exactness import as_exact, as_host, is_tensor
 from momentron.data.exactness.tensors import host_itemsize, is_dense
 from momentron.data.files._common import labels as as_labels
-from momentron.data.files._common import require_file
+from momentron.data.files._common import position, require_file
 from momentron.data.files.svmlight import parse_svmlight
 from momentron.data.safefiles import open_regular, reason
 from momentron.errors import InputError
@@ -147,15 +147,11 @@ class NpySource(TableSource):
         if len(self.table.shape) != 2 or 0 in self.table.shape:
             raise InputError(f"{path} has shape {self.table.shape}; give 2-D with at least one row")
         n, width = self.table.shape
-        self.labels, self.column = labels, column
+        self.labels = labels
         if labels is None:
             if width < 2:
                 raise InputError(f"{path} has 1 column; labels and features need at least 2")
-            if not -width <= column < width:
-                raise InputError(
-                    f"{path} has {width} columns; the label column {column} must be from {-width} "
-                    f"to {width - 1}"
-                )
+            self.column = position(str(path), column, None, width, "the label column")
         elif isinstance(labels, str | Path):
             self.labels = NpyFile(labels)
             if self.labels.shape != (n,):

@@ -228,7 +228,7 @@ class DiskStream(Stream):
                 self.require_same(block.number, checksum)
                 n_rows, nbytes = n_rows + block.y.size, block.nbytes
                 if self.is_kept is not None:
-                    block = block.weighted(self.is_kept, n_kept)
+                    block = block.weighted(self.is_kept[block.first : n_rows], n_kept)
                     n_kept += block.y.size
                 if block.y.size:
                     part = task(block, found)

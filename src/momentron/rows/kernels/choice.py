@@ -19,7 +19,7 @@ from momentron.rows.kernels.formulas import (
     PolynomialKernel,
     require_positive_gamma,
 )
-from momentron.rows.kernels.points import as_rows
+from momentron.rows.kernels.pairwise import as_rows
 from momentron.rows.kernels.semidefinite import negative_part
 from momentron.rows.kernels.values import CallableKernel, PrecomputedKernel
 from momentron.rows.operator import row_blocks, squared_row_norms

@@ -15,9 +15,10 @@ from momentron.arithmetic.rounding import SINGLE_ROUNDOFF, UNDERFLOW, UNIT_ROUND
 from momentron.data.arguments import as_count, as_number
 from momentron.errors import InputError, short
 from momentron.rows.kernels.bound import require_finite_values
-from momentron.rows.kernels.pairwise import BoundPairwise, PairwiseKernel
-from momentron.rows.kernels.points import (
+from momentron.rows.kernels.pairwise import (
     TILE_VALUES,
+    BoundPairwise,
+    PairwiseKernel,
     Points,
     as_rows,
     inner_products,
