@@ -66,7 +66,7 @@ class BlockProblem(CertifiedProblem):
         self.working: Any = None
         self.classes = read_only(found.classes)
         self._labels = as_labels(self.classes.size, fit_intercept)
-        self.exponent = 0
+        self.exponent, self.n_rows = 0, found.n_rows
         self.room = max(found.room, 16 * self.classes.size)  # some rows of every class
         self.counts = read_only(np.array([found.counts[label] for label in self.classes.tolist()]))
         self.longest = up(found.longest * self._labels.radius_factor) if found.longest else 0.0
@@ -100,10 +100,6 @@ class BlockProblem(CertifiedProblem):
     def labels(self) -> Labels:
         """A copy: what a solver sets on it changes no certificate."""
         return shallow_copy(self._labels)
-
-    @property
-    def n_rows(self) -> int:  # type: ignore[override]
-        return self._found.n_rows
 
     @property
     def radius(self) -> float:  # type: ignore[override]
