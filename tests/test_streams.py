@@ -199,13 +199,11 @@ def test_working_set_stays_within_its_room():
 
 @pytest.mark.parametrize("k", [2, 3])
 def test_rows_that_nothing_separates_cost_no_further_pass_and_one_fallback(k, monkeypatch):
-    from momentron.fitting import answer as choice
+    from momentron.fitting import fits
 
     calls = []
-    original = choice.fallback
-    monkeypatch.setattr(
-        choice, "fallback", lambda *a, **options: calls.append(a) or original(*a, **options)
-    )
+    original = fits.fallback_choice
+    monkeypatch.setattr(fits, "fallback_choice", lambda *a: calls.append(a) or original(*a))
     rng = np.random.default_rng(0)
     y = rng.integers(0, k, 4000)
     X = rng.standard_normal((4000, 5)) + 0.8 * np.eye(k, 5)[y]
