@@ -8,9 +8,8 @@ from momentron.dual.dualsets import ClassBalanced, Simplex
 from momentron.dual.losses import Exponential
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.exchange import exchange
-from momentron.solvers.auto.forms import Point
 from momentron.solvers.auto.gram_form import GramForm
-from momentron.solvers.auto.pivots import solve_by_exchange
+from momentron.solvers.auto.hard import solve_by_newton
 from momentron.solvers.auto.working_rows import SignedRows
 
 
@@ -95,15 +94,11 @@ def test_what_does_not_close_the_gap_is_not_taken():
     rng = np.random.default_rng(4)
     X, signs = rng.normal(size=(30, 60)), coin_labels(rng, 30)
     form = gram_form(X, signs)
-    everyone = np.ones(30)
-    assert solve_by_exchange(form, everyone, 1e-6, 60) is not None
-    form.reset()
-    assert solve_by_exchange(form, everyone, 1e-6, 29) is None  # more rows than features
+    best = exchange(form, np.ones(30, bool))
+    lam, is_solved = solve_by_newton(form, best, 1e-6, 1e5)
+    assert is_solved
+    assert lam is best
     # rows that differ in the eighth digit: squares have lost what tells them apart
-    X = X[0] + 1e-8 * X
-    form = gram_form(X, signs)
-    u, b, _ = form.point
-    form.point = Point(u + 0.5, b, form.margins(u + 0.5, b))
-    lam = solve_by_exchange(form, everyone, 1e-6, 60)
-    assert lam is None
-    assert np.array_equal(form.point.x, np.full(30, 0.5))
+    form = gram_form(X[0] + 1e-8 * X, signs)
+    lam, is_solved = solve_by_newton(form, np.ones(30), 1e-6, 1e5)
+    assert not is_solved or form.true_bounds(lam).gap <= 4e-6

@@ -1,8 +1,9 @@
 """The hard margin: rank the rows, solve a working set of them to rounding, check all of them.
 
-Rows are ranked by approximate soft margins, on a sample first. A working set is solved by
-exchanges from the ranked support, by pivots, by Newton's method with multipliers or by the interior
-point, in this order: each is the fastest where it works.
+Few short rows are solved at once by least squares, few wide ones by exchanges. Others are ranked by
+approximate soft margins, on a sample first; then a working set is solved by Newton's method with
+multipliers, or by the interior point where Newton stalls. After a start that is nearly right pivots
+come first.
 """
 
 import math
@@ -14,44 +15,46 @@ import numpy as np
 from momentron.solvers.auto.exchange import MOST_FREE, exchange
 from momentron.solvers.auto.forms import Form
 from momentron.solvers.auto.interior import interior_point, solve_by_interior_point
-from momentron.solvers.auto.last_digits import needs_rationals, refine_answer, solve_in_rationals
-from momentron.solvers.auto.newton import multipliers, soft_path
-from momentron.solvers.auto.pivots import (
-    few_violators,
-    solve_by_exchange,
-    solve_straight,
-    suits_straight,
+from momentron.solvers.auto.last_digits import (
+    needs_extended,
+    needs_rationals,
+    refine_answer,
+    solve_in_rationals,
 )
+from momentron.solvers.auto.newton import multipliers, soft_path
+from momentron.solvers.auto.pivots import few_violators, pivot
 from momentron.solvers.auto.primal_form import ProductForm
 from momentron.solvers.auto.search import SUPPORT, Search
+from momentron.solvers.auto.straight import solve_straight, suits_straight
 from momentron.solvers.auto.working_rows import on_support, sample
 from momentron.solvers.auto.working_sets import WorkingSets
 from momentron.solvers.solver import Candidates, Primal, Start
 
 # Penalties of the soft margins that rank, in units of 1/mean‖a‖²: of all the rows at once, of a
-# sample, of pairs, of the second working set, of all further ones, and of wide sparse rows.
-ALL_CS, SAMPLE_CS, PAIR_CS = (100.0,), (10.0, 100.0), (100.0, 1000.0)
+# sample, of the second working set, of all further ones, and of wide sparse rows.
+ALL_CS, SAMPLE_CS = (100.0,), (10.0, 100.0)
 SECOND_CS, LAST_CS, PRODUCT_CS = (100.0, 1000.0), (1000.0,), (10.0, 1000.0)
 RANKINGS, KERNEL_RANKINGS = 4, 8  # at most; with kernels exact solves are more expensive
 FEW_OUTSIDE = 0.2  # rows outside with slack, as a share of the support, after the last ranking
-LEAST_ROOM = 1.2  # the least size of the next working set, as a multiple of the support
-KERNEL_ROOM, KERNEL_LAST_ROOM = 1.2, 1.1  # with kernels, and there after the last ranking
 # Features of sparse data from which all rows are ranked by products: a sample says nothing about
 # rows that share no features with it.
 WIDE = 3000
 CAREFUL = (0.05, 60)  # accuracy of directions where many rows, this share of them, have slack
 MANY = 0.25
 ALL_ZEROS = 1e-280  # mean‖a‖² of rows of which every q is a witness
-FIRST_SIGMA, LATER_SIGMA = 1e4, 1e5  # of the multipliers after a ranking, and in later rounds
+FIRST_SIGMA, SIGMA = 1e3, 1e5  # of the multipliers, after all rows were ranked at once, and later
 # The share of the largest multiplier above which a row is support after the interior point's first
 # leg, where every multiplier is positive.
 INTERIOR_SUPPORT = 0.01
-ROOM, INTERIOR_ROOM = 2.0, 2.5  # the next working set's size, as a multiple of the support
+# The next working set's size, as a multiple of the support.
+ROOM, INTERIOR_ROOM, LEAST_ROOM, PIVOT_ROOM = 2.0, 2.5, 1.2, 1.3
 FIRST_GAP = 3e-3  # the gap of the interior point's first leg, before the pass over all the rows,
 TELLING_GAP = 0.01  # and the largest one at which that pass tells which rows matter
-PIVOT_ROOM = 1.3  # the size of a working set for pivots, as a multiple of the support
 
-Rounds = Generator[None, None, bool]  # each but the last yields after a pass over all the rows
+# Each round but the last yields after a pass over all the rows; a phase returns whether it has
+# ended the search.
+Rounds = Generator[None, None, bool]
+Solved = tuple[Form, np.ndarray]  # a form at the solution of its working set, and λ
 
 
 class HardSearch(Search):
@@ -72,21 +75,25 @@ class HardSearch(Search):
 
 
 def _rounds(search: Search, start: Start | None) -> Rounds:
-    """All rounds; where float64 does not close the gap, the last is rational arithmetic."""
-    is_final = False
+    """All rounds; the last are for digits that float64 lacks."""
+    is_over = False
     with suppress(FloatingPointError, OverflowError, np.linalg.LinAlgError):
-        is_final = yield from _in_floats(search, start)
-    if not is_final and needs_rationals(search):
-        if not search.has_nearly_vanished():  # which the certificate would take for a witness
-            yield
-        solve_in_rationals(search)
+        is_over = yield from _in_floats(search, start)
+    for is_needed, solve in (needs_extended, refine_answer), (needs_rationals, solve_in_rationals):
+        if not is_over and is_needed(search):
+            if not search.has_nearly_vanished():  # which the certificate would take for a witness
+                yield
+            with suppress(np.linalg.LinAlgError):
+                solve(search)
     return True
 
 
 def _in_floats(search: Search, start: Start | None) -> Rounds:
-    """Rank and solve; whether the result is final, so that more digits would change nothing."""
+    """Rank and solve."""
     if start is not None and _begin_at(search, start):
-        return (yield from _solve(search, by_pivots=_suits_pivots(search)))
+        return (yield from _solve(search, by_pivots=True))
+    if suits_straight(search) and solve_straight(search):
+        return False
     if search.has_all:
         return (yield from _solve_all(search))
     sets = search.sets
@@ -109,17 +116,6 @@ def _begin_at(search: Search, start: Start) -> bool:
     return True
 
 
-def _finish(search: Search, form: Form) -> Rounds:
-    """What follows the last working set: extended precision where float64 lacks digits."""
-    if search.is_worth_refining(form):
-        if not search.has_nearly_vanished():  # which the certificate would take for a witness
-            yield
-        refine_answer(search)
-        return False
-    # there may be no margin, and no witness yet
-    return not search.answer.lower > 0.0 and search.is_contradicted()
-
-
 # --- rank ----------------------------------------------------------------------------------------
 
 
@@ -138,12 +134,11 @@ def _rank(search: Search) -> Rounds:
     """Soft margins with growing C, on a sample and then on the rows of smallest margin.
 
     At C = 1000 (in units of 1/mean‖a‖²) a working set of three times the soft support holds nearly
-    all of the true support, and few rows outside are below the margin. Returns whether a witness
-    was found.
+    all of the true support, and few rows outside are below the margin.
     """
     sets = search.sets
     search.W = first_working_set(sets)
-    Cs: tuple[float, ...] = PAIR_CS if sets.labels.is_paired else SAMPLE_CS
+    Cs: tuple[float, ...] = SAMPLE_CS
     most = KERNEL_RANKINGS if sets.is_kernel else RANKINGS
     for number in range(1, most + 1):
         form = search.open(is_cold=number == 1, is_rough=True)
@@ -155,11 +150,9 @@ def _rank(search: Search) -> Rounds:
             return True
         support = int(np.count_nonzero(search.answer.lam))
         outside = int(np.count_nonzero(search.answer.p < 1.0)) - support
-        is_last = number == most or (number > 1 and outside <= FEW_OUTSIDE * support)
-        size = _next_size(search, support, outside, is_last=is_last)
-        search.W = search.smallest(size, _weighed(search))
+        search.W = search.smallest(_next_size(search, support, outside), _weighed(search))
         yield
-        if is_last:
+        if number > 1 and outside <= FEW_OUTSIDE * support:
             break
         Cs = SECOND_CS if number == 1 else LAST_CS
     return False
@@ -173,13 +166,12 @@ def _weighed(search: Search) -> np.ndarray:
     return np.flatnonzero(is_weighed)
 
 
-def _next_size(search: Search, support: int, outside: int, *, is_last: bool) -> int:
-    small = search.settings.small
+def _next_size(search: Search, support: int, outside: int) -> int:
     if search.sets.is_kernel:  # kernel values and Gram matrices are expensive
-        share = KERNEL_LAST_ROOM if is_last else KERNEL_ROOM
-        return int(max(small, share * support + min(outside, 0.5 * support)))
-    room = min(2.0 * support + min(outside, support), 3.0 * search.sets.width)
-    return int(max(small, LEAST_ROOM * support, room))
+        room = LEAST_ROOM * support + min(outside, 0.5 * support)
+    else:
+        room = min(2.0 * support + min(outside, support), 3.0 * search.sets.width)
+    return int(max(search.settings.small, LEAST_ROOM * support, room))
 
 
 def _rank_by_products(search: Search) -> Rounds:
@@ -200,7 +192,8 @@ def _rank_by_products(search: Search) -> Rounds:
         is_first = False
         yield
     support = np.flatnonzero(search.answer.lam)
-    search.W = search.smallest(max(search.settings.small, int(1.2 * support.size)), support)
+    size = max(search.settings.small, int(LEAST_ROOM * support.size))
+    search.W = search.smallest(size, support)
     return False
 
 
@@ -208,32 +201,19 @@ def _rank_by_products(search: Search) -> Rounds:
 
 
 def _solve_all(search: Search) -> Rounds:
-    """All of few rows, without a ranking: straight, or from an approximate soft margin."""
-    if suits_straight(search) and solve_straight(search):
-        return False
-    form = search.open(is_cold=True)
+    """All of few rows, without a ranking: by an exchange, or from an approximate soft margin."""
+    form, lam = search.open(is_cold=True), None
     if form.scale < ALL_ZEROS:
         search.weigh_alone(search.W)
         return True
     if search.size <= search.sets.width and form.gram is not None:
         lam = exchange(form, np.ones(search.size, bool))
-        if lam is not None:
-            search.close(form, lam, is_exact=True)
-            answer = search.answer
-            if answer.upper - answer.lower <= search.goal * answer.upper:
-                return (yield from _finish(search, form))
-            form.reset()
-    begun = (form, soft_path(form, ALL_CS))
-    return (yield from _solve(search, begun=begun, sigma=10.0 * ALL_CS[-1]))
+    if lam is None:
+        lam = soft_path(form, ALL_CS)
+    return (yield from _solve(search, begun=(form, lam)))
 
 
-def _solve(
-    search: Search,
-    *,
-    by_pivots: bool = False,
-    begun: tuple[Form, np.ndarray] | None = None,
-    sigma: float = FIRST_SIGMA,
-) -> Rounds:
+def _solve(search: Search, *, by_pivots: bool = False, begun: Solved | None = None) -> Rounds:
     """Working sets solved to rounding, each followed by a pass over all the rows.
 
     Parameters
@@ -242,24 +222,15 @@ def _solve(
         Whether pivots are tried before Newton's method. What has failed once is not tried again.
     begun : (Form, ndarray), optional
         The first working set's form, if it is open already, and its multipliers.
-    sigma : float
-        The first stiffness of the multipliers.
     """
-    exchanges, by_newton, has_ranked = True, True, False
+    by_newton, has_ranked, sigma = True, False, FIRST_SIGMA if begun else SIGMA
     while True:
-        solved = _solve_by_pivots(search) if by_pivots else None
+        form, solved = None, _solve_by_pivots(search) if by_pivots else None
         by_pivots = solved is not None
-        form: Form | None = None
         if solved is None and by_newton:
             form, lam = begun or (search.open(is_cold=False), search.answer.lam[search.W])
-            if exchanges and form.gram is not None:
-                goal, rank = search.goal, search.rank
-                exchanged = solve_by_exchange(form.gram, lam, goal, rank, search.settings)
-                exchanges = exchanged is not None
-                solved = None if exchanged is None else (form, exchanged)
-            if solved is None:
-                lam, by_newton = solve_by_newton(form, lam, search.goal, sigma)
-                solved = (form, lam) if by_newton else None
+            lam, by_newton = solve_by_newton(form, lam, search.goal, sigma)
+            solved = (form, lam) if by_newton else None
         if solved is None:
             form, lam, has_ranked = _solve_by_interior_point(search, form, has_ranked)
         else:
@@ -268,19 +239,27 @@ def _solve(
         if search.is_crowded():
             return True
         if search.is_finished(form):
-            return (yield from _finish(search, form))
-        search.W = _enlarged(search) if has_ranked else _around_support(search)
-        begun, sigma = None, LATER_SIGMA
+            # there may be no margin, and no witness yet
+            return not search.answer.lower > 0.0 and search.is_contradicted()
+        search.W = _around_support(search, search.W if has_ranked else None)
+        begun, sigma = None, SIGMA
         yield
 
 
 def _around_support(
-    search: Search, least: float = SUPPORT, below: float = 1e-13, room: float = ROOM
+    search: Search,
+    kept: np.ndarray | None = None,
+    least: float = SUPPORT,
+    below: float = 1e-13,
+    room: float = ROOM,
 ) -> np.ndarray:
     """Support vectors, violators, and the rows nearest to the margin.
 
     Parameters
     ----------
+    kept : ndarray of int, optional
+        Rows to keep in place of the support: few violators at a time may be left, and rows that
+        come and go cost rounds.
     least : float
         The share of the largest multiplier above which a row is support.
     below : float
@@ -291,20 +270,10 @@ def _around_support(
     answer, small = search.answer, search.settings.small
     support = np.flatnonzero(answer.lam > least * float(answer.lam.max()))
     violators = int(np.count_nonzero(answer.p < 1.0 - below))
-    room = KERNEL_ROOM if search.sets.is_kernel else room
+    room = LEAST_ROOM if search.sets.is_kernel else room
     size = max(small, int(room * support.size), support.size + 2 * violators)
-    return search.smallest(min(size, max(2 * search.W.size, small)), support)
-
-
-def _enlarged(search: Search) -> np.ndarray:
-    """The working set and violators, nothing dropped: a few violators at a time are left, and rows
-    that come and go cost rounds.
-    """
-    W, p = search.W, search.answer.p.copy()
-    violators = int(np.count_nonzero(p < 1.0 - 1e-13))
-    p[W] = np.inf
-    size = max(min(2 * violators, 2 * W.size), W.size // 5)
-    return search.smallest(min(search.size, size), W, p)
+    size = min(size, max(2 * search.W.size, small))
+    return search.smallest(size, support if kept is None else kept)
 
 
 def _solve_by_interior_point(
@@ -328,37 +297,32 @@ def _solve_by_interior_point(
             below = search.answer.p < 1.0
             below[search.W] = False
             if below.any():
-                search.W = _around_support(search, INTERIOR_SUPPORT, FIRST_GAP, INTERIOR_ROOM)
+                search.W = _around_support(search, None, INTERIOR_SUPPORT, FIRST_GAP, INTERIOR_ROOM)
                 form = search.open(is_cold=True)
             else:
                 begin = first
     return *solve_by_interior_point(form, search.goal, begin), has_ranked
 
 
-def _suits_pivots(search: Search) -> bool:
-    """Whether the support has about as many rows as there are features, and is nearly right.
+def _solve_by_pivots(search: Search) -> Solved | None:
+    """A working set of few more rows than the support, by its Gram matrix.
 
-    Neither multipliers nor the interior point gain from a warm start there.
+    Only where the support has about as many rows as there are features, and is nearly right:
+    neither multipliers nor the interior point gain from a warm start there.
     """
-    answer, rank = search.answer, search.rank
-    support = int(np.count_nonzero(answer.lam))
-    violators = int(np.count_nonzero(answer.p < 1.0 - 1e-9))
-    is_crowded = rank < 2 * support and min(support, rank) <= MOST_FREE
-    return is_crowded and 0 < violators <= few_violators(rank)
-
-
-def _solve_by_pivots(search: Search) -> tuple[Form, np.ndarray] | None:
-    """A working set of few more rows than the support, by its Gram matrix."""
-    sets, answer = search.sets, search.answer
-    lam = on_support(answer.lam, answer.p, sets.base.row_norms**2, search.rank)
+    sets, answer, rank = search.sets, search.answer, search.rank
+    size = int(np.count_nonzero(answer.lam))
+    wrong = int(np.count_nonzero(answer.p < 1.0 - 1e-9))
+    is_full = rank < 2 * size and min(size, rank) <= MOST_FREE
+    if not (is_full and 0 < wrong <= few_violators(rank)):
+        return None
+    lam = on_support(answer.lam, answer.p, sets.base.row_norms**2, rank)
     support = np.flatnonzero(lam)
-    violators = int(np.count_nonzero(answer.p < 1.0))
-    size = int(PIVOT_ROOM * support.size) + 2 * violators
+    size = int(PIVOT_ROOM * support.size) + 2 * int(np.count_nonzero(answer.p < 1.0))
     W = search.smallest(max(search.settings.small, size), support)
     form = sets.open_gram(W)
-    sets.warm(form, answer.w, answer.b, lam[W])
-    solved = solve_by_exchange(form, lam[W], search.goal, search.rank, search.settings)
-    if solved is None:
+    solved = pivot(form, lam[W] > 0.0, search.settings)
+    if solved is None or not form.true_bounds(solved).gap <= search.goal:
         return None
     search.W = W
     return form, solved
@@ -368,7 +332,10 @@ def solve_by_newton(
     form: Form, lam: np.ndarray, tol: float, sigma: float
 ) -> tuple[np.ndarray, bool]:
     """(λ, solved) by multipliers, from the form's current point; at once where that is solved."""
-    if form.bounds(lam).gap <= tol:
+    bounds = form.bounds(lam)
+    if not form.shows(tol, bounds.upper):
+        bounds = form.true_bounds(lam)
+    if bounds.gap <= tol:
         return lam, True
     lam, gap = multipliers(form, lam, sigma, tol)
     if not math.isfinite(gap):

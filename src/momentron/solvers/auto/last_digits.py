@@ -22,12 +22,26 @@ from momentron.solvers.rational.memory import TooLarge
 from momentron.solvers.rational.nearest import Points, Weights, Wolfe
 from momentron.solvers.rational.systems import PRIME, pivots
 
+REFINED_GAP = 0.1  # the gap, relative to the margin, at which a support looks right
+RESOLVED = 1.6e-15  # of the longest row: the margin's error in float64
 REFINED_FLOPS = 2e10  # of the factor of a support that is refined in extended precision
 STEPS = 6  # of refinement; three or four reach the end
 EXACT_ENTRIES, EXACT_SECONDS = 20_000, 10.0  # entries of X, and time, for Wolfe's algorithm
 NUMERIC_RANK = 1e-12  # eigenvalues above this share of the largest are not rounding errors
 SURPLUS = 4.0  # how much more than the least is asked for
+ROUNDING = 1e-15  # a weight that is zero but for rounding, and what that moves ‖Zᵀq‖ by
 VANISHED = 1e-12  # of the rows' length, at which ‖Zᵀq‖ shows that nothing separates
+
+
+def needs_extended(search: Search) -> bool:
+    """Whether the support looks right, but float64 has not closed the requested gap, or cannot
+    represent it.
+    """
+    sets, lower, upper = search.sets, search.answer.lower, search.answer.upper
+    if not (sets.is_plain and lower > 0.0 and upper - lower < REFINED_GAP * upper < math.inf):
+        return False
+    is_open = upper - lower > search.tol * upper
+    return is_open or RESOLVED * sets.operator.radius > search.tol * lower
 
 
 def refine_answer(search: Search) -> None:
@@ -103,7 +117,7 @@ def _surely_overlaps(search: Search) -> bool:
     q = sets.dual_set.feasible_or_none(answer.lam)
     if q is None or sets.matrix is None:
         return False
-    index, length = np.flatnonzero(q), sets.operator.radius
+    index, length = np.flatnonzero(q > ROUNDING), sets.operator.radius
     rows = sets.matrix.rows(index)
     if sets.fits_intercept:
         rows = np.column_stack([rows, np.full(index.size, length)])
@@ -111,7 +125,7 @@ def _surely_overlaps(search: Search) -> bool:
     rank = int(np.count_nonzero(values > NUMERIC_RANK * values[-1]))
     if rank < rows.shape[1] and rank != len(pivots(whole_numbers(rows)[0] % PRIME)):
         return False
-    return bool(SURPLUS * length * (answer.upper + 1e-15 * length) < values[-rank])
+    return bool(SURPLUS * length * (answer.upper + ROUNDING * length) < values[-rank])
 
 
 def solve_in_rationals(search: Search) -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from momentron.rows import MatrixOperator
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Form
 from momentron.solvers.auto.settings import AutoSettings
@@ -19,9 +18,7 @@ from momentron.solvers.solver import BudgetWarning, Candidates, Start
 SUPPORT = 1e-9  # multipliers below this share of the largest are not support
 CROWDED_ROUNDS = 6  # solves with as many rows as the memory allows, before giving up
 ROUNDING_GAP = 1e-8  # the gap that only rounding keeps open, if no row outside is worse than inside
-REFINED_GAP = 0.1  # the gap, relative to the margin, at which a support looks right
 NEARLY_VANISHED = 1e-11  # ‖Zᵀq‖ over the longest row that the certificate might call a witness
-TELLING_SQUARE = 1e-3  # a squared margin, in units of ‖a‖², that a Gram matrix shows to 13 digits
 EXACT_ROWS = 4096  # rows of single precision that are converted at a time
 MOST_SUSPECTS = 50  # pairs of rows that are compared in the search for equal ones
 
@@ -187,27 +184,7 @@ class Search(Engine):
 
     def close(self, form: Form, lam: np.ndarray, *, is_exact: bool) -> None:
         """Take over the form's point, and pass over all the rows."""
-        if not self._closes_by_gram(form, lam):
-            self.set_answer(*self.sets.answer(form), self.spread(lam), is_exact=is_exact)
-
-    def _closes_by_gram(self, form: Form, lam: np.ndarray) -> bool:
-        """Whether the Gram matrix of all the rows told the answer, with one pass in place of three.
-
-        That pass is Zᵀq, which is −w but for its length. There must be no intercept and no other w,
-        and squares must not have cost too many digits.
-        """
-        sets = self.sets
-        if not (self.has_all and sets.is_plain) or sets.fits_intercept:
-            return False
-        if form.gram is None or not np.array_equal(form.point.x, lam):
-            return False
-        gradient = sets.operator.cached_adjoint(sets.labels.mix(sets.dual_set.normalize(lam)))
-        upper = sets.operator.norm(gradient)
-        if upper**2 < TELLING_SQUARE * form.scale:
-            return False
-        w, products = -float(lam.sum()) * gradient, sets.signs(slice(None)) * form.p
-        self.answer = Answer(self.problem, w, form.point.b, lam, products, form.p, upper)
-        return True
+        self.set_answer(*self.sets.answer(form), self.spread(lam), is_exact=is_exact)
 
     def spread(self, lam: np.ndarray) -> np.ndarray:
         """Weights of the working set as those of all the rows."""
@@ -279,11 +256,22 @@ class Search(Engine):
         sets = self.sets
         if not sets.is_plain or sets.matrix is None:
             return False
-        twins = opposite_twins(sets.matrix, sets.signs(slice(None)), self.answer.p)
-        if twins is None:
+        p, signs = self.answer.p, sets.signs(slice(None))
+        if not (p <= 0.0).any():  # whatever w is, one of the two has p ≤ 0
             return False
-        self.weigh_alone(twins)
-        return True
+        scores = signs * p
+        low, high = scores[p <= 0.0].min(), scores[p <= 0.0].max()
+        slack = 1e-12 * max(abs(low), abs(high))
+        order = np.flatnonzero((scores >= low - slack) & (scores <= high + slack))
+        order = order[np.argsort(scores[order], kind="stable")]
+        is_near = np.diff(scores[order]) <= slack
+        suspects = np.flatnonzero(is_near & (np.diff(signs[order]) != 0.0))
+        for place in suspects[:MOST_SUSPECTS]:
+            pair = order[place : place + 2]
+            if np.array_equal(*sets.matrix.rows(pair)):
+                self.weigh_alone(pair)
+                return True
+        return False
 
     def is_crowded(self) -> bool:
         """Whether working sets have long been as large as the memory allows, with a warning."""
@@ -323,39 +311,3 @@ class Search(Engine):
     def has_nearly_vanished(self) -> bool:
         """Whether the certificate might call the weights a witness."""
         return self.answer.upper <= NEARLY_VANISHED * self.sets.operator.radius
-
-    def is_worth_refining(self, form: Form) -> bool:
-        """Whether the support looks right, but float64 has not closed the requested gap, or cannot
-        represent it.
-        """
-        if not self.sets.is_plain:
-            return False
-        lower, upper = self.answer.lower, self.answer.upper
-        is_open = upper - lower > self.tol * upper or 8.0 * form.gap_floor(lower) > self.tol
-        return is_open and lower > 0.0 and upper - lower < REFINED_GAP * upper < math.inf
-
-
-def opposite_twins(matrix: MatrixOperator, signs: np.ndarray, p: np.ndarray) -> np.ndarray | None:
-    """Two equal rows with opposite labels, if equal scores x·w + b betray any.
-
-    Whatever w is, one of the two has p ≤ 0: only such rows are examined, with the rows of the
-    other label whose scores are among theirs.
-    """
-    scores = signs * p
-    wrong = np.flatnonzero(p <= 0.0)
-    if wrong.size == 0:
-        return None
-    wrong = wrong[np.argsort(scores[wrong])]
-    known = scores[wrong]
-    slack = 1e-12 * max(abs(float(known[0])), abs(float(known[-1])))
-    others = np.flatnonzero((scores >= known[0] - slack) & (scores <= known[-1] + slack))
-    place = np.searchsorted(known, scores[others] - slack)
-    place = np.minimum(place, known.size - 1)
-    close = np.abs(known[place] - scores[others]) <= slack
-    suspects = np.flatnonzero(close & (signs[wrong[place]] != signs[others]))
-    for k in suspects[:MOST_SUSPECTS]:
-        pair = np.array([wrong[place[k]], others[k]])
-        first, second = matrix.rows(pair)
-        if np.array_equal(first, second):
-            return pair
-    return None

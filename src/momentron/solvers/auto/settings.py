@@ -44,8 +44,9 @@ class AutoSettings:
     # --- pivots --------------------------------------------------------------------------------
     pivots: int = 400  # on a Gram matrix in all
     pivot_room: int = 64  # room for further members of a support
-    straight_entries: int = 20_000  # entries up to which all rows are solved by pivots at once,
-    straight_pivots: int = 60  # and pivots, besides ten per feature
+    # Entries up to which all rows are solved by least squares at once,
+    straight_entries: int = 30_000
+    straight_pivots: int = 60  # and its pivots, besides ten per feature
 
     # --- rational arithmetic, where floats see only roundings -----------------------------------
     exact_support: int = 150  # features, or rows, up to which Wolfe's algorithm is tried

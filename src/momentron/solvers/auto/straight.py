@@ -1,0 +1,112 @@
+"""The hard margin of few short rows, by non-negative least squares: one call of scipy.
+
+Lawson and Hanson's least-distance programming: with rows of E for the features, for the intercept
+and of ones, the residual of min ‖Eu − e‖ over u ≥ 0, where e is 1 in the last row and 0 elsewhere,
+is the shortest w with Aw + by ≥ 1 but for its length; where it is zero, u is a witness. The column
+of the intercept is so heavy that it is hardly penalised. Only the support is taken from u: margins
+of 1 on it are one linear system. Other ways would mostly take Python's own time.
+"""
+
+import math
+
+import numpy as np
+from scipy.optimize import nnls
+
+from momentron.solvers.auto.forms import VANISHED
+from momentron.solvers.auto.search import Search
+
+SHORT = 24  # features up to which this is the fastest way
+HEAVY = 1e4  # the column of the intercept, in units of the longest row
+ROWS, MORE = 8, 2  # of a first working set, and those that join it, per unknown
+ROUNDS = 10
+OUTSIDE = 1e-10  # how far the margin of a row outside may be below 1
+
+
+def suits_straight(search: Search) -> bool:
+    """Whether the rows are few and short, those of a matrix, and more than the features."""
+    sets, settings = search.sets, search.settings
+    is_short = sets.width <= SHORT and sets.width < sets.size
+    is_few = sets.size * sets.width <= settings.straight_entries
+    return is_few and is_short and sets.is_plain and sets.matrix is not None
+
+
+def solve_straight(search: Search) -> bool:
+    """Least squares on all of few short rows; False where that does not close the gap."""
+    sets, before = search.sets, search.answer
+    X, y = sets.centred_matrix(np.arange(search.size))
+    radius = sets.operator.radius or 1.0
+    A, borders = X * (y / radius)[:, None], [y] if sets.fits_intercept else []
+    E = np.ones((sets.width + len(borders) + 1, y.size))
+    E[: sets.width] = A.T
+    for y in borders:
+        E[sets.width] = HEAVY * y
+    pivots = search.settings.straight_pivots + 10 * sets.width
+    try:
+        S, u = _support(E, A @ A.sum(axis=0), pivots)
+        lam, b = _equalised(A[S], [y[S] for y in borders])
+    except (RuntimeError, np.linalg.LinAlgError):  # too many pivots, or a singular system
+        return False
+    weights = np.zeros(y.size)
+    if lam.min(initial=0.0) >= 0.0:
+        w = lam @ A[S]
+        upper = radius * math.sqrt(w @ w) / float(lam.sum())
+        w /= radius
+        weights[S] = lam
+        b = b - sets.shift_of(w) if borders else before.b
+        search.set_answer(w, b, weights, is_exact=True, upper=upper)
+        answer = search.answer
+        is_closed = answer.upper - answer.lower <= search.goal * answer.upper
+        if is_closed and 2e-15 * radius <= search.tol * answer.lower:
+            return True
+    weights[S] = np.maximum(_cancelled(E[:, S], u), 0.0)
+    search.answer = before.with_weights(weights)
+    if search.answer.upper <= VANISHED * radius:
+        return True
+    search.answer = before
+    return False
+
+
+def _support(E: np.ndarray, p: np.ndarray, pivots: int) -> tuple[np.ndarray, np.ndarray]:
+    """(the rows of the support, their u), on a working set that rows below the margin join.
+
+    It begins with the rows that have the smallest p.
+    """
+    m, n = E.shape
+    e = _last(m)
+    W = p.argpartition(ROWS * m)[: ROWS * m] if ROWS * m < n else np.arange(n)
+    for _ in range(ROUNDS):
+        u = nnls(E[:, W], e, maxiter=pivots)[0]
+        S, u = W[u > 0.0], u[u > 0.0]
+        residual = e - E[:, S] @ u
+        below = residual @ E  # 1 − p, in units of the last residual
+        below[W] = 0.0
+        violators = (below > OUTSIDE * residual[-1]).nonzero()[0]
+        if not violators.size:
+            break
+        worst = np.argsort(-below[violators])[: MORE * m]
+        W = np.append(S, violators[worst])
+    return S, u
+
+
+def _equalised(A: np.ndarray, borders: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """(λ, b) with margins of 1 on all of these rows, and yᵀλ = 0 where there is an intercept."""
+    m, r = A.shape[0], len(borders)
+    matrix, right = np.zeros((r + m, r + m)), np.ones(r + m)
+    matrix[r:, r:] = A @ A.T
+    for y in borders:
+        matrix[0, 1:] = matrix[1:, 0] = y
+        right[0] = 0.0
+    x = np.linalg.solve(matrix, right)
+    return x[r:], x[:r]
+
+
+def _cancelled(E: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """u without what rounding has left of the residual, where that would be zero."""
+    residual = _last(E.shape[0]) - E @ u
+    return u + np.linalg.lstsq(E, residual, rcond=None)[0]
+
+
+def _last(size: int) -> np.ndarray:
+    e = np.zeros(size)
+    e[-1] = 1.0
+    return e
