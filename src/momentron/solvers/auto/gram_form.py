@@ -1,6 +1,7 @@
-"""The |S| × |S| form: w = Aᵀu, seen through the Gram matrix K = AAᵀ alone."""
+"""Forms in the space of weights, w = Aᵀu, and the one with the Gram matrix of all its rows."""
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -20,38 +21,29 @@ SINGLE_SIZE = 300  # rows up to which single precision saves nothing
 SINGLE_STIFFNESS = 1e3  # σ in units of 1/mean‖a‖² up to which single precision serves
 
 
-class GramForm(Form):
-    """For fewer rows than features, and for kernels: p = Ku + Yb, a point's x is u."""
-
-    def __init__(
-        self,
-        rows: WorkingRows,
-        K: np.ndarray,
-        deadline: Deadline,
-        *,
-        is_explicit: bool = True,
-    ) -> None:
-        self.K = K
-        self.is_explicit, self.gram = is_explicit and rows.is_explicit, self
-        squares = K.diagonal().astype(np.float64)
-        super().__init__(rows, squares, float(squares.sum()) / rows.m, deadline)
-        self._K_single: np.ndarray | None = None
-        self._last: tuple[tuple[float, bool, bytes], np.ndarray] | None = None
-        self._room: np.ndarray | None = None
-
-    def newton_flops(self, size: int) -> float:
-        return size**3 / 3.0 + 2.0 * self.m**2
+class DualForm(Form):
+    """w = Aᵀu: p = Ku + Yb, and a point's x is u."""
 
     def reset(self) -> None:
         nothing = np.zeros(self.m)
         self.point = Point(nothing, np.zeros(self.Y.shape[1]), nothing)
+
+    @abstractmethod
+    def image(self, u: np.ndarray) -> np.ndarray:
+        """Ku, what weights add to the margins."""
+
+    @abstractmethod
+    def solved(
+        self, loss: "Loss", index: np.ndarray, rhs: np.ndarray, missing: np.ndarray, *, rough: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(z, db) with (K + 1/σ)z + Y db = rhs and Yᵀz = missing, on the named rows."""
 
     def margins(self, x: np.ndarray, b: np.ndarray, *, from_rows: bool = False) -> np.ndarray:
         # K has squared the condition number of the rows; A(Aᵀu) has not
         if from_rows and self.is_explicit:
             product = self.rows.products(self.rows.combine(x))
         else:
-            product = matvec(self.K, x)
+            product = self.image(x)
         return product + self.dual_set.spread(b)
 
     def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
@@ -68,7 +60,7 @@ class GramForm(Form):
         return self.rows.combine(self.point.x), self.point.b
 
     def dual_norm(self, q: np.ndarray) -> float:
-        return math.sqrt(max(float(q @ matvec(self.K, q)), 0.0))
+        return math.sqrt(max(float(q @ self.image(q)), 0.0))
 
     def true_bounds(self, lam: np.ndarray) -> Bounds:
         if not self.is_explicit:  # of a kernel's rows nothing but the Gram matrix is known
@@ -81,8 +73,10 @@ class GramForm(Form):
         p = self.rows.products(w) + self.dual_set.spread(b)
         return Bounds(self.dual_set.worst(p) / norm, float(np.linalg.norm(self.rows.combine(q))))
 
-    def block(self, index: np.ndarray) -> np.ndarray:
-        return submatrix(self.K, index)
+    def nearest_rows(self) -> np.ndarray:
+        distance = np.abs(self.p - 1.0)
+        most = min(8, self.m - 1)
+        return distance <= np.partition(distance, most)[most]
 
     # --- systems -------------------------------------------------------------------------------
 
@@ -91,7 +85,7 @@ class GramForm(Form):
 
     def _towards(self, du: np.ndarray, db: np.ndarray) -> Direction:
         """A step of u and b as a direction."""
-        product = matvec(self.K, du)
+        product = self.image(du)
         dp, slope = product + self.dual_set.spread(db), float(self.point.x @ product)
         return Direction.of(du, db, dp, slope, float(du @ product))
 
@@ -100,33 +94,62 @@ class GramForm(Form):
     ) -> Direction:
         u, _, p = self.point
         index = np.flatnonzero(between)
-        ridge = self._ridge(loss, index)
         du = weights - u
         du[index] = 0.0
         centre = np.broadcast_to(loss.centre, u.shape)[index]
-        rhs = 1.0 - p[index] + (centre - u[index]) * ridge
+        rhs = 1.0 - p[index] + (centre - u[index]) * ridge_of(loss, index)
         if du.any():
-            rhs -= matvec(self.K, du)[index]
+            rhs -= self.image(du)[index]
         missing = -(self.Y.T @ (u + du))
-        factor = self._factor(loss, index, rough)
-        du[index], db = bordered_solve(factor, rhs, self.Y[index], missing)
+        du[index], db = self.solved(loss, index, rhs, missing, rough=rough)
         return self._towards(du, db)
 
-    def nearest_rows(self) -> np.ndarray:
-        distance = np.abs(self.p - 1.0)
-        most = min(8, self.m - 1)
-        return distance <= np.partition(distance, most)[most]
+    def interior(
+        self, alpha: np.ndarray, theta: np.ndarray
+    ) -> Callable[[np.ndarray], InteriorStep]:
+        if not np.array_equal(self.point.x, alpha):
+            self.point = self.at_weights(alpha, self.point.b)
+        missing, every = -(self.Y.T @ alpha), np.arange(self.m)
+        factor = cholesky_of(lambda: add_to_diagonal(self.block(every).T, theta))
+
+        def step(g: np.ndarray) -> InteriorStep:
+            dalpha, db = bordered_solve(factor, g, self.Y, missing)
+            dp = self.image(dalpha) + self.dual_set.spread(db)
+            return InteriorStep(dalpha, db, dp, dalpha)
+
+        return step
+
+
+class GramForm(DualForm):
+    """For fewer rows than features, and for working sets of kernels: the Gram matrix K = AAᵀ."""
+
+    def __init__(self, rows: WorkingRows, K: np.ndarray, deadline: Deadline) -> None:
+        self.K, self.is_explicit, self.gram = K, rows.is_explicit, self
+        squares = K.diagonal().astype(np.float64)
+        super().__init__(rows, squares, float(squares.sum()) / rows.m, deadline)
+        self._K_single: np.ndarray | None = None
+        self._last: tuple[tuple[float, bool, bytes], np.ndarray] | None = None
+        self._room: np.ndarray | None = None
+
+    def newton_flops(self, size: int) -> float:
+        return size**3 / 3.0 + 2.0 * self.m**2
+
+    def image(self, u: np.ndarray) -> np.ndarray:
+        return matvec(self.K, u)
+
+    def block(self, index: np.ndarray) -> np.ndarray:
+        return self.K.copy() if index.size == self.m else submatrix(self.K, index)
+
+    def solved(
+        self, loss: "Loss", index: np.ndarray, rhs: np.ndarray, missing: np.ndarray, *, rough: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return bordered_solve(self._factor(loss, index, rough), rhs, self.Y[index], missing)
 
     def leaves(self, weights: np.ndarray) -> float:
         if self._last is None or self._last[1].dtype != np.float32:
             return 0.0
         off = np.abs(weights - self.point.x).max(initial=0.0)
         return float(off) / max(float(weights.max(initial=0.0)), 1e-300)
-
-    def _ridge(self, loss: "Loss", index: np.ndarray) -> float | np.ndarray:
-        """1/σ of some of the rows."""
-        stiffness = loss.stiffness
-        return 1.0 / (stiffness[index] if isinstance(stiffness, np.ndarray) else stiffness)
 
     def _factor(self, loss: "Loss", index: np.ndarray, rough: bool) -> np.ndarray:
         """The factor of K_SS + 1/σ, which is kept; in single precision where that serves.
@@ -139,11 +162,11 @@ class GramForm(Form):
         if self._last is not None and self._last[0] == key:
             return self._last[1]
         self._last = factor = None  # its memory may be needed for the next
-        ridge = self._ridge(loss, index)
+        ridge = ridge_of(loss, index)
         if serves and index.size > SINGLE_SIZE:
             factor = self._single_factor(index, ridge)
         if factor is None:
-            factor = cholesky_of(lambda: add_to_diagonal(submatrix(self.K, index).T, ridge))
+            factor = cholesky_of(lambda: add_to_diagonal(self.block(index).T, ridge))
         self._last = (key, factor)
         return factor
 
@@ -161,20 +184,11 @@ class GramForm(Form):
     def forget(self) -> None:
         self._last = self._room = None
 
-    def interior(
-        self, alpha: np.ndarray, theta: np.ndarray
-    ) -> Callable[[np.ndarray], InteriorStep]:
-        if not np.array_equal(self.point.x, alpha):
-            self.point = self.at_weights(alpha, self.point.b)
-        missing = -(self.Y.T @ alpha)
-        factor = cholesky_of(lambda: add_to_diagonal(self.K.T.copy(order="F"), theta))
 
-        def step(g: np.ndarray) -> InteriorStep:
-            dalpha, db = bordered_solve(factor, g, self.Y, missing)
-            dp = matvec(self.K, dalpha) + self.dual_set.spread(db)
-            return InteriorStep(dalpha, db, dp, dalpha)
-
-        return step
+def ridge_of(loss: "Loss", index: np.ndarray) -> float | np.ndarray:
+    """1/σ of some of the rows."""
+    stiffness = loss.stiffness
+    return 1.0 / (stiffness[index] if isinstance(stiffness, np.ndarray) else stiffness)
 
 
 def bordered_solve(

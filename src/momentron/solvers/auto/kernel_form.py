@@ -11,7 +11,6 @@ Near the end margins are computed again in double precision, and Newton goes on.
 
 import math
 import time
-from collections.abc import Callable
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -20,8 +19,8 @@ from momentron.arithmetic.clock import require_time, time_left
 from momentron.arithmetic.threads import WORTH_FILLING, in_threads, shares_of, sum_in_threads
 from momentron.rows import KernelOperator
 from momentron.rows.dense import matvec
-from momentron.solvers.auto.forms import Bounds, Direction, Form, InteriorStep, Point, Values
-from momentron.solvers.auto.gram_form import balanced_parts, bordered_solve
+from momentron.solvers.auto.forms import Point, Values, soft_values
+from momentron.solvers.auto.gram_form import DualForm, balanced_parts, bordered_solve
 from momentron.solvers.auto.linear_algebra import (
     ConjugateGradients,
     Map,
@@ -47,7 +46,7 @@ LEAST_REST = 0.02  # the least that the landmarks leave of a row, in the same un
 STEPS, SLACK = 20, 0.05  # Newton steps for each loss of the landmarks; see `minimise`
 
 
-class KernelForm(Form):
+class KernelForm(DualForm):
     """All the rows of a kernel, of two classes: p = Ku + Yb, a point's x is u.
 
     Parameters
@@ -71,7 +70,7 @@ class KernelForm(Form):
         self.y = sets.signs(slice(None))
         rows = sets.rows(np.arange(sets.size))
         super().__init__(rows, squares, float(squares.mean()), sets.deadline)
-        self.is_rough, self.is_settled = self.kernel.is_rough, True
+        self.is_rough, self.is_settled, self.is_explicit = self.kernel.is_rough, True, False
         # half of the memory is for columns, the other for K of a system
         self.room = self.kernel.cache_bytes // 2
         self.kernel.reserve(min(self.room, 8 * self.m**2))
@@ -111,32 +110,15 @@ class KernelForm(Form):
 
     # --- the current point ---------------------------------------------------------------------
 
-    def reset(self) -> None:
-        nothing = np.zeros(self.m)
-        self.point = Point(nothing, np.zeros(self.Y.shape[1]), nothing)
-
-    def margins(self, x: np.ndarray, b: np.ndarray, *, from_rows: bool = False) -> np.ndarray:
-        return self._image(x) + self.dual_set.spread(b)
-
     def refresh(self, *, from_rows: bool = False) -> None:
         """Nothing: to compute all margins again takes long, and `values` does it in the end."""
-
-    def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
-        self.point = self.at_weights(u, b)
-
-    def at_weights(self, u: np.ndarray, b: np.ndarray) -> Point:
-        return Point(u, b, self.margins(u, b))
 
     def answer(self) -> tuple[np.ndarray, np.ndarray]:
         u, b, p = self.point
         scores = self.y * (p - self.dual_set.spread(b))
         return KernelOperator.classifier(self.y * u, scores), b
 
-    def norm(self) -> float:
-        u, b, p = self.point
-        return math.sqrt(max(float(u @ (p - self.dual_set.spread(b))), 0.0))
-
-    def _image(self, u: np.ndarray) -> np.ndarray:
+    def image(self, u: np.ndarray) -> np.ndarray:
         """What weights add to the margins; in single precision, where that is good enough."""
         rows = np.flatnonzero(u)
         if not rows.size:
@@ -167,7 +149,7 @@ class KernelForm(Form):
         """
         u, b, p = self.point
         alpha = self._balanced(np.clip(u, 0.0, loss.upper), loss.upper)
-        self.point = Point(alpha, b, p + self._image(alpha - u))
+        self.point = Point(alpha, b, p + self.image(alpha - u))
         return alpha
 
     def _balanced(self, alpha: np.ndarray, upper: float | np.ndarray) -> np.ndarray:
@@ -193,55 +175,39 @@ class KernelForm(Form):
 
     def _values(self, upper: float | np.ndarray, stiffness: float | np.ndarray) -> Values:
         alpha, b, p = self.point
-        square, slack = self.norm() ** 2, np.maximum(1.0 - p, 0.0)
-        loss = float(np.sum(upper * slack))
-        ridge = 0.0
-        if not isinstance(upper, np.ndarray):
-            loss = 0.5 * float(np.sum(stiffness * slack * slack))
-            ridge = 0.5 * float(np.sum(alpha * alpha / stiffness))
+        square = self.norm() ** 2
+        primal = soft_values(math.sqrt(square), p, None, math.inf, upper, stiffness).primal
         # what is not balanced costs about so much, once it is
         off = float(np.abs(self.Y.T @ alpha) @ (1.0 + np.abs(b)))
-        return Values(0.5 * square + loss, float(alpha.sum()) - 0.5 * square - ridge - off)
-
-    def dual_norm(self, q: np.ndarray) -> float:
-        return math.sqrt(max(float(q @ self._image(q)), 0.0))
-
-    def true_bounds(self, lam: np.ndarray) -> Bounds:
-        return self.bounds(lam)
+        ridge = float(np.sum(alpha * alpha / stiffness))
+        return Values(primal, float(alpha.sum()) - 0.5 * (square + ridge) - off)
 
     def block(self, index: np.ndarray) -> np.ndarray:
-        return self.y[index] * self.kernel.block(index, index) * self.y[index][:, None]
+        K = self.kernel.square(index)
+        return K * self.y[index] * self.y[index][:, None]
 
     # --- systems -------------------------------------------------------------------------------
 
     def newton_flops(self, size: int) -> float:
         return 0.0
 
-    def along_mean(self) -> Direction:
-        return self._towards(np.ones(self.m) * self.shares, np.zeros(self.Y.shape[1]))
+    def solved(
+        self, loss: Loss, index: np.ndarray, rhs: np.ndarray, missing: np.ndarray, *, rough: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The same by conjugate gradients, or by a factor where the rows are few.
 
-    def _towards(self, du: np.ndarray, db: np.ndarray) -> Direction:
-        product = self._image(du)
-        dp, slope = product + self.dual_set.spread(db), float(self.point.x @ product)
-        return Direction.of(du, db, dp, slope, float(du @ product))
+        What is left of a row's equation changes its next weight by σ times as much.
+        """
+        require_time(self._closing_seconds(index.size))
+        ridge = np.broadcast_to(1.0 / loss.stiffness, self.y.shape)[index]
+        if index.size < self.settings.column_support:
+            factor = cholesky_of(lambda: add_to_diagonal(self.block(index).T, ridge))
+            return bordered_solve(factor, rhs, self.Y[index], missing)
+        y = self.y[index]
+        z, db = self._by_gradients(index, ridge, y * rhs, self.Y[index] * y[:, None], missing)
+        return y * z, db
 
-    def direction(
-        self, loss: Loss, weights: np.ndarray, between: np.ndarray, *, rough: bool = False
-    ) -> Direction:
-        require_time(self._closing_seconds(int(np.count_nonzero(weights))))
-        index, (u, _, p) = np.flatnonzero(between), self.point
-        ridge = 1.0 / np.broadcast_to(loss.stiffness, u.shape)[index]
-        centre = np.broadcast_to(loss.centre, u.shape)[index]
-        du = weights - u
-        du[index] = 0.0
-        rhs = (1.0 - p - self._image(du))[index] + (centre - u[index]) * ridge
-        y, Y = self.y[index], self.Y[index] * self.y[index][:, None]
-        missing = -(self.Y.T @ (u + du))
-        z, db = self._solved(index, ridge, y * rhs, Y, missing)
-        du[index] = y * z
-        return self._towards(du, db)
-
-    def _solved(
+    def _by_gradients(
         self,
         index: np.ndarray,
         ridge: np.ndarray,
@@ -249,14 +215,7 @@ class KernelForm(Form):
         Y: np.ndarray,
         missing: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(z, db) with (K + ridge)z + Y db = rhs and Yᵀz = missing, on the named rows.
-
-        What is left of a row's equation changes its next weight by 1/ridge times as much.
-        """
-        if index.size < self.settings.column_support:
-            square = self.kernel.square(index)
-            factor = cholesky_of(lambda: add_to_diagonal(square.T.copy(order="F"), ridge))
-            return bordered_solve(factor, rhs, Y, missing)
+        """(z, db) with (K + ridge)z + Y db = rhs and Yᵀz = missing, K without the labels."""
         K = None
         if 2 * index.size <= self.m and self._entry_bytes * index.size**2 <= self.room:
             K = self.kernel.square(index, rough=self.is_rough)
@@ -267,7 +226,7 @@ class KernelForm(Form):
                 return matvec(K, v) + ridge * v
             full = np.zeros(self.m)
             full[index] = self.y[index] * v
-            return (self.y * self._image(full))[index] + ridge * v
+            return (self.y * self.image(full))[index] + ridge * v
 
         apply = self.model.inverse(index, ridge)
         held = np.column_stack([apply(column) for column in Y.T]) if Y.shape[1] else Y
@@ -297,11 +256,6 @@ class KernelForm(Form):
             if not is_closer or left <= ACCURACY * np.linalg.norm(first + gradients.x):
                 break
         return first + gradients.x, db
-
-    def interior(
-        self, alpha: np.ndarray, theta: np.ndarray
-    ) -> Callable[[np.ndarray], InteriorStep]:
-        raise NotImplementedError("an interior point needs the Gram matrix of all its rows")
 
 
 class Landmarks:

@@ -47,7 +47,7 @@ SETTLED = 1e-4  # the gap from which minimisations are exact, and to which a fir
 UPDATES, NEWTON_STEPS, SLACK = 40, 40, 0.05  # of the multipliers; see `minimise`
 GROWTH = 5.0  # of σ in a box. Its first value and its last, as a share of C and in 1/mean‖a‖²:
 FIRST, KERNEL_FIRST, LAST = (0.5, 10.0), (3.0, 30.0), (100.0, 1e5)
-RIDGE_UPDATES, RIDGE_STEPS, PATIENCE = 200, 60, 1  # of the squared hinge
+RIDGE_UPDATES, RIDGE_STEPS, PATIENCE, RIDGE_SLACK = 200, 60, 1, 0.01  # of the squared hinge
 UNKNOWN = Values(math.inf, 0.0)
 STIFF = 100.0  # C in units of 1/mean‖a‖² to which a cold start by products goes by smaller ones
 FACTORS = 4  # for which there must be time, or products are tried
@@ -263,8 +263,9 @@ class SoftSearch(Search):
 
     def _slack(self, gap: float) -> float:
         """What a minimisation may leave at such a gap: the squared hinge needs no second one."""
-        is_far = gap > SETTLED if self.loss.is_boxed else gap == math.inf and self.gap_goal > 1e-5
-        return SLACK if is_far else 0.0
+        if self.loss.is_boxed:
+            return SLACK if gap > SETTLED else 0.0
+        return RIDGE_SLACK if gap == math.inf and self.gap_goal > 1e-5 else 0.0
 
     def _first_loss(self, form: Form) -> tuple[Loss, bool]:
         """(loss, whether its centre says nothing of the rows between), the form at a start."""
