@@ -78,7 +78,7 @@ def test_one_constraint_per_arc_has_the_same_margin_and_potential(k, fit_interce
     dual_set, scores = labels.dual_set(Exponential()), rng.normal(size=labels.size)
     table = as_table(labels, scores, -np.inf)
     tops, logs = np.full((2, labels.n_arcs), -np.inf)
-    for arcs, rows, _code in labels.arcs_of(labels.codes):
+    for arcs, rows in labels.arcs_of(labels.codes):
         along = 0 if labels.circulates else None
         with np.errstate(divide="ignore"):
             tops[arcs], logs[arcs] = table[rows].max(along), np.log(np.exp(table[rows]).sum(along))

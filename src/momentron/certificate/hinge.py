@@ -60,12 +60,7 @@ def objective_bound(problem: "Problem", v: np.ndarray) -> tuple[float, float]:
         w = in_double(base, w, np.flatnonzero(scores + errors > -NO_SLACK))
         scores, errors = scores_with_intercepts(base, w, b, norm)
     scores += errors  # larger scores are worse
-    best, chosen = math.inf, 0.0
-    for stretch in STRETCHES:
-        value = _value(problem.prices, scores, norm, 1.0 + stretch)
-        if value < best:
-            best, chosen = value, stretch
-    return best, chosen
+    return min((_value(problem.prices, scores, norm, 1.0 + t), t) for t in STRETCHES)
 
 
 def _value(prices: np.ndarray, scores: np.ndarray, norm: float, stretch: float) -> float:

@@ -149,7 +149,7 @@ class ArcScores(ABC):
             X = X.astype(np.float64)
         products = np.asarray(X @ self.w.astype(X.dtype, copy=False))
         scores = labels.block_scores(products.astype(np.float64, copy=False), codes)
-        shared = [(arcs, index, scores[index]) for arcs, index, _ in labels.arcs_of(codes)]
+        shared = [(arcs, index, scores[index]) for arcs, index in labels.arcs_of(codes)]
         part.tops = self._tops(X, codes, shared, bars)
         if self.has_weights:
             weights = np.zeros_like(scores)
@@ -189,7 +189,7 @@ class ArcScores(ABC):
         bounds = problem.labels.dual_of(bounds + (np.abs(bounds) * gamma(4) + self._sent))
         if labels.is_paired:
             bounds[np.arange(codes.size), codes] = -np.inf
-        for arcs, index, _ in labels.arcs_of(codes):
+        for arcs, index in labels.arcs_of(codes):
             lower = np.minimum(tops[arcs], bounds[index].max(axis=along))
             tops[arcs] = np.where(is_open[arcs], lower, tops[arcs])
         return tops

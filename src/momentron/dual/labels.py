@@ -220,21 +220,21 @@ class Labels:
         codes = np.arange(self.n_classes) if self.is_paired else np.array([1, 0])
         return type(self)(self.n_classes, True, codes).dual_set(Exponential())
 
-    def arcs_of(self, codes: np.ndarray) -> list[tuple[Any, Any, int | None]]:
-        """(arcs, rows, class) for each set of rows whose constraints share arcs.
+    def arcs_of(self, codes: np.ndarray) -> list[tuple[Any, Any]]:
+        """(arcs, rows) for each set of rows whose constraints share arcs.
 
         `arcs` selects among all arcs: one of them, or the k that leave a class. Without an
-        intercept rows of all classes share one, and no class is named.
+        intercept rows of all classes share one.
         """
         if not self.fit_intercept:
-            return [(0, slice(None), None)]
+            return [(0, slice(None))]
         k = self.n_classes
-        found: list[tuple[Any, Any, int | None]] = []
+        found: list[tuple[Any, Any]] = []
         for code in range(k):
             rows = np.flatnonzero(codes == code)
             if rows.size:
                 arcs = slice(code * k, (code + 1) * k) if self.is_paired else 1 - code
-                found.append((arcs, rows, code))
+                found.append((arcs, rows))
         return found
 
 
