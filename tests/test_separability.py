@@ -18,7 +18,15 @@ from momentron.cli import check as check_command
 from momentron.cli import verify as verify_command
 from momentron.data.exactness import as_decimal
 from momentron.errors import InputError
-from momentron.separability import Verdict, check_separability, feature_roles, interval, projection
+from momentron.separability import (
+    Verdict,
+    check,
+    check_separability,
+    feature_roles,
+    interval,
+    projection,
+)
+from momentron.separability.exact_projection import project_exactly
 from momentron.solvers.rational import systems as rational
 from momentron.verify import ProofError, verify
 from momentron.verify.proof import whole_numbers
@@ -241,6 +249,43 @@ def test_exact_systems(monkeypatch, seconds, size):
     )
     with pytest.raises(ZeroDivisionError):
         rational.solve_whole(M, [1] * size)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_exact_projections(seed):
+    """λ > 0, r = Σ λ p − b up to a factor, p·r ≥ 0, and = 0 where λ > 0: r is shortest (Moreau)."""
+    rng = np.random.default_rng(seed)
+    n, d = rng.integers(1, 9), rng.integers(1, 5)
+    factors = [10 ** int(e) for e in rng.integers(0, 1 + 40 * (seed % 2), n)]  # beyond floats
+    rows = rng.integers(-2, 3, (n, d)).tolist()
+    points = [[factor * v for v in row] for factor, row in zip(factors, rows, strict=True)]
+    b = rng.integers(-3, 4, d).tolist()
+    weights, r = project_exactly(points, b)
+    assert min(weights.values(), default=1) > 0
+    sums = [sum((v * points[i][c] for i, v in weights.items()), Fraction(0)) for c in range(d)]
+    wanted = [total - v for total, v in zip(sums, b, strict=True)]
+    factor = next((w / v for w, v in zip(wanted, r, strict=True) if v), 1)
+    assert factor > 0 and wanted == [factor * v for v in r]
+    sides = [sum(map(int.__mul__, p, r)) for p in points]
+    assert min(sides) >= 0 and not any(sides[i] for i in weights)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_projections_in_floats_and_in_integers_agree(monkeypatch, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 2, (9, 3)).astype(float)
+    y = np.append([0, 1], rng.integers(0, 2, 7))
+    expected = checked(X, y)
+
+    def refused(*_):
+        raise projection.NotFound
+
+    monkeypatch.setattr(check._Decision, "_from_floats", refused)
+    verdict = checked(X, y)
+    assert (verdict.kind, verdict.boundary_rows.tolist()) == (
+        expected.kind,
+        expected.boundary_rows.tolist(),
+    )
 
 
 def test_short_weights_come_first():

@@ -39,7 +39,7 @@ MODELS = {  # the first link of each family is its default
     "truncated-poisson": ("log",),
     "ordinal": DISTRIBUTIONS,
 }
-COUNTS = ("poisson", "negative-binomial", "truncated-poisson")
+COUNTS = {"poisson": 0, "negative-binomial": 0, "truncated-poisson": 1}  # family: least count
 NAMED = 12  # labels that a message lists
 
 
@@ -125,7 +125,7 @@ class Family:
 def classes_of(name: str, labels: Sequence[str]) -> list[str]:
     """The classes of some labels: numbers by value, others as text; counts have two."""
     if name in COUNTS:
-        return ["1", "> 1"] if name == "truncated-poisson" else ["0", "> 0"]
+        return [f"{COUNTS[name]}", f"> {COUNTS[name]}"]
     names = sorted(set(labels))
     try:
         return sorted(names, key=float)
@@ -141,12 +141,12 @@ def class_of(name: str, label: str) -> str:
         value = Decimal(label)
     except InvalidOperation:
         value = Decimal("nan")
-    is_truncated = name == "truncated-poisson"
-    is_count = value.is_finite() and value >= is_truncated
-    if not is_count or (is_truncated and value != value.to_integral_value()):
-        wanted = "whole numbers ≥ 1" if is_truncated else "finite numbers ≥ 0"
+    least = COUNTS[name]
+    is_count = value.is_finite() and value >= least
+    if not is_count or (least and value != value.to_integral_value()):
+        wanted = "whole numbers ≥ 1" if least else "finite numbers ≥ 0"
         raise InputError(f"y has {label[:40]!r}; counts of this family must be {wanted}")
-    return classes_of(name, ())[value > is_truncated]
+    return classes_of(name, ())[value > least]
 
 
 def default_family(labels: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 
 from momentron.errors import InputError
 from momentron.separability.designs.design import Design
+from momentron.separability.family import MODELS as FAMILIES
 
 MODELS = {  # class of statsmodels: (family, link); "" where the model itself says which
     "GLM": ("", ""),
@@ -24,15 +25,6 @@ GLM_FAMILIES = {
     "Binomial": "binomial",
     "Poisson": "poisson",
     "NegativeBinomial": "negative-binomial",
-}
-LINKS = {  # class of statsmodels, in lower case
-    "logit": "logit",
-    "probit": "probit",
-    "cloglog": "cloglog",
-    "loglog": "loglog",
-    "cauchy": "cauchit",
-    "log": "log",
-    "logc": "logc",
 }
 DISTRIBUTIONS = {  # of scipy.stats: the link is the inverse of the distribution function
     "logistic": "logit",
@@ -132,11 +124,10 @@ def _glm(model: Any) -> tuple[str, str]:
     family = GLM_FAMILIES.get(of.__name__, "") if _is_theirs(of) else ""
     if not family:
         raise _refusal(model, f"its family is {of.__name__}")
-    found = LINKS.get(link.__name__.lower(), "") if _is_theirs(link) else ""
-    if link.__name__ == "CDFLink" and _is_theirs(link):
+    found = link.__name__.lower().replace("cauchy", "cauchit") if _is_theirs(link) else ""
+    if found == "cdflink":
         found = _link_of_distribution(model.family.link.dbn)
-    allowed = ("log",) if family != "binomial" else (*LINKS.values(), "cdf")
-    if found not in allowed:
+    if found not in FAMILIES[family]:
         raise _refusal(model, f"its link is {link.__name__}")
     return family, found
 
