@@ -378,21 +378,21 @@ class BlockCombination:
 
     def __init__(self, problem: BlockProblem) -> None:
         self._problem = problem
-        self.w = problem.zeros()
-        self.q: Any = problem.no_weights()
+        self._set(problem.zeros(), problem.no_weights())
+
+    def _set(self, w: np.ndarray, q: Any) -> None:
+        self.w, self.q = w, q
         self._worst: tuple[np.ndarray, Any] | None = None
 
     def move(self, vertex: Any, step: float) -> None:
         """w −= step · Zᵀe, e the vertex."""
-        self.w -= step * self._problem.gradient(vertex)
-        self.q = self._problem.mix(self.q, 1.0, vertex, step)
-        self._worst = None
+        problem = self._problem
+        w = self.w - step * problem.gradient(vertex)
+        self._set(w, problem.mix(self.q, 1.0, vertex, step))
 
     def shrink(self, factor: float) -> None:
         """w *= factor."""
-        self.w *= factor
-        self.q = self._problem.mix(self.q, factor, self.q, 0.0)
-        self._worst = None
+        self._set(factor * self.w, self._problem.mix(self.q, factor, self.q, 0.0))
 
     def _evaluate(self) -> tuple[np.ndarray, Any]:
         if self._worst is None:
@@ -417,5 +417,4 @@ class BlockCombination:
 
     def from_arrays(self, arrays: Mapping[str, Any]) -> None:
         """Set to what `to_arrays` gave."""
-        self.w, self.q = arrays["w"], arrays["q"]
-        self._worst = None
+        self._set(arrays["w"], arrays["q"])

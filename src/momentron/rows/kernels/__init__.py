@@ -8,8 +8,12 @@ from momentron.rows.kernels.formulas import (
     LinearKernel,
     PolynomialKernel,
 )
-from momentron.rows.kernels.semidefinite import negative_part, require_semidefinite
-from momentron.rows.kernels.values import CallableKernel, PrecomputedKernel
+from momentron.rows.kernels.values import (
+    CallableKernel,
+    PrecomputedKernel,
+    negative_part,
+    require_semidefinite,
+)
 
 __all__ = [
     "BoundKernel",

@@ -20,8 +20,7 @@ from momentron.rows.kernels.formulas import (
     require_positive_gamma,
 )
 from momentron.rows.kernels.pairwise import as_rows
-from momentron.rows.kernels.semidefinite import negative_part
-from momentron.rows.kernels.values import CallableKernel, PrecomputedKernel
+from momentron.rows.kernels.values import CallableKernel, PrecomputedKernel, negative_part
 from momentron.rows.operator import row_blocks, squared_row_norms
 
 CHECKED_ROWS = 200  # on which a kernel that might be indefinite is tried, whatever the method

@@ -1,4 +1,10 @@
-"""Kernels whose values are the user's: a matrix that is passed as X, or a function of two rows."""
+"""Kernels whose values are the user's: a matrix that is passed as X, or a function of two rows.
+
+And whether such values can be a kernel's: is there a positive semidefinite matrix within the error
+of K? Eigenvalues here are those of N = K_ij/√(K_ii K_jj). Where a positive semidefinite matrix is
+within ε√(K_ii K_jj) of K, entry by entry, those of m rows are at least −mε. Where they are at least
+−μ, one is within μ√(K_ii K_jj): K with (1 + μ) times its diagonal.
+"""
 
 import inspect
 from collections.abc import Callable
@@ -8,9 +14,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import eigh
 
 from momentron.arithmetic.rounding import UNIT_ROUNDOFF, up
-from momentron.arithmetic.squares import strips_of
+from momentron.arithmetic.squares import factor_in_place, strips_of
 from momentron.certificate import read_only
 from momentron.data.exactness import as_exact
 from momentron.errors import InputError, InputTypeError, one_line
@@ -26,10 +33,11 @@ from momentron.rows.operator import row_blocks
 ASYMMETRY = {"f4": 1e-5, "f8": 1e-8}  # what is refused, relative to √(K_ii K_jj)
 EXCESS = {"f4": 1e-5, "f8": 1e-6}  # by how much |K_ij| may exceed √(K_ii K_jj)
 TILE = 1024
-FLOAT_ERROR = 16.0 * UNIT_ROUNDOFF
+FLOAT_ERROR = 16.0 * UNIT_ROUNDOFF  # of an entry as given, and what eigenvalues may add to it
 DIAGONAL_ROWS = 32  # rows per call for the diagonal: only one value in so many is used
 SAMPLE_ROWS = 31  # odd, so that the two halves differ in size
 LARGEST_NOISE = 1e-4  # what is refused, relative to √(K_ii K_jj)
+TOLERANCE = 1e-8  # negative eigenvalues beyond this share of the largest are not rounding
 
 
 @dataclass(frozen=True)
@@ -253,3 +261,61 @@ def _irregularity(K: np.ndarray, roots: np.ndarray) -> float:
         asymmetry = max(asymmetry, float((difference / limits).max()))
         excess = max(excess, float((largest / limits).max()) - 1.0)
     return 0.5 * asymmetry + excess
+
+
+def negative_part(
+    K: np.ndarray, rows: np.ndarray, error: float, tolerance: float = TOLERANCE
+) -> float:
+    """μ ≥ 0 by which the error of K must grow for a positive semidefinite matrix to be within it.
+
+    Parameters
+    ----------
+    K : ndarray of shape (m, m)
+        Kernel values of the named rows; only one triangle is read.
+    rows : ndarray of shape (m,)
+        Their numbers, for the message.
+    error : float
+        ε of the values: 0 is returned where it explains what is negative.
+    tolerance : float
+        The share of the largest eigenvalue that a negative one may have.
+
+    Raises
+    ------
+    InputError
+        Where a negative eigenvalue is beyond that.
+    """
+    diagonal = np.diagonal(K).astype(np.float64)
+    m = diagonal.size
+    if m == 0:
+        return 0.0
+    # a row of length 0 has zeros alone, and stands for itself: any diagonal will do
+    diagonal[diagonal <= 0.0] = diagonal.max() if diagonal.max() > 0.0 else 1.0
+    explained = m * (error + FLOAT_ERROR)  # what these errors can take eigenvalues below 0
+    shifted = np.array(K, dtype=np.float64, order="F")
+    shifted[np.diag_indices(m)] += 0.5 * explained * diagonal
+    if factor_in_place(shifted)[1]:
+        return 0.0
+    roots = np.sqrt(diagonal)
+    values, vectors = eigh(K / roots / roots[:, None], check_finite=False)
+    smallest, allowed = float(values[0]), max(explained, tolerance * float(np.abs(values).max()))
+    if smallest >= -explained:
+        return 0.0
+    if smallest >= -allowed:
+        return up(-smallest + FLOAT_ERROR * m)
+    vector = vectors[:, 0]
+    order = np.argsort(-np.abs(vector), kind="stable")[:2]
+    named = ", ".join(f"{vector[i]:.3g} of row {rows[i]}" for i in order)
+    raise InputError(
+        f"the kernel is not positive semidefinite: on {m} rows its matrix, scaled to the "
+        f"diagonal 1, has the eigenvalue {smallest:.6g}, below the {-allowed:.2g} that rounding "
+        f"explains (the unit vector with {named} shows it); compute it in float64, or add "
+        f"{-2.0 * smallest:.1g} times its diagonal"
+    )
+
+
+def require_semidefinite(K: np.ndarray, rows: np.ndarray, error: float) -> None:
+    """Raise InputError if no positive semidefinite matrix is within ε√(K_ii K_jj) of K.
+
+    Parameters as in `negative_part`. Costs one Cholesky factorisation where all is well.
+    """
+    negative_part(K, rows, error, tolerance=0.0)
