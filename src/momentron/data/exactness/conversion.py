@@ -46,10 +46,6 @@ def as_exact(X: Any, decimals: str = "binary") -> Any:
         return _as_floats(np.asarray(X.data), decimals)
     if is_tensor(X):
         return as_exact(as_host(X), decimals)
-    if isinstance(X, list | tuple):
-        if len(X) and is_tensor(X[0]):
-            X = [as_host(row) if is_tensor(row) else row for row in X]
-        return _as_floats(_from_lists(X), decimals)
     columns = _columns_of(X)
     if columns is None:
         return _as_floats(_as_array(X), decimals)
@@ -133,32 +129,25 @@ def _require_texts(texts: list[str]) -> None:
         _refuse(texts[changed])
 
 
-def _from_lists(X: Any) -> np.ndarray:
-    """Nested lists as an array that numpy did not round."""
-    try:
-        values = np.asarray(X)
-        # a large integer next to a float is a float by now, and a number next to text is text
-        is_mixed = values.dtype.kind in "US" or (
-            values.dtype.kind == "f" and bool((np.abs(values) >= LARGEST_SAFE).any())
-        )
-        return np.asarray(X, dtype=object) if is_mixed else values
-    except ValueError as error:
-        raise InputError(
-            f"X is not a matrix: {one_line(error)}; give each row the same number of entries"
-        ) from None
-
-
 def _as_array(X: Any) -> np.ndarray:
-    """What numpy reads of an object or a buffer, in the type that it has there."""
+    """What numpy reads of lists, an object or a buffer, in the type that it has there."""
+    is_list = isinstance(X, list | tuple)
+    if is_list and len(X) and is_tensor(X[0]):
+        X = [as_host(row) if is_tensor(row) else row for row in X]
     try:
         values = np.asarray(X)
         if values.dtype.kind == "O" and values.ndim == 0 and hasattr(X, "__dlpack__"):
-            values = np.from_dlpack(X)
+            return np.from_dlpack(X)
+        # a large integer next to a float is a float by now, and a number next to text is text
+        kind = values.dtype.kind
+        is_large = is_list and kind == "f" and bool((np.abs(values) >= LARGEST_SAFE).any())
+        is_mixed = is_large or (is_list and kind in "US")
+        return np.asarray(X, dtype=object) if is_mixed else values
     except (TypeError, ValueError, BufferError) as error:
+        remedy = "; give each row the same number of entries" if is_list else ""
         raise InputError(
-            f"X of type {type(X).__name__} cannot be read as an array: {one_line(error)}"
+            f"X of type {type(X).__name__} cannot be read as an array: {one_line(error)}{remedy}"
         ) from error
-    return values
 
 
 def _columns_of(X: Any) -> list[Any] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from momentron.data.safefiles import reason, require_regular
 from momentron.errors import InputError, counted, one_line, short
 
 LABEL_NAMES = frozenset({"target", "label", "class", "y"})
+COMMA_NUMBER = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 
 
 @dataclass(frozen=True, eq=False)

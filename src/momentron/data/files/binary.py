@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from momentron.data.exactness import as_exact
 from momentron.data.files._common import DataFile, fail, labels, match_columns, position, some
 from momentron.data.files.columns import Table
-from momentron.data.files.layout import Layout, label_position
+from momentron.data.files.layout import label_position
 from momentron.data.files.table_options import FeatureColumns, TableOptions
 from momentron.errors import InputError, counted, short
 
@@ -110,8 +110,8 @@ def read_parquet(shown: str, content: bytes, options: TableOptions) -> DataFile:
         _typed(shown, name, place, table.column(place), place == target and is_label)
         for place, name in enumerate(names)
     ]
-    layout = Layout(names, True, target, why)
-    return Table(shown, layout, columns, range(table.num_rows), place_word="row").as_data(options)
+    rows = range(table.num_rows)
+    return Table(shown, names, True, target, why, None, rows, "row", columns).as_data(options)
 
 
 def _typed(shown: str, name: str, place: int, values: Any, is_label: bool) -> NDArray[Any]:

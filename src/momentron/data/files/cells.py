@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentron.data.exactness import describe_change, first_changed, may_change
-from momentron.data.files._common import fail, is_number
+from momentron.data.files._common import COMMA_NUMBER, fail, is_number
 from momentron.data.files.columns import Column, Table
 from momentron.data.files.layout import (
-    COMMA_NUMBER,
     count_cells,
     find_delimiter,
-    find_layout,
     split_lines,
+    table_of,
 )
 from momentron.data.files.table_options import TableOptions
 from momentron.errors import counted, short
@@ -34,25 +33,25 @@ def read_table(
     lines = split_lines(shown, text)
     delimiter = find_delimiter(shown, lines, options, usual)
     counts = count_cells(shown, text, lines, delimiter)
-    rows: Sequence[int] = range(1, len(lines) + 1)
+    numbers: Sequence[int] = range(1, len(lines) + 1)
     if 0 in counts:
-        rows = [number for number, count in zip(rows, counts, strict=True) if count]
-        lines = [lines[number - 1] for number in rows]
+        numbers = [number for number, count in zip(numbers, counts, strict=True) if count]
+        lines = [lines[number - 1] for number in numbers]
         counts = [count for count in counts if count]
-    layout = find_layout(shown, lines, delimiter, options)
-    width, first = len(layout.names), int(layout.is_named)
-    lines, counts, rows = lines[first:], counts[first:], rows[first:]
+    table = table_of(shown, lines, numbers, delimiter, options)
+    width = len(table.names)
+    if table.is_named:
+        lines, counts = lines[1:], counts[1:]
     if not lines:
         fail(shown, "has a header and no rows; give at least one row")
     if counts.count(width) < len(counts):
         uneven = next(i for i, count in enumerate(counts) if count != width)
         found = counted(counts[uneven], "column")
-        fail(shown, f"line {rows[uneven]}: {found} where the first line has {width}")
-    table = Table(shown, layout, [], rows)
+        fail(shown, f"line {table.rows[uneven]}: {found} where the first line has {width}")
     if delimiter != usual:
         mark = {"\t": "tab", " ": "white space"}.get(delimiter, repr(delimiter))
         table.notes.append(f"delimiter {mark}")
-    text_columns = (layout.target if labels_as_text else None, layout.row_names)
+    text_columns = (table.target if labels_as_text else None, table.row_names)
     words = {place for place in text_columns if place is not None}
     columns = _parse(lines, delimiter, width, words, options)
     decimal = options.decimal or "."
@@ -65,7 +64,7 @@ def read_table(
             is_word = place in words
             cells = _as_values(table, place, cells, None if is_word else decimal, options)
         table.columns.append(cells)
-    if layout.row_names is not None:
+    if table.row_names is not None:
         table.notes.append("row names from the first column")
     return table
 
@@ -140,7 +139,7 @@ def _decimal_mark(table: Table, columns: list[Column]) -> str:
     texts = {
         place: column
         for place, column in enumerate(columns)
-        if column.dtype == object and place != table.layout.row_names
+        if column.dtype == object and place != table.row_names
     }
     commas = {
         place: found
@@ -150,7 +149,7 @@ def _decimal_mark(table: Table, columns: list[Column]) -> str:
     if not commas:
         return "."
     place, found = next(iter(commas.items()))
-    name = short(table.layout.names[place])
+    name = short(table.names[place])
     where = f"column {name} has {counted(len(found), 'cell')} such as {found[0]}"
     points = sum("." in cell and is_number(cell) for column in texts.values() for cell in column)
     if points:
@@ -176,7 +175,7 @@ def _as_values(
 
     codes, found = pd.factorize(column)
     cells = np.array([cell.strip() for cell in found], object)
-    if place == table.layout.row_names:
+    if place == table.row_names:
         return cells[codes]
     missing = np.array([options.is_missing(cell) for cell in cells], bool)
     given = cells[~missing].tolist()
@@ -187,7 +186,7 @@ def _as_values(
     values = np.full(len(cells), np.nan)
     if decimal is not None and all(map(is_number, texts)):
         values[~missing] = numbers = np.array([float(text) for text in texts])
-        name, rows = table.layout.names[place], np.flatnonzero(~missing)
+        name, rows = table.names[place], np.flatnonzero(~missing)
         if fault := _fault_of(given, texts, numbers, decimal):
             line = table.rows[int(np.argmax(codes == rows[fault[0]]))]
             fail(table.shown, f"line {line}, column {short(name)}: {fault[1]}")

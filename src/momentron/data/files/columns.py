@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentron.data.files._common import (
+    COMMA_NUMBER,
     DataFile,
     fail,
     is_number,
@@ -18,7 +19,6 @@ from momentron.data.files._common import (
     position,
     some,
 )
-from momentron.data.files.layout import COMMA_NUMBER, Layout
 from momentron.data.files.table_options import FeatureColumns, TableOptions
 from momentron.errors import one_line, short
 
@@ -32,20 +32,24 @@ class Table:
     """The columns of one file, on their way to features, labels and weights."""
 
     shown: str  # the file, as messages name it
-    layout: Layout
-    columns: list[Column]
+    names: list[str]  # of the columns; their positions where the file has none
+    is_named: bool  # whether the file names its columns
+    target: int | None  # the position of the labels, if there are any
+    why: str  # why that column was taken
+    row_names: int | None  # the position of row names
     rows: Sequence[int]  # where each row stands in the file, for messages
-    notes: list[str] = field(default_factory=list)  # what was found in the file and nobody said
     place_word: str = "line"  # what rows are counted by: lines of a text, rows of another file
+    columns: list[Column] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what was found in the file and nobody said
 
     def as_data(self, options: TableOptions) -> DataFile:
         """Features, labels and weights, with what was taken as what."""
-        layout, taken = self.layout, list(self.notes)
+        taken = list(self.notes)
         places, weights, failures, ignored = self._roles(options)
         for place in places:
             self._require_numbers(place, options)
-        row_names = None if layout.row_names is None else self.columns[layout.row_names].tolist()
-        label = layout.target if options.fitted is None else None  # else it may be missing
+        row_names = None if self.row_names is None else self.columns[self.row_names].tolist()
+        label = self.target if options.fitted is None else None  # else it may be missing
         used = [place for place in (label, *places, weights, failures) if place is not None]
         kept = self.rows_kept(used, options, taken)
         columns = self.columns
@@ -55,7 +59,7 @@ class Table:
             row_names = [str(i) if row_names is None else row_names[i] for i in left]
         names, features, levels = [], [], dict[str, list[str]]()
         for place in places:
-            name, column = layout.names[place], columns[place]
+            name, column = self.names[place], columns[place]
             if column.dtype != object:
                 names.append(name)
                 features.append(column)
@@ -68,27 +72,27 @@ class Table:
             fail(self.shown, "has no feature column left; check --columns and --drop")
         taken.insert(0, f"features {some(names)}")
         target, y = None, np.empty(0, int)
-        if layout.target is not None:
-            target = layout.names[layout.target]
-            taken.insert(0, f"target column: {target} ({layout.why})")
+        if self.target is not None:
+            target = self.names[self.target]
+            taken.insert(0, f"target column: {target} ({self.why})")
             if failures is None:
-                y = _labels(self.shown, columns[layout.target])
+                y = _labels(self.shown, columns[self.target])
             else:
-                y = np.column_stack([self._numbers(columns, p) for p in (layout.target, failures)])
-                taken.append(f"grouped: successes {target}, failures {layout.names[failures]}")
+                y = np.column_stack([self._numbers(columns, p) for p in (self.target, failures)])
+                taken.append(f"grouped: successes {target}, failures {self.names[failures]}")
         if weights is not None:
-            taken.append(f"weights {layout.names[weights]}")
-        sources = [layout.names[place] for place in places]
-        has_own_names = layout.is_named and len(set(sources)) == len(sources)
+            taken.append(f"weights {self.names[weights]}")
+        sources = [self.names[place] for place in places]
+        has_own_names = self.is_named and len(set(sources)) == len(sources)
         return DataFile(
             np.column_stack(features).astype(np.float64, copy=False),
             y,
-            names if layout.is_named or levels else None,
+            names if self.is_named or levels else None,
             row_names,
             None if weights is None else self._numbers(columns, weights),
             taken,
             FeatureColumns(
-                sources if has_own_names else None, target if layout.is_named else None, levels
+                sources if has_own_names else None, target if self.is_named else None, levels
             ),
             ignored,
             kept,
@@ -96,44 +100,44 @@ class Table:
 
     def _place_of(self, name: str | int) -> int:
         """The position of a column, by its name or position."""
-        names = self.layout.names
-        known = names if self.layout.is_named or name in names else None
+        names = self.names
+        known = names if self.is_named or name in names else None
         place = position(self.shown, name, known, len(names), what="column")
-        if place == self.layout.row_names:
+        if place == self.row_names:
             fail(self.shown, f"column {place} has the row names; choose another")
         return place
 
     def _roles(self, options: TableOptions) -> tuple[list[int], int | None, int | None, list[str]]:
         """The positions of (features, weights, failures), and the names of columns ignored."""
-        layout, fitted = self.layout, options.fitted
+        fitted = options.fitted
 
         def listed(given: Sequence[str | int]) -> list[str | int]:
             # "a,b" stands for two columns, unless one is called so
             found: list[str | int] = []
             for name in given:
-                is_list = isinstance(name, str) and "," in name and name not in layout.names
+                is_list = isinstance(name, str) and "," in name and name not in self.names
                 found += [part.strip() for part in str(name).split(",")] if is_list else [name]
             return found
 
         weights = None if options.weight is None else self._place_of(options.weight)
         failures = None if options.failures is None else self._place_of(options.failures)
-        if weights is not None and weights == layout.target:
+        if weights is not None and weights == self.target:
             fail(
                 self.shown,
                 f"has its labels in column {short(options.weight)}; weights need another column",
             )
         asked = listed(options.columns)
         dropped = {*map(self._place_of, listed(options.drop)), weights, failures}
-        dropped |= {layout.row_names, layout.target}
-        wanted = [self._place_of(name) for name in asked] or range(len(layout.names))
+        dropped |= {self.row_names, self.target}
+        wanted = [self._place_of(name) for name in asked] or range(len(self.names))
         features = [place for place in wanted if place not in dropped]
-        if fitted is not None and fitted.names is not None and layout.is_named:
-            present = [layout.names[place] for place in features]
+        if fitted is not None and fitted.names is not None and self.is_named:
+            present = [self.names[place] for place in features]
             matched = match_columns(self.shown, fitted.names, present)
             ignored = [name for name in present if name not in fitted.names]
             return [features[i] for i in matched], weights, failures, ignored
         for place in features:
-            name = layout.names[place]
+            name = self.names[place]
             if self._names_rows(place) and name not in map(str, asked):
                 fail(
                     self.shown,
@@ -145,7 +149,7 @@ class Table:
 
     def _names_rows(self, place: int) -> bool:
         """Whether a column is called an identifier, with a whole number or text of its own each."""
-        name = self.layout.names[place].lower()
+        name = self.names[place].lower()
         if name not in ID_NAMES and not name.endswith(("_id", ".id", " id")):
             return False
         values = _present(self.columns[place])
@@ -154,7 +158,7 @@ class Table:
 
     def _require_numbers(self, place: int, options: TableOptions) -> None:
         """Refuse a feature column of text, unless it is to become dummies."""
-        name, column = self.layout.names[place], self.columns[place]
+        name, column = self.names[place], self.columns[place]
         if column.dtype != object or name in options.levels:
             return
         n_present = len(_present(column))
@@ -183,8 +187,7 @@ class Table:
         if not any(counts.values()):
             return None
         gone = np.any(list(missing.values()), axis=0)
-        names = self.layout.names
-        listed = some([f"{names[place]} {count}" for place, count in counts.items() if count])
+        listed = some([f"{self.names[place]} {count}" for place, count in counts.items() if count])
         if not options.drop_na:
             fail(
                 self.shown,
@@ -218,7 +221,7 @@ class Table:
         """A column of counts or weights."""
         if columns[place].dtype == object:
             cell = next(cell for cell in columns[place] if not is_number(str(cell)))
-            name = short(self.layout.names[place])
+            name = short(self.names[place])
             fail(
                 self.shown,
                 f"column {name} must have numbers; {one_line(repr(cell), 40)} is not one",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import NamedTuple
 
-from momentron.data.files._common import LABEL_NAMES, fail, is_number, position
+from momentron.data.files._common import COMMA_NUMBER, LABEL_NAMES, fail, is_number, position
+from momentron.data.files.columns import Table
 from momentron.data.files.table_options import TableOptions
 from momentron.errors import InputError, one_line
 
@@ -17,19 +17,8 @@ DOUBTFUL = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 SAMPLE, SAMPLE_CHARACTERS = 50, 100_000  # lines from which a delimiter is told, fewer if long
 MARKS = (",", ";", "\t", "|")
 ROW_NAMES = frozenset({"", "rownames", "row_names", "row.names", "unnamed: 0"})
-COMMA_NUMBER = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 _SPACED = re.compile(r"[^ \t]+")  # other white space is a part of cells, as for pandas
 _LOOKS_MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-", "."})
-
-
-class Layout(NamedTuple):
-    """How a table is arranged."""
-
-    names: list[str]  # of the columns; their positions where the file has none
-    is_named: bool  # whether the file names its columns
-    target: int | None  # the position of the labels, if there are any
-    why: str  # why that column was taken
-    row_names: int | None = None  # the position of row names
 
 
 # --- lines and cells ----------------------------------------------------------------------------
@@ -131,8 +120,10 @@ def sniff(lines: list[str], usual: str | None) -> str | None:
     return " " if all(len(line.split()) > 1 for line in sample) else None
 
 
-def find_layout(shown: str, lines: list[str], delimiter: str, options: TableOptions) -> Layout:
-    """The layout of a table, of which these lines are not blank."""
+def table_of(
+    shown: str, lines: list[str], numbers: Sequence[int], delimiter: str, options: TableOptions
+) -> Table:
+    """A table without its columns yet, of lines that are not blank and have these numbers."""
     sample = cells_of(lines[:3], delimiter)
     first, second = sample[0], sample[min(1, len(sample) - 1)]
     if len(second) == len(first) + 1 and all(_is_text(cell) for cell in first):
@@ -147,7 +138,8 @@ def find_layout(shown: str, lines: list[str], delimiter: str, options: TableOpti
     # a first column without a heading has row names, as R and pandas write them
     has_row_names = is_named and target != 0 and first[0].lower() in ROW_NAMES
     names = [name if is_named and name else str(place) for place, name in enumerate(first)]
-    return Layout(names, is_named, target, why, 0 if has_row_names else None)
+    rows = numbers[1:] if is_named else numbers
+    return Table(shown, names, is_named, target, why, 0 if has_row_names else None, rows)
 
 
 def label_position(shown: str, names: list[str], options: TableOptions) -> tuple[int | None, str]:
@@ -176,20 +168,18 @@ def _label_column(
     if not options.has_labels or (is_named and known is not None):
         column, why = label_position(shown, first, options)
         return column, is_named, why
+    if target is None:
+        labels = [i for i, cell in enumerate(first) if cell.lower() in LABEL_NAMES]
+        if len(labels) == 1 and _is_header(first, second, labels[0]):
+            return labels[0], True, "by its name"
+        return len(first) - 1, is_named, "the last column"
     # "-1" may be a position, and a label of the first row as well: it is a name in a header only.
-    if isinstance(target, str) and target in first:
-        column = first.index(target)
-        if not is_number(target) or _is_header(first, second, column):
-            return position(shown, target, first), True, "from --target"
-    if target is not None:
-        names = first if any(_is_text(cell) for cell in first) else None
-        names = None if is_number(str(target)) else names
-        column = position(shown, target, names, len(first))
-        return column, _is_header(first, second, column), "from --target"
-    named = [i for i, cell in enumerate(first) if cell.lower() in LABEL_NAMES]
-    if len(named) == 1 and _is_header(first, second, named[0]):
-        return named[0], True, "by its name"
-    return len(first) - 1, is_named, "the last column"
+    named = first.index(target) if isinstance(target, str) and target in first else None
+    if named is not None and (not is_number(str(target)) or _is_header(first, second, named)):
+        return position(shown, target, first), True, "from --target"
+    has_names = any(map(_is_text, first)) and not is_number(str(target))
+    column = position(shown, target, first if has_names else None, len(first))
+    return column, _is_header(first, second, column), "from --target"
 
 
 def _is_header(first: list[str], second: list[str], column: int) -> bool:

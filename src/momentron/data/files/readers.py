@@ -215,8 +215,8 @@ def read_frame(
         fail(shown, f"has suffix {plain!r}; --formula reads .csv, .tsv and .txt")
     text = text_of(shown, content)
     table = read_table(shown, text, options, TABLES[plain], labels_as_text=False)
-    names, row_names = table.layout.names, table.layout.row_names
-    if not table.layout.is_named:
+    names, row_names = table.names, table.row_names
+    if not table.is_named:
         fail(shown, "has no header, so a formula cannot name its columns")
     columns = {i: column for i, column in enumerate(table.columns) if i != row_names}
     twice = [name for name, n in Counter(names[i] for i in columns).items() if n > 1]
