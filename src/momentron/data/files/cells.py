@@ -136,14 +136,10 @@ def _read_csv(
 
 def _decimal_mark(table: Table, columns: list[Column]) -> str:
     """The mark before decimals, as the cells show it."""
-    texts = {
-        place: column
-        for place, column in enumerate(columns)
-        if column.dtype == object and place != table.row_names
-    }
     commas = {
         place: found
-        for place, column in texts.items()
+        for place, column in enumerate(columns)
+        if column.dtype == object and place != table.row_names
         if (found := [cell for cell in map(str.strip, column) if COMMA_NUMBER.fullmatch(cell)])
     }
     if not commas:
@@ -151,7 +147,7 @@ def _decimal_mark(table: Table, columns: list[Column]) -> str:
     place, found = next(iter(commas.items()))
     name = short(table.names[place])
     where = f"column {name} has {counted(len(found), 'cell')} such as {found[0]}"
-    points = sum("." in cell and is_number(cell) for column in texts.values() for cell in column)
+    points = sum("." in cell and is_number(cell) for column in columns for cell in column)
     if points:
         fail(
             table.shown,

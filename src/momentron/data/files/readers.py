@@ -188,9 +188,9 @@ def is_path(X: Any) -> bool:
 
 
 def _read_array(path: str | PathLike[str]) -> np.ndarray:
-    require_file(Path(path).expanduser(), str(path))
+    content = open_file(path)[1]
     try:
-        return array_of(Path(path).expanduser().read_bytes())
+        return array_of(content)
     except Exception as error:  # a damaged file can raise anything
         fail(str(path), f"cannot be read as .npy: {one_line(error)}", error)
 
