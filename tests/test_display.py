@@ -16,6 +16,7 @@ from momentron import (
     InputError,
     KernelMaxMarginClassifier,
     MaxMarginClassifier,
+    MaxMarginClassifierCV,
     check_separability,
     margin_path,
     max_margin,
@@ -285,3 +286,13 @@ def test_pictures_of_classes_against_the_rest():
     assert len(path.ax_.lines) == 6
     names = [text.get_text() for text in path.ax_.get_legend().get_texts()]
     assert "2, at least" in names
+
+
+def test_decision_values_of_soft_margins_are_not_called_distances(ax):
+    X, y = load_iris(return_X_y=True)
+    X, y = X[:, :3], y == 1  # which overlap
+    models = MaxMarginClassifier(C=1.0), MaxMarginClassifierCV(Cs=[0.1, 1.0], cv=3)
+    for model in models:
+        display = MarginDistributionDisplay.from_estimator(model.fit(X, y), X, y, ax=ax)
+        assert display.ax_.get_xlabel() == "label × decision value"
+        assert MarginDisplay.from_estimator(model, X, y, ax=ax).ax_.get_xlabel() == "decision value"

@@ -59,6 +59,7 @@ class Fitted:
         coef: Any = getattr(last, "coef_", ())
         is_plain = len(coef) == 1 and last is estimator
         is_split = isinstance(last.certificate_, list)  # each class has its own interval
+        results = last.result_ if is_split else [last.result_]
         return cls(
             estimator.decision_function,
             np.asarray(last.classes_),
@@ -66,7 +67,7 @@ class Fitted:
             np.inf if is_split else last.certificate_.upper,
             np.asarray(last.support_),
             direction=coef[0] if is_plain else None,
-            is_distance=not np.isfinite(last.C) or not np.all(last.margin_ > 0.0),
+            is_distance=all(result.is_fallback or not result.is_soft for result in results),
         )
 
     @classmethod
