@@ -30,7 +30,7 @@ from momentron.arithmetic.clock import OutOfTime, regardless, require_time, unti
 from momentron.certificate import classifier_bounds
 from momentron.solvers.loop import Run
 from momentron.solvers.problem import Problem
-from momentron.status import Predictor, Status
+from momentron.status import Predictor
 
 T = TypeVar("T")
 
@@ -267,47 +267,6 @@ class _Fitting:
 
 
 # --- as users see it -----------------------------------------------------------------------------
-
-
-def soft_choice(problem: Any, outcome: Run) -> Choice:
-    """The classifier of the certificate; the fallback where that is far from the best and worse.
-
-    With the plain hinge w and b are as they were proposed. With the squared hinge (w, √(2C) ξ) at
-    unit length has the margin γ, and divided by γ it is the problem's solution, in whose scale
-    y (x·w + b) ≥ 1 − ξ.
-    """
-    status, lower = outcome.status, outcome.certificate.lower
-    is_hinge = problem.penalty.has_box
-    if is_hinge:
-        own, products = Classifier(*problem.solution(outcome.w)), None
-    else:
-        own, products = _without_slack(problem, outcome.w)
-    # 0 may be what a cut solve began with
-    is_near = outcome.certificate.gap <= OPEN and (status is Status.STALLED or bool(own.w.any()))
-    if not (is_near or status is Status.OPTIMAL):
-        # no handicap: C says how regular it is to be
-        choice = fallback_choice(problem, outcome, own, handicap=1.0)
-        if choice.predictor is not Predictor.BEST_SO_FAR:
-            return choice
-    w, b = own
-    if not is_hinge:
-        margin, scale = classifier_bounds(problem, w, b, products=products)[0], lower or 1.0
-        return Choice(
-            problem.coef_of(w) / scale, problem.intercept_in_units_of_x(b) / scale, margin
-        )
-    margin = classifier_bounds(problem, *problem.to_unit_length(w, b))[0] if w.any() else -math.inf
-    with np.errstate(over="ignore", under="ignore"):
-        return Choice(np.ldexp(problem.coef_of(w), -problem.exponent), b, margin)
-
-
-def _without_slack(problem: Problem, w: np.ndarray) -> tuple[Classifier, np.ndarray]:
-    """(w without slack and its best intercepts, the products Xw), with slack at unit length."""
-    w = problem.normalised(np.asarray(w, np.float64))
-    norm = problem.norm(w)
-    head, tail = problem.parts(w / norm if norm > 0.0 else w)
-    products = problem.operator.exact_scores(head)
-    scores = problem.labels.scores(products) - problem.penalty.root * tail
-    return Classifier(head, problem.best_intercept(scores)), products
 
 
 def fallback_choice(
