@@ -100,61 +100,41 @@ def _is_text(classes: np.ndarray) -> bool:
     return classes.dtype.kind in "OUS"
 
 
-class Graph:
-    """A graph under construction: inputs of its nodes are names of outputs, or arrays."""
-
-    def __init__(self, scope: Any, container: Any) -> None:
-        self.scope, self.container = scope, container
-
-    def node(self, kind: str, *inputs: Any, output: str | None = None, **attributes: Any) -> str:
-        """A node of ONNX's own operators; returns the name of its output."""
-        names = [given if isinstance(given, str) else self._constant(given) for given in inputs]
-        output = output or self.scope.get_unique_variable_name(kind.lower())
-        name = self.scope.get_unique_operator_name(kind)
-        self.container.add_node(kind, names, [output], name=name, **attributes)
-        return output
-
-    def _constant(self, array: np.ndarray) -> str:
-        """float64, integers or text, as the array is."""
-        from onnx import TensorProto
-
-        kinds = {"f": TensorProto.DOUBLE, "i": TensorProto.INT64}
-        kind, flat = kinds.get(array.dtype.kind, TensorProto.STRING), array.ravel().tolist()
-        if kind == TensorProto.STRING:
-            flat = [str(label).encode() for label in flat]
-        name = self.scope.get_unique_variable_name("constant")
-        self.container.add_initializer(name, kind, list(array.shape), flat)
-        return name
-
-
 def _convert(scope: Any, operator: Any, container: Any) -> None:
     """Outputs X Wᵀ + b, or K(x, support vectors) αᵀ + b, and the labels that they name."""
     from onnx import TensorProto
+    from skl2onnx.algebra import onnx_ops
     from skl2onnx.common.data_types import DoubleTensorType
 
-    graph, model = Graph(scope, container), operator.raw_operator
-    label, decision = (output.full_name for output in operator.outputs)
-    values = graph.node("Cast", operator.inputs[0].full_name, to=TensorProto.DOUBLE)
+    def node(kind: str, *inputs: Any, **attributes: Any) -> Any:
+        """A node of ONNX's own operators; its inputs are nodes and arrays."""
+        version = container.target_opset
+        return getattr(onnx_ops, f"Onnx{kind}")(*inputs, op_version=version, **attributes)
+
+    model, (label, decision) = operator.raw_operator, operator.outputs
+    values = node("Cast", operator.inputs[0], to=TensorProto.DOUBLE)
     if not hasattr(model, "support_vectors_"):
         weights = model.coef_
     else:
-        values, weights = _kernel_values(graph, model, values)
-    products = graph.node("MatMul", values, weights.T.copy())
-    outputs = graph.node("Add", products, np.asarray(model.intercept_, float))
+        values, weights = _kernel_values(node, model, values)
+    products = node("MatMul", values, weights.T.copy())
+    outputs = node("Add", products, np.asarray(model.intercept_, float))
     if model.classes_.size == 2:
-        outputs = graph.node("Reshape", outputs, np.array([-1]))
-        is_second = graph.node("Greater", outputs, np.array([0.0]))
-        codes = graph.node("Cast", is_second, to=TensorProto.INT64)
+        outputs = node("Reshape", outputs, np.array([-1]))
+        codes = node("Cast", node("Greater", outputs, np.array([0.0])), to=TensorProto.INT64)
     else:
-        codes = graph.node("ArgMax", outputs, axis=1, keepdims=0)
-    names = model.classes_ if _is_text(model.classes_) else model.classes_.astype(np.int64)
-    graph.node("Gather", names, codes, output=label, axis=0)
-    is_double = isinstance(operator.outputs[1].type, DoubleTensorType)
+        codes = node("ArgMax", outputs, axis=1, keepdims=0)
+    names = model.classes_.astype(str if _is_text(model.classes_) else np.int64)
+    is_double = isinstance(decision.type, DoubleTensorType)
     kind = TensorProto.DOUBLE if is_double else TensorProto.FLOAT
-    graph.node("Cast", outputs, output=decision, to=kind)
+    for last in (
+        node("Gather", names, codes, axis=0, output_names=[label]),
+        node("Cast", outputs, to=kind, output_names=[decision]),
+    ):
+        last.add_to(scope, container)
 
 
-def _kernel_values(graph: Graph, model: Any, X: str) -> tuple[str, np.ndarray]:
+def _kernel_values(node: Any, model: Any, X: Any) -> tuple[Any, np.ndarray]:
     """(K(x, v) for all rows and support vectors, their coefficients)."""
     kernel, dual = model._kernel, model.dual_coef_
     if model.support_.size == 0:  # w = 0: any values do
@@ -166,28 +146,27 @@ def _kernel_values(graph: Graph, model: Any, X: str) -> tuple[str, np.ndarray]:
     vectors = model.support_vectors_
     vectors = (vectors.toarray() if sp.issparse(vectors) else np.asarray(vectors)).astype(float)
     if type(kernel) is GaussianKernel:
-        return _gaussian(graph, kernel.gamma, X, vectors), dual
+        return _gaussian(node, kernel.gamma, X, vectors), dual
     if type(kernel) is LinearKernel:
-        return graph.node("MatMul", X, vectors.T.copy()), dual
+        return node("MatMul", X, vectors.T.copy()), dual
     if type(kernel) is PolynomialKernel:
         # γ goes into the vectors: runtimes fuse a product with a number in single precision
-        products = graph.node("MatMul", X, kernel.gamma * vectors.T)
-        moved = graph.node("Add", products, np.array([float(kernel.coef0)]))
-        return graph.node("Pow", moved, np.array([float(kernel.degree)])), dual
+        products = node("MatMul", X, kernel.gamma * vectors.T)
+        moved = node("Add", products, np.array([float(kernel.coef0)]))
+        return node("Pow", moved, np.array([float(kernel.degree)])), dual
     raise InputError(
         f"{short(kernel)} has no ONNX graph; supported kernels: 'linear', 'rbf', 'poly' and "
         "'precomputed'"
     )
 
 
-def _gaussian(graph: Graph, gamma: float, X: str, vectors: np.ndarray) -> str:
+def _gaussian(node: Any, gamma: float, X: Any, vectors: np.ndarray) -> Any:
     """exp(−γ‖x − v‖²), seen from the mean of the support vectors, where fewer digits cancel."""
     centre = vectors.mean(axis=0)
     vectors = vectors - centre
-    moved = graph.node("Sub", X, centre)
-    products = graph.node("MatMul", moved, -2.0 * vectors.T)
-    ones = np.ones((vectors.shape[1], 1))
-    squares = graph.node("MatMul", graph.node("Mul", moved, moved), ones)
+    moved = node("Sub", X, centre)
+    products = node("MatMul", moved, -2.0 * vectors.T)
+    squares = node("MatMul", node("Mul", moved, moved), np.ones((vectors.shape[1], 1)))
     own = np.einsum("ij,ij->i", vectors, vectors)
-    distances = graph.node("Add", graph.node("Add", products, squares), own)
-    return graph.node("Exp", graph.node("Mul", distances, np.array([-gamma])))
+    distances = node("Add", node("Add", products, squares), own)
+    return node("Exp", node("Mul", distances, np.array([-gamma])))
