@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -132,6 +133,13 @@ def test_ctrl_c_at_any_line_restores_them():
             assert not threads._calls.active
             at += 1
     assert at > 30
+
+
+def test_a_call_that_ctrl_c_ends_before_it_counts_ends_in_silence():
+    call = threads._Call()
+    reference = weakref.ref(call, threads._calls.leave)
+    del call
+    assert reference() is None and not threads._calls.active
 
 
 def _interrupted(work, at):

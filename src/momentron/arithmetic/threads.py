@@ -15,7 +15,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import ContextVar, Token, copy_context
 from dataclasses import dataclass
 from functools import cache, wraps
@@ -160,7 +160,8 @@ class _ActiveCalls:
                 self.before = None
 
     def leave(self, call: "ref[_Call]") -> None:
-        self.active.discard(call)
+        with suppress(TypeError):  # Ctrl-C ended it before it was in the set: it has no hash
+            self.active.discard(call)
         if not self.active:
             self.settle()
 
