@@ -159,11 +159,8 @@ def _fit_rows(
     summary = summarise(result, source.title, rows.X.shape[1], error)
     summary["read"] = data.taken
     through = None if kernel is None else (kernel, fitted_rows.kernel, rows.X)
-    return (
-        result,
-        summary,
-        partial(write_model, result=result, columns=data.columns, kernel=through),
-    )
+    write = partial(write_model, result=result, columns=data.columns, kernel=through)
+    return result, summary, write
 
 
 def as_class_weight(text: str | None, classes: np.ndarray) -> str | dict[Any, float] | None:
