@@ -403,12 +403,14 @@ class SoftSearch(Search):
         """
         sets, settings, loss = self.sets, self.settings, self.loss
         assert sets.kernel is not None
+        if sets.labels.is_paired:
+            return None
         squares, few = sets.kernel.kernel.diagonal(), settings.column_support
         if isinstance(loss.upper, np.ndarray):
             few = min(settings.box_few_values, sets.capacity) + 1
         elif np.max(loss.stiffness * squares) > settings.column_stiffness:
             return None
-        if sets.labels.is_paired or sets.size < few or not KernelForm.suits(squares):
+        if sets.size < few or not KernelForm.suits(squares):
             return None
         with suppress(FloatingPointError, np.linalg.LinAlgError):
             form = KernelForm(sets, self.last_goal)
