@@ -20,6 +20,7 @@ Point = list[int]
 Weights = dict[int, Fraction]  # by point
 
 BYTES_PER_INTEGER = 100  # with its place in a list
+GUESS_FLOPS = 4e9  # of a guess in floats, which nothing can interrupt: a few seconds
 
 
 def project_exactly(points: list[Point], target: Point) -> tuple[Weights, Point]:
@@ -35,7 +36,9 @@ def project_exactly(points: list[Point], target: Point) -> tuple[Weights, Point]
 
 
 def _guess(points: list[Point], target: Point) -> Weights:
-    """Weights near the answer, in floats; none if these see nothing."""
+    """Weights near the answer, in floats; none if these see nothing, or would take too long."""
+    if len(points) * len(target) * min(len(points), len(target)) > GUESS_FLOPS:
+        return {}
     tops = [max(map(abs, p)) or 1 for p in points]
     rows = [[v / top for v in p] for p, top in zip(points, tops, strict=True)]
     most = max(map(abs, target)) or 1
