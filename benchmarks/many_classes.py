@@ -210,7 +210,7 @@ def reference(count: int) -> None:
         if value is None:
             continue
         for pairs in (0, 10**9):
-            kinds = ("many_pairs", "many_soft_pairs", "many_simple_pairs", "many_split_pairs")
+            kinds = ("many_pairs", "many_soft_pairs", "many_split_pairs")
             solver = Auto(replace(SETTINGS, **dict.fromkeys(kinds, pairs)))
             result = max_margin(
                 problem.X, problem.y, method=solver, C=problem.C, fit_intercept=problem.b

@@ -29,7 +29,7 @@ def always(monkeypatch):
 
 
 def set_threshold(monkeypatch, pairs):
-    names = ("many_pairs", "many_soft_pairs", "many_simple_pairs", "many_split_pairs")
+    names = ("many_pairs", "many_soft_pairs", "many_split_pairs")
     set_numbers(monkeypatch, **dict.fromkeys(names, pairs))
 
 

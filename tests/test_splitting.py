@@ -18,7 +18,7 @@ from momentron.solvers.auto.class_kernel import SplitMargin
 from momentron.solvers.auto.class_newton import PairTable
 from momentron.solvers.auto.splitting import RELAXATION, ShiftedInverse, Splitting
 
-NEVER = ("many_pairs", "many_soft_pairs", "many_simple_pairs", "many_split_pairs")
+NEVER = ("many_pairs", "many_soft_pairs", "many_split_pairs")
 EXACT = replace(AutoSettings(), **dict.fromkeys(NEVER, 10**9))
 SPLIT = replace(AutoSettings(), many_split_pairs=0)
 

@@ -167,7 +167,7 @@ def test_the_joint_engines_take_weights(fit_intercept):
     from momentron.solvers.auto import Auto
     from momentron.solvers.auto.settings import SETTINGS
 
-    joint = Auto(replace(SETTINGS, many_pairs=0, many_soft_pairs=0, many_simple_pairs=0))
+    joint = Auto(replace(SETTINGS, many_pairs=0, many_soft_pairs=0))
     for seed in range(4):
         X, y = blobs(seed, n=120, d=5, k=4, spread=2.0)
         s = np.random.default_rng(seed).uniform(0.1, 5.0, 120)

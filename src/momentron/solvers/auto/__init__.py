@@ -29,9 +29,6 @@ from momentron.status import Status
 
 __all__ = ["Auto", "AutoSettings", "AutoState"]
 
-# Unknowns, (classes − 1) × (features + 1), from which supports are so large that a share of many
-# pairs is enough, and that share: usually, and for the simple ones.
-MANY_UNKNOWNS, CROWDED_SHARE = 1800, (0.18, 0.34)
 TAME = (1e-30, 1e30)  # √K_ii with which products of kernel values, which nobody scales, are floats
 
 
@@ -123,7 +120,6 @@ class Auto(Solver):
         # where rounds find nothing better, w = 0 still proves a bound of a soft margin
         has_bound = problem.is_soft and not problem.penalty.has_box
         first = _nothing(problem).primals[0] if has_bound else None
-        matrix, kernel = problem.operator.as_matrix(), problem.operator.as_kernel()
 
         def exact(start: Start | None) -> Engine:
             search = SoftSearch if problem.is_soft else HardSearch
@@ -131,16 +127,18 @@ class Auto(Solver):
 
         has_many = _has_many_pairs(problem, options.tol, settings)
         is_few = not has_many and _may_split(problem, options, settings)
-        if has_many or is_few:
-            how = deadline, settings, start
-            if kernel is None:
-                assert matrix is not None
-                if are_wide(matrix, settings, is_warm=start is not None):
-                    return AutoState(SplitMargin(problem, *how, is_few=is_few), exact, first)
-                return AutoState(ClassMargin(problem, *how), exact, first)
-            if ClassKernel.fits(kernel, settings):
-                by_sets = ClassKernel(problem, options.tol, *how, is_few=is_few)
-                return AutoState(by_sets, exact if is_few else None, first)
+        is_paired = problem.labels.is_paired and not problem.penalty.has_box
+        if not (is_paired and (has_many or is_few)):
+            return AutoState(exact(start), None, first)
+        matrix, kernel = problem.operator.as_matrix(), problem.operator.as_kernel()
+        how = deadline, settings, start
+        if matrix is not None and are_wide(matrix, settings, is_warm=start is not None):
+            return AutoState(SplitMargin(problem, *how, is_few=is_few), exact, first)
+        if matrix is not None:
+            return AutoState(ClassMargin(problem, *how), exact, first)
+        if kernel is not None and ClassKernel.fits(kernel, settings):
+            by_sets = ClassKernel(problem, options.tol, *how, is_few=is_few)
+            return AutoState(by_sets, exact if is_few else None, first)
         return AutoState(exact(start), None, first)
 
     def vanishing(self, tol: float) -> float:
@@ -157,31 +155,14 @@ class Auto(Solver):
 
 
 def _has_many_pairs(problem: Problem, tol: float, settings: AutoSettings) -> bool:
-    """Whether there are many classes, and too many pairs for matrices of them."""
-    labels = problem.labels
-    if not labels.is_paired or problem.penalty.has_box:
-        return False
-    is_simple = not (problem.is_soft or problem.dual_set.fits_intercept)
-    many = settings.many_pairs
-    if problem.is_soft and tol >= settings.split_finest:
-        many = settings.many_soft_pairs
-    if is_simple:
-        many = settings.many_simple_pairs
-    matrix = problem.operator.as_matrix()
-    if matrix is not None:
-        unknowns = (labels.n_classes - 1) * (matrix.shape[1] + 1)
-        if unknowns >= MANY_UNKNOWNS:
-            many = int(many * CROWDED_SHARE[is_simple])
-    return problem.size >= many
+    """Whether there are too many pairs for matrices of them."""
+    is_soft = problem.is_soft and tol >= settings.split_finest
+    return problem.size >= (settings.many_soft_pairs if is_soft else settings.many_pairs)
 
 
 def _may_split(problem: Problem, options: RunOptions, settings: AutoSettings) -> bool:
     """Whether fewer pairs are worth alternating directions, which single precision ends."""
-    if not problem.labels.is_paired or problem.penalty.has_box:
-        return False
-    if problem.size < settings.many_split_pairs:
-        return False
-    if options.tol < settings.split_finest:
+    if problem.size < settings.many_split_pairs or options.tol < settings.split_finest:
         return False
     matrix, kernel = problem.operator.as_matrix(), problem.operator.as_kernel()
     if matrix is not None:

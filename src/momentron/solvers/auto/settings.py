@@ -23,7 +23,6 @@ class AutoSettings:
     # --- which engine --------------------------------------------------------------------------
     many_pairs: int = 20_000  # pairs from which the engine of many classes takes over,
     many_soft_pairs: int = 2500  # with slack, where most pairs have weight,
-    many_simple_pairs: int = 60_000  # without slack and intercepts, the best case of exact solves,
     many_split_pairs: int = 300  # and where alternating directions can do it,
     split_finest: float = 1e-7  # as far as single precision is likely to get
     pass_seconds: float = 0.02  # seconds of a factor from which products may be faster,
