@@ -42,7 +42,7 @@ WIDE = 3000
 CAREFUL = (0.05, 60)  # accuracy of directions where many rows, this share of them, have slack
 MANY = 0.25
 ALL_ZEROS = 1e-280  # mean‖a‖² of rows of which every q is a witness
-FIRST_SIGMA, SIGMA = 1e3, 1e5  # of the multipliers, after all rows were ranked at once, and later
+FIRST_SIGMA, LATER_SIGMA = 1e4, 1e5  # of the multipliers after a ranking, and in later rounds
 # The share of the largest multiplier above which a row is support after the interior point's first
 # leg, where every multiplier is positive.
 INTERIOR_SUPPORT = 0.01
@@ -223,7 +223,7 @@ def _solve(search: Search, *, by_pivots: bool = False, begun: Solved | None = No
     begun : (Form, ndarray), optional
         The first working set's form, if it is open already, and its multipliers.
     """
-    by_newton, has_ranked, sigma = True, False, FIRST_SIGMA if begun else SIGMA
+    by_newton, has_ranked, sigma = True, False, FIRST_SIGMA
     while True:
         form, solved = None, _solve_by_pivots(search) if by_pivots else None
         by_pivots = solved is not None
@@ -242,7 +242,7 @@ def _solve(search: Search, *, by_pivots: bool = False, begun: Solved | None = No
             # there may be no margin, and no witness yet
             return not search.answer.lower > 0.0 and search.is_contradicted()
         search.W = _around_support(search, search.W if has_ranked else None)
-        begun, sigma = None, SIGMA
+        begun, sigma = None, LATER_SIGMA
         yield
 
 

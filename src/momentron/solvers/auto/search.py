@@ -5,6 +5,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -74,29 +75,23 @@ class Answer:
     lam: np.ndarray
     products: np.ndarray  # Xw
     p: np.ndarray  # functional margins
-    _upper: float | None = None
-    _lower: float | None = None
 
-    @property
+    @cached_property
     def upper(self) -> float:
         """‖Zᵀq‖ for the normalised multipliers."""
-        if self._upper is None:
-            self._upper = math.inf
-            if np.any(self.lam > 0.0):
-                self._upper = self.problem.dual_norm(self.problem.dual_set.normalize(self.lam))
-        return self._upper
+        if not (self.lam > 0.0).any():
+            return math.inf
+        return self.problem.dual_norm(self.problem.dual_set.normalize(self.lam))
 
-    @property
+    @cached_property
     def lower(self) -> float:
         """The margin of w, with the best intercepts."""
-        if self._lower is None:
-            norm = self.problem.base.norm(self.w)
-            self._lower = self.problem.dual_set.worst(self.p) / norm if norm > 0.0 else -math.inf
-        return self._lower
+        norm = self.problem.base.norm(self.w)
+        return self.problem.dual_set.worst(self.p) / norm if norm > 0.0 else -math.inf
 
     def with_weights(self, lam: np.ndarray) -> "Answer":
         """The same classifier with other multipliers."""
-        return replace(self, lam=lam, _upper=None)
+        return replace(self, lam=lam)
 
 
 class Search(Engine):
@@ -233,7 +228,9 @@ class Search(Engine):
                 part = near[start : start + EXACT_ROWS]
                 products[part] = matrix.rows(part) @ w
             p = self._margins(products, b)
-        self.answer = Answer(self.problem, w, b, lam, products, p, upper)
+        self.answer = Answer(self.problem, w, b, lam, products, p)
+        if upper is not None:
+            self.answer.upper = upper
 
     def _margins(self, products: np.ndarray, b: np.ndarray) -> np.ndarray:
         labels = self.sets.labels
