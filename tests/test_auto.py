@@ -19,7 +19,7 @@ from momentron.solvers.auto import newton
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Direction
 from momentron.solvers.auto.interior import interior_point
-from momentron.solvers.auto.primal_form import NarrowForm, PrimalForm, ReducedForm, primal_form
+from momentron.solvers.auto.primal_form import PrimalForm, SpannedForm, primal_form, reduced_form
 from momentron.solvers.auto.working_rows import SignedRows
 
 CONTAINERS = {"dense": np.asarray, "fortran": np.asfortranarray, "csr": sp.csr_array}
@@ -268,7 +268,7 @@ def test_reduced_rows_show_the_margin_of_the_rows_themselves(shape):
     rng = np.random.default_rng(0)
     X = rng.normal(size=shape)
     signs = np.where(X @ rng.normal(size=shape[1]) > 0.0, 1.0, -1.0)
-    form = ReducedForm(SignedRows(X, signs, Simplex(shape[0], Exponential())), Deadline())
+    form = reduced_form(SignedRows(X, signs, Simplex(shape[0], Exponential())), Deadline())
     lam = interior_point(form, 1e-10).alpha
     bounds, (w, _) = form.true_bounds(lam), form.answer()
     assert bounds.gap <= 1e-8
@@ -293,7 +293,8 @@ def test_columns_of_zeros_change_nothing(fit_intercept, overlap):
     used = np.flatnonzero(wide.any(axis=0))
     rows = SignedRows(wide, y, Simplex(900, Exponential()))
     form = primal_form(rows, Deadline())
-    assert isinstance(form, NarrowForm) and np.array_equal(form.used, used)
+    assert isinstance(form, SpannedForm) and np.array_equal(form.B.indices, np.arange(used.size))
+    assert np.array_equal(np.flatnonzero(np.diff(form.B.indptr)), used)
     form.warm(np.arange(70.0), np.zeros(0), np.zeros(900))
     np.testing.assert_allclose(form.p, y * (wide @ np.arange(70.0)), atol=1e-10)
     assert np.array_equal(form.answer()[0], np.where(wide.any(axis=0), np.arange(70.0), 0.0))

@@ -25,7 +25,7 @@ from momentron.solvers import SOLVERS
 from momentron.solvers.auto import Auto, AutoSettings
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.forms import Direction, Values
-from momentron.solvers.auto.primal_form import NarrowForm, PrimalForm
+from momentron.solvers.auto.primal_form import PrimalForm, SpannedForm
 from momentron.solvers.auto.working_rows import SignedRows
 from momentron.solvers.auto.working_sets import WorkingSets
 from momentron.solvers.problem import Problem
@@ -469,7 +469,7 @@ def test_a_form_without_its_unused_columns_goes_where_the_whole_one_goes():
         X = np.zeros((6, 4))
         X[:, used] = rng.normal(size=(6, 2))
         rows = SignedRows(X, np.array([1.0, -1.0] * 3), dual_set, 1.0)
-        narrow = NarrowForm(rows, np.array(used), Deadline())
+        narrow = SpannedForm(rows, X[:, used], np.eye(4)[:, used], Deadline())
         whole = PrimalForm(rows, Deadline())
         u, b = rng.normal(size=6), rng.normal(size=1)
         for form in (narrow, whole):

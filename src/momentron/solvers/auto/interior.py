@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from momentron.solvers.auto.forms import Form, InteriorStep, Point
-from momentron.solvers.auto.primal_form import ReducedForm
+from momentron.solvers.auto.primal_form import reduced_form
 
 STEPS, BOX_STEPS = 60, 150
 COLD_MASS = 6000.0  # Σα at a cold start without a box, in units of 1/mean‖a‖²
@@ -206,7 +206,7 @@ def solve_by_interior_point(
     rows = form.rows.written_out() if has_rows and not form.is_solved(bounds, tol) else None
     if rows is None or rows.is_sparse:
         return form, lam
-    reduced = ReducedForm(rows, form.deadline)
+    reduced = reduced_form(rows, form.deadline)
     other = interior_point(reduced, tol).alpha
     found = reduced.true_bounds(other)
     is_better_witness = bounds.gap >= 1.0 and found.upper < bounds.upper

@@ -33,8 +33,10 @@ from momentron.solvers.auto.primal_form import PrimalForm
 from momentron.solvers.auto.working_rows import SignedRows, sample
 from momentron.solvers.auto.working_sets import WorkingSets
 
-ACCURACY = 0.3  # of the weights that the margins of a direction lead to, compared with its own;
-CLOSER, REPAIRS = 0.1, 8  # a residual is divided by this until they have it, at most so often
+# Accuracy of the weights that the margins of a direction lead to, compared with its own: without a
+# box, and in one. A residual is divided by ten until they have it, at most so often.
+ACCURACY = (0.03, 0.3)
+CLOSER, REPAIRS = 0.1, 8
 MOST_ROWS = 0.85  # the share of the rows with weight from which double precision is faster
 # To settle and certify: rows near the margin without weight, as a share of all, and how often the
 # values of these and of the rows with weight are computed or read.
@@ -204,7 +206,10 @@ class KernelForm(DualForm):
             factor = cholesky_of(lambda: add_to_diagonal(self.block(index).T, ridge))
             return bordered_solve(factor, rhs, self.Y[index], missing)
         y = self.y[index]
-        z, db = self._by_gradients(index, ridge, y * rhs, self.Y[index] * y[:, None], missing)
+        accuracy = ACCURACY[loss.is_boxed]
+        z, db = self._by_gradients(
+            index, ridge, y * rhs, self.Y[index] * y[:, None], missing, accuracy
+        )
         return y * z, db
 
     def _by_gradients(
@@ -214,6 +219,7 @@ class KernelForm(DualForm):
         rhs: np.ndarray,
         Y: np.ndarray,
         missing: np.ndarray,
+        accuracy: float,
     ) -> tuple[np.ndarray, np.ndarray]:
         """(z, db) with (K + ridge)z + Y db = rhs and Yᵀz = missing, K without the labels."""
         K = None
@@ -253,7 +259,7 @@ class KernelForm(DualForm):
             gradients.r = gradients.r - Y @ b  # single precision would not see what is left
             db += b
             left = np.linalg.norm(gradients.r / ridge)
-            if not is_closer or left <= ACCURACY * np.linalg.norm(first + gradients.x):
+            if not is_closer or left <= accuracy * np.linalg.norm(first + gradients.x):
                 break
         return first + gradients.x, db
 

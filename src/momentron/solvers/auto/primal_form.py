@@ -43,7 +43,7 @@ SOLVING = (1e-2, 400)  # and to solve by
 ENTRIES = (5e8, 2e9)  # of sparse and of dense rows, that are multiplied in a second
 
 
-class BorderedRows:
+class BorderedRows(SignedRows):
     """Rows with the intercepts' columns βY appended, β a typical row length.
 
     A working set is copied, signed and bordered, which makes every product one BLAS call. Sparse
@@ -51,33 +51,29 @@ class BorderedRows:
     """
 
     def __init__(self, rows: SignedRows, Y: np.ndarray, beta: float, *, copy: bool) -> None:
-        self.rows, self.Y, self.beta = rows, Y, beta
-        self.d, self.k = rows.d, rows.d + Y.shape[1]
+        super().__init__(rows.X, rows.signs, rows.dual_set, rows.shares)
+        self.Y, self.beta, self.k = Y, beta, rows.d + Y.shape[1]
         self.matrix = self.take(slice(None)) if copy else None
 
     def products(self, w: np.ndarray) -> np.ndarray:
-        """A w."""
         if self.matrix is not None:
             return matvec(self.matrix, w)
-        p = self.rows.products(w[: self.d])
+        p = super().products(w[: self.d])
         return p + self.Y @ (self.beta * w[self.d :]) if self.Y.shape[1] else p
 
     def combine(self, v: np.ndarray) -> np.ndarray:
-        """Aᵀ v."""
         if self.matrix is not None:
             return rmatvec(self.matrix, v)
-        g = self.rows.combine(v)
+        g = super().combine(v)
         return np.append(g, self.beta * (v @ self.Y)) if self.Y.shape[1] else g
 
     def take(self, index: np.ndarray | slice) -> np.ndarray:
-        """Some of the rows, dense."""
-        rows = self.rows.take(index)
+        rows = super().take(index)
         return np.column_stack([rows, self.beta * self.Y[index]]) if self.Y.shape[1] else rows
 
     def some(self, index: np.ndarray) -> "BorderedRows":
         """Some of the rows, as they are."""
-        rows = self.rows
-        rows = SignedRows(rows.X[index], rows.signs[index], rows.dual_set, rows.shares_at(index))
+        rows = SignedRows(self.X[index], self.signs[index], self.dual_set, self.shares_at(index))
         return BorderedRows(rows, self.Y[index], self.beta, copy=False)
 
     def add_square(
@@ -99,10 +95,10 @@ class BorderedRows:
         self, M: np.ndarray, index: np.ndarray, roots: np.ndarray | None, sign: float
     ) -> np.ndarray:
         """The same of rows that are not a copy: as they are, since the labels cancel (y² = 1)."""
-        X: Any = self.rows.X[index]
-        is_thin = self.rows.is_sparse and 100.0 * (X.nnz / index.size) ** 2 < self.d**2
+        X: Any = self.X[index]
+        is_thin = self.is_sparse and 100.0 * (X.nnz / index.size) ** 2 < self.d**2
         is_thin = is_thin and index.size > DENSIFIED  # few entries compared with d
-        X = X.toarray() if self.rows.is_sparse and not is_thin else X
+        X = X.toarray() if self.is_sparse and not is_thin else X
         if self.k > self.d:
             border = np.full((index.size, 1), self.beta)
             X = sp.hstack([X, border], format="csr") if is_thin else np.hstack([X, border])
@@ -260,7 +256,7 @@ class PrimalForm(Form):
         held[index] = 0.0
         part.pull, part._whole = self.A.combine(held), (self, index)
         part.A = self.A.some(index)
-        part.rows, part.m, part.shares = part.A.rows, index.size, part.A.rows.shares
+        part.rows, part.m, part.shares = part.A, index.size, part.A.shares
         part.Y, part.squares = part.A.Y, self.squares[index]
         part.point = self.point._replace(p=self.p[index])
         return part
@@ -286,46 +282,49 @@ class PrimalForm(Form):
         return step
 
 
-class NarrowForm(PrimalForm):
-    """Dense rows without the columns in which all of them are zero, such as the rims of images."""
+class SpannedForm(PrimalForm):
+    """Rows in other coordinates v of w = Bv, B with orthonormal columns.
 
-    def __init__(self, rows: SignedRows, used: np.ndarray, deadline: Deadline) -> None:
-        self.used, self.width = used, rows.d
-        X = np.ascontiguousarray(rows.X[:, used])
-        narrow = SignedRows(X, rows.signs, rows.dual_set, rows.shares)
-        super().__init__(narrow, deadline)
+    Parameters
+    ----------
+    X : ndarray of shape (m, r)
+        The rows in these coordinates.
+    B : ndarray of shape (d, r), or a sparse one
+    """
+
+    def __init__(self, rows: SignedRows, X: np.ndarray, B: Any, deadline: Deadline) -> None:
+        self.B = B
+        spanned = SignedRows(np.ascontiguousarray(X), rows.signs, rows.dual_set, rows.shares)
+        super().__init__(spanned, deadline)
 
     def warm(self, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> None:
-        super().warm(w[self.used], b, u)
+        super().warm(self.B.T @ w, b, u)
 
     def answer(self) -> tuple[np.ndarray, np.ndarray]:
-        narrow, b = super().answer()
-        w = np.zeros(self.width)
-        w[self.used] = narrow
-        return w, b
+        v, b = super().answer()
+        return self.B @ v, b
 
 
 def primal_form(rows: SignedRows, deadline: Deadline) -> PrimalForm:
-    """The form of a copied working set, in the columns that it uses."""
+    """The form of a copied working set.
+
+    Dense rows have no columns in which all of them are zero, such as the rims of images.
+    """
     most = (1.0 - UNUSED) * rows.d
     if not rows.is_sparse and np.count_nonzero(rows.X[:A_FEW].any(axis=0)) < most:
         used = np.flatnonzero(rows.X.any(axis=0))
         if 0 < used.size < most:
-            return NarrowForm(rows, used, deadline)
+            B = sp.csr_array(
+                (np.ones(used.size), (used, np.arange(used.size))), (rows.d, used.size)
+            )
+            return SpannedForm(rows, rows.X[:, used], B, deadline)
     return PrimalForm(rows, deadline)
 
 
-class ReducedForm(PrimalForm):
+def reduced_form(rows: SignedRows, deadline: Deadline) -> PrimalForm:
     """Few rows in many features, rewritten in their span by QR: no squared condition number."""
-
-    def __init__(self, rows: SignedRows, deadline: Deadline) -> None:
-        self.Q, R = thin_qr(rows.X.T)
-        reduced = SignedRows(np.ascontiguousarray(R.T), rows.signs, rows.dual_set, rows.shares)
-        super().__init__(reduced, deadline)
-
-    def answer(self) -> tuple[np.ndarray, np.ndarray]:
-        w, b = super().answer()
-        return self.Q @ w, b
+    Q, R = thin_qr(rows.X.T)
+    return SpannedForm(rows, R.T, Q, deadline)
 
 
 class ProductForm(PrimalForm):
@@ -371,7 +370,7 @@ class ProductForm(PrimalForm):
             require_time()
             return self.ridge * v + rows.combine(stiffness * rows.products(v))
 
-        diagonal = self._diagonal(rows.rows.X, stiffness) if self.is_scaled else 1.0
+        diagonal = self._diagonal(rows.X, stiffness) if self.is_scaled else 1.0
         gradients = ConjugateGradients(multiply, gradient)
         gradients.run(lambda r: r / diagonal, *self.accuracy)
         return gradients.x
@@ -382,15 +381,10 @@ class ProductForm(PrimalForm):
         # an intercept that no row holds is left where it is
         diagonal = np.full(self.A.k, max(self.beta**2 * float(stiff.sum()), 1e-300))
         diagonal[:d] = 1.0
-        size = X.shape[0] if sp.issparse(X) else max(1, BLOCK_ENTRIES // d)
-        for start in range(0, X.shape[0], max(size, 1)):
-            require_time()
-            part = X[start : start + size]
-            diagonal[:d] += (
-                part.power(2).T @ stiff
-                if sp.issparse(X)
-                else (stiff[start : start + size] @ np.square(part))
-            )
+        if sp.issparse(X):
+            diagonal[:d] += X.power(2).T @ stiff
+        else:
+            diagonal[:d] += np.einsum("ij,ij,i->j", X, X, stiff)
         return diagonal
 
 

@@ -47,6 +47,7 @@ SETTLED = 1e-4  # the gap from which minimisations are exact, and to which a fir
 UPDATES, NEWTON_STEPS, SLACK = 40, 40, 0.05  # of the multipliers; see `minimise`
 GROWTH = 5.0  # of σ in a box. Its first value and its last, as a share of C and in 1/mean‖a‖²:
 FIRST, KERNEL_FIRST, LAST = (0.5, 10.0), (3.0, 30.0), (100.0, 1e5)
+KERNEL_STEPS = 15  # of Newton for an update of the squared hinge through a kernel
 RIDGE_UPDATES, RIDGE_STEPS, PATIENCE, RIDGE_SLACK = 200, 60, 1, 0.01  # of the squared hinge
 UNKNOWN = Values(math.inf, 0.0)
 STIFF = 100.0  # C in units of 1/mean‖a‖² to which a cold start by products goes by smaller ones
@@ -238,7 +239,9 @@ class SoftSearch(Search):
             last = _stiffness(form, np.asarray(loss.upper), LAST)
             schedule = Schedule(GROWTH, last, UPDATES, NEWTON_STEPS)
         else:
-            steps, patience = (1, 8) if self.products is not None else (RIDGE_STEPS, PATIENCE)
+            steps, patience = RIDGE_STEPS, PATIENCE
+            if self.products is not None:
+                steps, patience = KERNEL_STEPS if self.sets.is_kernel else 1, 8
             schedule = Schedule(PATH_GROWTH, self.loss.sigma, RIDGE_UPDATES, steps, patience)
         penalty = self.loss if self.has_all else self.loss.some(self.W)
         values = UNKNOWN
