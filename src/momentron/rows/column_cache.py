@@ -305,7 +305,8 @@ class SquareStore:
         K = np.empty((W.size, W.size))
         submatrix(old, place[rows[:size]], K[:size, :size])
         del old
-        K[size:] = self._compute(rows[size:], rows)
+        for strip in strips_of(size, W.size, COLUMNS):  # all at once would take twice the memory
+            K[strip] = self._compute(rows[strip], rows)
         K[:size, size:] = K[size:, :size].T
         self.evaluations += (W.size - size) * W.size
         place = np.full(place.size, -1, np.intp)
