@@ -85,9 +85,8 @@ class SplitMargin(ClassEngine):
         if start is not None:
             # w may have had other examples, whose part in the outputs is gone
             self._go_to(start.w[0], self.labels.all_intercepts(start.b))
-            table, square = self.table_of(start), float(np.vdot(self.coef, self.outputs))
-            mass = float(table.sum())
-            splitting.go_to(table * (square / mass if mass else 0.0), self.outputs + self.b)
+            square = float(np.vdot(self.coef, self.outputs))
+            splitting.go_to(self.table_of(start, square), self.outputs + self.b)
         patience = SHORT_PATIENCE if self.is_few else PATIENCE
         gaps: list[float] = []
         while len(gaps) <= patience or gaps[-1] <= 0.5 * gaps[-1 - patience]:
@@ -105,8 +104,8 @@ class SplitMargin(ClassEngine):
     def _go_on(self, *, separates: bool) -> Iterator[None]:
         """Newton with the rows of a factor, from here if that separates."""
         ridge, start = RIDGE * float(self.K.diagonal().mean()), None
-        factor = cholesky_of(lambda: add_to_diagonal(copied(self.K), ridge))
-        L = np.ascontiguousarray(np.tril(factor))
+        L = np.tril(cholesky_of(lambda: add_to_diagonal(copied(self.K), ridge)))
+        L = np.ascontiguousarray(L)
         if separates:
             start = Start(L.T @ self.coef, self.labels.free_intercepts(self.b), self.q)
         problem = self.problem.some(np.arange(L.shape[0]), DenseOperator(L))
@@ -115,7 +114,8 @@ class SplitMargin(ClassEngine):
             yield
             newton.advance()
             W, b, _ = newton.form.point
-            self._go_to(solve_triangular(L, W, trans="T", lower=True), b)
+            coef = solve_triangular(L, W, trans="T", lower=True, check_finite=False)
+            self._go_to(coef, b)
             self.weights, self.gap = newton.weights, newton.gap
             if newton.upper < self.upper:
                 self.q, self.upper = newton.q, newton.upper

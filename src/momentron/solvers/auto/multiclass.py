@@ -75,11 +75,15 @@ class ClassEngine(Engine):
     def point(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(w as the operator has classifiers, b, functional margins with 1 at the own labels)."""
 
-    def table_of(self, start: Start) -> np.ndarray:
-        """The weights of a start, zero for examples that are new."""
+    def table_of(self, start: Start, mass: float = 1.0) -> np.ndarray:
+        """The weights of a start brought to this mass, zero for examples that are new.
+
+        Where functional margins are 1 on the support, that is ‖W‖².
+        """
         weights = np.zeros(self.labels.size)
         weights[: start.q.size] = start.q
-        return self.labels.dual_of(weights)
+        total = float(weights.sum())
+        return self.labels.dual_of(weights) * (mass / total if total else 0.0)
 
     def bounds(self) -> Bounds:
         """What the present point and weights prove, as far as float64 tells.
@@ -181,11 +185,10 @@ class ClassMargin(ClassEngine):
         form.go_to(*small.point[:2])
 
     def _begin_at(self, start: Start) -> None:
-        """A given classifier, and its weights as multipliers; their mass is ‖W‖²."""
-        form, table = self.form, self.table_of(start)
+        """A given classifier, and its weights as multipliers."""
+        form = self.form
         form.go_to(start.w.reshape(form.point.x.shape), self.labels.all_intercepts(start.b))
-        mass = float(table.sum())
-        self.weights = table * (form.norm() ** 2 / mass if mass else 0.0)
+        self.weights = self.table_of(start, form.norm() ** 2)
         self._around_weights(min(WARM / form.scale, self.C))
 
     def _grow(self) -> Iterator[None]:
