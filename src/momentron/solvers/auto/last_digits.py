@@ -19,14 +19,14 @@ from momentron.certificate import MOST_BITS, whole_numbers
 from momentron.solvers.auto.search import SUPPORT, Search
 from momentron.solvers.auto.working_rows import on_support
 from momentron.solvers.rational.memory import TooLarge
-from momentron.solvers.rational.nearest import Points, Weights, Wolfe
+from momentron.solvers.rational.nearest import Weights, Wolfe
 from momentron.solvers.rational.systems import PRIME, pivots
 
 REFINED_GAP = 0.1  # the gap, relative to the margin, at which a support looks right
 RESOLVED = 1.6e-15  # of the longest row: the margin's error in float64
 REFINED_FLOPS = 2e10  # of the factor of a support that is refined in extended precision
 STEPS = 6  # of refinement; three or four reach the end
-EXACT_ENTRIES, EXACT_SECONDS = 20_000, 10.0  # entries of X, and time, for Wolfe's algorithm
+EXACT_ENTRIES, EXACT_SECONDS = 100_000, 10.0  # entries of X, and time, for Wolfe's algorithm
 NUMERIC_RANK = 1e-12  # eigenvalues above this share of the largest are not rounding errors
 SURPLUS = 4.0  # how much more than the least is asked for
 ROUNDING = 1e-15  # a weight that is zero but for rounding, and what that moves ‖Zᵀq‖ by
@@ -134,26 +134,25 @@ def solve_in_rationals(search: Search) -> None:
     assert sets.matrix is not None
     every = np.arange(search.size)
     signs = sets.signs(every)
-    rows, _ = whole_numbers(sets.matrix.rows(every) * signs[:, None])
-    classes = (signs < 0.0).astype(int).tolist() if sets.fits_intercept else None
-    points = Points(rows.tolist(), classes)
+    points, _ = whole_numbers(sets.matrix.rows(every) * signs[:, None])
+    groups = [every[group] for group in sets.dual_set.groups]
     norms = sets.operator.row_norms
-    start = [min(group, key=norms.__getitem__) for group in points.groups]
+    start = [int(group[norms[group].argmin()]) for group in groups]
     try:
         with until(time.perf_counter() + EXACT_SECONDS):
-            found = Wolfe(points).run(_guess(search, points), start)
+            q, w = Wolfe(points, groups).run(_guess(search, groups), start)
     except TooLarge:
         return
     except OutOfTime:
         search.deadline.has_passed()  # whose time is it that is over?
         return
-    common = math.lcm(*(weight.denominator for weight in found.weights.values()))
+    common = math.lcm(*(weight.denominator for weight in q.values()))
     weights = np.zeros(search.size, object)
-    weights[list(found.weights)] = [int(weight * common) for weight in found.weights.values()]
-    search.refined = _shortened(np.array(found.x, object)), _shortened(weights)
+    weights[list(q)] = [int(weight * common) for weight in q.values()]
+    search.refined = _shortened(w), _shortened(weights)
 
 
-def _guess(search: Search, points: Points) -> Weights:
+def _guess(search: Search, groups: list[np.ndarray]) -> Weights:
     """The weights that floats have found, no more than can be independent; none without any."""
     lam = search.answer.lam
     top = float(lam.max(initial=0.0))
@@ -161,13 +160,14 @@ def _guess(search: Search, points: Points) -> Weights:
         return {}
     support = np.flatnonzero(lam > SUPPORT * top)
     support = support[np.argsort(-lam[support], kind="stable")][: search.rank]
-    counts = {int(i): int(lam[i] / top * 2**30) + 1 for i in support}
-    masses = [0] * len(points.groups)
-    for i, count in counts.items():
-        masses[points.group_of[i]] += count
-    if 0 in masses:
-        return {}
-    return {i: Fraction(count, masses[points.group_of[i]]) for i, count in counts.items()}
+    weights: Weights = {}
+    for group in groups:
+        members = np.intersect1d(group, support).tolist()
+        counts = [int(lam[i] / top * 2**30) + 1 for i in members]
+        if not counts:
+            return {}
+        weights |= {i: Fraction(n, sum(counts)) for i, n in zip(members, counts, strict=True)}
+    return weights
 
 
 def _shortened(numbers: np.ndarray) -> np.ndarray:
