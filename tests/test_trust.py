@@ -232,7 +232,7 @@ def free_slack(problem):
             setattr(problem.penalty, name, 1e-9)
     penalty = problem.penalty
     problem.penalty = Penalty(1e-9 * penalty.root, 1e-9 * penalty.upper)
-    problem.base = problem
+    problem._hard = problem
 
 
 def fewer_entries(problem):

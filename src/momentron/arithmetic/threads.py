@@ -112,10 +112,16 @@ def loaded_blas() -> list[Blas]:
     return known
 
 
-def _loaded_paths() -> list[Path]:
+def _loaded_paths() -> list[str]:
     """What the wheels of numpy and scipy have brought along."""
     folders = [Path(str(p.__file__)).parents[1] / f"{p.__name__}.libs" for p in OURS]
-    return [path for folder in folders for path in sorted(folder.glob("*openblas*"))]
+    return [
+        f"{folder}/{name}"
+        for folder in folders
+        if folder.is_dir()
+        for name in sorted(os.listdir(folder))  # noqa: PTH208 - a glob takes a millisecond
+        if "openblas" in name
+    ]
 
 
 @cache

@@ -157,11 +157,14 @@ class Problem(CertifiedProblem):
         penalty = self.penalty.some(examples, labels.per_example)
         return Problem(operator, labels, labels.dual_set(self.dual_set.loss), penalty=penalty)
 
-    @cached_property
+    @property
     def base(self) -> "Problem":
         """The hard margin of the same rows."""
-        if not self.is_soft:
-            return self
+        # a problem that kept itself would keep the rows until Python looks for cycles
+        return self._hard if self.is_soft else self
+
+    @cached_property
+    def _hard(self) -> "Problem":
         return Problem(
             self.operator,
             self.labels,
@@ -173,7 +176,7 @@ class Problem(CertifiedProblem):
 
     def for_solver(self, *, tight: bool = False) -> "Problem":
         problem = shallow_copy(self)
-        problem.__dict__.pop("base", None)  # whose operator is another one
+        problem.__dict__.pop("_hard", None)  # whose operator is another one
         problem.operator = self.operator.for_solver()
         problem.labels = shallow_copy(self.labels)
         problem.dual_set = shallow_copy(self.dual_set)
