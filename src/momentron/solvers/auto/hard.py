@@ -1,9 +1,9 @@
 """The hard margin: rank the rows, solve a working set of them to rounding, check all of them.
 
 Few short rows are solved at once by least squares, few wide ones by exchanges. Others are ranked by
-approximate soft margins, on a sample first; then a working set is solved by Newton's method with
-multipliers, or by the interior point where Newton stalls. After a start that is nearly right pivots
-come first.
+approximate soft margins, on a sample first; then a working set is solved by an exchange, by
+Newton's method with multipliers, or by the interior point where Newton stalls. After a start that
+is nearly right pivots come first.
 """
 
 import math
@@ -12,7 +12,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from momentron.solvers.auto.exchange import MOST_FREE, exchange
+from momentron.solvers.auto.exchange import MOST_FREE, exchange, gathered
 from momentron.solvers.auto.forms import Form
 from momentron.solvers.auto.interior import interior_point, solve_by_interior_point
 from momentron.solvers.auto.last_digits import (
@@ -223,12 +223,17 @@ def _solve(search: Search, *, by_pivots: bool = False, begun: Solved | None = No
     begun : (Form, ndarray), optional
         The first working set's form, if it is open already, and its multipliers.
     """
-    by_newton, has_ranked, sigma = True, False, FIRST_SIGMA
+    by_exchange, by_newton, has_ranked, sigma = True, True, False, FIRST_SIGMA
     while True:
         form, solved = None, _solve_by_pivots(search) if by_pivots else None
         by_pivots = solved is not None
         if solved is None and by_newton:
             form, lam = begun or (search.open(is_cold=False), search.answer.lam[search.W])
+            is_open = form.bounds(lam).gap > search.goal
+            if by_exchange and is_open and form.gram is not None:  # it has all the digits
+                exchanged = exchange(form, gathered(form, lam) > 0.0)
+                by_exchange = exchanged is not None
+                lam = lam if exchanged is None else exchanged
             lam, by_newton = solve_by_newton(form, lam, search.goal, sigma)
             solved = (form, lam) if by_newton else None
         if solved is None:
