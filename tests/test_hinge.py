@@ -355,6 +355,16 @@ def test_kernels_beyond_the_cache_have_working_sets():
     assert tiny.status is not Status.OPTIMAL
 
 
+def test_a_hinge_through_a_kernel_computes_columns_again_that_have_no_room():
+    """Some 1,000 columns of 1,500 values have weight, and half of 4 MB is for columns."""
+    X, y, _ = many_through_a_kernel(4, n=1500)
+    options = {"C": 1.0, "penalty": "hinge", "kernel": "rbf", "gamma": 0.5}
+    whole = max_margin(X, y, **options)
+    some = max_margin(X, y, cache_size=4.0, **options)
+    assert some.status is Status.OPTIMAL
+    assert max(some.lower, whole.lower) <= min(some.upper, whole.upper)
+
+
 ESTIMATORS = (
     MaxMarginClassifier(C=1.0, penalty="hinge"),
     KernelMaxMarginClassifier(C=1.0, penalty="hinge"),

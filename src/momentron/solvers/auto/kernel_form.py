@@ -41,6 +41,7 @@ MOST_ROWS = 0.85  # the share of the rows with weight from which double precisio
 # To settle and certify: rows near the margin without weight, as a share of all, and how often the
 # values of these and of the rows with weight are computed or read.
 CLOSING = (0.3, 2.5)
+FEWEST, LANDMARK_BYTES = 16, 32  # landmarks, and what each takes for a row
 TAME = (1e-30, 1e30)  # K_ii that single precision has room for
 SMALL_PART = 1 << 21  # numbers that one thread works on at a time
 RIDGE = 1e-4  # added to the landmarks' Gram matrix, in units of ‖a‖²
@@ -74,13 +75,11 @@ class KernelForm(DualForm):
         super().__init__(rows, squares, float(squares.mean()), sets.deadline)
         self.is_rough, self.is_settled, self.is_explicit = self.kernel.is_rough, True, False
         # half of the memory is for columns, the other for K of a system
-        self.room = self.kernel.cache_bytes // 2
+        self.room = _room_of(self.kernel)
         self.kernel.reserve(min(self.room, 8 * self.m**2))
-        most = min(self.settings.landmarks, self.m // 2, max(16, self.room // (32 * self.m)))
-        places, begun = (
-            sample(sets.labels.codes, most, np.random.default_rng(0)),
-            time.perf_counter(),
-        )
+        most = min(self.settings.landmarks, self.m // 2, self.room // (LANDMARK_BYTES * self.m))
+        places = sample(sets.labels.codes, most, np.random.default_rng(0))
+        begun = time.perf_counter()
         self.model = Landmarks(self, places)
         self.value_seconds = (time.perf_counter() - begun) / (places.size * self.m)
 
@@ -91,7 +90,8 @@ class KernelForm(DualForm):
         # certificates are in double precision: with nearly all the rows that is less in all
         self.is_rough &= size < MOST_ROWS * self.m or 8 * size * self.m > self.room
         seconds = self._closing_seconds(size) + self.value_seconds * size * self.m
-        if seconds > time_left() or self._entry_bytes * size * self.m > self.room:
+        has_room = self._entry_bytes * size * self.m <= self.room and seconds <= time_left()
+        if not (has_room or losses[-1].is_boxed):  # in a box few are free: columns may be renewed
             return False
         self.point = self.at_weights(u, b)
         return True
@@ -106,9 +106,11 @@ class KernelForm(DualForm):
         return times * self.value_seconds * size * (0.5 * size + near * self.m)
 
     @staticmethod
-    def suits(squares: np.ndarray) -> bool:
-        """Whether single precision has the kernel's values, and their roots' inverses."""
-        return TAME[0] < float(squares.mean()) and float(squares.max()) < TAME[1]
+    def suits(kernel: KernelOperator) -> bool:
+        """Whether single precision has the kernel's values, and the memory room for landmarks."""
+        squares, n = kernel.kernel.diagonal(), kernel.shape[0]
+        is_tame = TAME[0] < float(squares.mean()) and float(squares.max()) < TAME[1]
+        return is_tame and _room_of(kernel) >= FEWEST * LANDMARK_BYTES * n
 
     # --- the current point ---------------------------------------------------------------------
 
@@ -202,7 +204,7 @@ class KernelForm(DualForm):
         """
         require_time(self._closing_seconds(index.size))
         ridge = np.broadcast_to(1.0 / loss.stiffness, self.y.shape)[index]
-        if index.size < self.settings.column_support:
+        if index.size < self.settings.column_support and 16 * index.size**2 <= self.room:
             factor = cholesky_of(lambda: add_to_diagonal(self.block(index).T, ridge))
             return bordered_solve(factor, rhs, self.Y[index], missing)
         y = self.y[index]
@@ -262,6 +264,12 @@ class KernelForm(DualForm):
             if not is_closer or left <= accuracy * np.linalg.norm(first + gradients.x):
                 break
         return first + gradients.x, db
+
+
+def _room_of(kernel: KernelOperator) -> int:
+    """Bytes for columns, which a matrix that was passed as such has already."""
+    matrix = kernel.kernel.matrix
+    return max(kernel.cache_bytes // 2, 0 if matrix is None else matrix.nbytes)
 
 
 class Landmarks:

@@ -413,7 +413,7 @@ class SoftSearch(Search):
             few = min(settings.box_few_values, sets.capacity) + 1
         elif np.max(loss.stiffness * squares) > settings.column_stiffness:
             return None
-        if sets.size < few or not KernelForm.suits(squares):
+        if sets.size < few or not KernelForm.suits(sets.kernel):
             return None
         with suppress(FloatingPointError, np.linalg.LinAlgError):
             form = KernelForm(sets, self.last_goal)
