@@ -100,6 +100,7 @@ def test_what_does_not_separate_is_told_and_classified():
     assert model.score(X, y) > 0.9
 
 
+@pytest.mark.clock
 def test_time_is_shared():
     X, y = clouds(k=8, n=3000, d=40, seed=1)
     X += 4.0 * np.random.default_rng(2).normal(size=X.shape)
