@@ -454,7 +454,7 @@ def test_linear_programs_agree_with_rational_steps(monkeypatch):
     X[:, 6] *= 1e150
     found = statuses(X, y, max_time=600)  # so that a busy machine leaves nothing undecided
     assert [found["1", f"column {j}"] for j in range(4)] == expected.tolist()
-    monkeypatch.setattr("momentron.separability.estimates.FEWEST", 99)
+    monkeypatch.setattr("momentron.separability.estimate_prover.FEWEST", 99)
     assert statuses(X, y, max_time=600) == found
 
 

@@ -143,7 +143,7 @@ def test_linear_kernel_is_the_explicit_operator(trailing, capacity):
     assert np.allclose(operator.exact_adjoint(a), w)
     drifted = w.copy()
     drifted[1] += 1e-6
-    assert np.allclose(operator.exact_scores(operator.recomputed(drifted)), w[1], atol=1e-12)
+    assert np.allclose(operator.scores_in_double(operator.recomputed(drifted)), w[1], atol=1e-12)
     assert np.array_equal(operator.products_at(rows, w), w[1][rows])
     assert np.allclose(operator.block(rows, rows), K[np.ix_(rows, rows)])
     assert operator.centred_radius() == operator.radius >= np.sqrt(K.max())
@@ -194,7 +194,7 @@ def test_bounds_bracket_the_exact_values(name, trailing):
         assert square <= Fraction(bound) ** 2
         assert bound == pytest.approx(high, rel=1e-11)
     sharp = operator.sharp_scores(np.arange(n), w)
-    units = {2.0**-53: operator.exact_scores(w), EXTENDED_ROUNDOFF: sharp}
+    units = {2.0**-53: operator.scores_in_double(w), EXTENDED_ROUNDOFF: sharp}
     for unit, computed in units.items():
         relative = Fraction(gamma(operator.score_depth(w), unit) + operator.kernel_error)
         limit = relative * Fraction(operator.magnitude(w, high))

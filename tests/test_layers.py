@@ -129,7 +129,6 @@ SAME_NOUN = {  # names of files that occur twice
     "__main__.py": "a command of its own",
     "check.py": "check_separability, and the command that calls it",
     "errors.py": "errors of the package, and of the checker, which is used without it",
-    "estimates.py": "estimates as the prover and as the checker have them",
 }
 
 

@@ -15,7 +15,7 @@ from test_certificate_properties import LAYOUTS, draw_entries, draw_scale
 from test_flows import best_by_linear_program
 
 from momentron import Status, max_margin
-from momentron.certificate import Certificate, certify, certify_margin, exact_scores
+from momentron.certificate import Certificate, certify, certify_margin, scores_in_double
 from momentron.rows.validation import as_matrix, operator_of
 from momentron.solvers.problem import Problem
 from tests.oracles.margins import ExactProblem, best_margin_squared, signed_square
@@ -279,7 +279,7 @@ def test_intercepts_are_the_best_for_any_classifier() -> None:
         X, y = blobs(k, n=30, k=k)
         problem = Problem.from_data(X, y)
         W = rng.normal(size=(6, k))
-        b = problem.dual_set.intercept(exact_scores(problem, W))
+        b = problem.dual_set.intercept(scores_in_double(problem, W))
         plain = leads(X @ W, y)
         D = np.array([plain[y == c].min(axis=0) for c in range(k)])
         best = best_by_linear_program(D)

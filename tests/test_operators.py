@@ -110,7 +110,7 @@ def test_products_and_norms(kind, dtype):
     assert np.allclose(operator.apply(w), X64 @ w, **precision)
     assert np.allclose(operator.adjoint(a), X64.T @ a, **precision)
     assert operator.passes == 2
-    assert np.allclose(operator.exact_scores(w), X64 @ w, rtol=1e-11)
+    assert np.allclose(operator.scores_in_double(w), X64 @ w, rtol=1e-11)
     assert np.allclose(operator.exact_adjoint(a), X64.T @ a, rtol=1e-11)
     rows = np.array([5, 3, 699])
     assert np.array_equal(operator.rows(rows), X64[rows])

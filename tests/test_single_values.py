@@ -202,7 +202,7 @@ def problem(seed, *, fit_intercept=True, classes=2, kernel="rbf"):
     return Problem.from_data(X, y, fit_intercept=fit_intercept, kernel=choice)
 
 
-def exact_scores(problem, w):
+def scores_in_double(problem, w):
     """Zw in extended precision, from kernel values in double precision."""
     K = problem.operator.kernel.block(slice(None), slice(None)).astype(np.longdouble)
     return problem.labels.scores(K @ w[0])
@@ -219,7 +219,7 @@ def test_margins_of_any_classifier_are_bounded(rough, seed, classes):
     a[rng.permutation(150)[: rng.integers(0, 140)]] = 0.0
     w = np.stack([a, rng.normal(size=a.shape), rng.normal(size=a.shape)])  # two lies
     margin = certify_margin(p, w)
-    true = p.dual_set.margin(exact_scores(p, w).astype(np.float64))
+    true = p.dual_set.margin(scores_in_double(p, w).astype(np.float64))
     again = recomputed(p, w)
     assert has_single_errors(p, again) or not (a == 0.0).any()
     true /= p.norm(p.normalised(w))

@@ -11,8 +11,8 @@ from momentron import MaxMarginClassifier, max_margin
 from momentron.certificate import certify
 from momentron.certificate.bounds import (
     adjoint_norm_bound,
-    exact_scores,
     norm_bounds,
+    scores_in_double,
     sharp_scores,
 )
 from momentron.datasets import make_nonseparable, make_separable
@@ -85,7 +85,7 @@ def test_slack_equals_the_wide_matrix():
         (soft.scores(w), wide.scores(w)),
         (soft.gradient(q), wide.gradient(q)),
         (vertex_gradient(soft, few), vertex_gradient(wide, few)),
-        (exact_scores(soft, w), exact_scores(wide, w)),
+        (scores_in_double(soft, w), scores_in_double(wide, w)),
         (sharp_scores(soft, rows, w), sharp_scores(wide, rows, w)),
         (soft.dual_norm(q), wide.dual_norm(q)),
         (soft.norm(w), wide.norm(w)),

@@ -15,7 +15,7 @@ from scipy.optimize import linprog
 
 from momentron import check_separability, verify
 from momentron.errors import InputError
-from momentron.separability import Verdict, check, estimates
+from momentron.separability import Verdict, check, estimate_prover
 from momentron.solvers.rational.memory import TooLarge
 
 
@@ -125,7 +125,7 @@ def undetermined():
 
 
 def test_coefficients_that_are_undecided_say_why(monkeypatch):
-    monkeypatch.setattr(estimates.EstimateProver, "_has_room", False)
+    monkeypatch.setattr(estimate_prover.EstimateProver, "_has_room", False)
     X, y = undetermined()
     verdict = check_separability(X, y)
     late = [e for e in verdict.estimates if e.estimate == "undecided"]
@@ -143,7 +143,7 @@ def test_the_frame_has_a_reason(monkeypatch):
     pytest.importorskip("pandas")
     X, y = undetermined()
     assert list(check_separability(X, y).to_frame()) == ["class", "feature", "estimate"]
-    monkeypatch.setattr(estimates.EstimateProver, "_has_room", False)
+    monkeypatch.setattr(estimate_prover.EstimateProver, "_has_room", False)
     frame = check_separability(X, y).to_frame()
     late = frame["estimate"] == "undecided"
     assert late.any() and (frame["reason"][late] == LATE).all()
@@ -171,7 +171,7 @@ def test_an_undecided_verdict_says_why(max_time, more):
 
 
 def test_data_that_are_too_large_say_so(monkeypatch):
-    monkeypatch.setattr(estimates, "LARGEST", 1)
+    monkeypatch.setattr(estimate_prover, "LARGEST", 1)
     verdict = check_separability(*undetermined())
     assert "too large for exact arithmetic" in verdict.reason
     assert "at most 1 are decided exactly" in verdict.paper_sentence
@@ -193,7 +193,7 @@ def test_a_proof_that_is_not_complete_says_why(monkeypatch):
 
 
 def test_the_command_line_says_why(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(estimates.EstimateProver, "_has_room", False)
+    monkeypatch.setattr(estimate_prover.EstimateProver, "_has_room", False)
     rows, y = undetermined()
     path = tmp_path / "t.csv"
     lines = [",".join(map(str, [*row, label])) for row, label in zip(rows, y, strict=True)]

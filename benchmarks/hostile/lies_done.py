@@ -233,7 +233,7 @@ def _write_into_answers(problem: Any, state: Any) -> None:
         lambda: problem.operator.cached_adjoint(problem.labels.mix(q)),
         lambda: problem.operator.exact_adjoint(problem.labels.mix(q)),
         lambda: problem.operator.stored_rows(np.arange(n)).data,
-        lambda: problem.operator.exact_scores(w),
+        lambda: problem.operator.scores_in_double(w),
         lambda: problem.labels.examples(np.arange(problem.size)),
         lambda: problem.coef_of(w),
         lambda: problem.labels.dual_of(q),

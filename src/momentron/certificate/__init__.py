@@ -22,8 +22,8 @@ from momentron.certificate.bounds import (
     certify_margin,
     classifier_bounds,
     deciding_rows_in_double,
-    exact_scores,
     recomputed,
+    scores_in_double,
     to_safe_length,
 )
 from momentron.certificate.certified import (
@@ -54,11 +54,11 @@ __all__ = [
     "certify_margin",
     "classifier_bounds",
     "deciding_rows_in_double",
-    "exact_scores",
     "objective_bound",
     "read_only",
     "recomputed",
     "relative_gap",
+    "scores_in_double",
     "takes_whole_numbers",
     "to_safe_length",
     "whole_numbers",

@@ -100,7 +100,7 @@ def classifier_bounds(
     b : float, or ndarray of shape (k,)
         In the units of the operator.
     products : ndarray, optional
-        Xw as from `Operator.exact_scores`, if it is known for a w that was `recomputed`.
+        Xw as from `Operator.scores_in_double`, if it is known for a w that was `recomputed`.
     """
     base = problem.base
     if products is None:
@@ -147,7 +147,7 @@ def score_bounds(problem: "Problem", w: np.ndarray, norm: float, *, sharp: bool)
 
 def _worst_scores(problem: "Problem", w: np.ndarray, norm: float) -> tuple[np.ndarray, np.ndarray]:
     """(sure upper bounds of the scores of a recomputed w, the errors that they allow for)."""
-    scores = exact_scores(problem, w.astype(np.float64, copy=False))
+    scores = scores_in_double(problem, w.astype(np.float64, copy=False))
     # larger scores are worse, so add the error. The two more roundings are those of score + error
     # and of an extended w to float64
     errors = score_errors(problem, slice(None), w, norm, UNIT_ROUNDOFF, 2)
@@ -206,15 +206,15 @@ def norm_bounds(problem: "Problem", w: np.ndarray) -> tuple[float, float]:
     return max(0.0, least), up(float(np.hypot(high, tail_high)), 8) + UNDERFLOW
 
 
-def exact_scores(problem: "Problem", w: np.ndarray) -> np.ndarray:
+def scores_in_double(problem: "Problem", w: np.ndarray) -> np.ndarray:
     """Zw in float64 arithmetic, whatever the data's type."""
     head, tail = problem.parts(w)
-    scores = problem.labels.scores(problem.operator.exact_scores(head))
+    scores = problem.labels.scores(problem.operator.scores_in_double(head))
     return scores - problem.penalty.root * tail if problem.is_soft else scores
 
 
 def sharp_scores(problem: "Problem", index: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """The named entries of Zw in extended precision, with roundings as in `exact_scores`."""
+    """The named entries of Zw in extended precision, with roundings as in `scores_in_double`."""
     head, tail = problem.parts(w)
     rows, place = np.unique(problem.labels.examples(index), return_inverse=True)
     products = problem.operator.sharp_scores(rows, head)[place]
@@ -261,7 +261,7 @@ def scores_with_intercepts(
     `norm` is an upper bound of ‖w‖; `products` are Xw, if they are known.
     """
     if products is None:
-        products = base.operator.exact_scores(w)
+        products = base.operator.scores_in_double(w)
     # b and the sums round as well
     errors = score_errors(base, slice(None), w, norm, UNIT_ROUNDOFF, 24)
     errors += 64.0 * UNIT_ROUNDOFF * float(np.max(np.abs(b), initial=0.0))

@@ -17,7 +17,7 @@ from momentron.data.safefiles import require_writable
 from momentron.separability import FeatureRole, Verdict, check_separability, feature_roles
 from momentron.separability.class_pairs import most_separated_first
 from momentron.separability.designs import Design
-from momentron.separability.fates import feature_labels
+from momentron.separability.estimate_table import feature_labels
 
 EXIT_CODES = {"separable": 0, "quasi-separable": 3, "overlapping": 4, "undecided": 5}
 # what a summary says in the verdict's own words

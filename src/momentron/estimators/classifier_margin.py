@@ -138,7 +138,7 @@ def proven_margin(
     """
     safe = to_safe_length(coef)
     w = problem.from_coef(safe)
-    products = problem.operator.exact_scores(w)
+    products = problem.operator.scores_in_double(w)
     # w was scaled by a power of two, and b must be; the rows are those of X over 2^exponent
     top = [np.max(np.abs(vector), initial=0.0) for vector in (safe, coef)]
     shift = int(np.frexp(top[0])[1] - np.frexp(top[1])[1]) - problem.exponent

@@ -293,7 +293,7 @@ def _candidates(problem: Problem, own: Classifier) -> list[Candidate]:
         return []
     w, b = problem.to_unit_length(w, 0.0 if own.b is None else own.b)
     w = problem.operator.recomputed(w)
-    products = problem.operator.exact_scores(w)
+    products = problem.operator.scores_in_double(w)
     if own.b is None:
         b = problem.best_intercept(problem.labels.scores(products))
     return [Candidate(Classifier(w, b), products)]

@@ -308,7 +308,7 @@ def _without_slack(problem: Problem, w: np.ndarray) -> tuple[Classifier, np.ndar
     w = problem.normalised(np.asarray(w, np.float64))
     norm = problem.norm(w)
     head, tail = problem.parts(w / norm if norm > 0.0 else w)
-    products = problem.operator.exact_scores(head)
+    products = problem.operator.scores_in_double(head)
     scores = problem.labels.scores(products) - problem.penalty.root * tail
     return Classifier(head, problem.best_intercept(scores)), products
 

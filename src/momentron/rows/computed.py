@@ -133,7 +133,7 @@ class ComputedOperator(DenseOperator):
         rows.flags.writeable = False  # they may be the user's own
         return rows
 
-    def exact_scores(self, w: np.ndarray) -> np.ndarray:
+    def scores_in_double(self, w: np.ndarray) -> np.ndarray:
         return ComputedRows.times(self.X, w)  # whatever the class makes of `times`
 
 

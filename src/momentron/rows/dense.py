@@ -69,7 +69,7 @@ class DenseOperator(MatrixOperator):
     def some(self, index: np.ndarray) -> "DenseOperator":
         return DenseOperator(self.rows(index))
 
-    def exact_scores(self, w: np.ndarray) -> np.ndarray:
+    def scores_in_double(self, w: np.ndarray) -> np.ndarray:
         if self.X.dtype == np.float64:
             return matvec(self.X, w)
         scores = np.empty((self.shape[0], *w.shape[1:]))

@@ -235,7 +235,7 @@ class KernelOperator(Operator):
             self._square.keep(nonzero, self.cache_bytes // 2)  # the norms need it again
         return self.in_double(again, nonzero)
 
-    def exact_scores(self, w: np.ndarray) -> np.ndarray:
+    def scores_in_double(self, w: np.ndarray) -> np.ndarray:
         """The scores that are kept, which are as `score_depth` says if w is `recomputed`."""
         return w[1]
 

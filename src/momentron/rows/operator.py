@@ -83,9 +83,9 @@ class Operator(ABC):
     """The rows of X as a linear map; knows nothing of labels.
 
     Solvers call `apply`, `adjoint` and `combine`, at the data's own precision. The certificate
-    calls `exact_scores` and `adjoint_norm_bound`, always in float64, and reads the length of the
-    scores' rounding chains from `score_depth`; where those chains are too long for the tolerance,
-    it asks for extended precision.
+    calls `scores_in_double` and `adjoint_norm_bound`, always in float64, and reads the length of
+    the scores' rounding chains from `score_depth`; where those chains are too long for the
+    tolerance, it asks for extended precision.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class Operator(ABC):
         n, d = self.shape
         centre = self.exact_adjoint(np.full(n, 1.0 / n))
         length = float(np.linalg.norm(centre))
-        squares = self.row_norms**2 - 2.0 * self.exact_scores(centre) + length**2
+        squares = self.row_norms**2 - 2.0 * self.scores_in_double(centre) + length**2
         lost = 8.0 * gamma(d + self.score_depth(centre) + 8) * (self.radius + length) ** 2
         return min(2.0 * self.radius, float(np.sqrt(max(0.0, squares.max()) + lost)))
 
@@ -230,7 +230,7 @@ class Operator(ABC):
         return np.zeros((self.shape[1], *trailing))
 
     @abstractmethod
-    def exact_scores(self, w: np.ndarray) -> np.ndarray:
+    def scores_in_double(self, w: np.ndarray) -> np.ndarray:
         """X w in float64 arithmetic, whatever the data's type."""
 
     @abstractmethod
@@ -239,7 +239,7 @@ class Operator(ABC):
 
     @abstractmethod
     def sharp_scores(self, index: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """X w on the named rows, in extended precision; as many roundings as `exact_scores`."""
+        """X w on the named rows, in extended precision; as many roundings as `scores_in_double`."""
 
     @abstractmethod
     def adjoint_norm_bound(
@@ -249,7 +249,7 @@ class Operator(ABC):
 
     @abstractmethod
     def score_depth(self, w: np.ndarray) -> int:
-        """The longest chain of roundings in one entry of `exact_scores(w)`."""
+        """The longest chain of roundings in one entry of `scores_in_double(w)`."""
 
 
 class MatrixOperator(Operator):

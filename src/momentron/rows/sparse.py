@@ -154,7 +154,7 @@ class SparseOperator(MatrixOperator):
             return rows
         return self.stored_rows(index)
 
-    def exact_scores(self, w: np.ndarray) -> np.ndarray:
+    def scores_in_double(self, w: np.ndarray) -> np.ndarray:
         return self._times(w.astype(np.float64, copy=False))
 
     def exact_adjoint(self, a: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 from momentron.separability.check import check_separability
 from momentron.separability.class_pairs import BoundaryPair, ClassPair
 from momentron.separability.designs import Design, read_design
-from momentron.separability.fates import Estimate
+from momentron.separability.estimate_table import Estimate
 from momentron.separability.features import FeatureRole, feature_roles
 from momentron.separability.verdict import ConflictRow, Verdict
 

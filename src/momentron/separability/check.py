@@ -29,10 +29,10 @@ from momentron.separability.cone import Cone
 from momentron.separability.conflict import circuit_conflict, duplicate_conflict
 from momentron.separability.designs import read_design
 from momentron.separability.document import build_proof, empty_proof
-from momentron.separability.estimates import LATE, EstimateProver, too_large
+from momentron.separability.estimate_prover import LATE, EstimateProver, too_large
+from momentron.separability.estimate_table import notes_on_classes
 from momentron.separability.exact_projection import exact_pair
 from momentron.separability.family import Family, classes_of, default_family, link_of
-from momentron.separability.fates import notes_on_classes
 from momentron.separability.interval import (
     Interval,
     first_interval,
@@ -50,7 +50,7 @@ from momentron.verify.proof import Proof, read_interval
 
 LARGE = 1_000  # rows and columns above which `max_margin` is asked first
 GRACE = 0.4  # seconds beyond the budget, for reading the data and for closing
-ESTIMATES_SECONDS = 4.0  # for the fates of the coefficients, unless `max_time` says how long
+ESTIMATES_SECONDS = 4.0  # for the estimates of the coefficients, unless `max_time` says how long
 FEW_ENTRIES = 200_000  # of X up to which the other reading of decimals is tried, too
 OTHER_SECONDS = 1.0  # for that, and of the first reading
 ROUNDING = 2.0**-48  # margins above this share of the longest row do not rest on roundings

@@ -11,7 +11,7 @@ from momentron.data.exactness import as_exact
 from momentron.errors import InputError
 from momentron.rows.validation import clean_matrix
 from momentron.separability.check import check_separability, seconds_of
-from momentron.separability.fates import family_of, feature_labels
+from momentron.separability.estimate_table import family_of, feature_labels
 from momentron.separability.verdict import Verdict
 
 

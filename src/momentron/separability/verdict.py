@@ -21,8 +21,7 @@ from momentron.separability.class_pairs import (
     sentence_on_classes,
 )
 from momentron.separability.designs.given_rows import GivenRows
-from momentron.separability.family import Family
-from momentron.separability.fates import (
+from momentron.separability.estimate_table import (
     Estimate,
     as_frame,
     family_of,
@@ -31,6 +30,7 @@ from momentron.separability.fates import (
     sentence_for_paper,
     summary_text,
 )
+from momentron.separability.family import Family
 from momentron.verify.errors import UNREADABLE, ProofError, reason
 from momentron.verify.limits import load_proof
 from momentron.verify.proof import read_interval, whole_numbers

@@ -19,10 +19,10 @@ from momentron.certificate import (
     certify_hinge,
     certify_margin,
     deciding_rows_in_double,
-    exact_scores,
     objective_bound,
     read_only,
     recomputed,
+    scores_in_double,
     takes_whole_numbers,
     to_safe_length,
 )
@@ -261,7 +261,7 @@ class Problem(CertifiedProblem):
 
     def begin(self, w: np.ndarray, b: np.ndarray) -> Evaluation:
         if self.is_soft:  # what a functional margin of 1 lacks
-            outputs = self.operator.exact_scores(w) + self.labels.all_intercepts(b)
+            outputs = self.operator.scores_in_double(w) + self.labels.all_intercepts(b)
             w = self.with_slack(w, np.maximum(0.0, 1.0 + self.labels.scores(outputs)))
         return self.evaluate(self.radius * w)
 
@@ -377,7 +377,7 @@ class Problem(CertifiedProblem):
             share = self.operator.magnitude(w, norm) / norm
             loss = self.to_units_of_x(8.0 * UNIT_ROUNDOFF * share * self.longest / self.radius)
         w, _ = self.to_unit_length(w)
-        b = self.best_intercept(exact_scores(self, w))
+        b = self.best_intercept(scores_in_double(self, w))
         return self.coef_of(w), self.intercept_in_units_of_x(b), loss
 
     def best_intercept(self, scores: np.ndarray) -> Any:

@@ -191,7 +191,7 @@ class BlockProblem(CertifiedProblem):
         rows = result.worst.chosen()
         assert rows is not None, "every class has rows"
         problem = self.of_rows(rows)
-        products = problem.operator.exact_scores(w)
+        products = problem.operator.scores_in_double(w)
         vertex = problem.dual_set.vertex(problem.labels.scores(products))
         q = np.zeros(problem.size)
         q[vertex.index] = vertex.weight

@@ -150,7 +150,7 @@ class ClassForm(Movable):
 
     def go_to(self, W: np.ndarray, b: np.ndarray) -> None:
         """Take another point: one pass."""
-        outputs = self.operator.exact_scores(W) + b
+        outputs = self.operator.scores_in_double(W) + b
         self.point = Point(W, b, self.pairs.margins(outputs, own=1.0).ravel())
 
     def norm(self) -> float:
@@ -207,7 +207,7 @@ class ClassForm(Movable):
         W, dW, db = self.point.x, step[: self.centre.size], np.zeros(step.shape[1])
         if self.fits_intercept:
             db = step[-1] - self.centre @ dW
-        dp = self.pairs.margins(self.operator.exact_scores(dW) + db).ravel()
+        dp = self.pairs.margins(self.operator.scores_in_double(dW) + db).ravel()
         return Direction.of(dW, db, dp, float(np.vdot(W, dW)), float(np.vdot(dW, dW)))
 
     def rows_at(self, index: np.ndarray, precision: type) -> ActiveRows:

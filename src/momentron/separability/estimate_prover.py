@@ -1,4 +1,4 @@
-"""The fate of each coefficient, with its proof; the mathematics is in `verify.estimates`.
+"""Proves which estimates are finite; the mathematics is in `verify.estimates`.
 
 Null vectors of the boundary pairs give coordinates t of the space in which K has an interior, one
 per free coordinate. There each strict pair is a vector c, and each coefficient a form g: it is
