@@ -1,11 +1,13 @@
 """Every code block of the README and of the documentation runs, and prints what the page shows."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from momentron import verify
 from tests.docs_blocks import (
     CODE,
     SHOWN,
@@ -63,6 +65,17 @@ def test_blocks_say_what_they_are(path):
             else:
                 for line, _ in commands_of(block):
                     require_parses(line)
+
+
+def test_the_proof_on_the_page_about_proofs_is_what_is_written():
+    blocks = blocks_of((ROOT / "docs" / "proof-format.md").read_text("utf-8"))
+    (shown,) = [block.text for block in blocks if block.language == "json"]
+    session = Session()
+    for block in blocks:
+        if block.is_run:
+            run_block(session, block)
+    assert json.loads(shown) == json.loads(session.names["verdict"].to_json())
+    assert verify(shown, session.names["X"], session.names["y"])
 
 
 def test_outputs_are_compared_to_the_digits_shown():

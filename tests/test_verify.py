@@ -11,8 +11,9 @@ import scipy.sparse as sp
 
 from momentron.errors import InputError
 from momentron.separability import check_separability, read_design
-from momentron.verify import ProofError, limits, verify
+from momentron.verify import ProofError, check_document, limits, verify
 from momentron.verify import proof as heart
+from momentron.verify.exact_table import Table
 from momentron.verify.outcomes import label_texts, read_table
 
 PACKAGE = Path(heart.__file__).parent
@@ -96,6 +97,33 @@ def test_one_unit_in_the_last_place_breaks_an_overlap():
 def test_rejections(change, message):
     with pytest.raises(ProofError, match=message):
         verify(proof_of(QUASI) | change, *QUASI)
+
+
+@pytest.mark.parametrize("lower", ["-0x1p+0", "-inf", "inf"])
+def test_a_lower_bound_is_finite_and_not_negative(lower):
+    proof = proof_of(APART)
+    proof["margin"] = {"lower": lower, "upper": "inf"}
+    with pytest.raises(ProofError, match=r"must not be below 0|malformed: OverflowError"):
+        verify(proof, *APART)
+
+
+def test_no_rows_are_no_claim():
+    X = np.zeros((0, 2))
+    change = {"family": "poisson", "link": "log", "estimates": None, "class_rows": None}
+    change |= {"dual": [], "weights": NOTHING, "margin": {"lower": "0x0", "upper": "inf"}}
+    proof = proof_of(APART) | change
+    proof["data"] |= {"rows": 0, "classes": ["0", "> 0"], "sha256": digest(X, [])}
+    with pytest.raises(ProofError, match="y has 0 classes; family 'poisson' needs at least 2"):
+        verify(proof, X, [])
+
+
+def test_decimals_are_read_in_one_of_two_ways():
+    X, y = APART
+    table = Table(X, label_texts(y), "base ten")
+    proof = proof_of(APART)
+    proof["data"] |= {"decimals": "base ten", "sha256": table.sha256}
+    with pytest.raises(ProofError, match="must be 'binary' or 'shortest'"):
+        check_document(proof, table)
 
 
 def test_an_overlap_has_no_margin_above_zero():

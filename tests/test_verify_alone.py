@@ -42,6 +42,20 @@ def test_a_proof_is_verified_with_numpy_alone(files):
 
 
 @pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"family": "ordinal", "order": ["b", "a"]}, "in the order b < a"),
+        ({"link": "log"}, "with the event 'b'"),
+        ({"link": "log", "reference": "b"}, "with the event 'a'"),
+    ],
+)
+def test_what_the_order_of_the_classes_decides_is_said(files, options, said):
+    X, y = [[0.1, 1.0], [1.0, 1.5], [1.0, 2.5], [2.0, 4.0]], ["a", "b", "a", "b"]
+    (files / "proof.json").write_text(check_separability(X, y, **options).to_json())
+    assert f" {said}, in exact arithmetic" in alone(files, "--target", "outcome").stdout
+
+
+@pytest.mark.parametrize(
     ("old", "new", "reason"),
     [("0.1", "0.2", "different data"), ("dose", "weight", "column 0 is 'dose' in the proof")],
 )

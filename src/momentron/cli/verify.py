@@ -72,6 +72,8 @@ def verify(
     kind = verdict.kind
     if verdict.family == "ordinal":  # whose signs depend on the order
         kind += f" in the order {' < '.join(verdict.classes)},"
+    elif verdict.link in ("log", "logc") and verdict.family == "binomial":
+        kind += f" with the event {verdict.classes[1]!r},"
     words = sentence_on_estimates(verdict.estimates) or "nothing is said about estimates"
     say(
         f"verified: {source.title} is {kind} {margin}, in exact arithmetic; in the {verdict.model} "

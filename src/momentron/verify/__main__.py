@@ -1,9 +1,8 @@
 """`python -m momentron.verify proof.json data.csv`: check a proof where only numpy is installed.
 
-The table is a CSV file with a header, with numbers in all columns but that of the labels, which is
-the last one unless `--target` names another. `momentron verify` reads more: formulas, weights,
-dummies, and other files. The exit code is 0 if the proof holds, 1 if it is rejected, and 2 if a
-file cannot be read.
+The table is a CSV file with a header, with numbers in all columns but that of the labels: the last
+one, unless `--target` names another. `momentron verify` reads more: formulas, weights, other files.
+The exit code is 0 if the proof holds, 1 if it is rejected, and 2 if a file cannot be read.
 """
 
 import argparse
@@ -54,7 +53,10 @@ def main() -> int:
         except UNREADABLE as error:
             print(f"rejected: {reason(error)}")
             return 1
-    print(f"verified: {given.data} is {proof.kind}, in exact arithmetic")
+    has_event = proof.model.family == "binomial" and not proof.model.is_simple
+    event = f" with the event {proof.classes[1]!r}" if has_event else ""
+    order = f" in the order {' < '.join(proof.classes)}" if proof.model.family == "ordinal" else ""
+    print(f"verified: {given.data} is {proof.kind}{event}{order}, in exact arithmetic")
     return 0
 
 

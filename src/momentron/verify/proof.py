@@ -167,7 +167,7 @@ def read_model(document: dict[str, Any], table: Any) -> Model:
     """The model of a proof, if all that the proof says about the data is true."""
     said, family, link = document["data"], document["family"], document["link"]
     classes, sizes, shape = said["classes"], (said["rows"], said["features"]), (table.n, table.d)
-    if said["decimals"] != table.decimals:
+    if said["decimals"] not in ("binary", "shortest") or said["decimals"] != table.decimals:
         raise Refused("data.decimals must be 'binary' or 'shortest'")
     if said["sha256"] != table.sha256:
         raise Refused("this proof is for different data: the SHA-256 of X and y differs")
@@ -189,10 +189,11 @@ def read_model(document: dict[str, Any], table: Any) -> Model:
         raise Refused("this proof is for different data: its classes are not the labels in y")
     if {*map(type, sizes)} != {int} or sizes != shape:
         raise Refused(f"the proof says {str(sizes)[:50]} rows and features; X has {shape}")
-    k, fit_intercept = len(classes), document["fit_intercept"]
+    k = len(classes) if table.kept_labels else 0  # counts have two classes even without any row
+    fit_intercept = document["fit_intercept"]
     if k < 2 or (family == "binomial" and k != 2):
         needs = "exactly 2" if k > 2 else "at least 2"
-        raise Refused(f"y has {k} class{'es' * (k > 2)}; family {family!r} needs {needs}")
+        raise Refused(f"y has {k} class{'es' * (k != 1)}; family {family!r} needs {needs}")
     has_event = family == "binomial" and link in ("log", "logc")
     if not fit_intercept and (family == "ordinal" or has_event):
         raise Refused(f"family {family!r} with link {link!r} needs an intercept")
@@ -501,6 +502,8 @@ class Proof:
                     f"0 where the classes are {self.kind}"
                 )
             return
+        if self.lower < 0:
+            raise Refused(f"the lower bound is {self.lower}; it must not be below 0")
         if self.upper == math.inf:
             return
         total, mass, _ = self.cancelled(self.dual)
