@@ -107,6 +107,31 @@ def test_a_lower_bound_is_finite_and_not_negative(lower):
         verify(proof, *APART)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"conflict": {}}, "must be lists"),
+        ({"boundary": ""}, "must be lists"),
+        ({"names": "ab"}, "must be lists"),
+        ({"weights": {"coordinates": [], "numbers": ""}}, "one number for each"),
+    ],
+)
+def test_lists_are_lists(change, message):
+    with pytest.raises(ProofError, match=message):
+        verify(proof_of(APART) | change, *APART)
+
+
+def test_lists_inside_of_objects_are_lists():
+    proof = proof_of(QUASI)
+    proof["estimates"]["aliases"]["numbers"] = ""
+    with pytest.raises(ProofError, match="do not fit their entries"):
+        verify(proof, *QUASI)
+    proof = proof_of(QUASI)
+    proof["boundary"][0]["numerators"] = {"0x1": None}
+    with pytest.raises(ProofError, match="must be lists"):
+        verify(proof, *QUASI)
+
+
 def test_no_rows_are_no_claim():
     X = np.zeros((0, 2))
     change = {"family": "poisson", "link": "log", "estimates": None, "class_rows": None}

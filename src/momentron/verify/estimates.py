@@ -62,14 +62,14 @@ class Estimates:
         if {type(self.dimension), type(self.rank)} - {int, type(None)}:
             raise Refused("dimension and rank must be null or integers")
         self.design_rows = require_indices(said["design"]["rows"], table.n)
-        n_places = proof.n_features + proof.model.fit_intercept
-        self.design_places = require_indices(said["design"]["places"], n_places)
+        self.n_places = proof.n_features + proof.model.fit_intercept
+        self.design_places = require_indices(said["design"]["places"], self.n_places)
 
     def _vectors(self, found: dict[str, Any]) -> list[Vector]:
         """Integers by coordinate, zeros left out."""
         at, texts = require_indices(found["coordinates"], self.proof.size), found["numbers"]
         vectors = []
-        for piece in _between(found["starts"], len(at), len(texts)):
+        for piece in _between(found["starts"], at, texts):
             values = dict(zip(at[piece], map(integer, texts[piece]), strict=True))
             if len(values) < len(at[piece]):
                 raise Refused("a vector of the estimates names a coordinate twice")
@@ -80,7 +80,7 @@ class Estimates:
         """Positive weights on strict pairs."""
         rows, others, texts = found["rows"], found["others"], found["numerators"]
         bounds = []
-        for piece in _between(found["starts"], len(rows), len(others), len(texts)):
+        for piece in _between(found["starts"], rows, others, texts):
             pairs = self.proof.read_pairs({"rows": rows[piece], "others": others[piece]})
             weights = dict(zip(pairs, map(integer, texts[piece]), strict=True))
             if min(weights.values()) < 1:
@@ -124,8 +124,7 @@ class Estimates:
         self._check_dimensions()
         directions = [self.proof.w, *self.directions]
         bound_of, totals = iter(self.bound_of), [self.proof.total(b) for b in self.bounds]
-        n_places = self.proof.n_features + self.proof.model.fit_intercept
-        knows_aliases = self.rank == n_places - len(self.aliases)
+        knows_aliases = self.rank == self.n_places - len(self.aliases)
         for status, (name, place, form) in zip(self.statuses, forms, strict=True):
             self.proof.table.tick(0.0)
             is_aliased = any(u.get(place) for u in self.aliases)
@@ -191,21 +190,18 @@ class Estimates:
             return
         if (proof.codes[self.design_rows] == LEFT_OUT).any():
             raise Refused("a row of the design is left out")
-        rows = []
+        rows, one = [], {proof.n_features: table.scale} if proof.model.fit_intercept else {}
         for _, ends, places, x in table.pieces(np.array(self.design_rows, np.int64)):
             for start, stop in pairwise(ends.tolist()):
                 row = dict(zip(places[start:stop].tolist(), x[start:stop].tolist(), strict=True))
-                rows.append(
-                    row | {proof.n_features: table.scale} if proof.model.fit_intercept else row
-                )
+                rows.append(row | one)
         is_least = is_regular(rows, self.design_places, self.prime, table.tick)
         seen: set[int] = set()
         for u in self.aliases:  # independent: each has a coordinate that no earlier one has
             if not set(u) - seen:
                 raise Refused("the aliases are not in an order that shows them independent")
             seen |= set(u)
-        n_places = proof.n_features + proof.model.fit_intercept
-        most = min(n_places - len(self.aliases), table.n - len(table.left_out))
+        most = min(self.n_places - len(self.aliases), table.n - len(table.left_out))
         if not is_least or self.rank != len(self.design_rows) or self.rank != most:
             raise Refused(f"the rank of the design is not shown to be {str(self.rank)[:20]}")
 
@@ -228,10 +224,11 @@ class Estimates:
         return all(found[c] * wanted[first] == wanted[c] * found[first] for c in found)
 
 
-def _between(starts: Any, *sizes: int) -> list[slice]:
-    """Which entries of some lists, of these equal lengths, belong to which vector."""
-    require_indices(starts, sizes[0] + 1)
-    if not starts or starts[0] != 0 or {starts[-1]} != set(sizes) or sorted(starts) != starts:
+def _between(starts: Any, *lists: Any) -> list[slice]:
+    """Which entries of some lists, of equal lengths, belong to which vector."""
+    require_indices(starts, len(lists[0]) + 1)
+    are_lists = {*map(type, lists)} == {list} and {*map(len, lists)} == {*starts[-1:]}
+    if not are_lists or starts[0] != 0 or sorted(starts) != starts:
         raise Refused("the starts of some vectors do not fit their entries")
     return [slice(a, b) for a, b in pairwise(starts)]
 

@@ -128,6 +128,10 @@ def require_modest(document: dict[str, Any], table: Table) -> None:
     """Raise unless the lists, the numbers and the work of a proof are within their limits."""
     groups = [group for name in ("boundary", "conflict", "dual") for group in document[name]]
     weights, said, bits = document["weights"], document["estimates"], honest_bits(table)
+    lists = [document[name] for name in ("boundary", "conflict", "dual")]
+    lists += [document["names"] or [], *(group["numerators"] for group in groups)]
+    if {*map(type, lists)} != {list}:
+        raise ProofError("boundary, conflict, dual, numerators and names must be lists")
     if len(groups) > MAX_GROUPS:
         raise ProofError(f"{len(groups)} groups of weights; at most {MAX_GROUPS} are read")
     bases = {"basis": document["basis"]}

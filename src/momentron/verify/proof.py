@@ -262,7 +262,7 @@ class Proof:
         d, n_blocks = self.table.d, self.model.n_blocks
         width = d + self.model.n_intercepts
         at, texts = found["coordinates"], found["numbers"]
-        if type(at) is not list or len(at) != len(texts):
+        if {type(at), type(texts)} != {list} or len(at) != len(texts):
             raise Refused("weights must have one number for each of their coordinates")
         require_indices(at, width * n_blocks, "the coordinate of a weight")
         if any(a >= b for a, b in pairwise(at)):
@@ -448,9 +448,7 @@ class Proof:
         shares = [[g.numerators.get(p, 0) / g.denominator for p in members] for g in self.boundary]
         least = float(np.sum(shares, axis=0).min())
         if not is_enclosed(M, sizes, least, self.table.tick):
-            raise Refused(
-                "the boundary weights do not cancel, and no enclosure shows that others do"
-            )
+            raise Refused("the boundary weights do not cancel, and no enclosure shows that some do")
 
     def coordinates(self, pairs: Iterable[Pair]) -> set[int]:
         """The coordinates in which some of these pairs are not zero."""
