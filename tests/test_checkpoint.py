@@ -142,6 +142,30 @@ def test_sigkill_at_random_moments(tmp_path):
     assert resumed == straight
 
 
+class Flagged(Momentum):
+    """A method whose state has flags, alone and in an array."""
+
+    name = "flagged"
+
+    def init(self, problem, options):
+        state = super().init(problem, options)
+        state.is_cold, state.seen = True, np.zeros(3, bool)
+        return state
+
+    def step(self, problem, state):
+        super().step(problem, state)
+        state.is_cold = False
+        state.seen[state.t % 3] = True
+
+
+def test_flags_of_a_state_come_back(data, tmp_path, eager):
+    path, options = tmp_path / "state", {"method": Flagged(), "max_iter": 30, "tol": 0.0}
+    with pytest.raises(Killed):
+        max_margin(data.X, data.y, checkpoint=path, callback=killer(7), **options)
+    resumed = max_margin(data.X, data.y, checkpoint=path, **options)
+    assert resumed.lower == max_margin(data.X, data.y, **options).lower
+
+
 def test_damaged_foreign_and_other_files_are_refused_and_left_alone(data, tmp_path):
     path = tmp_path / "state"
     options = {"method": "momentum", "max_iter": 30}

@@ -55,11 +55,12 @@ def unusable(reason: str) -> InputError:
 
 
 def taken(name: str, arrays: Mapping[str, np.ndarray], fresh: np.ndarray) -> np.ndarray:
-    """A copy of an array of real numbers that must have the shape of a fresh one."""
+    """A copy of an array that must have the shape of a fresh one: of real numbers, or of flags."""
     found = arrays.get(name)
-    if found is None or found.shape != fresh.shape or found.dtype.kind not in "fiu":
+    kinds, what = ("b", "flags") if fresh.dtype.kind == "b" else ("fiu", "real numbers")
+    if found is None or found.shape != fresh.shape or found.dtype.kind not in kinds:
         shown = "missing" if found is None else f"{found.dtype} of shape {found.shape}"
-        raise unusable(f"{name} is {shown}, but should be real numbers of shape {fresh.shape}")
+        raise unusable(f"{name} is {shown}, but should be {what} of shape {fresh.shape}")
     return np.array(found, dtype=fresh.dtype)
 
 

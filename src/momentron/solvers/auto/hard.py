@@ -208,6 +208,11 @@ def _solve_all(search: Search) -> Rounds:
         return True
     if search.size <= search.sets.width and form.gram is not None:
         lam = exchange(form, np.ones(search.size, bool))
+        if lam is not None:
+            search.close(form, lam, is_exact=True)
+            answer = search.answer
+            if answer.upper - answer.lower <= search.goal * answer.upper:
+                return False
     if lam is None:
         lam = soft_path(form, ALL_CS)
     return (yield from _solve(search, begun=(form, lam)))
@@ -229,12 +234,12 @@ def _solve(search: Search, *, by_pivots: bool = False, begun: Solved | None = No
         by_pivots = solved is not None
         if solved is None and by_newton:
             form, lam = begun or (search.open(is_cold=False), search.answer.lam[search.W])
-            is_open = form.bounds(lam).gap > search.goal
-            if by_exchange and is_open and form.gram is not None:  # it has all the digits
-                exchanged = exchange(form, gathered(form, lam) > 0.0)
-                by_exchange = exchanged is not None
-                lam = lam if exchanged is None else exchanged
-            lam, by_newton = solve_by_newton(form, lam, search.goal, sigma)
+            if form.bounds(lam).gap > search.goal:
+                if by_exchange and form.gram is not None:  # it has all the digits
+                    exchanged = exchange(form, gathered(form, lam) > 0.0)
+                    by_exchange = exchanged is not None
+                    lam = lam if exchanged is None else exchanged
+                lam, by_newton = solve_by_newton(form, lam, search.goal, sigma)
             solved = (form, lam) if by_newton else None
         if solved is None:
             form, lam, has_ranked = _solve_by_interior_point(search, form, has_ranked)
