@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from fractions import Fraction
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from benchmarks.hostile.kinds import KINDS, arguments, known_truth
 from benchmarks.hostile.liars import LIES
 from momentron import Status, max_margin
 from tests.oracles.margins import best_margin_squared
-from tests.oracles.pairs import ExactPairs
+from tests.oracles.pairs import ExactPairs, least_mean_cycle
 from tests.oracles.truths import Rows, Truth, kind_of, truth_of
 
 SEED = 20_000  # not the campaign's own, so that the tests add to it
@@ -68,6 +69,15 @@ def test_honest_methods_answer_every_kind(kind, is_separable):
     assert truth.refutes(found, liar_matrix.TOL) is None
     if "small cache" not in kind:
         assert found.status in (Status.OPTIMAL, Status.NOT_SEPARABLE)
+
+
+def test_a_least_mean_cycle_has_each_arc_once():
+    """Cycles of the same mean that share an arc: a walk through both has it twice."""
+    heights, free = [0, 3, 2, 2, 8], {(0, 4), (2, 0), (2, 4), (3, 2), (4, 2), (4, 3)}
+    D = {(c, j): heights[c] - heights[j] for c, j in permutations(range(5), 2)}
+    D = {arc: slope + 5 * (arc not in free) for arc, slope in D.items()}
+    mean, loop = least_mean_cycle(D, 5)
+    assert mean == 0 and len(set(loop)) == len(loop)
 
 
 # --- campaigns -----------------------------------------------------------------------------------

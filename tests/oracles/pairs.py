@@ -44,7 +44,9 @@ def least_mean_cycle(D: dict[Arc, int], k: int) -> tuple[Fraction, list[Arc]]:
     for m in range(k, 0, -1):
         path.append(walks[m][path[-1]][1])
     path.reverse()
-    for a, b in itertools.combinations(range(k + 1), 2):
+    # a shorter one inside another has the same mean, and the shortest has each arc once
+    ends = itertools.combinations(range(k + 1), 2)
+    for a, b in sorted(ends, key=lambda pair: pair[1] - pair[0]):
         loop = list(itertools.pairwise(path[a : b + 1]))
         if path[a] == path[b] and sum(D[arc] for arc in loop) == best * len(loop):
             return best, loop
