@@ -30,6 +30,7 @@ PATHS = {
     "rbf momentum": ((12_000, 30), {"kernel": "rbf", "method": "momentum"}),
     "rbf": ((12_000, 30), {"kernel": "rbf"}),
     "laplacian": ((4000, 400), {"kernel": "laplacian", "method": "momentum"}),
+    "laplacian, hinge": ((30_000, 30), {"kernel": "laplacian", "C": 1.0, "penalty": "hinge"}),
     "Gram matrix and factor": ((5000, 3500), {}),
 }
 

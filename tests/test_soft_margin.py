@@ -132,6 +132,16 @@ def test_C_out_of_proportion_is_refused(scale, C):
         max_margin(np.array([[1.0, 0.0], [-1.0, 0.0]]) * scale, [1, -1], C=C)
 
 
+@pytest.mark.parametrize("y", [[0, 1, 0], [0, 1, 2]])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.filterwarnings("ignore::momentron.BudgetWarning")
+def test_kernel_values_beyond_which_no_row_has_slack_give_an_interval(fit_intercept, y):
+    """A Newton step without any row: its matrix is empty."""
+    X = 1e150 * np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.5]])
+    found = max_margin(X, y, kernel="linear", C=1e9, fit_intercept=fit_intercept)
+    assert 0.0 <= found.lower <= found.upper
+
+
 def test_sparse_equals_dense():
     data = make_nonseparable(40, 6, fit_intercept=True, random_state=3)
     options = {"C": 0.5, "tol": 1e-4, "max_iter": 20_000}

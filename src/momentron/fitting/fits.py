@@ -216,7 +216,11 @@ def make_result(
     """The outcome in the user's units; with another classifier and dual weights, if any."""
     begin = time.perf_counter()
     chosen = chosen or choose_classifier(problem, outcome)
-    dual = dual or problem.sparse_dual(outcome.q)
+    if dual is None:
+        q = outcome.q
+        if problem.penalty.has_box and outcome.certificate.upper == math.inf:
+            q = np.zeros_like(q)  # nothing is proven, and to scale q may take longer than the solve
+        dual = problem.sparse_dual(q)
     is_soft, status, predictor = problem.is_soft, outcome.status, chosen.predictor
     if not chosen.coef.any():
         predictor = Predictor.CONSTANT

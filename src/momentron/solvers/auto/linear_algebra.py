@@ -68,6 +68,8 @@ def cholesky_of(make: Callable[[], np.ndarray]) -> np.ndarray:
 
 def back_solve(factor: np.ndarray, rhs: np.ndarray) -> np.ndarray:
     """Solve with a factor of either precision."""
+    if not rhs.size:  # no row has slack; LAPACK takes no empty matrix
+        return np.zeros(rhs.shape)
     potrs = lapack.spotrs if factor.dtype == np.float32 else lapack.dpotrs
     pieces = pieces_for(2.0 * factor.size * (rhs.size // max(rhs.shape[0], 1)))
     if rhs.ndim == 1 or pieces == 1:
