@@ -120,6 +120,13 @@ class SoftSearch(Search):
         if self.products is None:
             self._choose_first()
 
+    def _begin_again(self) -> None:
+        """Without the start, from which rounding may have left no way: one of another scale."""
+        self.start, self.W = None, np.arange(self.size)
+        self.is_known, self.is_rough = False, True
+        self.gap_goal, self.gap_before = self.last_goal, math.inf
+        self._begin()
+
     def _choose_first(self) -> None:
         """All the rows, or those that can matter as far as an answer or a sample tells."""
         sets = self.sets
@@ -196,6 +203,9 @@ class SoftSearch(Search):
         # a gap far below what the set was solved to is only the rounding of approximate scores
         is_last |= gap <= 0.5 * self.tol and self.gap_goal <= self.tol
         is_last |= self.rounds >= settings.rounds
+        if is_last and self.start is not None and gap > self.tol:
+            self._begin_again()
+            return
         if is_last or self.deadline.has_passed() or (n_below and self.is_crowded()):
             self.is_done = True
             return
