@@ -42,7 +42,8 @@ WIDE = 3000
 CAREFUL = (0.05, 60)  # accuracy of directions where many rows, this share of them, have slack
 MANY = 0.25
 ALL_ZEROS = 1e-280  # mean‖a‖² of rows of which every q is a witness
-FIRST_SIGMA, LATER_SIGMA = 1e4, 1e5  # of the multipliers after a ranking, and in later rounds
+# Of the multipliers: after all rows were ranked at once, after other rankings, and in later rounds.
+ALL_SIGMA, FIRST_SIGMA, LATER_SIGMA = 1e3, 1e4, 1e5
 # The share of the largest multiplier above which a row is support after the interior point's first
 # leg, where every multiplier is positive.
 INTERIOR_SUPPORT = 0.01
@@ -228,7 +229,8 @@ def _solve(search: Search, *, by_pivots: bool = False, begun: Solved | None = No
     begun : (Form, ndarray), optional
         The first working set's form, if it is open already, and its multipliers.
     """
-    by_exchange, by_newton, has_ranked, sigma = True, True, False, FIRST_SIGMA
+    by_exchange, by_newton, has_ranked = True, True, False
+    sigma = ALL_SIGMA if begun else FIRST_SIGMA
     while True:
         form, solved = None, _solve_by_pivots(search) if by_pivots else None
         by_pivots = solved is not None
@@ -240,6 +242,9 @@ def _solve(search: Search, *, by_pivots: bool = False, begun: Solved | None = No
                     by_exchange = exchanged is not None
                     lam = lam if exchanged is None else exchanged
                 lam, by_newton = solve_by_newton(form, lam, search.goal, sigma)
+                if by_newton and begun:  # of few rows all digits are cheap
+                    exchanged = exchange(form, gathered(form, lam) > 0.0)
+                    lam = lam if exchanged is None else exchanged
             solved = (form, lam) if by_newton else None
         if solved is None:
             form, lam, has_ranked = _solve_by_interior_point(search, form, has_ranked)

@@ -47,12 +47,10 @@ def interior_point(
     """
     state = begin
     if state is None:
-        ones = np.ones(form.m)
-        if upper is None:
-            alpha, xi = COLD_MASS / form.scale / form.m * ones, 0.0 * ones
-        else:
-            alpha, xi = np.minimum(0.5 * upper, 1.0 / form.scale), ones
-        state = InteriorPoint(alpha, ones, xi, math.inf)
+        alpha = np.full(form.m, COLD_MASS / form.scale / form.m)
+        if upper is not None:
+            alpha = np.minimum(0.5 * upper, 1.0 / form.scale)
+        state = InteriorPoint(alpha, np.ones(form.m), np.ones(form.m), math.inf)
         form.reset()
     kept, kept_point = state, form.point
     idle, mark, fallen = 0, math.inf, math.inf
@@ -76,8 +74,7 @@ def interior_point(
             break
         if form.deadline.has_passed(form.step_flops):
             break
-        room = _room(state.alpha, upper)
-        moved = _direction(form, state, room)
+        moved = _direction(form, state, upper)
         step = moved.step
         if not (np.isfinite(moved.ds).all() and np.isfinite(step.dalpha).all()):
             break
@@ -88,7 +85,7 @@ def interior_point(
             witness = (q, size) if size < witness[1] else witness
             if q is not None and size <= 1e-14 * form.length:
                 return state._replace(alpha=q, gap=math.inf)
-        t = min(1.0, 0.99 * moved.longest(state, room))
+        t = min(1.0, 0.99 * moved.longest(state, upper))
         if not t > 1e-14:
             break
         state = moved.taken(state, upper, t)
@@ -107,15 +104,9 @@ def _patience(best: float, upper: np.ndarray | None) -> int:
     return 8 if best > 1e-9 else 3
 
 
-Room = tuple[np.ndarray | float, np.ndarray | float]
-
-
-def _room(alpha: np.ndarray, upper: np.ndarray | None) -> Room:
-    """u − α, which rounding may have made zero, and its inverse; both are 0 without a box."""
-    if upper is None:
-        return 0.0, 0.0
-    room = np.maximum(upper - alpha, 1e-16 * upper)
-    return room, 1.0 / room
+def _room(state: InteriorPoint, upper: np.ndarray) -> np.ndarray:
+    """u − α, which rounding may have made zero."""
+    return np.maximum(upper - state.alpha, 1e-16 * upper)
 
 
 class _Move(NamedTuple):
@@ -125,51 +116,63 @@ class _Move(NamedTuple):
     ds: np.ndarray
     dxi: np.ndarray
 
-    def longest(self, state: InteriorPoint, room: Room) -> float:
+    def longest(self, state: InteriorPoint, upper: np.ndarray | None) -> float:
         """The largest step that keeps α in the box and the slacks positive."""
-        dalpha, xi = self.step.dalpha, np.maximum(state.xi, 1e-300)
-        falls = -dalpha / state.alpha, -self.ds / state.s, dalpha * room[1], -self.dxi / xi
+        falls = [-self.step.dalpha / state.alpha, -self.ds / state.s]
+        if upper is not None:
+            falls += [self.step.dalpha / _room(state, upper), -self.dxi / state.xi]
         return 1.0 / max(1e-30, *(float(fall.max(initial=0.0)) for fall in falls))
 
     def taken(self, state: InteriorPoint, upper: np.ndarray | None, t: float) -> InteriorPoint:
-        alpha, s, xi, _ = state
-        alpha = alpha + t * self.step.dalpha
-        if upper is not None:  # rounding may leave a weight on its bound
-            alpha = np.clip(alpha, 1e-300, upper * (1.0 - 1e-16))
-        return InteriorPoint(alpha, s + t * self.ds, xi + t * self.dxi, math.inf)
+        alpha, s = state.alpha + t * self.step.dalpha, state.s + t * self.ds
+        if upper is None:
+            return InteriorPoint(alpha, s, state.xi, math.inf)
+        # rounding may leave a weight on its bound
+        alpha = np.clip(alpha, 1e-300, upper * (1.0 - 1e-16))
+        return InteriorPoint(alpha, s, state.xi + t * self.dxi, math.inf)
 
 
-def _direction(form: Form, state: InteriorPoint, box: Room) -> _Move:
+def _direction(form: Form, state: InteriorPoint, upper: np.ndarray | None) -> _Move:
     """Mehrotra's predictor and corrector, with one factor for both."""
     alpha, s, xi, _ = state
-    room, inverse = box
+    room = None if upper is None else _room(state, upper)
     with np.errstate(over="ignore"):
-        theta = s / alpha + xi * inverse
+        theta = s / alpha if room is None else s / alpha + xi / room
     solve_system = form.interior(alpha, np.clip(theta, 1e-290, 1e290))
-    residual = 1.0 + s - xi - form.p
-    size = alpha.size * (1 + np.ndim(room))
+    residual = 1.0 + s - form.p
+    mu, sides = float(alpha @ s), 1
+    if room is not None:
+        residual -= xi
+        mu, sides = mu + float(room @ xi), 2
+    mu /= sides * alpha.size
 
     def solve(above: np.ndarray, below: np.ndarray) -> _Move:
         """For the residuals of α s and (u − α) ξ; the better known of both slacks tells the other's
         change, which keeps p − 1 + ξ = s.
         """
-        step = solve_system(residual + above / alpha - below * inverse)
-        ds, dxi = (above - s * step.dalpha) / alpha, (below + xi * step.dalpha) * inverse
-        is_low = alpha * inverse < 1.0
+        if room is None:
+            step = solve_system(residual + above / alpha)
+            return _Move(step, step.dp - residual, xi)
+        step = solve_system(residual + above / alpha - below / room)
+        ds, dxi = (above - s * step.dalpha) / alpha, (below + xi * step.dalpha) / room
+        is_low = alpha < room
         return _Move(
             step,
             np.where(is_low, step.dp + dxi - residual, ds),
             np.where(is_low, dxi, residual - step.dp + ds),
         )
 
-    move = solve(-alpha * s, -room * xi)
+    empty = xi if room is None else -room * xi
+    move = solve(-alpha * s, empty)
     da, ds, dxi = move.step.dalpha, move.ds, move.dxi
-    t = min(1.0, move.longest(state, box))
-    mu = float(np.sum(alpha * s + room * xi)) / size
-    after = (alpha + t * da) * (s + t * ds) + (room - t * da) * (xi + t * dxi)
-    share = max(float(np.sum(after)) / size / mu, 0.0) if mu > 0.0 else 0.0
-    target = min(1.0, share) ** 3 * mu
-    return solve(target - alpha * s - da * ds, target - room * xi + da * dxi)
+    t = min(1.0, move.longest(state, upper))
+    after = float((alpha + t * da) @ (s + t * ds))
+    if room is not None:
+        after += float((room - t * da) @ (xi + t * dxi))
+    share = max(after / (sides * alpha.size) / mu, 0.0) if mu > 0.0 else 0.0
+    target = share**3 * mu if room is None else min(1.0, share) ** 3 * mu
+    below = empty if room is None else target - room * xi + da * dxi
+    return solve(target - alpha * s - da * ds, below)
 
 
 def _witness(
