@@ -47,7 +47,7 @@ def squared_row_norms(X: Any) -> np.ndarray:
     """‖x_i‖² in float64; dense rows block by block, so that float32 data cost no second copy."""
     if sp.issparse(X):
         squared = copy.copy(X)
-        squared.data = X.data.astype(np.float64) ** 2
+        squared.data = np.square(X.data, dtype=np.float64)
         return np.asarray(squared @ np.ones(X.shape[1]))
     squares = np.empty(X.shape[0])
     for rows in row_blocks(*X.shape):

@@ -130,7 +130,7 @@ class SparseOperator(MatrixOperator):
 
     def stored_rows(self, index: np.ndarray) -> Any:
         """The named rows as a CSR array in float64."""
-        return sp.csr_array(self.X[index]).astype(np.float64)
+        return sp.csr_array(self.X[index]).astype(np.float64, copy=False)
 
     def rows(self, index: np.ndarray) -> np.ndarray:
         return self.stored_rows(index).toarray()

@@ -256,25 +256,18 @@ def _solve(search: Search, *, by_pivots: bool = False, begun: Solved | None = No
         if search.is_finished(form):
             # there may be no margin, and no witness yet
             return not search.answer.lower > 0.0 and search.is_contradicted()
-        search.W = _around_support(search, search.W if has_ranked else None)
+        search.W = _enlarged(search) if has_ranked else _around_support(search)
         begun, sigma = None, LATER_SIGMA
         yield
 
 
 def _around_support(
-    search: Search,
-    kept: np.ndarray | None = None,
-    least: float = SUPPORT,
-    below: float = 1e-13,
-    room: float = ROOM,
+    search: Search, least: float = SUPPORT, below: float = 1e-13, room: float = ROOM
 ) -> np.ndarray:
     """Support vectors, violators, and the rows nearest to the margin.
 
     Parameters
     ----------
-    kept : ndarray of int, optional
-        Rows to keep in place of the support: few violators at a time may be left, and rows that
-        come and go cost rounds.
     least : float
         The share of the largest multiplier above which a row is support.
     below : float
@@ -287,8 +280,18 @@ def _around_support(
     violators = int(np.count_nonzero(answer.p < 1.0 - below))
     room = LEAST_ROOM if search.sets.is_kernel else room
     size = max(small, int(room * support.size), support.size + 2 * violators)
-    size = min(size, max(2 * search.W.size, small))
-    return search.smallest(size, support if kept is None else kept)
+    return search.smallest(min(size, max(2 * search.W.size, small)), support)
+
+
+def _enlarged(search: Search) -> np.ndarray:
+    """The working set and violators, nothing dropped: few violators at a time may be left, and
+    rows that come and go cost rounds.
+    """
+    W, p = search.W, search.answer.p.copy()
+    violators = int(np.count_nonzero(p < 1.0 - 1e-13))
+    p[W] = np.inf
+    size = max(min(2 * violators, 2 * W.size), W.size // 5)
+    return search.smallest(min(search.size, size), W, p)
 
 
 def _solve_by_interior_point(
@@ -312,7 +315,7 @@ def _solve_by_interior_point(
             below = search.answer.p < 1.0
             below[search.W] = False
             if below.any():
-                search.W = _around_support(search, None, INTERIOR_SUPPORT, FIRST_GAP, INTERIOR_ROOM)
+                search.W = _around_support(search, INTERIOR_SUPPORT, FIRST_GAP, INTERIOR_ROOM)
                 form = search.open(is_cold=True)
             else:
                 begin = first
