@@ -8,6 +8,7 @@ from momentron.dual.dualsets import ClassBalanced, Simplex
 from momentron.dual.losses import Exponential
 from momentron.solvers.auto.deadline import Deadline
 from momentron.solvers.auto.exchange import exchange
+from momentron.solvers.auto.forms import Point
 from momentron.solvers.auto.gram_form import GramForm
 from momentron.solvers.auto.hard import solve_by_newton
 from momentron.solvers.auto.working_rows import SignedRows
@@ -98,7 +99,14 @@ def test_what_does_not_close_the_gap_is_not_taken():
     lam, is_solved = solve_by_newton(form, best, 1e-6, 1e5)
     assert is_solved
     assert lam is best
+    form = gram_form(X[:, :20], signs)  # more rows than features
+    assert exchange(form, np.ones(30, bool)) is None
+    assert not form.point.x.any()
     # rows that differ in the eighth digit: squares have lost what tells them apart
     form = gram_form(X[0] + 1e-8 * X, signs)
+    u, b, _ = form.point
+    form.point = Point(u + 0.5, b, form.margins(u + 0.5, b))
+    assert exchange(form, np.ones(30, bool)) is None
+    assert np.array_equal(form.point.x, np.full(30, 0.5))
     lam, is_solved = solve_by_newton(form, np.ones(30), 1e-6, 1e5)
     assert not is_solved or form.true_bounds(lam).gap <= 4e-6
