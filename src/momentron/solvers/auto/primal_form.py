@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -39,7 +39,9 @@ PROJECTIONS = 3  # steps of a projection
 A_FEW = 16  # rows that show whether it is worth looking for columns of zeros
 UNUSED = 0.1  # the share of columns of zeros from which they are left out
 RANKING = (0.2, 30)  # relative residual, and products, at which a direction is good to rank by,
-SOLVING = (1e-2, 400)  # and to solve by
+SOLVING, FINE = (0.1, 400), (0.01, 400)  # to solve by, and where many digits are asked for
+MANY_DIGITS = 1e-4  # the gap below which Newton's last steps should be long
+COPIED = 0.6  # the share of the rows with curvature up to which products are with a copy of them
 ENTRIES = (5e8, 2e9)  # of sparse and of dense rows, that are multiplied in a second
 
 
@@ -251,7 +253,7 @@ class PrimalForm(Form):
         self._H, self._S = H, S.copy()
         return H
 
-    def part(self, index: np.ndarray, weights: np.ndarray) -> "PrimalForm":
+    def part(self, index: np.ndarray, weights: np.ndarray) -> Self:
         part, held = copy(self), weights.copy()
         held[index] = 0.0
         part.pull, part._whole = self.A.combine(held), (self, index)
@@ -339,6 +341,8 @@ class ProductForm(PrimalForm):
     is_scaled : bool
         Whether conjugate gradients are preconditioned by the diagonal: for solutions. A
         ranking is done before that pays.
+    tol : float
+        The gap that a solution is asked for.
 
     Attributes
     ----------
@@ -353,39 +357,53 @@ class ProductForm(PrimalForm):
         deadline: Deadline,
         *,
         is_scaled: bool = False,
+        tol: float = 1.0,
     ) -> None:
         super().__init__(rows, deadline, borrow=True, squares=squares)
-        self.accuracy = SOLVING if is_scaled else RANKING
-        self.is_scaled = is_scaled
+        self.accuracy = RANKING
+        if is_scaled:
+            self.accuracy = SOLVING if tol >= MANY_DIGITS else FINE
+        self.is_scaled, X = is_scaled, rows.X
+        self._squared: Any = None  # the squares of the entries of sparse rows
+        if is_scaled and rows.is_sparse:
+            self._squared = sp.csr_array((X.data**2, X.indices, X.indptr), X.shape)
 
     def newton_flops(self, size: int) -> float:
         share = size / max(self.m, 1)  # a tenth of the most products, which few directions take
         return 0.1 * self.accuracy[1] * share * product_seconds(self.rows.X) / seconds_of(1.0)
 
     def newton_step(self, S: np.ndarray, sigma: float, gradient: np.ndarray) -> np.ndarray:
-        index = np.flatnonzero(S)
-        rows, stiffness = self.A.some(index), sigma * self.rows.shares_at(index)
+        stiffness = sigma * S * self.rows.shares
+        diagonal = self._diagonal(stiffness) if self.is_scaled else 1.0
+        rows = self.A
+        if np.count_nonzero(S) < COPIED * self.m:
+            index = np.flatnonzero(S)
+            rows, stiffness = self.A.some(index), stiffness[index]
 
         def multiply(v: np.ndarray) -> np.ndarray:
             require_time()
             return self.ridge * v + rows.combine(stiffness * rows.products(v))
 
-        diagonal = self._diagonal(rows.X, stiffness) if self.is_scaled else 1.0
         gradients = ConjugateGradients(multiply, gradient)
         gradients.run(lambda r: r / diagonal, *self.accuracy)
         return gradients.x
 
-    def _diagonal(self, X: Any, stiffness: np.ndarray | float) -> np.ndarray:
-        """That of ridge + Σ σ a aᵀ over the rows of X."""
-        stiff, d = np.broadcast_to(stiffness, X.shape[0]), self.rows.d
+    def _diagonal(self, stiffness: np.ndarray) -> np.ndarray:
+        """That of ridge + Σ σ a aᵀ."""
         # an intercept that no row holds is left where it is
-        diagonal = np.full(self.A.k, max(self.beta**2 * float(stiff.sum()), 1e-300))
-        diagonal[:d] = 1.0
-        if sp.issparse(X):
-            diagonal[:d] += X.power(2).T @ stiff
+        diagonal = np.full(self.A.k, max(self.beta**2 * float(stiffness.sum()), 1e-300))
+        if self._squared is not None:
+            diagonal[: self.rows.d] = 1.0 + self._squared.T @ stiffness
         else:
-            diagonal[:d] += np.einsum("ij,ij,i->j", X, X, stiff)
+            X = self.rows.X
+            diagonal[: self.rows.d] = 1.0 + np.einsum("ij,ij,i->j", X, X, stiffness)
         return diagonal
+
+    def part(self, index: np.ndarray, weights: np.ndarray) -> Self:
+        part = super().part(index, weights)
+        if self._squared is not None:
+            part._squared = self._squared[index]
+        return part
 
 
 def product_seconds(X: Any) -> float:

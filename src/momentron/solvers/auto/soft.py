@@ -407,7 +407,7 @@ class SoftSearch(Search):
             if sets.is_dense or seconds <= max(settings.pass_seconds, products):
                 return None
         rows, squares = sets.plain_rows(np.arange(sets.size)), sets.base.row_norms**2
-        return ProductForm(rows, squares, sets.deadline, is_scaled=True)
+        return ProductForm(rows, squares, sets.deadline, is_scaled=True, tol=self.tol)
 
     def _open_kernel(self) -> Form | None:
         """All the rows of a kernel, where many have weight; at first weights, or those of a start.
