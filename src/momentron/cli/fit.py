@@ -16,6 +16,7 @@ from momentron.cli.inputs import Source, load_data, reads_data
 from momentron.cli.methods import named_solver
 from momentron.cli.model import write_model
 from momentron.cli.output import answer, say_facts, say_json
+from momentron.data.files._common import naming
 from momentron.data.safefiles import require_writable
 from momentron.errors import InputError, counted, short
 from momentron.fitting.options import FitOptions
@@ -133,7 +134,8 @@ def _fit_blocks(
             "--weight and --class-weight need the data in memory (--in-memory); weights do not "
             "change a hard margin, but remove rows of weight 0 from the file"
         )
-    source.table.require_plain(blocks.path, "it is read in blocks; pass --in-memory")
+    with naming(blocks.path):
+        source.table.require_plain("it is read in blocks; pass --in-memory")
     with blocks.opened() as (stream, columns):
         result = fit_plan(plan_fit(stream, None, options), options).results[0]
     # no pass is spent on counting the errors of a classifier that has some

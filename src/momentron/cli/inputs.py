@@ -12,7 +12,7 @@ import typer
 
 from momentron import datasets
 from momentron.data.files import DataFile, TableOptions, read_data, read_frame
-from momentron.data.files._common import some
+from momentron.data.files._common import naming, some
 from momentron.data.files.readers import restrict
 from momentron.errors import InputError
 from momentron.separability.designs import Design, read_design
@@ -158,10 +158,12 @@ def load_data(source: Source) -> DataFile:
         return read_data(source.path, source.target, classes=source.classes, options=table)
     if source.weight is not None:
         raise InputError(f"--weight {source.weight} needs a file with that column; give DATA")
-    table.require_plain(name, "it is a known dataset, not a table")
+    with naming(name):
+        table.require_plain("it is a known dataset, not a table")
     bunch = datasets.load(name)
     data = DataFile(bunch.X, np.asarray(bunch.y))
-    return data if source.classes is None else restrict(name, data, source.classes)
+    with naming(name):
+        return data if source.classes is None else restrict(data, source.classes)
 
 
 def load_design(source: Source) -> tuple[Design, list[str]]:

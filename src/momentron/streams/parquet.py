@@ -9,7 +9,7 @@ import numpy as np
 
 from momentron.data.exactness import as_exact
 from momentron.data.files import FeatureColumns
-from momentron.data.files._common import LABEL_NAMES, position, require_file
+from momentron.data.files._common import LABEL_NAMES, naming, position, require_file
 from momentron.errors import InputError, short
 from momentron.streams.source import BLOCK_BYTES
 
@@ -68,7 +68,8 @@ class ParquetSource:
             raise InputError(f"{path} needs at least two columns: features and a label")
         named = [name for name in self.names if name.lower() in LABEL_NAMES]
         default = named[0] if len(named) == 1 else -1
-        column = position(str(path), default if target is None else target, self.names)
+        with naming(path):
+            column = position(default if target is None else target, self.names)
         self.label = self.names[column]
         self.features = [name for name in self.names if name != self.label]
         kinds = [schema.field(name).type for name in self.features]

@@ -16,7 +16,7 @@ from momentron.arithmetic.clock import require_time
 from momentron.data.exactness import as_exact, as_host, is_tensor
 from momentron.data.exactness.tensors import host_itemsize, is_dense
 from momentron.data.files._common import labels as as_labels
-from momentron.data.files._common import position, require_file
+from momentron.data.files._common import naming, position, require_file
 from momentron.data.files.svmlight import parse_svmlight
 from momentron.data.safefiles import open_regular, reason
 from momentron.errors import InputError
@@ -151,7 +151,8 @@ class NpySource(TableSource):
         if labels is None:
             if width < 2:
                 raise InputError(f"{path} has 1 column; labels and features need at least 2")
-            self.column = position(str(path), column, None, width, "the label column")
+            with naming(path):
+                self.column = position(column, None, width, "the label column")
         elif isinstance(labels, str | Path):
             self.labels = NpyFile(labels)
             if self.labels.shape != (n,):
@@ -254,10 +255,8 @@ class SvmlightSource(TableSource):
         with open_regular(path) as file:
             while text := file.read(TEXT_BYTES) + file.readline():  # whole lines
                 require_time()
-                try:
+                with naming(path):
                     X, y = parse_svmlight(text, line, zero_based=True)
-                except InputError as error:
-                    raise InputError(f"{path} {error}") from error
                 line += text.count(b"\n")
                 entries = np.empty(X.nnz, ENTRY)
                 entries["value"], entries["index"] = X.data, X.indices
@@ -271,7 +270,8 @@ class SvmlightSource(TableSource):
         self.base = 0 if least == 0 else 1  # indices count from 1, unless one is 0
         self.width = top + 1 - self.base
         self.indptr = np.cumsum(np.concatenate(lengths))
-        self.labels = as_labels(str(path), np.concatenate(labels))
+        with naming(path):
+            self.labels = as_labels(np.concatenate(labels))
 
     def read(self, rows: slice) -> tuple[Any, np.ndarray]:
         begin, end = int(self.indptr[rows.start]), int(self.indptr[rows.stop])

@@ -10,10 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentron.data.exactness import as_exact
-from momentron.data.files._common import DataFile, fail, labels, match_columns, position, some
+from momentron.data.files._common import (
+    DataFile,
+    FeatureColumns,
+    TableOptions,
+    label_position,
+    labels,
+    match_columns,
+    position,
+    some,
+)
 from momentron.data.files.columns import Table
-from momentron.data.files.layout import label_position
-from momentron.data.files.table_options import FeatureColumns, TableOptions
 from momentron.errors import InputError, counted, short
 
 CSR_PARTS = ("X_data", "X_indices", "X_indptr", "X_shape")
@@ -25,96 +32,97 @@ def array_of(content: bytes) -> NDArray[Any]:
     return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
 
 
-def read_npy(shown: str, content: bytes, options: TableOptions) -> DataFile:
+def read_npy(content: bytes, options: TableOptions) -> DataFile:
     """Read a 2-D array, one column of which is the label."""
     why = "an array has no named columns; select them before you save it"
-    options.require_plain(shown, why, but=("target", "weight", "has_labels", "fitted"))
+    options.require_plain(why, but=("target", "weight", "has_labels", "fitted"))
     table = array_of(content)
     if table.ndim != 2 or table.shape[1] < 2:
-        fail(shown, f"has shape {table.shape}; give 2-D with a feature and a label column")
+        raise InputError(f"has shape {table.shape}; give 2-D with a feature and a label column")
     if not options.has_labels:
-        return DataFile(_finite(shown, table), NO_LABELS)
+        return DataFile(_finite(table), NO_LABELS)
     width, weights = table.shape[1], None
-    target = position(shown, -1 if options.target is None else options.target, None, width)
+    target = position(-1 if options.target is None else options.target, None, width)
     gone = [target]
     if options.weight is not None:
-        gone.append(position(shown, options.weight, None, width, what="weight"))
+        gone.append(position(options.weight, None, width, what="weight"))
         if gone[1] == target or width < 3:
-            fail(
-                shown,
+            raise InputError(
                 f"needs columns for features, labels and weights; it has {width}, and its "
-                f"labels are in column {target}",
+                f"labels are in column {target}"
             )
-        weights = _finite(shown, table[:, gone[1:]]).ravel()
-    X = _finite(shown, np.delete(table, gone, axis=1), skipped=gone)
-    return DataFile(X, labels(shown, table[:, target]), weights=weights)
+        weights = _finite(table[:, gone[1:]]).ravel()
+    X = _finite(np.delete(table, gone, axis=1), skipped=gone)
+    return DataFile(X, labels(table[:, target]), weights=weights)
 
 
-def read_npz(shown: str, content: bytes, options: TableOptions) -> DataFile:
+def read_npz(content: bytes, options: TableOptions) -> DataFile:
     """Read X and y, or the parts of a CSR matrix and y; rows to be classified need no y."""
     why = "an npz has its features under the key X and its labels under y"
-    options.require_plain(shown, why, but=("fitted",))
+    options.require_plain(why, but=("fitted",))
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         keys = set(archive.files)
         lacks_labels = "y" not in keys and options.fitted is None
         if lacks_labels or not ("X" in keys or keys.issuperset(CSR_PARTS)):
             needed = ", ".join(CSR_PARTS)
-            fail(shown, f"has keys {some(sorted(keys))}; it needs y, and X or {needed}")
+            raise InputError(f"has keys {some(sorted(keys))}; it needs y, and X or {needed}")
         found = {key: archive[key] for key in keys & {"X", "y", "feature_names", *CSR_PARTS}}
     if "X" in found:
-        X = _finite(shown, found["X"])
+        X = _finite(found["X"])
     else:
-        X = _csr(shown, *(found[part] for part in CSR_PARTS))
-    y = labels(shown, found["y"]) if "y" in found else NO_LABELS
+        X = _csr(*(found[part] for part in CSR_PARTS))
+    y = labels(found["y"]) if "y" in found else NO_LABELS
     if "y" in found and y.shape != (X.shape[0],):
-        fail(shown, f"has X of shape {X.shape} and y of shape {y.shape}; give one label per row")
+        raise InputError(
+            f"has X of shape {X.shape} and y of shape {y.shape}; give one label per row"
+        )
     names = [str(name) for name in found["feature_names"]] if "feature_names" in found else None
     if names is not None and len(names) != X.shape[1]:
-        fail(shown, f"names {len(names)} of {counted(X.shape[1], 'feature')} in feature_names")
+        raise InputError(f"names {len(names)} of {counted(X.shape[1], 'feature')} in feature_names")
     if names is None:
         return DataFile(X, y)
     columns, ignored = options.fitted or FeatureColumns(names), list[str]()
     if columns.names is not None:
-        X = X[:, match_columns(shown, columns.features, names)]
+        X = X[:, match_columns(columns.features, names)]
         ignored = [name for name in names if name not in columns.features]
     return DataFile(X, y, columns.features, columns=columns, ignored=ignored)
 
 
-def _csr(shown: str, data: Any, indices: Any, indptr: Any, shape: Any) -> Any:
+def _csr(data: Any, indices: Any, indptr: Any, shape: Any) -> Any:
     from scipy.sparse import csr_matrix
 
     rows, columns = (int(size) for size in shape)
     X = csr_matrix((data, indices, indptr), shape=(rows, columns))
-    X = _exact(shown, X).astype(np.float64)
+    X = exact(X).astype(np.float64)
     if not np.isfinite(X.data).all():
-        fail(shown, "has a missing or infinite value in X_data; remove that row")
+        raise InputError("has a missing or infinite value in X_data; remove that row")
     return X
 
 
-def read_parquet(shown: str, content: bytes, options: TableOptions) -> DataFile:
+def read_parquet(content: bytes, options: TableOptions) -> DataFile:
     """Read a table of typed columns, one of which is the label, by name or position."""
     try:
         import pyarrow.parquet as pq
     except ImportError as error:
-        fail(shown, "needs pyarrow to be read; run: pip install pyarrow", error)
+        raise InputError("needs pyarrow to be read; run: pip install pyarrow") from error
     table = pq.read_table(io.BytesIO(content))
     names = [str(name) for name in table.column_names]
     if len(names) < 2 - (options.fitted is not None) or table.num_rows == 0:
         size = f"{counted(table.num_rows, 'row')} and {counted(len(names), 'column')}"
-        fail(shown, f"has {size}; it needs at least 1 row and 2 columns")
+        raise InputError(f"has {size}; it needs at least 1 row and 2 columns")
     if options.delimiter is not None or options.decimal is not None or options.na is not None:
-        fail(shown, "takes no --delimiter, --decimal or --na: its columns have types")
-    target, why = label_position(shown, names, options)
+        raise InputError("takes no --delimiter, --decimal or --na: its columns have types")
+    target, why = label_position(names, options)
     is_label = options.failures is None  # else the target counts successes
     columns = [
-        _typed(shown, name, place, table.column(place), place == target and is_label)
+        _typed(name, place, table.column(place), place == target and is_label)
         for place, name in enumerate(names)
     ]
     rows = range(table.num_rows)
-    return Table(shown, names, True, target, why, None, rows, "row", columns).as_data(options)
+    return Table(names, True, target, why, None, rows, "row", columns).as_data(options)
 
 
-def _typed(shown: str, name: str, place: int, values: Any, is_label: bool) -> NDArray[Any]:
+def _typed(name: str, place: int, values: Any, is_label: bool) -> NDArray[Any]:
     """A column of a parquet file."""
     import pyarrow as pa
 
@@ -129,35 +137,37 @@ def _typed(shown: str, name: str, place: int, values: Any, is_label: bool) -> ND
         found[missing] = None
         return found
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or kind == pa.bool_()):
-        fail(shown, f"column {short(name)} (position {place}): {kind} is not a number; encode it")
+        raise InputError(
+            f"column {short(name)} (position {place}): {kind} is not a number; encode it"
+        )
     if pa.types.is_integer(kind):
-        _exact(shown, values.drop_null().to_numpy())
+        exact(values.drop_null().to_numpy())
     numbers = values.cast(pa.float64(), safe=False).to_numpy()  # nulls become nan
     bad = np.flatnonzero(~np.isfinite(numbers) & ~missing)
     if bad.size:
-        fail(
-            shown, f"row {bad[0]}, column {short(name)}: {numbers[bad[0]]} is not finite; remove it"
+        raise InputError(
+            f"row {bad[0]}, column {short(name)}: {numbers[bad[0]]} is not finite; remove it"
         )
     return numbers
 
 
-def _finite(shown: str, X: NDArray[Any], skipped: Sequence[int] = ()) -> NDArray[np.float64]:
+def _finite(X: NDArray[Any], skipped: Sequence[int] = ()) -> NDArray[np.float64]:
     """Return X as float64, or name its first cell that is not a finite number."""
     if X.ndim != 2 or 0 in X.shape:
-        fail(shown, f"has X of shape {X.shape}; give 2-D with at least one row and feature")
+        raise InputError(f"has X of shape {X.shape}; give 2-D with at least one row and feature")
     if X.dtype.kind not in "biuf":
-        fail(shown, f"has values of type {X.dtype}; give real numbers")
-    out = _exact(shown, X).astype(np.float64, copy=False)
+        raise InputError(f"has values of type {X.dtype}; give real numbers")
+    out = exact(X).astype(np.float64, copy=False)
     if not np.isfinite(out).all():
         i, j = np.argwhere(~np.isfinite(out))[0]
         place = int(np.delete(np.arange(X.shape[1] + len(skipped)), skipped)[j])
-        fail(shown, f"row {i}, column {place}: {out[i, j]} is not finite; remove the row")
+        raise InputError(f"row {i}, column {place}: {out[i, j]} is not finite; remove the row")
     return out
 
 
-def _exact(shown: str, values: Any) -> Any:
+def exact(values: Any) -> Any:
     """Return values as floats; refuse the file where float64 would round one."""
     try:
         return as_exact(values)
     except InputError as error:
-        fail(shown, f"cannot be used: {error}", error)
+        raise InputError(f"cannot be used: {error}") from error

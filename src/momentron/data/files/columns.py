@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from momentron.data.files._common import (
     COMMA_NUMBER,
     DataFile,
-    fail,
+    FeatureColumns,
+    TableOptions,
     is_number,
     labels,
     match_columns,
     position,
     some,
 )
-from momentron.data.files.table_options import FeatureColumns, TableOptions
-from momentron.errors import one_line, short
+from momentron.errors import InputError, one_line, short
 
 ID_NAMES = frozenset({"id", "index", "row", "rownames", "row_names", "rowid", "unnamed: 0"})
 
@@ -31,7 +31,6 @@ Column = NDArray[Any]  # numbers or truth values, NaN where one is missing; or t
 class Table:
     """The columns of one file, on their way to features, labels and weights."""
 
-    shown: str  # the file, as messages name it
     names: list[str]  # of the columns; their positions where the file has none
     is_named: bool  # whether the file names its columns
     target: int | None  # the position of the labels, if there are any
@@ -69,14 +68,14 @@ class Table:
             features += [column == level for level in levels[name][1:]]
             taken.append(f"dummies of {name} against {levels[name][0]}")
         if not features:
-            fail(self.shown, "has no feature column left; check --columns and --drop")
+            raise InputError("has no feature column left; check --columns and --drop")
         taken.insert(0, f"features {some(names)}")
         target, y = None, np.empty(0, int)
         if self.target is not None:
             target = self.names[self.target]
             taken.insert(0, f"target column: {target} ({self.why})")
             if failures is None:
-                y = _labels(self.shown, columns[self.target])
+                y = _labels(columns[self.target])
             else:
                 y = np.column_stack([self._numbers(columns, p) for p in (self.target, failures)])
                 taken.append(f"grouped: successes {target}, failures {self.names[failures]}")
@@ -102,9 +101,9 @@ class Table:
         """The position of a column, by its name or position."""
         names = self.names
         known = names if self.is_named or name in names else None
-        place = position(self.shown, name, known, len(names), what="column")
+        place = position(name, known, len(names), what="column")
         if place == self.row_names:
-            fail(self.shown, f"column {place} has the row names; choose another")
+            raise InputError(f"column {place} has the row names; choose another")
         return place
 
     def _roles(self, options: TableOptions) -> tuple[list[int], int | None, int | None, list[str]]:
@@ -122,9 +121,8 @@ class Table:
         weights = None if options.weight is None else self._place_of(options.weight)
         failures = None if options.failures is None else self._place_of(options.failures)
         if weights is not None and weights == self.target:
-            fail(
-                self.shown,
-                f"has its labels in column {short(options.weight)}; weights need another column",
+            raise InputError(
+                f"has its labels in column {short(options.weight)}; weights need another column"
             )
         asked = listed(options.columns)
         dropped = {*map(self._place_of, listed(options.drop)), weights, failures}
@@ -133,17 +131,16 @@ class Table:
         features = [place for place in wanted if place not in dropped]
         if fitted is not None and fitted.names is not None and self.is_named:
             present = [self.names[place] for place in features]
-            matched = match_columns(self.shown, fitted.names, present)
+            matched = match_columns(fitted.names, present)
             ignored = [name for name in present if name not in fitted.names]
             return [features[i] for i in matched], weights, failures, ignored
         for place in features:
             name = self.names[place]
             if self._names_rows(place) and name not in map(str, asked):
-                fail(
-                    self.shown,
+                raise InputError(
                     f"column {short(name)} has {len(_present(self.columns[place]))} different "
                     "values in as many rows, like an identifier; leave it out with --drop "
-                    f"{one_line(name, 40)}, or list all features with --columns",
+                    f"{one_line(name, 40)}, or list all features with --columns"
                 )
         return features, weights, failures, []
 
@@ -171,11 +168,10 @@ class Table:
             remedy = f"--dummies for categories, {remedy}"
         elif COMMA_NUMBER.fullmatch(cell):
             remedy = "--decimal , for decimal commas"
-        fail(
-            self.shown,
+        raise InputError(
             f"{self.place_word} {self.rows[words[0]]}, column {short(name)} (position "
             f"{place}): {one_line(repr(cell), 40)} is not a number; "
-            f"{_others(len(words), n_present)}; {remedy}, or --drop {one_line(name, 40)}",
+            f"{_others(len(words), n_present)}; {remedy}, or --drop {one_line(name, 40)}"
         )
 
     def rows_kept(
@@ -189,14 +185,13 @@ class Table:
         gone = np.any(list(missing.values()), axis=0)
         listed = some([f"{self.names[place]} {count}" for place, count in counts.items() if count])
         if not options.drop_na:
-            fail(
-                self.shown,
+            raise InputError(
                 f"has missing values in {int(gone.sum())} of {gone.size} rows, by column: {listed} "
                 f"(the first in {self.place_word} {self.rows[int(gone.argmax())]}); leave "
-                "these rows out with --drop-na, or columns with --drop",
+                "these rows out with --drop-na, or columns with --drop"
             )
         if gone.all():
-            fail(self.shown, f"has a missing value in every row, by column: {listed}")
+            raise InputError(f"has a missing value in every row, by column: {listed}")
         notes.append(f"{int(gone.sum())} of {gone.size} rows left out, missing values: {listed}")
         return ~gone
 
@@ -204,16 +199,14 @@ class Table:
         """The levels of a text column, the one left out first; as an earlier reading had them."""
         found, known = set(column.tolist()), options.levels.get(name)
         if known is None and len(found) == len(column) > 2:
-            fail(
-                self.shown,
+            raise InputError(
                 f"column {short(name)} has {len(found)} different texts in as many rows, so it is "
-                f"not a category; leave it out with --drop {one_line(name, 40)}",
+                f"not a category; leave it out with --drop {one_line(name, 40)}"
             )
         unknown = sorted(found.difference(known or found))
         if unknown:
-            fail(
-                self.shown,
-                f"column {short(name)} has levels that the model has not seen: {some(unknown)}",
+            raise InputError(
+                f"column {short(name)} has levels that the model has not seen: {some(unknown)}"
             )
         return list(known or sorted(found))
 
@@ -222,9 +215,8 @@ class Table:
         if columns[place].dtype == object:
             cell = next(cell for cell in columns[place] if not is_number(str(cell)))
             name = short(self.names[place])
-            fail(
-                self.shown,
-                f"column {name} must have numbers; {one_line(repr(cell), 40)} is not one",
+            raise InputError(
+                f"column {name} must have numbers; {one_line(repr(cell), 40)} is not one"
             )
         return columns[place].astype(np.float64)
 
@@ -250,10 +242,10 @@ def _others(words: int, n_present: int) -> str:
     return f"nor are {words - 1} more of the {n_present} cells of this column"
 
 
-def _labels(shown: str, column: Column) -> NDArray[Any]:
+def _labels(column: Column) -> NDArray[Any]:
     """Labels; some may be missing in rows to be classified: as text then, empty where one is."""
     import pandas as pd
 
     codes, texts = pd.factorize(column)
-    found = labels(shown, np.array(texts.tolist())) if len(texts) else np.empty(0, str)
+    found = labels(np.array(texts.tolist())) if len(texts) else np.empty(0, str)
     return found[codes] if (codes >= 0).all() else np.append(found.astype(str), "")[codes]

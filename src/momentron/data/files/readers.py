@@ -18,13 +18,21 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from momentron.data.exactness import as_exact
-from momentron.data.files._common import DataFile, exact_key, fail, require_file, some, unpacked
-from momentron.data.files.binary import array_of, read_npy, read_npz, read_parquet
-from momentron.data.files.cells import read_table
-from momentron.data.files.layout import text_of
+from momentron.data.files._common import (
+    DataFile,
+    FeatureColumns,
+    TableOptions,
+    Target,
+    exact_key,
+    naming,
+    require_file,
+    some,
+    unpacked,
+)
+from momentron.data.files.binary import array_of, exact, read_npy, read_npz, read_parquet
+from momentron.data.files.columns import Table
 from momentron.data.files.svmlight import read_svmlight
-from momentron.data.files.table_options import FeatureColumns, TableOptions, Target
+from momentron.data.files.text_tables import read_table, text_of
 from momentron.errors import InputError, one_line, short
 
 BINARY = {".npy": read_npy, ".npz": read_npz, ".parquet": read_parquet}
@@ -85,69 +93,73 @@ def read_data(
     >>> read_data(file).y.tolist()
     ['yes', 'no']
     """
-    shown, options = str(path), options or TableOptions()
+    options, y = options or TableOptions(), None
     if weight is not None:
         options = replace(options, weight=weight)
-    names_file = is_path(target) and str(target).lower().endswith(".npy")
-    if (is_path(target) or np.isscalar(target)) and not names_file:
+    if is_path(target) and str(target).lower().endswith(".npy"):
+        y = _read_named(target, lambda plain, content: array_of(content))
+    elif is_path(target) or np.isscalar(target):
         options = replace(options, target=str(target) if is_path(target) else target)
-    elif target is not None:
-        data = _read_apart(path, target, options)
-        return data if classes is None else restrict(shown, data, classes)
+    else:
+        y = target
+    data = _read_named(path, lambda plain, content: _read(plain, content, options, y))
+    with naming(path):
+        return data if classes is None else restrict(data, classes)
+
+
+def _read_named(path: str | PathLike[str], read: Callable[[str, bytes], Any]) -> Any:
+    """What is read from a file's suffix and content, with its name in every error."""
     plain, content = open_file(path)
-    try:
-        data = _read(shown, plain, content, options)
-    except InputError:
-        raise
-    except Exception as error:  # a damaged file can raise anything inside its parser
-        fail(shown, f"cannot be read as {plain}: {one_line(error)}", error)
-    return data if classes is None else restrict(shown, data, classes)
+    with naming(path):
+        try:
+            return read(plain, content)
+        except InputError:
+            raise
+        except Exception as error:  # a damaged file can raise anything inside its parser
+            raise InputError(f"cannot be read as {plain}: {one_line(error)}") from error
 
 
-def _read_apart(path: str | PathLike[str], y: Any, options: TableOptions) -> DataFile:
-    """A .npy file of features, with its labels or the path of a .npy file of them."""
-    if Path(path).suffix.lower() != ".npy":
-        fail(
-            str(path),
-            "has its labels in a column; pass its name or position as y (separate labels are "
-            "supported for .npy files only)",
-        )
-    options.require_plain(str(path), "it has only features")
-    return DataFile(as_exact(_read_array(path)), _read_array(y) if is_path(y) else y)
-
-
-def _read(shown: str, plain: str, content: bytes, options: TableOptions) -> DataFile:
+def _read(plain: str, content: bytes, options: TableOptions, y: Any) -> DataFile:
+    """Features and labels; y has the labels of a .npy file that has only features."""
+    if y is not None:
+        if plain != ".npy":
+            raise InputError(
+                "has its labels in a column; pass its name or position as y (separate labels are "
+                "supported for .npy files only)"
+            )
+        options.require_plain("it has only features")
+        return DataFile(exact(array_of(content)), y)
     if plain in BINARY:
-        return BINARY[plain](shown, content, options)
-    text = text_of(shown, content)
+        return BINARY[plain](content, options)
+    text = text_of(content)
     is_svmlight = plain in SVMLIGHT
     if plain == ".txt" and options.delimiter is None:
         is_svmlight = bool(_SVMLIGHT_LINE.match(text.lstrip().split("\n", 1)[0]))
     if is_svmlight:
-        return read_svmlight(shown, text, options)
+        return read_svmlight(text, options)
     # labels are compared as they are written; counts of successes are numbers
     as_text = options.failures is None
-    table = read_table(shown, text, options, TABLES[plain], labels_as_text=as_text)
-    return table.as_data(options)
+    return read_table(text, options, TABLES[plain], labels_as_text=as_text).as_data(options)
 
 
 def open_file(path: str | PathLike[str]) -> tuple[str, bytes]:
     """(suffix of a file that can be read, its content unpacked)."""
-    shown, file = str(path), Path(path).expanduser()
-    require_file(file, shown)
+    file = Path(path).expanduser()
+    require_file(file)
     plain, packing = split_suffix(file)
     known = [*BINARY, *TABLES, *SVMLIGHT]
-    if plain not in known or (packing and plain in (".npz", ".parquet")):
-        listed = ", ".join(sorted(known))
-        fail(
-            shown, f"has suffix {plain + packing!r}; give one of {listed} (text and .npy also .gz)"
-        )
-    try:
-        content = unpacked(file)
-    except Exception as error:  # zlib.error, EOFError, OSError, ValueError: all mean the same
-        fail(shown, f"cannot be read: {one_line(error)}; is it complete?", error)
-    if not content or content.isspace():
-        fail(shown, "is empty; give at least one row")
+    with naming(path):
+        if plain not in known or (packing and plain in (".npz", ".parquet")):
+            listed = ", ".join(sorted(known))
+            raise InputError(
+                f"has suffix {plain + packing!r}; give one of {listed} (text and .npy also .gz)"
+            )
+        try:
+            content = unpacked(file)
+        except Exception as error:  # zlib.error, EOFError, OSError, ValueError: all mean the same
+            raise InputError(f"cannot be read: {one_line(error)}; is it complete?") from error
+        if not content or content.isspace():
+            raise InputError("is empty; give at least one row")
     return plain, content
 
 
@@ -157,10 +169,10 @@ def split_suffix(path: Path) -> tuple[str, str]:
     return (first, last) if last in (".gz", ".bz2") else (last, "")
 
 
-def restrict(shown: str, data: DataFile, classes: Sequence[Any]) -> DataFile:
+def restrict(data: DataFile, classes: Sequence[Any]) -> DataFile:
     """Keep the rows of the classes named."""
     if np.ndim(data.y) != 1:
-        fail(shown, "has counts, not labels; leave --classes out")
+        raise InputError("has counts, not labels; leave --classes out")
     present = np.unique(data.y)
     by_key = {exact_key(label): label for label in present}
     wanted = {
@@ -168,9 +180,11 @@ def restrict(shown: str, data: DataFile, classes: Sequence[Any]) -> DataFile:
     }
     for key, label in wanted.items():
         if key not in by_key:
-            fail(shown, f"has no label {short(label)}; its labels: {some(present.tolist())}")
+            raise InputError(f"has no label {short(label)}; its labels: {some(present.tolist())}")
     if len(wanted) < 2:
-        fail(shown, f"would keep {len(wanted)} class; give at least 2 of: {some(present.tolist())}")
+        raise InputError(
+            f"would keep {len(wanted)} class; give at least 2 of: {some(present.tolist())}"
+        )
     keep = np.isin(data.y, [by_key[key] for key in wanted])
     names, weights = data.row_names, data.weights
     return replace(
@@ -187,14 +201,6 @@ def is_path(X: Any) -> bool:
     return isinstance(X, str | PathLike)
 
 
-def _read_array(path: str | PathLike[str]) -> np.ndarray:
-    content = open_file(path)[1]
-    try:
-        return array_of(content)
-    except Exception as error:  # a damaged file can raise anything
-        fail(str(path), f"cannot be read as .npy: {one_line(error)}", error)
-
-
 def read_frame(
     path: str | PathLike[str],
     options: TableOptions,
@@ -205,29 +211,33 @@ def read_frame(
     Rows with a missing value in a column that is used, of all that there are, or in the weights
     are refused, or left out if the options say so.
     """
+    table, frame = _read_named(path, lambda plain, content: _as_frame(plain, content, options))
+    named = {*columns_used(list(frame.columns)), options.weight}
+    used = [i for i, name in enumerate(table.names) if i != table.row_names and name in named]
+    with naming(path):
+        kept = table.rows_kept(used, options, table.notes)
+    return (frame if kept is None else frame[kept]), table.notes
+
+
+def _as_frame(plain: str, content: bytes, options: TableOptions) -> tuple[Table, Any]:
     import pandas as pd
 
-    shown = str(path)
     why = "a formula names its own columns"
-    options.require_plain(shown, why, but=("delimiter", "decimal", "na", "drop_na", "weight"))
-    plain, content = open_file(path)
+    options.require_plain(why, but=("delimiter", "decimal", "na", "drop_na", "weight"))
     if plain not in TABLES:
-        fail(shown, f"has suffix {plain!r}; --formula reads .csv, .tsv and .txt")
-    text = text_of(shown, content)
-    table = read_table(shown, text, options, TABLES[plain], labels_as_text=False)
-    names, row_names = table.names, table.row_names
+        raise InputError(f"has suffix {plain!r}; --formula reads .csv, .tsv and .txt")
+    table = read_table(text_of(content), options, TABLES[plain], labels_as_text=False)
     if not table.is_named:
-        fail(shown, "has no header, so a formula cannot name its columns")
-    columns = {i: column for i, column in enumerate(table.columns) if i != row_names}
-    twice = [name for name, n in Counter(names[i] for i in columns).items() if n > 1]
+        raise InputError("has no header, so a formula cannot name its columns")
+    columns = dict(enumerate(table.columns))
+    row_names = None if table.row_names is None else columns.pop(table.row_names)
+    twice = [name for name, n in Counter(table.names[i] for i in columns).items() if n > 1]
     if twice:
-        fail(shown, f"has several columns called {some(twice)}; a formula needs one name for each")
-    frame = pd.DataFrame({names[i]: column for i, column in columns.items()})
-    if row_names is not None:
-        frame.index = table.columns[row_names]
-    named = {*columns_used(list(frame.columns)), options.weight}
-    kept = table.rows_kept([i for i in columns if names[i] in named], options, table.notes)
-    return (frame if kept is None else frame[kept]), table.notes
+        raise InputError(
+            f"has several columns called {some(twice)}; a formula needs one name for each"
+        )
+    frame = pd.DataFrame({table.names[i]: column for i, column in columns.items()})
+    return table, frame if row_names is None else frame.set_index(row_names)
 
 
 def read_rows(
@@ -260,7 +270,7 @@ def read_rows(
     options : TableOptions or None
         What else is known of a table.
     """
-    shown, plain = str(path), split_suffix(Path(path))[0]
+    plain = split_suffix(Path(path))[0]
     is_table = plain in TABLES or plain == ".parquet"
     options = replace(options or TableOptions(), drop_na=is_table, fitted=fitted)
     data = read_data(path, target=target, options=options)
@@ -273,5 +283,6 @@ def read_rows(
         data = read_data(path, options=replace(options, has_labels=False))
     if data.X.shape[1] != n_features:
         words = "a label column" if data.y.size else "no label column"
-        fail(shown, f"has {found} features ({words}); the model was fitted to {n_features}")
+        fault = f"has {found} features ({words}); the model was fitted to {n_features}"
+        raise InputError(f"{one_line(path, 120)} {fault}")
     return data

@@ -8,22 +8,18 @@ from typing import Any
 import numpy as np
 
 from momentron.data.exactness import describe_change, first_changed, may_change
-from momentron.data.files._common import DataFile, fail, is_number, labels
-from momentron.data.files.table_options import TableOptions
+from momentron.data.files._common import DataFile, TableOptions, is_number, labels
 from momentron.errors import InputError, one_line
 
 
-def read_svmlight(shown: str, text: str, options: TableOptions) -> DataFile:
+def read_svmlight(text: str, options: TableOptions) -> DataFile:
     """Read lines of `label index:value ...`."""
     why = "svmlight puts the label first in each line, and names no columns"
-    options.require_plain(shown, why, but=("drop_na", "fitted"))
-    try:
-        X, y = parse_svmlight(text.encode())
-    except InputError as error:
-        fail(shown, str(error), error)
+    options.require_plain(why, but=("drop_na", "fitted"))
+    X, y = parse_svmlight(text.encode())
     if not len(y) or X.shape[1] == 0:
-        fail(shown, "has no rows with features; give at least one 'label index:value' line")
-    return DataFile(X, labels(shown, y))
+        raise InputError("has no rows with features; give at least one 'label index:value' line")
+    return DataFile(X, labels(y))
 
 
 def parse_svmlight(text: bytes, line: int = 1, **options: Any) -> tuple[Any, np.ndarray]:
